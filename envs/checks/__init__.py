@@ -1,0 +1,91 @@
+"""The environment doctor: tests whether an environment keeps what its users rely on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from envs.checks import conduct, contract, isolation
+from envs.checks.subject import Subject
+from envs.env import SPLITS
+
+CHECKS: tuple[Callable[[Subject], Iterator[str]], ...] = (
+    contract.gymnasium_check,
+    contract.splits,
+    contract.info_keys,
+    contract.limits,
+    contract.bad_input,
+    contract.fresh_objects,
+    conduct.oracle,
+    conduct.noop_and_junk,
+    conduct.attacks,
+    conduct.random_floor,
+    conduct.answer_leak,
+    isolation.determinism,
+    isolation.independence,
+    isolation.pickling,
+    isolation.vector,
+    isolation.processes,
+)
+SHOWN = 5  # faults of one check in a report
+
+
+class Result(NamedTuple):
+    """One check: its name, the claim it tests, and what it found against it."""
+
+    name: str
+    claim: str
+    faults: tuple[str, ...]
+
+
+class CheckFailure(AssertionError):
+    """An environment broke at least one claim; `results` has all of them."""
+
+    def __init__(self, spec: str, results: list[Result]) -> None:
+        lines = [f"{result.name}: {fault}" for result in results for fault in result.faults]
+        super().__init__("\n".join([f"{spec} fails {sum(bool(result.faults) for result in results)} checks", *lines]))
+        self.results = results
+
+
+def check_env(spec: str, *, tasks: int | None = None, **arguments: Any) -> list[Result]:
+    """Run every check on the environment that `spec` names and return the results, in order.
+
+    `tasks` bounds how many tasks of the test split the oracle plays (None: all); `arguments` go to the constructor.
+    Raises CheckFailure with all faults if there is one. An environment whose extra or data is missing cannot be
+    checked: its ImportError or `envs.data.MissingData` passes through, as does the ValueError for a wrong argument.
+    """
+    results = list(run(Subject(spec, arguments, tasks)))
+    if any(result.faults for result in results):
+        raise CheckFailure(spec, results)
+    return results
+
+
+def run(subject: Subject) -> Iterator[Result]:
+    """Yield each check's result as soon as there is one; only the first if the environment cannot be made."""
+    fault = ""
+    try:
+        with subject.make() as env:
+            for split in SPLITS:
+                env.load(split)
+    except (ImportError, ValueError):
+        raise
+    except Exception as error:
+        fault = f"{type(error).__name__}: {error}"
+    yield Result("construction", "The environment can be made and its splits can be loaded.", (fault,) if fault else ())
+    if not fault:
+        for check in CHECKS:
+            yield _run(check, subject)
+
+
+def _run(check: Callable[[Subject], Iterator[str]], subject: Subject) -> Result:
+    faults: list[str] = []
+    try:
+        for fault in check(subject):
+            faults.append(fault)
+            if len(faults) > SHOWN:
+                faults[-1] = "and more"
+                break
+    except Exception as error:  # the environment's, so it is one of the findings
+        faults.append(f"{type(error).__name__}: {error}")
+    claim = (check.__doc__ or "").strip().splitlines()[0]
+    return Result(check.__name__, claim, tuple(faults))

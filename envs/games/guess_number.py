@@ -1,0 +1,101 @@
+"""Find a hidden number by asking; bisection always gets there in time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import log2
+from typing import Any
+
+import numpy as np
+
+from envs.env import Env
+from envs.grading.integer import declared
+from envs.procedural import enumerated
+from envs.types import Message, Messages, Outcome, Task, assistant, text, user
+
+
+class GuessNumber(Env):
+    """Guess a secret number of a known interval.
+
+    Observation: `12..26` first, then `higher` or `lower` (than the guess), or `12..26!` after an invalid reply.
+    Action: a number, `19`; longer replies are read as `envs.grading.integer.declared` says. A reply that declares no
+    number of the interval is invalid; it costs a turn all the same.
+    Reward: 1 for the secret, else 0; its only named part is `win`.
+    Metrics: `width`, the numbers still possible after the turn; `bits`, the information the turn gained.
+    Episode end: terminated by the right guess, truncated after as many turns as bisection may need, plus `spare`.
+    Arguments: `size` numbers in the interval, which lies anywhere in 0..`top`.
+    Source and licence: generated. Version history: v0.
+    """
+
+    def __init__(
+        self, *, size: int = 15, top: int = 99, spare: int = 0, max_turns: int | None = None, **limits: Any
+    ) -> None:
+        if not 2 <= size <= top + 1:
+            raise ValueError(f"size {size!r} is outside 2..{top + 1}, the numbers in 0..{top}")
+        if spare < 0:
+            raise ValueError(f"spare must not be negative, but is {spare}")
+        super().__init__(max_turns=size.bit_length() + spare if max_turns is None else max_turns, **limits)
+        self.size, self.top, self.spare = size, top, spare
+
+    def tasks(self, split: str) -> Sequence[Task]:
+        """Every interval with every secret in it."""
+        total = (self.top + 2 - self.size) * self.size
+        return enumerated(split, total, self._task, key=f"games/GuessNumber-v0:{self.size}:{self.top}")
+
+    def start(self) -> Messages:
+        """Name the interval."""
+        self.low, self.high = self.task.metadata["low"], self.task.metadata["high"]
+        self.secret = int(self.task.answer)
+        return self.task.prompt
+
+    def state(self) -> str:
+        """The interval still possible and the turns left."""
+        return f"{self.low}..{self.high} {self.max_turns - self.turns}"
+
+    def reply(self, action: Message) -> Outcome:
+        """Compare a guess with the secret."""
+        guess = declared(text(action))
+        if guess is None or not self.task.metadata["low"] <= guess <= self.task.metadata["high"]:
+            return self._outcome(f"{text(self.task.prompt[0])}!", valid=False)
+        before = self.high - self.low + 1
+        if guess == self.secret:
+            self.low = self.high = guess
+            return self._outcome(None, before=before)
+        if guess < self.secret:
+            self.low = max(self.low, guess + 1)
+        else:
+            self.high = min(self.high, guess - 1)
+        return self._outcome("higher" if guess < self.secret else "lower", before=before)
+
+    def oracle(self) -> Iterator[Message]:
+        """Bisection."""
+        while True:
+            yield assistant(str((self.low + self.high) // 2))
+
+    def random(self, rng: np.random.Generator) -> Message:
+        """Any number of the interval, also one already ruled out."""
+        return assistant(str(rng.integers(self.task.metadata["low"], self.task.metadata["high"] + 1)))
+
+    def attacks(self) -> Sequence[str]:
+        """Among others: the whole interval in one reply."""
+        whole = " ".join(str(number) for number in range(self.low, self.high + 1))
+        return (*super().attacks(), whole, f"#### {whole}", "higher", "lower", f"{self.secret}.0", "9" * 10_000)
+
+    def _outcome(self, answer: str | None, *, before: int | None = None, valid: bool = True) -> Outcome:
+        """The turn's outcome; `answer` is None for a win, `before` the width before it (None: unchanged)."""
+        width = self.high - self.low + 1
+        won = answer is None
+        return Outcome(
+            messages=() if answer is None else (user(answer),),
+            reward=float(won),
+            terminated=won,
+            success=won,
+            valid=valid,
+            rewards={"win": float(won)},
+            metrics={"width": width, "bits": log2((before or width) / width)},
+        )
+
+    def _task(self, number: int) -> Task:
+        low, place = divmod(number, self.size)
+        bounds = {"low": low, "high": low + self.size - 1}
+        return Task("", (user(f"{low}..{bounds['high']}"),), str(low + place), bounds)

@@ -1,0 +1,1 @@
+"""Pure graders: a reply and the right answer in, a verdict out."""

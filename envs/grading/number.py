@@ -1,0 +1,141 @@
+r"""Number literals in the clothes that models put on them, as exact rationals. Nothing is evaluated, no float is made.
+
+Read as a number: `1,000` `$18.00` `18 dollars.` `**18**` `\$18` `$18$` `18\text{ cm}` `-18` `3.50` `1.8e1`
+`1.8 \times 10^{1}` `36/2` `\frac{36}{2}` `1 1/2` `1\frac{1}{2}`, `x = 18` and `9 + 9 = 18` (what follows the last `=`).
+
+Not read as a number:
+- an expression that is not worked out (`9+9`, `2^3`, `\sqrt{4}`): `number` returns None;
+- several numbers (`17, 18`, `17 or 18`, `16-18`), a digit grouping that is none (`1,00`, `1 000`);
+- any digit outside ASCII (full-width, superscript, `½`) and any invisible character between digits;
+- literals of more than 200 digits and exponents of more than three;
+- words that change the value or take it back (`18 thousand`, `18 and a half`, `not 18`, `18 or so`).
+
+Units are dropped, not checked: `18 cm` is 18, and so is `18%`. A percent sign never divides by 100: `50%` is not 1/2.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+MAX_TEXT = 500  # characters of one declaration
+MAX_DIGITS = 200
+MAX_EXPONENT = 200
+
+_NUMBER_WORDS = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+    "eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred hundreds thousand thousands k "
+    "million millions billion billions trillion trillions bn mn dozen dozens half halves third thirds quarter fourths "
+    "fifths sixths eighths tenths hundredths thousandths twice double triple"
+)
+_OPERATOR_WORDS = "plus minus times over squared cubed point negative root factorial modulo mod divided multiplied"
+_DOUBT_WORDS = (
+    "or nor not no never either neither maybe perhaps possibly unless wrong incorrect false instead except versus vs "
+    "isn't aren't wasn't won't can't cannot couldn't don't doesn't didn't shouldn't without unequal"
+)
+_WORDS_BEFORE = frozenset(f"{_OPERATOR_WORDS} {_DOUBT_WORDS} than".split())
+_WORDS_AFTER = frozenset(f"{_NUMBER_WORDS} {_OPERATOR_WORDS} {_DOUBT_WORDS}".split())
+
+_UNITS = "mm cm dm m km in ft yd mi mg g kg lb lbs oz ml cl l s sec min mins h hr hrs am pm mph kmh usd eur"
+_GLUED = frozenset(_UNITS.split())
+_POWERS = re.compile(r"\b(mm|cm|dm|m|km|in|ft|yd|mi|inch|inches|foot|feet|meters?|miles?|units?)\s*\^\s*\{?[23]\}?")
+_DECIMAL = r"(?:(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]*)?|\.[0-9]+)"
+_EXPONENT = r"[+-]?[0-9]{1,3}"
+_LITERAL = re.compile(
+    rf"(?P<sign>[+-]?)\s*(?:(?P<whole>[0-9]+)\s+(?P<part>[0-9]+)\s*/\s*(?P<parts>[0-9]+)"
+    rf"|(?P<top>{_DECIMAL})\s*/\s*(?P<bottom>[+-]?{_DECIMAL})"
+    rf"|(?P<plain>{_DECIMAL})"
+    rf"(?:[eE](?P<e>{_EXPONENT})"
+    rf"|\s*(?:\\times|\\cdot|[×*x])\s*10\s*\^\s*(?:\{{\s*(?P<power>{_EXPONENT})\s*\}}|(?P<power1>{_EXPONENT})))?)"
+)
+_DOUBTS_EQUALS = re.compile(r"\\n(?:eq?|eg|ot)|[!<>~:≠≈]\s*$|;|,(?![0-9]{3})")  # x \neq 18; 17, x = 18
+_DRESS = [
+    (re.compile(r"\\(?:left|right|displaystyle)\b|\\[()\[\]]"), ""),
+    (re.compile(r"\{,\}"), ","),
+    (re.compile(r"\\[,;:! ]"), ""),
+    (re.compile(r"(?<=[0-9}])~"), " "),
+    (re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mbox)\s*\{([^{}]*)\}"), r" \1 "),
+    (re.compile(r"\\[dtc]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}"), r" \1/\2 "),
+    (re.compile(r"\\[dtc]?frac\s*([0-9])\s*([0-9])"), r" \1/\2 "),
+    (re.compile(r"\^\s*(?:\\circ|\{\s*\\circ\s*\})|°"), " degrees"),
+    (re.compile(r"\\%"), "%"),
+    (re.compile(r"\\?[$]|[€£¥]"), ""),
+    (re.compile(r"−"), "-"),  # the typographic minus; other dashes are refused
+]
+
+
+def undress(text: str) -> str:
+    """`text` without Markdown emphasis, LaTeX spacing and text commands, and currency signs; fractions as `a/b`."""
+    text = text.strip().strip("*_`").strip()
+    for pattern, plain in _DRESS:
+        text = pattern.sub(plain, text)
+    return text.strip().strip("*_`").strip()
+
+
+def number(text: str) -> Fraction | None:
+    """The one number that `text` states, or None where it states none or leaves room for doubt."""
+    if len(text) > MAX_TEXT:
+        return None
+    text = undress(text)
+    if "=" in text:
+        left, text = text.rsplit("=", 1)
+        if _DOUBTS_EQUALS.search(left) or not stands(left, ""):
+            return None
+    text = _unwrapped(text.strip().rstrip(",;: "))
+    match = _LITERAL.match(text)
+    if not match or not _is_unit(text[match.end() :]):
+        return None
+    return _value(match)
+
+
+def stands(before: str, after: str) -> bool:
+    """Whether the words around a number leave it as it is: no "not 18", "minus 18", "18 thousand", "18 or so"."""
+    return _WORDS_BEFORE.isdisjoint(_words(before)) and _WORDS_AFTER.isdisjoint(_words(after))
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"[a-z]+(?:'[a-z]+)?", text.lower().replace("’", "'"))
+
+
+def _unwrapped(text: str) -> str:
+    """`text` without one pair of brackets or braces around all of it."""
+    bare = text.rstrip(". ")
+    if len(bare) > 1 and bare[0] + bare[-1] in ("()", "{}") and not re.search(r"[(){}]", bare[1:-1]):
+        return bare[1:-1].strip()
+    return text
+
+
+def _is_unit(tail: str) -> bool:
+    """Whether what follows the digits is words that leave the number as it is."""
+    glued = tail[:1].isalpha()
+    tail = _POWERS.sub(r"\1", re.sub(r"^/\s?(?=[A-Za-z]{2})", "per ", tail.strip().rstrip(".,;:")))
+    if not re.fullmatch(r"[A-Za-z%' .,()/-]*", tail) or tail.startswith(("-", "/", ",", ".", "(", ")", "'")):
+        return False
+    first = re.match(r"[A-Za-z]*", tail).group().lower()  # type: ignore[union-attr]
+    if glued and first not in _GLUED:
+        return False
+    if len(first) == 1 and first not in _GLUED and tail != "%":
+        return False
+    return stands("", tail)
+
+
+def _value(match: re.Match[str]) -> Fraction | None:
+    if sum(char.isdigit() for char in match.group()) > MAX_DIGITS:
+        return None
+    sign = -1 if match["sign"] == "-" else 1
+    if match["whole"]:
+        part, parts = int(match["part"]), int(match["parts"])
+        return sign * (int(match["whole"]) + Fraction(part, parts)) if part < parts else None
+    if match["top"]:
+        bottom = _decimal(match["bottom"])
+        return sign * _decimal(match["top"]) / bottom if bottom else None
+    exponent = int(match["e"] or match["power"] or match["power1"] or 0)
+    if abs(exponent) > MAX_EXPONENT:
+        return None
+    return sign * _decimal(match["plain"]) * Fraction(10) ** exponent
+
+
+def _decimal(text: str) -> Fraction:
+    sign = -1 if text.startswith("-") else 1
+    whole, _, part = text.lstrip("+-").replace(",", "").partition(".")
+    return sign * Fraction(int(whole + part), 10 ** len(part))

@@ -1,0 +1,1 @@
+"""Environments with a number or an expression as the answer."""

@@ -1,0 +1,119 @@
+"""Sums, differences and products of integers, from one digit to three."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import isqrt
+from typing import Any
+
+import numpy as np
+
+from envs.env import Env
+from envs.grading.integer import declared
+from envs.procedural import digest, enumerated, shuffled
+from envs.types import Message, Outcome, Task, assistant, text, user
+
+LEVELS = (0, 1, 2, 3)
+KEY = "math/Arithmetic-v0"
+OPERATORS = [(first, second) for first in "+-*" for second in "+-*"]
+HUNDREDS, FACTORS = range(100, 1000), range(2, 10)
+CHAINS = len(HUNDREDS) * len(FACTORS) ** 2  # problems of each pair of operators: as many as the rarest has
+Problem = tuple[str, int]  # what is shown, and its value
+
+
+class Arithmetic(Env):
+    """Work out one expression.
+
+    Observation: `47 + 85 = ?`, one user message.
+    Action: the value, `132`; longer replies are read as `envs.grading.integer.declared` says.
+    Reward: 1 if the declared integer is the value, else 0.
+    Episode end: after the first reply.
+    Levels: 0 sums of two numbers from 0 to 9 but 0 + 0 (54 problems); 1, the default, sums of two numbers from 1 to
+    99 of which at least one has two digits (4 905); 2 sums and differences of two numbers from 10 to 99, results may be
+    negative (8 190); 3 two operators of + - * with the usual precedence, each pair of operators equally often, on
+    numbers from 100 to 999, the right factor of a product from 2 to 9 (518 400). At levels 0 to 2 a problem and its
+    mirror image count as one and only one of them is ever shown.
+    Source and licence: generated. Version history: v0.
+    """
+
+    def __init__(self, *, level: int = 1, **limits: Any) -> None:
+        super().__init__(**limits)
+        if level not in LEVELS:
+            raise ValueError(f"level {level!r} is not one of {', '.join(map(str, LEVELS))}")
+        self.level = int(level)
+
+    def tasks(self, split: str) -> Sequence[Task]:
+        """The problems of the level."""
+        return enumerated(split, total(self.level), self._task, key=f"{KEY}:{self.level}")
+
+    def reply(self, action: Message) -> Outcome:
+        """Compare integers, never floats."""
+        value = declared(text(action))
+        right = value is not None and value == int(self.task.answer)
+        return Outcome(reward=float(right), terminated=True, success=right, valid=value is not None)
+
+    def oracle(self) -> Iterator[Message]:
+        """The value."""
+        yield assistant(self.task.answer)
+
+    def random(self, rng: np.random.Generator) -> Message:
+        """A number of as many digits as the level's numbers have, or one more."""
+        digits = max(1, self.level) + int(rng.integers(2))
+        return assistant(str(rng.integers(10**digits)))
+
+    def attacks(self) -> Sequence[str]:
+        """Among others: the right value between wrong ones, and in forms that are no integers."""
+        value = int(self.task.answer)
+        near = " ".join(str(value + i) for i in range(-3, 4))
+        return (
+            *super().attacks(),
+            near,
+            f"{value} or {value + 1}",
+            f"#### {near}",
+            f"{value}.0",
+            f"{value}e0",
+            f"0x{abs(value):x}.",
+            "9" * 10_000,
+            " ".join(map(str, range(200))),
+        )
+
+    def _task(self, number: int) -> Task:
+        shown, value = problem(self.level, number)
+        return Task("", (user(f"{shown} = ?"),), str(value), {"level": self.level})
+
+
+def total(level: int) -> int:
+    """How many problems a level has."""
+    return (54, 4905, 2 * 4095, CHAINS * len(OPERATORS))[level]
+
+
+def problem(level: int, number: int) -> Problem:
+    """The level's problem of a number in `range(total(level))`; no two numbers give the same one."""
+    if level == 3:
+        return _chain(number)
+    operator = "+"
+    if level == 2:
+        number, operator = number // 2, "+-"[number % 2]
+    first = (0, 1, 10)[level]  # the least number at this level
+    number += (1, 45, 0)[level]  # past 0 + 0, whose echo would be right, and past the pairs below 10
+    row = (isqrt(8 * number + 1) - 1) // 2
+    a, b = first + number - row * (row + 1) // 2, first + row
+    if digest(KEY, level, operator, a, b) & 1:
+        a, b = b, a
+    return f"{a} {operator} {b}", a + b if operator == "+" else a - b
+
+
+def _chain(number: int) -> Problem:
+    number, pair = divmod(number, len(OPERATORS))
+    first, second = OPERATORS[pair]
+    bs, cs = (FACTORS if operator == "*" else HUNDREDS for operator in (first, second))
+    rest = shuffled(number, len(HUNDREDS) * len(bs) * len(cs), KEY)
+    rest, place = divmod(rest, len(cs))
+    a, b, c = HUNDREDS[rest // len(bs)], bs[rest % len(bs)], cs[place]
+    grouped = second == "*" and first != "*"
+    value = _apply(first, a, b * c) if grouped else _apply(second, _apply(first, a, b), c)
+    return f"{a} {first} {b} {second} {c}", value
+
+
+def _apply(operator: str, a: int, b: int) -> int:
+    return {"+": a + b, "-": a - b, "*": a * b}[operator]

@@ -1,0 +1,123 @@
+"""GSM8K: grade-school word problems with a whole number as the answer."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from envs import data
+from envs.env import Env
+from envs.grading.math import RULES, Rule, official, verify
+from envs.grading.number import number
+from envs.grading.symbolic import workers
+from envs.types import Message, Outcome, Task, assistant, text, user
+
+REVISION = "cc7b047b6e5bb11b4f1af84efc572db110a51b3c"
+INSTRUCTION = "End with #### <number>"
+_CALCULATOR = re.compile(r"<<[^<>\n]*>>")
+
+
+class GSM8K(Env):
+    r"""Solve a word problem.
+
+    Observation: the question and the line `End with #### <number>`, one user message.
+    Action: a solution whose declared answer is graded by `envs.grading.math.verify`.
+    Reward: 1 if the answer is right under `rule`, else 0. "strict" is the official rule (first `#### <number>`, equal
+    as a string), "flexible" (default) also takes boxes and sentences and compares values.
+    Metrics: `strict` and `flexible`, both verdicts, whichever rule pays.
+    Episode end: after the first reply.
+    Arguments: `data_root`, the folder that holds `gsm8k/{train,test}*.jsonl`, else TURNWISE_DATA, else the hub. The
+    gold answers are plain numbers and so must the replies' be; `symbolic=True` lets math-verify work out formulas such
+    as `\boxed{20-2}` too, and needs the extra `math`.
+    Splits: "test" is the data set's; "val" is a tenth of its "train", the rows whose questions have the smallest
+    digests, whatever their order; "train" is the rest.
+    Source and licence: openai/gsm8k (Cobbe et al. 2021, arXiv:2110.14168), MIT. Version history: v0.
+    """
+
+    leaks = "a word problem may happen to name the number that answers it"
+
+    def __init__(
+        self, *, data_root: str | None = None, rule: Rule = "flexible", symbolic: bool = False, **limits: Any
+    ) -> None:
+        super().__init__(**limits)
+        if rule not in RULES:
+            raise ValueError(f"rule {rule!r} is not one of {', '.join(RULES)}")
+        self.data_root, self.rule, self.symbolic = data_root, rule, bool(symbolic)
+        self.blocking = self.symbolic
+        self._uses_workers = self.symbolic
+        if self._uses_workers:
+            workers().open()
+
+    def tasks(self, split: str) -> Sequence[Task]:
+        """The split's rows; a malformed one raises ValueError with its file and line."""
+        source = "test" if split == "test" else "train"
+        hub = data.Hub("openai/gsm8k", "main", source, REVISION)
+        rows = data.rows(f"gsm8k/{source}*.jsonl", ("question", "answer"), data_root=self.data_root, hub=hub)
+        if split != "test":
+            rows = _held_out(rows, val=split == "val")
+        return [_task(f"{split}/{i}", row) for i, row in enumerate(rows)]
+
+    def reply(self, action: Message) -> Outcome:
+        """Grade the reply; it is invalid where it declares no one answer."""
+        verdict = verify(text(action), self.task.answer, rule=self.rule, symbolic=self.symbolic)
+        return Outcome(
+            reward=float(verdict.correct),
+            terminated=True,
+            success=verdict.correct,
+            valid=verdict.method not in ("none", "unclear"),
+            metrics={"strict": verdict.strict, "flexible": verdict.flexible},
+        )
+
+    def oracle(self) -> Iterator[Message]:
+        """The data set's solution without its calculator notes; it ends in `#### <number>`."""
+        yield assistant(_CALCULATOR.sub("", self.task.metadata["solution"]))
+
+    def random(self, rng: np.random.Generator) -> Message:
+        """A number below 1 000 in the right form."""
+        return assistant(f"#### {rng.integers(1000)}")
+
+    def attacks(self) -> Sequence[str]:
+        """Among others: the right number among wrong ones, taken back, or in digits that are none."""
+        gold = self.task.answer
+        near = ", ".join(str(int(number(gold) or 0) + i) for i in range(-3, 4))
+        wide = "".join(chr(ord(digit) + 0xFEE0) if digit.isdigit() else digit for digit in gold)
+        return (
+            *super().attacks(),
+            self.task.prompt[0]["content"],
+            near,
+            f"#### {gold}1\n#### {gold}",
+            f"\\boxed{{{near}}}",
+            f"\\boxed{{{gold}1}} \\boxed{{{gold}}}",
+            f"The answer is not {gold}.",
+            f"\\boxed{{{wide}}}",
+            f"\\boxed{{{gold}9^{{9^{{9}}}}}}",
+        )
+
+    def close(self) -> None:
+        """Stop the worker processes, if this was the last environment that uses them."""
+        if self._uses_workers:
+            self._uses_workers = False
+            workers().close()
+
+
+def _held_out(rows: list[data.Row], *, val: bool) -> list[data.Row]:
+    """The tenth of `rows` with the smallest digests of their questions, or the others; the order is kept."""
+
+    def digest(row: data.Row) -> str:
+        return hashlib.sha256(f"math/GSM8K-v0 val {row.fields['question']}".encode()).hexdigest()
+
+    last = sorted(map(digest, rows))[max(1, len(rows) // 10) - 1]
+    return [row for row in rows if (digest(row) <= last) == val]
+
+
+def _task(name: str, row: data.Row) -> Task:
+    solution = row.fields["answer"]
+    gold = official(solution)
+    if gold is None or number(gold) is None:
+        raise ValueError(f"{row.source}: the answer does not end in '#### <number>'")
+    prompt = (user(f"{row.fields['question'].strip()}\n{INSTRUCTION}"),)
+    return Task(name, prompt, gold, {"solution": solution, "source": row.source})

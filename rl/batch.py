@@ -1,0 +1,110 @@
+"""From records to rows: the one place where credit meets tokens. Plain NumPy; tensors are made by `rl.packing`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rl.records import Group, Trajectory
+
+if TYPE_CHECKING:
+    from rl.recipe import Recipe
+
+STREAMS = ("ref", "value", "returns")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One unbroken history, split after its first context, which group members share.
+
+    All arrays run over `ids` (T,), whose first token is sampled. `prefix` is never trained.
+
+        Row(prefix=(5, 9, 2), ids=[7, 3, 8, 8, 4], mask=[1, 1, 0, 0, 1], turn=[0, 0, -1, -1, 1], ...)
+    """
+
+    prefix: tuple[int, ...]
+    ids: np.ndarray
+    mask: np.ndarray
+    old: np.ndarray
+    adv: np.ndarray
+    turn: np.ndarray
+    streams: dict[str, np.ndarray]  # the named numbers of the turns, 0 where not sampled
+    trajectory: int
+    group: int
+    temperature: float = 1.0
+
+    @property
+    def size(self) -> int:
+        """Tokens that a forward pass computes for this row alone."""
+        return len(self.ids)
+
+
+def rows_of(
+    trajectory: Trajectory, credit: np.ndarray, *, number: int = 0, group: int = 0, temperature: float = 1.0
+) -> list[Row]:
+    """The rows of one trajectory; `credit` is its advantage per sampled token, in order."""
+    sampled = trajectory.num_sampled
+    if len(credit) != sampled:
+        raise ValueError(f"credit for {len(credit)} tokens, but task {trajectory.task!r} has {sampled} sampled tokens")
+    earned = {"adv": np.asarray(credit, np.float32)}
+    for name in STREAMS:
+        if trajectory.turns and all(name in turn.streams for turn in trajectory.turns):
+            parts = [np.asarray(turn.streams[name], np.float32) for turn in trajectory.turns]
+            earned[name] = np.concatenate(parts) if parts else np.zeros(0, np.float32)
+    rows, used = [], 0
+    for history in trajectory.sequences():
+        mask = np.asarray(history.sampled)
+        if not mask.any():
+            continue
+        start = int(mask.argmax())
+        count = int(mask.sum())
+        mask = mask[start:]
+        columns = {}
+        for name, values in earned.items():
+            columns[name] = np.zeros(len(mask), np.float32)
+            columns[name][mask] = values[used : used + count]
+        used += count
+        rows.append(
+            Row(
+                prefix=tuple(history.ids[:start]),
+                ids=np.asarray(history.ids[start:], np.int64),
+                mask=mask,
+                old=np.asarray(history.logprobs[start:], np.float32),
+                adv=columns.pop("adv"),
+                turn=np.asarray(history.turn[start:], np.int64),
+                streams=columns,
+                trajectory=number,
+                group=group,
+                temperature=temperature,
+            )
+        )
+    return rows
+
+
+def build(groups: Sequence[Group], recipe: Recipe, *, temperature: float = 1.0) -> list[Row]:
+    """Credit `groups` with `recipe` and lay them out as rows, members of a group next to each other."""
+    rows: list[Row] = []
+    number = 0
+    for index, (group, credits) in enumerate(zip(groups, recipe.credit(groups, recipe), strict=True)):
+        for trajectory, credit in zip(group.trajectories, credits, strict=True):
+            rows += rows_of(trajectory, credit, number=number, group=index, temperature=temperature)
+            number += 1
+    return rows
+
+
+def split(rows: Sequence[Row], budget: int) -> list[list[Row]]:
+    """Consecutive micro-batches of at most `budget` computed tokens each (a longer row is alone); shared prefixes count once."""
+    parts: list[list[Row]] = []
+    used, prefixes = 0, set()
+    for row in rows:
+        cost = row.size + (0 if row.prefix in prefixes else len(row.prefix))
+        if not parts or used + cost > budget:
+            parts.append([])
+            used, prefixes, cost = 0, set(), row.size + len(row.prefix)
+        parts[-1].append(row)
+        prefixes.add(row.prefix)
+        used += cost
+    return parts

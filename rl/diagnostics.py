@@ -1,0 +1,83 @@
+"""What an update looked like from inside: the numbers that tell a healthy run from a sick one, and words for the sick."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from rl.loss import Tokens
+
+
+class Diagnostics:
+    """Sums over micro-batches and optimiser steps, turned into means at the end."""
+
+    def __init__(self) -> None:
+        self.sums: Tensor | None = None
+        self.largest = 0.0
+        self.first: Tensor | None = None  # (sum of k3, tokens) of the first optimiser step: before any weight moved
+        self.norms: list[float] = []
+
+    def add(self, tokens: Tokens, loss: Tensor) -> None:
+        """Take in one micro-batch."""
+        with torch.no_grad():
+            mask = tokens.mask
+            gap = (tokens.logp - tokens.old).clamp(-20.0, 20.0) * mask
+            ratio = gap.exp()
+            k3 = (ratio - 1 - gap) * mask
+            count = mask.sum()
+            outside = ((ratio - 1).abs() > 0.2) & mask
+            extra = tokens.value is not None and tokens.returns is not None
+            error = ((tokens.value - tokens.returns) * mask).square().sum() if extra else torch.zeros(())  # type: ignore
+            sums = torch.stack([count, (tokens.entropy * mask).sum(), k3.sum(), outside.sum(), (ratio * mask).sum(), loss, error])
+            self.sums = sums if self.sums is None else self.sums + sums
+            self.largest = max(self.largest, float(gap.abs().max()))
+            if not self.norms:
+                first = torch.stack([k3.sum(), count.to(k3.dtype)])
+                self.first = first if self.first is None else self.first + first
+
+    def step(self, norm: float) -> None:
+        """An optimiser step was taken with this gradient norm, before clipping."""
+        self.norms.append(norm)
+
+    def means(self) -> dict[str, float]:
+        """The metrics of the update, by the names of `docs/metrics.md`; empty when nothing was trained."""
+        if self.sums is None or self.first is None:
+            return {}
+        count, entropy, _, outside, ratio, loss, error = self.sums.tolist()
+        tokens = max(count, 1.0)
+        mismatch, first = self.first.tolist()
+        passes = max(len(self.norms), 1)
+        found = {
+            "entropy": entropy / tokens,
+            "kl/sampler_trainer": mismatch / max(first, 1.0),
+            "ratio/mean": ratio / tokens,
+            "ratio/log_max": self.largest,
+            "ratio/outside": outside / tokens,
+            "loss": loss / passes,
+            "grad_norm": sum(self.norms) / passes,
+            "tokens/trained": count,
+        }
+        if error:
+            found["value/error"] = error / tokens
+        return found
+
+
+def warnings(metrics: Mapping[str, float], lag: int) -> list[str]:
+    """Plain words about metrics that usually mean trouble."""
+    found = []
+    gap = metrics.get("kl/sampler_trainer", 0.0)
+    if not math.isfinite(metrics.get("grad_norm", 0.0)):
+        found.append("the gradient is not finite, the step was skipped: lower --lr")
+    if gap > 1e-3 and lag == 0:
+        found.append(f"sampler and trainer disagree (KL {gap:.1e} on fresh samples): their forwards differ")
+    if metrics.get("groups/zero_variance", 0.0) > 0.9:
+        share = metrics["groups/zero_variance"]
+        found.append(f"{share:.0%} of groups have equal rewards and teach nothing: the tasks are too easy or too hard")
+    if metrics.get("truncated/mean", 0.0) > 0.5:
+        found.append(f"{metrics['truncated/mean']:.0%} of episodes hit a limit: raise --max-tokens or --turn-tokens")
+    if metrics.get("episodes/errored", 0.0) > 0.1 * max(metrics.get("episodes/played", 0.0), 1.0):
+        found.append(f"{metrics['episodes/errored']:.0f} episodes failed by a fault of ours and were left out")
+    return found

@@ -1,0 +1,208 @@
+"""Rows in, weight updates out. Knows models and optimisers; knows no environment, no group and no method by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from rl.batch import Row, rows_of, split
+from rl.diagnostics import Diagnostics
+from rl.loss import Tokens, policy_loss
+from rl.packing import Columns, Packing
+from rl.policy.decoder import Decoder, supported
+from rl.recipe import Recipe, needs
+from rl.records import Trajectory
+
+
+class Learner:
+    """A model, its optimiser and, where a recipe asks, a value head and a frozen reference.
+
+    `microbatch_tokens` bounds the tokens of one forward pass; the gradient does not depend on it, because every token
+    carries its share of the whole optimiser step. `epochs` passes over the rows in `minibatches` optimiser steps each.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        lr: float,
+        weight_decay: float = 0.0,
+        max_grad_norm: float = 1.0,
+        microbatch_tokens: int = 16384,
+        epochs: int = 1,
+        minibatches: int = 1,
+        critic: bool = False,
+    ) -> None:
+        """Build the optimiser and, for a `critic`, a value head on the model's last hidden state."""
+        self.model: Any = model
+        self.device = next(model.parameters()).device
+        self.lr, self.max_grad_norm, self.microbatch_tokens = lr, max_grad_norm, microbatch_tokens
+        self.epochs, self.minibatches = epochs, minibatches
+        self.head: nn.Linear | None = None
+        if critic:
+            self.head = nn.Linear(model.config.get_text_config().hidden_size, 1, device=self.device)  # type: ignore
+            nn.init.zeros_(self.head.weight)
+            nn.init.zeros_(self.head.bias)
+        self.frozen: Any = None
+        self.optimizer = torch.optim.AdamW(self.parameters(), lr=lr, betas=(0.9, 0.95), weight_decay=weight_decay, fused=True)
+
+    def parameters(self) -> list[nn.Parameter]:
+        """Everything that is trained."""
+        return [*self.model.parameters(), *(self.head.parameters() if self.head else ())]
+
+    def update(self, rows: Sequence[Row], recipe: Recipe, *, scale: float = 1.0, seed: int = 0) -> dict[str, float]:
+        """Take the optimiser steps of one update with the learning rate times `scale`; return what was seen."""
+        seen = Diagnostics()
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.lr * scale
+        order = np.random.default_rng(seed)
+        for _ in range(self.epochs):
+            for part in _parts(rows, self.minibatches, order):
+                self._step(part, recipe, seen)
+        return seen.means()
+
+    def freeze_reference(self) -> None:
+        """Keep a copy of the present weights as the reference policy."""
+        self.frozen = deepcopy(self.model).requires_grad_(False).eval()
+
+    def values(self, trajectories: Sequence[Trajectory]) -> list[list[tuple[float, ...]]]:
+        """See `rl.parts.score.Scorer`."""
+        if self.head is None:
+            raise ValueError("the recipe reads values, but the learner was built without a critic")
+        return self._score(self.model, trajectories, lambda found: found["value"])
+
+    def reference(self, trajectories: Sequence[Trajectory]) -> list[list[tuple[float, ...]]]:
+        """See `rl.parts.score.Scorer`."""
+        if self.frozen is None:
+            raise ValueError("the recipe reads a reference policy, but none was frozen")
+        return self._score(self.frozen, trajectories, lambda found: found["logp"])
+
+    def logprobs(self, trajectories: Sequence[Trajectory]) -> list[list[tuple[float, ...]]]:
+        """The present model's log-probability of every sampled token, per trajectory and turn."""
+        return self._score(self.model, trajectories, lambda found: found["logp"])
+
+    def state_dict(self) -> dict[str, Any]:
+        """Optimiser, value head and reference; the model's weights are saved apart."""
+        return {
+            "optimizer": self.optimizer.state_dict(),
+            "head": self.head.state_dict() if self.head else None,
+            "reference": self.frozen.state_dict() if self.frozen else None,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from `state_dict`."""
+        self.optimizer.load_state_dict(state["optimizer"])
+        if self.head is not None:
+            self.head.load_state_dict(state["head"])
+        if self.frozen is not None:
+            self.frozen.load_state_dict(state["reference"])
+
+    def _step(self, rows: Sequence[Row], recipe: Recipe, seen: Diagnostics) -> None:
+        """One optimiser step: shares over all rows first, then micro-batches that simply add up."""
+        if not rows:
+            return
+        everything = Columns(rows, self.device)
+        share = recipe.reduce(everything.mask.float(), everything.labels())
+        self.optimizer.zero_grad(set_to_none=True)
+        first = 0
+        for part in split(rows, self.microbatch_tokens):
+            columns = Columns(part, self.device)
+            width = columns.shape[1]
+            tokens = self._tokens(part, columns, share[first : first + len(part), :width], recipe)
+            loss = policy_loss(tokens, recipe)
+            if loss.requires_grad:
+                loss.backward()
+            seen.add(tokens, loss)
+            first += len(part)
+        norm = torch.nn.utils.clip_grad_norm_(self.parameters(), self.max_grad_norm)
+        seen.step(float(norm))
+        if torch.isfinite(norm):
+            self.optimizer.step()
+
+    def _tokens(self, rows: Sequence[Row], columns: Columns, share: Tensor, recipe: Recipe) -> Tokens:
+        found = self._forward(self.model, rows, entropy_grad=needs(recipe, "entropy"))
+        return Tokens(
+            logp=columns.scatter(found["logp"]),
+            old=columns.padded(lambda row: row.old),
+            adv=columns.padded(lambda row: row.adv),
+            mask=columns.mask,
+            share=share,
+            entropy=columns.scatter(found["entropy"]),
+            labels=columns.labels(),
+            ref=columns.stream("ref"),
+            value=columns.scatter(found["value"]) if "value" in found else None,
+            old_value=columns.stream("value"),
+            returns=columns.stream("returns"),
+        )
+
+    def _score(
+        self, model: Any, trajectories: Sequence[Trajectory], pick: Callable[[dict[str, Tensor]], Tensor]
+    ) -> list[list[tuple[float, ...]]]:
+        rows = [
+            row
+            for number, trajectory in enumerate(trajectories)
+            for row in rows_of(trajectory, np.zeros(trajectory.num_sampled), number=number)
+        ]
+        numbers: list[float] = []
+        with torch.no_grad():
+            for part in split(rows, self.microbatch_tokens):
+                numbers += pick(self._forward(model, part)).tolist()
+        rest = iter(numbers)
+        return [[tuple(next(rest) for _ in turn.completion.ids) for turn in t.turns] for t in trajectories]
+
+    def _forward(self, model: Any, rows: Sequence[Row], *, entropy_grad: bool = False) -> dict[str, Tensor]:
+        """`logp`, `entropy` and, with a value head, `value` of every sampled token (M,), row by row."""
+        hidden, head, target = (_packed if supported(model) else _padded)(model, rows, self.device)
+        logits = F.linear(hidden, head).float()
+        temperature = np.concatenate([np.full(int(row.mask.sum()), row.temperature, np.float32) for row in rows])
+        if (temperature != 1).any():
+            logits = logits / torch.as_tensor(temperature, device=self.device)[:, None]
+        logprobs = logits.log_softmax(-1)
+        found = {"logp": logprobs.gather(1, target[:, None]).squeeze(1)}
+        source = logprobs if entropy_grad else logprobs.detach()
+        found["entropy"] = -(source.exp() * source).sum(-1)
+        if self.head is not None:
+            found["value"] = self.head(hidden.float()).squeeze(-1)
+        return found
+
+
+def _parts(rows: Sequence[Row], count: int, order: np.random.Generator) -> Iterator[list[Row]]:
+    """`count` optimiser steps' rows, whole groups each, in a seeded order; the given order when there is one step."""
+    if count == 1:
+        yield list(rows)
+        return
+    groups = order.permutation(np.unique([row.group for row in rows]))
+    for chosen in np.array_split(groups, min(count, len(groups))):
+        members = set(chosen.tolist())
+        yield [row for row in rows if row.group in members]
+
+
+def _packed(model: Any, rows: Sequence[Row], device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """Hidden states that predict the sampled tokens (M, E), the output matrix (V, E) and the tokens (M,)."""
+    packing, decoder = Packing(rows, device), Decoder(model)
+    weights = decoder.weights()
+    hidden = decoder.hidden(weights, packing.ids, packing.position, packing, packing.longest)
+    return hidden.index_select(0, packing.predict), weights.head, packing.target
+
+
+def _padded(model: Any, rows: Sequence[Row], device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """The same through the model's own forward, one right-padded row per history."""
+    full = [np.concatenate([np.asarray(row.prefix, np.int64), row.ids]) for row in rows]
+    width = max(map(len, full))
+    ids, attention = np.zeros((len(rows), width), np.int64), np.zeros((len(rows), width), np.int64)
+    predict: list[tuple[int, int]] = []
+    for i, (row, tokens) in enumerate(zip(rows, full, strict=True)):
+        ids[i, : len(tokens)], attention[i, : len(tokens)] = tokens, 1
+        predict += [(i, len(row.prefix) + int(t) - 1) for t in np.nonzero(row.mask)[0]]
+    out = model.base_model(
+        input_ids=torch.as_tensor(ids, device=device), attention_mask=torch.as_tensor(attention, device=device), use_cache=False
+    )
+    at = torch.as_tensor(np.asarray(predict), device=device)
+    target = torch.as_tensor(np.concatenate([row.ids[row.mask] for row in rows]), device=device)
+    return out.last_hidden_state[at[:, 0], at[:, 1]], model.get_output_embeddings().weight, target

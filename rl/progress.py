@@ -1,0 +1,68 @@
+"""What a run shows on the terminal: one live line where there is a terminal, a plain line now and then elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping, Sequence
+
+BARS = "▁▂▃▄▅▆▇█"
+
+
+class Screen:
+    """The progress of one run of `total` updates."""
+
+    def __init__(self, total: int) -> None:
+        self.total = total
+        self.live = sys.stdout.isatty()
+        self.began = time.monotonic()
+        self.rewards: list[float] = []
+        self.told: set[str] = set()
+        self.last = 0.0
+
+    def say(self, line: str) -> None:
+        """A line that stays."""
+        self._clear()
+        print(line, flush=True)
+
+    def warming(self, step: int, total: int) -> None:
+        """Progress of the cold start."""
+        if self.live and (step == total or time.monotonic() - self.last > 0.2):
+            self._show(f"cold start: step {step} of {total}")
+
+    def update(self, metrics: Mapping[str, float], warnings: Sequence[str]) -> None:
+        """One update is done."""
+        self.rewards.append(metrics["reward/mean"])
+        for warning in warnings:
+            kind = warning.split(" ", 3)[-1]
+            if kind not in self.told:
+                self.told.add(kind)
+                self.say(f"warning: {warning}")
+        n = int(metrics["update"])
+        if not self.live and n % max(1, self.total // 20) and n != self.total:
+            return
+        line = (
+            f"update {n:>{len(str(self.total))}}/{self.total}  reward {metrics['reward/mean']:.3f} {self._curve()}  "
+            f"success {metrics['success/mean']:.3f}  entropy {metrics.get('entropy', 0.0):.2f}  "
+            f"{metrics['tokens/sampled'] / max(metrics['time/update_s'], 1e-9):,.0f} tok/s  {time.monotonic() - self.began:.0f} s"
+        )
+        if self.live and n != self.total:
+            self._show(line)
+        else:
+            self.say(line)
+
+    def _curve(self) -> str:
+        """The run's rewards so far in twelve characters, from the lowest possible seen to the highest."""
+        cells = min(12, len(self.rewards))
+        cut = [self.rewards[i * len(self.rewards) // cells : (i + 1) * len(self.rewards) // cells] for i in range(cells)]
+        means = [sum(part) / len(part) for part in cut]
+        low, high = min(0.0, *means), max(1.0, *means)
+        return "".join(BARS[round((mean - low) / (high - low) * (len(BARS) - 1))] for mean in means)
+
+    def _show(self, line: str) -> None:
+        self.last = time.monotonic()
+        print(f"\r\x1b[2K{line}", end="", flush=True)
+
+    def _clear(self) -> None:
+        if self.live:
+            print("\r\x1b[2K", end="")

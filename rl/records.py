@@ -1,0 +1,174 @@
+"""Records that flow from rollout to update: plain data, no torch, no tokenizer, no network.
+
+Legend: P groups, G trajectories of a group, K turns, T sampled tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, Protocol
+
+from envs.types import Message, Messages, Stop
+
+Finish = Literal["stop", "length", "abort", "deadline"]
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingParams:
+    """How one reply is drawn.
+
+    The draw of the token at absolute position `p` depends on `(seed, p)` and the distribution there, never on the
+    batch it was computed in. `temperature=0` is greedy. `top_p`/`top_k` change the distribution that is sampled, so
+    training refuses them; evaluation may use them. `stop` are token ids that end a reply and belong to it.
+    """
+
+    max_tokens: int = 32
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    seed: int = 0
+    stop: tuple[int, ...] = ()
+    deadline_s: float = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """The sampled tokens of one turn. All four sequences have the same length.
+
+    `logprobs` are under the distribution that was sampled (temperature, top-p and top-k applied): the behaviour
+    log-probabilities of every importance ratio. `model_logprobs` are under the model at temperature 1; they are the
+    same tuple where the two agree. `versions` is the policy version that drew each token, stamped by the engine.
+    """
+
+    ids: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    model_logprobs: tuple[float, ...]
+    versions: tuple[int, ...]
+    finish: Finish = "stop"
+
+
+class Policy(Protocol):
+    """Tokens in, tokens out. `version` counts weight updates since the start of the run."""
+
+    version: int
+
+    async def sample(
+        self, prompt: Sequence[int], params: SamplingParams, *, session: str = "", received: Completion | None = None
+    ) -> Completion:
+        """Draw one reply to `prompt`.
+
+        `session` names the episode, so that its cached context is reused. `received` holds tokens of this same reply
+        that were drawn before an interruption; they count towards `max_tokens` and are part of the result.
+        """
+        ...
+
+
+@dataclass(slots=True)
+class Turn:
+    """One reply and what came before and after it.
+
+    `context` holds only the tokens *added* before the reply, so storage is linear in turns. `fresh` marks a context
+    that replaces the history (a template that rewrites it, compaction): a new sequence starts there. `streams` are
+    named numbers per sampled token that a scorer filled in, such as `value`.
+
+        Turn(context=(5, 9, 2), completion=Completion(ids=(7, 3), ...), reward=0.0, state="lo=1 hi=32")
+    """
+
+    context: tuple[int, ...]
+    completion: Completion
+    observation: Messages = ()  # the messages behind `context`
+    reply: Message | None = None  # the message behind `completion`
+    reward: float = 0.0
+    rewards: Mapping[str, float] = field(default_factory=dict)  # named parts of `reward`
+    state: str = ""  # the environment's state when the reply was given
+    valid: bool = True
+    fresh: bool = False
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    streams: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    sample_s: float = 0.0
+    env_s: float = 0.0
+
+
+class History(NamedTuple):
+    """One unbroken token history of a trajectory: parallel lists, and `turn[t]` the turn index of a sampled token, else -1."""
+
+    ids: list[int]
+    sampled: list[bool]
+    logprobs: list[float]
+    turn: list[int]
+
+
+@dataclass(slots=True)
+class Trajectory:
+    """The record of one episode of one agent. Its return is the sum of its turn rewards."""
+
+    turns: list[Turn]
+    stop: Stop
+    success: bool = False
+    task: str = ""
+    seed: int = 0
+    member: int = 0
+    agent: str = "agent"
+    answer: Any = None
+    final: Messages = ()  # what the environment said after the last reply
+    error: str | None = None
+
+    @property
+    def reward(self) -> float:
+        """The undiscounted return."""
+        return sum(turn.reward for turn in self.turns)
+
+    @property
+    def num_sampled(self) -> int:
+        """Sampled tokens over all turns."""
+        return sum(len(turn.completion.ids) for turn in self.turns)
+
+    def sequences(self) -> Iterator[History]:
+        """Yield each unbroken history once. The sampled tokens of all yields, in order, are those of the turns."""
+        sequence = History([], [], [], [])
+        for k, turn in enumerate(self.turns):
+            if turn.fresh and sequence.ids:
+                yield sequence
+                sequence = History([], [], [], [])
+            n, m = len(turn.context), len(turn.completion.ids)
+            sequence.ids.extend((*turn.context, *turn.completion.ids))
+            sequence.sampled.extend([False] * n + [True] * m)
+            sequence.logprobs.extend([0.0] * n + list(turn.completion.logprobs))
+            sequence.turn.extend([-1] * n + [k] * m)
+        if sequence.ids:
+            yield sequence
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """One group to be played: the unit of scheduling, of lag and of exactly-once accounting.
+
+    `seed` is the environment's, equal for all members; a member's sampling seed is derived from it (`rl.seeds`).
+    `version` is the policy version at admission.
+    """
+
+    number: int
+    index: int
+    split: str
+    seed: int
+    size: int
+    version: int = 0
+
+
+@dataclass(slots=True)
+class Group:
+    """Trajectories whose returns may be compared: same task, same initial state.
+
+    `trajectories` holds no errored member (those are in `errored`), so no baseline ever sees one. `rewards` starts as
+    the returns; shaping rewrites it.
+    """
+
+    ticket: Ticket
+    trajectories: list[Trajectory]
+    errored: list[Trajectory] = field(default_factory=list)
+    rewards: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Fill `rewards` with the returns unless they are given."""
+        self.rewards = self.rewards or [trajectory.reward for trajectory in self.trajectories]

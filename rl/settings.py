@@ -1,0 +1,139 @@
+"""What a training run is told: one flat list of settings, read from flags and from a TOML file, written back the same."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from rl.cli import Parser, UserError, real_number, suggest, whole_number
+from rl.recipe import MANY, SLOTS
+
+
+def _flag(default: Any, help: str, kind: Callable[[str], Any] = str, **more: Any) -> Any:
+    metadata = {"help": help, "type": kind, **more}
+    return field(default_factory=list, metadata=metadata) if default == [] else field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Every setting of a run but its recipe's parts. A name is a flag with dashes, and a key of `config.toml`."""
+
+    env: str = _flag("", "environment: an id, path/to/file.py:Class, or module:Name-v0; `list` shows them all")
+    env_arg: list[str] = _flag([], "an argument of the environment, such as level=2; repeatable", metavar="KEY=VALUE")
+    algo: str = _flag("grpo", "recipe: a name from rl/recipes, or path/to/file.py; `list` shows them all")
+    model: str = _flag("tiny", "`tiny`, a model folder, or a Hugging Face hub id")
+    engine: str = _flag("hf", "what samples: `hf`, in this process", choices=["hf", "vllm"])
+    device: str = _flag("auto", "auto, cpu, cuda or cuda:N")
+    updates: int = _flag(200, "updates to make in all", whole_number(0))
+    groups: int = _flag(32, "groups (tasks) per update", whole_number(1))
+    size: int = _flag(16, "episodes per group", whole_number(1))
+    lag: int = _flag(0, "updates that may pass between sampling and training on it; 0 is on-policy", whole_number(0))
+    lr: float | None = _flag(None, "learning rate (default: 3e-4 for tiny, else 1e-6)", real_number(above=0))
+    epochs: int = _flag(1, "passes over the episodes of one update", whole_number(1))
+    minibatches: int = _flag(1, "optimiser steps per pass", whole_number(1))
+    weight_decay: float = _flag(0.0, "AdamW's decoupled weight decay", real_number(0))
+    max_grad_norm: float = _flag(1.0, "gradient norm above which a step is scaled down", real_number(above=0))
+    microbatch_tokens: int = _flag(16384, "tokens of one forward pass; changes memory, not the gradient", whole_number(1))
+    temperature: float = _flag(1.0, "sampling temperature of training episodes", real_number(above=0))
+    turn_tokens: int = _flag(32, "most tokens of one reply", whole_number(1))
+    max_tokens: int = _flag(512, "most tokens of one episode, context included", whole_number(2))
+    cold_start: int | None = _flag(None, "oracle episodes to imitate first (default: 450 for tiny, else 0)", whole_number(0))
+    eval_episodes: int = _flag(200, "held-out tasks played greedily before and after", whole_number(0))
+    save_every: int = _flag(50, "updates between checkpoints", whole_number(1))
+    seed: int = _flag(0, "seed of everything", whole_number(0))
+    threads: int = _flag(0, "CPU threads of a forward pass; 0 leaves it to torch", whole_number(0))
+    data_root: str = _flag("", "folder of real benchmark files (or the variable TURNWISE_DATA)", metavar="DIR")
+
+    @property
+    def is_tiny(self) -> bool:
+        """Whether the bundled model is trained, which starts from nothing."""
+        return self.model == "tiny"
+
+    def resolved(self) -> Settings:
+        """The same with every default that depends on another setting filled in."""
+        lr = self.lr if self.lr is not None else (3e-4 if self.is_tiny else 1e-6)
+        cold = self.cold_start if self.cold_start is not None else (450 if self.is_tiny else 0)
+        return Settings(**{**asdict(self), "lr": lr, "cold_start": cold})
+
+    @property
+    def episodes(self) -> int:
+        """Episodes per update."""
+        return self.groups * self.size
+
+
+def add_flags(parser: Parser) -> None:
+    """One flag per setting and per slot; what is not given is absent from the parsed namespace."""
+    for setting in fields(Settings):
+        options = dict(setting.metadata)
+        if setting.default not in (MISSING, None, ""):
+            options["help"] += f" (default: {setting.default})"
+        if setting.name == "env_arg":
+            options["action"] = "append"
+        parser.add_argument(_dashed(setting.name), default=argparse.SUPPRESS, **options)
+    slots = parser.add_argument_group("slots", "one part each, as NAME or NAME:key=value,key=value; overrides the recipe")
+    for slot in SLOTS:
+        many = {"nargs": "+"} if slot in MANY else {}
+        slots.add_argument(_dashed(slot), default=argparse.SUPPRESS, metavar="PART", help=f"see rl/parts/{slot}.py", **many)  # type: ignore[arg-type]
+
+
+def settle(given: Mapping[str, Any], file: Mapping[str, Any]) -> tuple[Settings, dict[str, Any]]:
+    """Settings and slot words: flags over the file over the defaults."""
+    merged = {**file, **given}
+    names = {setting.name for setting in fields(Settings)}
+    words = {slot: merged[slot] for slot in SLOTS if slot in merged}
+    return Settings(**{name: value for name, value in merged.items() if name in names}).resolved(), words
+
+
+def read(path: Path | str) -> dict[str, Any]:
+    """The settings of a TOML file, checked as flags are. Raises `UserError` that names the file and the key."""
+    try:
+        raw = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"--config {path}: {(error.strerror or str(error)).lower()}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"--config {path}: not a TOML file: {error}") from None
+    kinds = {setting.name: setting for setting in fields(Settings)}
+    for key, value in raw.items():
+        if key in SLOTS:
+            fits = isinstance(value, list) if key in MANY else isinstance(value, str)
+            if not fits and not (key in MANY and isinstance(value, str)):
+                raise UserError(f"{path}: {key} = {value!r}: must be the words of a part, such as \"clip:high=0.3\"")
+        elif key not in kinds:
+            raise UserError(f"{path}: unknown key {key!r}{suggest(key, [*kinds, *SLOTS])}")
+        elif key == "env_arg":
+            if not (isinstance(value, list) and all(isinstance(one, str) for one in value)):
+                raise UserError(f'{path}: env_arg = {value!r}: must be a list such as ["level=2"]')
+        else:
+            raw[key] = _checked(path, key, value, kinds[key].metadata)
+    return raw
+
+
+def write(settings: Settings, words: Mapping[str, Any]) -> str:
+    """TOML text that `read` turns back into these settings and slots."""
+    lines = [f"{key} = {_toml(value)}" for key, value in asdict(settings).items() if value is not None]
+    return "\n".join([*lines, "", *(f"{slot} = {_toml(word)}" for slot, word in words.items()), ""])
+
+
+def _checked(path: Path | str, key: str, value: Any, metadata: Mapping[str, Any]) -> Any:
+    try:
+        if isinstance(value, bool) or isinstance(value, (list, dict)):
+            raise argparse.ArgumentTypeError("not a single value")
+        result = metadata["type"](str(value))
+    except argparse.ArgumentTypeError as error:
+        raise UserError(f"{path}: {key} = {_toml(value)}: {error}") from None
+    if "choices" in metadata and result not in metadata["choices"]:
+        raise UserError(f"{path}: {key} = {_toml(value)}: unknown{suggest(str(result), metadata['choices'])}")
+    return result
+
+
+def _toml(value: Any) -> str:
+    return repr(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
+
+
+def _dashed(name: str) -> str:
+    return "--" + name.replace("_", "-")

@@ -1,0 +1,120 @@
+"""`python -m rl.train --env math/Arithmetic-v0 --algo grpo`: train an agent; `--help` lists every setting."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import envs
+from rl import recipe as recipes
+from rl import settings as config
+from rl.cli import Parser, UserError, run, user_input
+from rl.settings import Settings
+
+CHANGEABLE = ("updates", "eval_episodes", "save_every", "threads", "device", "data_root")  # by a resumed run
+
+
+def parser() -> Parser:
+    """The command line of `rl.train`."""
+    made = Parser(description=__doc__)
+    config.add_flags(made)
+    made.add_argument("--config", metavar="FILE", help="settings from a TOML file, such as a run's config.toml")
+    made.add_argument("--out", metavar="DIR", help="the run's folder (default: runs/ENV-ALGO-seedN, numbered)")
+    made.add_argument("--resume", action="store_true", help="continue the run in --out from its last checkpoint")
+    made.add_argument("--dry-run", action="store_true", help="print the arithmetic and the settings, and stop")
+    return made
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Parse, check everything that can be checked, then train."""
+    args = vars(parser().parse_args(argv))
+    file, out, resume, dry = args.pop("config"), args.pop("out"), args.pop("resume"), args.pop("dry_run")
+    if args.get("env") == "list":
+        return _list((row.id, row.line) for row in envs.entries())
+    if args.get("algo") == "list":
+        return _list(recipes.catalogue())
+    with user_input():
+        folder = Path(out) if out else None
+        settings, words = config.settle(args, _file(file, folder, resume))
+        if resume:
+            _refuse_changes(settings, words, args, folder)
+        recipe = recipe_of(settings, words)
+        _check(settings)
+    if settings.data_root:
+        os.environ["TURNWISE_DATA"] = settings.data_root
+    from rl.session import Session  # torch and transformers load only now, after the cheap mistakes
+
+    with user_input():
+        session = Session(settings, recipe)
+    print(session.arithmetic())
+    if dry:
+        print(config.write(settings, recipes.words(recipe)), end="")
+        return 0
+    return session.train(folder or _free(settings), resume=resume)
+
+
+def recipe_of(settings: Settings, words: dict[str, Any]) -> recipes.Recipe:
+    """The recipe that `--algo` names, with the slots that flags or the file replace."""
+    return recipes.load(settings.algo).but(**recipes.parse(words))
+
+
+def _file(file: str | None, folder: Path | None, resume: bool) -> dict[str, Any]:
+    if not resume:
+        return config.read(file) if file else {}
+    if folder is None:
+        raise UserError("--resume needs --out DIR, the folder of the run to continue")
+    if file:
+        raise UserError("--resume reads the run's own config.toml; leave out --config")
+    if not (folder / "config.toml").is_file():
+        raise UserError(f"--resume: no run in {folder} (it has no config.toml); leave out --resume to begin one")
+    return config.read(folder / "config.toml")
+
+
+def _refuse_changes(settings: Settings, words: dict[str, Any], given: dict[str, Any], folder: Path | None) -> None:
+    """A resumed run continues what was begun: only how long and how it is watched may change."""
+    before, _ = config.settle({}, config.read(Path(str(folder)) / "config.toml"))
+    for name in given:
+        if name not in CHANGEABLE and (name not in asdict(before) or getattr(before, name) != getattr(settings, name)):
+            flag = "--" + name.replace("_", "-")
+            raise UserError(f"{flag} cannot change in a resumed run; begin a new one, or leave the flag out")
+
+
+def _check(settings: Settings) -> None:
+    if not settings.env:
+        raise UserError("--env is missing; `--env list` shows the environments")
+    if settings.engine == "vllm":
+        raise UserError("--engine vllm is not available in this version; use --engine hf")
+    if settings.size == 1 and settings.algo in ("grpo", "rloo", "dr_grpo", "dapo", "gspo"):
+        raise UserError(
+            f"--size 1: {settings.algo} compares the members of a group, and one has nobody to be compared with; "
+            "use --size 2 or more, or --algo reinforce, reinforce_pp or ppo"
+        )
+    if settings.turn_tokens >= settings.max_tokens:
+        raise UserError(f"--turn-tokens {settings.turn_tokens}: must be below --max-tokens {settings.max_tokens}")
+    if settings.minibatches > settings.groups:
+        raise UserError(f"--minibatches {settings.minibatches}: must be at most --groups {settings.groups}")
+    if settings.data_root and not Path(settings.data_root).is_dir():
+        raise UserError(f"--data-root {settings.data_root}: no such folder")
+
+
+def _free(settings: Settings) -> Path:
+    stem = settings.env.rsplit("/", 1)[-1].replace(":", "-").replace(".py", "")
+    base = f"{stem}-{Path(settings.algo).stem}-seed{settings.seed}"
+    names = (base if n == 1 else f"{base}-{n}" for n in range(1, 10_000))
+    return next(path for path in (Path("runs") / name for name in names) if not path.exists())
+
+
+def _list(rows: Any) -> int:
+    entries = list(rows)
+    width = max(len(name) for name, _ in entries)
+    for name, line in entries:
+        print(f"{name:<{width}}  {line}")
+    return 0
+
+
+if __name__ == "__main__":
+    run(main)
+
