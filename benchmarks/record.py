@@ -42,13 +42,15 @@ class Spread(NamedTuple):
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread:
         """Quartiles are interpolated; a single value is all five numbers."""
-        lower, median, upper = statistics.quantiles(values, n=4, method="inclusive") if len(values) > 1 else values * 3
+        if len(values) == 1:
+            return cls(*[values[0]] * 5)
+        lower, median, upper = statistics.quantiles(values, n=4, method="inclusive")
         return cls(median, lower, upper, min(values), max(values))
 
 
 def timed(call: Callable[[], Any], device: torch.device) -> Timing:
-    """Time one call, the work it left on the device included, garbage of earlier calls excluded."""
-    gc.collect()
+    """Time one call, the work it left on the device included, the garbage of earlier calls excluded."""
+    gc.collect(1)  # the oldest generation holds the libraries, and takes longer than what is timed
     _finish(device)
     cpu, wall = time.process_time(), time.perf_counter()
     call()
@@ -102,10 +104,10 @@ def commit() -> str:
     root = Path(__file__).parent
     try:
         head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=root, capture_output=True, text=True, check=True)
-        state = subprocess.run(["git", "status", "--porcelain"], cwd=root, capture_output=True, text=True, check=True)
+        changed = subprocess.run(["git", "diff", "--quiet", "HEAD", "--", "..", ":!results"], cwd=root, check=False)
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
-    return head.stdout.strip() + ("+" if state.stdout.strip() else "")
+    return head.stdout.strip() + ("+" if changed.returncode else "")
 
 
 def save(path: Path, result: Mapping[str, Any]) -> None:
@@ -118,12 +120,14 @@ def save(path: Path, result: Mapping[str, Any]) -> None:
 
 def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], console: Console | None = None) -> None:
     """Print a table; numbers stand right, the first column left."""
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    table = Table(box=None, pad_edge=False)
     for i, column in enumerate(columns):
         table.add_column(column, justify="right" if i else "left")
     for row in rows:
         table.add_row(*row)
-    (console or Console(highlight=False)).print(table)
+    console = console or Console(highlight=False)
+    console.print(f"\n{title}", style="bold")
+    console.print(table)
 
 
 def _finish(device: torch.device) -> None:

@@ -21,7 +21,6 @@ ROWS = (
         "math/GSM8K-v0",
         "envs.math.gsm8k:GSM8K",
         "grade-school word problems, exact numeric answer",
-        extra="math",
         data="gsm8k",
     ),
     Row("games/GuessNumber-v0", "envs.games.guess_number:GuessNumber", "find a hidden number by higher and lower"),

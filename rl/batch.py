@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -60,6 +61,8 @@ def rows_of(
         if not mask.any():
             continue
         start = int(mask.argmax())
+        if not start:
+            raise ValueError(f"a history of task {trajectory.task!r} begins with a sampled token: nothing predicts it")
         count = int(mask.sum())
         mask = mask[start:]
         columns = {}
@@ -96,15 +99,20 @@ def build(groups: Sequence[Group], recipe: Recipe, *, temperature: float = 1.0) 
 
 
 def split(rows: Sequence[Row], budget: int) -> list[list[Row]]:
-    """Consecutive micro-batches of at most `budget` computed tokens each (a longer row is alone); shared prefixes count once."""
+    """Consecutive micro-batches of at most `budget` computed tokens each; shared prefixes count once.
+
+    The rows of a trajectory stay together, as parts of the loss may sum over them: a longer one is alone.
+    """
     parts: list[list[Row]] = []
-    used, prefixes = 0, set()
-    for row in rows:
-        cost = row.size + (0 if row.prefix in prefixes else len(row.prefix))
+    used, prefixes = 0, set[tuple[int, ...]]()
+    for _, played in groupby(rows, key=lambda row: row.trajectory):
+        together = list(played)
+        own, new = sum(row.size for row in together), {row.prefix for row in together}
+        cost = own + sum(map(len, new - prefixes))
         if not parts or used + cost > budget:
             parts.append([])
-            used, prefixes, cost = 0, set(), row.size + len(row.prefix)
-        parts[-1].append(row)
-        prefixes.add(row.prefix)
+            used, prefixes, cost = 0, set(), own + sum(map(len, new))
+        parts[-1] += together
+        prefixes |= new
         used += cost
     return parts

@@ -21,14 +21,20 @@ from agents.scripted import oracle
 from envs.types import Message
 from rl.batch import Row, rows_of
 from rl.learner import Learner
-from rl.parts import lr, ratio, reduce, surrogate
+from rl.parts import ratio, reduce, schedule, surrogate
 from rl.recipe import Recipe
 from rl.records import Ticket, Trajectory
 from rl.rollout import imitated, scripted
 from rl.seeds import derive, generator
 
-IMITATION = Recipe(ratio=ratio.on_policy, surrogate=surrogate.nll, reduce=reduce.token_mean, lr=partial(lr.linear, warmup=20))
-PASSES, ROWS, RATE = 40, 64, 1e-3
+IMITATION = Recipe(
+    ratio=ratio.on_policy,
+    surrogate=surrogate.nll,
+    reduce=reduce.token_mean,
+    schedule=partial(schedule.constant, warmup=10),
+)
+PASSES, ROWS, RATE = 60, 64, 1e-3
+UNJUDGED = 3  # passes before the first look at how good it is
 
 
 def demonstrations(
@@ -46,21 +52,37 @@ def demonstrations(
     return episodes
 
 
-def imitate(model: nn.Module, episodes: Sequence[Trajectory], seed: int, *, report: Callable[[int, int], None]) -> None:
-    """Train `model` on the episodes' replies: `PASSES` passes of cross-entropy, `ROWS` histories per step."""
+def imitate(
+    model: nn.Module,
+    episodes: Sequence[Trajectory],
+    seed: int,
+    *,
+    until: float,
+    judge: Callable[[], float],
+    report: Callable[[int, float], None],
+) -> None:
+    """Train `model` on the episodes' replies by cross-entropy, `ROWS` histories per step, for at most `PASSES` passes.
+
+    After each pass `judge` tells the success on tasks that are neither imitated nor tested; imitation ends once that
+    is `until` or more. What is learned by then is still general: with every pass more, the model knows its few
+    episodes better by heart and has less to vary, which is what reinforcement learning then lacks.
+    """
     rows: list[Row] = []
     for number, episode in enumerate(episodes):
         rows += rows_of(episode, np.ones(episode.num_sampled), number=number, group=number)
     learner = Learner(model, lr=RATE)
     rng = generator(seed, "imitation order")
-    per_pass = -(-len(rows) // ROWS)
-    total, step = PASSES * per_pass, 0
-    for _ in range(PASSES):
+    step = 0
+    for done in range(1, PASSES + 1):
         order = rng.permutation(len(rows))
         for first in range(0, len(rows), ROWS):
-            learner.update([rows[i] for i in order[first : first + ROWS]], IMITATION, scale=IMITATION.lr(step, total))
+            batch = [rows[i] for i in order[first : first + ROWS]]
+            learner.update(batch, IMITATION, scale=IMITATION.schedule(step, PASSES))
             step += 1
-            report(step, total)
+        success = judge() if done > UNJUDGED else 0.0
+        report(done, success)
+        if success >= until:
+            return
 
 
 def cached(model: nn.Module, digest: str, make: Callable[[], None]) -> bool:

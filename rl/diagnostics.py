@@ -1,4 +1,4 @@
-"""What an update looked like from inside: the numbers that tell a healthy run from a sick one, and words for the sick."""
+"""What an update looked like from inside: numbers that tell a healthy run from a sick one, and words for the sick."""
 
 from __future__ import annotations
 
@@ -29,9 +29,12 @@ class Diagnostics:
             k3 = (ratio - 1 - gap) * mask
             count = mask.sum()
             outside = ((ratio - 1).abs() > 0.2) & mask
-            extra = tokens.value is not None and tokens.returns is not None
-            error = ((tokens.value - tokens.returns) * mask).square().sum() if extra else torch.zeros(())  # type: ignore
-            sums = torch.stack([count, (tokens.entropy * mask).sum(), k3.sum(), outside.sum(), (ratio * mask).sum(), loss, error])
+            error = loss.new_zeros(())
+            if tokens.value is not None and tokens.returns is not None:
+                error = ((tokens.value - tokens.returns) * mask).square().sum()
+            sums = torch.stack(
+                [count, (tokens.entropy * mask).sum(), k3.sum(), outside.sum(), (ratio * mask).sum(), loss, error]
+            )
             self.sums = sums if self.sums is None else self.sums + sums
             self.largest = max(self.largest, float(gap.abs().max()))
             if not self.norms:

@@ -25,6 +25,7 @@ class Learner:
 
     `microbatch_tokens` bounds the tokens of one forward pass; the gradient does not depend on it, because every token
     carries its share of the whole optimiser step. `epochs` passes over the rows in `minibatches` optimiser steps each.
+    `temperature` is the sampler's: log-probabilities that a recipe asks for are under it, like the recorded ones.
     """
 
     def __init__(
@@ -38,19 +39,24 @@ class Learner:
         epochs: int = 1,
         minibatches: int = 1,
         critic: bool = False,
+        temperature: float = 1.0,
     ) -> None:
         """Build the optimiser and, for a `critic`, a value head on the model's last hidden state."""
-        self.model: Any = model
+        self.model: Any = model.eval()  # dropout would make of it another policy than the sampled one
+        self.temperature = temperature
         self.device = next(model.parameters()).device
         self.lr, self.max_grad_norm, self.microbatch_tokens = lr, max_grad_norm, microbatch_tokens
         self.epochs, self.minibatches = epochs, minibatches
         self.head: nn.Linear | None = None
         if critic:
-            self.head = nn.Linear(model.config.get_text_config().hidden_size, 1, device=self.device)  # type: ignore
+            width = model.config.get_text_config().hidden_size  # type: ignore[union-attr,operator]
+            self.head = nn.utils.skip_init(nn.Linear, width, 1, device=self.device)  # leaves the global luck alone
             nn.init.zeros_(self.head.weight)
             nn.init.zeros_(self.head.bias)
         self.frozen: Any = None
-        self.optimizer = torch.optim.AdamW(self.parameters(), lr=lr, betas=(0.9, 0.95), weight_decay=weight_decay, fused=True)
+        self.optimizer = torch.optim.AdamW(
+            self.parameters(), lr=lr, betas=(0.9, 0.99), weight_decay=weight_decay, fused=True
+        )
 
     def parameters(self) -> list[nn.Parameter]:
         """Everything that is trained."""
@@ -147,7 +153,9 @@ class Learner:
         rows = [
             row
             for number, trajectory in enumerate(trajectories)
-            for row in rows_of(trajectory, np.zeros(trajectory.num_sampled), number=number)
+            for row in rows_of(
+                trajectory, np.zeros(trajectory.num_sampled), number=number, temperature=self.temperature
+            )
         ]
         numbers: list[float] = []
         with torch.no_grad():
@@ -158,8 +166,8 @@ class Learner:
 
     def _forward(self, model: Any, rows: Sequence[Row], *, entropy_grad: bool = False) -> dict[str, Tensor]:
         """`logp`, `entropy` and, with a value head, `value` of every sampled token (M,), row by row."""
-        hidden, head, target = (_packed if supported(model) else _padded)(model, rows, self.device)
-        logits = F.linear(hidden, head).float()
+        hidden, logits, target = (_packed if supported(model) else _padded)(model, rows, self.device)
+        logits = logits.float()
         temperature = np.concatenate([np.full(int(row.mask.sum()), row.temperature, np.float32) for row in rows])
         if (temperature != 1).any():
             logits = logits / torch.as_tensor(temperature, device=self.device)[:, None]
@@ -174,7 +182,7 @@ class Learner:
 
 def _parts(rows: Sequence[Row], count: int, order: np.random.Generator) -> Iterator[list[Row]]:
     """`count` optimiser steps' rows, whole groups each, in a seeded order; the given order when there is one step."""
-    if count == 1:
+    if count == 1 or not rows:
         yield list(rows)
         return
     groups = order.permutation(np.unique([row.group for row in rows]))
@@ -184,11 +192,12 @@ def _parts(rows: Sequence[Row], count: int, order: np.random.Generator) -> Itera
 
 
 def _packed(model: Any, rows: Sequence[Row], device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
-    """Hidden states that predict the sampled tokens (M, E), the output matrix (V, E) and the tokens (M,)."""
+    """Hidden states that predict the sampled tokens (M, E), their logits (M, V) and the tokens (M,)."""
     packing, decoder = Packing(rows, device), Decoder(model)
     weights = decoder.weights()
     hidden = decoder.hidden(weights, packing.ids, packing.position, packing, packing.longest)
-    return hidden.index_select(0, packing.predict), weights.head, packing.target
+    hidden = hidden.index_select(0, packing.predict)
+    return hidden, F.linear(hidden, weights.head), packing.target
 
 
 def _padded(model: Any, rows: Sequence[Row], device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
@@ -196,13 +205,19 @@ def _padded(model: Any, rows: Sequence[Row], device: torch.device) -> tuple[Tens
     full = [np.concatenate([np.asarray(row.prefix, np.int64), row.ids]) for row in rows]
     width = max(map(len, full))
     ids, attention = np.zeros((len(rows), width), np.int64), np.zeros((len(rows), width), np.int64)
-    predict: list[tuple[int, int]] = []
+    where: list[tuple[int, int]] = []
     for i, (row, tokens) in enumerate(zip(rows, full, strict=True)):
         ids[i, : len(tokens)], attention[i, : len(tokens)] = tokens, 1
-        predict += [(i, len(row.prefix) + int(t) - 1) for t in np.nonzero(row.mask)[0]]
-    out = model.base_model(
-        input_ids=torch.as_tensor(ids, device=device), attention_mask=torch.as_tensor(attention, device=device), use_cache=False
+        where += [(i, len(row.prefix) + int(t) - 1) for t in np.nonzero(row.mask)[0]]
+    line, column = (torch.as_tensor(index, device=device) for index in np.asarray(where).T)
+    kept, among = column.unique(return_inverse=True)
+    # the model's own logits, as some families scale, cap or shift what the output matrix gives
+    out = model(
+        input_ids=torch.as_tensor(ids, device=device),
+        attention_mask=torch.as_tensor(attention, device=device),
+        use_cache=False,
+        output_hidden_states=True,
+        logits_to_keep=kept,
     )
-    at = torch.as_tensor(np.asarray(predict), device=device)
     target = torch.as_tensor(np.concatenate([row.ids[row.mask] for row in rows]), device=device)
-    return out.last_hidden_state[at[:, 0], at[:, 1]], model.get_output_embeddings().weight, target
+    return out.hidden_states[-1][line, column], out.logits[line, among], target

@@ -116,7 +116,7 @@ class Loop:
         for part in scores(recipe):
             await part(self.learner, kept)
         rows = batch.build(kept, recipe, temperature=plan.temperature)
-        scale = recipe.lr(progress.update, plan.total)
+        scale = recipe.schedule(progress.update, plan.total)
         seen = self.learner.update(rows, recipe, scale=scale, seed=derive(plan.seed, "minibatch", progress.update))
         lags = [progress.update - group.ticket.version for group in kept]
         self.refresh()

@@ -1,4 +1,4 @@
-"""Rows as tensors: packed tokens for the forward pass, with each shared prefix computed once, and (B, T) columns for the loss."""
+"""Rows as tensors: packed tokens for the forward pass, each shared prefix once, and (B, T) columns for the loss."""
 
 from __future__ import annotations
 
@@ -61,7 +61,9 @@ class Packing:
         slen = np.array([row.size for row in rows])
         of = np.array([where[row.prefix] for row in rows])
         pstart, sstart = np.cumsum(plen) - plen, np.cumsum(slen) - slen + plen.sum()
-        ids = np.concatenate([np.fromiter((t for p in prefixes for t in p), np.int64, int(plen.sum())), *(r.ids for r in rows)])
+        ids = np.concatenate(
+            [np.fromiter((t for p in prefixes for t in p), np.int64, int(plen.sum())), *(r.ids for r in rows)]
+        )
         position = np.arange(len(ids)) - np.concatenate([np.repeat(pstart, plen), np.repeat(sstart - plen[of], slen)])
         self.ids, self.position = torch.as_tensor(ids, device=device), torch.as_tensor(position, device=device)
         self.longest = int((plen[of] + slen).max())
@@ -73,11 +75,17 @@ class Packing:
         causal = torch.ones(long, long, dtype=torch.bool, device=device).tril_()
         inside = torch.as_tensor(np.arange(wide) < plen[of][:, None], device=device)
         self.seen = torch.cat([inside[:, None].expand(-1, long, -1), causal.expand(len(rows), -1, -1)], -1)[:, None]
-        predict = [np.concatenate([[pstart[p] + plen[p] - 1], s + np.arange(n - 1)]) for p, s, n in zip(of, sstart, slen, strict=True)]
-        self.predict = torch.as_tensor(np.concatenate([at[row.mask] for at, row in zip(predict, rows, strict=True)]), device=device)
+        predict = [
+            np.concatenate([[pstart[p] + plen[p] - 1], s + np.arange(n - 1)])
+            for p, s, n in zip(of, sstart, slen, strict=True)
+        ]
+        self.predict = torch.as_tensor(
+            np.concatenate([at[row.mask] for at, row in zip(predict, rows, strict=True)]), device=device
+        )
         self.target = torch.as_tensor(np.concatenate([row.ids[row.mask] for row in rows]), device=device)
 
     def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """See `rl.policy.decoder.Attend`."""
         n, (wide, long) = self.prefix_tokens, self.widths
         gqa = q.shape[1] != k.shape[1]
         qp, kp, vp = (_padded(x[:n], self.prefix_pad, wide) for x in (q, k, v))

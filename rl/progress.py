@@ -18,17 +18,16 @@ class Screen:
         self.began = time.monotonic()
         self.rewards: list[float] = []
         self.told: set[str] = set()
-        self.last = 0.0
 
     def say(self, line: str) -> None:
         """A line that stays."""
         self._clear()
         print(line, flush=True)
 
-    def warming(self, step: int, total: int) -> None:
+    def warming(self, passes: int, success: float) -> None:
         """Progress of the cold start."""
-        if self.live and (step == total or time.monotonic() - self.last > 0.2):
-            self._show(f"cold start: step {step} of {total}")
+        if self.live:
+            self._show(f"cold start: {passes} passes, validation success {success:.2f}")
 
     def update(self, metrics: Mapping[str, float], warnings: Sequence[str]) -> None:
         """One update is done."""
@@ -60,7 +59,6 @@ class Screen:
         return "".join(BARS[round((mean - low) / (high - low) * (len(BARS) - 1))] for mean in means)
 
     def _show(self, line: str) -> None:
-        self.last = time.monotonic()
         print(f"\r\x1b[2K{line}", end="", flush=True)
 
     def _clear(self) -> None:

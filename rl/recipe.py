@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rl import options
-from rl.parts import baseline, credit, keep, lr, ratio, reduce, sampler, scale, score, select, strategy, surrogate
+from rl.parts import baseline, credit, keep, ratio, reduce, sampler, scale, schedule, score, select, strategy, surrogate
 from rl.records import Group, Ticket
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Recipe:
     select: PerToken = select.every_token
     penalty: tuple[PerToken, ...] = ()
     reduce: Reduce = reduce.token_mean
-    lr: Schedule = lr.constant
+    schedule: Schedule = partial(schedule.constant, warmup=10)
 
     def __post_init__(self) -> None:
         """Refuse a bare part where a tuple belongs, and the reverse."""

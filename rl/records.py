@@ -91,7 +91,7 @@ class Turn:
 
 
 class History(NamedTuple):
-    """One unbroken token history of a trajectory: parallel lists, and `turn[t]` the turn index of a sampled token, else -1."""
+    """One unbroken token history of a trajectory: parallel lists. `turn` is -1 where not sampled."""
 
     ids: list[int]
     sampled: list[bool]

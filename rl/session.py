@@ -20,7 +20,7 @@ from agents.render import Renderer
 from rl import coldstart, settings
 from rl.cli import INTERRUPTED, UserError
 from rl.diagnostics import warnings
-from rl.evaluation import evaluate, tickets
+from rl.evaluation import count_tasks, evaluate, tickets
 from rl.learner import Learner
 from rl.loop import Loop, Plan, Progress, TrainingStopped
 from rl.parts.sampler import History
@@ -28,9 +28,14 @@ from rl.policy.hf import HFPolicy
 from rl.policy.load import load, save
 from rl.progress import Screen
 from rl.recipe import Recipe, needs, words
-from rl.records import Group, SamplingParams
+from rl.records import Group, SamplingParams, Trajectory
 from rl.rollout import Player
 from rl.run import RunFolder
+
+
+JUDGED = 100  # validation tasks played after each pass of a cold start
+# What a cold start depends on, besides the model's shape and the constants of `rl.coldstart`.
+_WARM = ("env", "env_arg", "model", "seed", "cold_start", "cold_start_until", "turn_tokens", "max_tokens")
 
 
 class Session:
@@ -45,8 +50,7 @@ class Session:
         probe = self._env()
         try:
             opening, info = probe.reset(seed=0, options={"index": 0, "split": "train"})
-            self.num_tasks = len(probe.unwrapped.load("train"))  # type: ignore[attr-defined]
-            self.num_held_out = len(probe.unwrapped.load("test"))  # type: ignore[attr-defined]
+            self.num_tasks = {split: count_tasks(probe, split) for split in ("train", "val", "test")}
             self.max_turns: int = probe.unwrapped.max_turns  # type: ignore[attr-defined]
         finally:
             probe.close()
@@ -67,7 +71,7 @@ class Session:
             critic=needs(recipe, "value"),
         )
         self.player = self._player(chosen.temperature)
-        self.progress = Progress(History(self.num_tasks))
+        self.progress = Progress(History(self.num_tasks["train"]))
         self.success: dict[str, Any] = {"before": None, "after": None}
         self.spent_s = 0.0
 
@@ -79,7 +83,7 @@ class Session:
         device = next(self.model.parameters()).device
         turns = f"{self.max_turns} turn{'s' if self.max_turns > 1 else ''}"
         return (
-            f"{s.env}, {s.algo}, {s.model} ({parameters / 1e6:.1f} M parameters, {device}), {self.num_tasks} training tasks\n"
+            f"{s.env}, {s.algo}, {s.model} ({parameters / 1e6:.1f} M parameters, {device}), {self.num_tasks['train']} training tasks\n"
             f"{s.groups} groups x {s.size} episodes x at most {turns} -> {s.episodes} episodes, "
             f"{steps} optimiser step{'s' if steps > 1 else ''} per update, {s.updates} updates"
         )
@@ -91,16 +95,18 @@ class Session:
         self.screen = Screen(self.settings.updates)
         try:
             with self.player.watchdog.started():
-                return asyncio.run(self._train(resume))
+                resumed = resume and self._resume()
+                if not resumed:
+                    self._cold_start()
+                return asyncio.run(self._train(resumed))
         except TrainingStopped as stopped:
             raise UserError(f"{stopped} (the run in {path} can be resumed)") from None
         finally:
             self.folder.close()
             self.player.close()
 
-    async def _train(self, resume: bool) -> int:
-        if not (resume and self._resume()):
-            self._cold_start()
+    async def _train(self, resumed: bool) -> int:
+        if not resumed:
             self.learner_ready()
             self.success["before"] = await self._held_out("before training")
             self._save()
@@ -200,19 +206,22 @@ class Session:
                 shown = coldstart.demonstrations(env, lambda: ChatAgent(self.renderer), self.renderer.write, s.cold_start or 0, s.seed)
             finally:
                 env.close()
-            coldstart.imitate(self.model, shown, s.seed, report=self.screen.warming)
+            coldstart.imitate(
+                self.model, shown, s.seed, until=s.cold_start_until, judge=self._judge, report=self.screen.warming
+            )
 
         began = time.monotonic()
         try:
             found = coldstart.cached(self.model, self._cold_digest(), make)
         except (ValueError, NotImplementedError) as error:
             raise UserError(f"cold start: {error}; --cold-start 0 begins without one") from None
+        self.policy.refresh()
         how = "from the cache" if found else f"in {time.monotonic() - began:.0f} s"
         self.screen.say(f"cold start: {s.cold_start} oracle episodes imitated ({how})")
 
     def _cold_digest(self) -> str:
         s = asdict(self.settings)
-        about = [s[name] for name in ("env", "env_arg", "model", "seed", "cold_start")]
+        about = [s[name] for name in _WARM]
         about += [self.model.config.to_dict(), coldstart.PASSES, coldstart.ROWS, coldstart.RATE, torch.__version__]
         try:
             about.append(version("turnwise"))
@@ -220,22 +229,33 @@ class Session:
             pass
         return hashlib.sha256(json.dumps(about, sort_keys=True, default=repr).encode()).hexdigest()[:24]
 
+    def _judge(self) -> float:
+        """Greedy success on validation tasks, for the cold start."""
+        self.policy.refresh()
+        ended = asyncio.run(self._greedy("val", JUDGED))
+        return sum(trajectory.success for trajectory in ended) / max(len(ended), 1)
+
     async def _held_out(self, when: str) -> float | None:
         """Greedy success on tasks that are never trained on."""
         s = self.settings
         if not s.eval_episodes:
             return None
+        ended = await self._greedy("test", s.eval_episodes)
+        success = sum(trajectory.success for trajectory in ended) / len(ended)
+        self.screen.say(f"held-out greedy success {when}: {success:.3f} on {len(ended)} tasks")
+        return success
+
+    async def _greedy(self, split: str, episodes: int) -> list[Trajectory]:
+        """Greedy episodes on the first of a seeded order of the split's tasks; one that only errs is left out."""
         player = self._player(0.0)
         try:
-            groups = await evaluate(player, tickets(self.num_held_out, s.eval_episodes, 1, s.seed))
+            groups = await evaluate(player, tickets(self.num_tasks[split], episodes, 1, self.settings.seed, split))
         finally:
             player.close()
         ended = [trajectory for group in groups for trajectory in group.trajectories]
         if not ended:
-            raise TrainingStopped(f"every held-out episode fails: {groups[0].errored[-1].error}")
-        success = sum(trajectory.success for trajectory in ended) / len(ended)
-        self.screen.say(f"held-out greedy success {when}: {success:.3f} on {len(ended)} tasks")
-        return success
+            raise TrainingStopped(f"every {split} episode fails: {groups[0].errored[-1].error}")
+        return ended
 
     def _summarise(self) -> None:
         before, after = self.success["before"], self.success["after"]

@@ -42,7 +42,8 @@ class Settings:
     temperature: float = _flag(1.0, "sampling temperature of training episodes", real_number(above=0))
     turn_tokens: int = _flag(32, "most tokens of one reply", whole_number(1))
     max_tokens: int = _flag(512, "most tokens of one episode, context included", whole_number(2))
-    cold_start: int | None = _flag(None, "oracle episodes to imitate first (default: 450 for tiny, else 0)", whole_number(0))
+    cold_start: int | None = _flag(None, "oracle episodes to imitate first (default: 600 for tiny, else 0)", whole_number(0))
+    cold_start_until: float = _flag(0.35, "validation success at which imitation ends", real_number(0, 1))
     eval_episodes: int = _flag(200, "held-out tasks played greedily before and after", whole_number(0))
     save_every: int = _flag(50, "updates between checkpoints", whole_number(1))
     seed: int = _flag(0, "seed of everything", whole_number(0))
@@ -57,7 +58,7 @@ class Settings:
     def resolved(self) -> Settings:
         """The same with every default that depends on another setting filled in."""
         lr = self.lr if self.lr is not None else (3e-4 if self.is_tiny else 1e-6)
-        cold = self.cold_start if self.cold_start is not None else (450 if self.is_tiny else 0)
+        cold = self.cold_start if self.cold_start is not None else (600 if self.is_tiny else 0)
         return Settings(**{**asdict(self), "lr": lr, "cold_start": cold})
 
     @property

@@ -29,6 +29,7 @@ class Watchdog:
         self._keys = iter(range(sys.maxsize))
         self._lock = threading.Lock()
         self._inside: tuple[int, float] | None = None  # thread, deadline of an interruptible call
+        self._fired = False
         self._stopped = threading.Event()
 
     @contextmanager
@@ -54,15 +55,24 @@ class Watchdog:
             del self._waits[key]
 
     def interruptible(self, deadline_s: float, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Call `function` here; raise `Overrun` inside it when it takes longer than `deadline_s`."""
-        self._inside = (threading.get_ident(), time.monotonic() + deadline_s)
+        """Call `function` here; raise `Overrun` inside it when it takes longer than `deadline_s`.
+
+        Again and again, should it catch that. Not for calls inside such calls.
+        """
+        self._inside, self._fired = (threading.get_ident(), time.monotonic() + deadline_s), False
         try:
             return function(*args, **kwargs)
         finally:
-            with self._lock:
-                fired, self._inside = self._inside is None, None
-            if fired:
-                time.sleep(0.05)  # let the interruption arrive here, inside the call, and nowhere else
+            try:
+                self._left()
+            finally:  # should the interruption arrive just there
+                self._left()
+
+    def _left(self) -> None:
+        with self._lock:
+            fired, self._fired, self._inside = self._fired, False, None
+        if fired:
+            time.sleep(0.05)  # let the interruption arrive here, inside the call, and nowhere else
 
     def _watch(self, every_s: float) -> None:
         while not self._stopped.wait(every_s):
@@ -75,6 +85,5 @@ class Watchdog:
                     self._report(f"waiting for {now - since:.0f} s: {label}")
             with self._lock:
                 if self._inside is not None and now > self._inside[1]:
-                    thread, _ = self._inside
-                    self._inside = None
+                    thread, self._fired = self._inside[0], True
                     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(Overrun))

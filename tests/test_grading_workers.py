@@ -230,7 +230,13 @@ def test_the_kernel_would_stop_a_call_that_outlives_its_parent_in_c_code(pool):
 
 
 def test_a_normal_exit_of_the_parent_stops_the_workers(pool):
-    script = "from envs.grading.workers import Workers\nw = Workers('served_calls:build')\nprint(w.call('pid', deadline_s=5))"
+    script = "\n".join(
+        (
+            "from envs.grading.workers import Workers",
+            "workers = Workers('served_calls:build')",
+            "print(workers.call('pid', deadline_s=5))",
+        )
+    )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, env=environment, check=True)
     assert wait_until_dead(int(done.stdout))

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rl.parts import keep, lr, sampler, score, shape
+from rl.parts import keep, sampler, schedule, score, shape
 from tests.toy_batches import ToyScorer, group, trajectory
 
 
@@ -89,11 +89,11 @@ def test_uniform_draws_every_task_and_depends_on_the_generator_only() -> None:
 @pytest.mark.parametrize(
     "part, multipliers",
     [
-        (lr.constant, [1, 1, 1, 1, 1]),
-        (partial(lr.constant, warmup=1), [0.5, 1, 1, 1, 1]),
-        (lr.linear, [1, 0.75, 0.5, 0.25, 0]),
-        (partial(lr.linear, warmup=2, floor=0.2), [1 / 3, 2 / 3, 1, 0.6, 0.2]),
-        (lr.cosine, [1, 0.5 + math.sqrt(0.125), 0.5, 0.5 - math.sqrt(0.125), 0]),
+        (schedule.constant, [1, 1, 1, 1, 1]),
+        (partial(schedule.constant, warmup=1), [0.5, 1, 1, 1, 1]),
+        (schedule.linear, [1, 0.75, 0.5, 0.25, 0]),
+        (partial(schedule.linear, warmup=2, floor=0.2), [1 / 3, 2 / 3, 1, 0.6, 0.2]),
+        (schedule.cosine, [1, 0.5 + math.sqrt(0.125), 0.5, 0.5 - math.sqrt(0.125), 0]),
     ],
 )
 def test_the_learning_rate_goes_like_this_over_four_updates_and_after(part, multipliers) -> None:
@@ -101,6 +101,6 @@ def test_the_learning_rate_goes_like_this_over_four_updates_and_after(part, mult
 
 
 def test_slots_that_work_on_records_import_no_torch() -> None:
-    modules = ["sampler", "strategy", "score", "shape", "keep", "credit", "baseline", "scale", "lr"]
+    modules = ["sampler", "strategy", "score", "shape", "keep", "credit", "baseline", "scale", "schedule"]
     code = f"import sys; from rl.parts import {', '.join(modules)}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[1]).returncode == 0

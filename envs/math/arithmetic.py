@@ -84,7 +84,7 @@ class Arithmetic(Env):
 
 def total(level: int) -> int:
     """How many problems a level has."""
-    return (54, 4905, 2 * 4095, CHAINS * len(OPERATORS))[level]
+    return (54, 4095, 2 * 4095, CHAINS * len(OPERATORS))[level]
 
 
 def problem(level: int, number: int) -> Problem:
@@ -94,8 +94,8 @@ def problem(level: int, number: int) -> Problem:
     operator = "+"
     if level == 2:
         number, operator = number // 2, "+-"[number % 2]
-    first = (0, 1, 10)[level]  # the least number at this level
-    number += (1, 45, 0)[level]  # past 0 + 0, whose echo would be right, and past the pairs below 10
+    first = (0, 10, 10)[level]  # the least number at this level
+    number += level == 0  # past 0 + 0, whose echo would be right
     row = (isqrt(8 * number + 1) - 1) // 2
     a, b = first + number - row * (row + 1) // 2, first + row
     if digest(KEY, level, operator, a, b) & 1:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from envs.types import Stop
+from rl.player import Player
 from rl.records import Group, Ticket, Trajectory
-
-if TYPE_CHECKING:
-    from rl.rollout import Player
+from rl.rollout import episode
 
 
 async def independent(player: Player, ticket: Ticket) -> Group:
@@ -25,8 +23,6 @@ async def independent(player: Player, ticket: Ticket) -> Group:
 
 async def _with_retries(player: Player, ticket: Ticket, member: int) -> list[Trajectory]:
     """Every attempt at one member: errored ones, and at most one that ended properly."""
-    from rl.rollout import episode
-
     attempts: list[Trajectory] = []
     for _ in range(1 + player.retries):
         attempts.append(await episode(player, ticket, member))

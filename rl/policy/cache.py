@@ -1,4 +1,4 @@
-"""The key-value cache of the sampling engine: one static block per slot, moved in place so that live slots stay together."""
+"""The key-value cache of the sampling engine: a static block per slot, moved so that live slots are neighbours."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from torch import Tensor
 
 
 class SlotCache:
@@ -17,7 +16,15 @@ class SlotCache:
     """
 
     def __init__(
-        self, *, layers: int, kv_heads: int, head_dim: int, slots: int, context: int, device: torch.device, dtype: torch.dtype
+        self,
+        *,
+        layers: int,
+        kv_heads: int,
+        head_dim: int,
+        slots: int,
+        context: int,
+        device: torch.device,
+        dtype: torch.dtype,
     ) -> None:
         """Start empty; nothing is allocated until `reserve`."""
         self.slots, self.context = slots, context
@@ -32,7 +39,8 @@ class SlotCache:
         return len(self.known)
 
     def reserve(self, rows: int, length: int) -> None:
-        """Make room for `rows` slots of `length` tokens, keeping what is stored."""
+        """Make room for `rows` slots of `length` tokens, or for as much as is allowed, keeping what is stored."""
+        rows, length = min(rows, self.slots), min(length, self.context)
         have_rows, have_length = self.ids.shape
         if rows <= have_rows and length <= have_length:
             return

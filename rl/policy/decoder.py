@@ -52,18 +52,23 @@ def supported(model: nn.Module) -> bool:
     config: Any = model.config
     if config.model_type not in FAMILIES or not hasattr(getattr(model, "model", None), "layers"):
         return False
-    windowed = getattr(config, "use_sliding_window", config.model_type == "mistral" and bool(config.sliding_window))
-    rope = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
+    rope = config.rope_parameters or {}
+    rotary = (
+        rope.get("rope_type", "default") not in ("dynamic", "longrope") and rope.get("partial_rotary_factor", 1.0) == 1
+    )
     plain = all(type(m) is nn.Linear for n, m in model.named_modules() if n.endswith("_proj"))
-    mlp_bias = bool(getattr(config, "mlp_bias", False))
-    dynamic = rope.get("rope_type", "default") in ("dynamic", "longrope")
-    return plain and not windowed and not mlp_bias and not dynamic and config.hidden_act == "silu"
+    variant = (
+        getattr(config, "sliding_window", None) or getattr(config, "mlp_bias", False) or config.hidden_act != "silu"
+    )
+    return rotary and plain and not variant
 
 
 def _bias(*linears: nn.Linear) -> Tensor | None:
     if all(linear.bias is None for linear in linears):
         return None
-    return torch.cat([linear.weight.new_zeros(len(linear.weight)) if linear.bias is None else linear.bias for linear in linears])
+    return torch.cat(
+        [linear.weight.new_zeros(len(linear.weight)) if linear.bias is None else linear.bias for linear in linears]
+    )
 
 
 class Decoder:
@@ -72,7 +77,9 @@ class Decoder:
     def __init__(self, model: nn.Module) -> None:
         """Raise `ValueError` when the family is not covered."""
         if not supported(model):
-            raise ValueError(f"model type {model.config.model_type!r} has no lean forward; covered: {', '.join(FAMILIES)}")
+            raise ValueError(
+                f"model type {model.config.model_type!r} has no lean forward; covered: {', '.join(FAMILIES)}"
+            )
         config: Any = model.config
         self.model: Any = model
         self.heads: int = config.num_attention_heads
@@ -84,7 +91,10 @@ class Decoder:
     def weights(self) -> Weights:
         """Fuse the current weights. Differentiable; sampling calls it once per policy version under no_grad."""
         return Weights(
-            self.model.model.embed_tokens.weight, tuple(self._layers()), self.model.model.norm.weight, self.model.lm_head.weight
+            self.model.model.embed_tokens.weight,
+            tuple(self._layers()),
+            self.model.model.norm.weight,
+            self.model.lm_head.weight,
         )
 
     def _layers(self) -> Iterator[Layer]:

@@ -23,10 +23,12 @@ def uniforms(seeds: np.ndarray, positions: np.ndarray) -> np.ndarray:
 
 def truncate(logits: Tensor, top_p: Tensor, top_k: Tensor) -> Tensor:
     """Set logits (N, V) outside the top-k and the smallest set of mass `top_p` to -inf; 0 and 1.0 switch them off."""
-    ordered, order = logits.sort(-1, descending=True)
+    ordered, order = logits.sort(dim=-1, descending=True, stable=True)
     rank = torch.arange(logits.shape[-1], device=logits.device)
-    before = ordered.softmax(-1).cumsum(-1) - ordered.softmax(-1)
-    out = (before >= top_p[:, None]) | ((top_k[:, None] > 0) & (rank >= top_k[:, None]))
+    mass = ordered.softmax(-1)
+    before = mass.cumsum(-1) - mass
+    # rounding can take `before` to 1, so 1.0 needs a test of its own
+    out = ((top_p < 1)[:, None] & (before >= top_p[:, None])) | ((top_k > 0)[:, None] & (rank >= top_k[:, None]))
     out[:, 0] = False
     return logits.masked_fill(torch.zeros_like(out).scatter(1, order, out), -torch.inf)
 
@@ -45,7 +47,8 @@ def draw(
     if not bool((temperature == 1).all()):
         sampled = (logits.float() / torch.where(greedy, 1.0, temperature)[:, None]).log_softmax(-1)
     if top_p is not None and top_k is not None:
-        sampled = truncate(sampled, top_p, top_k).log_softmax(-1)
+        narrowed = ((top_p < 1) | (top_k > 0))[:, None]  # the others keep every bit, whoever they are computed with
+        sampled = torch.where(narrowed, truncate(sampled, top_p, top_k).log_softmax(-1), sampled)
     cumulative = sampled.double().exp_().cumsum_(-1)
     target = (uniform * cumulative[:, -1])[:, None]
     token = (cumulative <= target).sum(-1).clamp_(max=logits.shape[-1] - 1)

@@ -1,7 +1,12 @@
-"""Next-token logits for the live slots of a `SlotCache`: lean for covered families, the model's own forward otherwise."""
+"""Next-token logits for the live slots of a `SlotCache`: lean for covered families, the model's own forward otherwise.
+
+Both keep a copy of the weights, so that sampling never sees a half-made update. Before a model is used, a short trial
+compares them with what the model computes by itself.
+"""
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -11,6 +16,8 @@ from transformers.cache_utils import Cache
 
 from rl.policy.cache import SlotCache
 from rl.policy.decoder import Decoder, Layer, Weights, supported
+
+_TRIAL = 16  # tokens
 
 
 class Work(NamedTuple):
@@ -43,8 +50,64 @@ class Forward(Protocol):
 
 
 def forward_for(model: nn.Module) -> Forward:
-    """The fastest exact forward for `model`."""
-    return LeanForward(model) if supported(model) else ModelForward(model)
+    """The fastest exact forward for `model`.
+
+    Raise `ValueError` for a model that cannot be computed piece by piece from keys and values alone (recurrent layers,
+    positions counted by the model itself): its log-probabilities would be silently wrong.
+    """
+    forward = LeanForward(model) if supported(model) else ModelForward(model)
+    kind = model.config.model_type
+    try:
+        error = _trial(forward, model)
+    except Exception as fault:
+        reason = (str(fault).strip() or type(fault).__name__).splitlines()[0]
+        raise ValueError(f"model type {kind!r} cannot be sampled by the hf engine: {reason}") from fault
+    single = next(model.parameters()).dtype in (torch.float32, torch.float64)
+    if not error <= (1e-3 if single else 0.1):
+        raise ValueError(
+            f"model type {kind!r} cannot be sampled by the hf engine: its logits differ with a cache ({error:.1g})"
+        )
+    return forward
+
+
+def longest(model: nn.Module) -> int:
+    """How many tokens a sequence may have: as many as there are positions and as every layer attends to.
+
+    Local attention (sliding windows, chunks) equals full attention only within its window. Raise `ValueError` when the
+    config names no limit.
+    """
+    config: Any = model.config.get_text_config()
+    names = ("max_position_embeddings", "sliding_window", "attention_chunk_size", "window_size")
+    rope = getattr(config, "rope_parameters", None) or {}
+    limits = [getattr(config, name, None) for name in names]
+    limits.append(rope.get("original_max_position_embeddings") if rope.get("rope_type") == "longrope" else None)
+    if not any(limits):
+        raise ValueError(
+            f"model type {config.model_type!r} cannot be sampled by the hf engine: its config has no {names[0]}"
+        )
+    return min(int(limit) for limit in limits if limit)
+
+
+def _trial(forward: Forward, model: nn.Module) -> float:
+    """The largest error of two short sequences fed in pieces, against whole ones, in units of the logits' deviation."""
+    text: Any = model.config.get_text_config()
+    parameter = next(model.parameters())
+    device, dtype = parameter.device, parameter.dtype
+    shape: dict[str, int] = {"layers": forward.layers, "kv_heads": forward.kv_heads, "head_dim": forward.head_dim}
+    cache = SlotCache(**shape, slots=2, context=_TRIAL, device=device, dtype=dtype)
+    cache.reserve(2, _TRIAL)
+    cache.ids[:] = np.random.default_rng(0).integers(text.vocab_size, size=cache.ids.shape)
+    training = model.training
+    with torch.no_grad():
+        own = model.eval()(input_ids=torch.as_tensor(cache.ids, device=device), use_cache=False).logits.float()
+        model.train(training)
+        error = 0.0
+        for ends in ((6, 4), (7, 5), (12, 6), (13, _TRIAL)):
+            cache.known[:] = ends
+            wanted = torch.stack([own[slot, end - 1] for slot, end in enumerate(ends)])
+            gap = (forward.logits(cache, Work.of(cache, 2)).float() - wanted).abs().max()
+            error = max(error, float(gap / own.std())) if gap.isfinite() else torch.inf
+    return error
 
 
 class _CachedAttention:
@@ -69,7 +132,9 @@ class _CachedAttention:
         self.bias = None
         if int(work.end.min()) != self.longest:
             late = torch.arange(self.longest, device=device) >= ends[:, None]
-            self.bias = torch.zeros(late.shape, device=device, dtype=cache.kv.dtype).masked_fill_(late, -torch.inf)[:, None, None]
+            self.bias = torch.zeros(late.shape, device=device, dtype=cache.kv.dtype).masked_fill_(late, -torch.inf)[
+                :, None, None
+            ]
         long = np.nonzero(counts > 1)[0]
         self.long = torch.as_tensor(long, device=device) if len(long) else None
         if len(long):
@@ -123,7 +188,7 @@ class LeanForward:
         self.refresh()
 
     def refresh(self) -> None:
-        """Copy the weights, so that sampling never sees a half-made update."""
+        """Copy the weights."""
         with torch.no_grad():
             live = self.decoder.weights()
             embed = live.embed.clone()
@@ -148,7 +213,9 @@ class _SlotView(Cache):
         self.valid = valid
         self.layers: list[Any] = []  # asked for by mask building; the mask is given, so it is empty
 
-    def update(self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+    def update(
+        self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args: Any, **kwargs: Any
+    ) -> tuple[Tensor, Tensor]:
         slot, position = self.where
         for half, states in enumerate((key_states, value_states)):
             self.kv[layer_idx, half][slot, :, position] = states.transpose(1, 2)[self.valid].to(self.kv.dtype)
@@ -166,15 +233,17 @@ class ModelForward:
     """Any decoder-only Hugging Face model with ordinary attention, through its own forward and a 4-D mask."""
 
     def __init__(self, model: nn.Module) -> None:
-        """Read the cache's geometry from the config."""
+        """Copy the model; the cache's geometry is read from its config."""
         config: Any = model.config.get_text_config()
-        self.model: Any = model
+        self.source = model
+        self.model: Any = deepcopy(model).requires_grad_(False).eval()
         self.layers = config.num_hidden_layers
         self.kv_heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
         self.head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
 
     def refresh(self) -> None:
-        """Nothing is copied: the model is shared with the trainer, which updates it between steps."""
+        """Copy the weights."""
+        self.model.load_state_dict(self.source.state_dict())
 
     def logits(self, cache: SlotCache, work: Work) -> Tensor:
         """See `Forward.logits`. Slots that feed one token and slots that feed many are separate calls."""
@@ -195,14 +264,17 @@ class ModelForward:
         reach = int(work.end[rows].max())
         at = torch.as_tensor(positions, device=device)
         seen = torch.arange(reach, device=device) <= at[:, :, None]
-        mask = torch.zeros(seen.shape, device=device, dtype=cache.kv.dtype).masked_fill_(~seen, torch.finfo(cache.kv.dtype).min)
+        mask = torch.zeros(seen.shape, device=device, dtype=cache.kv.dtype).masked_fill_(
+            ~seen, torch.finfo(cache.kv.dtype).min
+        )
         view = _SlotView(cache, torch.as_tensor(rows, device=device), at, torch.as_tensor(valid, device=device), reach)
+        wanted, column = np.unique(counts - 1, return_inverse=True)
         out = self.model(
             input_ids=torch.as_tensor(ids, device=device),
             attention_mask=mask[:, None],
             position_ids=at,
             past_key_values=view,
             use_cache=True,
-            logits_to_keep=0,
+            logits_to_keep=torch.as_tensor(wanted, device=device),
         )
-        return out.logits[torch.arange(len(rows), device=device), torch.as_tensor(counts - 1, device=device)]
+        return out.logits[torch.arange(len(rows), device=device), torch.as_tensor(column, device=device)]

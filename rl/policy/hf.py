@@ -8,10 +8,11 @@ seed, because no thread decides who is batched with whom.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -20,49 +21,40 @@ from torch import nn
 
 from rl.policy.cache import SlotCache
 from rl.policy.draws import draw, uniforms
-from rl.policy.forward import Forward, Work, forward_for
-from rl.records import Completion, Finish, SamplingParams
+from rl.policy.forward import Forward, Work, forward_for, longest
+from rl.policy.request import Request
+from rl.records import Completion, SamplingParams
 
-
-@dataclass(eq=False, slots=True)
-class _Request:
-    prompt: tuple[int, ...]
-    params: SamplingParams
-    session: str
-    received: Completion | None
-    future: asyncio.Future[Completion]
-    expires: float
-    slot: int = -1
-    leader: _Request | None = None  # whose prefill of the same prompt this request shares
-    logprobs: list[float] = field(default_factory=list)
-    model_logprobs: list[float] = field(default_factory=list)
-    versions: list[int] = field(default_factory=list)
-
-    def tokens(self) -> tuple[int, ...]:
-        """Everything to be cached before the next draw."""
-        return self.prompt + (self.received.ids if self.received else ())
+_UINT64 = 2**64 - 1
 
 
 class HFPolicy:
-    """A `Policy` over a Hugging Face model in this process.
+    """A `Policy` over a Hugging Face model in this process, for one event loop at a time.
 
-    `slots` bounds the concurrent requests, `context` the tokens of one sequence; both are cut so that the cache stays
-    within `cache_gib`. `stats` counts what was computed since the start.
+    `context` bounds the tokens of one sequence (default: what the model can do), `slots` the concurrent requests, of
+    which there are fewer where the cache would outgrow `cache_gib`. `stats` counts what was computed since the start.
     """
 
-    def __init__(self, model: nn.Module, *, slots: int = 256, context: int | None = None, cache_gib: float = 4.0) -> None:
-        """Raise `ValueError` when not even one sequence of `context` tokens fits into `cache_gib`."""
+    def __init__(
+        self, model: nn.Module, *, slots: int = 256, context: int | None = None, cache_gib: float = 4.0
+    ) -> None:
+        """Raise `ValueError` for a model that cannot be sampled exactly, or a `context` that does not fit."""
         self.version = 0
         self.model: Any = model
         self.forward: Forward = forward_for(model)
         parameter = next(model.parameters())
-        limit = int(model.config.get_text_config().max_position_embeddings)  # type: ignore[union-attr,operator]
-        self.context = min(context or limit, limit)
+        limit = longest(model)
+        self.context = limit if context is None else context
+        if not 1 < self.context <= limit:
+            kind = self.model.config.model_type
+            raise ValueError(f"a context of {context} tokens; this {kind} model computes 2 to {limit} exactly")
         per_token = 2 * self.forward.layers * self.forward.kv_heads * self.forward.head_dim * parameter.element_size()
         fit = int(cache_gib * 2**30 / (per_token * self.context))
         if fit < 1:
             need = per_token * self.context / 2**30
-            raise ValueError(f"one sequence of {self.context} tokens needs {need:.1f} GiB of cache; {cache_gib} GiB are allowed")
+            raise ValueError(
+                f"one sequence of {self.context} tokens needs {need:.1f} GiB of cache; {cache_gib} GiB are allowed"
+            )
         self.cache = SlotCache(
             layers=self.forward.layers,
             kv_heads=self.forward.kv_heads,
@@ -73,65 +65,105 @@ class HFPolicy:
             dtype=parameter.dtype,
         )
         self.stats = {"steps": 0, "sampled": 0, "fed": 0, "seconds": 0.0}
-        self._waiting: deque[_Request] = deque()
-        self._live: list[_Request] = []  # in slot order: request i sits in slot i
+        self._waiting: deque[Request] = deque()
+        self._live: list[Request] = []  # in slot order: request i sits in slot i
         self._parked: dict[str, int] = {}  # session -> slot of its cached context, oldest first
+        self._ended: list[Request] = []  # in the last step; their callers may not have seen it yet
         self._submitted = 0
         self._driver: asyncio.Task[None] | None = None
 
     async def sample(
         self, prompt: Sequence[int], params: SamplingParams, *, session: str = "", received: Completion | None = None
     ) -> Completion:
-        """See `Policy.sample`. A prompt without room for one token raises `ValueError`."""
-        if len(prompt) >= self.context:
-            raise ValueError(f"a prompt of {len(prompt)} tokens leaves no room in a context of {self.context}")
+        """See `Policy.sample`. An empty prompt, or one without room for a token, raises `ValueError`."""
+        if not 0 < len(prompt) < self.context:
+            raise ValueError(
+                f"a prompt of {len(prompt)} tokens; a context of {self.context} has room for 1 to {self.context - 1}"
+            )
         loop = asyncio.get_running_loop()
-        request = _Request(
-            tuple(prompt), params, session, received, loop.create_future(), time.monotonic() + params.deadline_s
-        )
-        if received:
-            request.logprobs += received.logprobs
-            request.model_logprobs += received.model_logprobs
-            request.versions += received.versions
+        request = Request.of(prompt, params, session, received, loop.create_future())
+        if finish := request.finish(self.context):
+            return request.completion(finish)
+        self._start(loop)
         self._waiting.append(request)
         self._submitted += 1
-        if self._driver is None or self._driver.done() or self._driver.get_loop() is not loop:
-            self._driver = loop.create_task(self._drive())
         return await request.future
 
     def release(self, session: str) -> None:
         """Forget the cached context of a finished episode."""
         self._parked.pop(session, None)
+        self._ended = [request for request in self._ended if request.session != session]
+        for request in self._live:
+            if request.session == session:  # cancelled, and about to be parked
+                request.session = ""
 
     def refresh(self) -> None:
-        """Sample from the model's present weights from the next token on; cached keys of older weights are dropped."""
+        """Sample from the model's present weights from the next token on; cached keys of older weights are dropped.
+
+        To be called on the event loop's thread.
+        """
         self.version += 1
         self.forward.refresh()
         self.cache.forget()
 
     def partial(self, session: str) -> Completion | None:
-        """What an unfinished request of `session` has drawn so far, for a checkpoint; None when it has none."""
+        """What a request of `session` has drawn so far, for a checkpoint; None when it has none.
+
+        Its `finish` is "abort" unless the reply is complete and merely not picked up yet.
+        """
         for request in (*self._live, *self._waiting):
-            if request.session == session:
-                return self._completion(request, "abort")
+            if request.session == session and not request.future.done():
+                return request.completion("abort")
+        for request in self._ended:
+            if request.session == session and not request.future.cancelled() and not request.future.exception():
+                return request.future.result()
         return None
+
+    def _start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """See to it that a driver runs in `loop`."""
+        if self._driver is not None and self._driver.get_loop() is not loop:
+            self._forget_all()  # whoever waited in that loop is gone with it
+            self._driver = None
+        if self._driver is None or self._driver.done():
+            self._driver = loop.create_task(self._drive())
 
     async def _drive(self) -> None:
         try:
-            finished = True
+            ended = True
             while True:
-                await self._let_others_run(4 if finished else 1)
-                self._waiting = deque(r for r in self._waiting if not r.future.done())
+                await self._let_others_run(4 if ended else 1)
+                self._sweep()
                 if not self._waiting and not self._live:
                     return
-                finished = self._step()
+                ended = self._step()
         except BaseException as error:
-            for request in (*self._live, *self._waiting):
+            requests = (*self._live, *self._waiting)
+            self._forget_all()
+            for request in requests:
                 if not request.future.done():
-                    request.future.set_exception(RuntimeError(f"sampling failed: {type(error).__name__}: {error}"))
-            self._live.clear()
-            self._waiting.clear()
-            raise
+                    failure = RuntimeError(f"sampling failed: {type(error).__name__}: {error}")
+                    failure.__cause__ = error
+                    request.future.set_exception(failure)
+            if not isinstance(error, Exception):
+                raise
+
+    def _forget_all(self) -> None:
+        """Back to the state of a new engine: after a failure, nothing that is cached can be relied on."""
+        self._live, self._waiting, self._ended = [], deque(), []
+        self._parked.clear()
+        self.cache.forget()
+
+    def _sweep(self) -> None:
+        """Let go of requests whose callers have gone, or whose time was up before their turn came."""
+        now = time.monotonic()
+        for request in self._waiting:
+            if now > request.expires and not request.future.done():
+                request.future.set_result(request.completion("deadline"))
+        for request in self._live:
+            if request.future.done():
+                self._park(request)
+        self._waiting = deque(r for r in self._waiting if not r.future.done())
+        self._live = [r for r in self._live if not r.future.done()]
 
     async def _let_others_run(self, passes: int) -> None:
         """Yield until `passes` rounds of the loop brought no new request."""
@@ -160,18 +192,13 @@ class HFPolicy:
         self.stats["seconds"] += time.perf_counter() - began
         return ended
 
-    def _admit(self) -> tuple[list[_Request], list[_Request]]:
+    def _admit(self) -> tuple[list[Request], list[Request]]:
         """Choose who is computed in this step and seat them: slots 0..n-1 are fed, the next ones follow a leader."""
-        for request in self._live:
-            if request.future.done():  # cancelled by its caller
-                self._park(request)
-        fed = [r for r in self._live if not r.future.done()]
-        entering: list[_Request] = []
-        followers: list[_Request] = []
-        leaders: dict[tuple[int, ...], _Request] = {}
-        while self._waiting and len(fed) + len(followers) < self.cache.slots:
-            request = self._waiting.popleft()
-            entering.append(request)
+        fed = list(self._live)
+        entering = list(islice(self._waiting, self.cache.slots - len(fed)))
+        followers: list[Request] = []
+        leaders: dict[tuple[int, ...], Request] = {}
+        for request in entering:
             request.slot = self._parked.pop(request.session, -1)
             request.leader = leaders.get(request.tokens()) if request.slot < 0 else None
             if request.leader is not None:
@@ -180,8 +207,8 @@ class HFPolicy:
                 leaders.setdefault(request.tokens(), request)
                 fed.append(request)
         if entering:
-            longest = max(len(r.tokens()) for r in entering)
-            self.cache.reserve(len(fed) + len(followers), longest + 1)
+            width = max(len(r.tokens()) for r in entering)
+            self.cache.reserve(len(fed) + len(followers) + len(self._parked), width + 1)
         self._seat(fed, followers)
         for request in entering:
             tokens = request.tokens()
@@ -189,10 +216,14 @@ class HFPolicy:
             self.cache.write(request.slot, tokens, keep)
         fed.sort(key=lambda r: r.slot)
         self._live = [*fed, *followers]
+        self._waiting = deque(islice(self._waiting, len(entering), None))
         return fed, followers
 
-    def _seat(self, fed: list[_Request], followers: list[_Request]) -> None:
-        """Give the fed slots 0..n-1 and the followers the next ones; parked contexts move behind them or are dropped."""
+    def _seat(self, fed: list[Request], followers: list[Request]) -> None:
+        """Give the fed slots 0..n-1 and the followers the next ones; parked contexts move behind them.
+
+        Where there is no room for all of those, the oldest are dropped.
+        """
         n, total = len(fed), len(fed) + len(followers)
         moves: dict[int, int] = {}  # target -> source
         staying = {r.slot for r in fed if 0 <= r.slot < n}
@@ -205,19 +236,17 @@ class HFPolicy:
                 request.slot = hole
         for i, request in enumerate(followers):
             request.slot = n + i
+        for session in list(self._parked)[: max(0, total + len(self._parked) - self.cache.rows)]:
+            del self._parked[session]
         behind = {slot for slot in self._parked.values() if slot >= total}
         free = iter([slot for slot in range(total, self.cache.rows) if slot not in behind])
-        for session, slot in list(self._parked.items()):
+        for session, slot in self._parked.items():
             if slot < total:
-                target = next(free, None)
-                if target is None:
-                    del self._parked[session]
-                else:
-                    moves[target] = slot
-                    self._parked[session] = target
+                self._parked[session] = target = next(free)
+                moves[target] = slot
         self.cache.move(list(moves.values()), list(moves))
 
-    def _park(self, request: _Request) -> None:
+    def _park(self, request: Request) -> None:
         if request.session:
             self._parked[request.session] = request.slot
 
@@ -225,49 +254,30 @@ class HFPolicy:
         live, cache = self._live, self.cache
         n = len(live)
         params = [r.params for r in live]
-        seeds = np.fromiter((p.seed for p in params), np.uint64, n)
+        seeds = np.fromiter((p.seed & _UINT64 for p in params), np.uint64, n)
         temperature = torch.tensor([p.temperature for p in params], device=logits.device)
         narrowed = any(p.top_p < 1 or p.top_k > 0 for p in params)
         top_p = torch.tensor([p.top_p for p in params], device=logits.device) if narrowed else None
         top_k = torch.tensor([p.top_k for p in params], device=logits.device) if narrowed else None
         uniform = torch.as_tensor(uniforms(seeds, cache.known[:n]), device=logits.device)
-        token, behaviour, model = draw(logits, uniform, temperature, top_p, top_k)
-        known = cache.known[:n]
-        cache.reserve(cache.rows, int(known.max()) + 2)
-        cache.ids[np.arange(n), cache.known[:n]] = token.cpu().numpy()
+        drawn = [part.tolist() for part in draw(logits, uniform, temperature, top_p, top_k)]
+        if not math.isfinite(sum(drawn[1]) + sum(drawn[2])):
+            raise FloatingPointError("the model's logits are not finite")
+        cache.reserve(cache.rows, int(cache.known[:n].max()) + 1)
+        cache.ids[np.arange(n), cache.known[:n]] = drawn[0]
         cache.known[:n] += 1
         now = time.monotonic()
-        keep: list[_Request] = []
-        for request, t, b, m in zip(live, token.tolist(), behaviour.tolist(), model.tolist(), strict=True):
-            request.logprobs.append(b)
-            request.model_logprobs.append(m)
-            request.versions.append(self.version)
-            finish: Finish | None = None
-            if t in request.params.stop:
-                finish = "stop"
-            elif len(request.versions) >= request.params.max_tokens or cache.known[request.slot] >= self.context:
-                finish = "length"
-            elif now > request.expires:
+        self._live, self._ended = [], []
+        for request, token, behaviour, model in zip(live, *drawn, strict=True):
+            request.add(token, behaviour, model, self.version)
+            finish = request.finish(self.context)
+            if finish is None and now > request.expires:
                 finish = "deadline"
             if finish is None:
-                keep.append(request)
+                self._live.append(request)
             else:
-                if not request.future.done():
-                    request.future.set_result(self._completion(request, finish))
+                request.future.set_result(request.completion(finish))
+                self._ended.append(request)
                 self._park(request)
         self.stats["sampled"] += n
-        self._live = keep
-        return len(keep) < n
-
-    def _completion(self, request: _Request, finish: Finish) -> Completion:
-        count = len(request.versions)
-        ids: tuple[int, ...] = ()
-        if request.slot >= 0 and count:
-            end = len(request.prompt) + count
-            ids = tuple(self.cache.ids[request.slot, len(request.prompt) : end].tolist())
-        elif request.received:
-            ids = request.received.ids
-        behaviour = tuple(request.logprobs)
-        same = request.params.temperature == 1 and request.params.top_p >= 1 and request.params.top_k <= 0
-        model = behaviour if same else tuple(request.model_logprobs)
-        return Completion(ids, behaviour, model, tuple(request.versions), finish)
+        return bool(self._ended)

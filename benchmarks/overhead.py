@@ -1,0 +1,140 @@
+"""What environments, agents and coroutines cost beside the model."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
+
+import envs
+from agents.chat import ChatAgent
+from agents.render import Renderer
+from benchmarks.agreement import Disagreement
+from benchmarks.record import Spread, alternate
+from rl.parts import strategy
+from rl.policy.cache import SlotCache
+from rl.policy.forward import Forward, Work
+from rl.policy.hf import HFPolicy
+from rl.records import Completion, Group, SamplingParams, Ticket
+from rl.rollout import Player
+from rl.seeds import derive
+
+ENV = "math/Arithmetic-v0"
+
+
+class Overhead:
+    """`groups` groups of eight on `ENV`, by the engine of `model`."""
+
+    def __init__(
+        self, model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, *, groups: int, reply_tokens: int
+    ) -> None:
+        """Play once, to have the environments made and the requests recorded."""
+        renderer = Renderer(tokenizer)
+        self.policy = HFPolicy(model, slots=groups * 8)
+        self.forward = self.policy.forward = _Metered(self.policy.forward)
+        self.requests = _Recorded(self.policy)
+        self.player = Player(
+            make_env=lambda: envs.make(ENV),
+            make_agent=lambda: ChatAgent(renderer),
+            policy=self.requests,
+            params=SamplingParams(max_tokens=reply_tokens),
+            max_tokens=512,
+        )
+        self.tickets = [Ticket(n, n, "train", derive(n), size=8) for n in range(groups)]
+        played = self.play()
+        if errors := [one.error for group in played for one in group.errored]:
+            raise RuntimeError(f"{len(errors)} of {len(errors) + 8 * groups} episodes failed: {errors[0]}")
+        told = [turn.completion for group in played for one in group.trajectories for turn in one.turns]
+        if told != self.sample():
+            raise Disagreement("whole groups and their requests alone draw different tokens")
+        self.tokens = sum(len(completion.ids) for completion in told)
+        self.player.policy = self.policy
+
+    def play(self) -> list[Group]:
+        """The groups, as a run plays them."""
+        self.player.finished.clear()  # else members that ended are not played again
+
+        async def together() -> list[Group]:
+            return await asyncio.gather(*(strategy.independent(self.player, ticket) for ticket in self.tickets))
+
+        return asyncio.run(together())
+
+    def sample(self) -> list[Completion]:
+        """The same requests, with nobody behind them."""
+
+        async def together() -> list[Completion]:
+            return await asyncio.gather(*(self._sample(*request) for request in self.requests.seen))
+
+        return asyncio.run(together())
+
+    async def _sample(self, prompt: Sequence[int], params: SamplingParams, session: str) -> Completion:
+        completion = await self.policy.sample(prompt, params, session=session)
+        self.policy.release(session)
+        return completion
+
+    def measure(self, rounds: int, device: torch.device) -> dict[str, Any]:
+        """CPU seconds of both, and how those of whole groups divide."""
+        forwards: list[float] = []
+
+        def engine() -> None:
+            self.forward.seconds = 0.0
+            self.sample()
+            forwards.append(self.forward.seconds)
+
+        found = alternate({"groups": self.play, "engine": engine}, rounds, device)
+        triples = [
+            (groups.cpu, engine.cpu, forward)
+            for groups, engine, forward in zip(found["groups"], found["engine"], forwards[-rounds:], strict=True)
+        ]
+        episodes = 8 * len(self.tickets)
+        return {
+            "env": ENV,
+            "episodes": episodes,
+            "tokens": self.tokens,
+            "cpu_s": Spread.of([whole for whole, _, _ in triples]),
+            "share": {
+                "the model's forward": Spread.of([forward / whole for whole, _, forward in triples]),
+                "the engine around it": Spread.of([(engine - forward) / whole for whole, engine, forward in triples]),
+                "environment, agent, player": Spread.of([(whole - engine) / whole for whole, engine, _ in triples]),
+            },
+            "beside_engine_us_per_episode": Spread.of([1e6 * (a - b) / episodes for a, b, _ in triples]),
+        }
+
+
+class _Metered:
+    """A `Forward` that counts its CPU seconds."""
+
+    def __init__(self, inner: Forward) -> None:
+        self.inner, self.seconds = inner, 0.0
+        self.layers, self.kv_heads, self.head_dim = inner.layers, inner.kv_heads, inner.head_dim
+
+    def refresh(self) -> None:
+        self.inner.refresh()
+
+    def logits(self, cache: SlotCache, work: Work) -> Tensor:
+        began = time.process_time()
+        found = self.inner.logits(cache, work)
+        self.seconds += time.process_time() - began
+        return found
+
+
+class _Recorded:
+    """A `Policy` that remembers what it was asked."""
+
+    def __init__(self, inner: HFPolicy) -> None:
+        self.inner, self.version = inner, inner.version
+        self.seen: list[tuple[Sequence[int], SamplingParams, str]] = []
+
+    async def sample(
+        self, prompt: Sequence[int], params: SamplingParams, *, session: str = "", received: Completion | None = None
+    ) -> Completion:
+        self.seen.append((tuple(prompt), params, session))
+        return await self.inner.sample(prompt, params, session=session, received=received)
+
+    def release(self, session: str) -> None:
+        self.inner.release(session)

@@ -1,0 +1,110 @@
+"""Draws are a pure function of seed, position and distribution."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import chisquare
+
+from rl.policy.draws import draw, truncate, uniforms
+
+LOGITS = torch.tensor([2.0, 1.0, 0.5, 0.0, -1.0])
+MANY = 20000
+
+
+def drawn(logits, *, count=MANY, temperature=1.0, top_p=None, top_k=None, seed=7):
+    """`count` draws at positions 0, 1, ...: tokens, log-probabilities as sampled, and at temperature 1."""
+    uniform = torch.as_tensor(uniforms(np.full(count, seed, np.uint64), np.arange(count)))
+    many = logits.expand(count, -1)
+    narrow = top_p is not None or top_k is not None
+    return draw(
+        many,
+        uniform,
+        torch.full((count,), temperature),
+        torch.full((count,), 1.0 if top_p is None else top_p) if narrow else None,
+        torch.full((count,), top_k or 0) if narrow else None,
+    )
+
+
+def test_a_uniform_depends_on_its_own_seed_and_position_only():
+    seeds, positions = np.array([5, 5, 9, 2**63], np.uint64), np.array([0, 1, 0, 700])
+    together = uniforms(seeds, positions)
+    alone = [uniforms(seeds[i : i + 1], positions[i : i + 1])[0] for i in (3, 1, 0, 2)]
+    assert alone == [together[i] for i in (3, 1, 0, 2)]
+    assert len(set(together)) == 4
+
+
+def test_neighbouring_seeds_and_positions_share_no_number():
+    seeds, positions = np.meshgrid(np.arange(300, dtype=np.uint64), np.arange(300))
+    values = uniforms(seeds.ravel(), positions.ravel())
+    assert len(np.unique(values)) == 300 * 300
+    assert values.min() >= 0 and values.max() < 1
+
+
+@pytest.mark.parametrize("axis", ["positions", "seeds"])
+def test_uniforms_are_uniform_and_uncorrelated_along(axis):
+    one, counting = np.full(50000, 3), np.arange(50000)
+    pairs = (one, counting) if axis == "positions" else (counting, one)
+    values = uniforms(pairs[0].astype(np.uint64), pairs[1])
+    assert chisquare(np.histogram(values, 64, (0, 1))[0]).pvalue > 1e-3
+    for lag in (1, 2, 5):
+        assert abs(np.corrcoef(values[:-lag], values[lag:])[0, 1]) < 0.02
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.5, 3.0])
+def test_tokens_come_as_often_as_their_probability_says(temperature):
+    tokens, behaviour, model = drawn(LOGITS, temperature=temperature)
+    expected = (LOGITS / temperature).softmax(-1)
+    wanted = expected.double().numpy()
+    assert chisquare(np.bincount(tokens.numpy(), minlength=5), MANY * wanted / wanted.sum()).pvalue > 1e-3
+    torch.testing.assert_close(behaviour, expected.log()[tokens])
+    torch.testing.assert_close(model, LOGITS.log_softmax(-1)[tokens])
+
+
+def test_top_k_draws_among_the_k_most_likely_and_says_so_in_its_log_probabilities():
+    tokens, behaviour, model = drawn(LOGITS, top_k=2)
+    expected = LOGITS[:2].softmax(-1)
+    assert set(tokens.tolist()) == {0, 1}
+    torch.testing.assert_close(behaviour, expected.log()[tokens])
+    torch.testing.assert_close(model, LOGITS.log_softmax(-1)[tokens])
+
+
+@pytest.mark.parametrize(("top_p", "kept"), [(0.5, 1), (0.6, 2), (0.85, 3), (0.0, 1), (1.0, 5)])
+def test_top_p_keeps_the_smallest_set_of_that_mass(top_p, kept):
+    out = truncate(LOGITS[None], torch.tensor([top_p]), torch.tensor([0]))  # masses .57 .21 .13 .08 .03
+    assert int(out.isfinite().sum()) == kept
+
+
+def test_top_p_applies_after_the_temperature():
+    tokens, behaviour, _ = drawn(LOGITS, temperature=100.0, top_p=0.5)  # nearly flat: three of five
+    assert set(tokens.tolist()) == {0, 1, 2}
+    assert abs(float(behaviour.exp().mean()) - 1 / 3) < 0.01
+
+
+def test_temperature_zero_takes_the_most_likely_with_certainty():
+    tokens, behaviour, model = drawn(LOGITS, count=50, temperature=0.0)
+    assert tokens.tolist() == [0] * 50
+    assert behaviour.tolist() == [0.0] * 50
+    torch.testing.assert_close(model, LOGITS.log_softmax(-1)[:1].expand(50))
+
+
+def test_a_row_keeps_every_bit_whatever_its_neighbours_ask_for():
+    logits = torch.randn(4, 5000, generator=torch.Generator().manual_seed(0)) * 4
+    uniform = torch.tensor([0.1, 0.999999999, 0.5, 0.7], dtype=torch.float64)
+    one = torch.ones(4)
+    alone = draw(logits, uniform, one)
+    mixed = draw(
+        logits,
+        uniform,
+        torch.tensor([1.0, 1.0, 0.0, 0.3]),
+        torch.tensor([1.0, 1.0, 1.0, 0.9]),
+        torch.tensor([0, 0, 0, 3]),
+    )
+    for before, after in zip(alone, mixed, strict=True):
+        assert before[:2].tolist() == after[:2].tolist()
+
+
+def test_a_token_without_probability_is_never_drawn():
+    logits = torch.tensor([-torch.inf, 0.0, -torch.inf, 0.0, -torch.inf]).expand(3, -1)
+    tokens, behaviour, _ = draw(logits, torch.tensor([0.0, 0.5, 1 - 2**-53], dtype=torch.float64), torch.ones(3))
+    assert tokens.tolist() == [1, 3, 3]
+    assert behaviour.isfinite().all()

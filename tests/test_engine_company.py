@@ -1,0 +1,144 @@
+"""What one request is given does not depend on who else is sampled, and nothing is computed twice."""
+
+import asyncio
+
+import numpy as np
+import pytest
+from toy_models import OTHER, VOCAB, model
+from toy_sampling import PROMPT, assert_same, dialogue, llama, lonely, params, prompt_of, sampled
+
+from rl.policy.hf import HFPolicy
+
+# Who else is there
+
+
+@pytest.mark.parametrize("slots", [1, 3, 64])
+def test_tokens_do_not_depend_on_how_many_are_sampled_at_once(slots):
+    async def play(policy):
+        return await asyncio.gather(*(dialogue(policy, name) for name in range(8)))
+
+    for name, found in enumerate(asyncio.run(play(HFPolicy(llama(), slots=slots)))):
+        assert_same(found, lonely(name))
+
+
+@pytest.mark.parametrize("kind", OTHER)
+def test_nor_do_they_through_a_models_own_forward(kind):
+    net = model(kind)
+
+    async def play(policy, names):
+        return await asyncio.gather(*(dialogue(policy, name, pause=lambda: name % 3) for name in names))
+
+    together = asyncio.run(play(HFPolicy(net, slots=4), range(6)))
+    for name in range(6):
+        assert_same(together[name], asyncio.run(play(HFPolicy(net, slots=1), [name]))[0])
+
+
+@pytest.mark.parametrize("schedule", range(25))
+def test_no_schedule_changes_a_token(schedule):
+    """Random arrivals, pauses that park a session, too few slots, callers that leave, weights handed over again."""
+    rng = np.random.default_rng(schedule)
+    policy = HFPolicy(llama(), slots=int(rng.choice([1, 2, 3, 5, 64])))
+    names = rng.permutation(12)[: rng.integers(2, 12)].tolist()
+
+    async def leave(task):
+        for _ in range(rng.integers(1, 60)):
+            await asyncio.sleep(0)
+        task.cancel()
+
+    async def play():
+        playing, leaving = {}, []
+        for name in names:
+            for _ in range(rng.integers(0, 12)):
+                await asyncio.sleep(0)
+            slow = int(rng.integers(1, 25))
+            task = asyncio.create_task(dialogue(policy, name, pause=lambda slow=slow: int(rng.integers(0, slow))))
+            playing[name] = task
+            if rng.random() < 0.2:
+                leaving.append(asyncio.create_task(leave(task)))
+            if rng.random() < 0.2:
+                policy.refresh()
+        await asyncio.gather(*leaving)
+        return dict(zip(playing, await asyncio.gather(*playing.values(), return_exceptions=True), strict=True))
+
+    for name, found in asyncio.run(play()).items():
+        if not isinstance(found, asyncio.CancelledError):
+            assert_same(found, lonely(name))
+
+
+# What is computed
+
+
+def test_a_dialogue_feeds_each_of_its_tokens_once():
+    policy = HFPolicy(llama())
+    replies = asyncio.run(dialogue(policy, 5))
+    rng = np.random.default_rng(5)
+    total = len(prompt_of(5))
+    for reply in replies:
+        rng.integers(1, 9)
+        total += len(reply.ids)
+        if reply is not replies[-1]:
+            total += len(rng.integers(4, VOCAB, size=rng.integers(1, 5)))
+    assert policy.stats["fed"] == total - 1  # the last token leads nowhere
+    assert policy.stats["sampled"] == sum(len(reply.ids) for reply in replies)
+
+
+def test_members_of_a_group_share_one_prefill():
+    policy = HFPolicy(llama())
+    replies = sampled(policy, *((PROMPT, params(seed, 6, stop=())) for seed in range(10)))
+    assert policy.stats["fed"] == len(PROMPT) + sum(len(reply.ids) - 1 for reply in replies)
+
+
+def test_parked_sessions_are_kept_while_there_are_slots_for_them():
+    policy = HFPolicy(llama(), slots=64)
+
+    async def play():
+        prompts = {f"{n}": (n + 4, *prompt_of(n)) for n in range(30)}
+        for turn in range(3):  # one at a time, so that no more than one slot is ever live
+            for name, prompt in prompts.items():
+                reply = await policy.sample(prompt, params(turn, 3, stop=()), session=name)
+                prompts[name] = (*prompt, *reply.ids, 7)
+        return sum(len(prompt) - 2 for prompt in prompts.values())
+
+    assert asyncio.run(play()) == policy.stats["fed"]
+
+
+def test_the_oldest_parked_session_makes_room_for_new_ones():
+    policy = HFPolicy(llama(), slots=3)
+
+    async def fed(name, prompt):
+        before = policy.stats["fed"]
+        await policy.sample(prompt, params(0, 1), session=name)
+        return policy.stats["fed"] - before
+
+    async def play():
+        prompts = [(n,) * 10 for n in (4, 5, 6, 7)]
+        for name, prompt in zip("abcd", prompts, strict=True):
+            assert await fed(name, prompt) == 10
+        return [
+            await fed(name, (*prompt, 9))
+            for name, prompt in zip("dca", [prompts[3], prompts[2], prompts[0]], strict=True)
+        ]
+
+    assert asyncio.run(play()) == [1, 1, 11]
+
+
+def test_a_released_session_gives_its_slot_back():
+    policy = HFPolicy(llama(), slots=2)
+
+    async def play():
+        for n in range(20):
+            await policy.sample((n + 4,) * 6, params(0, 2), session=f"{n}")
+            policy.release(f"{n}")
+        kept = await policy.sample((4,) * 6, params(0, 1), session="kept")
+        for n in range(20):
+            task = asyncio.create_task(policy.sample((n + 4,) * 6, params(0, 30, stop=()), session=f"gone {n}"))
+            while not policy.partial(f"gone {n}"):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            policy.release(f"gone {n}")
+        fed = policy.stats["fed"]
+        await policy.sample(((4,) * 6 + kept.ids), params(1, 1), session="kept")
+        return policy.stats["fed"] - fed
+
+    assert asyncio.run(play()) == 1

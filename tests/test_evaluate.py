@@ -1,0 +1,404 @@
+"""Evaluation: the choice of tasks, episodes that depend on nothing else, and the command `rl.evaluate`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+import pytest
+from toy_envs import Echo
+
+from agents.agent import Context
+from envs.env import Env
+from envs.types import Message, Outcome, Stop, Task, assistant, user
+from rl import cli, evaluate, settings
+from rl.evaluation import SCRIPTS, count_tasks, evaluate_script, sampling, tickets
+from rl.evaluation import evaluate as play
+from rl.policy.load import save
+from rl.policy.tiny import create
+from rl.records import Completion, SamplingParams
+from rl.report import Report
+from rl.rollout import Player
+
+ARITHMETIC = ("--env", "math/Arithmetic-v0")
+KEYS = {
+    *("benchmark", "env", "policy", "episodes", "samples", "seed", "success", "return_mean", "pass_at", "pass_hat"),
+    *("cons_at", "turns_mean", "tokens_mean", "errors", "per_task", "metrics", "intervals"),
+}
+
+
+class Guess(Env):
+    """Eighty tasks; the right reply is drawn anew for every episode from its seed."""
+
+    def tasks(self, split: str) -> list[Task]:
+        return [Task(f"{split}/{i}", (user(f"{split} {i}"),)) for i in range(80)]
+
+    def start(self) -> tuple[Message, ...]:
+        self.right = str(self.np_random.integers(4))
+        return self.task.prompt
+
+    def reply(self, action: Message) -> Outcome:
+        won = action["content"] == self.right
+        return Outcome(reward=float(won), terminated=True, success=won)
+
+    def oracle(self) -> Iterator[Message]:
+        yield assistant(self.right)
+
+
+class Waits(Guess):
+    """Says which threads it was played in."""
+
+    blocking = True
+    threads: set[int] = set()  # noqa: RUF012 (shared on purpose)
+
+    def reply(self, action: Message) -> Outcome:
+        self.threads.add(threading.get_ident())
+        return super().reply(action)
+
+
+class Fails(Echo):
+    """Task 1 always fails; task 2 fails at first."""
+
+    def __init__(self, *, everywhere: bool = False, **limits: object) -> None:
+        super().__init__(**limits)
+        self.everywhere = everywhere
+
+    failed = False
+
+    def reply(self, action: Message) -> Outcome:
+        if self.everywhere or self.index == 1:
+            raise OSError(f"sandbox {self.index}\nis down")
+        if self.index == 2 and not Fails.failed:
+            Fails.failed = True
+            raise OSError("sandbox 2 is starting")
+        return super().reply(action)
+
+
+class Letters:
+    """An agent whose tokens are the codes of letters."""
+
+    stop = (0,)
+
+    def open(self, messages: Sequence[Message], tools: Sequence[dict] = ()) -> Context:
+        return Context(tuple(messages[0]["content"].encode()))
+
+    def act(self, ids: Sequence[int]) -> Message:
+        return assistant(bytes(ids).decode())
+
+    def observe(self, messages: Sequence[Message]) -> Context:
+        return self.open(messages)
+
+
+class Seeded:
+    """A policy that replies with a digit of its sampling seed, and counts who waits for it at once."""
+
+    version = 0
+
+    def __init__(self) -> None:
+        self.now = self.most = 0
+
+    async def sample(self, prompt: Sequence[int], params: SamplingParams, **_: object) -> Completion:
+        self.now += 1
+        self.most = max(self.most, self.now)
+        await asyncio.sleep(0)
+        self.now -= 1
+        token = ord("0") + params.seed % 4
+        return Completion((token,), (0.0,), (0.0,), (0,))
+
+
+def player(policy: Seeded, make_env: Callable[[], Env] = Guess) -> Player:
+    return Player(make_env, Letters, policy, sampling(2, turn_tokens=1), 64)
+
+
+def command(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
+    """Run `rl.evaluate`: the exit status, standard output, standard error."""
+    with pytest.raises(SystemExit) as left:
+        cli.run(partial(evaluate.main, [str(word) for word in words]))
+    out, err = capsys.readouterr()
+    return int(left.value.code or 0), out, err
+
+
+def told(capsys: pytest.CaptureFixture[str], folder: Path, *words: object) -> Report:
+    """Run `rl.evaluate`, which must succeed, and read its JSON."""
+    status, out, err = command(capsys, *words, "--json", folder / "told.json")
+    assert (status, "success" in out) == (0, True), err
+    return Report.from_json(folder / "told.json")
+
+
+def test_the_seed_alone_chooses_distinct_tasks_and_fewer_are_a_subset_of_more() -> None:
+    few, many = tickets(500, 20, 1, 3), tickets(500, 200, 1, 3)
+    assert len({ticket.index for ticket in few}) == 20
+    assert {(t.index, t.seed) for t in few} < {(t.index, t.seed) for t in many}
+    assert {t.index for t in few} != {t.index for t in tickets(500, 20, 1, 4)}
+    assert [t.index for t in tickets(12, 200, 4, 0)] == list(range(12))
+    assert {t.size for t in tickets(12, 200, 4, 0)} == {4}
+    with pytest.raises(ValueError, match="episodes=0"):
+        tickets(12, 0, 1, 0)
+
+
+def test_one_sample_per_task_is_greedy_and_several_are_drawn_unless_told_otherwise() -> None:
+    assert sampling(1, turn_tokens=8).temperature == 0
+    assert sampling(4, turn_tokens=8).temperature == 1
+    assert sampling(1, turn_tokens=8, temperature=0.7, top_k=5).temperature == 0.7
+
+
+def test_a_task_gets_the_same_draws_whatever_else_is_evaluated_and_at_any_concurrency() -> None:
+    def replies(episodes: int, at_once: int) -> dict[tuple[int, int], Message | None]:
+        groups = asyncio.run(play(player(Seeded()), tickets(80, episodes, 4, 0), at_once=at_once))
+        return {(g.ticket.index, t.member): t.turns[0].reply for g in groups for t in g.trajectories}
+
+    few, many = replies(5, 256), replies(80, 12)
+    assert len(few) == 20
+    assert few.items() <= many.items()
+    assert len({reply["content"] for reply in many.values() if reply}) == 4
+
+
+def test_no_more_episodes_are_played_at_once_than_asked_and_groups_come_in_order() -> None:
+    policy, seen = Seeded(), []
+    chosen = tickets(80, 80, 2, 0)
+    groups = asyncio.run(play(player(policy), chosen, at_once=6, ended=seen.append))
+    assert policy.most == 6
+    assert [group.ticket for group in groups] == chosen
+    assert {id(group) for group in seen} == {id(group) for group in groups}
+
+
+def test_an_episode_that_fails_for_good_counts_once_and_one_that_was_repeated_does_not(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    for run in (
+        lambda: play(player(Seeded(), Fails), tickets(3, 3, 2, 0)),
+        lambda: evaluate_script(Fails, SCRIPTS["noop"], tickets(3, 3, 2, 0)),
+    ):
+        Fails.failed = False
+        caplog.clear()
+        zero, one, two = asyncio.run(run())
+        assert [len(group.trajectories) for group in (zero, one, two)] == [2, 0, 2]
+        assert [len(group.errored) for group in (zero, one, two)] == [0, 2, 0]
+        assert "such as test/2: OSError: sandbox 2 is starting" in caplog.text
+
+
+def test_scripts_play_environments_that_wait_in_threads_and_others_in_this_one() -> None:
+    chosen = tickets(80, 20, 2, 0)
+    waited = asyncio.run(evaluate_script(Waits, SCRIPTS["random"], chosen))
+    at_once = asyncio.run(evaluate_script(Guess, SCRIPTS["random"], chosen))
+    assert threading.get_ident() not in Waits.threads
+    assert [[t.turns[0].reply for t in g.trajectories] for g in waited] == [
+        [t.turns[0].reply for t in g.trajectories] for g in at_once
+    ]
+
+
+def test_a_scripted_episode_that_never_ends_is_an_error_and_not_a_score() -> None:
+    release = threading.Event()
+
+    class Hangs(Waits):
+        def reply(self, action: Message) -> Outcome:
+            release.wait()
+            return super().reply(action)
+
+    playing = evaluate_script(Hangs, SCRIPTS["noop"], tickets(80, 1, 1, 0), deadline_s=0.1, retries=0)
+    (group,) = asyncio.run(playing)
+    release.set()
+    assert not group.trajectories
+    assert group.errored[0].stop == Stop.ERROR
+    assert "took longer than 0.1 s" in str(group.errored[0].error)
+
+
+def test_tasks_are_counted_and_an_environment_without_any_is_refused() -> None:
+    import gymnasium
+
+    assert count_tasks(Guess(), "val") == 80
+    with pytest.raises(ValueError, match="CartPole-v1 has no tasks to evaluate on"):
+        count_tasks(gymnasium.make("CartPole-v1"))
+
+
+def test_the_oracle_wins_everything_noop_nothing_and_the_random_floor_lies_between(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    for env in ("math/Arithmetic-v0", "games/GuessNumber-v0", "games/FrozenLake-v0"):
+        scores = {}
+        for policy in SCRIPTS:
+            report = told(capsys, tmp_path, "--env", env, "--policy", policy, "--samples", 2)
+            assert (report.errors, report.episodes) == (0, 200)
+            scores[policy] = report.success.mean
+        assert (scores["oracle"], scores["noop"]) == (1.0, 0.0)
+        assert 0 <= scores["random"] < 0.5
+    guesses = told(capsys, tmp_path, "--env", "games/GuessNumber-v0", "--policy", "random")
+    assert 0.1 < (guesses.success.mean or 0) < 0.5
+
+
+def test_a_model_is_evaluated_twice_with_the_same_bytes_and_exactly_the_promised_keys(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    given = (*ARITHMETIC, "--policy", "tiny", "--episodes", 12, "--samples", 2, "--turn-tokens", 4)
+    assert command(capsys, *given, "--json", tmp_path / "a.json")[0] == 0
+    status, out, err = command(capsys, *given, "--json", tmp_path / "b.json")
+    assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
+    found = json.loads((tmp_path / "a.json").read_text())
+    assert found.keys() == KEYS
+    assert found["success"].keys() == {"mean", "low", "high"}
+    assert found["per_task"][0].keys() == {"task", "rewards", "success", "turns", "stop"}
+    assert (found["env"], found["policy"], found["benchmark"]) == ("math/Arithmetic-v0", "tiny", None)
+    assert (found["episodes"], found["samples"], found["seed"], found["errors"]) == (12, 2, 0, 0)
+    assert found["pass_at"].keys() == found["cons_at"].keys() == {"1", "2"}
+    assert 1 <= found["tokens_mean"] <= 4
+    assert (status, out.count("played")) == (0, 1)
+    assert " of 24 replies were cut short; see --turn-tokens and --max-tokens\n" in err
+
+
+def test_another_process_writes_the_same_bytes_and_prints_the_table_alone(tmp_path: Path) -> None:
+    given = ("--env", "games/GuessNumber-v0", "--policy", "random", "--samples", "2", "--episodes", "30")
+    written, printed = [], []
+    for hash_seed in ("1", "2"):
+        file = tmp_path / f"{hash_seed}.json"
+        ran = subprocess.run(
+            (sys.executable, "-m", "rl.evaluate", *given, "--json", file),
+            env={**os.environ, "PYTHONHASHSEED": hash_seed, "FORCE_COLOR": "1"},
+            capture_output=True,
+            text=True,
+            cwd=Path(__file__).resolve().parents[1],
+        )
+        assert (ran.returncode, ran.stderr) == (0, "")
+        written.append(file.read_bytes())
+        printed.append(ran.stdout)
+    assert written[0] == written[1]
+    assert printed[0] == printed[1]
+    assert "policy" in printed[0].splitlines()[1]
+
+
+def test_a_run_folder_says_what_flags_leave_open_and_its_checkpoints_say_it_too(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    chosen = settings.Settings(env="math/Arithmetic-v0", env_arg=["level=0", "max_turns=2"], turn_tokens=3)
+    checkpoint = tmp_path / "run" / "checkpoints" / "update-000001"
+    checkpoint.mkdir(parents=True)
+    save(*create(), checkpoint / "model")
+    (checkpoint.parent / "latest").symlink_to(checkpoint.name)
+    (tmp_path / "run" / "config.toml").write_text(settings.write(chosen.resolved(), {}))
+
+    for policy in (tmp_path / "run", checkpoint, checkpoint / "model"):
+        status, out, err = command(capsys, *ARITHMETIC, "--policy", policy, "--json", tmp_path / "r.json")
+        assert (status, "11 tasks" in out) == (0, True), err  # level 0 has so few
+        assert (
+            f"as in {tmp_path / 'run'}: --env-arg level=0 --env-arg max_turns=2 --turn-tokens 3 --max-tokens 512" in err
+        )
+        assert json.loads((tmp_path / "r.json").read_text())["tokens_mean"] == 3
+
+    flags = ("--env-arg", "level=1", "--turn-tokens", 2, "--max-tokens", 100, "--episodes", 5)
+    status, out, err = command(capsys, *ARITHMETIC, "--policy", tmp_path / "run", *flags)
+    assert (status, "5 tasks" in out) == (0, True)
+    assert f"as in {tmp_path / 'run'}: --env-arg max_turns=2\n" in err
+
+    status, out, err = command(
+        capsys, "--env", "games/GuessNumber-v0", "--policy", tmp_path / "run", "--episodes", 2, "--turn-tokens", 2
+    )
+    assert (status, "as in" in err) == (0, False)
+
+
+def test_a_comparison_is_printed_and_what_cannot_be_compared_is_not_played(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told(capsys, tmp_path, *ARITHMETIC, "--policy", "noop", "--episodes", 40)
+    status, out, _ = command(capsys, *ARITHMETIC, "--policy", "oracle", "--compare", tmp_path / "told.json")
+    assert status == 0
+    for line in ("compared to  noop", "+100.0 points", "p < 0.001, exact McNemar", "40 paired: 40 gained", "better"):
+        assert line in out
+    monkeypatch.setattr(evaluate, "evaluate_script", None)
+    status, out, err = command(
+        capsys, *ARITHMETIC, "--policy", "oracle", "--seed", 1, "--compare", tmp_path / "told.json"
+    )
+    assert (status, out) == (2, "")
+    assert err.endswith("error: cannot compare: seed is 1 here and 0 in the earlier result\n")
+
+
+def test_errors_are_counted_apart_and_a_wholly_failed_evaluation_says_why(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    given = ("--env", f"{__file__}:Fails", "--policy", "oracle", "--json", tmp_path / "told.json")
+    status, out, err = command(capsys, *given)
+    found = json.loads((tmp_path / "told.json").read_text())
+    assert (status, found["errors"], found["success"]["mean"]) == (0, 1, 1.0)
+    assert "errors     1 left out" in out
+    assert err.endswith("1 of 3 episodes failed; the first: test/1: OSError: sandbox 1 is down\n")
+
+    status, out, err = command(capsys, *given, "--env-arg", "everywhere=true")
+    found = json.loads((tmp_path / "told.json").read_text())
+    assert (status, out, found["errors"], found["success"]["mean"]) == (1, "", 3, None)
+    assert err.endswith("error: all 3 episodes failed; the first: test/0: OSError: sandbox 0 is down\n")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--env math/Arithmetik-v0", "unknown environment 'math/Arithmetik-v0'; did you mean 'math/Arithmetic-v0'?"),
+        ("--env CartPole-v1", "CartPole-v1 has no tasks to evaluate on: CartPoleEnv does not derive from Env"),
+        ("--env math/Arithmetic-v0 --split tset", "--split tset: unknown; did you mean test?"),
+        ("--env math/Arithmetic-v0 --episodes 0", "--episodes 0: must be at least 1"),
+        ("--env math/Arithmetic-v0 --env-arg level=9", "level 9 is not one of 0, 1, 2, 3"),
+        ("--env math/Arithmetic-v0 --env-arg levle=1", "unknown argument 'levle' in Arithmetic; did you mean 'level'?"),
+        ("--env math/Arithmetic-v0 --json /no/such/r.json", "--json /no/such/r.json: there is no folder /no/such"),
+        ("--env math/Arithmetic-v0 --compare /no/such.json", "/no/such.json: no such file or directory"),
+        ("--env math/Arithmetic-v0 --data-root /no/such", "--data-root /no/such: no such folder"),
+        ("--env math/Arithmetic-v0 --policy orcale", "--policy orcale: unknown; did you mean oracle?"),
+        ("--env math/Arithmetic-v0 --policy tiny --device gpu", "device 'gpu': take auto, cpu, cuda or cuda:N"),
+        ("--env math/Arithmetic-v0 --policy tiny --top-p 0", "--top-p 0: must be greater than 0"),
+        (
+            "--env math/Arithmetic-v0 --policy openai:gpt@http://x",
+            "policies behind an OpenAI API are not available yet",
+        ),
+        ("--benchmark gsm8k", "--benchmark gsm8k: no benchmark of that name is known; use --env"),
+        ("--benchmark gsm8k --env math/Arithmetic-v0", "--env: not allowed with argument --benchmark"),
+        ("--split test", "one of the arguments --env --benchmark is required"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_code_2(capsys: pytest.CaptureFixture[str], words: str, message: str) -> None:
+    given = words.split() if "--policy" in words else [*words.split(), "--policy", "oracle"]
+    status, out, err = command(capsys, *given)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert err.endswith(f"{message}\n")
+
+
+def test_a_folder_without_a_model_is_named_with_what_is_missing(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    status, _, err = command(capsys, *ARITHMETIC, "--policy", tmp_path)
+    assert (status, err.count("\n")) == (2, 1)
+    assert f"model '{tmp_path}': no config.json in this folder" in err
+    status, _, err = command(capsys, *ARITHMETIC, "--policy", tmp_path / "none")
+    assert (status, err.count("\n")) == (2, 1)
+    assert f"no such folder; the nearest that exists is '{tmp_path}'" in err
+
+
+def test_gsm8k_is_won_by_its_oracle_by_the_official_rule_and_lost_by_silence(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TURNWISE_DATA", "")  # the command sets it; this puts it back
+    (tmp_path / "gsm8k").mkdir()
+    rows = [
+        {"question": f"What is {i} plus {i}?", "answer": f"{i}+{i}=<<{i}+{i}={2 * i}>>{2 * i}\n#### {2 * i}"}
+        for i in range(9)
+    ]
+    (tmp_path / "gsm8k" / "test.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    given = ("--env", "math/GSM8K-v0", "--data-root", tmp_path, "--env-arg", "rule=strict")
+    oracle = told(capsys, tmp_path, *given, "--policy", "oracle")
+    assert (oracle.success.mean, oracle.metrics, oracle.episodes) == (1.0, {"flexible": 1.0, "strict": 1.0}, 9)
+    assert told(capsys, tmp_path, *given, "--policy", "noop").success.mean == 0.0
+
+
+def test_the_real_gsm8k_is_won_by_its_oracle_and_lost_by_silence(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    if not list(Path(os.environ.get("TURNWISE_DATA") or tmp_path).glob("gsm8k/test*.jsonl")):
+        pytest.skip("TURNWISE_DATA names no folder with gsm8k/test*.jsonl")
+    given = ("--env", "math/GSM8K-v0", "--env-arg", "rule=strict", "--episodes", 10_000)
+    oracle = told(capsys, tmp_path, *given, "--policy", "oracle")
+    assert (oracle.success.mean, oracle.errors) == (1.0, 0)
+    assert oracle.episodes > 500
+    assert told(capsys, tmp_path, *given, "--policy", "noop").success.mean == 0.0
