@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from rl.batch import Row, rows_of, split
 from rl.diagnostics import Diagnostics
-from rl.loss import Tokens, policy_loss
+from rl.loss import Tokens, policy_loss, silent_without_advantage
 from rl.packing import Columns, Packing
 from rl.policy.decoder import Decoder, supported
 from rl.recipe import Recipe, needs
@@ -110,22 +110,28 @@ class Learner:
             self.frozen.load_state_dict(state["reference"])
 
     def _step(self, rows: Sequence[Row], recipe: Recipe, seen: Diagnostics) -> None:
-        """One optimiser step: shares over all rows first, then micro-batches that simply add up."""
+        """One optimiser step: shares over all rows first, then micro-batches that simply add up.
+
+        Trajectories whose gradient is 0 by construction keep their share but are not computed.
+        """
         if not rows:
             return
         everything = Columns(rows, self.device)
         share = recipe.reduce(everything.mask.float(), everything.labels())
-        self.optimizer.zero_grad(set_to_none=True)
-        first = 0
-        for part in split(rows, self.microbatch_tokens):
-            columns = Columns(part, self.device)
-            width = columns.shape[1]
-            tokens = self._tokens(part, columns, share[first : first + len(part), :width], recipe)
-            loss = policy_loss(tokens, recipe)
-            if loss.requires_grad:
-                loss.backward()
-            seen.add(tokens, loss)
-            first += len(part)
+        taught = _teaching(rows, recipe)
+        with torch.set_grad_enabled(bool(taught)):
+            used = taught or list(range(len(rows)))  # nothing to learn: compute them all the same, to see how it stands
+            self.optimizer.zero_grad(set_to_none=True)
+            first = 0
+            for part in split([rows[i] for i in used], self.microbatch_tokens):
+                columns = Columns(part, self.device)
+                portion = share[used[first : first + len(part)], : columns.shape[1]]
+                tokens = self._tokens(part, columns, portion, recipe)
+                loss = policy_loss(tokens, recipe)
+                if loss.requires_grad:
+                    loss.backward()
+                seen.add(tokens, loss.detach())
+                first += len(part)
         norm = torch.nn.utils.clip_grad_norm_(self.parameters(), self.max_grad_norm)
         seen.step(float(norm))
         if torch.isfinite(norm):
@@ -178,6 +184,14 @@ class Learner:
         if self.head is not None:
             found["value"] = self.head(hidden.float()).squeeze(-1)
         return found
+
+
+def _teaching(rows: Sequence[Row], recipe: Recipe) -> list[int]:
+    """The rows that can have a gradient: all, or those of trajectories with an advantage where only these count."""
+    if not silent_without_advantage(recipe):
+        return list(range(len(rows)))
+    heard = {row.trajectory for row in rows if row.adv.any()}
+    return [i for i, row in enumerate(rows) if row.trajectory in heard]
 
 
 def _parts(rows: Sequence[Row], count: int, order: np.random.Generator) -> Iterator[list[Row]]:

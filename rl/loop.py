@@ -233,6 +233,7 @@ def measured(recent: list[Group], kept: list[Group], seen: dict[str, float]) -> 
         "tokens/sampled": float(sum(t.num_sampled for t in played)),
         "tokens/reply": sum(len(turn.completion.ids) for turn in turns) / max(len(turns), 1),
         "truncated/mean": sum(t.stop not in ("terminated",) for t in played) / n,
+        "truncated/tokens": sum(t.stop == "token_limit" for t in played) / n,
         "replies/cut": sum(turn.completion.finish == "length" for turn in turns) / max(len(turns), 1),
         "time/env_s": sum(turn.env_s for turn in turns),
     }

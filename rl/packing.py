@@ -23,7 +23,7 @@ class Columns:
 
     def padded(self, of: Callable[[Row], np.ndarray], dtype: type = np.float32, fill: float = 0) -> Tensor:
         """One (B, T) tensor from one array per row."""
-        out = np.full(self.shape, fill, dtype)
+        out: np.ndarray = np.full(self.shape, fill, dtype)
         for i, row in enumerate(self.rows):
             out[i, : row.size] = of(row)
         return torch.as_tensor(out, device=self.device)

@@ -64,7 +64,7 @@ class Recipe:
     select: PerToken = select.every_token
     penalty: tuple[PerToken, ...] = ()
     reduce: Reduce = reduce.token_mean
-    schedule: Schedule = partial(schedule.constant, warmup=10)
+    schedule: Schedule = partial(schedule.linear, warmup=10)
 
     def __post_init__(self) -> None:
         """Refuse a bare part where a tuple belongs, and the reverse."""

@@ -173,7 +173,7 @@ def scripted(env: gymnasium.Env, ticket: Ticket, script: Callable[[Any, int], An
 
 def imitated(played: Trajectory, agent: Agent, encode: Callable[[Message], Sequence[int]]) -> Trajectory:
     """A scripted trajectory with the tokens that the agent would have read and written: what a cold start imitates."""
-    turns = []
+    turns: list[Turn] = []
     for turn in played.turns:
         context = agent.observe(turn.observation) if turns else agent.open(turn.observation, ())
         assert turn.reply is not None

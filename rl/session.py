@@ -20,7 +20,7 @@ from agents.render import Renderer
 from rl import coldstart, settings
 from rl.cli import INTERRUPTED, UserError
 from rl.diagnostics import warnings
-from rl.evaluation import count_tasks, evaluate, tickets
+from rl.evaluation import SCRIPTS, count_tasks, evaluate, evaluate_script, tickets
 from rl.learner import Learner
 from rl.loop import Loop, Plan, Progress, TrainingStopped
 from rl.parts.sampler import History
@@ -35,7 +35,7 @@ from rl.run import RunFolder
 
 JUDGED = 100  # validation tasks played after each pass of a cold start
 # What a cold start depends on, besides the model's shape and the constants of `rl.coldstart`.
-_WARM = ("env", "env_arg", "model", "seed", "cold_start", "cold_start_until", "turn_tokens", "max_tokens")
+_WARM = ("env", "env_arg", "model", "seed", "cold_start", "cold_start_until", "turn_tokens", "max_tokens", "data_root")
 
 
 class Session:
@@ -43,17 +43,18 @@ class Session:
 
     def __init__(self, chosen: settings.Settings, recipe: Recipe) -> None:
         """Raise `ValueError` for an environment, argument, model or device that cannot be used."""
-        self.settings, self.recipe = chosen, recipe
+        self.recipe = recipe
         if chosen.threads:
             torch.set_num_threads(chosen.threads)
         self.env_args = envs.arguments(chosen.env_arg, envs.entry(chosen.env))
-        probe = self._env()
+        probe = envs.make(chosen.env, **self.env_args)
         try:
             opening, info = probe.reset(seed=0, options={"index": 0, "split": "train"})
             self.num_tasks = {split: count_tasks(probe, split) for split in ("train", "val", "test")}
             self.max_turns: int = probe.unwrapped.max_turns  # type: ignore[attr-defined]
         finally:
             probe.close()
+        self.settings = chosen = chosen.resolved(self.max_turns)
         self.model, self.tokenizer = load(chosen.model, device=chosen.device, seed=chosen.seed)
         self.renderer = Renderer(self.tokenizer)
         prompt = len(self.renderer.open(opening, info.get("tools", ())))
@@ -206,9 +207,9 @@ class Session:
                 shown = coldstart.demonstrations(env, lambda: ChatAgent(self.renderer), self.renderer.write, s.cold_start or 0, s.seed)
             finally:
                 env.close()
-            coldstart.imitate(
-                self.model, shown, s.seed, until=s.cold_start_until, judge=self._judge, report=self.screen.warming
-            )
+            floor = self._random_floor()
+            until = floor + s.cold_start_until * (1 - floor)
+            coldstart.imitate(self.model, shown, s.seed, until=until, judge=self._judge, report=self.screen.warming)
 
         began = time.monotonic()
         try:
@@ -228,6 +229,13 @@ class Session:
         except PackageNotFoundError:
             pass
         return hashlib.sha256(json.dumps(about, sort_keys=True, default=repr).encode()).hexdigest()[:24]
+
+    def _random_floor(self) -> float:
+        """Success of random play on validation tasks."""
+        chosen = tickets(self.num_tasks["val"], JUDGED, 1, self.settings.seed, "val")
+        groups = asyncio.run(evaluate_script(self._env, SCRIPTS["random"], chosen))
+        ended = [trajectory for group in groups for trajectory in group.trajectories]
+        return sum(trajectory.success for trajectory in ended) / max(len(ended), 1)
 
     def _judge(self) -> float:
         """Greedy success on validation tasks, for the cold start."""

@@ -6,7 +6,7 @@ import argparse
 import json
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +29,11 @@ class Settings:
     model: str = _flag("tiny", "`tiny`, a model folder, or a Hugging Face hub id")
     engine: str = _flag("hf", "what samples: `hf`, in this process", choices=["hf", "vllm"])
     device: str = _flag("auto", "auto, cpu, cuda or cuda:N")
-    updates: int = _flag(200, "updates to make in all", whole_number(0))
+    updates: int = _flag(400, "updates to make in all", whole_number(0))
     groups: int = _flag(32, "groups (tasks) per update", whole_number(1))
-    size: int = _flag(16, "episodes per group", whole_number(1))
+    size: int = _flag(8, "episodes per group", whole_number(1))
     lag: int = _flag(0, "updates that may pass between sampling and training on it; 0 is on-policy", whole_number(0))
-    lr: float | None = _flag(None, "learning rate (default: 3e-4 for tiny, else 1e-6)", real_number(above=0))
+    lr: float | None = _flag(None, "learning rate (default: 2e-4 for tiny, else 1e-6)", real_number(above=0))
     epochs: int = _flag(1, "passes over the episodes of one update", whole_number(1))
     minibatches: int = _flag(1, "optimiser steps per pass", whole_number(1))
     weight_decay: float = _flag(0.0, "AdamW's decoupled weight decay", real_number(0))
@@ -42,8 +42,10 @@ class Settings:
     temperature: float = _flag(1.0, "sampling temperature of training episodes", real_number(above=0))
     turn_tokens: int = _flag(32, "most tokens of one reply", whole_number(1))
     max_tokens: int = _flag(512, "most tokens of one episode, context included", whole_number(2))
-    cold_start: int | None = _flag(None, "oracle episodes to imitate first (default: 600 for tiny, else 0)", whole_number(0))
-    cold_start_until: float = _flag(0.35, "validation success at which imitation ends", real_number(0, 1))
+    cold_start: int | None = _flag(None, "oracle episodes to imitate first (default for tiny: 600 of one turn, fewer of more; else 0)", whole_number(0))
+    cold_start_until: float = _flag(
+        0.35, "where imitation ends, on the way from random play (0) to the oracle (1)", real_number(0, 1)
+    )
     eval_episodes: int = _flag(200, "held-out tasks played greedily before and after", whole_number(0))
     save_every: int = _flag(50, "updates between checkpoints", whole_number(1))
     seed: int = _flag(0, "seed of everything", whole_number(0))
@@ -55,11 +57,11 @@ class Settings:
         """Whether the bundled model is trained, which starts from nothing."""
         return self.model == "tiny"
 
-    def resolved(self) -> Settings:
-        """The same with every default that depends on another setting filled in."""
-        lr = self.lr if self.lr is not None else (3e-4 if self.is_tiny else 1e-6)
-        cold = self.cold_start if self.cold_start is not None else (600 if self.is_tiny else 0)
-        return Settings(**{**asdict(self), "lr": lr, "cold_start": cold})
+    def resolved(self, max_turns: int) -> Settings:
+        """The same with the defaults that depend on the model and the environment filled in."""
+        lr = self.lr if self.lr is not None else (2e-4 if self.is_tiny else 1e-6)
+        cold = self.cold_start if self.cold_start is not None else (1200 // (1 + max_turns) if self.is_tiny else 0)
+        return replace(self, lr=lr, cold_start=cold)
 
     @property
     def episodes(self) -> int:
@@ -87,7 +89,7 @@ def settle(given: Mapping[str, Any], file: Mapping[str, Any]) -> tuple[Settings,
     merged = {**file, **given}
     names = {setting.name for setting in fields(Settings)}
     words = {slot: merged[slot] for slot in SLOTS if slot in merged}
-    return Settings(**{name: value for name, value in merged.items() if name in names}).resolved(), words
+    return Settings(**{name: value for name, value in merged.items() if name in names}), words
 
 
 def read(path: Path | str) -> dict[str, Any]:

@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         session = Session(settings, recipe)
     print(session.arithmetic())
     if dry:
-        print(config.write(settings, recipes.words(recipe)), end="")
+        print(config.write(session.settings, recipes.words(recipe)), end="")
         return 0
     return session.train(folder or _free(settings), resume=resume)
 

@@ -76,13 +76,13 @@ def follow(agent, dialogue, sampled):
 
 def test_a_chat_agent_extends_what_was_sampled_and_never_starts_anew_with_the_bundled_template():
     renderer = Renderer(byte_tokenizer())
-    sampled = [(0xC3, 66, 261), (66, 67), (68, 261)]
+    sampled = [(0xC3, 66, 297), (66, 67), (68, 297)]
     (first, _), (second, _), (third, _) = prompts = follow(
         ChatAgent(renderer), [[user("a")], [user("b")], [user("c"), user("d")]], sampled
     )
     assert not any(fresh for _, fresh in prompts)
     assert second[: len(first) + 3] == (*first, *sampled[0])
-    tail = (261, 258, ord("c"), 261, 258, ord("d"), 261, 259)
+    tail = (297, 294, ord("c"), 297, 294, ord("d"), 297, 295)
     assert third == (*second, *sampled[1], *tail), "a reply cut short is ended by the context"
 
 
@@ -130,13 +130,13 @@ def test_a_reply_ended_by_a_token_the_template_does_not_write_starts_anew():
 
 def test_call_ids_are_unique_in_a_dialogue_and_an_agent_can_be_opened_again():
     agent = ChatAgent(Renderer(byte_tokenizer()))
-    ids = [*b'<tool_call>{"name":"f"}</tool_call>', 261]
+    ids = [*b'<tool_call>{"name":"f"}</tool_call>', 297]
     for _ in range(2):
         agent.open([user("x")])
         made = [agent.act(ids)["tool_calls"][0]["id"] for _ in range(3)]
         assert made == ["call00000", "call00001", "call00002"]
         assert len(agent.messages) == 4
-    assert agent.stop == (261,)
+    assert agent.stop == (297,)
 
 
 @pytest.mark.parametrize("wrap", [lambda env: env, lambda env: Stacked(Stacked(env))], ids=["bare", "wrapped"])

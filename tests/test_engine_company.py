@@ -26,7 +26,7 @@ def test_nor_do_they_through_a_models_own_forward(kind):
     net = model(kind)
 
     async def play(policy, names):
-        return await asyncio.gather(*(dialogue(policy, name, pause=lambda: name % 3) for name in names))
+        return await asyncio.gather(*(dialogue(policy, name, pause=lambda name=name: name % 3) for name in names))
 
     together = asyncio.run(play(HFPolicy(net, slots=4), range(6)))
     for name in range(6):

@@ -5,8 +5,8 @@ from functools import cache, partial
 import numpy as np
 import pytest
 import torch
-from toy_models import LEAN, OTHER, VOCAB, model
-from toy_play import invented, invented_groups
+from toy_models import LEAN, OTHER, model
+from toy_play import flat, invented, invented_groups, trajectories
 
 from rl import batch
 from rl.batch import rows_of, split
@@ -69,8 +69,7 @@ def assert_close(found, wanted, share=1e-5):
 @pytest.mark.parametrize("kind", LEAN)
 def test_packed_log_probabilities_are_those_of_whole_histories(kind):
     net = model(kind)
-    trajectories = [trajectory for group in invented_groups() for trajectory in group.trajectories]
-    found = [x for turns in learner(net).logprobs(trajectories) for turn in turns for x in turn]
+    found = flat(learner(net).logprobs(trajectories(invented_groups())))
     wanted = torch.cat([whole(net, ids, sampled) for ids, sampled, _ in histories()]).tolist()
     np.testing.assert_allclose(found, wanted, atol=1e-5)
 
@@ -92,12 +91,12 @@ def test_padded_rows_through_the_models_own_forward_give_the_same(kind, monkeypa
     net = model(kind)
     one = learner(net, critic=True)
     torch.nn.init.normal_(one.head.weight, generator=torch.Generator().manual_seed(0))
-    trajectories = [trajectory for group in invented_groups() for trajectory in group.trajectories]
+    played = trajectories(invented_groups())
 
     def everything():
-        flat = [x for numbers in (one.logprobs, one.values) for t in numbers(trajectories) for turn in t for x in turn]
+        numbers = flat(one.logprobs(played)) + flat(one.values(played))
         one.update(rows(), PLAIN)
-        return torch.tensor(flat), gradient(net)
+        return torch.tensor(numbers), gradient(net)
 
     packed = everything()
     monkeypatch.setattr("rl.learner.supported", lambda net: False)
@@ -143,9 +142,8 @@ def test_rows_of_equal_length_and_single_rows_are_packed_alike(count):
     """Without padding the packing takes views instead of copies."""
     net = model()
     rng = np.random.default_rng(5)
-    trajectories = [invented(rng, (4, 5, 6), turns=1) for _ in range(60)]
-    length = trajectories[0].num_sampled
-    same = [trajectory for trajectory in trajectories if trajectory.num_sampled == length][:count]
+    played = [invented(rng, (4, 5, 6), turns=1) for _ in range(60)]
+    same = [one for one in played if one.num_sampled == played[0].num_sampled][:count]
     found = [turns[0] for turns in learner(net).logprobs(same)]
     for trajectory, logprobs in zip(same, found, strict=True):
         (history,) = trajectory.sequences()
@@ -194,6 +192,12 @@ def test_rows_hold_the_records_numbers_at_their_tokens():
         assert not row.adv[~row.mask].any() and not row.old[~row.mask].any() and (row.turn[~row.mask] == -1).all()
 
 
+def test_a_history_that_begins_with_a_sampled_token_is_refused():
+    played = invented(np.random.default_rng(0), ())
+    with pytest.raises(ValueError, match="nothing predicts it"):
+        rows_of(played, np.zeros(played.num_sampled))
+
+
 def test_credit_for_another_number_of_tokens_is_refused():
     played = invented(np.random.default_rng(0), (1, 2))
     with pytest.raises(ValueError, match=f"{played.num_sampled} sampled tokens"):
@@ -235,12 +239,6 @@ def test_variants_of_a_covered_family_are_computed_exactly(kind, changes):
             if name.endswith(("bias", "norm.weight")):  # initialised to what cannot be told from nothing
                 weight += 0.3 * torch.randn(weight.shape, generator=torch.Generator().manual_seed(len(name)))
     assert Decoder(net).model is net
-    found = [
-        x
-        for turns in learner(net).logprobs([t for g in invented_groups() for t in g.trajectories])
-        for y in turns
-        for x in y
-    ]
+    found = flat(learner(net).logprobs(trajectories(invented_groups())))
     wanted = torch.cat([whole(net, ids, sampled) for ids, sampled, _ in histories()]).tolist()
     np.testing.assert_allclose(found, wanted, atol=1e-5)
-    assert max(max(ids) for ids, _, _ in histories()) < VOCAB

@@ -29,6 +29,14 @@ def test_a_fault_of_the_environment_ends_the_episode_as_errored(where, env):
     assert [env.closed for env in made] == [1]
 
 
+@pytest.mark.parametrize("env", [Count, Waiting])
+def test_so_does_a_stop_iteration(env):
+    make, _ = failing("reply", 1, env, StopIteration)
+    record = play(player(make))
+    assert (record.stop, len(record.turns)) == (Stop.ERROR, 1)
+    assert "StopIteration" in record.error
+
+
 def test_an_environment_that_cannot_be_made_is_a_fault():
     def make():
         raise FileNotFoundError("no such image")

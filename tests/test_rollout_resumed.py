@@ -130,7 +130,7 @@ def test_a_reply_that_an_environment_is_thinking_about_is_not_sampled_again():
 
     async def interrupted():
         task = asyncio.create_task(episode(stage, ticket(), 0))
-        while "0/0" not in stage._given:
+        while "0/0" not in stage.given:
             await asyncio.sleep(0)
         state = stage.in_flight()
         task.cancel()

@@ -51,7 +51,7 @@ def test_equal_seeds_give_equal_weights_and_leave_the_global_generator_alone():
 def test_the_default_model_has_about_a_million_parameters_and_a_head_size_that_vllm_takes():
     model, tokenizer = tiny.create()
     assert 0.5e6 < sum(p.numel() for p in model.parameters()) < 2e6
-    assert model.config.head_dim == 32 and model.config.vocab_size == len(tokenizer) == 262
+    assert model.config.head_dim == 32 and model.config.vocab_size == len(tokenizer) == 298
     assert model.dtype == torch.float32 and model.config._attn_implementation == "sdpa"
     assert model.get_input_embeddings().weight is model.get_output_embeddings().weight
 
@@ -62,19 +62,25 @@ def test_an_odd_head_size_is_refused_by_name():
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_every_text_survives_its_tokens_and_the_ids_are_its_bytes(text, folder):
+def test_every_text_survives_its_tokens(text, folder):
     for tokenizer in (tiny.byte_tokenizer(), AutoTokenizer.from_pretrained(folder)):
         ids = tokenizer.encode(text, add_special_tokens=False, verbose=False)
-        assert ids == list(text.encode())
         assert tokenizer.decode(ids) == text
         assert tokenizer.decode(ids, clean_up_tokenization_spaces=False) == text
 
 
 def test_each_special_is_one_token_and_no_byte_is_missing(folder):
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    assert [tokenizer.encode(mark) for mark in tiny.SPECIALS] == [[256 + i] for i in range(6)]
+    assert [tokenizer.encode(mark) for mark in tiny.SPECIALS] == [[292 + i] for i in range(6)]
     assert (tokenizer.pad_token, tokenizer.eos_token) == ("<|pad|>", "<|end|>")
-    assert sorted(tokenizer.get_vocab().values()) == list(range(262))
+    assert sorted(tokenizer.get_vocab().values()) == list(range(298))
+
+
+def test_a_byte_is_its_id_and_each_listed_word_is_one_token(folder):
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    assert tokenizer.encode("47 + \n?") == list(b"47 + \n?")
+    assert [len(tokenizer.encode(word)) for word in tiny.WORDS] == [1] * len(tiny.WORDS)
+    assert len(tokenizer.encode("higher, lower")) == 4
 
 
 def test_the_template_spends_no_token_on_glue():
@@ -118,7 +124,7 @@ def test_a_saved_model_loads_exactly_by_the_auto_classes_and_by_name(folder):
     ids = torch.tensor([tokenizer.encode("<|user|>hi<|end|><|assistant|>")])
     assert torch.equal(model(ids).logits, named(ids).logits)
     generation = json.loads((folder / "generation_config.json").read_text())
-    assert (generation["eos_token_id"], generation["pad_token_id"]) == (261, 256)
+    assert (generation["eos_token_id"], generation["pad_token_id"]) == (297, 292)
 
 
 def test_a_run_folder_stands_for_its_latest_model(folder, tmp_path):

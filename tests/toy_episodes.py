@@ -1,4 +1,4 @@
-"""Episodes without a model: environments that count, wait, fail and hang, an agent, and a policy that says what it is told."""
+"""Episodes without a model: environments that count, wait, fail and hang, an agent, and a policy told what to say."""
 
 import asyncio
 import threading

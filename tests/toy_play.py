@@ -7,10 +7,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import torch
 from toy_models import VOCAB
 
 from envs.types import Stop
+from rl import batch
 from rl.policy.hf import HFPolicy
+from rl.recipe import Recipe
+from rl.recipes.grpo import recipe as grpo
 from rl.records import Completion, Group, SamplingParams, Ticket, Trajectory, Turn
 from rl.seeds import derive
 
@@ -68,3 +72,28 @@ def sampled_groups(
     played = asyncio.run(everything())
     tickets = [Ticket(number, number, "train", 0, size) for number in range(groups)]
     return [Group(ticket, played[ticket.number * size :][:size]) for ticket in tickets]
+
+
+def rows(recipe: Recipe = grpo, groups: Sequence[Group] = (), **more: Any) -> list[batch.Row]:
+    """Rows of `groups`, by default the invented ones."""
+    return batch.build(groups or invented_groups(), recipe, **more)
+
+
+def weights(net: torch.nn.Module) -> torch.Tensor:
+    """All of them, flat."""
+    return torch.cat([weight.detach().flatten() for weight in net.parameters()])
+
+
+def trajectories(groups: Sequence[Group]) -> list[Trajectory]:
+    """The members of all groups."""
+    return [trajectory for group in groups for trajectory in group.trajectories]
+
+
+def flat(numbers: Sequence[Sequence[Sequence[float]]]) -> list[float]:
+    """Numbers per trajectory, turn and token as one list."""
+    return [x for turns in numbers for turn in turns for x in turn]
+
+
+def recorded(groups: Sequence[Group]) -> list[float]:
+    """The sampler's log-probabilities."""
+    return [x for t in trajectories(groups) for turn in t.turns for x in turn.completion.logprobs]

@@ -76,11 +76,9 @@ class Decoder:
 
     def __init__(self, model: nn.Module) -> None:
         """Raise `ValueError` when the family is not covered."""
-        if not supported(model):
-            raise ValueError(
-                f"model type {model.config.model_type!r} has no lean forward; covered: {', '.join(FAMILIES)}"
-            )
         config: Any = model.config
+        if not supported(model):
+            raise ValueError(f"model type {config.model_type!r} has no lean forward; covered: {', '.join(FAMILIES)}")
         self.model: Any = model
         self.heads: int = config.num_attention_heads
         self.kv_heads: int = config.num_key_value_heads

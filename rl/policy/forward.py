@@ -55,9 +55,9 @@ def forward_for(model: nn.Module) -> Forward:
     Raise `ValueError` for a model that cannot be computed piece by piece from keys and values alone (recurrent layers,
     positions counted by the model itself): its log-probabilities would be silently wrong.
     """
-    forward = LeanForward(model) if supported(model) else ModelForward(model)
-    kind = model.config.model_type
+    kind = text_config(model).model_type
     try:
+        forward: Forward = LeanForward(model) if supported(model) else ModelForward(model)
         error = _trial(forward, model)
     except Exception as fault:
         reason = (str(fault).strip() or type(fault).__name__).splitlines()[0]
@@ -76,7 +76,7 @@ def longest(model: nn.Module) -> int:
     Local attention (sliding windows, chunks) equals full attention only within its window. Raise `ValueError` when the
     config names no limit.
     """
-    config: Any = model.config.get_text_config()
+    config = text_config(model)
     names = ("max_position_embeddings", "sliding_window", "attention_chunk_size", "window_size")
     rope = getattr(config, "rope_parameters", None) or {}
     limits = [getattr(config, name, None) for name in names]
@@ -88,21 +88,26 @@ def longest(model: nn.Module) -> int:
     return min(int(limit) for limit in limits if limit)
 
 
+def text_config(model: nn.Module) -> Any:
+    """The part of a model's config that is about text."""
+    config: Any = model.config
+    return config.get_text_config()
+
+
 def _trial(forward: Forward, model: nn.Module) -> float:
     """The largest error of two short sequences fed in pieces, against whole ones, in units of the logits' deviation."""
-    text: Any = model.config.get_text_config()
     parameter = next(model.parameters())
     device, dtype = parameter.device, parameter.dtype
     shape: dict[str, int] = {"layers": forward.layers, "kv_heads": forward.kv_heads, "head_dim": forward.head_dim}
     cache = SlotCache(**shape, slots=2, context=_TRIAL, device=device, dtype=dtype)
     cache.reserve(2, _TRIAL)
-    cache.ids[:] = np.random.default_rng(0).integers(text.vocab_size, size=cache.ids.shape)
+    cache.ids[:] = np.random.default_rng(0).integers(text_config(model).vocab_size, size=cache.ids.shape)
     training = model.training
     with torch.no_grad():
         own = model.eval()(input_ids=torch.as_tensor(cache.ids, device=device), use_cache=False).logits.float()
         model.train(training)
         error = 0.0
-        for ends in ((6, 4), (7, 5), (12, 6), (13, _TRIAL)):
+        for ends in ((6, 4), (7, 5), (12, 6), (13, _TRIAL)):  # many tokens each, one each, both kinds
             cache.known[:] = ends
             wanted = torch.stack([own[slot, end - 1] for slot, end in enumerate(ends)])
             gap = (forward.logits(cache, Work.of(cache, 2)).float() - wanted).abs().max()
@@ -183,7 +188,7 @@ class LeanForward:
     def __init__(self, model: nn.Module) -> None:
         """Take the first copy of the weights."""
         self.decoder = Decoder(model)
-        self.layers = model.config.num_hidden_layers
+        self.layers = text_config(model).num_hidden_layers
         self.kv_heads, self.head_dim = self.decoder.kv_heads, self.decoder.head_dim
         self.refresh()
 
@@ -193,8 +198,8 @@ class LeanForward:
             live = self.decoder.weights()
             embed = live.embed.clone()
             head = embed if live.head is live.embed else live.head.clone()
-            layers = (Layer(*(None if weight is None else weight.clone() for weight in layer)) for layer in live.layers)
-            self.weights = Weights(embed, tuple(layers), live.norm.clone(), head)
+            layers = tuple(Layer(*map(_cloned, layer)) for layer in live.layers)
+            self.weights = Weights(embed, layers, live.norm.clone(), head)
 
     def logits(self, cache: SlotCache, work: Work) -> Tensor:
         """See `Forward.logits`."""
@@ -202,6 +207,10 @@ class LeanForward:
         x = self.decoder.hidden(self.weights, attend.ids, attend.position, attend, attend.longest)
         cache.cached[: work.n] = work.end
         return nn.functional.linear(x if len(x) == work.n else x.index_select(0, attend.last), self.weights.head)
+
+
+def _cloned(weight: Tensor | None) -> Any:
+    return None if weight is None else weight.clone()
 
 
 class _SlotView(Cache):
@@ -234,7 +243,7 @@ class ModelForward:
 
     def __init__(self, model: nn.Module) -> None:
         """Copy the model; the cache's geometry is read from its config."""
-        config: Any = model.config.get_text_config()
+        config = text_config(model)
         self.source = model
         self.model: Any = deepcopy(model).requires_grad_(False).eval()
         self.layers = config.num_hidden_layers

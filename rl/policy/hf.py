@@ -21,7 +21,7 @@ from torch import nn
 
 from rl.policy.cache import SlotCache
 from rl.policy.draws import draw, uniforms
-from rl.policy.forward import Forward, Work, forward_for, longest
+from rl.policy.forward import Forward, Work, forward_for, longest, text_config
 from rl.policy.request import Request
 from rl.records import Completion, SamplingParams
 
@@ -46,7 +46,7 @@ class HFPolicy:
         limit = longest(model)
         self.context = limit if context is None else context
         if not 1 < self.context <= limit:
-            kind = self.model.config.model_type
+            kind = text_config(model).model_type
             raise ValueError(f"a context of {context} tokens; this {kind} model computes 2 to {limit} exactly")
         per_token = 2 * self.forward.layers * self.forward.kv_heads * self.forward.head_dim * parameter.element_size()
         fit = int(cache_gib * 2**30 / (per_token * self.context))

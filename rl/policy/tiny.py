@@ -9,6 +9,8 @@ from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, Pr
 
 SPECIALS = ("<|pad|>", "<|system|>", "<|user|>", "<|assistant|>", "<|tool|>", "<|end|>")
 MAX_LENGTH = 2048
+# Words that environments say or ask for all the time are one token each; an action is then one draw, not five.
+WORDS = ("higher", "lower", "left", "right", "up", "down", "north", "south", "east", "west", "yes", "no")
 
 # A message is role token, content, <|end|>, with nothing between them: every byte costs the model a token.
 CHAT_TEMPLATE = """\
@@ -80,8 +82,13 @@ def create(
 
 
 def byte_tokenizer() -> PreTrainedTokenizerFast:
-    """One token per UTF-8 byte, whose id is the byte, then `SPECIALS`. Every text survives encoding and decoding."""
-    backend = Tokenizer(BPE(vocab={letter: byte for byte, letter in enumerate(_byte_letters())}, merges=[]))
+    """One token per UTF-8 byte, whose id is the byte, one per beginning of a word in `WORDS`, then `SPECIALS`.
+
+    Every text survives encoding and decoding.
+    """
+    merges = list(dict.fromkeys((word[:end], word[end]) for word in WORDS for end in range(1, len(word))))
+    letters = [*_byte_letters(), *(head + letter for head, letter in merges)]
+    backend = Tokenizer(BPE(vocab={text: i for i, text in enumerate(letters)}, merges=merges))
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     backend.decoder = decoders.ByteLevel()
     backend.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in SPECIALS])

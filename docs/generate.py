@@ -1,0 +1,198 @@
+"""Write what the documentation shows of the code: the README's tables, `docs/environments.md` and `docs/methods.md`.
+
+    python docs/generate.py           # write them
+    python docs/generate.py --check   # say which are out of date, and fail if any is
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import inspect
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import envs
+from agents.scripted import oracle
+from envs.env import SPLITS, Env
+from envs.rows import ROWS, Row
+from envs.types import text
+from rl import options
+from rl import recipe as recipes
+
+ROOT = Path(__file__).resolve().parents[1]
+NOTE = "<!-- Written by docs/generate.py from the code; change it there. -->\n"
+HEADING = re.compile(r"^([A-Z][a-z ]+): ", re.MULTILINE)  # of a part of an environment's docstring
+TITLE = re.compile(r"(?P<name>.+?) \((?P<source>[^()]+)\): (?P<what>.+)")  # the first line of a recipe's docstring
+PAPER = re.compile(r"arXiv:(\d{4}\.\d{5})")
+PAPER_LINK = r"[arXiv:\1](https://arxiv.org/abs/\1)"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Write or check; the exit status is 1 if `--check` found something out of date."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if a file is out of date")
+    check = parser.parse_args(argv).check
+    stale = {path: new for path, new in pages().items() if not path.exists() or path.read_text("utf-8") != new}
+    for path, content in stale.items():
+        print(f"{path.relative_to(ROOT)} {'is out of date: run python docs/generate.py' if check else 'written'}")
+        if not check:
+            path.write_text(content, encoding="utf-8")
+    return int(check and bool(stale))
+
+
+def pages() -> dict[Path, str]:
+    """Every file that is generated, in whole or in part, and what it should hold."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    readme = _between(readme, "environments", _environments_table())
+    readme = _between(readme, "methods", _methods_table())
+    return {
+        ROOT / "README.md": readme,
+        ROOT / "docs" / "environments.md": _environments_page(),
+        ROOT / "docs" / "methods.md": _methods_page(),
+    }
+
+
+def _between(page: str, name: str, content: str) -> str:
+    """`page` with `content` between the marks called `name`."""
+    marked = re.compile(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
+    if not marked.search(page):
+        raise ValueError(f"no <!-- {name} --> ... <!-- /{name} --> to write between")
+    return marked.sub(lambda match: match[1] + content + match[2], page)
+
+
+def _environments_table() -> str:
+    lines = []
+    for row in ROWS:
+        env = _made(row)
+        link = f"[`{row.id}`](docs/environments.md#{_anchor(row.id)})"
+        lines.append((link, row.line, str(env.max_turns), _sizes(row, env)))
+    return _table(("id", "the task", "turns", "tasks: train / val / test"), lines)
+
+
+def _methods_table() -> str:
+    lines = []
+    for name, line in recipes.catalogue():
+        title = TITLE.fullmatch(line)
+        assert title, f"rl/recipes/{name}.py: its docstring must begin 'Name (source): what it is.'"
+        lines.append((f"[`{name}`](docs/methods.md#{name})", _linked(title["source"]), title["what"]))
+    return _table(("`--algo`", "source", "in one line"), lines)
+
+
+def _environments_page() -> str:
+    parts = [
+        NOTE,
+        "# Environments\n",
+        "Each answers to `gymnasium.make(id)` once `envs` is imported, to `--env id`, and to `python -m envs play id`. "
+        "Arguments are keywords there and `--env-arg key=value` on the command line. All take `max_turns`, "
+        "`max_seconds` and `render_mode` besides their own. The transcript is the oracle's, on the first test task.\n",
+    ]
+    for row in ROWS:
+        env = _made(row)
+        parts += [f"## {row.id}\n", _docstring(type(env)), f"- **Tasks** (train / val / test): {_sizes(row, env)}\n"]
+        if own := _arguments(type(env)):
+            parts[-1] += f"- **Signature**: `envs.make({', '.join([repr(row.id), *own])})`\n"
+        if not row.data:
+            parts.append(f"```text\n{_transcript(env)}```\n")
+    return "\n".join(parts)
+
+
+def _methods_page() -> str:
+    parts = [
+        NOTE,
+        "# Methods and parts\n",
+        "A method is a file in `rl/recipes/`: one part for each of fourteen slots "
+        "([how to add one](add_a_method.md)). Below each stands what sets it apart from the bare `Recipe()`, in the "
+        "words of the command line, and at the end every part there is. `--algo NAME` takes a method as it stands; "
+        "a slot's flag replaces one part of it: `--algo dapo --penalty kl_k3:coef=0.01`.\n",
+    ]
+    plain = recipes.words(recipes.Recipe())
+    for name, _ in recipes.catalogue():
+        recipe = recipes.load(name)
+        words = {slot: word for slot, word in recipes.words(recipe).items() if word != plain[slot]}
+        flags = " ".join(f"--{slot} {word if isinstance(word, str) else ' '.join(word)}" for slot, word in words.items())
+        about = _linked(inspect.getdoc(sys.modules[f"rl.recipes.{name}"]) or "")
+        parts += [f"## {name}\n", f"{about}\n", f"```text\n{flags or '(nothing)'}\n```\n"]
+    for slot in recipes.SLOTS:
+        number = "any number of parts" if slot in recipes.MANY else "one part"
+        parts += [f"## The slot `{slot}`: {number}\n", _parts_table(slot)]
+    return "\n".join(parts)
+
+
+def _parts_table(slot: str) -> str:
+    module = importlib.import_module(f"rl.parts.{slot}")
+    own = {name: part for name, part in vars(module).items() if getattr(part, "__module__", "") == module.__name__}
+    lines = []
+    for name, part in own.items():
+        is_part = inspect.isfunction(part) or (inspect.isclass(part) and "__call__" in vars(part))
+        if name.startswith("_") or not is_part:
+            continue
+        bound = [
+            key if option.default is option.empty else f"{key}={_word(option.default)}"
+            for key, option in options.of(part).items()
+        ]
+        what = (inspect.getdoc(part) or "").split("\n\n")[0].replace("\n", " ").replace("|", "\\|")
+        lines.append((f"`{name}`", f"`{', '.join(bound)}`" if bound else "", _linked(what)))
+    return _table(("part", "options", "what it does"), lines) if lines else "No part yet; the slot may be empty.\n"
+
+
+def _made(row: Row) -> Env:
+    env = envs.make(row.id).unwrapped
+    assert isinstance(env, Env)
+    return env
+
+
+def _sizes(row: Row, env: Env) -> str:
+    if row.data:
+        return f"the files in `{row.data}/` under `--data-root`"
+    return " / ".join(str(len(env.load(split))) for split in SPLITS)
+
+
+def _docstring(kind: type) -> str:
+    """The docstring with its headings as a list."""
+    about = inspect.getdoc(kind) or ""
+    summary, *headed = HEADING.split(about.replace("Version history: ", "\nVersion history: "))
+    items = [
+        f"- **{heading}**: {' '.join(words.split())}\n" for heading, words in zip(headed[::2], headed[1::2], strict=True)
+    ]
+    return _linked(f"{summary.strip()}\n\n{''.join(items)}").rstrip("\n")
+
+
+def _arguments(kind: type) -> list[str]:
+    parameters = inspect.signature(kind).parameters.values()
+    return [f"{p.name}={p.default!r}" for p in parameters if p.kind is p.KEYWORD_ONLY and p.name != "max_turns"]
+
+
+def _transcript(env: Env) -> str:
+    messages, _ = env.reset(seed=0, options={"split": "test", "index": 0})
+    lines = [f"{message['role']}: {text(message)}" for message in messages]
+    for reply in oracle(env, 0):
+        messages, reward, terminated, truncated, _ = env.step(reply)
+        lines += [f"{message['role']}: {text(message)}" for message in (reply, *messages)]
+        if terminated or truncated:
+            return "\n".join(lines) + f"\n(reward {reward:g})\n"
+    raise ValueError(f"the oracle of {type(env).__name__} gives up")
+
+
+def _table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    rule = ("---",) * len(head)
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in (head, rule, *lines))
+
+
+def _linked(words: str) -> str:
+    return PAPER.sub(PAPER_LINK, words)
+
+
+def _word(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _anchor(heading: str) -> str:
+    """The anchor that GitHub gives a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
