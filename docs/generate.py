@@ -2,6 +2,8 @@
 
     python docs/generate.py           # write them
     python docs/generate.py --check   # say which are out of date, and fail if any is
+
+It imports the package, so it runs with the Python of the virtual environment.
 """
 
 from __future__ import annotations
@@ -112,7 +114,8 @@ def _methods_page() -> str:
     for name, _ in recipes.catalogue():
         recipe = recipes.load(name)
         words = {slot: word for slot, word in recipes.words(recipe).items() if word != plain[slot]}
-        flags = " ".join(f"--{slot} {word if isinstance(word, str) else ' '.join(word)}" for slot, word in words.items())
+        texts = {slot: word if isinstance(word, str) else " ".join(word) or "none" for slot, word in words.items()}
+        flags = " ".join(f"--{slot} {word}" for slot, word in texts.items())
         about = _linked(inspect.getdoc(sys.modules[f"rl.recipes.{name}"]) or "")
         parts += [f"## {name}\n", f"{about}\n", f"```text\n{flags or '(nothing)'}\n```\n"]
     for slot in recipes.SLOTS:
@@ -154,9 +157,8 @@ def _docstring(kind: type) -> str:
     """The docstring with its headings as a list."""
     about = inspect.getdoc(kind) or ""
     summary, *headed = HEADING.split(about.replace("Version history: ", "\nVersion history: "))
-    items = [
-        f"- **{heading}**: {' '.join(words.split())}\n" for heading, words in zip(headed[::2], headed[1::2], strict=True)
-    ]
+    pairs = zip(headed[::2], headed[1::2], strict=True)
+    items = [f"- **{heading}**: {' '.join(words.split())}\n" for heading, words in pairs]
     return _linked(f"{summary.strip()}\n\n{''.join(items)}").rstrip("\n")
 
 

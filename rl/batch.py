@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -88,13 +88,19 @@ def rows_of(
 
 
 def build(groups: Sequence[Group], recipe: Recipe, *, temperature: float = 1.0) -> list[Row]:
-    """Credit `groups` with `recipe` and lay them out as rows, members of a group next to each other."""
+    """Credit `groups` with `recipe` and lay them out as rows, members of a group next to each other.
+
+    The credit also stays in the records, as the stream `advantage` of every turn, for whoever reads them later.
+    """
     rows: list[Row] = []
     number = 0
     for index, (group, credits) in enumerate(zip(groups, recipe.credit(groups, recipe), strict=True)):
         for trajectory, credit in zip(group.trajectories, credits, strict=True):
             rows += rows_of(trajectory, credit, number=number, group=index, temperature=temperature)
             number += 1
+            left = iter(np.asarray(credit).tolist())
+            for turn in trajectory.turns:
+                turn.streams["advantage"] = tuple(islice(left, len(turn.completion.ids)))
     return rows
 
 

@@ -6,13 +6,20 @@ on and never counted as a gain.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 import gymnasium
 import numpy as np
+import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import nn
 
@@ -34,11 +41,14 @@ IMITATION = Recipe(
     schedule=partial(schedule.constant, warmup=10),
 )
 PASSES, ROWS, RATE = 60, 64, 1e-3
-UNJUDGED = 3  # passes before the first look at how good it is
 
 
 def demonstrations(
-    env: gymnasium.Env, make_agent: Callable[[], Agent], encode: Callable[[Message], Sequence[int]], count: int, seed: int
+    env: gymnasium.Env,
+    make_agent: Callable[[], Agent],
+    encode: Callable[[Message], Sequence[int]],
+    count: int,
+    seed: int,
 ) -> list[Trajectory]:
     """Oracle episodes on `count` distinct training tasks, with their tokens. Raise `ValueError` if the oracle fails."""
     total = len(env.unwrapped.load("train"))  # type: ignore[attr-defined]
@@ -79,10 +89,21 @@ def imitate(
             batch = [rows[i] for i in order[first : first + ROWS]]
             learner.update(batch, IMITATION, scale=IMITATION.schedule(step, PASSES))
             step += 1
-        success = judge() if done > UNJUDGED else 0.0
+        success = judge()
         report(done, success)
         if success >= until:
             return
+
+
+def digest(model: Any, about: Mapping[str, Any]) -> str:
+    """A name for everything a cold start depends on: the weights it starts from, this module's constants, `about`."""
+    known: list[Any] = [about, model.config.to_dict(), PASSES, ROWS, RATE, torch.__version__]
+    with suppress(PackageNotFoundError):
+        known.append(version("turnwise"))
+    found = hashlib.sha256(json.dumps(known, sort_keys=True, default=repr).encode())
+    for weight in model.state_dict().values():
+        found.update(weight.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
+    return found.hexdigest()[:24]
 
 
 def cached(model: nn.Module, digest: str, make: Callable[[], None]) -> bool:
@@ -99,12 +120,13 @@ def cached(model: nn.Module, digest: str, make: Callable[[], None]) -> bool:
         except Exception:
             path.unlink(missing_ok=True)  # a file cut short by a kill is made again
     make()
+    aside = path.with_suffix(f".{os.getpid()}.partial")
     try:
         home.mkdir(parents=True, exist_ok=True)
-        aside = path.with_suffix(f".{os.getpid()}.partial")
         tied = set(getattr(model, "_tied_weights_keys", None) or ())
         save_file({name: w.contiguous() for name, w in model.state_dict().items() if name not in tied}, aside)
         aside.replace(path)
-    except OSError:
-        pass
+    except (OSError, SafetensorError):
+        with suppress(OSError):
+            aside.unlink()
     return False

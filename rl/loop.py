@@ -10,15 +10,17 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from copy import copy, deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
+from envs.types import Stop
 from rl import batch
 from rl.learner import Learner
 from rl.parts.sampler import History
+from rl.player import Player
 from rl.recipe import Recipe, scores
-from rl.records import Completion, Group, Ticket, Trajectory, Turn
-from rl.rollout import Player
+from rl.records import Group, Ticket, Trajectory
 from rl.seeds import derive, generator
 
 REFUSALS = 10  # updates' worth of groups refused in a row before the run stops
@@ -48,34 +50,35 @@ class Progress:
     history: History
     update: int = 0
     admitted: int = 0  # tickets opened so far; the next one's number
-    consumed: int = 0  # tickets trained on or refused, in order
+    consumed: int = 0  # tickets that updates have used up, in order
     open: dict[int, Ticket] = field(default_factory=dict)
-    ended: dict[int, Group | None] = field(default_factory=dict)  # None: refused
+    ended: dict[int, tuple[Group, bool]] = field(default_factory=dict)  # not used up; whether to train on it
     finished: dict[str, Trajectory] = field(default_factory=dict)  # members of open tickets that are done
-    refused: int = 0  # in a row
-    recent: list[Group] = field(default_factory=list)  # every group that ended since the last update
+    refused: list[Group] = field(default_factory=list)  # in a row
     episodes: int = 0
     tokens: int = 0
+    seconds: float = 0.0
 
     def state_dict(self, player: Player, recipe: Recipe) -> dict[str, Any]:
-        """Everything, episodes in flight included."""
-        partial = getattr(player.policy, "partial", lambda session: None)
-        live = {session: (list(turns), partial(session)) for session, turns in player.live.items()}
-        plain = {name: getattr(self, name) for name in _PLAIN}
-        return {**plain, "history": self.history.state_dict(), "live": live, "parts": recipe.state_dict()}
+        """Everything, episodes in flight included, as it is now: what happens later does not reach into it."""
+        plain = {name: copy(getattr(self, name)) for name in _PLAIN}
+        parts = deepcopy(recipe.state_dict())
+        return {**plain, "history": self.history.state_dict(), "live": player.in_flight(), "parts": parts}
 
     def load_state_dict(self, state: dict[str, Any], player: Player, recipe: Recipe) -> None:
         """Continue from `state_dict`."""
         for name in _PLAIN:
-            setattr(self, name, state[name])
+            setattr(self, name, copy(state[name]))
         self.history.load_state_dict(state["history"])
         recipe.load_state_dict(state["parts"])
-        resumed: dict[str, tuple[list[Turn], Completion | None]] = state["live"]
-        player.resumed = resumed
+        player.resumed = dict(state["live"])
         player.finished = self.finished
 
 
-_PLAIN = ("update", "admitted", "consumed", "open", "ended", "finished", "refused", "recent", "episodes", "tokens")
+_PLAIN = (
+    *("update", "admitted", "consumed", "open", "ended", "finished", "refused"),
+    *("episodes", "tokens", "seconds"),
+)
 
 
 @dataclass
@@ -108,9 +111,10 @@ class Loop:
 
     async def _update(self) -> None:
         began = time.perf_counter()
-        kept = await self._collect()
-        if kept is None:
+        collected = await self._collect()
+        if collected is None:
             return
+        played, kept = collected
         progress, recipe, plan = self.progress, self.recipe, self.plan
         sampled = time.perf_counter()
         for part in scores(recipe):
@@ -121,36 +125,40 @@ class Loop:
         lags = [progress.update - group.ticket.version for group in kept]
         self.refresh()
         progress.update += 1
-        recent, progress.recent = progress.recent, []
-        metrics = measured(recent, kept, seen)
-        metrics |= {"update": progress.update, "lag/mean": sum(lags) / len(lags), "lag/max": max(lags), "lr": self.learner.lr * scale}
+        metrics = {"update": progress.update, **measured(played, kept), **seen}
+        metrics |= {"lag/mean": sum(lags) / len(lags), "lag/max": max(lags), "lr": self.learner.lr * scale}
         ended = time.perf_counter()
         metrics |= {"time/sample_s": sampled - began, "time/train_s": ended - sampled, "time/update_s": ended - began}
         progress.episodes += int(metrics["episodes/played"])
         progress.tokens += int(metrics["tokens/sampled"])
+        progress.seconds += metrics["time/update_s"]
         self._admit()
-        self.after(metrics, recent)
+        self.after(metrics, played)
 
-    async def _collect(self) -> list[Group] | None:
-        """The groups of the next update, oldest tickets first; None when told to stop before they were complete."""
-        progress, kept = self.progress, []
-        number = progress.consumed
+    async def _collect(self) -> tuple[list[Group], list[Group]] | None:
+        """The groups that the next update uses up, oldest tickets first, and those of them that it trains on.
+
+        None when told to stop before they were complete.
+        """
+        progress = self.progress
+        played: list[Group] = []
+        kept: list[Group] = []
         self._admit()
         while len(kept) < self.plan.groups:
+            number = progress.consumed + len(played)
             if number in progress.ended:
-                group = progress.ended[number]
-                number += 1
-                if group is not None:
-                    kept.append(group)
-                continue
-            if self.stopping.is_set():
+                group, usable = progress.ended[number]
+                played.append(group)
+                kept += [group] if usable else []
+            elif self.stopping.is_set():
                 return None
-            self._news.clear()
-            await self._next_news()
-        for done in range(progress.consumed, number):
-            del progress.ended[done]
-        progress.consumed = number
-        return kept
+            else:
+                self._news.clear()
+                await self._next_news()
+        for _ in played:
+            del progress.ended[progress.consumed]
+            progress.consumed += 1
+        return played, kept
 
     async def _next_news(self) -> None:
         waits = {asyncio.ensure_future(self._news.wait()), asyncio.ensure_future(self.stopping.wait())}
@@ -166,7 +174,7 @@ class Loop:
     def _admit(self) -> None:
         """Open tickets until `(lag + 1) * groups` are open or waiting to be trained on."""
         progress, plan = self.progress, self.plan
-        waiting = sum(group is not None for group in progress.ended.values())
+        waiting = sum(usable for _, usable in progress.ended.values())
         while len(progress.open) + waiting < (plan.lag + 1) * plan.groups:
             number = progress.admitted
             progress.admitted += 1
@@ -182,62 +190,63 @@ class Loop:
     async def _group(self, ticket: Ticket) -> None:
         progress = self.progress
         group = await self.recipe.strategy(self.player, ticket)
-        for shape in self.recipe.shape:
-            group.rewards = shape(group)
         del progress.open[ticket.number]
         for member in range(ticket.size):
             progress.finished.pop(f"{ticket.number}/{member}", None)
-        progress.recent.append(group)
-        usable = bool(group.trajectories) and self.recipe.keep(group)
         if group.trajectories:
+            for shape in self.recipe.shape:
+                group.rewards = shape(group)
             rewards = [trajectory.reward for trajectory in group.trajectories]
             progress.history.record(ticket.index, sum(rewards) / len(rewards))
-        progress.ended[ticket.number] = group if usable else None
-        progress.refused = 0 if usable else progress.refused + 1
-        if not usable:
+        usable = bool(group.trajectories) and self.recipe.keep(group)
+        progress.ended[ticket.number] = group, usable
+        if usable:
+            progress.refused.clear()
+        else:
+            progress.refused.append(group)
             self._complain()
             self._admit()
         self._news.set()
 
     def _complain(self) -> None:
         """Stop a run in which nothing is left to train on."""
-        recent = self.progress.recent[-self.progress.refused :]
-        errors = [t.error for group in recent for t in group.errored if not group.trajectories]
-        if errors and all(not group.trajectories for group in recent) and len(recent) >= min(self.plan.groups, 4):
-            raise TrainingStopped(f"every episode fails: {errors[-1]}")
-        if self.progress.refused >= REFUSALS * self.plan.groups:
-            rewards = sorted({trajectory.reward for group in recent for trajectory in group.trajectories})
+        refused = self.progress.refused
+        errors = [trajectory.error for group in refused for trajectory in group.errored]
+        if errors and not any(group.trajectories for group in refused) and len(refused) >= min(self.plan.groups, 4):
+            raise TrainingStopped(f"every episode fails: {errors[0]}")
+        if len(refused) >= REFUSALS * self.plan.groups:
+            rewards = sorted({trajectory.reward for group in refused for trajectory in group.trajectories})
             shown = ", ".join(f"{reward:g}" for reward in rewards[:3]) + (", ..." if len(rewards) > 3 else "")
             raise TrainingStopped(
-                f"0 of the last {self.progress.refused} groups were kept; rewards were {shown}: "
+                f"0 of the last {len(refused)} groups were kept; rewards were {shown}: "
                 "the tasks are too easy or too hard for the policy, or --size is too small for rewards to differ"
             )
 
 
-def measured(recent: list[Group], kept: list[Group], seen: dict[str, float]) -> dict[str, float]:
+def measured(groups: list[Group], kept: list[Group]) -> dict[str, float]:
     """The metrics of `docs/metrics.md` that come from records. Rewards are of all groups, before `keep` and shaping."""
-    played = [trajectory for group in recent for trajectory in group.trajectories]
+    played = [trajectory for group in groups for trajectory in group.trajectories]
     turns = [turn for trajectory in played for turn in trajectory.turns]
     n = max(len(played), 1)
-    varied = [len({trajectory.reward for trajectory in group.trajectories}) > 1 for group in recent]
+    varied = [len({trajectory.reward for trajectory in group.trajectories}) > 1 for group in groups]
     found = {
         "reward/mean": sum(t.reward for t in played) / n,
         "success/mean": sum(t.success for t in played) / n,
         "episodes/played": float(len(played)),
-        "episodes/errored": float(sum(len(group.errored) for group in recent)),
+        "episodes/errored": float(sum(len(group.errored) for group in groups)),
         "groups/kept": float(len(kept)),
-        "groups/played": float(len(recent)),
+        "groups/played": float(len(groups)),
         "groups/zero_variance": 1 - sum(varied) / max(len(varied), 1),
         "turns/mean": len(turns) / n,
         "turns/invalid": sum(not turn.valid for turn in turns) / max(len(turns), 1),
         "tokens/sampled": float(sum(t.num_sampled for t in played)),
         "tokens/reply": sum(len(turn.completion.ids) for turn in turns) / max(len(turns), 1),
-        "truncated/mean": sum(t.stop not in ("terminated",) for t in played) / n,
-        "truncated/tokens": sum(t.stop == "token_limit" for t in played) / n,
+        "truncated/mean": sum(t.stop != Stop.TERMINATED for t in played) / n,
+        "truncated/tokens": sum(t.stop == Stop.TOKEN_LIMIT for t in played) / n,
         "replies/cut": sum(turn.completion.finish == "length" for turn in turns) / max(len(turns), 1),
         "time/env_s": sum(turn.env_s for turn in turns),
     }
     names = sorted({name for turn in turns for name in turn.rewards})
     for name in names:
         found[f"rewards/{name}"] = sum(turn.rewards.get(name, 0.0) for turn in turns) / n
-    return found | seen
+    return found

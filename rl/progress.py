@@ -43,7 +43,8 @@ class Screen:
         line = (
             f"update {n:>{len(str(self.total))}}/{self.total}  reward {metrics['reward/mean']:.3f} {self._curve()}  "
             f"success {metrics['success/mean']:.3f}  entropy {metrics.get('entropy', 0.0):.2f}  "
-            f"{metrics['tokens/sampled'] / max(metrics['time/update_s'], 1e-9):,.0f} tok/s  {time.monotonic() - self.began:.0f} s"
+            f"{metrics['tokens/sampled'] / max(metrics['time/update_s'], 1e-9):,.0f} tok/s  "
+            f"{time.monotonic() - self.began:.0f} s"
         )
         if self.live and n != self.total:
             self._show(line)
@@ -52,8 +53,9 @@ class Screen:
 
     def _curve(self) -> str:
         """The run's rewards so far in twelve characters, from the lowest possible seen to the highest."""
-        cells = min(12, len(self.rewards))
-        cut = [self.rewards[i * len(self.rewards) // cells : (i + 1) * len(self.rewards) // cells] for i in range(cells)]
+        n = len(self.rewards)
+        cells = min(12, n)
+        cut = [self.rewards[i * n // cells : (i + 1) * n // cells] for i in range(cells)]
         means = [sum(part) / len(part) for part in cut]
         low, high = min(0.0, *means), max(1.0, *means)
         return "".join(BARS[round((mean - low) / (high - low) * (len(BARS) - 1))] for mean in means)

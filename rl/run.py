@@ -1,7 +1,7 @@
 """The folder of a run: settings, metrics, rollouts and checkpoints, written so that a kill at any moment loses nothing.
 
-A checkpoint is written aside and renamed; `checkpoints/latest` is switched last. Metrics and rollouts of updates
-after the checkpoint that a run resumes from are cut away, because they will be made again.
+A checkpoint is written aside and renamed; `checkpoints/latest` is switched last. Everything of updates after the
+checkpoint that a run resumes from is cut away, because it will be made again.
 """
 
 from __future__ import annotations
@@ -9,12 +9,15 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 
 from rl.cli import UserError
 from rl.records import Group, Trajectory
@@ -23,7 +26,7 @@ KEPT = 2  # checkpoints
 
 
 class RunFolder:
-    """Paths and writers of one run."""
+    """Paths and writers of one run. What cannot be written for want of space or rights is a `UserError`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -33,15 +36,15 @@ class RunFolder:
     def create(cls, path: Path, config: str) -> RunFolder:
         """A new run. Raises `UserError` where one is already, or where nothing can be written."""
         if (path / "config.toml").exists():
-            raise UserError(f"--out {path}: there is a run already; add --resume to continue it, or choose another folder")
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-            (path / "rollouts").mkdir(exist_ok=True)
-            (path / "checkpoints").mkdir(exist_ok=True)
+            raise UserError(
+                f"--out {path}: there is a run already; add --resume to continue it, or choose another folder"
+            )
+        folder = cls(path)
+        with _writing(f"--out {path}"):
+            for part in ("rollouts", "checkpoints"):
+                (path / part).mkdir(parents=True, exist_ok=True)
             _replace(path / "config.toml", config.encode())
-        except OSError as error:
-            raise UserError(f"--out {path}: {(error.strerror or str(error)).lower()}") from None
-        return cls(path)
+        return folder
 
     @classmethod
     def existing(cls, path: Path) -> RunFolder:
@@ -53,63 +56,91 @@ class RunFolder:
     def log(self, metrics: Mapping[str, float]) -> None:
         """Append one update to `metrics.jsonl` and TensorBoard."""
         clean = {key: (value if math.isfinite(value) else None) for key, value in metrics.items()}
-        with open(self.path / "metrics.jsonl", "a", encoding="utf-8") as file:
+        path = self.path / "metrics.jsonl"
+        with self._writing(path), open(path, "a", encoding="utf-8") as file:
             file.write(json.dumps(clean) + "\n")
-        if self._tensorboard is None:
-            from torch.utils.tensorboard import SummaryWriter
+        with self._writing(self.path / "tb"):
+            if self._tensorboard is None:
+                from torch.utils.tensorboard import SummaryWriter
 
-            self._tensorboard = SummaryWriter(str(self.path / "tb"), purge_step=int(metrics["update"]))
-        for key, value in clean.items():
-            if value is not None:
-                self._tensorboard.add_scalar(key, value, int(metrics["update"]))
+                self._tensorboard = SummaryWriter(str(self.path / "tb"), purge_step=int(metrics["update"]))
+            for key, value in clean.items():
+                if value is not None:
+                    self._tensorboard.add_scalar(key, value, int(metrics["update"]))
 
     def write_rollouts(self, update: int, groups: Iterable[Group]) -> None:
         """Write the trajectories of one update, one per line, group mates together."""
         lines = []
         for group in groups:
             for trajectory, reward in zip(group.trajectories, group.rewards, strict=True):
-                lines.append(json.dumps(_line(update, group, trajectory, reward), ensure_ascii=False))
-            lines += [json.dumps(_line(update, group, t, None), ensure_ascii=False) for t in group.errored]
+                lines.append(_line(update, group, trajectory, reward))
+            lines += [_line(update, group, trajectory, None) for trajectory in group.errored]
+        text = "".join(json.dumps(line, ensure_ascii=False, default=_plain) + "\n" for line in lines)
         path = self.path / "rollouts" / f"update-{update:06d}.jsonl"
-        path.write_text("".join(line + "\n" for line in lines), encoding="utf-8", errors="backslashreplace")
+        with self._writing(path):
+            path.write_text(text, encoding="utf-8", errors="backslashreplace")
+
+    def write_config(self, config: str) -> None:
+        """Write `config.toml`, if it says anything else now."""
+        path = self.path / "config.toml"
+        if path.read_text(encoding="utf-8") != config:
+            with self._writing(path):
+                _replace(path, config.encode())
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Write `summary.json`."""
-        _replace(self.path / "summary.json", (json.dumps(summary, indent=2) + "\n").encode())
+        path = self.path / "summary.json"
+        with self._writing(path):
+            _replace(path, (json.dumps(summary, indent=2) + "\n").encode())
 
     def close(self) -> None:
-        """Flush what is buffered."""
+        """Flush what is buffered; what cannot be written any more is lost, as it is in `metrics.jsonl` too."""
         if self._tensorboard is not None:
-            self._tensorboard.close()
+            with suppress(OSError):
+                self._tensorboard.close()
 
-    def save(self, update: int, save_model: Callable[[Path], None], state: Mapping[str, Any]) -> Path:
-        """Write `checkpoints/update-N` whole, then point `latest` at it; older ones beyond the last two go."""
+    def save(self, update: int, save_model: Callable[[Path], None], state: Mapping[str, Any]) -> None:
+        """Write `checkpoints/update-N` whole, then point `latest` at it; older ones beyond the last two go.
+
+        Nothing is done where that is the latest already.
+        """
         home = self.path / "checkpoints"
         name = f"update-{update:06d}"
+        latest = self.latest()
+        if latest is not None and latest.name == name:
+            return
         aside = home / f".{name}.partial"
-        shutil.rmtree(aside, ignore_errors=True)
-        (aside / "trainer").mkdir(parents=True)
-        save_model(aside / "model")
-        torch.save(dict(state), aside / "trainer" / "state.pt")
-        for file in aside.rglob("*"):
-            if file.is_file():
-                _sync(file)
-        if (home / name).exists():  # made by this run before it was resumed from an older one
-            shutil.rmtree(home / name)
-        aside.rename(home / name)
-        link = home / ".latest.partial"
-        link.unlink(missing_ok=True)
-        link.symlink_to(name)
-        link.replace(home / "latest")
-        _sync(home)
-        for old in sorted(home.glob("update-*"))[:-KEPT]:
-            shutil.rmtree(old, ignore_errors=True)
-        return home / name
+        try:
+            with self._writing(home / name):
+                for left in home.glob(".update-*"):  # by a kill in the middle of this
+                    shutil.rmtree(left)
+                (aside / "trainer").mkdir(parents=True)
+                save_model(aside / "model")
+                with open(aside / "trainer" / "state.pt", "wb") as file:
+                    torch.save(dict(state), file)
+                for path in (*aside.rglob("*"), aside):
+                    _sync(path)
+                aside.rename(home / name)
+                if self._tensorboard is not None:
+                    self._tensorboard.flush()
+                link = home / ".latest.partial"
+                link.unlink(missing_ok=True)
+                link.symlink_to(name)
+                link.replace(home / "latest")
+                _sync(home)
+        except UserError:
+            shutil.rmtree(aside, ignore_errors=True)
+            raise
+        for old in self._checkpoints()[:-KEPT]:
+            _remove(old)
 
     def latest(self) -> Path | None:
         """The checkpoint to resume from, None when none was finished."""
         link = self.path / "checkpoints" / "latest"
-        return link.resolve() if link.exists() else None
+        if link.is_dir():
+            return link.resolve()
+        whole = self._checkpoints()  # the link is not there yet, or what it names was removed
+        return whole[-1].resolve() if whole else None
 
     def load(self, device: torch.device) -> dict[str, Any] | None:
         """The trainer's state of the latest checkpoint. Raises `UserError` when it is damaged."""
@@ -117,21 +148,38 @@ class RunFolder:
         if checkpoint is None:
             return None
         try:
-            return torch.load(checkpoint / "trainer" / "state.pt", map_location=device, weights_only=False)
+            state = torch.load(checkpoint / "trainer" / "state.pt", map_location=device, weights_only=False)
+            return dict(state)
         except Exception as error:
-            older = [p.name for p in sorted((self.path / "checkpoints").glob("update-*")) if p.name != checkpoint.name]
-            hint = f"; point checkpoints/latest at {older[-1]} to resume from there" if older else ""
-            raise UserError(f"checkpoint {checkpoint} is damaged ({type(error).__name__}){hint}") from None
+            raise self.unusable(checkpoint, f"its trainer/state.pt is damaged ({type(error).__name__})") from error
+
+    def unusable(self, checkpoint: Path, why: str) -> UserError:
+        """The error of a run that cannot go on from `checkpoint`: it names one before it, where there is one."""
+        older = [path.name for path in self._checkpoints() if path.name < checkpoint.name]
+        hint = f"; remove it to go on from {older[-1]}" if older else ""
+        return UserError(f"checkpoint {checkpoint} cannot be used: {why}{hint}")
 
     def rewind(self, update: int) -> None:
-        """Cut away what was written after `update`."""
+        """Cut away what was written after `update`: metrics, rollouts and checkpoints."""
         path = self.path / "metrics.jsonl"
         if path.exists():
             kept = [line for line in path.read_text(encoding="utf-8").splitlines() if _update_of(line) <= update]
-            _replace(path, "".join(line + "\n" for line in kept).encode())
+            with self._writing(path):
+                _replace(path, "".join(line + "\n" for line in kept).encode())
+        last = f"update-{update:06d}"
         for rollouts in (self.path / "rollouts").glob("update-*.jsonl"):
-            if int(rollouts.stem.removeprefix("update-")) > update:
+            if rollouts.stem > last:
                 rollouts.unlink()
+        for checkpoint in self._checkpoints():
+            if checkpoint.name > last:
+                _remove(checkpoint)
+
+    def _checkpoints(self) -> list[Path]:
+        """Every whole checkpoint, oldest first."""
+        return sorted(path for path in (self.path / "checkpoints").glob("update-*") if path.is_dir())
+
+    def _writing(self, path: Path) -> AbstractContextManager[None]:
+        return _writing(f"{path}", f"; make room and continue with --resume --out {self.path}")
 
 
 def _line(update: int, group: Group, trajectory: Trajectory, shaped: float | None) -> dict[str, Any]:
@@ -151,7 +199,7 @@ def _line(update: int, group: Group, trajectory: Trajectory, shaped: float | Non
         "reward": trajectory.reward,
         "shaped_reward": shaped,
         "error": trajectory.error,
-        "answer": _plain(trajectory.answer),
+        "answer": trajectory.answer,
         "turns": [
             {
                 "observation": list(turn.observation),
@@ -177,8 +225,9 @@ def _line(update: int, group: Group, trajectory: Trajectory, shaped: float | Non
     }
 
 
-def _plain(answer: Any) -> Any:
-    return answer if isinstance(answer, (str, int, float, bool, list, dict, type(None))) else repr(answer)
+def _plain(value: Any) -> Any:
+    """What JSON has no word for: the number in an array, else what Python would show."""
+    return value.item() if getattr(value, "shape", None) == () else repr(value)
 
 
 def _update_of(line: str) -> float:
@@ -188,11 +237,36 @@ def _update_of(line: str) -> float:
         return math.inf  # a line that a kill cut short
 
 
+@contextmanager
+def _writing(what: str, then: str = "") -> Iterator[None]:
+    """Turn the errors of a full or read-only disk into `UserError`; torch and safetensors have their own for it."""
+    try:
+        yield
+    except (OSError, RuntimeError, SafetensorError) as error:
+        cause = error if isinstance(error, OSError) else error.__context__
+        native = re.search(r"I/O error: (.+) \(os error \d+\)", str(error))
+        if not isinstance(cause, OSError) and native is None:
+            raise
+        reason = (cause.strerror or str(cause)) if isinstance(cause, OSError) else native[1]  # type: ignore[index]
+        raise UserError(f"{what}: {reason.lower()}{then}") from error
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder such that a kill leaves all or nothing of it under its name."""
+    aside = folder.with_name(f".{folder.name}.gone")
+    folder.rename(aside)
+    shutil.rmtree(aside)
+
+
 def _replace(path: Path, content: bytes) -> None:
     aside = path.with_name(f".{path.name}.partial")
-    aside.write_bytes(content)
-    _sync(aside)
-    aside.replace(path)
+    try:
+        aside.write_bytes(content)
+        _sync(aside)
+        aside.replace(path)
+    except OSError:
+        aside.unlink(missing_ok=True)
+        raise
 
 
 def _sync(path: Path) -> None:

@@ -13,6 +13,8 @@ from typing import Any
 from rl.cli import Parser, UserError, real_number, suggest, whole_number
 from rl.recipe import MANY, SLOTS
 
+CHANGEABLE = ("updates", "eval_episodes", "save_every", "threads", "device", "data_root")  # by a resumed run
+
 
 def _flag(default: Any, help: str, kind: Callable[[str], Any] = str, **more: Any) -> Any:
     metadata = {"help": help, "type": kind, **more}
@@ -29,11 +31,11 @@ class Settings:
     model: str = _flag("tiny", "`tiny`, a model folder, or a Hugging Face hub id")
     engine: str = _flag("hf", "what samples: `hf`, in this process", choices=["hf", "vllm"])
     device: str = _flag("auto", "auto, cpu, cuda or cuda:N")
-    updates: int = _flag(400, "updates to make in all", whole_number(0))
+    updates: int | None = _flag(None, "updates in all (default for tiny: 400 of one turn, fewer of more; else 200)", whole_number(0))
     groups: int = _flag(32, "groups (tasks) per update", whole_number(1))
     size: int = _flag(8, "episodes per group", whole_number(1))
     lag: int = _flag(0, "updates that may pass between sampling and training on it; 0 is on-policy", whole_number(0))
-    lr: float | None = _flag(None, "learning rate (default: 2e-4 for tiny, else 1e-6)", real_number(above=0))
+    lr: float | None = _flag(None, "learning rate (default for tiny: 3e-4 with one turn, less with more; else 1e-6)", real_number(above=0))
     epochs: int = _flag(1, "passes over the episodes of one update", whole_number(1))
     minibatches: int = _flag(1, "optimiser steps per pass", whole_number(1))
     weight_decay: float = _flag(0.0, "AdamW's decoupled weight decay", real_number(0))
@@ -44,7 +46,7 @@ class Settings:
     max_tokens: int = _flag(512, "most tokens of one episode, context included", whole_number(2))
     cold_start: int | None = _flag(None, "oracle episodes to imitate first (default for tiny: 600 of one turn, fewer of more; else 0)", whole_number(0))
     cold_start_until: float = _flag(
-        0.35, "where imitation ends, on the way from random play (0) to the oracle (1)", real_number(0, 1)
+        0.25, "where imitation ends, on the way from random play (0) to the oracle (1)", real_number(0, 1)
     )
     eval_episodes: int = _flag(200, "held-out tasks played greedily before and after", whole_number(0))
     save_every: int = _flag(50, "updates between checkpoints", whole_number(1))
@@ -59,9 +61,11 @@ class Settings:
 
     def resolved(self, max_turns: int) -> Settings:
         """The same with the defaults that depend on the model and the environment filled in."""
-        lr = self.lr if self.lr is not None else (2e-4 if self.is_tiny else 1e-6)
-        cold = self.cold_start if self.cold_start is not None else (1200 // (1 + max_turns) if self.is_tiny else 0)
-        return replace(self, lr=lr, cold_start=cold)
+        # One outcome is shared by all turns of an episode: with more turns, each says less and costs more.
+        tiny = {"lr": float(f"{3e-4 / max_turns**0.5:.1g}"), "cold_start": 1200 // (1 + max_turns), "updates": 800 // (1 + max_turns)}
+        other = {"lr": 1e-6, "cold_start": 0, "updates": 200}
+        defaults: dict[str, Any] = tiny if self.is_tiny else other
+        return replace(self, **{name: value for name, value in defaults.items() if getattr(self, name) is None})
 
     @property
     def episodes(self) -> int:
@@ -116,6 +120,19 @@ def read(path: Path | str) -> dict[str, Any]:
     return raw
 
 
+def refuse_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Raise `UserError` if `now` says other than `before`: a resumed run continues what was begun.
+
+    Only how long it goes on and how it is watched may change.
+    """
+    for name, value in now.items():
+        if name not in CHANGEABLE and value != before.get(name):
+            raise UserError(
+                f"{_dashed(name)} cannot change in a resumed run from {before.get(name)!r} to {value!r}; "
+                "leave it as it was, or begin a new run"
+            )
+
+
 def write(settings: Settings, words: Mapping[str, Any]) -> str:
     """TOML text that `read` turns back into these settings and slots."""
     lines = [f"{key} = {_toml(value)}" for key, value in asdict(settings).items() if value is not None]
@@ -124,7 +141,7 @@ def write(settings: Settings, words: Mapping[str, Any]) -> str:
 
 def _checked(path: Path | str, key: str, value: Any, metadata: Mapping[str, Any]) -> Any:
     try:
-        if isinstance(value, bool) or isinstance(value, (list, dict)):
+        if isinstance(value, (bool, list, dict)):
             raise argparse.ArgumentTypeError("not a single value")
         result = metadata["type"](str(value))
     except argparse.ArgumentTypeError as error:

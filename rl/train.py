@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import asdict
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import envs
+from envs.types import Stop
 from rl import recipe as recipes
 from rl import settings as config
 from rl.cli import Parser, UserError, run, user_input
+from rl.records import Completion, Group, Ticket, Trajectory, Turn
 from rl.settings import Settings
-
-CHANGEABLE = ("updates", "eval_episodes", "save_every", "threads", "device", "data_root")  # by a resumed run
 
 
 def parser() -> Parser:
@@ -38,22 +38,24 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _list(recipes.catalogue())
     with user_input():
         folder = Path(out) if out else None
-        settings, words = config.settle(args, _file(file, folder, resume))
+        begun = _file(file, folder, resume)
         if resume:
-            _refuse_changes(settings, words, args, folder)
+            config.refuse_changes(begun, args)
+        settings, words = config.settle(args, begun)
         recipe = recipe_of(settings, words)
-        _check(settings)
+        _check(settings, recipe)
     if settings.data_root:
         os.environ["TURNWISE_DATA"] = settings.data_root
+    from rl.run import RunFolder
     from rl.session import Session  # torch and transformers load only now, after the cheap mistakes
 
     with user_input():
-        session = Session(settings, recipe)
+        session = Session(settings, recipe, RunFolder.existing(folder) if folder and resume else None)
     print(session.arithmetic())
     if dry:
         print(config.write(session.settings, recipes.words(recipe)), end="")
         return 0
-    return session.train(folder or _free(settings), resume=resume)
+    return session.train(folder or _free(settings))
 
 
 def recipe_of(settings: Settings, words: dict[str, Any]) -> recipes.Recipe:
@@ -73,21 +75,12 @@ def _file(file: str | None, folder: Path | None, resume: bool) -> dict[str, Any]
     return config.read(folder / "config.toml")
 
 
-def _refuse_changes(settings: Settings, words: dict[str, Any], given: dict[str, Any], folder: Path | None) -> None:
-    """A resumed run continues what was begun: only how long and how it is watched may change."""
-    before, _ = config.settle({}, config.read(Path(str(folder)) / "config.toml"))
-    for name in given:
-        if name not in CHANGEABLE and (name not in asdict(before) or getattr(before, name) != getattr(settings, name)):
-            flag = "--" + name.replace("_", "-")
-            raise UserError(f"{flag} cannot change in a resumed run; begin a new one, or leave the flag out")
-
-
-def _check(settings: Settings) -> None:
+def _check(settings: Settings, recipe: recipes.Recipe) -> None:
     if not settings.env:
         raise UserError("--env is missing; `--env list` shows the environments")
     if settings.engine == "vllm":
         raise UserError("--engine vllm is not available in this version; use --engine hf")
-    if settings.size == 1 and settings.algo in ("grpo", "rloo", "dr_grpo", "dapo", "gspo"):
+    if settings.size == 1 and not _teaches_alone(recipe):
         raise UserError(
             f"--size 1: {settings.algo} compares the members of a group, and one has nobody to be compared with; "
             "use --size 2 or more, or --algo reinforce, reinforce_pp or ppo"
@@ -98,6 +91,18 @@ def _check(settings: Settings) -> None:
         raise UserError(f"--minibatches {settings.minibatches}: must be at most --groups {settings.groups}")
     if settings.data_root and not Path(settings.data_root).is_dir():
         raise UserError(f"--data-root {settings.data_root}: no such folder")
+
+
+def _teaches_alone(recipe: recipes.Recipe) -> bool:
+    """Whether an episode without group mates can earn anything, tried on two of them: one with reward 0, one with 1."""
+    recipe = deepcopy(recipe)  # its parts may remember what they see
+    groups: list[Group] = []
+    for reward in (0.0, 1.0):
+        turn = Turn((0,), Completion((0, 0), (0.0, 0.0), (0.0, 0.0), (0, 0)), reward=reward)
+        turn.streams.update(value=(0.0, 0.0), ref=(0.0, 0.0))
+        groups.append(Group(Ticket(len(groups), 0, "train", 0, 1), [Trajectory([turn], Stop.TERMINATED)]))
+    earned = [credit for group in recipe.credit(groups, recipe) for credit in group]
+    return any(map(recipe.keep, groups)) and any(credit.any() for credit in earned)
 
 
 def _free(settings: Settings) -> Path:

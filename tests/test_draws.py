@@ -88,19 +88,25 @@ def test_temperature_zero_takes_the_most_likely_with_certainty():
 
 
 def test_a_row_keeps_every_bit_whatever_its_neighbours_ask_for():
-    logits = torch.randn(4, 5000, generator=torch.Generator().manual_seed(0)) * 4
-    uniform = torch.tensor([0.1, 0.999999999, 0.5, 0.7], dtype=torch.float64)
-    one = torch.ones(4)
+    luck = torch.Generator().manual_seed(0)
+    logits = torch.randn(65, 3000, generator=luck) * 4
+    uniform = torch.rand(65, dtype=torch.float64, generator=luck)
+    one, plain = torch.ones(65), torch.zeros(65, dtype=torch.int64)
     alone = draw(logits, uniform, one)
     mixed = draw(
         logits,
         uniform,
-        torch.tensor([1.0, 1.0, 0.0, 0.3]),
-        torch.tensor([1.0, 1.0, 1.0, 0.9]),
-        torch.tensor([0, 0, 0, 3]),
+        torch.cat([one[:-1], torch.tensor([0.3])]),
+        torch.cat([one[:-1], torch.tensor([0.9])]),
+        torch.cat([plain[:-1], torch.tensor([3])]),
     )
     for before, after in zip(alone, mixed, strict=True):
-        assert before[:2].tolist() == after[:2].tolist()
+        assert before[:-1].tolist() == after[:-1].tolist()
+
+
+def test_what_is_switched_off_takes_away_nothing():
+    logits = torch.randn(8, 3000, generator=torch.Generator().manual_seed(0))  # whose rounded masses add up past 1
+    assert torch.equal(truncate(logits, torch.ones(8), torch.zeros(8)), logits)
 
 
 def test_a_token_without_probability_is_never_drawn():

@@ -5,7 +5,7 @@ import asyncio
 import numpy as np
 import pytest
 from toy_models import OTHER, VOCAB, model
-from toy_sampling import PROMPT, assert_same, dialogue, llama, lonely, params, prompt_of, sampled
+from toy_sampling import PROMPT, assert_same, dialogue, drawn, llama, lonely, params, prompt_of, sampled
 
 from rl.policy.hf import HFPolicy
 
@@ -33,12 +33,12 @@ def test_nor_do_they_through_a_models_own_forward(kind):
         assert_same(together[name], asyncio.run(play(HFPolicy(net, slots=1), [name]))[0])
 
 
-@pytest.mark.parametrize("schedule", range(25))
+@pytest.mark.parametrize("schedule", range(40))
 def test_no_schedule_changes_a_token(schedule):
-    """Random arrivals, pauses that park a session, too few slots, callers that leave, weights handed over again."""
+    """Groups that arrive at random, pauses that park a session, too few slots, callers that leave or ask again."""
     rng = np.random.default_rng(schedule)
-    policy = HFPolicy(llama(), slots=int(rng.choice([1, 2, 3, 5, 64])))
-    names = rng.permutation(12)[: rng.integers(2, 12)].tolist()
+    policy = HFPolicy(llama(), slots=int(rng.choice([1, 2, 3, 5, 9, 64])))
+    names = rng.permutation(12)[: rng.integers(2, 10)].tolist()
 
     async def leave(task):
         for _ in range(rng.integers(1, 60)):
@@ -47,22 +47,24 @@ def test_no_schedule_changes_a_token(schedule):
 
     async def play():
         playing, leaving = {}, []
-        for name in names:
-            for _ in range(rng.integers(0, 12)):
+        for name, member in [(name, member) for name in names for member in range(rng.integers(1, 4))]:
+            for _ in range(rng.integers(0, 12) * (member == 0)):
                 await asyncio.sleep(0)
-            slow = int(rng.integers(1, 25))
-            task = asyncio.create_task(dialogue(policy, name, pause=lambda slow=slow: int(rng.integers(0, slow))))
-            playing[name] = task
-            if rng.random() < 0.2:
-                leaving.append(asyncio.create_task(leave(task)))
-            if rng.random() < 0.2:
+            times = {"pause": int(rng.integers(1, 25)), "patience": int(rng.integers(2, 40))}
+            chosen = {key: lambda most=most: int(rng.integers(0, most)) for key, most in times.items()}
+            if rng.random() < 0.7:
+                del chosen["patience"]
+            playing[name, member] = asyncio.create_task(dialogue(policy, name, member, **chosen))
+            if rng.random() < 0.1:
+                leaving.append(asyncio.create_task(leave(playing[name, member])))
+            if rng.random() < 0.1:
                 policy.refresh()
         await asyncio.gather(*leaving)
         return dict(zip(playing, await asyncio.gather(*playing.values(), return_exceptions=True), strict=True))
 
-    for name, found in asyncio.run(play()).items():
+    for who, found in asyncio.run(play()).items():
         if not isinstance(found, asyncio.CancelledError):
-            assert_same(found, lonely(name))
+            assert_same(found, lonely(*who))
 
 
 # What is computed
@@ -132,8 +134,7 @@ def test_a_released_session_gives_its_slot_back():
         kept = await policy.sample((4,) * 6, params(0, 1), session="kept")
         for n in range(20):
             task = asyncio.create_task(policy.sample((n + 4,) * 6, params(0, 30, stop=()), session=f"gone {n}"))
-            while not policy.partial(f"gone {n}"):
-                await asyncio.sleep(0)
+            await drawn(policy, f"gone {n}")
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
             policy.release(f"gone {n}")
@@ -142,3 +143,29 @@ def test_a_released_session_gives_its_slot_back():
         return policy.stats["fed"] - fed
 
     assert asyncio.run(play()) == 1
+
+
+def test_a_caller_that_asks_again_finds_what_was_computed_for_it():
+    policy = HFPolicy(llama())
+
+    async def play():
+        how = params(1, 9, stop=())
+        task = asyncio.create_task(policy.sample(PROMPT, how, session="a"))
+        await drawn(policy, "a", 4)
+        received = policy.partial("a")
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert policy.partial("a") is None
+        return await policy.sample(PROMPT, how, session="a", received=received)
+
+    assert len(asyncio.run(play()).ids) == 9
+    assert policy.stats["fed"] == len(PROMPT) + 8
+
+
+def test_a_full_cache_is_not_copied_again():
+    policy = HFPolicy(llama(), slots=2, context=20)
+    sampled(policy, *((prompt_of(n), params(n, 50, stop=())) for n in range(4)))
+    kept = policy.cache.kv
+    replies = sampled(policy, *((prompt_of(n), params(n, 50, stop=())) for n in range(4)))
+    assert policy.cache.kv is kept
+    assert {len(prompt_of(n)) + len(reply.ids) for n, reply in enumerate(replies)} == {20}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from toy_models import model, next_logits, shaken, teacher_forced
-from toy_sampling import PROMPT, assert_same, llama, params, prompt_of, sampled
+from toy_sampling import PROMPT, assert_same, drawn, llama, params, prompt_of, sampled
 
 from rl.policy.draws import draw, uniforms
 from rl.policy.forward import forward_for, longest
@@ -27,11 +27,9 @@ def test_a_weight_swap_in_mid_reply_takes_effect_from_the_next_token_on(kind):
 
     async def play():
         asked = [asyncio.create_task(policy.sample(PROMPT, params(n, 24, stop=()), session=f"{n}")) for n in range(3)]
-        while len((policy.partial("0") or Completion((), (), (), ())).ids) < 5:
-            await asyncio.sleep(0)
+        await drawn(policy, "0", 5)
         shaken(net, 1)
-        while len(policy.partial("0").ids) < 8:  # the trainer has moved on, but has not handed its weights over
-            await asyncio.sleep(0)
+        await drawn(policy, "0", 8)  # the trainer has moved on, but has not handed its weights over
         policy.refresh()
         return await asyncio.gather(*asked)
 
@@ -136,8 +134,7 @@ def test_a_cancelled_request_frees_its_slot_and_leaves_the_others_alone():
         asked = [
             asyncio.create_task(policy.sample(prompt_of(n), params(n, 20, stop=()), session=f"{n}")) for n in range(6)
         ]
-        while len((policy.partial("1") or Completion((), (), (), ())).ids) < 3:
-            await asyncio.sleep(0)
+        await drawn(policy, "1", 3)
         asked[1].cancel()  # live
         asked[4].cancel()  # waiting
         return await asyncio.gather(*asked, return_exceptions=True)
@@ -157,8 +154,7 @@ def test_cancelling_the_only_request_is_no_fault():
     async def play():
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: faults.append(context["message"]))
         task = asyncio.create_task(policy.sample(PROMPT, params(0, 50, stop=()), session="a"))
-        while not policy.partial("a"):
-            await asyncio.sleep(0)
+        await drawn(policy, "a")
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         for _ in range(20):
@@ -172,20 +168,29 @@ def test_cancelling_the_only_request_is_no_fault():
 
 def test_an_engine_serves_one_event_loop_after_another():
     policy = HFPolicy(llama(), slots=2)
+    loop = asyncio.new_event_loop()
 
     async def leave():
-        waiting = [asyncio.create_task(policy.sample(prompt_of(n), params(n, 40, stop=()))) for n in range(4)]
-        await asyncio.sleep(0.01)
-        return waiting
+        tasks = [
+            asyncio.create_task(policy.sample(prompt_of(n), params(n, 40, stop=()), session="a")) for n in range(4)
+        ]
+        await drawn(policy, "a")
+        return tasks
 
-    loop = asyncio.new_event_loop()
-    waiting = loop.run_until_complete(leave())  # abandoned, not cancelled
-    assert_same(sampled(policy, (PROMPT, params(3))), sampled(HFPolicy(llama()), (PROMPT, params(3))))
-    del waiting
-    for task in asyncio.all_tasks(loop):
-        task.cancel()
-    loop.run_until_complete(asyncio.sleep(0.01))
+    tasks = loop.run_until_complete(leave())
+    loop.set_exception_handler(lambda loop, context: None)  # which says that they were left pending
     loop.close()
+    left = [tasks, policy._driver]
+
+    async def play():
+        asked = asyncio.create_task(policy.sample(PROMPT, params(3, 20, stop=()), session="b"))
+        await drawn(policy, "b", 5)
+        left.clear()  # the old driver ends now, and must leave the new one alone
+        gc.collect()
+        return await asked
+
+    del tasks
+    assert_same([asyncio.run(play())], sampled(HFPolicy(llama()), (PROMPT, params(3, 20, stop=()))))
 
 
 # Faults
@@ -196,7 +201,7 @@ def test_a_failing_step_reaches_every_caller_and_the_engine_recovers(monkeypatch
     policy = HFPolicy(llama(), slots=2)
     target, name = (policy.forward, "logits") if where == "forward" else (policy.cache, "reserve")
     sound = getattr(target, name)
-    countdown = iter([*[False] * 3, True])
+    countdown, complaints = iter([*[False] * 3, True]), []
 
     def failing(*work):
         if next(countdown, False):
@@ -206,13 +211,16 @@ def test_a_failing_step_reaches_every_caller_and_the_engine_recovers(monkeypatch
     monkeypatch.setattr(target, name, failing)
 
     async def play():
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: complaints.append(context))
         asked = [policy.sample(prompt_of(n), params(n, 20, stop=()), session=f"{n}") for n in range(5)]
         failed = await asyncio.wait_for(asyncio.gather(*asked, return_exceptions=True), 20)
+        gc.collect()
         return failed, [await policy.sample(prompt_of(n), params(n), session=f"{n}") for n in range(5)]
 
     failed, after = asyncio.run(play())
     assert [str(error) for error in failed] == ["sampling failed: MemoryError: none left"] * 5
     assert all(isinstance(error.__cause__, MemoryError) for error in failed)
+    assert complaints == []
     assert_same(after, [sampled(HFPolicy(llama()), (prompt_of(n), params(n)))[0] for n in range(5)])
 
 

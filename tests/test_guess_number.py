@@ -20,10 +20,10 @@ def opened(secret_place=3, **arguments):
 
 
 @pytest.mark.parametrize(
-    "arguments", [{}, {"size": 2, "top": 40}, {"size": 16}, {"size": 31}, {"size": 100, "top": 200}]
+    "arguments", [{}, {"size": 2, "top": 40}, {"size": 16}, {"size": 31, "top": 99}, {"size": 100, "top": 200}]
 )
 def test_bisection_wins_every_test_task_within_the_limit_and_needs_it_all(arguments):
-    env = GuessNumber(**arguments)
+    env = GuessNumber(**arguments, spare=0)
     longest = 0
     for index in range(len(env.load("test"))):
         env.reset(seed=0, options={"split": "test", "index": index})
@@ -40,7 +40,7 @@ def test_bisection_wins_every_test_task_within_the_limit_and_needs_it_all(argume
 
 
 def test_feedback_is_truthful_short_and_narrows_the_state():
-    env, low = opened(3)
+    env, low = opened(3, spare=0, remind=False)
     assert env.state() == f"{low}..{low + 14} 4"
     messages, reward, _, _, info = env.step(str(low + 7))
     assert messages[0]["content"] == "lower" and reward == 0.0 and info["rewards"] == {"win": 0.0}
@@ -50,6 +50,12 @@ def test_feedback_is_truthful_short_and_narrows_the_state():
     assert messages[0]["content"] == "higher" and info["state"] == f"{low + 1}..{low + 6} 2"
     _, reward, terminated, _, info = env.step(str(low + 3))
     assert terminated and reward == 1.0 and info["rewards"] == {"win": 1.0} and info["success"]
+
+
+def test_by_default_the_answer_names_the_interval_still_possible():
+    env, low = opened(3)
+    assert env.step(str(low + 7))[0][0]["content"] == f"{low}..{low + 6}"
+    assert env.step("nothing")[0][0]["content"] == f"{low}..{low + 6}!"
 
 
 def test_the_state_does_not_remember_the_way_there():
@@ -63,7 +69,7 @@ def test_the_state_does_not_remember_the_way_there():
 
 @pytest.mark.parametrize("reply", ["", "no number", "1000", "-1", "{low} {high}", "{low}.0"])
 def test_an_invalid_reply_costs_a_turn_and_says_so(reply):
-    env, low = opened(3)
+    env, low = opened(3, spare=0)
     messages, reward, terminated, truncated, info = env.step(reply.format(low=low, high=low + 14))
     assert messages[0]["content"] == f"{low}..{low + 14}!"
     assert info["valid"] is False and reward == 0.0 and not terminated and not truncated
@@ -71,7 +77,7 @@ def test_an_invalid_reply_costs_a_turn_and_says_so(reply):
 
 
 def test_a_guess_already_ruled_out_gains_nothing_but_is_valid():
-    env, low = opened(3)
+    env, low = opened(3, remind=False)
     env.step(str(low + 7))
     messages, _, _, _, info = env.step(str(low + 9))
     assert messages[0]["content"] == "lower" and info["valid"] and info["metrics"]["bits"] == 0.0
@@ -104,7 +110,7 @@ def test_random_guesses_win_sometimes_but_seldom():
     assert 30 < wins < 150
 
 
-@pytest.mark.parametrize("arguments", [{"size": 1}, {"size": 101}, {"spare": -1}, {"size": 100, "top": 50}])
+@pytest.mark.parametrize("arguments", [{"size": 1}, {"size": 65}, {"spare": -1}, {"size": 100, "top": 50}])
 def test_impossible_arguments_are_named(arguments):
     with pytest.raises(ValueError, match=str(next(iter(arguments.values())))):
         GuessNumber(**arguments)

@@ -3,6 +3,7 @@
 import asyncio
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,12 +13,15 @@ from toy_play import flat, invented_groups, recorded, rows, sampled_groups, traj
 
 from rl.diagnostics import warnings
 from rl.learner import Learner
-from rl.parts import baseline, ratio, reduce, surrogate
+from rl.parts import baseline, penalty, ratio, reduce, surrogate
 from rl.policy.hf import HFPolicy
 from rl.recipe import Recipe
 from rl.recipes.grpo import recipe as grpo
 from rl.recipes.ppo import recipe as ppo
 
+# Reads every token, whatever its advantage.
+EVERY = grpo.but(penalty=(partial(penalty.entropy_bonus, coef=0.0),))
+EVERY = grpo.but(surrogate=surrogate.nll)  # computes every token, whatever its advantage
 PLAIN = Recipe(baseline=baseline.none, ratio=ratio.on_policy, surrogate=surrogate.linear, reduce=reduce.token_mean)
 SPECIAL = {
     "granite": {"logits_scaling": 3.0},
@@ -36,8 +40,8 @@ def test_on_fresh_samples_the_learner_agrees_with_the_sampler(kind, temperature)
     groups = sampled_groups(HFPolicy(net), groups=2, size=3, temperature=temperature)
     learner = Learner(net, lr=1e-3, temperature=temperature)
     np.testing.assert_allclose(flat(learner.logprobs(trajectories(groups))), recorded(groups), atol=1e-4)
-    seen = learner.update(rows(grpo, groups, temperature=temperature), grpo)
-    assert 0 <= seen["kl/sampler_trainer"] < 1e-8
+    seen = learner.update(rows(grpo, groups, temperature=temperature), EVERY)
+    assert abs(seen["kl/sampler_trainer"]) < 1e-8
     assert seen["ratio/mean"] == pytest.approx(1.0, abs=1e-4)
     assert seen["ratio/log_max"] < 1e-4
     assert seen["ratio/outside"] == 0
@@ -56,7 +60,7 @@ def test_entropy_is_that_of_the_sampled_distribution():
     net = model()
     groups = invented_groups()
     for temperature in (1.0, 0.5):
-        seen = Learner(net, lr=0.0).update(rows(grpo, groups, temperature=temperature), grpo)
+        seen = Learner(net, lr=0.0).update(rows(grpo, groups, temperature=temperature), EVERY)
         entropies = []
         for trajectory in trajectories(groups):
             for history in trajectory.sequences():
@@ -70,7 +74,7 @@ def test_entropy_is_that_of_the_sampled_distribution():
 def test_the_mismatch_is_measured_before_the_first_weight_moves():
     net = model()
     groups = sampled_groups(HFPolicy(net))
-    seen = Learner(net, lr=1e-2, epochs=4, minibatches=1).update(rows(grpo, groups), grpo)
+    seen = Learner(net, lr=1e-2, epochs=4, minibatches=1).update(rows(grpo, groups), EVERY)
     assert seen["kl/sampler_trainer"] < 1e-8
     assert seen["ratio/log_max"] > 0.01
     assert seen["tokens/trained"] == 4 * sum(t.num_sampled for t in trajectories(groups))
@@ -157,6 +161,27 @@ def test_dropout_is_off_or_the_trainer_would_be_another_policy():
     assert Learner(net, lr=0.0).update(rows(grpo, groups), grpo)["kl/sampler_trainer"] < 1e-8
 
 
+def test_trajectories_without_advantage_are_not_computed_and_nothing_changes():
+    lone = [replace(row, adv=np.zeros_like(row.adv)) if row.group == 0 else row for row in rows()]
+    nets, found = [], []
+    for recipe in (grpo, EVERY):
+        nets.append(model())
+        found.append(Learner(nets[-1], lr=1e-3).update(lone, recipe))
+    assert found[0]["tokens/trained"] < found[1]["tokens/trained"] == sum(int(row.mask.sum()) for row in lone)
+    assert found[0]["grad_norm"] == pytest.approx(found[1]["grad_norm"], rel=1e-5)
+    for mine, theirs in zip(nets[0].parameters(), nets[1].parameters(), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=0, atol=2e-5)
+
+
+def test_an_update_without_any_advantage_is_measured_and_moves_nothing():
+    still = [replace(row, adv=np.zeros_like(row.adv)) for row in rows()]
+    net = model()
+    before = [weight.clone() for weight in net.parameters()]
+    seen = Learner(net, lr=1e-2).update(still, grpo)
+    assert seen["entropy"] > 0 and seen["grad_norm"] == 0
+    assert all(torch.equal(old, new) for old, new in zip(before, net.parameters(), strict=True))
+
+
 # Steps
 
 
@@ -168,7 +193,7 @@ def steps_of(learner):
 def test_an_update_makes_epochs_times_minibatches_steps(epochs, minibatches, steps):
     net = model()
     learner = Learner(net, lr=1e-4, epochs=epochs, minibatches=minibatches)
-    seen = learner.update(rows(), grpo)
+    seen = learner.update(rows(), EVERY)
     assert steps_of(learner) == {steps}
     tokens = sum(t.num_sampled for t in trajectories(invented_groups()))
     assert seen["tokens/trained"] == epochs * tokens
@@ -189,6 +214,31 @@ def test_minibatches_hold_whole_groups_in_an_order_of_the_seed(monkeypatch):
         assert sorted(seen) == [[0] * 3, [1] * 5, [2]]
     assert order(0) == orders[0]
     assert len({str(seen) for seen in orders}) > 2
+
+
+def test_trajectories_without_advantage_count_and_are_not_computed(monkeypatch):
+    found = []
+    for computed in (False, True):
+        if computed:
+            monkeypatch.setattr("rl.learner.silent_without_advantage", lambda recipe: False)
+        net = model()
+        seen = Learner(net, lr=1e-3, max_grad_norm=1e9, microbatch_tokens=25).update(rows(), grpo)
+        found.append((seen["tokens/trained"], torch.cat([weight.grad.flatten() for weight in net.parameters()])))
+    groups = invented_groups()
+    assert found[1][0] - found[0][0] == groups[2].trajectories[0].num_sampled  # alone in its group
+    torch.testing.assert_close(found[0][1], found[1][1])
+
+
+def test_an_update_without_any_advantage_moves_nothing_and_is_measured():
+    net = model()
+    learner = Learner(net, lr=1e-3)
+    still = weights(net)
+    groups = invented_groups()[2:]
+    seen = learner.update(rows(grpo, groups), grpo)
+    assert seen["tokens/trained"] == groups[0].trajectories[0].num_sampled
+    assert (seen["grad_norm"], seen["loss"]) == (0.0, 0.0)
+    assert seen["entropy"] > 0
+    assert torch.equal(weights(net), still)
 
 
 @pytest.mark.parametrize("minibatches", [1, 4])

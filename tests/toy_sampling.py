@@ -38,25 +38,41 @@ def prompt_of(number):
     return (*PROMPT[: number % 3], *rng.integers(4, VOCAB, size=1 + number % 7).tolist())
 
 
-async def dialogue(policy, name, *, turns=4, pause=lambda: 0):
-    """A few replies and observations in one session; the replies."""
+async def drawn(policy, session, count=1):
+    """Wait until the request of `session` has that many tokens."""
+    while (found := policy.partial(session)) is None or len(found.ids) < count:
+        await asyncio.sleep(0)
+
+
+async def dialogue(policy, name, member=0, *, turns=4, pause=lambda: 0, patience=None):
+    """The replies of a session with a few turns; `name` decides what is said in it, `member` what is drawn.
+
+    `pause` is the time between turns. A caller that loses `patience` asks again for the rest of its reply.
+    """
     rng = np.random.default_rng(name)
-    history = [*prompt_of(name)]
-    replies = []
+    session, history, replies = f"{name}/{member}", [*prompt_of(name)], []
     for turn in range(turns):
         for _ in range(pause()):
             await asyncio.sleep(0)
-        how = params(derive(name, turn), max_tokens=int(rng.integers(1, 9)))
-        replies.append(await policy.sample(tuple(history), how, session=f"{name}"))
+        how = params(derive(name, member, turn), max_tokens=int(rng.integers(1, 9)))
+        received = None
+        for _ in range(2 if patience else 0):
+            asked = asyncio.create_task(policy.sample(tuple(history), how, session=session, received=received))
+            for _ in range(1 + patience()):
+                await asyncio.sleep(0)
+            received = policy.partial(session)
+            asked.cancel()
+            await asyncio.gather(asked, return_exceptions=True)
+        replies.append(await policy.sample(tuple(history), how, session=session, received=received))
         history += [*replies[-1].ids, *rng.integers(4, VOCAB, size=rng.integers(1, 5)).tolist()]
-    policy.release(f"{name}")
+    policy.release(session)
     return replies
 
 
 @cache
-def lonely(name, turns=4):
+def lonely(name, member=0):
     """`dialogue` with nobody else around."""
-    return asyncio.run(dialogue(HFPolicy(llama(), slots=1), name, turns=turns))
+    return asyncio.run(dialogue(HFPolicy(llama(), slots=1), name, member))
 
 
 def assert_same(found, wanted):

@@ -17,7 +17,8 @@ from envs.types import Message, Messages, Outcome, Task, assistant, text, user
 class GuessNumber(Env):
     """Guess a secret number of a known interval.
 
-    Observation: `12..26` first, then `higher` or `lower` (than the guess), or `12..26!` after an invalid reply.
+    Observation: `12..26` first, then the interval still possible, `20..26`; after an invalid reply the same with `!`.
+    With `remind=False` only `higher` or `lower` (than the guess), so that the rest must be remembered.
     Action: a number, `19`; longer replies are read as `envs.grading.integer.declared` says. A reply that declares no
     number of the interval is invalid; it costs a turn all the same.
     Reward: 1 for the secret, else 0; its only named part is `win`.
@@ -28,14 +29,21 @@ class GuessNumber(Env):
     """
 
     def __init__(
-        self, *, size: int = 15, top: int = 99, spare: int = 0, max_turns: int | None = None, **limits: Any
+        self,
+        *,
+        size: int = 15,
+        top: int = 63,
+        spare: int = 1,
+        remind: bool = True,
+        max_turns: int | None = None,
+        **limits: Any,
     ) -> None:
         if not 2 <= size <= top + 1:
             raise ValueError(f"size {size!r} is outside 2..{top + 1}, the numbers in 0..{top}")
         if spare < 0:
             raise ValueError(f"spare must not be negative, but is {spare}")
         super().__init__(max_turns=size.bit_length() + spare if max_turns is None else max_turns, **limits)
-        self.size, self.top, self.spare = size, top, spare
+        self.size, self.top, self.spare, self.remind = size, top, spare, remind
 
     def tasks(self, split: str) -> Sequence[Task]:
         """Every interval with every secret in it."""
@@ -56,7 +64,8 @@ class GuessNumber(Env):
         """Compare a guess with the secret."""
         guess = declared(text(action))
         if guess is None or not self.task.metadata["low"] <= guess <= self.task.metadata["high"]:
-            return self._outcome(f"{text(self.task.prompt[0])}!", valid=False)
+            shown = f"{self.low}..{self.high}" if self.remind else text(self.task.prompt[0])
+            return self._outcome(f"{shown}!", valid=False)
         before = self.high - self.low + 1
         if guess == self.secret:
             self.low = self.high = guess
@@ -65,7 +74,8 @@ class GuessNumber(Env):
             self.low = max(self.low, guess + 1)
         else:
             self.high = min(self.high, guess - 1)
-        return self._outcome("higher" if guess < self.secret else "lower", before=before)
+        answer = "higher" if guess < self.secret else "lower"
+        return self._outcome(f"{self.low}..{self.high}" if self.remind else answer, before=before)
 
     def oracle(self) -> Iterator[Message]:
         """Bisection."""

@@ -68,7 +68,7 @@ class HFPolicy:
         self._waiting: deque[Request] = deque()
         self._live: list[Request] = []  # in slot order: request i sits in slot i
         self._parked: dict[str, int] = {}  # session -> slot of its cached context, oldest first
-        self._ended: list[Request] = []  # in the last step; their callers may not have seen it yet
+        self._ended: list[Request] = []  # in the last step; their callers have not seen it yet
         self._submitted = 0
         self._driver: asyncio.Task[None] | None = None
 
@@ -128,6 +128,7 @@ class HFPolicy:
             self._driver = loop.create_task(self._drive())
 
     async def _drive(self) -> None:
+        me = self._driver
         try:
             ended = True
             while True:
@@ -137,15 +138,20 @@ class HFPolicy:
                     return
                 ended = self._step()
         except BaseException as error:
-            requests = (*self._live, *self._waiting)
-            self._forget_all()
-            for request in requests:
-                if not request.future.done():
-                    failure = RuntimeError(f"sampling failed: {type(error).__name__}: {error}")
-                    failure.__cause__ = error
-                    request.future.set_exception(failure)
+            if self._driver is me:  # else its loop is gone, and another one is being served
+                self._fail(error)
             if not isinstance(error, Exception):
                 raise
+
+    def _fail(self, error: BaseException) -> None:
+        """Tell everybody who waits."""
+        requests = (*self._live, *self._waiting)
+        self._forget_all()
+        for request in requests:
+            if not request.future.done():
+                failure = RuntimeError(f"sampling failed: {type(error).__name__}: {error}")
+                failure.__cause__ = error
+                request.future.set_exception(failure)
 
     def _forget_all(self) -> None:
         """Back to the state of a new engine: after a failure, nothing that is cached can be relied on."""
@@ -164,6 +170,7 @@ class HFPolicy:
                 self._park(request)
         self._waiting = deque(r for r in self._waiting if not r.future.done())
         self._live = [r for r in self._live if not r.future.done()]
+        self._ended = []
 
     async def _let_others_run(self, passes: int) -> None:
         """Yield until `passes` rounds of the loop brought no new request."""
@@ -200,7 +207,7 @@ class HFPolicy:
         leaders: dict[tuple[int, ...], Request] = {}
         for request in entering:
             request.slot = self._parked.pop(request.session, -1)
-            request.leader = leaders.get(request.tokens()) if request.slot < 0 else None
+            request.leader = leaders.get(request.tokens())
             if request.leader is not None:
                 followers.append(request)
             else:

@@ -1,0 +1,137 @@
+"""Does training work? Learning curves of the bundled model over seeds, with intervals, from the ordinary command line.
+
+    python -m benchmarks.learn --seeds 5                   # every environment of ENVIRONMENTS
+    python -m benchmarks.learn --env math/Arithmetic-v0 --jobs 2
+
+Each seed is one `python -m rl.train` of its own on one thread. "Gain" is held-out greedy success after reinforcement
+learning minus that after the cold start, on the same tasks; its interval is a bootstrap over seeds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks.record import provenance, save, show
+from rl.cli import Parser, run, whole_number
+
+ENVIRONMENTS: dict[str, list[str]] = {  # id -> flags beyond the defaults
+    "math/Arithmetic-v0": [],
+    "games/GuessNumber-v0": ["--updates", "150", "--turn-tokens", "8"],
+    "games/FrozenLake-v0": ["--updates", "60", "--turn-tokens", "8"],
+}
+RESULTS = Path(__file__).with_name("results")
+
+
+def one(env: str, flags: Sequence[str], seed: int, home: Path) -> dict[str, Any]:
+    """Train one seed; its summary, curve and seconds."""
+    out = home / f"{env.replace('/', '-')}-{seed}"
+    command = [sys.executable, "-m", "rl.train", "--env", env, *flags, "--seed", str(seed), "--threads", "1", "--out", str(out)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "TURNWISE_CACHE": str(home / "cache")}
+    began = time.monotonic()
+    log = home / f"{out.name}.log"
+    with open(log, "w") as file:
+        process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=environment)
+        _, status, usage = os.wait4(process.pid, 0)
+    if status:
+        raise RuntimeError(f"{' '.join(command)} failed: {log.read_text()[-400:]}")
+    seconds, cpu = time.monotonic() - began, usage.ru_utime + usage.ru_stime
+    lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    curve = [round(line["reward/mean"], 4) for line in lines]
+    summary = json.loads((out / "summary.json").read_text())
+    print(f"{env} seed {seed}: {summary['success_before']:.3f} -> {summary['success_after']:.3f} in {seconds:.0f} s", flush=True)
+    return {"seed": seed, "seconds": round(seconds, 1), "cpu_seconds": round(cpu, 1), "reward": curve, **summary}
+
+
+def interval(values: Sequence[float]) -> tuple[float, float]:
+    """A 95 % percentile bootstrap interval of the mean over seeds."""
+    rng = np.random.default_rng(0)
+    means = rng.choice(np.asarray(values), size=(20_000, len(values))).mean(1)
+    return float(np.quantile(means, 0.025)), float(np.quantile(means, 0.975))
+
+
+def summarise(env: str, flags: Sequence[str], runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What the table and the JSON say of one environment."""
+    gains = [run["success_after"] - run["success_before"] for run in runs]
+    low, high = interval(gains)
+    found: dict[str, Any] = {"env": env, "flags": list(flags), "gain": float(np.mean(gains)), "gain_low": low, "gain_high": high}
+    for key in ("success_before", "success_after"):
+        values = [run[key] for run in runs]
+        found[key] = {"mean": float(np.mean(values)), "interval": interval(values), "seeds": values}
+    return {**found, "cpu_seconds": float(np.mean([run["cpu_seconds"] for run in runs])), "runs": list(runs)}
+
+
+def plot(found: Sequence[dict[str, Any]], path: Path) -> None:
+    """One panel per environment: every seed's training reward, smoothed, and the held-out levels."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(1, len(found), figsize=(4.6 * len(found), 3.6), sharey=True, squeeze=False)
+    for axis, entry in zip(axes[0], found, strict=True):
+        for run_ in entry["runs"]:
+            curve = np.asarray(run_["reward"])
+            width = max(1, len(curve) // 30)
+            smooth = np.convolve(curve, np.ones(width) / width, mode="valid")
+            axis.plot(np.arange(width, len(curve) + 1), smooth, lw=1.2, alpha=0.8)
+        for key, style in (("success_before", ":"), ("success_after", "-")):
+            axis.axhline(entry[key]["mean"], color="black", ls=style, lw=1)
+            axis.text(1, entry[key]["mean"] + 0.012, f"held-out, {key.removeprefix('success_')}: {entry[key]['mean']:.2f}", size=8)
+        axis.set(title=entry["env"], xlabel="update", ylim=(0, 1.06))
+    axes[0][0].set_ylabel("training reward (sampled)")
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)
+
+
+def main() -> int:
+    """Run, print the table, write JSON and plot."""
+    parser = Parser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--env", choices=[*ENVIRONMENTS], help="only this one")
+    parser.add_argument("--seeds", type=whole_number(1), default=5)
+    parser.add_argument("--jobs", type=whole_number(1), default=2, help="runs at a time, one thread each")
+    parser.add_argument("--runs", metavar="DIR", help="where the run folders are kept (default: a temporary folder)")
+    args = parser.parse_args()
+    chosen = {args.env: ENVIRONMENTS[args.env]} if args.env else ENVIRONMENTS
+    home = Path(args.runs or tempfile.mkdtemp(prefix="learn-"))
+    home.mkdir(parents=True, exist_ok=True)
+    found = []
+    for env, flags in chosen.items():
+        with ThreadPoolExecutor(args.jobs) as pool:
+            runs = list(pool.map(lambda seed, env=env, flags=flags: one(env, flags, seed, home), range(args.seeds)))
+        found.append(summarise(env, flags, runs))
+        name = f"learn-{env.rsplit('/', 1)[-1]}"
+        origin = provenance(torch.device("cpu"), range(args.seeds))
+        save(RESULTS / f"{name}.json", {**origin, "jobs": args.jobs, **found[-1]})
+        plot(found[-1:], RESULTS / f"{name}.png")
+    show(
+        f"held-out greedy success, {args.seeds} seeds",
+        ("environment", "cold start", "after RL", "gain", "95 % interval", "CPU seconds"),
+        [
+            (
+                entry["env"],
+                f"{entry['success_before']['mean']:.3f}",
+                f"{entry['success_after']['mean']:.3f}",
+                f"{entry['gain']:+.3f}",
+                f"{entry['gain_low']:+.3f} to {entry['gain_high']:+.3f}",
+                f"{entry['cpu_seconds']:.0f}",
+            )
+            for entry in found
+        ],
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,44 @@
+"""Train three methods from the same start and print how far each came. All flags of rl.train may follow.
+
+python examples/train_on_a_laptop.py --env games/GuessNumber-v0 --updates 100
+"""
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+from rl import train
+from rl.cli import run
+
+METHODS = ("grpo", "rloo", "reinforce_pp")
+
+
+def main() -> int:
+    """One run for each method, all from the same cold start."""
+    flags = sys.argv[1:]
+    flags = flags if "--env" in flags else ["--env", "math/Arithmetic-v0", *flags]
+    home = Path(tempfile.mkdtemp(prefix="turnwise-"))
+    print(f"runs in {home}; tensorboard --logdir {home}")
+    for method in METHODS:
+        print(f"\n{method}")
+        if status := train.main([*flags, "--algo", method, "--out", str(home / method)]):
+            return status
+
+    print(f"\n{'method':15}{'before':>8}{'after':>8}{'last reward':>13}{'seconds':>9}")
+    for method in METHODS:
+        summary = json.loads((home / method / "summary.json").read_text())
+        updates = [json.loads(line) for line in (home / method / "metrics.jsonl").read_text().splitlines()]
+        before, after = (number(summary[f"success_{when}"]) for when in ("before", "after"))
+        reward, seconds = updates[-1]["reward/mean"], summary["wall_s"]
+        print(f"{method:15}{before:>8}{after:>8}{reward:>13.3f}{seconds:>9.0f}")
+    return 0
+
+
+def number(success: float | None) -> str:
+    """A share of successes, or a dash where nobody looked."""
+    return "-" if success is None else f"{success:.3f}"
+
+
+if __name__ == "__main__":
+    run(main)
