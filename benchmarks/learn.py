@@ -28,8 +28,8 @@ from rl.cli import Parser, run, whole_number
 
 ENVIRONMENTS: dict[str, list[str]] = {  # id -> flags beyond the defaults
     "math/Arithmetic-v0": [],
-    "games/GuessNumber-v0": ["--updates", "150", "--turn-tokens", "8"],
-    "games/FrozenLake-v0": ["--updates", "60", "--turn-tokens", "8"],
+    "games/GuessNumber-v0": [],
+    "games/FrozenLake-v0": [],
 }
 RESULTS = Path(__file__).with_name("results")
 

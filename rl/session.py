@@ -223,7 +223,7 @@ class Session:
             finally:
                 env.close()
             floor = self._random_floor()
-            until = floor + s.cold_start_until * (1 - floor)
+            until = floor + (s.cold_start_until or 0.0) * (1 - floor)
             coldstart.imitate(self.model, shown, s.seed, until=until, judge=self._judge, report=self.screen.warming)
 
         began = time.monotonic()

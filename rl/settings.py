@@ -45,8 +45,10 @@ class Settings:
     turn_tokens: int = _flag(32, "most tokens of one reply", whole_number(1))
     max_tokens: int = _flag(512, "most tokens of one episode, context included", whole_number(2))
     cold_start: int | None = _flag(None, "oracle episodes to imitate first (default for tiny: 600 of one turn, fewer of more; else 0)", whole_number(0))
-    cold_start_until: float = _flag(
-        0.25, "where imitation ends, on the way from random play (0) to the oracle (1)", real_number(0, 1)
+    cold_start_until: float | None = _flag(
+        None,
+        "where imitation ends, from random play (0) to the oracle (1) (default: 0.25 with one turn, less with more)",
+        real_number(0, 1),
     )
     eval_episodes: int = _flag(200, "held-out tasks played greedily before and after", whole_number(0))
     save_every: int = _flag(50, "updates between checkpoints", whole_number(1))
@@ -62,8 +64,13 @@ class Settings:
     def resolved(self, max_turns: int) -> Settings:
         """The same with the defaults that depend on the model and the environment filled in."""
         # One outcome is shared by all turns of an episode: with more turns, each says less and costs more.
-        tiny = {"lr": float(f"{3e-4 / max_turns**0.5:.1g}"), "cold_start": 1200 // (1 + max_turns), "updates": 800 // (1 + max_turns)}
-        other = {"lr": 1e-6, "cold_start": 0, "updates": 200}
+        tiny = {
+            "lr": float(f"{4e-4 / (1 + max_turns) ** 0.5:.1g}"),
+            "updates": 800 // (1 + max_turns),
+            "cold_start": 1200 // (1 + max_turns),
+            "cold_start_until": round(0.25 / max_turns, 3),
+        }
+        other = {"lr": 1e-6, "updates": 200, "cold_start": 0, "cold_start_until": 1.0}
         defaults: dict[str, Any] = tiny if self.is_tiny else other
         return replace(self, **{name: value for name, value in defaults.items() if getattr(self, name) is None})
 

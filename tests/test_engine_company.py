@@ -164,8 +164,13 @@ def test_a_caller_that_asks_again_finds_what_was_computed_for_it():
 
 def test_a_full_cache_is_not_copied_again():
     policy = HFPolicy(llama(), slots=2, context=20)
-    sampled(policy, *((prompt_of(n), params(n, 50, stop=())) for n in range(4)))
+
+    async def play():
+        asked = (policy.sample(prompt_of(n), params(n, 50, stop=()), session=f"{n}") for n in range(4))
+        return await asyncio.gather(*asked)
+
+    asyncio.run(play())
     kept = policy.cache.kv
-    replies = sampled(policy, *((prompt_of(n), params(n, 50, stop=())) for n in range(4)))
+    replies = asyncio.run(play())
     assert policy.cache.kv is kept
     assert {len(prompt_of(n)) + len(reply.ids) for n, reply in enumerate(replies)} == {20}

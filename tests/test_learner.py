@@ -20,8 +20,7 @@ from rl.recipes.grpo import recipe as grpo
 from rl.recipes.ppo import recipe as ppo
 
 # Reads every token, whatever its advantage.
-EVERY = grpo.but(penalty=(partial(penalty.entropy_bonus, coef=0.0),))
-EVERY = grpo.but(surrogate=surrogate.nll)  # computes every token, whatever its advantage
+EVERY = grpo.but(penalty=(partial(penalty.entropy_bonus, coef=0.0),))  # computes every token, whatever its advantage
 PLAIN = Recipe(baseline=baseline.none, ratio=ratio.on_policy, surrogate=surrogate.linear, reduce=reduce.token_mean)
 SPECIAL = {
     "granite": {"logits_scaling": 3.0},
@@ -214,31 +213,6 @@ def test_minibatches_hold_whole_groups_in_an_order_of_the_seed(monkeypatch):
         assert sorted(seen) == [[0] * 3, [1] * 5, [2]]
     assert order(0) == orders[0]
     assert len({str(seen) for seen in orders}) > 2
-
-
-def test_trajectories_without_advantage_count_and_are_not_computed(monkeypatch):
-    found = []
-    for computed in (False, True):
-        if computed:
-            monkeypatch.setattr("rl.learner.silent_without_advantage", lambda recipe: False)
-        net = model()
-        seen = Learner(net, lr=1e-3, max_grad_norm=1e9, microbatch_tokens=25).update(rows(), grpo)
-        found.append((seen["tokens/trained"], torch.cat([weight.grad.flatten() for weight in net.parameters()])))
-    groups = invented_groups()
-    assert found[1][0] - found[0][0] == groups[2].trajectories[0].num_sampled  # alone in its group
-    torch.testing.assert_close(found[0][1], found[1][1])
-
-
-def test_an_update_without_any_advantage_moves_nothing_and_is_measured():
-    net = model()
-    learner = Learner(net, lr=1e-3)
-    still = weights(net)
-    groups = invented_groups()[2:]
-    seen = learner.update(rows(grpo, groups), grpo)
-    assert seen["tokens/trained"] == groups[0].trajectories[0].num_sampled
-    assert (seen["grad_norm"], seen["loss"]) == (0.0, 0.0)
-    assert seen["entropy"] > 0
-    assert torch.equal(weights(net), still)
 
 
 @pytest.mark.parametrize("minibatches", [1, 4])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import multiprocessing
 import os
+import pkgutil
 import signal
 import sys
 import tempfile
@@ -83,10 +85,10 @@ def trained(*words: str, out: Path) -> Path:
 class Child:
     """The same in a process of its own, quick to start because it forks from one that has imported everything.
 
-    `die` names a function, such as `rl.run:_sync`, and the call of it that kills the process.
+    `die=("rl.run", "_sync", 3)` kills it in place of the third call of that function.
     """
 
-    def __init__(self, *words: str, log: Path, die: tuple[str, int] | None = None) -> None:
+    def __init__(self, *words: str, log: Path, die: tuple[str, str, int] | None = None) -> None:
         self.log = log
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(["toy_runs", "rl.session", "torch.utils.tensorboard"])
@@ -117,7 +119,7 @@ class Child:
         return Ended(self.process.exitcode, self.said(), "")
 
 
-def _child(words: tuple[str, ...], log: str, die: tuple[str, int] | None) -> None:
+def _child(words: tuple[str, ...], log: str, die: tuple[str, str, int] | None) -> None:
     handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(handle, 1)
     os.dup2(handle, 2)
@@ -127,12 +129,8 @@ def _child(words: tuple[str, ...], log: str, die: tuple[str, int] | None) -> Non
     run(lambda: main(words))
 
 
-def _deadly(place: str, call: int) -> None:
-    """Put in place of the function at `place` one that kills the process instead of being called that often."""
-    import pkgutil
-
-    module, _, name = place.rpartition(".")
-    owner, calls = pkgutil.resolve_name(module), iter(range(1, sys.maxsize))
+def _deadly(place: str, name: str, call: int) -> None:
+    owner, calls = pkgutil.resolve_name(place), itertools.count(1)
     original = getattr(owner, name)
 
     def deadly(*args: Any, **kwargs: Any) -> Any:

@@ -32,7 +32,7 @@ class GuessNumber(Env):
         self,
         *,
         size: int = 15,
-        top: int = 63,
+        top: int = 31,
         spare: int = 1,
         remind: bool = True,
         max_turns: int | None = None,

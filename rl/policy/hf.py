@@ -131,7 +131,7 @@ class HFPolicy:
         me = self._driver
         try:
             ended = True
-            while True:
+            while self._driver is me:
                 await self._let_others_run(4 if ended else 1)
                 self._sweep()
                 if not self._waiting and not self._live:
