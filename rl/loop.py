@@ -60,7 +60,7 @@ class Progress:
     seconds: float = 0.0
 
     def state_dict(self, player: Player, recipe: Recipe) -> dict[str, Any]:
-        """Everything, episodes in flight included, as it is now: what happens later does not reach into it."""
+        """Everything, episodes in flight included, as it is now; later updates only add streams to its turns."""
         plain = {name: copy(getattr(self, name)) for name in _PLAIN}
         parts = deepcopy(recipe.state_dict())
         return {**plain, "history": self.history.state_dict(), "live": player.in_flight(), "parts": parts}
@@ -212,7 +212,8 @@ class Loop:
         """Stop a run in which nothing is left to train on."""
         refused = self.progress.refused
         errors = [trajectory.error for group in refused for trajectory in group.errored]
-        if errors and not any(group.trajectories for group in refused) and len(refused) >= min(self.plan.groups, 4):
+        # As many as an update needs: broken tasks fail fast, and are the first to end where others are sound.
+        if len(refused) >= max(self.plan.groups, 4) and errors and not any(group.trajectories for group in refused):
             raise TrainingStopped(f"every episode fails: {errors[0]}")
         if len(refused) >= REFUSALS * self.plan.groups:
             rewards = sorted({trajectory.reward for group in refused for trajectory in group.trajectories})

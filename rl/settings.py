@@ -31,7 +31,7 @@ class Settings:
     model: str = _flag("tiny", "`tiny`, a model folder, or a Hugging Face hub id")
     engine: str = _flag("hf", "what samples: `hf`, in this process", choices=["hf", "vllm"])
     device: str = _flag("auto", "auto, cpu, cuda or cuda:N")
-    updates: int | None = _flag(None, "updates in all (default for tiny: 400 of one turn, fewer of more; else 200)", whole_number(0))
+    updates: int | None = _flag(None, "updates in all (default for tiny: 600 of one turn, fewer of more; else 200)", whole_number(0))
     groups: int = _flag(32, "groups (tasks) per update", whole_number(1))
     size: int = _flag(8, "episodes per group", whole_number(1))
     lag: int = _flag(0, "updates that may pass between sampling and training on it; 0 is on-policy", whole_number(0))
@@ -47,7 +47,7 @@ class Settings:
     cold_start: int | None = _flag(None, "oracle episodes to imitate first (default for tiny: 600 of one turn, fewer of more; else 0)", whole_number(0))
     cold_start_until: float | None = _flag(
         None,
-        "where imitation ends, from random play (0) to the oracle (1) (default: 0.25 with one turn, less with more)",
+        "where imitation ends, from random play (0) to the oracle (1) (default: 0.3 with one turn, less with more)",
         real_number(0, 1),
     )
     eval_episodes: int = _flag(200, "held-out tasks played greedily before and after", whole_number(0))
@@ -66,9 +66,9 @@ class Settings:
         # One outcome is shared by all turns of an episode: with more turns, each says less and costs more.
         tiny = {
             "lr": float(f"{4e-4 / (1 + max_turns) ** 0.5:.1g}"),
-            "updates": 800 // (1 + max_turns),
+            "updates": 1200 // (1 + max_turns),
             "cold_start": 1200 // (1 + max_turns),
-            "cold_start_until": round(0.25 / max_turns, 3),
+            "cold_start_until": round(0.3 / max_turns, 3),
         }
         other = {"lr": 1e-6, "updates": 200, "cold_start": 0, "cold_start_until": 1.0}
         defaults: dict[str, Any] = tiny if self.is_tiny else other

@@ -9,7 +9,6 @@ import multiprocessing
 import os
 import pkgutil
 import signal
-import sys
 import tempfile
 import time
 from contextlib import redirect_stderr, redirect_stdout
@@ -123,7 +122,6 @@ def _child(words: tuple[str, ...], log: str, die: tuple[str, str, int] | None) -
     handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(handle, 1)
     os.dup2(handle, 2)
-    sys.stdout, sys.stderr = (open(number, "w", buffering=1, closefd=False) for number in (1, 2))
     if die:
         _deadly(*die)
     run(lambda: main(words))
