@@ -122,4 +122,3 @@ def _list(rows: Any) -> int:
 
 if __name__ == "__main__":
     run(main)
-

@@ -51,7 +51,13 @@ class Stage:
         plan = Plan(**{"groups": 2, "size": 2, "seed": 0, "total": 100, **self.plan})
         nothing = SimpleNamespace(in_flight=dict, resumed={}, finished={})
         self.loop = Loop(
-            nothing, self, recipe, plan, Progress(History(50)), lambda: None, self.after  # type: ignore[arg-type]
+            nothing,
+            self,
+            recipe,
+            plan,
+            Progress(History(50)),
+            lambda: None,
+            self.after,  # type: ignore[arg-type]
         )
 
     async def strategy(self, player: Any, ticket: Ticket) -> Group:
