@@ -37,7 +37,20 @@ RESULTS = Path(__file__).with_name("results")
 def one(env: str, flags: Sequence[str], seed: int, home: Path) -> dict[str, Any]:
     """Train one seed; its summary, curve and seconds."""
     out = home / f"{env.replace('/', '-')}-{seed}"
-    command = [sys.executable, "-m", "rl.train", "--env", env, *flags, "--seed", str(seed), "--threads", "1", "--out", str(out)]
+    command = [
+        sys.executable,
+        "-m",
+        "rl.train",
+        "--env",
+        env,
+        *flags,
+        "--seed",
+        str(seed),
+        "--threads",
+        "1",
+        "--out",
+        str(out),
+    ]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "TURNWISE_CACHE": str(home / "cache")}
     began = time.monotonic()
     log = home / f"{out.name}.log"
@@ -50,7 +63,10 @@ def one(env: str, flags: Sequence[str], seed: int, home: Path) -> dict[str, Any]
     lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     curve = [round(line["reward/mean"], 4) for line in lines]
     summary = json.loads((out / "summary.json").read_text())
-    print(f"{env} seed {seed}: {summary['success_before']:.3f} -> {summary['success_after']:.3f} in {seconds:.0f} s", flush=True)
+    print(
+        f"{env} seed {seed}: {summary['success_before']:.3f} -> {summary['success_after']:.3f} in {seconds:.0f} s",
+        flush=True,
+    )
     return {"seed": seed, "seconds": round(seconds, 1), "cpu_seconds": round(cpu, 1), "reward": curve, **summary}
 
 
@@ -65,7 +81,13 @@ def summarise(env: str, flags: Sequence[str], runs: Sequence[dict[str, Any]]) ->
     """What the table and the JSON say of one environment."""
     gains = [run["success_after"] - run["success_before"] for run in runs]
     low, high = interval(gains)
-    found: dict[str, Any] = {"env": env, "flags": list(flags), "gain": float(np.mean(gains)), "gain_low": low, "gain_high": high}
+    found: dict[str, Any] = {
+        "env": env,
+        "flags": list(flags),
+        "gain": float(np.mean(gains)),
+        "gain_low": low,
+        "gain_high": high,
+    }
     for key in ("success_before", "success_after"):
         values = [run[key] for run in runs]
         found[key] = {"mean": float(np.mean(values)), "interval": interval(values), "seeds": values}
@@ -88,7 +110,12 @@ def plot(found: Sequence[dict[str, Any]], path: Path) -> None:
             axis.plot(np.arange(width, len(curve) + 1), smooth, lw=1.2, alpha=0.8)
         for key, style in (("success_before", ":"), ("success_after", "-")):
             axis.axhline(entry[key]["mean"], color="black", ls=style, lw=1)
-            axis.text(1, entry[key]["mean"] + 0.012, f"held-out, {key.removeprefix('success_')}: {entry[key]['mean']:.2f}", size=8)
+            axis.text(
+                1,
+                entry[key]["mean"] + 0.012,
+                f"held-out, {key.removeprefix('success_')}: {entry[key]['mean']:.2f}",
+                size=8,
+            )
         axis.set(title=entry["env"], xlabel="update", ylim=(0, 1.06))
     axes[0][0].set_ylabel("training reward (sampled)")
     figure.tight_layout()

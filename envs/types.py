@@ -1,4 +1,4 @@
-"""The nouns that cross the environment boundary: messages, tasks, outcomes, reasons to stop. Imports nothing of ours."""
+"""The nouns that cross the environment boundary: messages, tasks, outcomes, reasons to stop. Imports none of ours."""
 
 from __future__ import annotations
 
@@ -105,4 +105,4 @@ class Stop(StrEnum):
 
 
 class ToolError(Exception):
-    """The model's own mistake in a tool call: its text is shown to the model. Anything else raised is a fault of ours."""
+    """The model's own mistake in a tool call: its text is shown to the model. Anything else is a fault of ours."""

@@ -79,7 +79,10 @@ def warnings(metrics: Mapping[str, float], lag: int) -> list[str]:
     if metrics.get("groups/zero_variance", 0.0) > 0.9:
         share = metrics["groups/zero_variance"]
         found.append(f"{share:.0%} of groups have equal rewards and teach nothing: the tasks are too easy or too hard")
-    for key, what, flag in (("truncated/tokens", "episodes", "--max-tokens"), ("replies/cut", "replies", "--turn-tokens")):
+    for key, what, flag in (
+        ("truncated/tokens", "episodes", "--max-tokens"),
+        ("replies/cut", "replies", "--turn-tokens"),
+    ):
         if metrics.get(key, 0.0) > 0.5:
             found.append(f"{metrics[key]:.0%} of {what} end because their tokens are used up: raise {flag}")
     if metrics.get("episodes/errored", 0.0) > 0.1 * max(metrics.get("episodes/played", 0.0), 1.0):

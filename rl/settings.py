@@ -1,4 +1,4 @@
-"""What a training run is told: one flat list of settings, read from flags and from a TOML file, written back the same."""
+"""What a training run is told: a flat list of settings, read from flags and a TOML file and written back the same."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ CHANGEABLE = ("updates", "eval_episodes", "save_every", "threads", "device", "da
 
 def _flag(default: Any, help: str, kind: Callable[[str], Any] = str, **more: Any) -> Any:
     metadata = {"help": help, "type": kind, **more}
-    return field(default_factory=list, metadata=metadata) if default == [] else field(default=default, metadata=metadata)
+    return (
+        field(default_factory=list, metadata=metadata) if default == [] else field(default=default, metadata=metadata)
+    )
 
 
 @dataclass(frozen=True)
@@ -31,20 +33,30 @@ class Settings:
     model: str = _flag("tiny", "`tiny`, a model folder, or a Hugging Face hub id")
     engine: str = _flag("hf", "what samples: `hf`, in this process", choices=["hf", "vllm"])
     device: str = _flag("auto", "auto, cpu, cuda or cuda:N")
-    updates: int | None = _flag(None, "updates in all (default for tiny: 600 of one turn, fewer of more; else 200)", whole_number(0))
+    updates: int | None = _flag(
+        None, "updates in all (default for tiny: 600 of one turn, fewer of more; else 200)", whole_number(0)
+    )
     groups: int = _flag(32, "groups (tasks) per update", whole_number(1))
     size: int = _flag(8, "episodes per group", whole_number(1))
     lag: int = _flag(0, "updates that may pass between sampling and training on it; 0 is on-policy", whole_number(0))
-    lr: float | None = _flag(None, "learning rate (default for tiny: 3e-4 with one turn, less with more; else 1e-6)", real_number(above=0))
+    lr: float | None = _flag(
+        None, "learning rate (default for tiny: 3e-4 with one turn, less with more; else 1e-6)", real_number(above=0)
+    )
     epochs: int = _flag(1, "passes over the episodes of one update", whole_number(1))
     minibatches: int = _flag(1, "optimiser steps per pass", whole_number(1))
     weight_decay: float = _flag(0.0, "AdamW's decoupled weight decay", real_number(0))
     max_grad_norm: float = _flag(1.0, "gradient norm above which a step is scaled down", real_number(above=0))
-    microbatch_tokens: int = _flag(16384, "tokens of one forward pass; changes memory, not the gradient", whole_number(1))
+    microbatch_tokens: int = _flag(
+        16384, "tokens of one forward pass; changes memory, not the gradient", whole_number(1)
+    )
     temperature: float = _flag(1.0, "sampling temperature of training episodes", real_number(above=0))
     turn_tokens: int = _flag(32, "most tokens of one reply", whole_number(1))
     max_tokens: int = _flag(512, "most tokens of one episode, context included", whole_number(2))
-    cold_start: int | None = _flag(None, "oracle episodes to imitate first (default for tiny: 600 of one turn, fewer of more; else 0)", whole_number(0))
+    cold_start: int | None = _flag(
+        None,
+        "oracle episodes to imitate first (default for tiny: 600 of one turn, fewer of more; else 0)",
+        whole_number(0),
+    )
     cold_start_until: float | None = _flag(
         None,
         "where imitation ends, from random play (0) to the oracle (1) (default: 0.3 with one turn, less with more)",
@@ -89,10 +101,14 @@ def add_flags(parser: Parser) -> None:
         if setting.name == "env_arg":
             options["action"] = "append"
         parser.add_argument(_dashed(setting.name), default=argparse.SUPPRESS, **options)
-    slots = parser.add_argument_group("slots", "one part each, as NAME or NAME:key=value,key=value; overrides the recipe")
+    slots = parser.add_argument_group(
+        "slots", "one part each, as NAME or NAME:key=value,key=value; overrides the recipe"
+    )
     for slot in SLOTS:
-        many = {"nargs": "+"} if slot in MANY else {}
-        slots.add_argument(_dashed(slot), default=argparse.SUPPRESS, metavar="PART", help=f"see rl/parts/{slot}.py", **many)  # type: ignore[arg-type]
+        many: dict[str, Any] = {"nargs": "+"} if slot in MANY else {}
+        slots.add_argument(
+            _dashed(slot), default=argparse.SUPPRESS, metavar="PART", help=f"see rl/parts/{slot}.py", **many
+        )
 
 
 def settle(given: Mapping[str, Any], file: Mapping[str, Any]) -> tuple[Settings, dict[str, Any]]:
@@ -116,7 +132,7 @@ def read(path: Path | str) -> dict[str, Any]:
         if key in SLOTS:
             fits = isinstance(value, list) if key in MANY else isinstance(value, str)
             if not fits and not (key in MANY and isinstance(value, str)):
-                raise UserError(f"{path}: {key} = {value!r}: must be the words of a part, such as \"clip:high=0.3\"")
+                raise UserError(f'{path}: {key} = {value!r}: must be the words of a part, such as "clip:high=0.3"')
         elif key not in kinds:
             raise UserError(f"{path}: unknown key {key!r}{suggest(key, [*kinds, *SLOTS])}")
         elif key == "env_arg":

@@ -260,7 +260,7 @@ def test_a_resumed_run_does_without_the_model_it_began_with(tmp_path: Path) -> N
     shutil.copytree(words[words.index("--model") + 1], moved)
     words[words.index("--model") + 1] = str(moved)
     out = tmp_path / "run"
-    ended = Child(*words, "--save-every", "2", "--out", str(out), log=tmp_path / "log", die=HALFWAY[:2] + (4,)).ended()
+    ended = Child(*words, "--save-every", "2", "--out", str(out), log=tmp_path / "log", die=(*HALFWAY[:2], 4)).ended()
     assert ended.code == -signal.SIGKILL
     shutil.rmtree(moved)
     resumed(out)

@@ -1,4 +1,4 @@
-"""`python -m rl.train` as its user meets it: one-line errors, settings that repeat a run, and what a run leaves behind."""
+"""`python -m rl.train` as its user meets it: one-line errors, settings that repeat a run, what a run leaves behind."""
 
 import json
 import tomllib
@@ -164,11 +164,16 @@ def test_the_settings_a_run_wrote_repeat_it_bit_for_bit(finished, tmp_path, caps
     code, _, _ = called(["--config", finished / "config.toml", "--out", again], capsys)
     assert code == 0
     first, second = (
-        [{k: v for k, v in json.loads(line).items() if not k.startswith("time/")} for line in file.read_text().splitlines()]
+        [
+            {k: v for k, v in json.loads(line).items() if not k.startswith("time/")}
+            for line in file.read_text().splitlines()
+        ]
         for file in (finished / "metrics.jsonl", again / "metrics.jsonl")
     )
     assert first == second
-    weights = [(run / "checkpoints" / "latest" / "model" / "model.safetensors").read_bytes() for run in (finished, again)]
+    weights = [
+        (run / "checkpoints" / "latest" / "model" / "model.safetensors").read_bytes() for run in (finished, again)
+    ]
     assert weights[0] == weights[1]
 
 
@@ -184,9 +189,22 @@ def test_environments_and_methods_are_listed_with_a_line_each(capsys):
     assert code == 0 and {"grpo", "ppo", "gspo", "dapo"} <= {line.split()[0] for line in out.splitlines()}
 
 
-@pytest.mark.parametrize("algo", ["reinforce", "rloo", "dr_grpo", "dapo", "gspo", "ppo", "reinforce_pp", "opo", "cispo"])
+@pytest.mark.parametrize(
+    "algo", ["reinforce", "rloo", "dr_grpo", "dapo", "gspo", "ppo", "reinforce_pp", "opo", "cispo"]
+)
 def test_every_method_trains_through_the_command_line(algo, model, tmp_path, capsys):
-    flags = ["--algo", algo, "--model", model, "--cold-start", "20", "--cold-start-until", "0.02", "--out", tmp_path / "run"]
+    flags = [
+        "--algo",
+        algo,
+        "--model",
+        model,
+        "--cold-start",
+        "20",
+        "--cold-start-until",
+        "0.02",
+        "--out",
+        tmp_path / "run",
+    ]
     extra = ["--keep", "any_group"] if algo == "dapo" else []
     code, _, err = called([*SMALL, *flags, *extra], capsys)
     assert code == 0, err
