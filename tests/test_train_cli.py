@@ -5,6 +5,7 @@ import tomllib
 
 import pytest
 import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from rl import cli
@@ -77,6 +78,14 @@ def test_missing_data_is_one_line_that_names_the_flag(capsys, monkeypatch, tmp_p
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     code, _, err = called(["--env", "math/GSM8K-v0", "--data-root", tmp_path], capsys)
     assert code == 2 and err.count("\n") == 1 and "gsm8k" in err
+
+
+@pytest.mark.parametrize("more", [["--algo", "opo"], ["--algo", "reinforce_pp_baseline"], ["--keep", "varied"]])
+def test_a_group_of_one_is_refused_where_it_would_teach_nothing(more, model, capsys):
+    argv = [*ARITHMETIC, "--model", model, "--algo", "reinforce", "--size", "1", "--dry-run"]
+    assert called(argv, capsys)[0] == 0
+    code, _, err = called([*argv, *more], capsys)
+    assert code == 2 and err.count("\n") == 1 and "--size 1: " in err
 
 
 @pytest.mark.parametrize(
@@ -175,6 +184,24 @@ def test_the_settings_a_run_wrote_repeat_it_bit_for_bit(finished, tmp_path, caps
         (run / "checkpoints" / "latest" / "model" / "model.safetensors").read_bytes() for run in (finished, again)
     ]
     assert weights[0] == weights[1]
+
+
+def test_slot_flags_are_part_of_the_settings(model, capsys):
+    flags = ["--penalty", "kl_k3:coef=0.01", "entropy_bonus:coef=0.001", "--surrogate", "clip:high=0.3"]
+    code, out, _ = called([*SMALL, "--model", model, *flags, "--dry-run"], capsys)
+    settings = tomllib.loads(out[out.index("env =") :])
+    assert code == 0
+    assert settings["penalty"] == ["kl_k3:coef=0.01", "entropy_bonus:coef=0.001"]
+    assert settings["surrogate"] == "clip:high=0.3"
+
+
+def test_tensorboard_shows_what_the_metrics_say(finished):
+    events = EventAccumulator(str(finished / "tb"))
+    events.Reload()
+    lines = [json.loads(line) for line in (finished / "metrics.jsonl").read_text().splitlines()]
+    for key in lines[0]:
+        assert [event.step for event in events.Scalars(key)] == [1, 2]
+        assert [event.value for event in events.Scalars(key)] == pytest.approx([line[key] for line in lines])
 
 
 def test_flags_win_over_the_file(finished, capsys):
