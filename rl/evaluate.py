@@ -9,37 +9,29 @@ import argparse
 import asyncio
 import os
 import sys
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import gymnasium
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 import envs
-from agents.chat import ChatAgent
-from agents.render import Renderer
 from envs.data import VARIABLE
 from envs.env import SPLITS
 from rl import settings
-from rl.cli import Parser, output_file, program, real_number, run, suggest, user_input, whole_number
-from rl.evaluation import SCRIPTS, Ended, count_tasks, evaluate, evaluate_script, place, sampling, tickets
-from rl.records import Group, Ticket
+from rl.cli import Parser, output_file, program, real_number, run, user_input, whole_number
+from rl.evaluation import SCRIPTS, Ended, count_tasks, place, tickets
+from rl.policy_spec import MAX_TOKENS, TURN_TOKENS, MakeEnv, opened
+from rl.records import Group
 from rl.report import Report, compare
-from rl.rollout import Player
 from rl.tables import comparison_table, show
 from rl.watchdog import Watchdog
 
-TURN_TOKENS, MAX_TOKENS = 512, 4096  # where neither a flag nor the policy's run says otherwise
-EPISODE_S = 4 * 3600.0  # long, because a slow machine must not change a score
 FROM_RUN = ("turn_tokens", "max_tokens")
-
-MakeEnv = Callable[[], gymnasium.Env]
-Play = Callable[[Sequence[Ticket], Watchdog, Ended], Coroutine[Any, Any, list[Group]]]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -50,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         earlier = Report.from_json(args.compare) if args.compare else None
         if earlier:
             compare(replace(earlier, env=name, seed=args.seed), earlier)  # what cannot be compared is not played
-        play = _by_script(args, make_env) if args.policy in SCRIPTS else _by_model(args, make_env)
+        play = opened(args, make_env)
     chosen = tickets(number, args.episodes, args.samples, args.seed, args.split)
     watchdog = Watchdog()
     with watchdog.started(), _progress(len(chosen)) as ended:
@@ -157,47 +149,6 @@ def _run_folder(policy: str) -> Path | None:
         return None
     home = (start, *start.parents[:3])  # RUN/checkpoints/NAME/model
     return next((at for at in home if (at / "config.toml").is_file() and (at / "checkpoints").is_dir()), None)
-
-
-def _by_script(args: argparse.Namespace, make_env: MakeEnv) -> Play:
-    def play(chosen: Sequence[Ticket], watchdog: Watchdog, ended: Ended) -> Coroutine[Any, Any, list[Group]]:
-        return evaluate_script(make_env, SCRIPTS[args.policy], chosen, watchdog=watchdog, ended=ended)
-
-    return play
-
-
-def _by_model(args: argparse.Namespace, make_env: MakeEnv) -> Play:
-    if args.policy.startswith("openai:"):
-        raise ValueError(f"--policy {args.policy}: policies behind an OpenAI API are not available yet")
-    if "/" not in args.policy and args.policy != "tiny" and not Path(args.policy).exists():
-        near = suggest(args.policy, [*SCRIPTS, "tiny"])
-        if "did you mean" in near:
-            raise ValueError(f"--policy {args.policy}: unknown{near}")
-    from rl.policy.forward import longest  # torch takes seconds to import, and a script plays without it
-    from rl.policy.hf import HFPolicy
-    from rl.policy.load import load
-
-    model, tokenizer = load(args.policy, device=args.device, seed=args.seed)
-    policy = HFPolicy(model, context=args.max_tokens or min(MAX_TOKENS, longest(model)))
-    params = sampling(
-        args.samples,
-        turn_tokens=args.turn_tokens or TURN_TOKENS,
-        temperature=args.temperature,
-        top_p=args.top_p,
-        top_k=args.top_k,
-    )
-    renderer = Renderer(tokenizer)
-    player = Player(make_env, lambda: ChatAgent(renderer), policy, params, policy.context, episode_s=EPISODE_S)
-
-    async def play(chosen: Sequence[Ticket], watchdog: Watchdog, ended: Ended) -> list[Group]:
-        player.watchdog = watchdog
-        try:
-            # More episodes than seats would only wait, with their deadlines running.
-            return await evaluate(player, chosen, at_once=policy.cache.slots, ended=ended)
-        finally:
-            player.close()
-
-    return play
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from toy_envs import Echo
 from agents.agent import Context
 from envs.env import Env
 from envs.types import Message, Outcome, Stop, Task, assistant, user
-from rl import cli, evaluate, settings
+from rl import cli, evaluate, policy_spec, settings
 from rl.evaluation import SCRIPTS, count_tasks, evaluate_script, sampling, tickets
 from rl.evaluation import evaluate as play
 from rl.policy.load import save
@@ -309,7 +309,7 @@ def test_a_comparison_is_printed_and_what_cannot_be_compared_is_not_played(
     assert status == 0
     for line in ("compared to  noop", "+100.0 points", "p < 0.001, exact McNemar", "40 paired: 40 gained", "better"):
         assert line in out
-    monkeypatch.setattr(evaluate, "evaluate_script", None)
+    monkeypatch.setattr(policy_spec, "evaluate_script", None)
     status, out, err = command(
         capsys, *ARITHMETIC, "--policy", "oracle", "--seed", 1, "--compare", tmp_path / "told.json"
     )
