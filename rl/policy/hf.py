@@ -22,10 +22,11 @@ from torch import nn
 from rl.policy.cache import SlotCache
 from rl.policy.draws import draw, uniforms
 from rl.policy.forward import Forward, Work, forward_for, longest, text_config
-from rl.policy.request import Request
+from rl.policy.request import Request, natural
 from rl.records import Completion, SamplingParams
 
 _UINT64 = 2**64 - 1
+PATIENCE = 4  # rounds of the loop from a reply that ended to the next request of whoever read it
 
 
 class HFPolicy:
@@ -69,7 +70,8 @@ class HFPolicy:
         self._live: list[Request] = []  # in slot order: request i sits in slot i
         self._parked: dict[str, int] = {}  # session -> slot of its cached context, oldest first
         self._ended: list[Request] = []  # in the last step; their callers have not seen it yet
-        self._submitted = 0
+        self._news = 0  # counts requests and new weights
+        self._patience = PATIENCE  # rounds of the loop without news before the next step
         self._driver: asyncio.Task[None] | None = None
 
     async def sample(
@@ -86,7 +88,7 @@ class HFPolicy:
             return request.completion(finish)
         self._start(loop)
         self._waiting.append(request)
-        self._submitted += 1
+        self._news += 1
         return await request.future
 
     def release(self, session: str) -> None:
@@ -105,6 +107,14 @@ class HFPolicy:
         self.version += 1
         self.forward.refresh()
         self.cache.forget()
+        # From here an engine that goes on computes what one does that is handed the same replies anew: whoever trains
+        # can stop here and be resumed without a bit of difference.
+        requests = sorted((*self._live, *self._waiting), key=lambda request: natural(request.session))
+        for request in requests:
+            request.slot, request.leader = -1, None
+        self._live, self._waiting = [], deque(requests)
+        self._parked.clear()
+        self._news, self._patience = self._news + 1, PATIENCE
 
     def partial(self, session: str) -> Completion | None:
         """What a request of `session` has drawn so far, for a checkpoint; None when it has none.
@@ -130,13 +140,13 @@ class HFPolicy:
     async def _drive(self) -> None:
         me = self._driver
         try:
-            ended = True
+            self._patience = PATIENCE
             while self._driver is me:
-                await self._let_others_run(4 if ended else 1)
+                await self._let_others_run()
                 self._sweep()
                 if not self._waiting and not self._live:
                     return
-                ended = self._step()
+                self._patience = PATIENCE if self._step() else 1
         except BaseException as error:
             if self._driver is me:  # else its loop is gone, and another one is being served
                 self._fail(error)
@@ -172,13 +182,13 @@ class HFPolicy:
         self._live = [r for r in self._live if not r.future.done()]
         self._ended = []
 
-    async def _let_others_run(self, passes: int) -> None:
-        """Yield until `passes` rounds of the loop brought no new request."""
+    async def _let_others_run(self) -> None:
+        """Yield until enough rounds of the loop brought no news."""
         quiet, seen = 0, -1
-        while quiet < passes:
+        while quiet < self._patience:
             await asyncio.sleep(0)
-            quiet = quiet + 1 if self._submitted == seen else 0
-            seen = self._submitted
+            quiet = quiet + 1 if self._news == seen else 0
+            seen = self._news
 
     def _step(self) -> bool:
         """Draw one token for every live request; True when at least one of them ended."""

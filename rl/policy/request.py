@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -68,3 +69,8 @@ class Request:
         same = self.params.temperature == 1 and self.params.top_p >= 1 and self.params.top_k <= 0
         model = behaviour if same else tuple(self.model_logprobs)
         return Completion(tuple(self.ids), behaviour, model, tuple(self.versions), finish)
+
+
+def natural(session: str) -> tuple[str | int, ...]:
+    """A sort key that puts "9/3" before "10/0"."""
+    return tuple(int(part) if i % 2 else part for i, part in enumerate(re.split(r"(\d+)", session)))
