@@ -11,8 +11,10 @@ import math
 import os
 import re
 import shutil
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -73,8 +75,8 @@ class RunFolder:
         lines = []
         for group in groups:
             for trajectory, reward in zip(group.trajectories, group.rewards, strict=True):
-                lines.append(_line(update, group, trajectory, reward))
-            lines += [_line(update, group, trajectory, None) for trajectory in group.errored]
+                lines.append(_line(update, self._env, group, trajectory, reward))
+            lines += [_line(update, self._env, group, trajectory, None) for trajectory in group.errored]
         text = "".join(json.dumps(line, ensure_ascii=False, default=_plain) + "\n" for line in lines)
         path = self.path / "rollouts" / f"update-{update:06d}.jsonl"
         with self._writing(path):
@@ -174,6 +176,11 @@ class RunFolder:
             if checkpoint.name > last:
                 _remove(checkpoint)
 
+    @cached_property
+    def _env(self) -> str:
+        """The environment's id; each line names it, so that files of several runs can be read as one."""
+        return str(tomllib.loads((self.path / "config.toml").read_text(encoding="utf-8")).get("env", ""))
+
     def _checkpoints(self) -> list[Path]:
         """Every whole checkpoint, oldest first."""
         return sorted(path for path in (self.path / "checkpoints").glob("update-*") if path.is_dir())
@@ -182,10 +189,11 @@ class RunFolder:
         return _writing(f"{path}", f"; make room and continue with --resume --out {self.path}")
 
 
-def _line(update: int, group: Group, trajectory: Trajectory, shaped: float | None) -> dict[str, Any]:
+def _line(update: int, env: str, group: Group, trajectory: Trajectory, shaped: float | None) -> dict[str, Any]:
     ticket = group.ticket
     return {
         "update": update,
+        "env": env,
         "group": ticket.number,
         "index": ticket.index,
         "split": ticket.split,
