@@ -13,11 +13,14 @@ import importlib
 import inspect
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import envs
 from agents.scripted import oracle
+from envs.benchmarks import BENCHMARKS, listing
+from envs.benchmarks.cards import card
 from envs.env import SPLITS, Env
 from envs.rows import ROWS, Row
 from envs.types import text
@@ -96,9 +99,39 @@ def _environments_page() -> str:
         parts += [f"## {row.id}\n", _docstring(type(env)), f"- **Tasks** (train / val / test): {_sizes(row, env)}\n"]
         if own := _arguments(type(env)):
             parts[-1] += f"- **Signature**: `envs.make({', '.join([repr(row.id), *own])})`\n"
-        if not row.data:
+        if not (row.data or row.extra):
             parts.append(f"```text\n{_transcript(env)}```\n")
-    return "\n".join(parts)
+    return "\n".join([*parts, *_benchmarks()])
+
+
+def _benchmarks() -> Iterator[str]:
+    """The benchmarks with their entries, and the cards of the environments in them."""
+    yield "## Benchmarks\n"
+    yield (
+        "Named sets of tasks: `rl.evaluate --benchmark core-v1` plays all of one. The digest is over all that an "
+        "episode opens with and its answer; tasks that are not those on record are refused. Entries whose files or "
+        "packages are not there are left out, and the result says so.\n"
+    )
+    for benchmark in listing.as_json():
+        yield f"### {benchmark['name']}\n"
+        yield f"{benchmark['line'].capitalize()}.\n"
+        lines = [
+            (_code(told["env"]), _code(told["arguments"]), told["split"], str(told["tasks"] or "all"), _digest(told))
+            for told in benchmark["entries"]
+        ]
+        yield _table(("environment", "arguments", "split", "tasks", "digest"), lines)
+    yield "### Cards\n"
+    names = dict.fromkeys(entry.env for benchmark in BENCHMARKS for entry in benchmark.entries)
+    cards = [(f"`{name}`", *(_linked(words).replace("|", "\\|") for words in card(name))) for name in names]
+    yield _table(("environment", "licence", "source", "official rule", "pitfalls"), cards)
+
+
+def _digest(told: dict[str, Any]) -> str:
+    return _code(told["digest"]) or f"as the files are{listing.needs(told)}"
+
+
+def _code(word: str | None) -> str:
+    return f"`{word}`" if word else ""
 
 
 def _methods_page() -> str:
@@ -126,12 +159,8 @@ def _methods_page() -> str:
 
 def _parts_table(slot: str) -> str:
     module = importlib.import_module(f"rl.parts.{slot}")
-    own = {name: part for name, part in vars(module).items() if getattr(part, "__module__", "") == module.__name__}
     lines = []
-    for name, part in own.items():
-        is_part = inspect.isfunction(part) or (inspect.isclass(part) and "__call__" in vars(part))
-        if name.startswith("_") or not is_part:
-            continue
+    for name, part in recipes.parts_of(module).items():
         bound = [
             key if option.default is option.empty else f"{key}={_word(option.default)}"
             for key, option in options.of(part).items()
@@ -150,6 +179,8 @@ def _made(row: Row) -> Env:
 def _sizes(row: Row, env: Env) -> str:
     if row.data:
         return f"the files in `{row.data}/` under `--data-root`"
+    if row.extra:
+        return f"with `pip install 'turnwise[{row.extra}]'`"
     return " / ".join(str(len(env.load(split))) for split in SPLITS)
 
 

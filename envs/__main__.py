@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 import gymnasium
 
 import envs
+from envs.benchmarks import listing
 from envs.data import MissingData
 from envs.env import SPLITS, Env
 from envs.nearest import nearest
@@ -67,9 +68,10 @@ def _parser() -> Parser:
     shared = Parser(add_help=False)
     shared.add_argument("--data-root", metavar="DIR", help="folder of real benchmark files (also TURNWISE_DATA)")
 
-    listing = commands.add_parser("list", parents=[shared], help="one line for each environment")
-    listing.add_argument("--json", action="store_true", help="a JSON list instead of a table")
-    listing.set_defaults(run=_list)
+    listed = commands.add_parser("list", parents=[shared], help="one line for each environment, or the benchmarks")
+    listed.add_argument("--json", action="store_true", help="a JSON list instead of a table")
+    listed.add_argument("--benchmarks", action="store_true", help="the named benchmarks and their cards instead")
+    listed.set_defaults(run=_list)
 
     named = Parser(add_help=False)
     named.add_argument("--env-arg", action="append", default=[], metavar="KEY=VALUE", help="an argument of the class")
@@ -93,6 +95,9 @@ def _parser() -> Parser:
 
 
 def _list(words: argparse.Namespace) -> int:
+    if words.benchmarks:
+        print(json.dumps(listing.as_json(), indent=1) if words.json else "\n".join(listing.as_text()))
+        return 0
     rows = envs.entries()
     if words.json:
         print(json.dumps([row._asdict() for row in rows], indent=1))

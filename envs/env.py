@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Self
 import gymnasium
 import numpy as np
 from gymnasium.error import ResetNeeded
+from gymnasium.utils import seeding
 
 from envs.nearest import unknown
 from envs.spaces import MessagesSpace, ReplySpace, message_fault
@@ -40,6 +41,9 @@ class Env(gymnasium.Env[Messages, Message]):
     `blocking` says that `reset` and `step` may wait for something outside the process.
     `max_return` is what a perfect episode earns, and so what the oracle must earn on every task.
     `leaks` is a reason why a task's answer may stand in the prompt, for tasks where it cannot be otherwise.
+
+    A class may also define `vote(action) -> Hashable | None`: the answer that a last reply gives, equal for replies
+    that give the same one, None for no answer. Evaluation counts votes; without it, whole replies are counted.
     """
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": ["ansi"], "render_fps": 1}  # type: ignore[misc]
@@ -54,6 +58,9 @@ class Env(gymnasium.Env[Messages, Message]):
     index: int
     turns: int = 0
     _arguments: tuple[tuple, dict[str, Any]]
+    _key: bytes | None = None
+    _unsown: bool = False  # whether the generator of `_np_random_seed` is still to be made
+    _chance: float  # its first number in this episode, which chooses a task where no index does
     _digest: str
     _digested: int
 
@@ -134,8 +141,10 @@ class Env(gymnasium.Env[Messages, Message]):
         """The split's tasks, made once per process for equal arguments."""
         if split not in SPLITS:
             raise ValueError(f"{self._name}: split {split!r} is not one of {', '.join(SPLITS)}")
-        # By pickled arguments: they tell 1 from True. Equal ones that differ in bytes are merely loaded twice.
-        key = (type(self), pickle.dumps(self._arguments), split, os.environ.get("TURNWISE_DATA"))
+        if self._key is None:
+            # By pickled arguments: they tell 1 from True. Equal ones that differ in bytes are merely loaded twice.
+            self._key = pickle.dumps(self._arguments)
+        key = (type(self), self._key, split, os.environ.get("TURNWISE_DATA"))
         if key not in _tasks:
             with _loading:
                 if key not in _tasks:
@@ -149,9 +158,13 @@ class Env(gymnasium.Env[Messages, Message]):
 
         Raises ValueError for an unknown option or split, IndexError for an index out of range.
         """
-        super().reset(seed=seed)
+        if type(seed) is int and seed >= 0:
+            self._unsown, self._np_random_seed = True, seed
+        else:  # the luck of the last episode goes on, or this is no seed and is refused
+            self._chance = self.np_random.random()
+            super().reset(seed=seed)
         self._phase = "new"
-        self.split, self.index, self.task = self._choose(dict(options or {}))
+        self.split, self.index, self.task = self._choose(options or {})
         self.turns = 0
         self.dialogue = []
         self._digest, self._digested = "", 0
@@ -162,8 +175,8 @@ class Env(gymnasium.Env[Messages, Message]):
             "task": self.task.id,
             "split": self.split,
             "state": self.state(),
-            "tools": deepcopy(list(self.tools)),
-            "answer": deepcopy(self.task.answer),
+            "tools": deepcopy(list(self.tools)) if self.tools else [],
+            "answer": self.task.answer if isinstance(self.task.answer, str) else deepcopy(self.task.answer),
         }
         return opening, info
 
@@ -204,10 +217,24 @@ class Env(gymnasium.Env[Messages, Message]):
         return "\n".join(f"{message['role']}: {_plain(message)}" for message in self.dialogue)
 
     @property
+    def np_random(self) -> np.random.Generator:
+        """The episode's generator, made when it is first asked for: many an episode never does."""
+        if self._unsown:
+            self._unsown = False
+            self._np_random, _ = seeding.np_random(self._np_random_seed)
+            self._chance = self._np_random.random()
+        return super().np_random
+
+    @np_random.setter
+    def np_random(self, value: np.random.Generator) -> None:
+        self._unsown = False
+        self._np_random, self._np_random_seed = value, -1
+
+    @property
     def _name(self) -> str:
         return self.spec.id if self.spec else type(self).__name__
 
-    def _choose(self, options: dict[str, Any]) -> tuple[str, int, Task]:
+    def _choose(self, options: Mapping[str, Any]) -> tuple[str, int, Task]:
         for key in options:
             if key not in OPTIONS:
                 raise ValueError(unknown("reset option", key, OPTIONS, of=self._name))
@@ -215,9 +242,10 @@ class Env(gymnasium.Env[Messages, Message]):
         tasks = self.load(split)
         if not len(tasks):
             raise ValueError(f"{self._name}: split {split!r} has no tasks")
-        drawn = int(self.np_random.random() * len(tasks))  # drawn even if unused: the episode's luck stays the same
         wanted = options.get("index")
         if wanted is None:
+            _ = self.np_random  # whose first number, drawn in every episode, is the chance
+            drawn = int(self._chance * len(tasks))
             return split, drawn, tasks[drawn]
         if isinstance(wanted, bool) or not hasattr(wanted, "__index__"):
             raise ValueError(f"{self._name}: index must be an int, not {wanted!r}")

@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, overload
 
 import numpy as np
@@ -20,6 +21,7 @@ HELD_OUT = 500  # most problems of "val" and of "test"
 TRAIN = 100_000  # most problems of "train"
 SHARE = {"test": 0.2, "val": 0.1}  # of all problems; the rest is "train"
 PATIENCE = 10_000  # draws that may fail in a row before a set counts as too small
+KEPT = 20_000  # tasks of a split that are remembered: some tens of megabytes
 ROUNDS = 6  # a Feistel network of four rounds is already a pseudo-random permutation (Luby and Rackoff 1988)
 
 
@@ -58,12 +60,15 @@ def cut(total: int, split: str) -> range:
 
 
 class Lazy(Sequence[Task]):
-    """A split whose tasks are made when they are read. `make(i)` gives task `i`; its id becomes `"split/i"`."""
+    """A split whose tasks are made when they are first read. `make(i)` gives task `i`; its id becomes `"split/i"`.
+
+    They are kept, the least recently read being forgotten beyond `KEPT`.
+    """
 
     def __init__(self, split: str, length: int, make: Callable[[int], Task]) -> None:
         self.split = split
         self._length = length
-        self._make = make
+        self._at = lru_cache(KEPT)(lambda index: replace(make(index), id=f"{split}/{index}"))
 
     def __len__(self) -> int:
         return self._length
@@ -77,8 +82,7 @@ class Lazy(Sequence[Task]):
             return [self[i] for i in range(*index.indices(self._length))]
         if not -self._length <= index < self._length:
             raise IndexError(f"task {index} of {self._length} in split {self.split!r}")
-        index %= self._length
-        return replace(self._make(index), id=f"{self.split}/{index}")
+        return self._at(index % self._length)
 
 
 def enumerated(split: str, total: int, build: Callable[[int], Task], *, key: str) -> Sequence[Task]:

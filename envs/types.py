@@ -75,14 +75,14 @@ class Task:
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # frozen, it would cost more than many a turn
 class Outcome:
     """What an environment answers to one reply.
 
     `reward` is this turn's reward; `rewards` its named parts, for multi-reward methods (empty: only one part).
     `terminated` ends the episode by the task's own rules; limits are the framework's and truncate instead.
     `success` must be given when `terminated`. `valid` is False for a reply the environment could not act on.
-    `metrics` are numbers for humans and logs; nothing in the product acts on them.
+    `metrics` are numbers for humans and logs; a method acts only on those that its user names.
     """
 
     messages: Messages = ()

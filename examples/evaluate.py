@@ -9,7 +9,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from rl.report import Report, compare
+from rl.comparison import compare
+from rl.report import Report
 from rl.tables import show
 
 

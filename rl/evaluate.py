@@ -11,23 +11,23 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
-import gymnasium
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-import envs
 from envs.data import VARIABLE
 from envs.env import SPLITS
-from rl import settings
+from rl import scaling, settings
+from rl.choice import Choice
 from rl.cli import Parser, output_file, program, real_number, run, user_input, whole_number
-from rl.evaluation import SCRIPTS, Ended, count_tasks, place, tickets
-from rl.policy_spec import MAX_TOKENS, TURN_TOKENS, MakeEnv, opened
-from rl.records import Group
-from rl.report import Report, compare
+from rl.comparison import Played, check_comparable, compare
+from rl.evaluation import SCRIPTS, Ended, place
+from rl.policy_spec import ENDPOINT_TOKENS, FORMS, MAX_TOKENS, TURN_TOKENS, Play, add_endpoint_flags, opened
+from rl.records import Group, Ticket, Trajectory
+from rl.report import Report
+from rl.speakers.speaker import Unfinished
+from rl.subject import EPISODES, Subject
 from rl.tables import comparison_table, show
 from rl.watchdog import Watchdog
 
@@ -35,19 +35,33 @@ FROM_RUN = ("turn_tokens", "max_tokens")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Evaluate as the flags say; the exit status is 0, or 1 if every episode failed."""
+    """Evaluate as the flags say; the exit status is 0, or 1 if every episode failed or some were never played."""
     args = parser().parse_args(argv)
     with user_input():
-        name, make_env, number = _open_env(args)
+        strategy = scaling.parse(args.strategy) if args.strategy else None
+        subject = _opened_subject(args)
         earlier = Report.from_json(args.compare) if args.compare else None
-        if earlier:
-            compare(replace(earlier, env=name, seed=args.seed), earlier)  # what cannot be compared is not played
-        play = opened(args, make_env)
-    chosen = tickets(number, args.episodes, args.samples, args.seed, args.split)
-    watchdog = Watchdog()
-    with watchdog.started(), _progress(len(chosen)) as ended:
-        groups = asyncio.run(play(chosen, watchdog, ended))
-    report = Report.from_groups(groups, env=name, policy=args.policy, seed=args.seed)
+        if earlier:  # what cannot be compared is not played
+            check_comparable(subject.played(args.seed), Played.of(earlier))
+        if strategy and strategy.width > 1 and args.temperature is None:
+            args.temperature = 1.0  # greedy samples would all be the same
+        play = opened(args, scaling.with_rounds(strategy, subject.make_env) if strategy else subject.make_env)
+    for name, reason in subject.left_out.items():
+        _say(f"left out: {name}: {reason}")
+    with user_input():
+        wanted = subject.tickets(args.episodes, args.samples, args.seed)
+        chosen = play.choose(scaling.widened(strategy, wanted) if strategy else wanted)
+    watchdog, left = Watchdog(), ""
+    with watchdog.started(), progress(len(chosen), shown=args.policy != "human") as ended:
+        try:
+            groups = asyncio.run(_played(play, chosen, watchdog, ended, strategy, subject))
+        except Unfinished as unfinished:
+            groups = unfinished.groups
+            left = f"{unfinished}: {len(groups)} of {len(chosen)} tasks were played to their end"
+    if left and (strategy or not groups):
+        _say(f"error: {left}")
+        return 1
+    report = subject.report(groups, args.policy, args.seed, strategy)
     if args.json:
         report.to_json(args.json)
     if not any(group.trajectories for group in groups):
@@ -62,7 +76,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     if report.errors:
         _say(f"{report.errors} of {report.episodes * report.samples} episodes failed; {_first_error(groups)}")
     _tell_cut(groups)
-    return 0
+    if left:
+        _say(left)
+    return int(bool(left))
+
+
+async def _played(
+    play: Play,
+    chosen: Sequence[Ticket],
+    watchdog: Watchdog,
+    ended: Ended,
+    strategy: scaling.Strategy | None,
+    subject: Subject,
+) -> list[Group]:
+    """The tickets' groups; with a strategy, groups of the choices it made."""
+    first = await play(chosen, watchdog, ended)
+    if strategy is None:
+        return first
+    stage = scaling.Stage(subject.vote, lambda more: play(more, watchdog, lambda group: None))
+    with user_input():  # a scorer may ask for what the policy's replies do not have
+        return await scaling.regrouped(strategy, first, stage)
 
 
 def parser() -> Parser:
@@ -71,50 +104,57 @@ def parser() -> Parser:
     add = made.add_argument
     subject = made.add_mutually_exclusive_group(required=True)
     subject.add_argument("--env", metavar="ID", help="an id, path/to/file.py:Class, module:Class or module:Name-v0")
-    subject.add_argument("--benchmark", metavar="NAME", help="a named set of tasks with its rules")
-    policies = f"a model folder, a run folder, a hub id, `tiny` (untrained, made from --seed), {', '.join(SCRIPTS)}"
-    add("--policy", required=True, metavar="SPEC", help=policies)
-    add("--episodes", type=whole_number(1), default=200, metavar="N", help="tasks, or all there are (default: 200)")
-    add("--samples", type=whole_number(1), default=1, metavar="K", help="episodes per task (default: 1)")
-    add("--seed", type=whole_number(0), default=0, metavar="S", help="chooses tasks and draws replies (default: 0)")
-    add("--split", choices=SPLITS, default="test", metavar="NAME", help="train, val or test (default: test)")
+    subject.add_argument("--benchmark", metavar="NAME", help="a named set of tasks: `python -m envs list --benchmarks`")
+    episodes = f"tasks of each environment at most (default: {EPISODES}, of a benchmark all)"
+    add("--episodes", type=whole_number(1), metavar="N", help=episodes)
+    strategies = f"several episodes for one attempt: {', '.join(scaling.STRATEGIES)}, with options as best_of:n=8"
+    add("--strategy", metavar="NAME", help=strategies)
+    add("--split", choices=SPLITS, metavar="NAME", help="train, val or test (default: test)")
     add("--env-arg", action="append", default=[], metavar="KEY=VALUE", help="an environment's own argument; repeatable")
     add("--data-root", metavar="DIR", help=f"folder of real benchmark files (or the variable {VARIABLE})")
     add("--json", type=output_file, metavar="FILE", help="write the result")
     add("--compare", metavar="FILE", help="test the difference to an earlier result of the same tasks and seed")
-    model = made.add_argument_group("models", "how a model replies; a scripted policy has no use for these")
-    add = model.add_argument
-    add("--device", default="auto", help="auto, cpu, cuda or cuda:N (default: auto)")
-    temperature = "0 is greedy (default: 0 for one sample per task, 1 for several)"
-    add("--temperature", type=real_number(0.0), metavar="T", help=temperature)
-    add("--top-p", type=real_number(above=0.0, high=1.0), default=1.0, metavar="P", help="nucleus (default: 1, off)")
-    add("--top-k", type=whole_number(0), default=0, metavar="K", help="likeliest tokens to draw from (default: 0, all)")
-    reply = f"most tokens of one reply (default: the run's, else {TURN_TOKENS})"
-    add("--turn-tokens", type=whole_number(1), metavar="N", help=reply)
-    episode = f"most tokens of one episode, context included (default: the run's, else {MAX_TOKENS} or the model's)"
-    add("--max-tokens", type=whole_number(2), metavar="N", help=episode)
+    add_policy(made)
     return made
 
 
-def _open_env(args: argparse.Namespace) -> tuple[str, MakeEnv, int]:
-    """The environment's id, its maker and the number of its tasks; what a run says is filled into `args`."""
+def add_policy(made: Parser) -> None:
+    """Add the flags that name a policy and say how it plays: all that `opened` reads."""
+    add = made.add_argument
+    others = ", ".join((*SCRIPTS, *FORMS))
+    policies = f"a model folder, a run folder, a hub id, `tiny` (untrained, made from --seed), {others}"
+    add("--policy", required=True, metavar="SPEC", help=policies)
+    add("--samples", type=whole_number(1), default=1, metavar="K", help="episodes per task (default: 1)")
+    add("--seed", type=whole_number(0), default=0, metavar="S", help="chooses tasks and draws replies (default: 0)")
+    model = made.add_argument_group("models", "how a model replies; a scripted policy has no use for these")
+    add = model.add_argument
+    add("--device", default="auto", help="auto, cpu, cuda or cuda:N (default: auto)")
+    temperature = "0 is greedy (default: 0 for one episode per task, 1 for several)"
+    add("--temperature", type=real_number(0.0), metavar="T", help=temperature)
+    add("--top-p", type=real_number(above=0.0, high=1.0), default=1.0, metavar="P", help="nucleus (default: 1, off)")
+    add("--top-k", type=whole_number(0), default=0, metavar="K", help="likeliest tokens to draw from (default: 0, all)")
+    reply = f"most tokens of one reply (default: the run's, else {TURN_TOKENS}; of an API {ENDPOINT_TOKENS})"
+    add("--turn-tokens", type=whole_number(1), metavar="N", help=reply)
+    episode = f"most tokens of one episode, context included (default: the run's, else {MAX_TOKENS} or the model's)"
+    add("--max-tokens", type=whole_number(2), metavar="N", help=episode)
+    add_endpoint_flags(made)
+
+
+def _opened_subject(args: argparse.Namespace) -> Subject:
+    """The environment or the benchmark; what a run says is filled into `args`."""
     if args.benchmark is not None:
-        raise ValueError(f"--benchmark {args.benchmark}: no benchmark of that name is known; use --env")
-    _take_from_run(args)
+        for flag in ("env_arg", "split"):
+            if getattr(args, flag):
+                raise ValueError(f"--{flag.replace('_', '-')} goes with --env; a benchmark has its own")
+    else:
+        _take_from_run(args)
     if args.data_root:
         if not os.path.isdir(args.data_root):
             raise ValueError(f"--data-root {args.data_root}: no such folder")
         os.environ[VARIABLE] = args.data_root
-    try:
-        make_env = partial(envs.make, args.env, **envs.arguments(args.env_arg, envs.entry(args.env)))
-        env = make_env()
-        name = env.spec.id if env.spec else args.env
-        try:
-            return name, make_env, count_tasks(env, args.split)
-        finally:
-            env.close()
-    except gymnasium.error.Error as error:  # one of its own environments that lacks a dependency
-        raise ValueError(f"--env {args.env}: {error}") from error
+    if args.benchmark is not None:
+        return Subject.of_benchmark(args.benchmark)
+    return Subject.of_env(args.env, args.env_arg, args.split or "test")
 
 
 def _take_from_run(args: argparse.Namespace) -> None:
@@ -152,12 +192,13 @@ def _run_folder(policy: str) -> Path | None:
 
 
 @contextmanager
-def _progress(total: int) -> Iterator[Ended]:
+def progress(total: int, *, shown: bool = True) -> Iterator[Ended]:
     """A live line on a terminal: the share of successes so far, tasks played, time. Elsewhere nothing."""
     words = TextColumn("{task.description}")
     columns = (words, BarColumn(), MofNCompleteColumn(), TextColumn("tasks"), TimeElapsedColumn())
     won = played = 0
-    live = Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
+    hidden = not (shown and sys.stderr.isatty())
+    live = Progress(*columns, console=Console(stderr=True), transient=True, disable=hidden)
     with live:
         line = live.add_task("playing", total=total)
 
@@ -177,10 +218,15 @@ def _first_error(groups: Sequence[Group]) -> str:
 
 def _tell_cut(groups: Sequence[Group]) -> None:
     """Say how many replies ran into a limit: a model that was cut short may only look wrong."""
-    finishes = [t.completion.finish for group in groups for played in group.trajectories for t in played.turns]
+    episodes = [episode for group in groups for played in group.trajectories for episode in _episodes(played)]
+    finishes = [turn.completion.finish for episode in episodes for turn in episode.turns]
     cut = finishes.count("length")
     if cut:
         _say(f"{cut} of {len(finishes)} replies were cut short; see --turn-tokens and --max-tokens")
+
+
+def _episodes(played: Trajectory) -> Sequence[Trajectory]:
+    return (*played.candidates, *played.judging) if isinstance(played, Choice) else (played,)
 
 
 def _say(line: str) -> None:

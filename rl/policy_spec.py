@@ -1,9 +1,14 @@
-"""What `--policy SPEC` names, made able to play: `opened(args, make_env)` gives the coroutine that plays tickets."""
+"""What `--policy SPEC` names, made able to play: `opened(args, make_env)` gives what plays tickets."""
 
 from __future__ import annotations
 
 import argparse
+import json
+import logging
+import os
+import sys
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,36 +16,72 @@ import gymnasium
 
 from agents.chat import ChatAgent
 from agents.render import Renderer
-from rl.cli import suggest
-from rl.evaluation import SCRIPTS, Ended, evaluate, evaluate_script, sampling
-from rl.records import Group, Ticket
+from rl.cli import Parser, one_line, real_number, suggest, whole_number
+from rl.evaluation import SCRIPTS, THREADS, Ended, evaluate, evaluate_script, sampling
+from rl.records import Group, SamplingParams, Ticket
 from rl.rollout import Player
+from rl.speakers.speaker import converse
 from rl.watchdog import Watchdog
 
 TURN_TOKENS, MAX_TOKENS = 512, 4096  # where neither a flag nor the policy's run says otherwise
+ENDPOINT_TOKENS = 4096  # of one reply from an API: its models think aloud
 EPISODE_S = 4 * 3600.0  # long, because a slow machine must not change a score
+FORMS = ("openai:MODEL@URL", "replay:FILE.jsonl", "human")
 
 MakeEnv = Callable[[], gymnasium.Env]
-Play = Callable[[Sequence[Ticket], Watchdog, Ended], Coroutine[Any, Any, list[Group]]]
+Playing = Callable[[Sequence[Ticket], Watchdog, Ended], Coroutine[Any, Any, list[Group]]]
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Play:
+    """An opened policy: called with tickets it plays them. `choose` keeps the tickets that it can play."""
+
+    playing: Playing
+    choose: Callable[[list[Ticket]], list[Ticket]] = list
+
+    def __call__(self, tickets: Sequence[Ticket], watchdog: Watchdog, ended: Ended) -> Coroutine[Any, Any, list[Group]]:
+        """The groups of the tickets, in their order. Raises `rl.speakers.speaker.Unfinished`."""
+        return self.playing(tickets, watchdog, ended)
+
+
+def add_endpoint_flags(parser: Parser) -> None:
+    """The flags that only a policy `openai:MODEL@URL` reads."""
+    about = "policies behind an OpenAI-compatible API; the key is read from OPENAI_API_KEY, and never kept"
+    add = parser.add_argument_group("endpoints", about).add_argument
+    add("--concurrency", type=whole_number(1), default=16, metavar="N", help="requests at once (default: 16)")
+    patience = "seconds to wait for an answer, and for a server that is away (default: 600)"
+    add("--patience", type=real_number(0.0), default=600.0, metavar="S", help=patience)
+    budget = "tokens of the whole evaluation, prompts and cached replies included; once used up nothing more is sent"
+    add("--token-budget", type=whole_number(1), metavar="N", help=budget)
+    add("--no-cache", action="store_true", help="neither use nor keep replies in TURNWISE_CACHE (or ~/.cache/turnwise)")
+    field = "set a field of the request, a JSON value or a word; null leaves the field out; repeatable"
+    add("--api-arg", action="append", default=[], metavar="KEY=VALUE", help=field)
 
 
 def opened(args: argparse.Namespace, make_env: MakeEnv) -> Play:
     """Open what `args.policy` names. Raises `ValueError` for a name that nothing has."""
-    return _script(args, make_env) if args.policy in SCRIPTS else _model(args, make_env)
+    if args.policy in SCRIPTS:
+        return _script(args, make_env)
+    if args.policy == "human":
+        return _human(args, make_env)
+    for prefix, open_it in (("openai:", _endpoint), ("replay:", _replay)):
+        if args.policy.startswith(prefix):
+            return open_it(args, make_env)
+    return _model(args, make_env)
 
 
 def _script(args: argparse.Namespace, make_env: MakeEnv) -> Play:
     def play(chosen: Sequence[Ticket], watchdog: Watchdog, ended: Ended) -> Coroutine[Any, Any, list[Group]]:
         return evaluate_script(make_env, SCRIPTS[args.policy], chosen, watchdog=watchdog, ended=ended)
 
-    return play
+    return Play(play)
 
 
 def _model(args: argparse.Namespace, make_env: MakeEnv) -> Play:
-    if args.policy.startswith("openai:"):
-        raise ValueError(f"--policy {args.policy}: policies behind an OpenAI API are not available yet")
     if "/" not in args.policy and args.policy != "tiny" and not Path(args.policy).exists():
-        near = suggest(args.policy, [*SCRIPTS, "tiny"])
+        near = suggest(args.policy, [*SCRIPTS, "tiny", *FORMS])
         if "did you mean" in near:
             raise ValueError(f"--policy {args.policy}: unknown{near}")
     from rl.policy.forward import longest  # torch takes seconds to import, and a script plays without it
@@ -49,14 +90,7 @@ def _model(args: argparse.Namespace, make_env: MakeEnv) -> Play:
 
     model, tokenizer = load(args.policy, device=args.device, seed=args.seed)
     policy = HFPolicy(model, context=args.max_tokens or min(MAX_TOKENS, longest(model)))
-    params = sampling(
-        args.samples,
-        turn_tokens=args.turn_tokens or TURN_TOKENS,
-        temperature=args.temperature,
-        top_p=args.top_p,
-        top_k=args.top_k,
-    )
-    renderer = Renderer(tokenizer)
+    renderer, params = Renderer(tokenizer), _params(args, TURN_TOKENS)
     player = Player(make_env, lambda: ChatAgent(renderer), policy, params, policy.context, episode_s=EPISODE_S)
 
     async def play(chosen: Sequence[Ticket], watchdog: Watchdog, ended: Ended) -> list[Group]:
@@ -67,4 +101,102 @@ def _model(args: argparse.Namespace, make_env: MakeEnv) -> Play:
         finally:
             player.close()
 
-    return play
+    return Play(play)
+
+
+def _endpoint(args: argparse.Namespace, make_env: MakeEnv) -> Play:
+    from rl.speakers.cache import ReplyCache  # httpx takes a while to import, and other policies do without
+    from rl.speakers.connection import Connection
+    from rl.speakers.endpoint import Endpoint, Model
+
+    model = Model.read(args.policy.removeprefix("openai:"), dict(map(_field, args.api_arg)))
+    key = os.environ.get("OPENAI_API_KEY", "").strip()
+    if not (key.isascii() and key.isprintable()):
+        raise ValueError("OPENAI_API_KEY holds characters that no key has")
+    endpoint = Endpoint(
+        model,
+        Connection(model.name, model.url, key=key, patience_s=args.patience),
+        concurrency=args.concurrency,
+        budget=args.token_budget,
+        context=args.max_tokens,
+        cache=None if args.no_cache else ReplyCache(),
+    )
+    params = _params(args, ENDPOINT_TOKENS)
+
+    async def play(chosen: Sequence[Ticket], watchdog: Watchdog, ended: Ended) -> list[Group]:
+        async with endpoint:  # twice as many episodes as requests, because some wait for their environment
+            at_once = 2 * args.concurrency
+            return await converse(make_env, endpoint, params, chosen, at_once=at_once, watchdog=watchdog, ended=ended)
+
+    return Play(play)
+
+
+def _replay(args: argparse.Namespace, make_env: MakeEnv) -> Play:
+    from rl.speakers.replay import Replay, gathered
+    from rl.speakers.stored import read
+
+    path = args.policy.removeprefix("replay:")
+    replay = Replay(read(path))
+    if args.episodes is None:
+        args.episodes = sys.maxsize  # all tasks of the file
+
+    def choose(tickets: list[Ticket]) -> list[Ticket]:
+        env = make_env()
+        try:
+            kept, notes = replay.choose(tickets, env.unwrapped.load)  # type: ignore[attr-defined]
+        except ValueError as error:
+            raise ValueError(f"--policy {args.policy}: {one_line(error)}") from None
+        finally:
+            env.close()
+        if notes:
+            log.warning("%s: %s", path, notes)
+        return kept
+
+    async def play(chosen: Sequence[Ticket], watchdog: Watchdog, ended: Ended) -> list[Group]:
+        made, places = replay.cast(chosen)
+        groups = await converse(
+            make_env, replay, SamplingParams(), made, at_once=THREADS, watchdog=watchdog, ended=ended
+        )
+        if replay.shorter:
+            log.warning("%s: episodes that ended before their stored replies did: %d", path, replay.shorter)
+        return gathered(chosen, groups, places)
+
+    return Play(play, choose)
+
+
+def _human(args: argparse.Namespace, make_env: MakeEnv) -> Play:
+    from rl.speakers.human import Human
+
+    async def play(chosen: Sequence[Ticket], watchdog: Watchdog, ended: Ended) -> list[Group]:
+        human = Human(chosen)
+
+        def told(group: Group) -> None:
+            human.ended(group)
+            ended(group)
+
+        return await converse(
+            make_env, human, SamplingParams(deadline_s=86400.0), chosen, watchdog=watchdog, ended=told
+        )
+
+    return Play(play)
+
+
+def _params(args: argparse.Namespace, turn_tokens: int) -> SamplingParams:
+    return sampling(
+        args.samples,
+        turn_tokens=args.turn_tokens or turn_tokens,
+        temperature=args.temperature,
+        top_p=args.top_p,
+        top_k=args.top_k,
+    )
+
+
+def _field(word: str) -> tuple[str, Any]:
+    """`KEY=VALUE` as a field of a request."""
+    key, equals, value = word.partition("=")
+    if not (key and equals):
+        raise ValueError(f"--api-arg {word}: not KEY=VALUE")
+    try:
+        return key, json.loads(value)
+    except ValueError:
+        return key, value

@@ -1,7 +1,8 @@
 """A `Recipe` names one part per job; a published method is a value of this type. Below it: recipes and parts as text.
 
-A slot has one name everywhere: the field, the module `rl/parts/<slot>.py` that holds its parts, the flag `--<slot>`,
-and the key under which a run records its choice. Nothing here imports torch.
+A slot has one name everywhere: the field, the module `rl/parts/<slot>` that holds its parts (a file, or a package that
+imports them from its own files), the flag `--<slot>`, and the key under which a run records its choice. Nothing here
+imports torch.
 """
 
 from __future__ import annotations
@@ -155,7 +156,7 @@ def part(slot: str, text: str) -> Callable:
     path, suffix, rest = text.rpartition(".py:")
     name, _, bindings = rest.partition(":")
     module = _import(path + ".py") if suffix else importlib.import_module(f"rl.parts.{slot}")
-    known = _parts_of(module)
+    known = parts_of(module)
     if name not in known:
         hint = options.did_you_mean(name, list(known)) or f"; it has {', '.join(known)}"
         raise ValueError(f"--{slot}: no part {name!r} in {path + '.py' if suffix else module.__name__}{hint}")
@@ -188,14 +189,15 @@ def words(recipe: Recipe) -> dict[str, str | list[str]]:
 
 def _text(slot: str, chosen: Callable) -> str:
     function = _function(chosen)
-    module = sys.modules[function.__module__]
-    if _parts_of(module).get(function.__name__) is not function:
+    own = importlib.import_module(f"rl.parts.{slot}")
+    module = own if parts_of(own).get(function.__name__) is function else sys.modules[function.__module__]
+    if parts_of(module).get(function.__name__) is not function:
         raise ValueError(f"{slot}: {chosen!r} cannot be named in words; make it a function of a module")
     bound = chosen.keywords if isinstance(chosen, partial) else {}
     if inspect.isclass(function):
         known = options.of(function).items()
         bound = {key: getattr(chosen, key) for key, option in known if getattr(chosen, key) != option.default}
-    named = [] if module.__name__ == f"rl.parts.{slot}" else [str(module.__file__)]
+    named = [] if module is own else [str(module.__file__)]
     return ":".join([*named, function.__name__, *filter(None, [options.write(bound)])])
 
 
@@ -215,13 +217,13 @@ def _reads(part: Callable) -> tuple[str, ...]:
     return getattr(function, "needs", ()) if active else ()
 
 
-def _parts_of(module: ModuleType) -> dict[str, Callable]:
-    """Public functions of `module`, and its classes whose values can be called."""
+def parts_of(module: ModuleType) -> dict[str, Callable]:
+    """Public functions of `module` or of the package it is, and classes of theirs whose values can be called."""
     return {
         name: thing
         for name, thing in vars(module).items()
         if not name.startswith("_")
-        and getattr(thing, "__module__", None) == module.__name__
+        and f"{getattr(thing, '__module__', '')}.".startswith(f"{module.__name__}.")
         and (inspect.isfunction(thing) or (inspect.isclass(thing) and "__call__" in vars(thing)))
     }
 

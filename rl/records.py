@@ -39,6 +39,7 @@ class Completion:
     `logprobs` are under the distribution that was sampled (temperature, top-p and top-k applied): the behaviour
     log-probabilities of every importance ratio. `model_logprobs` are under the model at temperature 1; they are the
     same tuple where the two agree. `versions` is the policy version that drew each token, stamped by the engine.
+    `counted` is the number of tokens that were sampled, where an id stands for more than one (a message of an API).
     """
 
     ids: tuple[int, ...]
@@ -46,6 +47,20 @@ class Completion:
     model_logprobs: tuple[float, ...]
     versions: tuple[int, ...]
     finish: Finish = "stop"
+    counted: int | None = None
+
+    @property
+    def num_sampled(self) -> int:
+        """Sampled tokens."""
+        return len(self.ids) if self.counted is None else self.counted
+
+
+class CutOff(Exception):
+    """Raised by `Policy.sample` where the policy can say no more in this episode; `stop` says why it is truncated."""
+
+    def __init__(self, stop: Stop, why: str = "") -> None:
+        super().__init__(why or f"the policy can say no more: {stop}")
+        self.stop = stop
 
 
 class Policy(Protocol):
@@ -59,7 +74,8 @@ class Policy(Protocol):
         """Draw one reply to `prompt`.
 
         `session` names the episode, so that its cached context is reused. `received` holds tokens of this same reply
-        that were drawn before an interruption; they count towards `max_tokens` and are part of the result.
+        that were drawn before an interruption; they count towards `max_tokens` and are part of the result. Raises
+        `CutOff` to truncate the episode; before its first reply that is an error like any other.
         """
         ...
 
@@ -122,7 +138,7 @@ class Trajectory:
     @property
     def num_sampled(self) -> int:
         """Sampled tokens over all turns."""
-        return sum(len(turn.completion.ids) for turn in self.turns)
+        return sum(turn.completion.num_sampled for turn in self.turns)
 
     def sequences(self) -> Iterator[History]:
         """Yield each unbroken history once. The sampled tokens of all yields, in order, are those of the turns."""

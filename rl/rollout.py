@@ -7,7 +7,8 @@ text; it never cancels a sibling and never becomes a reward.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +17,7 @@ import gymnasium
 from agents.agent import Agent, Context
 from envs.types import Message, Stop
 from rl.player import Player
-from rl.records import Completion, SamplingParams, Ticket, Trajectory, Turn
+from rl.records import Completion, CutOff, SamplingParams, Ticket, Trajectory, Turn
 from rl.seeds import derive
 
 
@@ -34,7 +35,8 @@ async def episode(player: Player, ticket: Ticket, member: int) -> Trajectory:
     env = None
     try:
         env = player.take()
-        await _play(player, ticket, member, session, env, record)
+        with _cut_off(record):
+            await _play(player, ticket, member, session, env, record)
         player.put(env)
         player.finished[session] = record
     except BaseException as error:
@@ -50,6 +52,17 @@ async def episode(player: Player, ticket: Ticket, member: int) -> Trajectory:
         if release is not None:
             release(session)
     return record
+
+
+@contextmanager
+def _cut_off(record: Trajectory) -> Iterator[None]:
+    """Truncate the episode where the policy can say no more; one that never said anything has failed."""
+    try:
+        yield
+    except CutOff as cut:
+        if not record.turns:
+            raise
+        record.stop = cut.stop
 
 
 async def _play(

@@ -5,10 +5,8 @@ Tasks weigh the same everywhere: a figure is computed per task from its n sample
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Hashable, Sequence
-from functools import lru_cache
-from math import comb, nan, sqrt
+from collections.abc import Sequence
+from math import comb, inf, log2, nan, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -34,7 +32,7 @@ def pass_at_k(n: int, c: int, k: int) -> float:
     for n - c < k.
     Raises `ValueError` unless 1 <= k <= n and 0 <= c <= n.
     """
-    _check_counts(n, c, k)
+    check_counts(n, c, k)
     return (comb(n, k) - comb(n - c, k)) / comb(n, k)
 
 
@@ -43,27 +41,42 @@ def pass_hat_k(n: int, c: int, k: int) -> float:
 
     With c successes among n samples, `C(c, k) / C(n, k)`. Raises `ValueError` unless 1 <= k <= n and 0 <= c <= n.
     """
-    _check_counts(n, c, k)
+    check_counts(n, c, k)
     return comb(c, k) / comb(n, k)
 
 
-def cons_at_k(votes: Sequence[Hashable], success: Sequence[bool], k: int) -> float:
-    """Compute cons@k (maj@k): the chance that the most frequent answer among k samples is right (Wang et al. 2022).
+def auc_at_k(n: int, c: int, k: int) -> float:
+    """Compute AUC@k: the area under pass@1, pass@2, pass@4, ..., pass@k over log2 k, as a share of the whole width.
 
-    The exact expectation over all C(n, k) subsets of the n votes, so it depends neither on their order nor on a seed.
-    Answers that tie for first share the subset equally. A vote of `None` (no answer) counts as one of the k but never
-    wins; a subset of such votes only is wrong. Where equal answers were graded differently, an answer is as right as
-    the share of its votes that succeeded. Raises `ValueError` unless 1 <= k <= n and both sequences have length n.
+    The trapezoid rule on the powers of two up to `k`, and on `k` itself where it is none. AUC@1 is pass@1. Linear in
+    the number of doublings, so that it does not saturate as the mean over all k does. Raises as `pass_at_k` does.
     """
-    n = len(votes)
+    check_counts(n, c, k)
+    if k == 1:
+        return pass_at_k(n, c, 1)
+    points = [2**e for e in range(k.bit_length()) if 2**e < k] + [k]
+    height = [pass_at_k(n, c, point) for point in points]
+    place = [log2(point) for point in points]
+    return sum((place[i + 1] - place[i]) * (height[i] + height[i + 1]) / 2 for i in range(len(points) - 1)) / place[-1]
+
+
+def best_of_k(scores: Sequence[float], success: Sequence[bool], k: int) -> float:
+    """Compute the chance that the best-scored of k samples succeeds: the exact mean over all C(n, k) subsets.
+
+    Samples that tie for the best score share the subset equally. Raises `ValueError` unless 1 <= k <= n and both
+    sequences have length n.
+    """
+    n = len(scores)
     if len(success) != n:
-        raise ValueError(f"{n} votes but {len(success)} successes")
-    _check_counts(n, 0, k)
-    counts = Counter(vote for vote in votes if vote is not None)
-    right = Counter(vote for vote, won in zip(votes, success, strict=True) if won)
-    sizes = tuple(sorted(counts.values()))
-    chance = _plurality(sizes, n - sum(sizes), k)
-    return min(1.0, sum(chance[size] * right[vote] / size for vote, size in counts.items()))
+        raise ValueError(f"{n} scores but {len(success)} successes")
+    check_counts(n, 0, k)
+    chance, below = 0.0, 0
+    for score in sorted(set(scores)):
+        tied = [won for other, won in zip(scores, success, strict=True) if other == score]
+        best_here = comb(below + len(tied), k) - comb(below, k)  # subsets whose best score is this one
+        chance += best_here / comb(n, k) * sum(tied) / len(tied)
+        below += len(tied)
+    return chance
 
 
 def wilson(successes: float, n: int, level: float = 0.95) -> Interval:
@@ -113,6 +126,45 @@ def cluster_bootstrap(
     return Interval(max(low, bounds.low), min(high, bounds.high)) if bounds else Interval(low, high)
 
 
+def ratio_interval(tops: ArrayLike, bottoms: ArrayLike, level: float = 0.95) -> Interval:
+    """Bound the ratio of two sums over tasks, such as tokens per solved task, by Fieller's interval (1954).
+
+    `tops` and `bottoms` hold one number per task, none negative. `high` is inf where the data do not tell the lower
+    sum from 0, as with few successes: a cost without a bound. (nan, nan) where nothing is known: for fewer than two
+    tasks, a lower sum of 0, or tasks that all agree.
+    """
+    top, bottom = np.asarray(tops, dtype=float), np.asarray(bottoms, dtype=float)
+    n = top.size
+    if n < 2 or bottom.sum() <= 0:
+        return Interval(nan, nan)
+    reach = float(stats.t.ppf((1 + level) / 2, n - 1)) ** 2 / n
+    (top_var, both), (_, bottom_var) = np.cov(top, bottom)
+    # all r with (top - r bottom)^2 <= reach Var(top - r bottom): a quadratic in r
+    a = bottom.mean() ** 2 - reach * bottom_var
+    b = top.mean() * bottom.mean() - reach * both
+    c = top.mean() ** 2 - reach * top_var
+    sum_of_halves = b + sqrt(max(0.0, b * b - a * c))
+    low = max(0.0, float(c / sum_of_halves)) if sum_of_halves > 0 else 0.0
+    high = float(sum_of_halves / a) if a > 0 else inf
+    return Interval(low, high) if low < high * (1 - 1e-9) else Interval(nan, nan)
+
+
+def mean_interval(estimates: Sequence[float], intervals: Sequence[Interval]) -> Interval:
+    """Bound the mean of independent estimates, each with its interval, by MOVER (Zou and Donner 2008).
+
+    For the mean over environments of a success rate: each keeps its own interval, however many tasks it has, also at
+    0 and 1, where resampling would see no spread. Raises `ValueError` for none or for lengths that differ.
+    """
+    if not estimates or len(estimates) != len(intervals):
+        raise ValueError(f"{len(estimates)} estimates and {len(intervals)} intervals")
+    n = len(estimates)
+    mean = sum(estimates) / n
+    pairs = list(zip(estimates, intervals, strict=True))
+    down = sqrt(sum((estimate - interval.low) ** 2 for estimate, interval in pairs)) / n
+    up = sqrt(sum((interval.high - estimate) ** 2 for estimate, interval in pairs)) / n
+    return Interval(mean - down, mean + up)
+
+
 def mcnemar(gained: int, lost: int) -> float:
     """Test `gained` against `lost` flips: the exact two-sided p-value (McNemar 1947, in its binomial form).
 
@@ -142,7 +194,20 @@ def sign_flip(differences: Sequence[float], rng: np.random.Generator, *, draws: 
     return (hits + 1) / (draws + 1)
 
 
-def _check_counts(n: int, c: int, k: int) -> None:
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Adjust the p-values of several tests, in their order, so that any below 0.05 is rare if nothing differs.
+
+    Holm's step-down method (1979): valid whatever the tests have to do with each other.
+    """
+    adjusted, highest = [0.0] * len(p_values), 0.0
+    for rank, i in enumerate(sorted(range(len(p_values)), key=lambda i: p_values[i])):
+        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[i]))
+        adjusted[i] = highest
+    return adjusted
+
+
+def check_counts(n: int, c: int, k: int) -> None:
+    """Raise `ValueError` unless 1 <= k <= n and 0 <= c <= n."""
     if not 0 <= c <= n:
         raise ValueError(f"c={c}: successes of {n} samples lie in 0..{n}")
     if not 1 <= k <= n:
@@ -151,40 +216,3 @@ def _check_counts(n: int, c: int, k: int) -> None:
 
 def _normal_quantile(level: float) -> float:
     return float(stats.norm.ppf((1 + level) / 2))
-
-
-@lru_cache(maxsize=4096)
-def _plurality(sizes: tuple[int, ...], blank: int, k: int) -> dict[int, float]:
-    """By class size, the chance that one class of that size wins a k-subset of all votes; ties share it.
-
-    Every vote is taken independently with chance k/n, and the result is conditioned on k being taken: the subsets
-    stay uniform and all factors are binomial probabilities, which no number of votes overflows.
-    """
-    n = sum(sizes) + blank
-    taken = {size: stats.binom.pmf(np.arange(size + 1), size, k / n) for size in {*sizes, blank}}
-    chance = dict.fromkeys(sizes, 0.0)
-    for size in chance:
-        others = list(sizes)
-        others.remove(size)
-        for count in range(1, min(size, k) + 1):
-            # ways[s, t]: s votes taken from the other classes, none of which has more than `count`; t of them tie
-            ways = np.zeros((k - count + 1, k // count))
-            ways[0, 0] = 1.0
-            for other in others:
-                ways = _take(ways, taken[other], count)
-            rest = ways @ (1 / np.arange(1, ways.shape[1] + 1))
-            blanks = taken[blank][: rest.size]
-            chance[size] += taken[size][count] * float(rest[::-1][: blanks.size] @ blanks)
-    whole = float(stats.binom.pmf(k, n, k / n))
-    return {size: value / whole for size, value in chance.items()}
-
-
-def _take(ways: np.ndarray, taken: np.ndarray, most: int) -> np.ndarray:
-    """`ways` after one more class, of which at most `most` votes are taken; taking exactly `most` is one more tie."""
-    after = ways * taken[0]
-    rows = ways.shape[0]
-    for b in range(1, min(most, taken.size, rows)):
-        after[b:] += taken[b] * ways[: rows - b]
-    if most < taken.size and most < rows:
-        after[most:, 1:] += taken[most] * ways[: rows - most, :-1]
-    return after

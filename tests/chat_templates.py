@@ -134,7 +134,9 @@ ENDS = {
 
 def merging(template: str | None, eos: str | None = None) -> PreTrainedTokenizerFast:
     """Bytes, and merges by which one text has many spellings in tokens: "aaaa" is aa+aa, though a+a+a+a says it too."""
-    saved = {text: i for text, i in byte_tokenizer().backend_tokenizer.get_vocab(with_added_tokens=False).items() if i < 256}
+    saved = {
+        text: i for text, i in byte_tokenizer().backend_tokenizer.get_vocab(with_added_tokens=False).items() if i < 256
+    }
     merges = [("a", "a"), ("aa", "aa"), ("a", "b"), ("Ċ", "Ċ"), ("Ċ", "a"), ("Ġ", "a"), ("1", "2"), ("12", "3")]
     vocab = {**saved, **{left + right: 256 + i for i, (left, right) in enumerate(merges)}}
     backend = Tokenizer(BPE(vocab=vocab, merges=merges))

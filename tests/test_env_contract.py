@@ -31,7 +31,7 @@ def test_the_environment_keeps_its_promises(row):
 def test_ids_have_a_family_a_name_and_a_version():
     assert len({row.id for row in ROWS}) == len(ROWS)
     for row in ROWS:
-        assert re.fullmatch(r"(math|code|tools|web|games|multi)/[A-Z][A-Za-z0-9]*-v[0-9]+", row.id)
+        assert re.fullmatch(r"(math|code|tools|web|games|multi)/[A-Z0-9][A-Za-z0-9]*-v[0-9]+", row.id)
         assert row.line and len(row.line) <= 80
 
 

@@ -43,10 +43,10 @@ def play(words, stdin):
 
 
 def test_play_reads_replies_from_a_script_and_shows_the_end():
-    done = play([GUESS, "--seed", "3", "--env-arg", "top=99"], "x\n75\n78\n81\n82\n")
+    done = play([GUESS, "--seed", "3"], "x\n14\n15\n19\n")
     assert done.returncode == 0 and not done.stderr
     lines = done.stdout.splitlines()
-    assert lines[:3] == ["# games/GuessNumber-v0 task train/77", "user: 68..82", "> x"]
+    assert lines[:3] == ["# games/GuessNumber-v0 task train/35", "user: 13..19", "> x"]
     assert "# reward 0, invalid reply" in lines
     assert lines[-1].startswith("# end: ") and "turns, return " in lines[-1]
 
@@ -76,7 +76,7 @@ def test_play_ends_cleanly_when_the_input_does():
         (["check", "games/GessNumber-v0"], "did you mean 'games/GuessNumber-v0'"),
         (["check", GUESS, "--env-arg", "sise=3"], "did you mean 'size'"),
         (["check", GUESS, "--env-arg", "size=big"], "size=big: must be an int"),
-        (["play", GUESS, "--env-arg", "size=500"], "size 500 is outside 2..32"),
+        (["play", GUESS, "--env-arg", "size=500"], "size 500 is outside 2..90"),
         (["play", GUESS, "--split", "tset"], "did you mean 'test'"),
         (["play", GUESS, "--index", "99999"], "index 99999 is outside 0.."),
         (["play", GUESS, "--seed", "-4"], "-4"),

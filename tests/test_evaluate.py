@@ -9,12 +9,14 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 
 import pytest
 from toy_envs import Echo
 
+import envs
 from agents.agent import Context
 from envs.env import Env
 from envs.types import Message, Outcome, Stop, Task, assistant, user
@@ -28,10 +30,7 @@ from rl.report import Report
 from rl.rollout import Player
 
 ARITHMETIC = ("--env", "math/Arithmetic-v0")
-KEYS = {
-    *("benchmark", "env", "policy", "episodes", "samples", "seed", "success", "return_mean", "pass_at", "pass_hat"),
-    *("cons_at", "turns_mean", "tokens_mean", "errors", "per_task", "metrics", "intervals"),
-}
+KEYS = {field.name for field in fields(Report)}
 
 
 class Guess(Env):
@@ -225,7 +224,7 @@ def test_the_oracle_wins_everything_noop_nothing_and_the_random_floor_lies_betwe
         scores = {}
         for policy in SCRIPTS:
             report = told(capsys, tmp_path, "--env", env, "--policy", policy, "--samples", 2)
-            assert (report.errors, report.episodes) == (0, 54 if "Guess" in env else 200)
+            assert (report.errors, report.episodes) == (0, min(200, count_tasks(envs.make(env))))
             scores[policy] = report.success.mean
         assert (scores["oracle"], scores["noop"]) == (1.0, 0.0)
         assert 0 <= scores["random"] < 0.5
@@ -350,10 +349,28 @@ def test_errors_are_counted_apart_and_a_wholly_failed_evaluation_says_why(
         ("--env math/Arithmetic-v0 --policy tiny --device gpu", "device 'gpu': take auto, cpu, cuda or cuda:N"),
         ("--env math/Arithmetic-v0 --policy tiny --top-p 0", "--top-p 0: must be greater than 0"),
         (
-            "--env math/Arithmetic-v0 --policy openai:gpt@http://x",
-            "policies behind an OpenAI API are not available yet",
+            "--env math/Arithmetic-v0 --policy openai:gpt",
+            "openai:gpt is not openai:MODEL@URL, such as openai:qwen3@http://localhost:8000/v1",
         ),
-        ("--benchmark gsm8k", "--benchmark gsm8k: no benchmark of that name is known; use --env"),
+        ("--env math/Arithmetic-v0 --policy openai:m@http://h --api-arg top", "--api-arg top: not KEY=VALUE"),
+        (
+            "--env math/Arithmetic-v0 --policy openai:m@http://h --api-arg n=2",
+            "the request's field 'n' is not for you to set",
+        ),
+        ("--env math/Arithmetic-v0 --policy replay:/no/such.jsonl", "/no/such.jsonl: no such file or directory"),
+        ("--env math/Arithmetic-v0 --policy humam", "--policy humam: unknown; did you mean human?"),
+        ("--benchmark core-v11", "unknown benchmark 'core-v11'; did you mean 'core-v1'?"),
+        ("--benchmark core-v1 --split val", "--split goes with --env; a benchmark has its own"),
+        ("--benchmark core-v1 --env-arg level=1", "--env-arg goes with --env; a benchmark has its own"),
+        ("--env math/Arithmetic-v0 --strategy bestof", "--strategy bestof: unknown; did you mean 'best_of'?"),
+        (
+            "--env math/Arithmetic-v0 --strategy best_of:n=0",
+            "--strategy best_of: n='0' is not a whole number of at least 1",
+        ),
+        (
+            "--env math/Arithmetic-v0 --strategy best_of:n=2,scorer=logprob",
+            "scorer=logprob needs the log-probabilities of the replies, and this policy gives none",
+        ),
         ("--benchmark gsm8k --env math/Arithmetic-v0", "--env: not allowed with argument --benchmark"),
         ("--split test", "one of the arguments --env --benchmark is required"),
     ],

@@ -86,4 +86,3 @@ def test_three_methods_are_trained(printed, tmp_path: Path, monkeypatch: pytest.
     last = [line.split()[0] for line in shown.splitlines()[-3:]]
     assert last == ["grpo", "rloo", "reinforce_pp"]
     assert len(list(tmp_path.glob("turnwise-*/*/summary.json"))) == 3
-

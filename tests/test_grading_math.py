@@ -17,6 +17,8 @@ from envs.grading.workers import OverLimit, WorkerFault
 
 needs_math_verify = pytest.mark.skipif(not find_spec("math_verify"), reason="needs math-verify: turnwise[math]")
 
+NEEDS_WORKER = r"\boxed{\binom{18}{1}}"  # a number that only math-verify works out
+
 CLOTHES = [
     ("1,000", "1000"),
     ("1,000", "1,000"),
@@ -274,10 +276,10 @@ def test_over_limit_is_a_wrong_answer_and_a_fault_of_ours_is_raised(monkeypatch)
         monkeypatch.setattr(symbolic, "equal", equal)
 
     fail(OverLimit("memory"))
-    assert verify(r"\boxed{9+9}", "18").method == "memory"
+    assert verify(NEEDS_WORKER, "18").method == "memory"
     fail(WorkerFault("died"))
     with pytest.raises(WorkerFault):
-        verify(r"\boxed{9+9}", "18")
+        verify(NEEDS_WORKER, "18")
 
 
 def test_without_math_verify_only_a_reply_that_needs_it_raises(monkeypatch):
@@ -287,7 +289,7 @@ def test_without_math_verify_only_a_reply_that_needs_it_raises(monkeypatch):
     assert verify(r"\boxed{ x + 1 }", "x+1").correct
     assert verify(r"\boxed{9+9}", "18", symbolic=False).method == "unreadable"
     with pytest.raises(symbolic.MissingExtra, match=r"pip install 'turnwise\[math\]'"):
-        verify(r"\boxed{9+9}", "18")
+        verify(NEEDS_WORKER, "18")
 
 
 @needs_math_verify

@@ -10,7 +10,7 @@ from envs.games.guess_number import GuessNumber
 
 def opened(secret_place=3, **arguments):
     """An episode on a test task whose secret is that many above the low end, and its bounds."""
-    env = GuessNumber(**arguments)
+    env = GuessNumber(**{"size": 15, **arguments})
     for index, task in enumerate(env.load("test")):
         low = task.metadata["low"]
         if int(task.answer) - low == secret_place:
@@ -20,7 +20,8 @@ def opened(secret_place=3, **arguments):
 
 
 @pytest.mark.parametrize(
-    "arguments", [{}, {"size": 2, "top": 40}, {"size": 16}, {"size": 31, "top": 99}, {"size": 100, "top": 200}]
+    "arguments",
+    [{}, {"size": 2, "top": 40}, {"size": 16, "top": 60}, {"size": 31, "top": 99}, {"size": 100, "top": 200}],
 )
 def test_bisection_wins_every_test_task_within_the_limit_and_needs_it_all(arguments):
     env = GuessNumber(**arguments, spare=0)
@@ -95,7 +96,7 @@ def test_prompts_take_a_dozen_bytes_and_the_answer_is_in_the_info():
     messages, info = env.reset(seed=4)
     assert len(messages) == 1 and len(messages[0]["content"].encode()) <= 12
     low, high = map(int, messages[0]["content"].split(".."))
-    assert low <= int(info["answer"]) <= high and high - low == 14
+    assert low <= int(info["answer"]) <= high and high - low == 6
 
 
 def test_random_guesses_win_sometimes_but_seldom():
@@ -110,7 +111,7 @@ def test_random_guesses_win_sometimes_but_seldom():
     assert 30 < wins < 150
 
 
-@pytest.mark.parametrize("arguments", [{"size": 1}, {"size": 33}, {"spare": -1}, {"size": 100, "top": 50}])
+@pytest.mark.parametrize("arguments", [{"size": 1}, {"size": 91}, {"spare": -1}, {"size": 100, "top": 50}])
 def test_impossible_arguments_are_named(arguments):
     with pytest.raises(ValueError, match=str(next(iter(arguments.values())))):
         GuessNumber(**arguments)

@@ -50,6 +50,8 @@ recipe = Recipe(baseline=moving_mean(decay=0.5))
         ("surrogate", "clip:high=0.3,low=0.1", surrogate.clip, {"high": 0.3, "low": 0.1}),
         ("penalty", "kl_k3:coef=1e-3,straight_through=true", penalty.kl_k3, {"coef": 0.001, "straight_through": True}),
         ("penalty", "value_error:clip=inf", penalty.value_error, {"clip": float("inf")}),
+        ("credit", "turn_returns:gamma=0.9,among=alive", credit.turn_returns, {"gamma": 0.9, "among": "alive"}),
+        ("credit", "decoupled:weights=correct:2+form:0.5", credit.decoupled, {"weights": "correct:2+form:0.5"}),
     ],
 )
 def test_words_become_a_part_with_typed_options(slot: str, text: str, function: object, options: dict) -> None:
@@ -76,6 +78,7 @@ def test_words_become_a_part_with_typed_options(slot: str, text: str, function: 
         ("reduce", "constant:length=2.5", "--reduce constant: length='2.5' is not a whole number of at least 1"),
         ("reduce", "constant:length=0", "--reduce constant: length='0' is not a whole number of at least 1"),
         ("credit", "gae:lam=1.5", "--credit gae: lam='1.5' is not a number from 0 to 1"),
+        ("credit", "anchord", "--credit: no part 'anchord' in rl.parts.credit; did you mean 'anchored'?"),
         ("penalty", "kl_k2:coef=-1", "--penalty kl_k2: coef='-1' is not a number of at least 0"),
         ("credit", "outcome:whiten=yes", "--credit outcome: whiten='yes' is none of true, false"),
         ("select", "truncated_is:level=turn", "--select truncated_is: level='turn' is none of token, sequence"),
@@ -90,7 +93,13 @@ def test_a_wrong_word_is_named_with_the_right_one(slot: str, text: str, message:
 
 
 def test_a_private_function_or_a_helper_of_a_slot_is_no_part() -> None:
-    for slot, text in (("surrogate", "_ratio"), ("sampler", "History"), ("score", "Scorer"), ("credit", "needs")):
+    for slot, text in (
+        ("surrogate", "_ratio"),
+        ("sampler", "History"),
+        ("score", "Scorer"),
+        ("credit", "needs"),
+        ("credit", "turn"),
+    ):
         with pytest.raises(ValueError, match=f"--{slot}: no part {text!r}"):
             recipes.part(slot, text)
 

@@ -12,7 +12,21 @@ import numpy as np
 import pytest
 from scipy import stats as reference
 
-from rl.stats import Interval, cluster_bootstrap, cons_at_k, mcnemar, pass_at_k, pass_hat_k, sign_flip, wilson
+from rl.stats import (
+    Interval,
+    auc_at_k,
+    best_of_k,
+    cluster_bootstrap,
+    holm,
+    mcnemar,
+    mean_interval,
+    pass_at_k,
+    pass_hat_k,
+    ratio_interval,
+    sign_flip,
+    wilson,
+)
+from rl.voting import cons_at_k
 
 
 def share_of_subsets(n: int, c: int, k: int, wins) -> Fraction:
@@ -44,6 +58,35 @@ def test_impossible_counts_are_refused(n: int, c: int, k: int) -> None:
     for chance in (pass_at_k, pass_hat_k):
         with pytest.raises(ValueError, match=r"k=|c="):
             chance(n, c, k)
+
+
+def test_auc_at_k_is_the_area_over_doublings_and_not_the_mean_over_k() -> None:
+    assert round(auc_at_k(16, 4, 16), 4) == 0.6911
+    assert round(np.mean([pass_at_k(16, 4, k) for k in range(1, 17)]), 3) == 0.85
+    assert auc_at_k(16, 4, 1) == pass_at_k(16, 4, 1)
+    assert auc_at_k(6, 2, 2) == pytest.approx((pass_at_k(6, 2, 1) + pass_at_k(6, 2, 2)) / 2)
+    heights, places = [pass_at_k(9, 2, k) for k in (1, 2, 4, 6)], np.log2([1, 2, 4, 6])
+    assert auc_at_k(9, 2, 6) == pytest.approx(np.trapezoid(heights, places) / places[-1])
+    with pytest.raises(ValueError, match="k=5"):
+        auc_at_k(4, 2, 5)
+
+
+def test_best_of_k_equals_the_enumeration_of_all_subsets() -> None:
+    rng = np.random.default_rng(8)
+    for _ in range(60):
+        n = int(rng.integers(1, 8))
+        scores, won = rng.integers(0, 4, n).tolist(), [bool(w) for w in rng.integers(0, 2, n)]
+        for k in range(1, n + 1):
+            shares = []
+            for subset in itertools.combinations(range(n), k):
+                top = max(scores[i] for i in subset)
+                shares.append(np.mean([won[i] for i in subset if scores[i] == top]))
+            assert best_of_k(scores, won, k) == pytest.approx(np.mean(shares), abs=1e-12)
+
+
+def test_the_best_of_k_by_the_verdict_itself_is_pass_at_k() -> None:
+    won = [True] * 3 + [False] * 7
+    assert best_of_k(won, won, 4) == pytest.approx(pass_at_k(10, 3, 4))
 
 
 def plurality_by_enumeration(votes: Sequence[Hashable], success: Sequence[bool], k: int) -> float:
@@ -149,6 +192,62 @@ def test_equal_task_means_still_have_an_interval_of_their_own() -> None:
     assert all(map(isnan, cluster_bootstrap([7.0, 7.0], rng)))
     with pytest.raises(ValueError, match="no tasks"):
         cluster_bootstrap([], rng)
+
+
+@pytest.mark.parametrize(("tasks", "solved_share"), [(25, 0.5), (60, 0.3), (200, 0.15)])
+def test_the_interval_of_a_cost_per_success_covers_it_95_percent_of_the_time(tasks: int, solved_share: float) -> None:
+    rng = np.random.default_rng(9)
+    runs, hits = 1500, 0
+    chance = rng.beta(2 * solved_share, 2 * (1 - solved_share), size=(runs, tasks))
+    solved = rng.binomial(4, chance)
+    spent = rng.gamma(2.0, 10.0, size=(runs, tasks)) + 15 * (4 - solved)  # failures go on for longer
+    true = (20 + 60 * (1 - solved_share)) / (4 * solved_share)
+    for top, bottom in zip(spent, solved, strict=True):
+        low, high = ratio_interval(top, bottom)
+        hits += low <= true <= high
+    assert 0.925 < hits / runs < 0.975
+
+
+def test_a_cost_per_success_is_without_bound_where_successes_may_be_none() -> None:
+    low, high = ratio_interval([10.0] * 20, [1.0] + [0.0] * 19)
+    assert 0 < low < 200 and high == np.inf
+    assert all(map(isnan, ratio_interval([10.0] * 20, [0.0] * 20)))
+    assert all(map(isnan, ratio_interval([10.0], [1.0])))
+    assert all(map(isnan, ratio_interval([10.0] * 20, [1.0] * 20)))  # all agree: nothing is known of the spread
+
+
+def test_a_cost_per_success_has_fiellers_ends() -> None:
+    top, bottom = np.array([3.0, 5.0, 4.0, 6.0, 7.0]), np.array([1.0, 2.0, 1.0, 2.0, 2.0])
+    low, high = ratio_interval(top, bottom)
+    t = reference.t.ppf(0.975, 4)
+    for end in (low, high):
+        gap = top - end * bottom
+        assert abs(gap.mean()) / (gap.std(ddof=1) / np.sqrt(5)) == pytest.approx(t)
+    assert low < top.sum() / bottom.sum() < high
+
+
+def test_the_interval_of_a_mean_over_environments_covers_it_95_percent_of_the_time() -> None:
+    rng = np.random.default_rng(10)
+    shares, tasks = np.array([0.98, 0.5, 0.05, 0.3]), np.array([50, 100, 40, 20])
+    ends = {(n, c): wilson(c, n) for n in tasks.tolist() for c in range(n + 1)}
+    hits, runs = 0, 3000
+    for counts in rng.binomial(tasks, shares, size=(runs, 4)):
+        found = [ends[n, c] for n, c in zip(tasks.tolist(), counts.tolist(), strict=True)]
+        low, high = mean_interval((counts / tasks).tolist(), found)
+        hits += low <= shares.mean() <= high
+    assert 0.935 < hits / runs < 0.97
+
+
+def test_one_environment_keeps_its_interval() -> None:
+    assert mean_interval([0.4], [Interval(0.3, 0.6)]) == pytest.approx((0.3, 0.6))
+    with pytest.raises(ValueError, match="0 estimates"):
+        mean_interval([], [])
+
+
+def test_holms_adjustment_multiplies_the_smallest_by_all_and_never_decreases() -> None:
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert holm([0.5, 0.9]) == [1.0, 1.0]
+    assert holm([]) == []
 
 
 def test_mcnemar_is_the_exact_binomial_test_of_the_flips() -> None:

@@ -9,8 +9,9 @@ from typing import Any
 from rich.console import Console
 
 from envs.types import Stop
+from rl.comparison import compare
 from rl.records import Group, Ticket, Trajectory
-from rl.report import Report, compare
+from rl.report import Report
 from rl.tables import show
 
 
@@ -72,5 +73,5 @@ def test_each_verdict_is_said_in_words() -> None:
 
 def test_nothing_scored_prints_dashes() -> None:
     lines = [line.split() for line in printed(result([], errors=2)).splitlines()]
-    assert ["success", "-"] in lines and ["return", "-"] in lines
-    assert ["1", "-", "-", "-"] in lines
+    assert ["success,", "avg@2", "-"] in lines and ["return", "-"] in lines
+    assert ["1", "-", "-", "-", "-"] in lines

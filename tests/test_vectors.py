@@ -6,7 +6,7 @@ Where a trainer ships another rule than our default, the case runs with the opti
 - `per_trajectory=False`: a constant divisor that ignores the number of trajectories (Dr. GRPO);
 - `clamp=False`: a length penalty without bound (DAPO).
 What a file expects beyond values, losses and gradients (clip fractions and the like) is not the parts' to give.
-Losses are in `test_loss_vectors.py`. Cases that no part covers are named in `vector_cases.LEFT_OUT`, with the reason;
+Losses are in `test_loss_vectors.py`, credit of several turns in `test_turn_vectors.py` and `test_gain_vectors.py`. Cases that no part covers are named in `vector_cases.LEFT_OUT`, with the reason;
 `test_no_case_is_skipped_silently` counts both kinds.
 """
 
@@ -25,8 +25,7 @@ from tests.vector_cases import COUNTS, FOLDER, LEFT_OUT, agrees, array, checked,
 
 def test_no_case_is_skipped_silently() -> None:
     assert {file.stem for file in FOLDER.glob("*.json")} >= COUNTS.keys() >= LEFT_OUT.keys()
-    tests = [Path(__file__), Path(__file__).with_name("test_loss_vectors.py")]
-    text = "".join(path.read_text(encoding="utf-8") for path in tests)
+    text = "".join(path.read_text(encoding="utf-8") for path in Path(__file__).parent.glob("test_*vectors.py"))
     for file, (run, left) in COUNTS.items():
         assert f'"{file}"' in text
         names = [name_of(case) for case in read(file)["cases"]]

@@ -19,13 +19,14 @@ Table = Sequence[Sequence[float]]
 
 
 def trajectory(*turns: tuple[int, float], context: int = 2, rng: np.random.Generator | None = None) -> Trajectory:
-    """A trajectory of turns `(sampled tokens, reward)`, each after `context` tokens of observation."""
+    """A trajectory of turns `(sampled tokens, reward)`, each after `context` tokens of observation, in a state each."""
     rng = rng or np.random.default_rng(0)
     records = []
-    for count, reward in turns:
+    for k, (count, reward) in enumerate(turns):
         logprobs = tuple(-rng.uniform(0.1, 2.0, count))
         completion = Completion(tuple(range(count)), logprobs, logprobs, (0,) * count)
-        records.append(Turn((9,) * context, completion, reward=reward))
+        told = {"gain": 0.05 * count, "redundancy": 0.1 * k, "matched": 1.0}
+        records.append(Turn((9,) * context, completion, reward=reward, state=f"state {k}", metrics=told))
     return Trajectory(records, Stop.TERMINATED)
 
 

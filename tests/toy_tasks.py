@@ -28,7 +28,9 @@ class Talk(Low):
     def reply(self, action):
         share = low(text(action))
         done = low(text(action)[:1]) == 1
-        return Outcome((user("." * (1 + self.turns)),) * (not done), share, done, done, rewards={"share": share})
+        told = {"gain": share, "redundancy": 0.0, "matched": 1.0}
+        more = () if done else (user("." * (1 + self.turns)),)
+        return Outcome(more, share, done, done, rewards={"share": share}, metrics=told)
 
 
 class Unpaid(Low):

@@ -17,38 +17,42 @@ from envs.types import Message, Messages, Outcome, Task, assistant, text, user
 class GuessNumber(Env):
     """Guess a secret number of a known interval.
 
-    Observation: `12..26` first, then the interval still possible, `20..26`; after an invalid reply the same with `!`.
+    Observation: `12..18` first, then the interval still possible, `16..18`; after an invalid reply the same with `!`.
     With `remind=False` only `higher` or `lower` (than the guess), so that the rest must be remembered.
-    Action: a number, `19`; longer replies are read as `envs.grading.integer.declared` says. A reply that declares no
+    Action: a number, `15`; longer replies are read as `envs.grading.integer.declared` says. A reply that declares no
     number of the interval is invalid; it costs a turn all the same.
     Reward: 1 for the secret, else 0; its only named part is `win`.
     Metrics: `width`, the numbers still possible after the turn; `bits`, the information the turn gained.
     Episode end: terminated by the right guess, truncated after as many turns as bisection may need, plus `spare`.
-    Arguments: `size` numbers in the interval, which lies anywhere in 0..`top`.
+    Arguments: `size` numbers in the interval, which lies anywhere in `bottom`..`top`.
     Source and licence: generated. Version history: v0.
     """
 
     def __init__(
         self,
         *,
-        size: int = 15,
-        top: int = 31,
+        size: int = 7,
+        bottom: int = 10,
+        top: int = 99,
         spare: int = 1,
         remind: bool = True,
         max_turns: int | None = None,
         **limits: Any,
     ) -> None:
-        if not 2 <= size <= top + 1:
-            raise ValueError(f"size {size!r} is outside 2..{top + 1}, the numbers in 0..{top}")
+        if not 0 <= bottom <= top:
+            raise ValueError(f"bottom {bottom!r} is outside 0..{top}, from no negative number to top")
+        if not 2 <= size <= top - bottom + 1:
+            raise ValueError(f"size {size!r} is outside 2..{top - bottom + 1}, the numbers in {bottom}..{top}")
         if spare < 0:
             raise ValueError(f"spare must not be negative, but is {spare}")
         super().__init__(max_turns=size.bit_length() + spare if max_turns is None else max_turns, **limits)
-        self.size, self.top, self.spare, self.remind = size, top, spare, remind
+        self.size, self.bottom, self.top = size, bottom, top
+        self.spare, self.remind = spare, remind
 
     def tasks(self, split: str) -> Sequence[Task]:
         """Every interval with every secret in it."""
-        total = (self.top + 2 - self.size) * self.size
-        return enumerated(split, total, self._task, key=f"games/GuessNumber-v0:{self.size}:{self.top}")
+        total = (self.top - self.bottom + 2 - self.size) * self.size
+        return enumerated(split, total, self._task, key=f"games/GuessNumber-v0:{self.size}:{self.bottom}:{self.top}")
 
     def start(self) -> Messages:
         """Name the interval."""
@@ -107,5 +111,6 @@ class GuessNumber(Env):
 
     def _task(self, number: int) -> Task:
         low, place = divmod(number, self.size)
+        low += self.bottom
         bounds = {"low": low, "high": low + self.size - 1}
         return Task("", (user(f"{low}..{bounds['high']}"),), str(low + place), bounds)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ import gymnasium
 import numpy as np
 
 from envs.env import Env
+from envs.grading.choice import named
 from envs.procedural import digest
 from envs.types import Message, Messages, Outcome, Task, assistant, system, text, user
 
@@ -31,7 +31,8 @@ class Verbalised(Env):
     A task is a seed of the game, other seeds in every split; override `tasks` and `arguments` where tasks are more.
     A reply means the one action that its last line names; if that names none or several, the reply is invalid: it
     costs a turn, and the answer repeats the names. The only limit is `max_turns`; the game's own step limit is lifted.
-    With `explain`, `rules` open the episode as a system message, for models that have never played.
+    The metric `points` is the game's own reward. With `explain`, `rules` open the episode as a system message, for
+    models that have never played.
     """
 
     game: str = ""
@@ -43,6 +44,8 @@ class Verbalised(Env):
         self.explain = bool(explain)
         self.inner: gymnasium.Env | None = None
         self.observation: Any = None
+        self._made_with: dict[str, Any] = {}
+        self._numbers: dict[str, int] = {}
 
     # What an author may override.
 
@@ -53,6 +56,15 @@ class Verbalised(Env):
     def luck(self) -> int:
         """The seed of the game's own luck. Default: the task's, so that episodes of a task differ in nothing."""
         return int(self.task.metadata["seed"])
+
+    def begin(self) -> Any:
+        """Reset the game and return its first observation."""
+        assert self.inner is not None
+        return self.inner.reset(seed=self.luck())[0]
+
+    def legal(self, action: int) -> bool:
+        """Whether the action does anything now. One that does not is played all the same, and counted as invalid."""
+        return True
 
     def describe(self, observation: Any) -> str:
         """The observation in words: all that the policy needs to know of it."""
@@ -75,14 +87,14 @@ class Verbalised(Env):
     # What is the same for all.
 
     def start(self) -> Messages:
-        """Begin the game."""
-        self.close()
-        self.inner = gymnasium.make(self.game, max_episode_steps=-1, disable_env_checker=True, **self.arguments())
-        if not isinstance(self.inner.action_space, gymnasium.spaces.Discrete):
-            raise TypeError(f"{self.game} has the action space {self.inner.action_space}; only Discrete has names")
-        if self.inner.action_space.n != len(self.actions):
-            raise ValueError(f"{self.game} has {self.inner.action_space.n} actions, but {len(self.actions)} names")
-        self.observation, _ = self.inner.reset(seed=self.luck())
+        """Begin the game, the one at hand if it was made for such a task."""
+        wanted = self.arguments()
+        if self.inner is None or wanted != self._made_with:
+            self.close()
+            self.inner, self._made_with = self._made(wanted), wanted
+        self.observation = self.begin()
+        start = int(self.inner.action_space.start)  # type: ignore[attr-defined]
+        self._numbers = {name.lower(): number for number, name in enumerate(self.actions, start)}
         opening = user(self.describe(self.observation))
         return (system(self.rules), opening) if self.explain and self.rules else (opening,)
 
@@ -92,12 +104,12 @@ class Verbalised(Env):
 
     def reply(self, action: Message) -> Outcome:
         """Take the action that the reply names."""
-        name = self.named(text(action))
-        if name is None:
+        number = named(text(action), self._numbers)
+        if number is None:
             return Outcome((user(f"{'|'.join(self.actions)}?\n{self.describe(self.observation)}"),), valid=False)
         assert self.inner is not None
-        start = int(self.inner.action_space.start)  # type: ignore[attr-defined]
-        self.observation, reward, terminated, truncated, _ = self.inner.step(start + self.actions.index(name))
+        legal = self.legal(number)
+        self.observation, reward, terminated, truncated, _ = self.inner.step(number)
         if truncated:
             raise RuntimeError(f"{self.game} truncated itself after {self.turns + 1} turns; only max_turns may")
         won = self.won(float(reward), terminated)
@@ -106,15 +118,9 @@ class Verbalised(Env):
             reward=self.pay(float(reward), won),
             terminated=terminated,
             success=won,
+            valid=legal,
+            metrics={"points": float(reward)},
         )
-
-    def named(self, reply: str) -> str | None:
-        """The one action that the reply's last line names, or None."""
-        lines = [line for line in reply[-1000:].lower().splitlines() if line.strip()]
-        if not lines:
-            return None
-        found = {name for name in self.actions if re.search(rf"(?<!\w){re.escape(name.lower())}(?!\w)", lines[-1])}
-        return found.pop() if len(found) == 1 else None
 
     def oracle(self) -> Iterator[Message]:
         """Replies that win."""
@@ -133,3 +139,11 @@ class Verbalised(Env):
         if self.inner is not None:
             self.inner.close()
             self.inner = None
+
+    def _made(self, arguments: dict[str, Any]) -> gymnasium.Env:
+        made = gymnasium.make(self.game, max_episode_steps=-1, disable_env_checker=True, **arguments)
+        if not isinstance(made.action_space, gymnasium.spaces.Discrete):
+            raise TypeError(f"{self.game} has the action space {made.action_space}; only Discrete has names")
+        if made.action_space.n != len(self.actions):
+            raise ValueError(f"{self.game} has {made.action_space.n} actions, but {len(self.actions)} names")
+        return made

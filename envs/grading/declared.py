@@ -1,8 +1,8 @@
 r"""Where a reply declares its final answer. Text only, and linear in the reply's length.
 
 From the strongest to the weakest:
-1. *marked*: the content of every `\boxed{...}`, and what follows `####` on its line where that starts like a number
-   (`#### Step two` is a heading, not a declaration);
+1. *marked*: the content of every `\boxed{...}` and `<answer>...</answer>`, and what follows `####` on its line where
+   that starts like a number (`#### Step two` is a heading, not a declaration);
 2. *phrase*: what follows "answer is", "answer:" or "answer =", to the end of the sentence;
 3. *last*: the last number of a reply that has neither, if it stands in its last sentence, followed by plain words only
    (so neither a question said again nor a JSON object declares anything).
@@ -55,6 +55,14 @@ def declaration(reply: str) -> Declaration:
     return _last(reply[-TAIL:])
 
 
+def whole(reply: str) -> str:
+    """The reply itself, if it is one short line that declares nothing in particular; else ""."""
+    line = reply.strip()
+    if len(line) > MAX_TEXT or "\n" in line or _PHRASE.search(line) or any(True for _ in _marked(line)):
+        return ""
+    return line
+
+
 def phrase_number(sentence: str) -> Fraction | None:
     """The number a sentence states: a literal, or the only number in it among words that leave it as it is."""
     value = number(sentence)
@@ -86,13 +94,23 @@ def _agreed(texts: Iterable[str], read: Callable[[str], Fraction | None]) -> str
 
 
 def _marked(reply: str) -> Iterator[str]:
-    yield from _boxes(reply)
+    yield from boxes(reply)
+    yield from (text for text in _tagged(reply) if not _BOX.search(text))
     for match in _HASH.finditer(reply):
         if not _BOX.search(match[1]):  # that box is counted already
             yield match[1].strip()
 
 
-def _boxes(reply: str) -> Iterator[str]:
+def _tagged(reply: str) -> Iterator[str]:
+    """Yield what stands between `<answer>` and `</answer>`; "" where that is empty or too long."""
+    at = 0
+    while (start := reply.find("<answer>", at)) >= 0 and (end := reply.find("</answer>", start)) >= 0:
+        text = reply[start + len("<answer>") : end].strip()
+        yield text if len(text) <= MAX_TEXT else ""
+        at = end
+
+
+def boxes(reply: str) -> Iterator[str]:
     r"""Yield the content of each outermost `\boxed{...}`; "" for one that is empty, too long or never closed."""
     at = 0
     while match := _BOX.search(reply, at):

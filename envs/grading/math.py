@@ -8,9 +8,12 @@ equal as a string to the gold answer read in the same way. So for 18, `#### 18.`
   be read: no weaker hint is used instead;
 - where both are number literals (`envs.grading.number`), exact rationals decide. `36/2` is 18, 0.333 is not 1/3,
   `50%` is 50 and not 1/2, units are dropped, digits outside ASCII are no digits;
-- where the gold is text (`Friday`, `(C)`), the text decides, without regard to case, spaces and LaTeX dress;
-- where the gold is a list, its brackets count: `(1,2)`, `[1,2]`, `(1,2]` and `\{1,2\}` are four things;
-- else the texts are formulas and, with `symbolic=True`, math-verify decides (`envs.grading.symbolic`).
+- where the gold is text (`Friday`, `(C)`), the text decides, without regard to spaces, LaTeX dress and, in words and
+  single letters, case;
+- formulas, sets, tuples and intervals are compared exactly (`envs.grading.exact`); where such a gold answer is the
+  whole of a reply of one line, it needs no mark. Brackets count: `(1,2)`, `[1,2]`, `(1,2]` and `\{1,2\}` are four
+  things. Without `symbolic` every number must be worked out;
+- what is still undecided goes, with `symbolic=True`, to math-verify (`envs.grading.symbolic`).
 
 A reply whose formula is too long, unreadable, or over its time or memory is wrong. A fault of ours raises: it is never
 a verdict. Where math-verify is needed and missing that raises too, so that a score never depends on what is installed.
@@ -22,8 +25,9 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from envs.grading import exact
 from envs.grading import symbolic as formulas
-from envs.grading.declared import declaration, phrase_number
+from envs.grading.declared import declaration, phrase_number, whole
 from envs.grading.number import number, stands, undress
 from envs.grading.workers import OverLimit
 
@@ -40,7 +44,7 @@ class Verdict:
     """What a reply earns under either rule, and why.
 
     `correct` is the verdict of the rule that was asked for. `extracted` is the declared answer that flexible read, None
-    where none is clear. `method` is what decided flexible: "number", "text", "math-verify", or the reason of
+    where none is clear. `method` is what decided flexible: "number", "text", "exact", "math-verify", or the reason of
     a refusal: "none" (nothing declared), "unclear" (several things), "unreadable", "deadline", "memory".
     """
 
@@ -56,7 +60,8 @@ def verify(
 ) -> Verdict:
     """Grade `reply` against the gold `answer` (a number, a formula, or a text that ends in `#### number`).
 
-    Without `symbolic` only number literals and equal texts are right: no extra is needed and no process starts.
+    Without `symbolic` only number literals, collections of them and equal texts are right: no extra is needed and no
+    process starts.
     `deadline_s` are seconds of CPU time for math-verify. Raises ValueError for an unknown rule or an empty gold answer.
     """
     if rule not in RULES:
@@ -77,20 +82,35 @@ def official(text: str) -> str | None:
 
 def _flexible(reply: str, gold: str, symbolic: bool, deadline_s: float) -> tuple[bool, str | None, str]:
     kind, text = declaration(reply)
+    wanted = number(gold)
+    if wanted is None and kind in ("none", "unclear", "last") and (line := whole(reply)):
+        same = exact.equal(gold, line, literal=not symbolic)
+        if same is not None:
+            return same, line, "exact"
     if kind in ("none", "unclear"):
         return False, None, kind
-    wanted = number(gold)
     given = phrase_number(text) if kind == "phrase" and wanted is not None else number(text)
     if wanted is not None and given is not None:
         return wanted == given, text, "number"
     if wanted is None and _same_text(gold, text):
         return True, text, "text"
-    numeric = wanted is not None
-    if not numeric and _is_prose(gold):
+    if wanted is None and _is_prose(gold):
         return False, text, "text"
+    if kind == "last" or not stands(text, text):
+        return False, text, "unreadable"
+    return _formulas(gold, text, wanted is not None, symbolic, deadline_s)
+
+
+def _formulas(gold: str, text: str, numeric: bool, symbolic: bool, deadline_s: float) -> tuple[bool, str, str]:
+    """The verdict on two formulas or collections; `numeric` where the gold is a plain number."""
+    if numeric and not (symbolic and formulas.is_formula(text, numeric=True)):
+        return False, text, "unreadable"
+    same = exact.equal(gold, text, literal=not symbolic)
+    if same is not None:
+        return same, text, "exact"
     if not numeric and _brackets(gold) != _brackets(text):
         return False, text, "text"
-    if kind == "last" or not symbolic or not stands(text, text) or not formulas.is_formula(text, numeric=numeric):
+    if not symbolic or not formulas.is_formula(text, numeric=numeric):
         return False, text, "unreadable"
     try:
         return formulas.equal(gold, text, deadline_s=deadline_s), text, "math-verify"
@@ -99,7 +119,9 @@ def _flexible(reply: str, gold: str, symbolic: bool, deadline_s: float) -> tuple
 
 
 def _same_text(gold: str, text: str) -> bool:
-    plain = ["".join(undress(side).rstrip(". ").split()).casefold() for side in (gold, text)]
+    plain = ["".join(undress(side).rstrip(". ").split()) for side in (gold, text)]
+    if _is_prose(gold) or len(plain[0].strip("().")) == 1:  # in formulas R and r are two things
+        plain = [side.strip("()").casefold() for side in plain]
     return plain[0] == plain[1] and bool(plain[0])
 
 

@@ -48,7 +48,9 @@ _LITERAL = re.compile(
     rf"(?:[eE](?P<e>{_EXPONENT})"
     rf"|\s*(?:\\times|\\cdot|[×*x])\s*10\s*\^\s*(?:\{{\s*(?P<power>{_EXPONENT})\s*\}}|(?P<power1>{_EXPONENT})))?)"
 )
+_PLAIN = re.compile(r"(-?[0-9]{1,18})(?:\.([0-9]{1,18}))?")
 _DOUBTS_EQUALS = re.compile(r"\\n(?:eq?|eg|ot)|[!<>~:≠≈]\s*$|;|,(?![0-9]{3})")  # x \neq 18; 17, x = 18
+_IS_DRESSED = re.compile(r"[\\$€£¥{~°−*_`]")
 _DRESS = [
     (re.compile(r"\\(?:left|right|displaystyle)\b|\\[()\[\]]"), ""),
     (re.compile(r"\{,\}"), ","),
@@ -66,6 +68,8 @@ _DRESS = [
 
 def undress(text: str) -> str:
     """`text` without Markdown emphasis, LaTeX spacing and text commands, and currency signs; fractions as `a/b`."""
+    if not _IS_DRESSED.search(text):
+        return text.strip()
     text = text.strip().strip("*_`").strip()
     for pattern, plain in _DRESS:
         text = pattern.sub(plain, text)
@@ -76,10 +80,13 @@ def number(text: str) -> Fraction | None:
     """The one number that `text` states, or None where it states none or leaves room for doubt."""
     if len(text) > MAX_TEXT:
         return None
+    if plain := _PLAIN.fullmatch(text):
+        whole, part = plain.groups()
+        return Fraction(int(whole + (part or "")), 10 ** len(part or ""))
     text = undress(text)
     if "=" in text:
         left, text = text.rsplit("=", 1)
-        if _DOUBTS_EQUALS.search(left) or not stands(left, ""):
+        if _DOUBTS_EQUALS.search(left) or not stands(left, "") or _contradicts(left, text):
             return None
     text = _unwrapped(text.strip().rstrip(",;: "))
     match = _LITERAL.match(text)
@@ -93,20 +100,28 @@ def stands(before: str, after: str) -> bool:
     return _WORDS_BEFORE.isdisjoint(_words(before)) and _WORDS_AFTER.isdisjoint(_words(after))
 
 
+def _contradicts(left: str, right: str) -> bool:
+    """Whether two whole numbers are called equal that are not: `17 = 18`, `x = 17 = 18`."""
+    sides = [_PLAIN.fullmatch(side.strip()) for side in (left.rpartition("=")[2], right)]
+    return all(side and not side[2] for side in sides) and int(sides[0][1]) != int(sides[1][1])  # type: ignore[index]
+
+
 def _words(text: str) -> list[str]:
     return re.findall(r"[a-z]+(?:'[a-z]+)?", text.lower().replace("’", "'"))
 
 
 def _unwrapped(text: str) -> str:
-    """`text` without one pair of brackets or braces around all of it."""
-    bare = text.rstrip(". ")
-    if len(bare) > 1 and bare[0] + bare[-1] in ("()", "{}") and not re.search(r"[(){}]", bare[1:-1]):
+    """`text` without one pair of brackets or braces around all of it; `(1,234)` may be a pair and keeps them."""
+    bare = text.rstrip(". ").replace("\\{", "{").replace("\\}", "}")
+    if len(bare) > 1 and bare[0] + bare[-1] in ("()", "{}") and not re.search(r"[(){},]", bare[1:-1]):
         return bare[1:-1].strip()
     return text
 
 
 def _is_unit(tail: str) -> bool:
     """Whether what follows the digits is words that leave the number as it is."""
+    if not tail:
+        return True
     glued = tail[:1].isalpha()
     tail = _POWERS.sub(r"\1", re.sub(r"^/\s?(?=[A-Za-z]{2})", "per ", tail.strip().rstrip(".,;:")))
     if not re.fullmatch(r"[A-Za-z%' .,()/-]*", tail) or tail.startswith(("-", "/", ",", ".", "(", ")", "'")):
@@ -132,10 +147,10 @@ def _value(match: re.Match[str]) -> Fraction | None:
     exponent = int(match["e"] or match["power"] or match["power1"] or 0)
     if abs(exponent) > MAX_EXPONENT:
         return None
-    return sign * _decimal(match["plain"]) * Fraction(10) ** exponent
+    value = sign * _decimal(match["plain"])
+    return value * Fraction(10) ** exponent if exponent else value
 
 
 def _decimal(text: str) -> Fraction:
-    sign = -1 if text.startswith("-") else 1
-    whole, _, part = text.lstrip("+-").replace(",", "").partition(".")
-    return sign * Fraction(int(whole + part), 10 ** len(part))
+    whole, _, part = text.replace(",", "").partition(".")
+    return Fraction(int(whole + part), 10 ** len(part))

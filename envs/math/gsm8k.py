@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from envs.env import Env
 from envs.grading.math import RULES, Rule, official, verify
 from envs.grading.number import number
 from envs.grading.symbolic import workers
+from envs.grading.vote import vote
 from envs.types import Message, Outcome, Task, assistant, text, user
 
 REVISION = "cc7b047b6e5bb11b4f1af84efc572db110a51b3c"
@@ -71,6 +72,10 @@ class GSM8K(Env):
             valid=verdict.method not in ("none", "unclear"),
             metrics={"strict": verdict.strict, "flexible": verdict.flexible},
         )
+
+    def vote(self, action: Message) -> Hashable | None:
+        """The declared answer."""
+        return vote(text(action))
 
     def oracle(self) -> Iterator[Message]:
         """The data set's solution without its calculator notes; it ends in `#### <number>`."""

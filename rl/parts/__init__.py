@@ -1,7 +1,8 @@
 """One module per slot of a recipe; its public functions are the parts of that slot, each found by its name.
 
-`statistics`, `returns` and `segments` are no slots: they hold the arithmetic that parts share. A part that keeps
-numbers between updates is a dataclass with `__call__`, `state_dict` and `load_state_dict` in place of a function.
+The other modules are no slots: they hold the arithmetic that parts share, as functions of arrays and labels. A part
+that keeps numbers between updates is a dataclass with `__call__`, `state_dict` and `load_state_dict` in place of a
+function.
 """
 
 from __future__ import annotations

@@ -17,3 +17,9 @@ def soft_overlong(
     excess = [(trajectory.num_sampled - (budget - cache)) / cache for trajectory in group.trajectories]
     ceiling = 1.0 if clamp else float("inf")
     return [reward - factor * min(max(x, 0.0), ceiling) for reward, x in zip(group.rewards, excess, strict=True)]
+
+
+def invalid_turns(group: Group, *, penalty: NonNegative = 0.1) -> list[float]:
+    """Take away `penalty` for each turn whose reply was not valid (GiGPO, RAGEN)."""
+    invalid = [sum(not turn.valid for turn in trajectory.turns) for trajectory in group.trajectories]
+    return [reward - penalty * count for reward, count in zip(group.rewards, invalid, strict=True)]

@@ -46,7 +46,7 @@ def group_mean(x: Floats, group: Ints, weights: Floats | None = None) -> Floats:
     anchor = x[first]  # deviations from a member, not from 0: equal values then deviate by exactly 0
     total = np.bincount(member, weights * (x - anchor[member]))
     weight = np.bincount(member, weights)
-    return (anchor + np.divide(total, weight, out=np.zeros_like(total), where=weight > 0))[member]
+    return (anchor + np.divide(total, weight, out=np.zeros(len(first)), where=weight > 0))[member]
 
 
 def group_std(x: Floats, group: Ints) -> Floats:

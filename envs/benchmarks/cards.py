@@ -1,0 +1,84 @@
+"""What to know before quoting a score: licence, source, official rule and pitfalls of an environment's tasks."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Card(NamedTuple):
+    """Where tasks come from, how they are scored officially, and what misleads."""
+
+    licence: str
+    source: str
+    rule: str
+    pitfalls: str = ""
+
+
+GENERATED = Card(
+    "none needed: no third-party data",
+    "generated from fixed seeds; train, val and test share no problem",
+    "the environment's own reward; success is its own verdict",
+)
+
+
+def generated(pitfalls: str) -> Card:
+    """The card of tasks that this project makes itself."""
+    return GENERATED._replace(pitfalls=pitfalls)
+
+
+def adapted(source: str, pitfalls: str) -> Card:
+    """The card of tasks around a game of others, under the MIT licence."""
+    return GENERATED._replace(licence="MIT", source=f"{source}; {GENERATED.source}", pitfalls=pitfalls)
+
+
+TOY_TEXT = "gymnasium's toy_text, in words"
+
+CARDS = {
+    "math/Arithmetic-v0": generated("only a declared integer counts: several numbers and no mark is wrong"),
+    "math/Algebra-v0": generated("both roots are asked for at level 4, as a set: one of them is wrong"),
+    "math/WordProblems-v0": generated("few templates: a model trained on them knows their forms, not word problems"),
+    "math/Countdown-v0": generated("the target without a way to it is wrong; any way that uses the numbers counts"),
+    "math/Fractions-v0": generated("decimals that stand for no exact fraction are wrong"),
+    "math/Sets-v0": generated("order and repetition do not count, brackets of a tuple do"),
+    "math/Revise-v0": generated("hints give the answer away in the end: quote `first` beside success"),
+    "games/GuessNumber-v0": generated("intervals are small, so a random player often wins: compare with `random`"),
+    "games/FrozenLake-v0": adapted(TOY_TEXT, "on small maps one walk learnt by heart crosses several"),
+    "games/Taxi-v0": adapted(TOY_TEXT, "one map only: a policy may learn it by heart"),
+    "games/CliffWalking-v0": adapted(TOY_TEXT, "one map only, in eight positions: a policy may learn it by heart"),
+    "games/Blackjack-v0": adapted(TOY_TEXT, "only hands are dealt that good play wins: no casino's odds"),
+    "games/2048-v0": generated("a small board and a small target: no result on the usual game"),
+    "games/Wordle-v0": generated("an own, short word list: no result on the newspaper's game"),
+    "games/Minesweeper-v0": generated("every field can be solved without guessing, unlike the usual game's"),
+    "games/Rooms-v0": generated("the commands that work are listed, which makes it far easier than `commands=false`"),
+    "math/GSM8K-v0": Card(
+        "MIT",
+        "openai/gsm8k, config main (Cobbe et al. 2021, arXiv:2110.14168)",
+        "the first `#### <number>` of the reply, commas removed, equal as a string (rule=strict, metric `strict`)",
+        "prompt and extraction alone move scores by ten points: quote `strict` beside `flexible`; `10` and `10.0` "
+        "differ officially; old and public, so contaminated",
+    ),
+    "math/MATH500-v0": Card(
+        "MIT",
+        "HuggingFaceH4/MATH-500, 500 problems of MATH (Hendrycks et al. 2021; Lightman et al. 2023)",
+        "equality after normalisation, then symbolically (prm800k's grader or math-verify)",
+        "intervals and tuples look alike, units and percent signs are judged differently by different graders, two "
+        "boxes in one reply; a row whose gold answer cannot be read must not vanish from the count",
+    ),
+    "math/AIME-v0": Card(
+        "problems by the Mathematical Association of America; see the files' own terms",
+        "HuggingFaceH4/aime_2024, MathArena/aime_2025, MathArena/aime_2026",
+        "the integer from 0 to 999, equal",
+        "30 problems a year: give avg@16 or more with its interval; leading zeros (`073`); old years are contaminated",
+    ),
+    "code/HumanEval-v0": Card(
+        "MIT",
+        "openai/openai_humaneval, 164 problems (Chen et al. 2021, arXiv:2107.03374)",
+        "the function passes all of the problem's tests; pass@k by the unbiased estimate",
+        "chat models return whole programs in fences; tests are few, so wrong programs pass; contaminated",
+    ),
+}
+
+
+def card(env: str) -> Card:
+    """The card of an environment's tasks."""
+    return CARDS.get(env, GENERATED)

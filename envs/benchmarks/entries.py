@@ -1,0 +1,89 @@
+"""The table of benchmarks. To add an environment to one, add a line and run `python -m envs.benchmarks --write`.
+
+A name ends in its version. What a published version holds never changes: another choice is another version.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Entry(NamedTuple):
+    """`tasks` tasks of one split of an environment; all tasks where `tasks` is None.
+
+    `words` are the environment's arguments as on a command line, separated by spaces: `"size=5 slippery=true"`.
+    """
+
+    env: str
+    tasks: int | None = None
+    words: str = ""
+    split: str = "test"
+
+    @property
+    def name(self) -> str:
+        """The environment's id and, where there are any, its arguments: `math/Arithmetic-v0[level=2]`."""
+        return f"{self.env}[{self.words}]" if self.words else self.env
+
+    @property
+    def label(self) -> str:
+        """The split under which a suite knows the entry's tasks: `math/Arithmetic-v0[level=2]:test`."""
+        return f"{self.name}:{self.split}"
+
+
+class Benchmark(NamedTuple):
+    """A named set of tasks. `line` says what it is for."""
+
+    name: str
+    line: str
+    entries: tuple[Entry, ...]
+
+
+CORE = (  # as the bundled model reads them: a few bytes a turn, no rules
+    Entry("math/Arithmetic-v0", 50),
+    Entry("math/Algebra-v0", 50),
+    Entry("math/WordProblems-v0", 50),
+    Entry("math/Countdown-v0", 50),
+    Entry("math/Revise-v0", 50),
+    Entry("games/GuessNumber-v0", 50),
+    Entry("games/FrozenLake-v0", 50),
+    Entry("games/Wordle-v0", 50),
+    Entry("games/Minesweeper-v0", 50),
+    Entry("games/Rooms-v0", 50),
+)
+MATH = (  # in words, for models that read English
+    Entry("math/Arithmetic-v0", 100),
+    Entry("math/Arithmetic-v0", 100, "level=3"),
+    Entry("math/Algebra-v0", 100, "words=true"),
+    Entry("math/Algebra-v0", 100, "words=true level=4"),
+    Entry("math/WordProblems-v0", 100, "words=true"),
+    Entry("math/WordProblems-v0", 100, "words=true level=3"),
+    Entry("math/Countdown-v0", 100, "words=true"),
+    Entry("math/LinearSystem-v0", 100, "words=true"),
+    Entry("math/Fractions-v0", 100, "words=true"),
+    Entry("math/Sets-v0", 100, "words=true"),
+    Entry("math/Revise-v0", 100),
+    Entry("math/GSM8K-v0"),
+    Entry("math/MATH500-v0"),
+    Entry("math/AIME-v0"),
+)
+GAMES = (  # the rules open every episode
+    Entry("games/GuessNumber-v0", 100),
+    Entry("games/FrozenLake-v0", 100, "explain=true"),
+    Entry("games/Maze-v0", 100, "explain=true"),
+    Entry("games/TwentyQuestions-v0", 100, "explain=true"),
+    Entry("games/Rooms-v0", 100, "explain=true"),
+    Entry("games/Taxi-v0", 50, "explain=true"),
+    Entry("games/CliffWalking-v0", 50, "explain=true"),
+    Entry("games/Blackjack-v0", 100, "explain=true"),
+    Entry("games/Wordle-v0", 100, "explain=true"),
+    Entry("games/Mastermind-v0", 100, "explain=true"),
+    Entry("games/Minesweeper-v0", 100, "explain=true"),
+    Entry("games/Sokoban-v0", 100, "explain=true"),
+    Entry("games/2048-v0", 100, "explain=true"),
+)
+
+BENCHMARKS = (
+    Benchmark("core-v1", "ten kinds of task that need no file, in short prompts: the first thing to run", CORE),
+    Benchmark("math-v1", "answers that are checked exactly, from sums to competitions, in words", MATH),
+    Benchmark("games-v1", "several turns against a world that answers, after its rules", GAMES),
+)

@@ -1,0 +1,182 @@
+r"""Formulas in LaTeX or plain text, read as exact values. Nothing is evaluated as code.
+
+Read: whole numbers and decimals, letters and Greek letters, + - and * in all their forms (`\cdot`, `\times`, side by
+side), fractions, whole powers, roots of rationals, brackets, mixed numbers. `π √ × ÷ · −` are read as their commands.
+Left undecided: everything else (functions, equations, absolute values, powers with letters, words), and what two
+readers may read in two ways (`1/2x`, `\frac123`, `x2`, `a!`).
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+from envs.grading.polynomial import MAX_POWER, Undecided, Value, constant, letter
+
+MAX_DEPTH = 12
+_GREEK = "alpha beta gamma delta epsilon varepsilon theta lambda mu rho sigma tau phi varphi omega Delta Omega pi"
+_LETTERS = frozenset(f"\\{name}" for name in _GREEK.split())
+_TIMES = frozenset(("*", "\\cdot", "\\times"))
+_OVER = frozenset(("/", "\\div"))
+_FRACTIONS = frozenset(("\\frac", "\\dfrac", "\\tfrac", "\\cfrac"))
+_CLOSING = {"(": ")", "{": "}", "[": "]"}
+_UNIT_WORDS = frozenset(
+    ["mm", "cm", "dm", "km", "in", "ft", "yd", "mi", "mg", "kg", "lb", "oz", "ml", "cl", "hr", "am", "pm", "ln", "pi"]
+)
+_WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")
+_TOKEN = re.compile(
+    r"\s*(?:(?P<number>[0-9]+(?:,[0-9]{3})+(?![0-9,])(?:\.[0-9]+)?|[0-9]+(?:\.[0-9]+)?|\.[0-9]+)"
+    r"|(?P<sign>\\[A-Za-z]+|\*\*|[A-Za-z]|[-+*/^(){}\[\]]))"
+)
+_PLAIN = {"π": r"\pi ", "×": "*", "·": "*", "⋅": "*", "÷": "/", "−": "-", "√": r"\surd "}
+_DROPPED = re.compile(r"\\(?:left|right|displaystyle|limits)\b|\\[,;:! ]|[$~]")
+_TRAILING_UNIT = re.compile(r"\\(?:text|textrm|mathrm|mbox)\s*\{[A-Za-z /.]*\}\s*$")
+
+
+def read(text: str) -> Value:
+    """The value of `text`. Raises Undecided where it is none of the documented forms."""
+    for sign, plain in _PLAIN.items():
+        text = text.replace(sign, plain)
+    text = _TRAILING_UNIT.sub("", _DROPPED.sub(" ", text))
+    if any(len(word) > 2 or word in _UNIT_WORDS for word in _WORD.findall(text)):
+        raise Undecided("a word")
+    reader = _Reader(_tokens(text))
+    value = reader.sum()
+    if reader.next is not None:
+        raise Undecided(f"{reader.next!r} where nothing should follow")
+    return value
+
+
+def _tokens(text: str) -> list[str]:
+    tokens, at = [], 0
+    text = text.rstrip()
+    while at < len(text):
+        match = _TOKEN.match(text, at)
+        if not match:
+            raise Undecided(f"{text[at]!r} is no part of a formula")
+        tokens.append("^" if match["sign"] == "**" else match["sign"] or match["number"])
+        at = match.end()
+    return tokens
+
+
+class _Reader:
+    """Recursive descent over tokens."""
+
+    def __init__(self, tokens: list[str]) -> None:
+        self.tokens, self.at, self.depth = tokens, 0, 0
+
+    @property
+    def next(self) -> str | None:
+        return self.tokens[self.at] if self.at < len(self.tokens) else None
+
+    def take(self) -> str:
+        token = self.next
+        if token is None:
+            raise Undecided("an end too early")
+        self.at += 1
+        return token
+
+    def sum(self) -> Value:
+        total = self._signed()
+        while self.next in ("+", "-"):
+            total = total.plus(self._signed())
+        return total
+
+    def _signed(self) -> Value:
+        sign = -1 if self.next == "-" else 1
+        if self.next in ("+", "-"):
+            self.at += 1
+        value = self._product()
+        return value.times(constant(-1)) if sign < 0 else value
+
+    def _product(self) -> Value:
+        value = self._power()
+        divided = False
+        while (token := self.next) is not None and token not in ("+", "-") and token not in _CLOSING.values():
+            if token in _TIMES or token in _OVER:
+                self.at += 1
+                factor = self._power()
+                value = value.times(factor if token in _TIMES else factor.inverse())
+                divided = token in _OVER
+            else:
+                if divided or _is_number(token) or (_is_number(self.tokens[self.at - 1]) and token in _FRACTIONS):
+                    raise Undecided("factors side by side that may be read in two ways")
+                value = value.times(self._power())
+        return value
+
+    def _power(self) -> Value:
+        base = self._mixed() if self._is_mixed() else self._atom()
+        if self.next != "^":
+            return base
+        self.at += 1
+        exponent = self._argument().rational()
+        if exponent is None or exponent.denominator != 1 or abs(exponent) > MAX_POWER or self.next == "^":
+            raise Undecided("a power that is not a small whole number")
+        return base.power(int(exponent))
+
+    def _is_mixed(self) -> bool:
+        after = self.tokens[self.at + 1] if self.at + 1 < len(self.tokens) else None
+        return self.next is not None and self.next.isdecimal() and after in _FRACTIONS
+
+    def _mixed(self) -> Value:
+        whole, part = constant(int(self.take())), self._atom()
+        fraction = part.rational()
+        if fraction is None or not 0 < fraction < 1:
+            raise Undecided("a number before a fraction that is no mixed number")
+        return whole.plus(part)
+
+    def _atom(self) -> Value:
+        token = self.take()
+        if _is_number(token):
+            return constant(Fraction(token.replace(",", "")))
+        if token in _CLOSING:
+            return self._group(token)
+        if token in _FRACTIONS:
+            top, bottom = self._argument(), self._argument()
+            if self.next is not None and _is_number(self.next):
+                raise Undecided("digits after a fraction")
+            return top.times(bottom.inverse())
+        if token == "\\sqrt":
+            degree = self._degree() if self.next == "[" else 2
+            return self._argument().root(degree)
+        if token == "\\surd":
+            return self._atom().root(2)
+        if token in _LETTERS or (len(token) == 1 and token.isalpha()):
+            return letter(token)
+        raise Undecided(f"{token!r} in a formula")
+
+    def _group(self, opening: str) -> Value:
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise Undecided("brackets too deep")
+        value = self.sum()
+        if self.take() != _CLOSING[opening]:
+            raise Undecided("brackets that do not match")
+        self.depth -= 1
+        return value
+
+    def _degree(self) -> int:
+        self.at += 1
+        degree = self.take()
+        if not degree.isdecimal() or len(degree) > 2 or self.take() != "]":
+            raise Undecided("a root that is no plain one")
+        return int(degree)
+
+    def _argument(self) -> Value:
+        """What a command or `^` takes: a group in braces, a letter, a sign and a number, or one digit of a number."""
+        token = self.take()
+        if token == "{" or token in _LETTERS or (len(token) == 1 and (token.isalnum() or token == "(")):
+            self.at -= 1
+            return self._atom()
+        if token == "-" and self.next is not None and self.next.isdecimal():
+            return constant(-int(self.take()))
+        if token.isdecimal() and self.at > 1 and self.tokens[self.at - 2] in _FRACTIONS and len(token) == 2:
+            self.tokens.insert(self.at, token[1])
+            return constant(int(token[0]))
+        if token.isdecimal() and self.tokens[self.at - 2] == "^" and len(token) <= 2:
+            return constant(int(token))
+        raise Undecided(f"{token!r} as an argument")
+
+
+def _is_number(token: str) -> bool:
+    return token[0] in "0123456789."

@@ -1,0 +1,99 @@
+"""Equations in one unknown, from one step to quadratics."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any, ClassVar
+
+import numpy as np
+
+from envs.grading.exact import members
+from envs.math.question import Problem, Question, between, one_of, written
+
+
+class Algebra(Question):
+    """Solve an equation for x.
+
+    Observation: `3x + 4 = 19`, one user message. With `words`: `Solve for x: 3x + 4 = 19`.
+    Action: the solution, `5`, `-7/3`, or at level 4 all of them, `-2, 5`; `x = 5`, boxes and sentences are read as
+    `envs.grading.math.verify` says. A number must be worked out.
+    Reward: 1 if the value, or at level 4 the set of values, is right, else 0.
+    Episode end: after the first reply.
+    Levels: 0 one step (`x + 17 = 40`); 1, the default, two steps; 2 the unknown on both sides; 3 brackets, and
+    solutions that may be fractions; 4 quadratics with whole solutions. At levels 0 to 3 the digits
+    of the solution do not stand in the equation.
+    Source and licence: generated. Version history: v0.
+    """
+
+    levels: ClassVar = range(5)
+
+    def problem(self, rng: np.random.Generator) -> Problem | None:
+        """One equation and its solutions."""
+        equation, solutions = (_one_step, _two_steps, _both_sides, _brackets, _quadratic)[self.level](rng)
+        answer = ", ".join(map(written, solutions))
+        if self.level < 4 and answer.lstrip("-") in _numbers(equation):
+            return None
+        task = "Find all solutions" if self.level == 4 else "Solve for x"
+        return Problem(equation, f"{task}: {equation}", answer, equation)
+
+    def random(self, rng: np.random.Generator) -> Any:
+        """A whole number from -99 to 99; at level 4 two."""
+        first = super().random(rng)
+        if self.level == 4:
+            first["content"] += f", {super().random(rng)['content']}"
+        return first
+
+    def wrong(self) -> str:
+        """The first solution missed by one, and the others."""
+        first, *others = members(self.task.answer) or [Fraction(0)]
+        return ", ".join(map(written, [first + 101, *others]))
+
+
+Equation = tuple[str, list[Fraction]]
+
+
+def _one_step(rng: np.random.Generator) -> Equation:
+    x, a = between(rng, 1, 99), between(rng, 2, 60)
+    shown = one_of(rng, f"x + {a} = {x + a}", f"x - {a} = {x - a}", f"{a}x = {a * x}")
+    return shown, [Fraction(x)]
+
+
+def _two_steps(rng: np.random.Generator) -> Equation:
+    x, a, b = between(rng, -30, 30), between(rng, 2, 9), between(rng, -30, 30)
+    return f"{_sum((a, 'x'), (b, ''))} = {a * x + b}", [Fraction(x)]
+
+
+def _both_sides(rng: np.random.Generator) -> Equation:
+    x, a, b, c = between(rng, -30, 30), between(rng, 2, 9), between(rng, -30, 30), between(rng, -9, 9)
+    if c in (0, a):
+        return _both_sides(rng)
+    return f"{_sum((a, 'x'), (b, ''))} = {_sum((c, 'x'), (a * x + b - c * x, ''))}", [Fraction(x)]
+
+
+def _brackets(rng: np.random.Generator) -> Equation:
+    a, b, c, d = between(rng, 2, 9), between(rng, -12, 12), between(rng, -9, 9), between(rng, -30, 30)
+    if a == c or b == 0:
+        return _brackets(rng)
+    return f"{a}({_sum((1, 'x'), (b, ''))}) = {_sum((c, 'x'), (d, ''))}", [Fraction(d - a * b, a - c)]
+
+
+def _quadratic(rng: np.random.Generator) -> Equation:
+    lead, p, q = between(rng, 1, 5), between(rng, -30, 30), between(rng, -30, 30)
+    shown = _sum((lead, "x^2"), (-lead * (p + q), "x"), (lead * p * q, ""))
+    return f"{shown} = 0", [Fraction(root) for root in sorted({p, q})]
+
+
+def _sum(*terms: tuple[int, str]) -> str:
+    """`3x^2 - x + 4` for factors and what they multiply; terms of factor 0 are left out."""
+    shown = ""
+    for factor, letters in terms:
+        if not factor:
+            continue
+        size = "" if abs(factor) == 1 and letters else str(abs(factor))
+        sign = ("-" if factor < 0 else "") if not shown else (" - " if factor < 0 else " + ")
+        shown += f"{sign}{size}{letters}"
+    return shown or "0"
+
+
+def _numbers(equation: str) -> set[str]:
+    return set("".join(char if char.isdigit() else " " for char in equation).split())

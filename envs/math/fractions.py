@@ -1,0 +1,94 @@
+"""Sums, differences, products and quotients of fractions."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import lcm
+from typing import Any, ClassVar
+
+import numpy as np
+
+from envs.grading.declared import declaration, phrase_number
+from envs.grading.number import undress
+from envs.math.question import Problem, Question, between, one_of, written
+from envs.types import Message, Outcome, assistant, text
+
+Operand = tuple[int, int]  # top and bottom as they are shown, perhaps not in lowest terms
+
+
+class Fractions(Question):
+    """Work out an expression of fractions.
+
+    Observation: `1/2 + 1/3 = ?`, one user message. With `words`: `Work out 1/2 + 1/3. Answer with a fraction ...`.
+    Action: the value, `5/6`; `10/12`, `0.5` and `1 1/2` are read as what they are, boxes and sentences as
+    `envs.grading.math.verify` says. An expression that is not worked out is wrong.
+    Reward: 1 if the value is right, else 0. With `lowest`, it must also be written in lowest terms.
+    Metrics: `lowest`, whether what was declared is written in lowest terms.
+    Episode end: after the first reply.
+    Levels: 0 sums and differences with one denominator; 1, the default, with two denominators up to 12; 2 all four
+    operations; 3 three fractions and two operators with the usual precedence.
+    Arguments: `lowest`.
+    Source and licence: generated. Version history: v0.
+    """
+
+    levels: ClassVar = range(4)
+
+    def __init__(self, *, level: int = 1, lowest: bool = False, words: bool = False, **limits: Any) -> None:
+        super().__init__(level=level, words=words, **limits)
+        self.lowest = bool(lowest)
+
+    def problem(self, rng: np.random.Generator) -> Problem | None:
+        """An expression whose value is none of the fractions in it."""
+        operators = [one_of(rng, *("+-" if self.level < 2 else "+-*/")) for _ in range(2 if self.level == 3 else 1)]
+        operands = _operands(rng, self.level, len(operators) + 1)
+        value = _value([Fraction(*operand) for operand in operands], operators)
+        if value in [0, *(Fraction(*operand) for operand in operands)] or value.denominator > 999:
+            return None
+        shown = f"{operands[0][0]}/{operands[0][1]}"
+        for operator, (top, bottom) in zip(operators, operands[1:], strict=True):
+            shown += f" {operator} {f'({top}/{bottom})' if operator == '/' else f'{top}/{bottom}'}"
+        mirrored = operators in (["+"], ["*"])
+        words = f"Work out {shown}. Answer with a fraction in lowest terms."
+        return Problem(f"{shown} = ?", words, written(value), [operators, sorted(operands) if mirrored else operands])
+
+    def reply(self, action: Message) -> Outcome:
+        """Compare values; look at how the declared one is written."""
+        outcome = super().reply(action)
+        lowest = _is_lowest(text(action))
+        right = outcome.success and (lowest or not self.lowest)
+        return Outcome(
+            reward=float(right), terminated=True, success=right, valid=outcome.valid, metrics={"lowest": lowest}
+        )
+
+    def random(self, rng: np.random.Generator) -> Message:
+        """A fraction of numbers up to 40."""
+        return assistant(f"{between(rng, -40, 40)}/{between(rng, 2, 40)}")
+
+
+def _operands(rng: np.random.Generator, level: int, number: int) -> list[Operand]:
+    if level == 0:
+        bottom = between(rng, 3, 40)
+        return [(between(rng, 1, bottom - 1), bottom) for _ in range(number)]
+    while True:
+        operands = [(between(rng, 1, bottom - 1), bottom) for bottom in (between(rng, 2, 12) for _ in range(number))]
+        bottoms = [bottom for _, bottom in operands]
+        if len(set(bottoms)) > 1 and lcm(*bottoms) <= 132:
+            return operands
+
+
+def _value(values: list[Fraction], operators: list[str]) -> Fraction:
+    """With `*` and `/` before `+` and `-`, from left to right."""
+    terms = [values[0]]
+    for operator, value in zip(operators, values[1:], strict=True):
+        if operator in "*/":
+            terms[-1] *= value if operator == "*" else 1 / value
+        else:
+            terms.append(value if operator == "+" else -value)
+    return sum(terms, Fraction(0))
+
+
+def _is_lowest(reply: str) -> bool:
+    """Whether the declared number is written as `str` writes a Fraction."""
+    found = declaration(reply).text
+    value = phrase_number(found)
+    return value is not None and undress(found).strip("(). ") == written(value)

@@ -1,0 +1,85 @@
+"""Systems of two or three linear equations with one solution."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+
+from envs.grading.exact import members
+from envs.math.question import Problem, Question, between, written
+from envs.types import Message, assistant
+
+NAMES = "xyz"
+
+
+class LinearSystem(Question):
+    """Solve a system of linear equations.
+
+    Observation: `2x+3y=7, x-y=1`, one user message. With `words` a sentence around it that names the unknowns.
+    Action: the values in alphabetical order, `(2,1)`, or with names in any order, `y=1, x=2`; numbers must be worked
+    out, fractions are written `3/4`. Boxes and sentences are read as `envs.grading.math.verify` says.
+    Reward: 1 if all values are right, else 0.
+    Episode end: after the first reply.
+    Levels: 0 two unknowns with factors up to 2, 1, the default, two unknowns with factors up to 5, 2 two unknowns, not
+    all of them whole, 3 three unknowns, 4 three unknowns, not all of them whole. Every system has one solution.
+    Source and licence: generated. Version history: v0.
+    """
+
+    levels: ClassVar = range(5)
+
+    def problem(self, rng: np.random.Generator) -> Problem | None:
+        """A system with one solution, whose values are not all alike."""
+        most, bottom = (2 if self.level == 0 else 5), (between(rng, 2, 5) if self.level in (2, 4) else 1)
+        tops = [between(rng, -9, 9) for _ in range(self.size)]
+        values = [Fraction(top, bottom) for top in tops]
+        rows, sides = zip(*(_equation(rng, most, tops, bottom) for _ in tops), strict=True)
+        if not _determinant(rows) or (bottom > 1 and all(value.denominator == 1 for value in values)):
+            return None
+        if len(set(values)) == 1:
+            return None
+        lines = [f"{_left(row)}={side}" for row, side in zip(rows, sides, strict=True)]
+        shown, names = ", ".join(lines), ",".join(NAMES[: self.size])
+        answer = f"({','.join(map(written, values))})"
+        return Problem(shown, f"Solve {shown}. Answer with the values ({names}).", answer, sorted(lines))
+
+    @property
+    def size(self) -> int:
+        """The number of unknowns."""
+        return 3 if self.level > 2 else 2
+
+    def random(self, rng: np.random.Generator) -> Message:
+        """As many whole numbers from -9 to 9 as there are unknowns."""
+        return assistant(f"({','.join(str(between(rng, -9, 9)) for _ in range(self.size))})")
+
+    def wrong(self) -> str:
+        """The first value missed by one."""
+        first, *others = members(self.task.answer) or [Fraction(0)]
+        return f"({','.join(map(written, [first + 1, *others]))})"
+
+
+def _equation(rng: np.random.Generator, most: int, tops: list[int], bottom: int) -> tuple[list[int], int]:
+    """Factors, at least two of them not 0, and the whole number they make of the values `tops / bottom`."""
+    while True:
+        row = [between(rng, -most, most) for _ in tops]
+        side, rest = divmod(sum(factor * top for factor, top in zip(row, tops, strict=True)), bottom)
+        if sum(map(bool, row)) > 1 and not rest:
+            return row, side
+
+
+def _left(row: Sequence[int]) -> str:
+    shown = ""
+    for factor, name in zip(row, NAMES, strict=False):
+        if factor:
+            sign = "-" if factor < 0 else "+" if shown else ""
+            shown += f"{sign}{'' if abs(factor) == 1 else abs(factor)}{name}"
+    return shown
+
+
+def _determinant(rows: Sequence[Sequence[int]]) -> int:
+    if len(rows) == 1:
+        return rows[0][0]
+    minors = ([[*row[:i], *row[i + 1 :]] for row in rows[1:]] for i in range(len(rows)))
+    return sum((-1) ** i * rows[0][i] * _determinant(minor) for i, minor in enumerate(minors))

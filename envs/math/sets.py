@@ -1,0 +1,63 @@
+"""Unions, intersections and differences of small sets of whole numbers."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from envs.grading.exact import members
+from envs.math.question import Problem, Question, between, one_of
+from envs.types import Message, assistant
+
+SIGNS = {"|": "union", "&": "intersection", "-": "difference", "^": "symmetric difference"}
+
+
+class Sets(Question):
+    r"""Work out a set.
+
+    Observation: `{1,3} | {3,5}`, one user message: `|` union, `&` intersection, `-` difference, `^` what is in one of
+    both only. With `words`: `What is the union of {1, 3} and {3, 5}?`, another operation in brackets.
+    Action: the set, `{1,3,5}`, in any order; a bare list `1, 3, 5`, `\emptyset` and `{}` are understood, and boxes and
+    sentences are read as `envs.grading.math.verify` says.
+    Reward: 1 if the set is right, else 0.
+    Episode end: after the first reply.
+    Levels: 0 two sets of up to 3 digits; 1, the default, two sets of up to 5 numbers below 20; 2 three sets,
+    `({1,2} | {3}) & {2,3}`; 3 three sets of up to 7 numbers below 100, and `^`. The result is none of the sets shown.
+    Source and licence: generated. Version history: v0.
+    """
+
+    levels: ClassVar = range(4)
+
+    def problem(self, rng: np.random.Generator) -> Problem | None:
+        """Two or three sets that overlap."""
+        most, below = ((3, 10), (5, 20), (5, 20), (7, 100))[self.level]
+        pool = rng.permutation(below)[: most + 2].tolist()
+        sets = [frozenset(rng.permutation(pool)[: between(rng, 2, most)].tolist()) for _ in range(2 + (self.level > 1))]
+        signs = [one_of(rng, *(SIGNS if self.level == 3 else "|&-")) for _ in sets[1:]]
+        result, text, words = sets[0], _shown(sets[0]), _shown(sets[0], ", ")
+        for number, (sign, other) in enumerate(zip(signs, sets[1:], strict=True)):
+            text = f"({text})" if number else text
+            text = f"{text} {sign} {_shown(other)}"
+            words = f"the {SIGNS[sign]} of {f'({words})' if number else words} and {_shown(other, ', ')}"
+            result = _applied(sign, result, other)
+        if not result or result in sets:
+            return None
+        return Problem(text, f"What is {words}?", _shown(result), text)
+
+    def random(self, rng: np.random.Generator) -> Message:
+        """Up to four numbers below 20."""
+        return assistant(_shown(frozenset(rng.integers(20, size=between(rng, 1, 4)).tolist())))
+
+    def wrong(self) -> str:
+        """The set and one number more."""
+        return _shown(frozenset([*map(int, members(self.task.answer) or []), 123]))
+
+
+def _shown(numbers: frozenset[int], comma: str = ",") -> str:
+    return "{" + comma.join(map(str, sorted(numbers))) + "}"
+
+
+def _applied(sign: str, left: frozenset[int], right: frozenset[int]) -> frozenset[int]:
+    results: dict[str, Any] = {"|": left | right, "&": left & right, "-": left - right, "^": left ^ right}
+    return results[sign]

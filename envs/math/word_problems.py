@@ -1,0 +1,60 @@
+"""Word problems from own templates, in four levels, with units."""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar
+
+import numpy as np
+
+from envs.grading.math import verify
+from envs.grading.number import number
+from envs.grading.units import factor
+from envs.math.question import Problem, Question, between, one_of, written
+from envs.math.stories import LEVELS
+from envs.types import Message, Outcome, assistant, text
+
+
+class WordProblems(Question):
+    """Solve a short story.
+
+    Observation: `Ann has 12 pens and gets 5. How many pens now?`, one user message. With `words`, a line after it asks
+    for `#### <number>` at the end.
+    Action: the number, `17`; sentences and boxes are read as `envs.grading.math.verify` says.
+    Reward: 1 if the value is right, else 0. A unit need not be given, but one that is given counts: where minutes are
+    asked for, `3 hours` is as good as `180`, and `180 hours` is wrong.
+    Episode end: after the first reply.
+    Levels: 0 one step; 1, the default, two steps; 2 two steps with units of time, length, volume, mass and money;
+    3 several steps with percents, fractions and rates, where the answer may be a fraction. The answer is positive and
+    is none of the numbers in the story.
+    Source and licence: generated from own templates. Version history: v0.
+    """
+
+    levels: ClassVar = range(len(LEVELS))
+
+    def problem(self, rng: np.random.Generator) -> Problem | None:
+        """A template of the level, filled in."""
+        template = one_of(rng, *LEVELS[self.level])
+        story = template(rng)
+        told = re.findall(r"[0-9][0-9./:]*", story.text)
+        answer = written(story.answer)
+        if story.answer <= 0 or answer in told or story.answer in [number(one.strip(".")) for one in told]:
+            return None
+        words = f"{story.text}\nEnd with #### <number>"
+        return Problem(story.text, words, answer, [template.__name__, *told], story.unit)
+
+    def reply(self, action: Message) -> Outcome:
+        """Compare values, in the unit that was asked for."""
+        said = text(action)
+        verdict = verify(said, self.task.answer, symbolic=False)
+        right, unit = verdict.correct, self.task.metadata.get("unit")
+        value = number(verdict.extracted) if unit and verdict.extracted else None
+        if value is not None:
+            by = factor(said, str(verdict.extracted), str(unit))
+            right = by is not None and value * by == number(self.task.answer)
+        valid = verdict.method not in ("none", "unclear")
+        return Outcome(reward=float(right), terminated=True, success=right, valid=valid)
+
+    def random(self, rng: np.random.Generator) -> Message:
+        """A whole number from 1 to 99."""
+        return assistant(str(between(rng, 1, 99)))

@@ -1,0 +1,36 @@
+"""How much each sampled token earns: `(groups, recipe) -> credit`.
+
+Credit nests group > trajectory > (T,) float64 array over the sampled tokens of all turns, in order. Statistics run over
+all groups of the optimiser step.
+"""
+
+from rl.parts.credit.critic import bilevel_gae, gae, gae_with_gain, turn_gae
+from rl.parts.credit.gain import gated_gain, information_gain
+from rl.parts.credit.reward import by_role, decoupled, most_varied, resampled_on_correct
+from rl.parts.credit.state import anchored, hierarchical
+from rl.parts.credit.trajectory import outcome, reward_to_go
+from rl.parts.credit.tree import forked, shared_prefix
+from rl.parts.credit.turn import matched_returns, turn_returns
+from rl.parts.turns import Credit
+
+__all__ = [
+    "Credit",
+    "anchored",
+    "bilevel_gae",
+    "by_role",
+    "decoupled",
+    "forked",
+    "gae",
+    "gae_with_gain",
+    "gated_gain",
+    "hierarchical",
+    "information_gain",
+    "matched_returns",
+    "most_varied",
+    "outcome",
+    "resampled_on_correct",
+    "reward_to_go",
+    "shared_prefix",
+    "turn_gae",
+    "turn_returns",
+]

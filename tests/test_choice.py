@@ -1,0 +1,31 @@
+"""A reply names one word, one command, or nothing."""
+
+import pytest
+
+from envs.grading.choice import named
+
+DIRECTIONS = {"north": "n", "n": "n", "south": "s", "s": "s"}
+
+
+@pytest.mark.parametrize(
+    "reply", ["north", "n", " North. ", "I go **north**", "south was wrong\nso: north", "north (n)", "let's go north"]
+)
+def test_the_last_line_names_one_meaning(reply):
+    assert named(reply, DIRECTIONS) == "n"
+
+
+@pytest.mark.parametrize("reply", ["", "\n", "north or south", "northern", "it's", "go", "north\nnot here", "n s"])
+def test_no_word_or_several_meanings_are_none(reply):
+    assert named(reply, DIRECTIONS) is None
+
+
+def test_a_name_inside_a_longer_one_does_not_count():
+    commands = {"go": 0, "go east": 1, "take cup": 2, "take cup back": 3}
+    assert named("I will go east now", commands) == 1
+    assert named("Take cup back!", commands) == 3
+    assert named("then go", commands) == 0
+
+
+def test_a_long_reply_is_read_at_its_end():
+    assert named("north\n" * 100_000, DIRECTIONS) == "n"
+    assert named("north " + "x " * 100_000, DIRECTIONS) is None
