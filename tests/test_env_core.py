@@ -261,7 +261,7 @@ def test_enumerated_tasks_are_made_when_read():
     made = []
     tasks = enumerated("val", 10**12, lambda n: made.append(n) or Task("", (user(str(n)),)), key="k")
     assert len(tasks) == HELD_OUT and not made
-    assert tasks[3].id == "val/3" == tasks[3 - HELD_OUT].id and made[0] == made[1]
+    assert tasks[3].id == "val/3" == tasks[3 - HELD_OUT].id and len(made) == 1
     assert [task.id for task in tasks[1:3]] == ["val/1", "val/2"]
     with pytest.raises(IndexError, match="500"):
         tasks[HELD_OUT]
