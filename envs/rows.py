@@ -56,4 +56,5 @@ ROWS = (
     Row("games/Minesweeper-v0", "envs.games.minesweeper:Minesweeper", "open every cell without a mine, by logic"),
     Row("games/Sokoban-v0", "envs.games.sokoban:Sokoban", "push boxes onto goals"),
     Row("games/2048-v0", "envs.games.twenty48:Twenty48", "slide and merge tiles up to a target"),
+    Row("tools/Search-v0", "envs.tools.search:Search", "search and read a small wiki to answer over several pages"),
 )

@@ -65,7 +65,7 @@ def comparison_table(comparison: Comparison) -> RenderableType:
 
 def _differences(comparison: Comparison) -> Table:
     """A benchmark's environments one by one."""
-    made = _table("env", 9, "difference", "95% interval", "adjusted p")
+    made = _table("env", 9, "difference", "95% interval", "adjusted")
     short = _short(comparison.by_env)
     for name, c in comparison.by_env.items():
         spread = Text(f"{100 * c.low:+.1f} to {100 * c.high:+.1f}", style="dim")
@@ -180,7 +180,7 @@ def _short(names: Iterable[str]) -> dict[str, str]:
 def _table(first: str, width: int, *headers: str) -> Table:
     """Start a table without borders: names at least `width` wide, then numbers to the right."""
     made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    made.add_column(first, min_width=width)
+    made.add_column(first, min_width=width, overflow="fold")
     for header in headers:
         made.add_column(header, justify="right", no_wrap=True)
     return made

@@ -316,6 +316,17 @@ def test_a_comparison_is_printed_and_what_cannot_be_compared_is_not_played(
     assert err.endswith("error: cannot compare: seed is 1 here and 0 in the earlier result\n")
 
 
+def test_other_arguments_of_the_environment_are_not_compared_but_defaults_said_aloud_are(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert told(capsys, tmp_path, *ARITHMETIC, "--policy", "noop", "--env-arg", "level=1").env_args == {}
+    given = (*ARITHMETIC, "--policy", "oracle", "--compare", tmp_path / "told.json")
+    assert command(capsys, *given)[0] == 0
+    status, out, err = command(capsys, *given, "--env-arg", "level=2")
+    assert (status, out) == (2, "")
+    assert err.endswith("cannot compare: env argument level is 2 here and 'default' in the earlier result\n")
+
+
 def test_errors_are_counted_apart_and_a_wholly_failed_evaluation_says_why(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -312,6 +312,7 @@ def test_importing_the_grader_imports_neither_sympy_nor_math_verify():
 
 @pytest.fixture(scope="module", autouse=True)
 def no_process_left():
+    symbolic._pool.cache_clear()  # whoever used the last pool may not have closed it
     yield
     pids = symbolic.workers().pids
     symbolic.workers().close()

@@ -113,6 +113,55 @@ def test_perfect_results_keep_an_honest_interval() -> None:
     assert "return_mean" not in found.intervals  # equal returns without known bounds say nothing about the next
 
 
+def test_what_a_success_costs_counts_the_failures_too() -> None:
+    found = report(*[[Y, N]] * 6, *[[N, N]] * 4, [E, Y])
+    assert found.tokens_per_solved == pytest.approx(3 * 21 / 7)
+    assert found.turns_per_solved == pytest.approx(21 / 7)
+    low, high = found.intervals["tokens_per_solved"]
+    assert low < 9 and high is not None and high > 9
+    assert report([N, N], [N, N]).tokens_per_solved is None
+    rare = report(*[[N]] * 30, [Y])
+    assert rare.intervals["tokens_per_solved"][1] is None  # perhaps it never succeeds: no bound
+
+
+def test_invalid_replies_are_a_share_of_all_replies_of_an_episode() -> None:
+    half = play("test/0", True, turns=4)
+    half.turns[0].valid = half.turns[1].valid = False
+    found = Report.from_groups(
+        [Group(Ticket(0, 0, "test", 0, 2), [half, play("test/0", False, member=1)])], env="e", policy="p", seed=0
+    )
+    assert found.invalid_mean == 0.25
+
+
+def test_reasons_to_stop_are_counted_with_their_successes_and_errors_apart() -> None:
+    first, second = group(0, [Y, Y, N]), group(1, [N, E, E])
+    first.trajectories[2].stop = second.trajectories[0].stop = Stop.TURN_LIMIT
+    second.errored[0].error, second.errored[1].error = "OSError: disk", "OSError: no: disk"
+    found = Report.from_groups([first, second], env="e", policy="p", seed=0)
+    assert {stop: (e.episodes, e.success) for stop, e in found.stops.items()} == {
+        "terminated": (2, 1.0),
+        "turn_limit": (2, 0.0),
+    }
+    assert (found.errors, found.faults) == (2, {"OSError": 2})
+
+
+def test_avg_at_k_is_over_complete_tasks_and_auc_at_k_between_the_chances() -> None:
+    found = report([Y, N, N, N], [Y, Y, N, N], [Y, E, E, E])
+    assert found.avg_at == {4: pytest.approx(3 / 8)}
+    assert found.auc_at[1] == found.pass_at[1]
+    at_2 = [0.75, 0.25 + 0.25, 5 / 6]  # of three tasks two have two samples
+    assert found.auc_at[2] == pytest.approx(((1 / 4 + 1 / 2) / 2 + (1 / 2 + at_2[2]) / 2) / 2)
+
+
+def test_a_vote_of_the_environments_own_joins_what_is_said_in_other_words() -> None:
+    said = ["It is 7.", "7", "8", "8"]
+    trajectories = [play("test/0", "7" in text, member=m, answer=text) for m, text in enumerate(said)]
+    groups = [Group(Ticket(0, 0, "test", 0, 4), trajectories)]
+    plain = Report.from_groups(groups, env="e", policy="p", seed=0)
+    counted = Report.from_groups(groups, env="e", policy="p", seed=0, vote=lambda t: final_reply(t).strip(".")[-1])  # type: ignore[union-attr]
+    assert (plain.cons_at[4], counted.cons_at[4]) == pytest.approx((0.0, 0.5))
+
+
 def test_order_of_arrival_changes_nothing() -> None:
     groups = [group(number, outcomes) for number, outcomes in enumerate([[Y, N, N], [N, N, Y], [Y, Y, N]])]
     shuffled = [replace(g, trajectories=g.trajectories[::-1]) for g in (groups[2], groups[0], groups[1])]
@@ -284,6 +333,7 @@ def test_equal_results_show_no_difference_and_keep_a_margin() -> None:
     ("old", "complaint"),
     [
         (report([Y], seed=1), "seed is 0 here and 1 in the earlier result"),
+        (replace(report([Y]), env_args={"size": 9}), "env argument size is 'default' here and 9 in the earlier result"),
         (replace(report([Y]), env="math/Sum-v0"), "env is 'games/Guess-v0' here and 'math/Sum-v0'"),
         (replace(report([Y]), benchmark="gsm8k"), "benchmark is None here and 'gsm8k'"),
         (report([E]), "none of 1 scored tasks is among the 0 earlier ones"),
@@ -291,4 +341,8 @@ def test_equal_results_show_no_difference_and_keep_a_margin() -> None:
 )
 def test_results_that_cannot_be_paired_are_refused(old: Report, complaint: str) -> None:
     with pytest.raises(ValueError, match="cannot compare: " + complaint):
-        compare(report([Y]), old)
+        compare(replace(report([Y]), env_args={}), old)
+
+
+def test_arguments_that_an_older_result_does_not_tell_are_not_compared() -> None:
+    assert compare(replace(report([Y]), env_args={"size": 9}), report([N])).gained == 1

@@ -49,7 +49,7 @@ def compared(*, replace: bool) -> tuple[Record, bool]:
         for entry in benchmark.entries:
             old, new = kept.get(entry.label), _found(entry)
             changed = old is not None and new is not None and old != new
-            word = "unchanged" if old == new else "changed" if changed else "new" if new else "not on record"
+            word = "from files" if new is None else "new" if old is None else "changed" if changed else "unchanged"
             print(f"{benchmark.name} {entry.label}: {word} {new or old or ''}".rstrip())
             wrong |= changed and not replace
             if value := (new if old is None or replace else old) or old:

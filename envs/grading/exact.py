@@ -54,14 +54,15 @@ Reading = Callable[[str], Fraction | Value]
 def equal(gold: str, given: str, *, literal: bool = False) -> bool | None:
     """Whether both texts say the same; None where that is undecided.
 
-    With `literal` the given text must be worked out: every member a number literal (`envs.grading.number`).
+    With `literal`, what is a number in the gold text must be worked out in the other: where all members of the gold are
+    number literals (`envs.grading.number`), so must the given ones be.
     """
     if max(len(gold), len(given)) > MAX_TEXT:
         return None
     try:
         names, texts = zip(*(_named(_plain(text)) for text in (gold, given)), strict=True)
         wanted = _read(texts[0], _formula)
-        said = _read(texts[1], _literal if literal else _formula)
+        said = _read(texts[1], _literal if literal and _is_literal(wanted) else _formula)
         if isinstance(wanted, Collection) != isinstance(said, Collection) and any(map(_AMBIGUOUS.search, texts)):
             return None  # a comma may group digits or part members
         same = _same(wanted, said)
@@ -192,6 +193,13 @@ def _literal(text: str) -> Fraction:
     if found is None:
         raise Undecided("not a number literal")
     return found
+
+
+def _is_literal(answer: Answer) -> bool:
+    """Whether it is made of nothing but numbers."""
+    if isinstance(answer, Collection):
+        return all(map(_is_literal, answer.members))
+    return not isinstance(answer, Value)
 
 
 def _same(wanted: Answer, said: Answer) -> bool:

@@ -12,7 +12,7 @@ equal as a string to the gold answer read in the same way. So for 18, `#### 18.`
   single letters, case;
 - formulas, sets, tuples and intervals are compared exactly (`envs.grading.exact`); where such a gold answer is the
   whole of a reply of one line, it needs no mark. Brackets count: `(1,2)`, `[1,2]`, `(1,2]` and `\{1,2\}` are four
-  things. Without `symbolic` every number must be worked out;
+  things. Without `symbolic`, numbers must be worked out;
 - what is still undecided goes, with `symbolic=True`, to math-verify (`envs.grading.symbolic`).
 
 A reply whose formula is too long, unreadable, or over its time or memory is wrong. A fault of ours raises: it is never
@@ -60,8 +60,8 @@ def verify(
 ) -> Verdict:
     """Grade `reply` against the gold `answer` (a number, a formula, or a text that ends in `#### number`).
 
-    Without `symbolic` only number literals, collections of them and equal texts are right: no extra is needed and no
-    process starts.
+    Without `symbolic` math-verify is not asked, so no extra is needed and no process starts; and where the gold is made
+    of numbers, those of the reply must be worked out.
     `deadline_s` are seconds of CPU time for math-verify. Raises ValueError for an unknown rule or an empty gold answer.
     """
     if rule not in RULES:
