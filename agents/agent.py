@@ -34,6 +34,13 @@ class Agent(Protocol):
         """The message that a sampled reply means."""
         ...
 
+    def amend(self, message: Message) -> tuple[int, ...]:
+        """Put `message` in the place of the reply just acted on; the tokens that stand for it.
+
+        Asked only where an environment says `info["instead"]`: from then on, another reply was given.
+        """
+        ...
+
     def observe(self, messages: Sequence[Message]) -> Context:
         """The context that an environment's new messages add after the last reply."""
         ...

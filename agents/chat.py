@@ -41,6 +41,16 @@ class ChatAgent:
         self._calls += len(message.get("tool_calls", ()))
         return message
 
+    def amend(self, message: Message) -> tuple[int, ...]:
+        """Put `message` in the place of the last reply; the tokens that stand for it from now on."""
+        self.messages[-1] = message
+        given = [message for message in self.messages if message["role"] == "assistant"]
+        self._thinking = {is_thinking(message) for message in given}
+        self._calls = sum(len(message.get("tool_calls", ())) for message in given)
+        ids = self.renderer.write(message)
+        self._last = ids[-1:]
+        return ids
+
     def observe(self, messages: Sequence[Message]) -> Context:
         """The new messages after the last reply, or the whole dialogue anew where the template rewrites history."""
         self.messages.extend(messages)

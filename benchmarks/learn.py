@@ -4,32 +4,40 @@
     python -m benchmarks.learn --env math/Arithmetic-v0 --jobs 2
 
 Each seed is one `python -m rl.train` of its own on one thread. "Gain" is held-out greedy success after reinforcement
-learning minus that after the cold start, on the same tasks; its interval is a bootstrap over seeds.
+learning minus that after the cold start, on the same tasks; its interval is a bootstrap over seeds. Runs that
+`--runs DIR` already holds are not made again.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+import envs
 from benchmarks.record import provenance, save, show
 from rl.cli import Parser, run, whole_number
+from rl.evaluation import SCRIPTS, count_tasks, evaluate_script, tickets
+from rl.report import Report
 
+WALK = ["--turn-tokens", "8", "--cold-start", "400", "--cold-start-until", "0.2"]
 ENVIRONMENTS: dict[str, list[str]] = {  # id -> flags beyond the defaults
     "math/Arithmetic-v0": [],
     "games/GuessNumber-v0": [],
-    "games/FrozenLake-v0": [],
+    "games/FrozenLake-v0": [*WALK, "--updates", "100"],
 }
 RESULTS = Path(__file__).with_name("results")
 
@@ -51,6 +59,10 @@ def one(env: str, flags: Sequence[str], seed: int, home: Path) -> dict[str, Any]
         "--out",
         str(out),
     ]
+    kept = home / f"{out.name}.json"
+    if kept.exists():
+        return json.loads(kept.read_text())
+    shutil.rmtree(out, ignore_errors=True)  # half a run
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "TURNWISE_CACHE": str(home / "cache")}
     began = time.monotonic()
     log = home / f"{out.name}.log"
@@ -67,7 +79,18 @@ def one(env: str, flags: Sequence[str], seed: int, home: Path) -> dict[str, Any]
         f"{env} seed {seed}: {summary['success_before']:.3f} -> {summary['success_after']:.3f} in {seconds:.0f} s",
         flush=True,
     )
-    return {"seed": seed, "seconds": round(seconds, 1), "cpu_seconds": round(cpu, 1), "reward": curve, **summary}
+    found = {"seed": seed, "seconds": round(seconds, 1), "cpu_seconds": round(cpu, 1), "reward": curve, **summary}
+    kept.write_text(json.dumps(found))
+    return found
+
+
+def scripted(env: str, name: str) -> float:
+    """Success of a script, such as `random` or `oracle`, on the held-out tasks that runs of seed 0 are judged by."""
+    probe = envs.make(env)
+    chosen = tickets(count_tasks(probe, "test"), 200, 1, 0)
+    probe.close()
+    groups = asyncio.run(evaluate_script(partial(envs.make, env), SCRIPTS[name], chosen))
+    return Report.from_groups(groups, env=env, policy=name, seed=0).success.mean
 
 
 def interval(values: Sequence[float]) -> tuple[float, float]:
@@ -83,6 +106,8 @@ def summarise(env: str, flags: Sequence[str], runs: Sequence[dict[str, Any]]) ->
     low, high = interval(gains)
     found: dict[str, Any] = {
         "env": env,
+        "random": scripted(env, "random"),
+        "oracle": scripted(env, "oracle"),
         "flags": list(flags),
         "gain": float(np.mean(gains)),
         "gain_low": low,
@@ -144,12 +169,14 @@ def main() -> int:
         plot(found[-1:], RESULTS / f"{name}.png")
     show(
         f"held-out greedy success, {args.seeds} seeds",
-        ("environment", "cold start", "after RL", "gain", "95 % interval", "CPU seconds"),
+        ("environment", "random", "cold start", "after RL", "oracle", "gain", "95 % interval", "CPU seconds"),
         [
             (
                 entry["env"],
+                f"{entry['random']:.3f}",
                 f"{entry['success_before']['mean']:.3f}",
                 f"{entry['success_after']['mean']:.3f}",
+                f"{entry['oracle']:.3f}",
                 f"{entry['gain']:+.3f}",
                 f"{entry['gain_low']:+.3f} to {entry['gain_high']:+.3f}",
                 f"{entry['cpu_seconds']:.0f}",

@@ -12,6 +12,7 @@ import argparse
 import importlib
 import inspect
 import re
+import runpy
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -138,16 +139,20 @@ def _methods_page() -> str:
     parts = [
         NOTE,
         "# Methods and parts\n",
-        "A method is a file in `rl/recipes/`: one part for each of fourteen slots "
+        "A method is a file in `rl/recipes/`: one part for each of fifteen slots "
         "([how to add one](add_a_method.md)). Below each stands what sets it apart from the bare `Recipe()`, in the "
         "words of the command line, and at the end every part there is. `--algo NAME` takes a method as it stands; "
         "a slot's flag replaces one part of it: `--algo dapo --penalty kl_k3:coef=0.01`.\n",
     ]
-    plain = recipes.words(recipes.Recipe())
+    parts += [
+        '"Compared" counts the cases of another implementation\'s numbers, or of hand-made ones, in `tests/vectors/` '
+        "that a method's estimator and loss agree with. \"Adds\" is what the bundled model's training success, "
+        "averaged over equally many sampled tokens, gained over the method's parent on a miniature task: mean of "
+        "paired seeds and 95 % interval ([how](../benchmarks/credit.py), [figures](../benchmarks/results)).\n",
+        _evidence_table(),
+    ]
     for name, _ in recipes.catalogue():
-        recipe = recipes.load(name)
-        words = {slot: word for slot, word in recipes.words(recipe).items() if word != plain[slot]}
-        texts = {slot: word if isinstance(word, str) else " ".join(word) or "none" for slot, word in words.items()}
+        texts = _changes(name)
         flags = " ".join(f"--{slot} {word}" for slot, word in texts.items())
         about = _linked(inspect.getdoc(sys.modules[f"rl.recipes.{name}"]) or "")
         parts += [f"## {name}\n", f"{about}\n", f"```text\n{flags or '(nothing)'}\n```\n"]
@@ -155,6 +160,32 @@ def _methods_page() -> str:
         number = "any number of parts" if slot in recipes.MANY else "one part"
         parts += [f"## The slot `{slot}`: {number}\n", _parts_table(slot)]
     return "\n".join(parts)
+
+
+def _changes(name: str) -> dict[str, str]:
+    """The slots that a recipe fills otherwise than the bare one, and with what."""
+    plain = recipes.words(recipes.Recipe())
+    words = {slot: word for slot, word in recipes.words(recipes.load(name)).items() if word != plain[slot]}
+    return {slot: word if isinstance(word, str) else " ".join(word) or "none" for slot, word in words.items()}
+
+
+def _evidence_table() -> str:
+    evidence = runpy.run_path(str(ROOT / "docs" / "evidence.py"))
+    lines = []
+    for name, line in recipes.catalogue():
+        title = TITLE.fullmatch(line)
+        assert title
+        slots = ", ".join(_changes(name))
+        lines.append(
+            (
+                f"[`{name}`](#{name})",
+                _linked(title["source"]),
+                slots,
+                evidence["vectors"](name),
+                evidence["measured"](name),
+            )
+        )
+    return _table(("method", "source", "slots changed", "compared", "adds"), lines)
 
 
 def _parts_table(slot: str) -> str:

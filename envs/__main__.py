@@ -33,12 +33,20 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Exit with status 2."""
+        near = None
         if "invalid choice" in message:
-            given = message.split("'")[1]
             options = [word.strip(" ')") for word in message.split("choose from", 1)[1].split(",")]
-            if near := nearest(given, options):
-                message += f"; did you mean {near!r}?"
+            near = nearest(message.split("'")[1], options)
+        elif message.startswith("unrecognized arguments: -"):
+            near = nearest(message.split()[2].partition("=")[0], self._flags())
+        message += f"; did you mean {near!r}?" if near else ""
         self.exit(2, f"{self.prog}: {message}\n")
+
+    def _flags(self) -> list[str]:
+        """Its own flags and those of its commands."""
+        commands = [action.choices for action in self._actions if isinstance(action.choices, dict)]
+        parsers = [self, *(parser for by_name in commands for parser in by_name.values())]
+        return [flag for parser in parsers for flag in parser._option_string_actions]
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -71,7 +71,7 @@ def find(spec: str) -> Any:
         if name in gymnasium.registry:
             return gymnasium.registry[name]
         classes = [key for key, value in vars(module).items() if _is_env(value)]
-        raise ValueError(unknown("environment", name, [*classes, *gymnasium.registry], of=source))
+        raise ValueError(unknown("environment", name, [*classes, *_registered_by(source)], of=source))
     broken = _plug_in(spec)
     if spec in gymnasium.registry:
         return gymnasium.registry[spec]
@@ -97,6 +97,13 @@ def entries() -> list[Row]:
     """All environments of this project and of installed plug-ins, by id. Nothing is imported."""
     plugged = [Row(point.name, point.value, f"plug-in {_distribution(point)}") for point in _points() if point.attr]
     return sorted([*ROWS, *plugged])
+
+
+def _registered_by(module: str) -> list[str]:
+    """The ids whose entry points lie in this module's package."""
+    package = module.partition(".")[0]
+    points = {id: str(known.entry_point) for id, known in gymnasium.registry.items()}
+    return [id for id, point in points.items() if point.partition(":")[0].partition(".")[0] == package]
 
 
 def _is_env(value: Any) -> bool:

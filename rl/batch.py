@@ -36,6 +36,7 @@ class Row:
     trajectory: int
     group: int
     temperature: float = 1.0
+    replayed: bool = False
 
     @property
     def size(self) -> int:
@@ -82,6 +83,7 @@ def rows_of(
                 trajectory=number,
                 group=group,
                 temperature=temperature,
+                replayed=trajectory.replayed,
             )
         )
     return rows

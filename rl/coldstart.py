@@ -24,6 +24,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from agents.agent import Agent
+from agents.reply import compose
 from agents.scripted import oracle
 from envs.types import Message
 from rl.batch import Row, rows_of
@@ -60,6 +61,14 @@ def demonstrations(
             raise ValueError(f"the oracle fails on task {played.task or index}: {played.error or 'no success'}")
         episodes.append(imitated(played, make_agent(), encode))
     return episodes
+
+
+def longest_reply(env: gymnasium.Env, tasks: int = 16) -> int:
+    """Bytes of the longest reply that the oracle gives in a few training tasks, its end included; 16 without one."""
+    count = min(tasks, len(env.unwrapped.load("train")))  # type: ignore[attr-defined]
+    played = [scripted(env, Ticket(index, index, "train", index, 1), oracle) for index in range(count)]
+    replies = [turn.reply for trajectory in played for turn in trajectory.turns if turn.reply]
+    return max((len(compose(reply).encode()) + 1 for reply in replies), default=16)
 
 
 def imitate(

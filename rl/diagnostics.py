@@ -38,7 +38,9 @@ class Diagnostics:
             self.sums = sums if self.sums is None else self.sums + sums
             self.largest = max(self.largest, float(gap.abs().max()))
             if not self.norms:
-                first = torch.stack([k3.sum(), count.to(k3.dtype)])
+                replayed = tokens.labels.replayed
+                fresh = mask if replayed is None else mask & ~replayed[:, None]
+                first = torch.stack([(k3 * fresh).sum(), fresh.sum().to(k3.dtype)])
                 self.first = first if self.first is None else self.first + first
 
     def step(self, norm: float) -> None:

@@ -63,14 +63,18 @@ class Learner:
         return [*self.model.parameters(), *(self.head.parameters() if self.head else ())]
 
     def update(self, rows: Sequence[Row], recipe: Recipe, *, scale: float = 1.0, seed: int = 0) -> dict[str, float]:
-        """Take the optimiser steps of one update with the learning rate times `scale`; return what was seen."""
+        """Take the optimiser steps of one update with the learning rate times `scale`; return what was seen.
+
+        Each phase of the recipe is one update of its rows.
+        """
         seen = Diagnostics()
         for group in self.optimizer.param_groups:
             group["lr"] = self.lr * scale
         order = np.random.default_rng(seed)
-        for _ in range(self.epochs):
-            for part in _parts(rows, self.minibatches, order):
-                self._step(part, recipe, seen)
+        for phase in recipe.phases(rows, self._present):
+            for _ in range(self.epochs):
+                for part in _parts(phase, self.minibatches, order):
+                    self._step(part, recipe, seen)
         return seen.means()
 
     def freeze_reference(self) -> None:
@@ -92,6 +96,13 @@ class Learner:
     def logprobs(self, trajectories: Sequence[Trajectory]) -> list[list[tuple[float, ...]]]:
         """The present model's log-probability of every sampled token, per trajectory and turn."""
         return self._score(self.model, trajectories, lambda found: found["logp"])
+
+    def hidden(self, rows: Sequence[Row]) -> np.ndarray:
+        """The present model's last hidden states (M, E) in front of every sampled token, row by row."""
+        forward = _packed if supported(self.model) else _padded
+        with torch.no_grad():
+            parts = [forward(self.model, part, self.device)[0] for part in split(rows, self.microbatch_tokens)]
+        return torch.cat(parts).double().cpu().numpy()
 
     def state_dict(self) -> dict[str, Any]:
         """Optimiser, value head and reference; the model's weights are saved apart."""
@@ -163,12 +174,21 @@ class Learner:
                 trajectory, np.zeros(trajectory.num_sampled), number=number, temperature=self.temperature
             )
         ]
+        rest = iter(self._numbers(model, rows, pick))
+        return [[tuple(next(rest) for _ in turn.completion.ids) for turn in t.turns] for t in trajectories]
+
+    def _present(self, rows: Sequence[Row]) -> list[np.ndarray]:
+        """See `rl.parts.phases`."""
+        logprobs = np.array(self._numbers(self.model, rows, lambda found: found["logp"]))
+        return np.split(logprobs, np.cumsum([int(row.mask.sum()) for row in rows])[:-1])
+
+    def _numbers(self, model: Any, rows: Sequence[Row], pick: Callable[[dict[str, Tensor]], Tensor]) -> list[float]:
+        """One number per sampled token, row by row, without gradients."""
         numbers: list[float] = []
         with torch.no_grad():
             for part in split(rows, self.microbatch_tokens):
                 numbers += pick(self._forward(model, part)).tolist()
-        rest = iter(numbers)
-        return [[tuple(next(rest) for _ in turn.completion.ids) for turn in t.turns] for t in trajectories]
+        return numbers
 
     def _forward(self, model: Any, rows: Sequence[Row], *, entropy_grad: bool = False) -> dict[str, Tensor]:
         """`logp`, `entropy` and, with a value head, `value` of every sampled token (M,), row by row."""

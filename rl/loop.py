@@ -18,6 +18,7 @@ from envs.types import Stop
 from rl import batch
 from rl.learner import Learner
 from rl.parts.sampler import History
+from rl.parts.score import Scorer
 from rl.player import Player
 from rl.recipe import Recipe, scores
 from rl.records import Group, Ticket, Trajectory
@@ -41,6 +42,7 @@ class Plan:
     lag: int = 0
     split: str = "train"
     temperature: float = 1.0
+    tokens: int | None = None  # sampled ones, of the whole run, after which it ends
 
 
 @dataclass
@@ -92,22 +94,29 @@ class Loop:
     progress: Progress
     refresh: Callable[[], None]  # hand the learner's weights to the policy
     after: Callable[[dict[str, float], list[Group]], None]
+    scorer: Scorer
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self, updates: int) -> None:
-        """Make updates until there have been `updates` in all, or until `stopping` is set. Raise `TrainingStopped`."""
+        """Make updates until there have been `updates` in all, or the plan's tokens are sampled, or `stopping` is set.
+
+        Raise `TrainingStopped`.
+        """
         self._news = asyncio.Event()
         self._playing: set[asyncio.Task[None]] = set()
         self.player.finished = self.progress.finished
         try:
             for number in sorted(self.progress.open):
                 self._play(self.progress.open[number])
-            while self.progress.update < updates and not self.stopping.is_set():
+            while self.progress.update < updates and not (self.stopping.is_set() or self._spent()):
                 await self._update()
         finally:
             for task in self._playing:
                 task.cancel()
             await asyncio.gather(*self._playing, return_exceptions=True)
+
+    def _spent(self) -> bool:
+        return self.plan.tokens is not None and self.progress.tokens >= self.plan.tokens
 
     async def _update(self) -> None:
         began = time.perf_counter()
@@ -118,7 +127,8 @@ class Loop:
         progress, recipe, plan = self.progress, self.recipe, self.plan
         sampled = time.perf_counter()
         for part in scores(recipe):
-            await part(self.learner, kept)
+            await part(self.scorer, kept)
+        scored = time.perf_counter()
         rows = batch.build(kept, recipe, temperature=plan.temperature)
         scale = recipe.schedule(progress.update, plan.total)
         seen = self.learner.update(rows, recipe, scale=scale, seed=derive(plan.seed, "minibatch", progress.update))
@@ -128,7 +138,8 @@ class Loop:
         metrics = {"update": progress.update, **measured(played, kept), **seen}
         metrics |= {"lag/mean": sum(lags) / len(lags), "lag/max": max(lags), "lr": self.learner.lr * scale}
         ended = time.perf_counter()
-        metrics |= {"time/sample_s": sampled - began, "time/train_s": ended - sampled, "time/update_s": ended - began}
+        metrics |= {"time/sample_s": sampled - began, "time/score_s": scored - sampled}
+        metrics |= {"time/train_s": ended - sampled, "time/update_s": ended - began}
         progress.episodes += int(metrics["episodes/played"])
         progress.tokens += int(metrics["tokens/sampled"])
         progress.seconds += metrics["time/update_s"]
@@ -180,7 +191,7 @@ class Loop:
             progress.admitted += 1
             index = progress.history.draw(self.recipe.sampler, generator(plan.seed, "task", number))
             seed = derive(plan.seed, "ticket", number)
-            ticket = Ticket(number, index, plan.split, seed, plan.size, progress.update)
+            ticket = Ticket(number, index, plan.split, seed, plan.size, progress.update, progress.consumed)
             progress.open[number] = ticket
             self._play(ticket)
 
@@ -196,7 +207,7 @@ class Loop:
         if group.trajectories:
             for shape in self.recipe.shape:
                 group.rewards = shape(group)
-            rewards = [trajectory.reward for trajectory in group.trajectories]
+            rewards = [trajectory.reward for trajectory in group.trajectories if not trajectory.replayed]
             progress.history.record(ticket.index, sum(rewards) / len(rewards))
         usable = bool(group.trajectories) and self.recipe.keep(group)
         progress.ended[ticket.number] = group, usable
@@ -225,22 +236,27 @@ class Loop:
 
 
 def measured(groups: list[Group], kept: list[Group]) -> dict[str, float]:
-    """The metrics of `docs/metrics.md` that come from records. Rewards are of all groups, before `keep` and shaping."""
-    played = [trajectory for group in groups for trajectory in group.trajectories]
+    """The metrics of `docs/metrics.md` that come from records. Rewards are of all groups, before `keep` and shaping.
+
+    Replayed trajectories are counted as such, and are part of nothing else.
+    """
+    fresh = [[trajectory for trajectory in group.trajectories if not trajectory.replayed] for group in groups]
+    played = [trajectory for members in fresh for trajectory in members]
     turns = [turn for trajectory in played for turn in trajectory.turns]
     n = max(len(played), 1)
-    varied = [len({trajectory.reward for trajectory in group.trajectories}) > 1 for group in groups]
+    varied = [len({trajectory.reward for trajectory in members}) > 1 for members in fresh]
     found = {
         "reward/mean": sum(t.reward for t in played) / n,
         "success/mean": sum(t.success for t in played) / n,
         "episodes/played": float(len(played)),
         "episodes/errored": float(sum(len(group.errored) for group in groups)),
+        "episodes/replayed": float(sum(len(group.trajectories) for group in groups) - len(played)),
         "groups/kept": float(len(kept)),
         "groups/played": float(len(groups)),
         "groups/zero_variance": 1 - sum(varied) / max(len(varied), 1),
         "turns/mean": len(turns) / n,
         "turns/invalid": sum(not turn.valid for turn in turns) / max(len(turns), 1),
-        "tokens/sampled": float(sum(t.num_sampled for t in played)),
+        "tokens/sampled": float(sum(t.num_drawn for t in played)),
         "tokens/reply": sum(len(turn.completion.ids) for turn in turns) / max(len(turns), 1),
         "truncated/mean": sum(t.stop != Stop.TERMINATED for t in played) / n,
         "truncated/tokens": sum(t.stop == Stop.TOKEN_LIMIT for t in played) / n,

@@ -19,6 +19,7 @@ class Labels:
     trajectory: Tensor  # (B,) int64, numbered over the whole optimiser step
     group: Tensor  # (B,) int64
     turn: Tensor  # (B, T) int64, turn index of a sampled token, -1 elsewhere
+    replayed: Tensor | None = None  # (B,) bool, True where nobody played it for this update; None where all were played
 
 
 @dataclass(frozen=True, slots=True)

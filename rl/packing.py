@@ -34,6 +34,7 @@ class Columns:
             trajectory=torch.tensor([row.trajectory for row in self.rows], device=self.device),
             group=torch.tensor([row.group for row in self.rows], device=self.device),
             turn=self.padded(lambda row: row.turn, np.int64, -1),
+            replayed=torch.tensor([row.replayed for row in self.rows], device=self.device),
         )
 
     def stream(self, name: str) -> Tensor | None:

@@ -136,6 +136,8 @@ def _replay(args: argparse.Namespace, make_env: MakeEnv) -> Play:
     from rl.speakers.stored import read
 
     path = args.policy.removeprefix("replay:")
+    if not path:
+        raise ValueError(f"--policy {args.policy} names no file; write replay:FILE.jsonl")
     replay = Replay(read(path))
     if args.episodes is None:
         args.episodes = sys.maxsize  # all tasks of the file

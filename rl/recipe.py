@@ -24,12 +24,27 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rl import options
-from rl.parts import baseline, credit, keep, ratio, reduce, sampler, scale, schedule, score, select, strategy, surrogate
+from rl.parts import (
+    baseline,
+    credit,
+    keep,
+    phases,
+    ratio,
+    reduce,
+    sampler,
+    scale,
+    schedule,
+    score,
+    select,
+    strategy,
+    surrogate,
+)
 from rl.records import Group, Ticket
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from rl.batch import Row
     from rl.loss import Labels, Tokens
 
 Sampler = Callable[["sampler.History", np.random.Generator], int]
@@ -39,6 +54,7 @@ Keep = Callable[[Group], bool]
 Score = Callable[["score.Scorer", Sequence[Group]], Coroutine[Any, Any, None]]
 Credit = Callable[[Sequence[Group], "Recipe"], list[list[np.ndarray]]]
 PerTrajectory = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+Phases = Callable[[Sequence["Row"], phases.Logprobs], Iterator[Sequence["Row"]]]
 PerToken = Callable[["Tokens"], "Tensor"]
 Surrogate = Callable[["Tensor", "Tokens"], "Tensor"]
 Reduce = Callable[["Tensor", "Labels"], "Tensor"]
@@ -60,6 +76,7 @@ class Recipe:
     credit: Credit = credit.outcome
     baseline: PerTrajectory = baseline.group_mean
     scale: PerTrajectory = scale.none
+    phases: Phases = phases.joint
     ratio: PerToken = ratio.token
     surrogate: Surrogate = surrogate.clip
     select: PerToken = select.every_token

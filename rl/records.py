@@ -115,6 +115,13 @@ class History(NamedTuple):
     turn: list[int]
 
 
+class Fork(NamedTuple):
+    """Where an episode left another one: its first `turns` turns are those of the group's member `member`."""
+
+    member: int
+    turns: int
+
+
 @dataclass(slots=True)
 class Trajectory:
     """The record of one episode of one agent. Its return is the sum of its turn rewards."""
@@ -129,6 +136,8 @@ class Trajectory:
     answer: Any = None
     final: Messages = ()  # what the environment said after the last reply
     error: str | None = None
+    fork: Fork | None = None  # None for one that was played from the start, on its own
+    replayed: bool = False  # a record of an earlier group, put in by a strategy: nobody played it here
 
     @property
     def reward(self) -> float:
@@ -139,6 +148,12 @@ class Trajectory:
     def num_sampled(self) -> int:
         """Sampled tokens over all turns."""
         return sum(turn.completion.num_sampled for turn in self.turns)
+
+    @property
+    def num_drawn(self) -> int:
+        """Sampled tokens that nobody had sampled before: none of a replayed record, nor of turns shared as a fork."""
+        own = [] if self.replayed else self.turns[self.fork.turns if self.fork else 0 :]
+        return sum(turn.completion.num_sampled for turn in own)
 
     def sequences(self) -> Iterator[History]:
         """Yield each unbroken history once. The sampled tokens of all yields, in order, are those of the turns."""
@@ -161,7 +176,8 @@ class Ticket:
     """One group to be played: the unit of scheduling, of lag and of exactly-once accounting.
 
     `seed` is the environment's, equal for all members; a member's sampling seed is derived from it (`rl.seeds`).
-    `version` is the policy version at admission.
+    `version` is the policy version at admission. Tickets numbered below `settled` were used up by updates before it:
+    whatever a strategy remembers of those does not depend on which group ended first.
     """
 
     number: int
@@ -170,6 +186,7 @@ class Ticket:
     seed: int
     size: int
     version: int = 0
+    settled: int = 0
 
 
 @dataclass(slots=True)

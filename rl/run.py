@@ -207,6 +207,8 @@ def _line(update: int, env: str, group: Group, trajectory: Trajectory, shaped: f
         "reward": trajectory.reward,
         "shaped_reward": shaped,
         "error": trajectory.error,
+        "fork": trajectory.fork and trajectory.fork._asdict(),
+        "replayed": trajectory.replayed,
         "answer": trajectory.answer,
         "turns": [
             {

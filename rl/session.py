@@ -21,6 +21,7 @@ from rl.evaluation import SCRIPTS, count_tasks, evaluate, evaluate_script, ticke
 from rl.learner import Learner
 from rl.loop import Loop, Plan, Progress, TrainingStopped
 from rl.parts.sampler import History
+from rl.parts.score.told import answer_text
 from rl.player import Player
 from rl.policy.hf import HFPolicy
 from rl.policy.load import load, save
@@ -28,6 +29,7 @@ from rl.progress import Screen
 from rl.recipe import Recipe, needs, words
 from rl.records import Group, SamplingParams, Trajectory
 from rl.run import RunFolder
+from rl.scorer import ModelScorer
 
 JUDGED = 100  # validation tasks played after each pass of a cold start
 # What a cold start depends on, besides the model it starts from and the constants of `rl.coldstart`.
@@ -48,11 +50,15 @@ class Session:
             opening, info = probe.reset(seed=0, options={"index": 0, "split": "train"})
             self.num_tasks = {split: count_tasks(probe, split) for split in ("train", "val", "test")}
             self.max_turns: int = probe.unwrapped.max_turns  # type: ignore[attr-defined]
+            longest = coldstart.longest_reply(probe) if chosen.is_tiny and not chosen.turn_tokens else 0
         finally:
             probe.close()
-        self.settings = chosen = chosen.resolved(self.max_turns)
+        if needs(recipe, "answer") and not answer_text(info.get("answer")):
+            raise ValueError(
+                f"{chosen.env} tells no answer (info['answer']), which the score part answer_gain asks for"
+            )
+        self.settings = chosen = chosen.resolved(self.max_turns, longest)
         self.updates: int = chosen.updates or 0
-        self.updates = chosen.updates or 0
         self.model, self.tokenizer = self._load()
         self.renderer = Renderer(self.tokenizer)
         prompt = len(self.renderer.open(opening, info.get("tools", ())))
@@ -134,8 +140,11 @@ class Session:
 
     def _loop(self) -> Loop:
         s = self.settings
-        plan = Plan(s.groups, s.size, s.seed, self.updates, s.lag, temperature=s.temperature)
-        return Loop(self.player, self.learner, self.recipe, plan, self.progress, self.policy.refresh, self._after)
+        plan = Plan(s.groups, s.size, s.seed, self.updates, s.lag, temperature=s.temperature, tokens=s.sampled_tokens)
+        scorer = ModelScorer(self.learner, self.renderer)
+        return Loop(
+            self.player, self.learner, self.recipe, plan, self.progress, self.policy.refresh, self._after, scorer
+        )
 
     def _interrupt(self, loop: Loop) -> None:
         """First Ctrl-C: leave at the next opportunity; the second one is Python's own."""
@@ -292,7 +301,7 @@ class Session:
 
     def _player(self, temperature: float) -> Player:
         s = self.settings
-        params = SamplingParams(max_tokens=s.turn_tokens, temperature=temperature)
+        params = SamplingParams(max_tokens=s.turn_tokens or 0, temperature=temperature)
         return Player(self._env, self._agent, self.policy, params, s.max_tokens)
 
     def _agent(self) -> ChatAgent:

@@ -13,7 +13,15 @@ from typing import Any
 from rl.cli import Parser, UserError, real_number, suggest, whole_number
 from rl.recipe import MANY, SLOTS
 
-CHANGEABLE = ("updates", "eval_episodes", "save_every", "threads", "device", "data_root")  # by a resumed run
+CHANGEABLE = (
+    "updates",
+    "sampled_tokens",
+    "eval_episodes",
+    "save_every",
+    "threads",
+    "device",
+    "data_root",
+)  # by a resumed run
 
 
 def _flag(default: Any, help: str, kind: Callable[[str], Any] = str, **more: Any) -> Any:
@@ -36,6 +44,9 @@ class Settings:
     updates: int | None = _flag(
         None, "updates in all (default for tiny: 600 of one turn, fewer of more; else 200)", whole_number(0)
     )
+    sampled_tokens: int | None = _flag(
+        None, "end after this many sampled tokens, however many updates are left", whole_number(1)
+    )
     groups: int = _flag(32, "groups (tasks) per update", whole_number(1))
     size: int = _flag(8, "episodes per group", whole_number(1))
     lag: int = _flag(0, "updates that may pass between sampling and training on it; 0 is on-policy", whole_number(0))
@@ -50,7 +61,11 @@ class Settings:
         16384, "tokens of one forward pass; changes memory, not the gradient", whole_number(1)
     )
     temperature: float = _flag(1.0, "sampling temperature of training episodes", real_number(above=0))
-    turn_tokens: int = _flag(32, "most tokens of one reply", whole_number(1))
+    turn_tokens: int | None = _flag(
+        None,
+        "most tokens of one reply (default for tiny: twice the oracle's longest, 8 or more; else 256)",
+        whole_number(1),
+    )
     max_tokens: int = _flag(512, "most tokens of one episode, context included", whole_number(2))
     cold_start: int | None = _flag(
         None,
@@ -73,16 +88,21 @@ class Settings:
         """Whether the bundled model is trained, which starts from nothing."""
         return self.model == "tiny"
 
-    def resolved(self, max_turns: int) -> Settings:
-        """The same with the defaults that depend on the model and the environment filled in."""
+    def resolved(self, max_turns: int, longest_reply: int = 16) -> Settings:
+        """The same with the defaults that depend on the model and the environment filled in.
+
+        `longest_reply` is the oracle's, in tokens of the bundled model.
+        """
         # One outcome is shared by all turns of an episode: with more turns, each says less and costs more.
         tiny = {
-            "lr": float(f"{4e-4 / (1 + max_turns) ** 0.5:.1g}"),
-            "updates": 1200 // (1 + max_turns),
+            "lr": float(f"{min(3e-4, 6.7e-4 / (1 + max_turns) ** 0.5):.1g}"),
+            "updates": min(600, max(1, 800 // max_turns)),
             "cold_start": 1200 // (1 + max_turns),
             "cold_start_until": round(0.3 / max_turns, 3),
+            "turn_tokens": min(max(8, 2 * longest_reply), self.max_tokens - 1),
         }
         other = {"lr": 1e-6, "updates": 200, "cold_start": 0, "cold_start_until": 1.0}
+        other["turn_tokens"] = min(256, self.max_tokens - 1)
         defaults: dict[str, Any] = tiny if self.is_tiny else other
         return replace(self, **{name: value for name, value in defaults.items() if getattr(self, name) is None})
 

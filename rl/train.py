@@ -85,7 +85,7 @@ def _check(settings: Settings, recipe: recipes.Recipe) -> None:
             f"--size 1: {settings.algo} compares the members of a group, and one has nobody to be compared with; "
             "use --size 2 or more, or --algo reinforce, reinforce_pp or ppo"
         )
-    if settings.turn_tokens >= settings.max_tokens:
+    if (settings.turn_tokens or 0) >= settings.max_tokens:
         raise UserError(f"--turn-tokens {settings.turn_tokens}: must be below --max-tokens {settings.max_tokens}")
     if settings.minibatches > settings.groups:
         raise UserError(f"--minibatches {settings.minibatches}: must be at most --groups {settings.groups}")
@@ -99,10 +99,11 @@ def _teaches_alone(recipe: recipes.Recipe) -> bool:
     groups: list[Group] = []
     for reward in (0.0, 1.0):
         turn = Turn((0,), Completion((0, 0), (0.0, 0.0), (0.0, 0.0), (0, 0)), reward=reward)
-        turn.streams.update(value=(0.0, 0.0), ref=(0.0, 0.0))
+        turn.streams.update(value=(0.0, 0.0), ref=(0.0, 0.0), reply_advantage=(reward, reward))
         groups.append(Group(Ticket(len(groups), 0, "train", 0, 1), [Trajectory([turn], Stop.TERMINATED)]))
-    earned = [credit for group in recipe.credit(groups, recipe) for credit in group]
-    return any(map(recipe.keep, groups)) and any(credit.any() for credit in earned)
+    if not any(map(recipe.keep, groups)):
+        return False
+    return any(credit.any() for group in recipe.credit(groups, recipe) for credit in group)
 
 
 def _free(settings: Settings) -> Path:

@@ -95,13 +95,15 @@ def test_every_file_that_is_not_for_training_is_test_in_its_order(root):
 
 
 def test_training_without_training_rows_is_refused_in_a_line(root):
-    with pytest.raises(MissingData, match=r"split 'train' needs a file train\*\.jsonl in math500/"):
-        MATH500(data_root=str(root)).load("train")
+    missing = pytest.raises(MissingData, match=r"split 'train' needs a file train\*\.jsonl in math500/")
+    with MATH500(data_root=str(root)) as env, missing:
+        env.load("train")
 
 
 def test_level_and_subject_pick_rows(root):
     def names(**chosen):
-        return [task.metadata["name"] for task in MATH500(data_root=str(root), **chosen).load("test")]
+        with MATH500(data_root=str(root), **chosen) as env:
+            return [task.metadata["name"] for task in env.load("test")]
 
     assert names(level=3) == ["7"]
     assert names(subject="precalculus") == ["test/precalculus/807.json"]
@@ -136,16 +138,16 @@ def test_aime_answers_are_whole_numbers_with_or_without_leading_zeros(root):
 )
 def test_a_malformed_row_is_an_error_that_names_file_and_line(root, kind, folder, row, complaint):
     write(root / folder, "zz.jsonl", [{"problem": "Fine?", "answer": "5"}, row])
-    with pytest.raises(ValueError, match=r"zz\.jsonl:2: ") as caught:
-        kind(data_root=str(root)).load("test")
+    with kind(data_root=str(root)) as env, pytest.raises(ValueError, match=r"zz\.jsonl:2: ") as caught:
+        env.load("test")
     assert complaint in str(caught.value)
 
 
 @pytest.mark.parametrize("kind", [MATH500, AIME])
 def test_without_files_one_error_names_the_ways_to_give_them(kind, monkeypatch):
     monkeypatch.delenv("TURNWISE_DATA", raising=False)
-    with pytest.raises(MissingData, match="--data-root DIR or TURNWISE_DATA"):
-        kind().load("test")
+    with kind() as env, pytest.raises(MissingData, match="--data-root DIR or TURNWISE_DATA"):
+        env.load("test")
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ import pytest
 
 import envs
 from envs.__main__ import _parser as envs_parser
-from rl import evaluate, train, view
+from rl import attribution, evaluate, train, view
 from rl import recipe as recipes
 from rl.policy import tiny
 from rl.policy.load import save
@@ -40,7 +40,13 @@ class Generous(Env):
         return Outcome((user("more"),), paid, rewards={"some": paid})
 """  # pays an untrained model, so that no metric is left out for being nothing
 ONE_LINE = re.compile(r"^python3 -m venv \.venv && \.venv/bin/pip install -e .*$", re.MULTILINE)
-PARSERS = {"rl.train": train.parser, "rl.evaluate": evaluate.parser, "rl.view": view.parser, "envs": envs_parser}
+PARSERS = {
+    "rl.train": train.parser,
+    "rl.evaluate": evaluate.parser,
+    "rl.attribution": attribution.parser,
+    "rl.view": view.parser,
+    "envs": envs_parser,
+}
 
 
 def blocks(page: Path, *languages: str) -> list[tuple[str, str]]:

@@ -34,8 +34,10 @@ def test_nor_do_they_through_a_models_own_forward(kind):
 
 
 @pytest.mark.parametrize("schedule", range(40))
-def test_no_schedule_changes_a_token(schedule):
+def test_no_schedule_changes_a_token(schedule, monkeypatch):
     """Groups that arrive at random, pauses that park a session, too few slots, callers that leave or ask again."""
+    if schedule % 2:
+        monkeypatch.setattr("rl.policy.cache.SHARED", 1)  # even the least that two have in common is copied
     rng = np.random.default_rng(schedule)
     policy = HFPolicy(llama(), slots=int(rng.choice([1, 2, 3, 5, 9, 64])))
     names = rng.permutation(12)[: rng.integers(2, 10)].tolist()
@@ -88,6 +90,29 @@ def test_members_of_a_group_share_one_prefill():
     policy = HFPolicy(llama())
     replies = sampled(policy, *((PROMPT, params(seed, 6, stop=())) for seed in range(10)))
     assert policy.stats["fed"] == len(PROMPT) + sum(len(reply.ids) - 1 for reply in replies)
+
+
+@pytest.mark.parametrize("going_on", [False, True])
+def test_a_fork_takes_over_what_its_parent_has_computed(going_on):
+    """The parent is parked between two turns, or still replies."""
+    prompt = (*PROMPT * 4, 7)
+
+    async def play():
+        policy = HFPolicy(llama(), slots=4)
+        parent = asyncio.create_task(
+            policy.sample(prompt, params(stop=(), max_tokens=30 if going_on else 3), session="a")
+        )
+        await (drawn(policy, "a", 2) if going_on else parent)
+        at, before = len(parent.result().ids) if parent.done() else 0, policy.stats["fed"]
+        assert bool(at) is not going_on
+        fork = await policy.sample((*prompt, 8), params(1, stop=(), max_tokens=1), session="b")
+        alone = await HFPolicy(llama()).sample((*prompt, 8), params(1, stop=(), max_tokens=1))
+        assert_same([fork], [alone])
+        fed = policy.stats["fed"] - before
+        await parent
+        return fed
+
+    assert asyncio.run(play()) <= (8 if going_on else 1)  # a few of the parent's own, and none of the 21 shared ones
 
 
 def test_parked_sessions_are_kept_while_there_are_slots_for_them():

@@ -83,6 +83,9 @@ def test_play_ends_cleanly_when_the_input_does():
         (["play", GUESS, "--seed", "x"], "'x'"),
         (["play", "CartPole-v1"], "CartPole"),
         (["play", "no.py:X"], "no.py"),
+        (["play", "os:path"], "unknown environment 'path' in os; there are: none"),
+        (["play", f"{TOYS}:Ecko"], "did you mean 'Echo'"),
+        (["list", "--jsonn"], "did you mean '--json'"),
         (["list", "--data-root", "/no/such/folder"], "/no/such/folder"),
     ],
 )

@@ -369,6 +369,7 @@ def test_errors_are_counted_apart_and_a_wholly_failed_evaluation_says_why(
             "the request's field 'n' is not for you to set",
         ),
         ("--env math/Arithmetic-v0 --policy replay:/no/such.jsonl", "/no/such.jsonl: no such file or directory"),
+        ("--env math/Arithmetic-v0 --policy replay:", "--policy replay: names no file; write replay:FILE.jsonl"),
         ("--env math/Arithmetic-v0 --policy humam", "--policy humam: unknown; did you mean human?"),
         ("--benchmark core-v11", "unknown benchmark 'core-v11'; did you mean 'core-v1'?"),
         ("--benchmark core-v1 --split val", "--split goes with --env; a benchmark has its own"),

@@ -162,6 +162,16 @@ def test_shared_steps_earn_the_mean_of_their_trajectories(file: str, case: dict[
     agrees(file, own[which], np.concatenate(expected["soft_segment_advantage"]))
 
 
+@vectors("mt_arpo_entropy_branching")
+def test_the_more_uncertain_a_reply_the_likelier_a_fork(file: str, case: dict[str, Any]) -> None:
+    inputs, params, expected = case["inputs"], case["params"], case["expected"]
+    score = trees.fork_score(
+        inputs["u"], inputs["entropy_init"], inputs["entropy_now"], weight=params["entropy_weight"]
+    )
+    agrees(file, score, expected["score"])
+    assert (score <= params["branch_probability"]) is expected["branch"]
+
+
 @vectors("mt_portool_tree_advantage")
 def test_forks_and_trajectories_are_compared_apart(file: str, case: dict[str, Any]) -> None:
     inputs, params, expected = case["inputs"], case["params"], case["expected"]
@@ -193,7 +203,7 @@ def test_staged_advantages_match(file: str, case: dict[str, Any]) -> None:
     inputs, params, expected = case["inputs"], case["params"], case["expected"]
     reward, parent = array(inputs["reward"]), np.array(inputs["parent"])
     for kind, name in (("mean", "expectation"), ("max", "optimistic"), ("min", "pessimistic")):
-        values = trees.subtree_values(reward, parent, kind=kind)
+        values = trees.subtree_values(reward, trees.subtrees(parent), kind=kind)
         agrees(file, values, expected[f"V_{name}"])
         agrees(file, trees.staged(reward, values, alpha=params["alpha"]), expected["advantage_heuristic"][name])
     agrees(file, trees.ordered(reward, inputs["order_pairs"], margin=params["delta"]), expected["sae_soft"])

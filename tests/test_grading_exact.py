@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 
 from envs.grading.exact import equal, key, members
+from envs.grading.math import verify
 from envs.grading.polynomial import Undecided, constant
 
 EQUAL = [
@@ -46,6 +49,19 @@ EQUAL = [
     (r"(-\infty, 0]", "(-∞,0]"),
     (r"(-\infty,1)\cup(2,\infty)", r"(2,\infty) \cup (-\infty,1)"),
     (r"\{(1,2),(3,4)\}", r"\{(3,4),(1,2)\}"),
+    (r"(0,1]\cup(1,2)", "(0,2)"),
+    (r"(0,1)\cup\{1\}", "(0,1]"),
+    (r"(-\infty,1)\cup(1,\infty)", r"(1,2)\cup[2,\infty)\cup(-\infty,1)"),
+    (r"(0,1)\cup(2,\sqrt{5})", r"(2,\sqrt5)\cup(0,1)"),
+    (r"x \geq 3", r"[3,\infty)"),
+    ("(-2,3]", r"-2<x\leqslant 3"),
+    ("(-2,3]", r"3 \ge x > -2"),
+    (r"(-\infty,2)\cup(3,\infty)", r"x<2 \text{ or } x>3"),
+    (r"\begin{pmatrix} 1/2 & 2 \\ 3 & 4 \end{pmatrix}", r"\begin{bmatrix}0.5&2\\[4pt]3&\frac{8}{2}\\\end{bmatrix}"),
+    (r"\begin{pmatrix} 1 \\ 2 \end{pmatrix}", r"\left(\begin{array}{c} 1 \\ 2 \end{array}\right)"),
+    ("y=2x+3", "4x-2y+6=0"),
+    ("x^2+y^2=4", r"\frac{x^2}{4}+\frac{y^2}{4}=1"),
+    ("2x-y=0", "y=2x"),
 ]
 DIFFERENT = [
     (r"\frac{1}{2}", r"\frac{1}{3}"),
@@ -63,7 +79,20 @@ DIFFERENT = [
     ("x=1, y=2", "x=2, y=1"),
     (r"-\infty", r"\infty"),
     (r"\emptyset", r"\{0\}"),
+    (r"(0,1)\cup(1,2)", "(0,2)"),
+    (r"\{1\}\cup\{2\}", "(1,2)"),
+    (r"(0,1)\cup(2,3)", r"(0,1)\cup\{2,3\}"),
+    (r"x \geq 3", r"(3,\infty)"),
+    (r"x \geq 3", r"x \leq 3"),
+    (r"x \geq 3", "3"),
+    (r"\begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}", r"\begin{pmatrix} 1 & 3 \\ 2 & 4 \end{pmatrix}"),
+    (r"\begin{pmatrix} 1 \\ 2 \end{pmatrix}", r"\begin{pmatrix} 1 & 2 \end{pmatrix}"),
+    (r"\begin{pmatrix} 1 \\ 2 \end{pmatrix}", "(1,2)"),
+    ("x^2+y^2=4", "x^2+y^2=16"),
+    ("y=2x+3", "2x+3y=0"),
 ]
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "grading.md"
+ROW = re.compile(r"^\| (`.*?) \| (.*) \| (.*) \|$", re.MULTILINE)
 UNDECIDED = [
     (r"\sin x", r"\sin x"),
     ("3+4i", "3-4i"),  # i may be the imaginary unit, or a letter
@@ -72,8 +101,13 @@ UNDECIDED = [
     ("x2", "2x"),
     ("5!", "120"),
     (r"\sqrt[3]{2}", r"\sqrt[3]{2}"),
-    (r"(0,1]\cup(1,2)", "(0,2)"),
+    (r"(0,1)\cup(2,\sqrt5)", r"(0,1)\cup(2,\sqrt5]"),
     ("x=5", "y=5"),
+    ("x>5", "y>5"),
+    ("2x-y=0", "0"),
+    ("2x-y=0", "y/x=2"),
+    (r"\begin{pmatrix} 1 \end{pmatrix}^2", "1"),
+    (r"\begin{pmatrix} 1 & 2 \\ 3 \end{pmatrix}", "1"),
     ("1,000x", "1000x"),
     (r"\frac{0}{0}", "1"),
     ("0^0", "1"),
@@ -97,6 +131,10 @@ def test_different_answers_are_found_different_in_either_order(gold, given):
 @pytest.mark.parametrize("gold, given", UNDECIDED)
 def test_what_is_outside_the_documented_forms_is_left_undecided(gold, given):
     assert equal(gold, given) is None
+
+
+def test_a_number_before_the_unknowns_is_no_name_for_them():
+    assert equal("2x+3", "0=2x+3") is False
 
 
 def test_a_literal_answer_must_be_worked_out():
@@ -132,3 +170,35 @@ def test_sums_of_roots_obey_the_laws_of_arithmetic():
 def test_a_power_that_is_too_large_or_has_no_value_is_undecided(base, exponent):
     with pytest.raises(Undecided):
         base.power(exponent)
+
+
+@pytest.mark.parametrize(
+    "gold, reply, right",
+    [
+        ("2k+2", r"\boxed{2+2k}", True),
+        ("mn", r"\boxed{nm}", True),
+        (r"\frac{k}{2}", r"\boxed{0.5k}", True),
+        ("1,-2", r"\boxed{x = 1 \text{ or } x = -2}", True),
+        ("1,-2", r"\boxed{x \ne 1 \text{ or } x = -2}", False),
+        ("x+1", r"\boxed{\text{not } x+1}", False),
+    ],
+)
+def test_words_that_change_a_number_may_be_letters_of_a_formula_or_join_members(gold, reply, right):
+    assert verify(reply, gold, symbolic=False).flexible is right
+
+
+def test_an_equation_is_never_the_number_on_its_right():
+    assert verify(r"\boxed{18}", r"\angle A = 18", symbolic=False).flexible
+    assert verify(r"\boxed{x + y = 18}", "18", symbolic=False).flexible
+    assert not verify(r"\boxed{18}", "x + y = 18", symbolic=False).flexible
+    assert not verify("18", "x + y = 18", symbolic=False).flexible
+
+
+def test_the_page_on_grading_tells_what_is_equal_and_what_is_not():
+    table = PAGE.read_text(encoding="utf-8").split("## What counts as equal")[1].split("\n\n")[1]
+    told = [[re.findall("`([^`]*)`", cell) for cell in row] for row in ROW.findall(table)]
+    assert sum(len(equal) + len(not_equal) for _, equal, not_equal in told) > 50
+    for golds, *cells in told:
+        for gold, (replies, right) in ((g, c) for g in golds for c in zip(cells, (True, False), strict=True)):
+            for reply in replies:
+                assert verify(rf"\boxed{{{reply}}}", gold, symbolic=False).flexible is right, (gold, reply)

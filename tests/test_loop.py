@@ -15,7 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from toy_batches import trajectory
+from toy_batches import ToyScorer, trajectory
 from toy_runs import flags, metrics, rollouts, train, trained
 
 from envs.types import Stop
@@ -58,6 +58,7 @@ class Stage:
             Progress(History(50)),
             lambda: None,
             self.after,  # type: ignore[arg-type]
+            ToyScorer(),
         )
 
     async def strategy(self, player: Any, ticket: Ticket) -> Group:

@@ -24,12 +24,16 @@ from tests.toy_batches import group, off_policy, toy_groups, trajectory
 NAMES = [name for name, _ in recipes.catalogue()]
 # Pairs whose gradients on the fixed batch are meant to be equal, with the reason.
 EQUAL: dict[frozenset[str], str] = {
+    frozenset(("dapo", "rlep")): "differ in which groups are kept and who is put into them: here nothing is done to any",
     frozenset(("grpo", "pivotrl")): "differ in which groups are kept: here all are",
     frozenset(("grpo", "infopo")): "differ where outcomes agree: here no group's do",
     frozenset(("infopo", "pivotrl")): "each is GRPO here",
+    frozenset(("grpo", "tree_grpo")): "differ where members are forks: here none is",
+    frozenset(("infopo", "tree_grpo")): "each is GRPO here",
+    frozenset(("pivotrl", "tree_grpo")): "each is GRPO here",
 }
 CRITICS = ["bilevel_ppo", "ppo", "step_search", "turn_ppo"]
-UNCOMPARED = ["reinforce", "reinforce_pp", *CRITICS]  # no reward is compared with another member's
+UNCOMPARED = ["archer", "reinforce", "reinforce_pp", *CRITICS]  # no reward is compared with another member's
 # Credit in which a constant added to returns is one, for those whose own choice discounts it or scales with it.
 UNDISCOUNTED = {
     "gigpo": partial(credit.anchored, gamma=1.0),
@@ -222,7 +226,7 @@ def test_permuting_the_members_of_groups_permutes_their_credit(name: str) -> Non
             played.trajectories = [played.trajectories[i] for i in order]
             played.rewards = [played.rewards[i] for i in order]
             for turn in (turn for member in played.trajectories for turn in member.turns):
-                turn.streams["value"] = (0.5,) * len(turn.completion.ids)
+                turn.streams["value"] = turn.streams["reply_advantage"] = (0.5,) * len(turn.completion.ids)
         return recipe.credit(groups, recipe)
 
     order = [2, 0, 3, 1]

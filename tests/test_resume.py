@@ -29,6 +29,11 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "a reference": ("Low", {"penalty": "kl_k2:coef=0.01"}),
     "a reference, lagging": ("Talk", {"penalty": "kl_k2:coef=0.01", "lag": 1}),
     "refilled groups, lagging": ("Talk", {"algo": "dapo", "lag": 3, "size": 2, "turn_tokens": 12}),
+    "forks at uncertain replies, lagging": ("Talk", {"algo": "arpo", "lag": 2, "turn_tokens": 12}),
+    "forks at every turn, lagging": ("Talk", {"algo": "portool", "lag": 2, "turn_tokens": 12, "groups": 3}),
+    "forks of whole trees, lagging": ("Talk", {"algo": "tree_grpo", "lag": 3, "size": 6, "turn_tokens": 12}),
+    "forks along a chain, lagging": ("Talk", {"algo": "tree_opo", "lag": 2, "turn_tokens": 12}),
+    "forks where returns are high, lagging": ("Talk", {"algo": "mcts", "lag": 2, "turn_tokens": 12}),
     "several steps": ("Talk", {"epochs": 2, "minibatches": 2, "sampler": "skip_solved:solved=0.5"}),
 }
 UPDATES = 6

@@ -153,7 +153,7 @@ def test_a_replay_in_another_world_is_a_fault_and_then_played_anew():
     stage = player(lambda: other(max_turns=3), resumed={"0/0": (first.turns, None)})
     played = group(stage, ticket())
     assert [record.error for record in played.errored] == [
-        "RuntimeError: replayed to turn 1, the environment says something else than before the interruption"
+        "RuntimeError: replayed to turn 1, the environment says something else than the first time"
     ]
     assert [text(turn.observation[0]) for turn in played.trajectories[0].turns] == ["task 1", "who?", "who?"]
 

@@ -171,6 +171,15 @@ def test_the_task_bootstrap_covers_about_95_percent_though_samples_of_a_task_dep
     assert naive_hits / 300 < 0.8  # counting samples as independent is what the clusters are for
 
 
+def test_the_interval_of_a_paired_difference_covers_it_95_percent_of_the_time() -> None:
+    rng = np.random.default_rng(11)
+    runs, hits = 400, 0
+    for row in rng.choice([-1.0, 0.0, 1.0], p=[0.08, 0.74, 0.18], size=(runs, 80)):  # one sample per task and side
+        low, high = cluster_bootstrap(row, rng, bounds=Interval(-1.0, 1.0), draws=499)
+        hits += low <= 0.1 <= high
+    assert 0.92 < hits / runs < 0.98
+
+
 def test_the_same_generator_seed_gives_the_same_interval() -> None:
     means = np.random.default_rng(3).random(25)
     first, second, other = (cluster_bootstrap(means, np.random.default_rng(seed)) for seed in (4, 4, 5))

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from envs.types import Stop
 from rl.loss import Labels, Tokens
+from rl.parts.score import Branch
 from rl.recipe import Recipe, scores
 from rl.records import Completion, Group, Ticket, Trajectory, Turn
 
@@ -84,6 +85,25 @@ class ToyScorer:
     def reference(self, trajectories: Sequence[Trajectory]) -> list[list[tuple[float, ...]]]:
         """A little below the sampler's."""
         return [[tuple(x - 0.2 for x in turn.completion.logprobs) for turn in t.turns] for t in trajectories]
+
+    def features(self, trajectories: Sequence[Trajectory]) -> list[np.ndarray]:
+        """Something of what was read and of what was said."""
+        return [
+            np.array([[[len(turn.context), k], [len(turn.completion.ids), k]] for k, turn in enumerate(t.turns)]) / 4.0
+            for t in trajectories
+        ]
+
+    def continuations(self, trunks: Sequence[Sequence[int]], branches: Sequence[Branch]) -> list[list[float]]:
+        """The likelier, the more was said before."""
+        return [[-1.0 / branch.at] * branch.scored for branch in branches]
+
+    def reply(self, text: str) -> tuple[int, ...]:
+        """Its bytes."""
+        return tuple(text.encode())
+
+    def unsaid(self, turn: Turn, instead: str) -> tuple[int, ...] | None:
+        """Zeros."""
+        return (0,) * len(turn.context)
 
 
 def toy_groups(*, seed: int = 0) -> list[Group]:

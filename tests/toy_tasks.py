@@ -10,7 +10,7 @@ class Low(Env):
     """One reply, paid by how many of its letters come before `@`."""
 
     def tasks(self, split):
-        return [Task(f"{split}/{i}", (user(f"{split[0]}{i}"),)) for i in range(12)]
+        return [Task(f"{split}/{i}", (user(f"{split[0]}{i}"),), "1") for i in range(12)]
 
     def reply(self, action):
         share = low(text(action))
@@ -31,6 +31,27 @@ class Talk(Low):
         told = {"gain": share, "redundancy": 0.0, "matched": 1.0}
         more = () if done else (user("." * (1 + self.turns)),)
         return Outcome(more, share, done, done, rewards={"share": share}, metrics=told)
+
+
+class Steps(Low):
+    """Three turns, in each of which only the first letter matters: whether it is low."""
+
+    max_turns = 3
+
+    def start(self):
+        self.steps = ""
+        return self.task.prompt
+
+    def reply(self, action):
+        self.steps += "ny"[low(text(action)[:1]) == 1]
+        done = len(self.steps) == 3
+        return Outcome((user("." * len(self.steps)),), float(done and self.steps == "yyy"), done, self.steps == "yyy")
+
+    def state(self):
+        return self.steps
+
+    def oracle(self):
+        yield from (assistant("1") for _ in range(3))
 
 
 class Unpaid(Low):

@@ -16,6 +16,9 @@ STEP_WIDE = "a mean over the optimiser step, which a part that sees one micro-ba
 OTHER = "no part of this kind"
 
 LEFT_OUT: dict[str, dict[str, str]] = {
+    "mt_arpo_entropy_branching": dict.fromkeys(
+        ("entropy0", "entropy1", "entropy2", "entropy4"), "reads log-probabilities of tokens that were not sampled"
+    ),
     "mt_rollout_rejection_mask": {
         "case2|token_k2": OTHER,
         "case4|seq_mean_k1": OTHER,
@@ -51,6 +54,7 @@ COUNTS = {
     "mt_agg_loss": (12, 0),
     "mt_archer_targets": (4, 0),
     "mt_arpo_advantage_attribution": (4, 0),
+    "mt_arpo_entropy_branching": (5, 4),
     "mt_atgrpo_groups": (6, 0),
     "mt_cispo_policy_loss": (4, 0),
     "mt_dapo_overlong_penalty": (4, 0),

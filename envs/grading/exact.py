@@ -4,9 +4,12 @@ Collections, by their brackets:
 - `\{1,2\}` and a bare list `1, 2` (also `1 and 2`, `{1,2}`) are sets: order and repetition do not count;
 - `(1,2)`, `[1,2]`, `(1,2]`, `[1,2)` are tuples or intervals: brackets and order count, and ends may be `\infty`;
 - `x = 1, y = 2` is the tuple of its values in the alphabetical order of their names, and `x = 1, x = 2` is a set;
-- `A \cup B` is a union, in any order; whether unions of different parts are equal is left undecided;
+- `A \cup B` is a union: where all ends are rational it may be cut in other parts, else in another order only;
+- `x \geq 3` is `[3,\infty)`, and other inequalities in one unknown are intervals as well (`envs.grading.line`);
+- a matrix has its rows and cells, whatever brackets stand around it;
 - `\emptyset` and `\{\}` are the empty set, and a set of one is its member. Members may be collections themselves.
-A name before `=` or `\in` is dropped (`x = 5` is 5) unless the other side has another name.
+A name before `=` or `\in` is dropped (`x = 5` is 5) unless the other side has another name. Equations are compared as
+such (`envs.grading.equation`), and are never the number on their right.
 
 What formulas can be read says `envs.grading.formula`; "undecided" is neither right nor wrong.
 """
@@ -18,7 +21,7 @@ from collections.abc import Callable, Hashable, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
-from envs.grading import formula
+from envs.grading import equation, formula, line
 from envs.grading.number import MAX_TEXT, number
 from envs.grading.polynomial import Undecided, Value, constant
 
@@ -33,15 +36,20 @@ _SPELLED: list[tuple[re.Pattern[str], str]] = [
     (re.compile(r"∞"), r"\\infty "),
     (re.compile(r"∪"), r"\\cup "),
     (re.compile(r"\\(?:text|mathrm|mbox)\s*\{\s*(and|or)\s*\}"), r" \1 "),
+    (re.compile(r"\(\s*\\begin\{array\}\{[^{}]*\}|\\begin\{bmatrix\}"), r"\\begin{pmatrix}"),
+    (re.compile(r"\\end\{array\}\s*\)|\\end\{bmatrix\}"), r"\\end{pmatrix}"),
     (re.compile(r"^\s*\\\(|\\\)\s*$|^\s*\\\[|\\\]\s*$|\$"), ""),
 ]
+_MATRIX = ("\\begin{pmatrix}", "\\end{pmatrix}")
+_ROW = re.compile(r"\\\\(?:\[[0-9.a-z]*\])?")
 _AND = re.compile(r",?\s+(?:and|or)\s+")
-_INFINITE = {"\\infty": "+oo", "+\\infty": "+oo", "-\\infty": "-oo", "−\\infty": "-oo"}
+_INFINITE = {"\\infty": line.ABOVE, "+\\infty": line.ABOVE, "-\\infty": line.BELOW, "−\\infty": line.BELOW}
+_PAIRS = ("()", "[]", "(]", "[)")
 _AMBIGUOUS = re.compile(r"[0-9],[0-9]{3}(?![0-9])")
 
 
 class Collection(NamedTuple):
-    r"""Members and what holds them: "set", "union", or a pair of brackets such as "(]"."""
+    r"""Members and what holds them: "set", "union", "matrix" (of rows), "row", or a pair of brackets such as "(]"."""
 
     form: str
     members: tuple[Answer, ...]
@@ -60,7 +68,10 @@ def equal(gold: str, given: str, *, literal: bool = False) -> bool | None:
     if max(len(gold), len(given)) > MAX_TEXT:
         return None
     try:
-        names, texts = zip(*(_named(_plain(text)) for text in (gold, given)), strict=True)
+        plain = [line.as_interval(_plain(text)) for text in (gold, given)]
+        if any(map(equation.is_equation, plain)):
+            return equation.same(*plain)
+        names, texts = zip(*map(_named, plain), strict=True)
         wanted = _read(texts[0], _formula)
         said = _read(texts[1], _literal if literal and _is_literal(wanted) else _formula)
         if isinstance(wanted, Collection) != isinstance(said, Collection) and any(map(_AMBIGUOUS.search, texts)):
@@ -119,6 +130,8 @@ def _read(text: str, reading: Reading, depth: int = 0) -> Answer:
         return _INFINITE[text]
     if text == "\\emptyset":
         return Collection("set", ())
+    if text.startswith(_MATRIX[0]) and text.endswith(_MATRIX[1]):
+        return _matrix(text[len(_MATRIX[0]) : -len(_MATRIX[1])], reading, depth)
     if len(parts := _split(text, "\\cup")) > 1:
         return _collected("union", parts, reading, depth)
     inner = _inside(text)
@@ -145,6 +158,13 @@ def _collected(form: str, parts: Sequence[str], reading: Reading, depth: int) ->
     elif len(names) > 1:
         raise Undecided("names that say neither one thing nor several")
     return Collection(form, tuple(_read(part, reading, depth + 1) for _, part in named))
+
+
+def _matrix(content: str, reading: Reading, depth: int) -> Collection:
+    rows = [row.split("&") for row in _ROW.split(content) if row.strip()]
+    if len({len(row) for row in rows}) != 1 or sum(map(len, rows)) > MAX_MEMBERS or "\\begin" in content:
+        raise Undecided("no matrix, or too large a one")
+    return Collection("matrix", tuple(_collected("row", row, reading, depth + 1) for row in rows))
 
 
 def _inside(text: str) -> tuple[str, str] | None:
@@ -225,16 +245,40 @@ def _only(answer: Answer) -> Answer:
 
 
 def _same_members(wanted: Collection, said: Collection) -> bool:
+    if "union" in (wanted.form, said.form):
+        return _same_unions(wanted, said)
     if wanted.form != said.form:
-        if "union" in (wanted.form, said.form):
-            raise Undecided("a union of other parts may be the same set")
         return False
+    if wanted.form == "set":
+        return _each_in_other(wanted, said)
     pairs = list(zip(wanted.members, said.members, strict=False))
-    if wanted.form not in ("set", "union"):
-        return len(wanted.members) == len(said.members) and all(_same(one, other) for one, other in pairs)
+    return len(wanted.members) == len(said.members) and all(_same(one, other) for one, other in pairs)
+
+
+def _same_unions(wanted: Collection, said: Collection) -> bool:
+    try:
+        return line.joined(_spans(wanted)) == line.joined(_spans(said))
+    except Undecided:
+        if wanted.form == said.form and _each_in_other(wanted, said):
+            return True
+        raise
+
+
+def _each_in_other(wanted: Collection, said: Collection) -> bool:
     sides = wanted.members, said.members
     same = all(any(_same(one, other) for other in sides[1]) for one in sides[0])
-    same = same and all(any(_same(one, other) for other in sides[0]) for one in sides[1])
-    if not same and wanted.form == "union":
-        raise Undecided("a union of other parts may be the same set")
-    return same
+    return same and all(any(_same(one, other) for other in sides[0]) for one in sides[1])
+
+
+def _spans(answer: Answer) -> list[line.Span]:
+    """What it holds of the real line. Raises Undecided where an end is no rational number."""
+    if isinstance(answer, Fraction):
+        return [line.point(answer)]
+    if isinstance(answer, Collection):
+        if answer.form == "union":
+            return [span for part in answer.members for span in _spans(part)]
+        if answer.form == "set" and all(isinstance(member, Fraction) for member in answer.members):
+            return [span for member in answer.members for span in _spans(member)]
+        if answer.form in _PAIRS and len(answer.members) == 2:
+            return [line.between(answer.form, *answer.members)]
+    raise Undecided("no part of the real line")

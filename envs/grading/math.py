@@ -28,7 +28,8 @@ from typing import Literal
 from envs.grading import exact
 from envs.grading import symbolic as formulas
 from envs.grading.declared import declaration, phrase_number, whole
-from envs.grading.number import number, stands, undress
+from envs.grading.equation import is_equation
+from envs.grading.number import is_plain, number, stands, undress
 from envs.grading.workers import OverLimit
 
 Rule = Literal["flexible", "strict"]
@@ -36,6 +37,7 @@ RULES = ("flexible", "strict")
 
 OFFICIAL = re.compile(r"#### (\-?[0-9\.\,]+)")  # openai/grade-school-math, dataset.py
 _LIST = re.compile(r"(?:[a-z]+(?:\\in|=))?(\(|\[|\\\{).*,.*(\)|\]|\\\})")
+_ENVIRONMENT = re.compile(r"\\(?:begin|end)\s*\{[a-z]*\}")
 _PROSE = re.compile(r"\\(?:text|textbf|textit|mbox|mathrm)\s*\{[^{}]*[A-Za-z]|(?<![\\A-Za-z])[A-Za-z]{4,}")
 
 
@@ -82,7 +84,7 @@ def official(text: str) -> str | None:
 
 def _flexible(reply: str, gold: str, symbolic: bool, deadline_s: float) -> tuple[bool, str | None, str]:
     kind, text = declaration(reply)
-    wanted = number(gold)
+    wanted = None if is_equation(gold) else number(gold)
     if wanted is None and kind in ("none", "unclear", "last") and (line := whole(reply)):
         same = exact.equal(gold, line, literal=not symbolic)
         if same is not None:
@@ -96,21 +98,21 @@ def _flexible(reply: str, gold: str, symbolic: bool, deadline_s: float) -> tuple
         return True, text, "text"
     if wanted is None and _is_prose(gold):
         return False, text, "text"
-    if kind == "last" or not stands(text, text):
+    if kind == "last":
         return False, text, "unreadable"
     return _formulas(gold, text, wanted is not None, symbolic, deadline_s)
 
 
 def _formulas(gold: str, text: str, numeric: bool, symbolic: bool, deadline_s: float) -> tuple[bool, str, str]:
     """The verdict on two formulas or collections; `numeric` where the gold is a plain number."""
-    if numeric and not (symbolic and formulas.is_formula(text, numeric=True)):
+    if numeric and not (symbolic and stands(text, text) and formulas.is_formula(text, numeric=True)):
         return False, text, "unreadable"
     same = exact.equal(gold, text, literal=not symbolic)
     if same is not None:
         return same, text, "exact"
     if not numeric and _brackets(gold) != _brackets(text):
         return False, text, "text"
-    if not symbolic or not formulas.is_formula(text, numeric=numeric):
+    if not (symbolic and is_plain(text) and formulas.is_formula(text, numeric=numeric)):
         return False, text, "unreadable"
     try:
         return formulas.equal(gold, text, deadline_s=deadline_s), text, "math-verify"
@@ -133,4 +135,4 @@ def _brackets(text: str) -> str:
 
 def _is_prose(gold: str) -> bool:
     """Whether the gold answer is words: read as a formula, letters would commute and anagrams pass."""
-    return _PROSE.search(gold) is not None
+    return _PROSE.search(_ENVIRONMENT.sub("", gold)) is not None

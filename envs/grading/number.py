@@ -36,6 +36,8 @@ _DOUBT_WORDS = (
 _WORDS_BEFORE = frozenset(f"{_OPERATOR_WORDS} {_DOUBT_WORDS} than".split())
 _WORDS_AFTER = frozenset(f"{_NUMBER_WORDS} {_OPERATOR_WORDS} {_DOUBT_WORDS}".split())
 
+_FORMULA_WORDS = _WORDS_BEFORE | _WORDS_AFTER - {"k", "bn", "mn"}
+
 _UNITS = "mm cm dm m km in ft yd mi mg g kg lb lbs oz ml cl l s sec min mins h hr hrs am pm mph kmh usd eur"
 _GLUED = frozenset(_UNITS.split())
 _POWERS = re.compile(r"\b(mm|cm|dm|m|km|in|ft|yd|mi|inch|inches|foot|feet|meters?|miles?|units?)\s*\^\s*\{?[23]\}?")
@@ -98,6 +100,11 @@ def number(text: str) -> Fraction | None:
 def stands(before: str, after: str) -> bool:
     """Whether the words around a number leave it as it is: no "not 18", "minus 18", "18 thousand", "18 or so"."""
     return _WORDS_BEFORE.isdisjoint(_words(before)) and _WORDS_AFTER.isdisjoint(_words(after))
+
+
+def is_plain(formula: str) -> bool:
+    """Whether no word in a formula changes it or takes it back; `k` and `mn` are letters there."""
+    return _FORMULA_WORDS.isdisjoint(_words(formula))
 
 
 def _contradicts(left: str, right: str) -> bool:

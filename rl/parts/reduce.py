@@ -29,6 +29,12 @@ def turn_mean(mask: Tensor, labels: Labels) -> Tensor:
     return share / share.sum().round().clamp(min=1)
 
 
+def turn_sum(mask: Tensor, labels: Labels) -> Tensor:
+    """ArCHer (arXiv:2402.19446): the sum over a turn's tokens, averaged over turns."""
+    share = mask / segments.turns(mask, labels).clamp(min=1)
+    return mask / share.sum().round().clamp(min=1)
+
+
 def sequence_mean(mask: Tensor, labels: Labels) -> Tensor:
     """GRPO (arXiv:2402.03300): every trajectory weighs the same, so a token of a long one weighs less."""
     share = mask / segments.rows(mask, labels.trajectory).clamp(min=1)

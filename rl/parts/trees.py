@@ -6,13 +6,14 @@ trajectories, each row one visit to a node.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import permutations
 from typing import Literal
 
 import numpy as np
 
 from rl.parts import statistics
-from rl.parts.statistics import Floats, Ints
+from rl.parts.statistics import Bools, Floats, Ints
 from rl.records import Group
 
 NO_NODE = -1
@@ -60,21 +61,95 @@ def among_siblings(rewards: Floats, node: Ints, parent: Ints, *, eps: float = 1e
     return np.where(std > eps, deviation / (std + eps), 0.0)[visit]
 
 
-def subtree_values(rewards: Floats, parent: Ints, *, kind: Literal["mean", "max", "min"] = "mean") -> Floats:
-    """Tree-OPO's value of each prefix (n,): of the rewards below it in the tree, its own included.
+def drawn(groups: Sequence[Group]) -> Ints:
+    """Which draw each turn is of (R,): equal where forks share a turn, sampled once, and never by chance."""
+    known: dict[tuple[int, int, int], int] = {}
+    found = []
+    for number, group in enumerate(groups):
+        sampled_in = _sampled_in(group)
+        for i, trajectory in enumerate(group.trajectories):
+            places = range(len(trajectory.turns))
+            found += [known.setdefault((number, sampled_in(i, place), place), len(known)) for place in places]
+    return np.array(found, dtype=np.int64)
 
-    Each prefix has one completion; `parent` is the index of the prefix it extends, or -1.
+
+def grown_from(groups: Sequence[Group]) -> Ints:
+    """The tree of each trajectory (N,): equal for all that were forked from one, and from each other."""
+    known: dict[tuple[int, int], int] = {}
+    found = []
+    for number, group in enumerate(groups):
+        sampled_in = _sampled_in(group)
+        roots = [sampled_in(i, -1) for i in range(len(group.trajectories))]
+        found += [known.setdefault((number, root), len(known)) for root in roots]
+    return np.array(found, dtype=np.int64)
+
+
+def _sampled_in(group: Group) -> Callable[[int, int], int]:
+    """Of a trajectory's number and a turn's place, the number of the one that had it first; of all turns for place -1.
+
+    Members that failed count too, behind the others: what was forked from them may have ended well.
     """
-    below = np.eye(len(rewards), dtype=np.bool_)
+    members = [*group.trajectories, *group.errored]
+    number = {member.member: i for i, member in reversed([*enumerate(members)])}
+
+    def sampled_in(i: int, place: int) -> int:
+        while (fork := members[i].fork) is not None and place < fork.turns and fork.member in number:
+            i = number[fork.member]
+        return i
+
+    return sampled_in
+
+
+def fork_score(u: float, first: float, now: float, *, weight: float) -> float:
+    """ARPO's score of a draw `u`: a branch forks where it is at most the chance of one without a rise in entropy."""
+    return min(max(u - weight * (now - first), 0.0), 1.0)
+
+
+def subtrees(parent: Ints) -> Bools:
+    """Which prefixes (n, n) lie in whose subtree, its own root included; `parent` is the one extended, or -1."""
+    below = np.eye(len(parent), dtype=np.bool_)
     above = np.array(parent)
     while (above >= 0).any():
         held = np.nonzero(above >= 0)[0]
         below[above[held], held] = True
         above[held] = parent[above[held]]
+    return below
+
+
+def prefixes(group: Group) -> Bools:
+    """Which members' prefixes (n, n) lie in whose subtree: of the turns shared as a fork, those begin with these."""
+    paths = [
+        tuple((turn.context, turn.completion.ids) for turn in t.turns[: t.fork.turns if t.fork else 0])
+        for t in group.trajectories
+    ]
+    return np.array([[path[: len(other)] == other for path in paths] for other in paths], dtype=np.bool_)
+
+
+def subtree_values(rewards: Floats, below: Bools, *, kind: Literal["mean", "max", "min"] = "mean") -> Floats:
+    """Tree-OPO's value of each prefix (n,): of the rewards of all completions `below` (n, n) it, its own included."""
     if kind == "mean":
-        return below @ rewards / below.sum(1)
+        anchor = rewards[:1]  # equal rewards then deviate by exactly 0
+        return anchor + below @ (rewards - anchor) / below.sum(1)
     worst = np.inf if kind == "min" else -np.inf
     return getattr(np.where(below, rewards, worst), kind)(axis=1)
+
+
+def order(success: Bools, below: Bools) -> list[tuple[int, int]]:
+    """Tree-OPO's pairs `(i, j)` of which `j` shall earn more, by who succeeded (n,) and who is `below` whom (n, n).
+
+    A success earns more than the failure of a prefix that its own extends. Of two failures whose prefixes extend the
+    same one, the one with a success below its prefix earns less: from there it could be done.
+    """
+    extends = below & ~below.T
+    solvable: Bools = np.any(below & success, axis=1)
+    pairs = []
+    for i, j in permutations(range(len(success)), 2):
+        beside = np.array_equal(extends[:, i], extends[:, j])
+        saved = extends[i, j] and success[j]
+        wasted = beside and solvable[i] and not solvable[j]
+        if not success[i] and (saved or (wasted and not success[j])):
+            pairs.append((i, j))
+    return pairs
 
 
 def staged(rewards: Floats, values: Floats, *, alpha: float = 0.5) -> Floats:

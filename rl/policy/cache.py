@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
+SHARED = 16  # tokens that are worth a copy
+
 
 class SlotCache:
     """Keys, values and token ids of up to `slots` sequences of up to `context` tokens.
@@ -67,6 +69,26 @@ class SlotCache:
         n = min(int(self.cached[slot]), len(ids))
         differs = np.nonzero(self.ids[slot, :n] != np.asarray(ids[:n], np.int64))[0]
         return int(differs[0]) if len(differs) else n
+
+    def share(self, slot: int, ids: Sequence[int]) -> int:
+        """How many leading tokens of `ids` are cached in `slot`, which first copies what another has more of.
+
+        So what forks of an episode have in common is computed once. Fewer than `SHARED` are not worth it.
+        """
+        keep = self.common(slot, ids)
+        if len(ids) < SHARED or not self.cached.any():
+            return keep
+        wanted = np.asarray(ids[: self.ids.shape[1]], np.int64)
+        differs = self.ids[:, : len(wanted)] != wanted
+        alike = np.where(differs.any(1), differs.argmax(1), len(wanted))
+        found = np.minimum(alike, self.cached)
+        best = int(found.argmax())
+        if found[best] < max(SHARED, keep + 1):
+            return keep
+        length = int(found[best])
+        self.kv[:, :, slot, :, keep:length] = self.kv[:, :, best, :, keep:length]
+        self.cached[slot] = length
+        return length
 
     def move(self, source: Sequence[int], target: Sequence[int]) -> None:
         """Copy slots `source` to `target`, all at once: every source is read before any target is written."""

@@ -229,7 +229,7 @@ class HFPolicy:
         self._seat(fed, followers)
         for request in entering:
             tokens = request.tokens()
-            keep = 0 if request.leader else self.cache.common(request.slot, tokens[:-1])
+            keep = 0 if request.leader else self.cache.share(request.slot, tokens[:-1])
             self.cache.write(request.slot, tokens, keep)
         fed.sort(key=lambda r: r.slot)
         self._live = [*fed, *followers]

@@ -1,10 +1,19 @@
-"""ARPO (arXiv:2507.19849): GRPO in which a turn that several members share earns the mean of their advantages.
+"""ARPO (arXiv:2507.19849): GRPO on trees forked at uncertain replies; a shared turn earns the mean of its advantages.
 
-Deviations: members are played from the start and share what they happen to have in common; the entropy bonus for forks
-after a tool's reply is a matter of sampling. The release trains the soft form, which is GRPO.
+Give the `--size` of the whole group: half of it is played from the start.
+
+Deviations: entropies are means per token, estimated from the log-probabilities of what was sampled, where the release
+sums those of the ten likeliest tokens; a fork leaves before the reply that was uncertain, where the release forks after
+it; a group is never padded with copies; a shared turn is trained once, where the release trains the soft form, which is
+`credit=outcome`. Without forks (`strategy=independent`) turns are shared where members say the same by chance.
 """
 
-from rl.parts import credit
+from functools import partial
+
+from rl.parts import credit, strategy
 from rl.recipes import grpo
 
-recipe = grpo.recipe.but(credit=credit.shared_prefix)
+recipe = grpo.recipe.but(
+    strategy=strategy.entropy_forks,
+    credit=partial(credit.shared_prefix, once=True),
+)

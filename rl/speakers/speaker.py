@@ -104,6 +104,10 @@ class MessageAgent:
         """The message that was said."""
         return self.lexicon[ids[0]]
 
+    def amend(self, message: Message) -> tuple[int, ...]:
+        """The token of `message`."""
+        return (self.lexicon.add(message),)
+
     def observe(self, messages: Sequence[Message]) -> Context:
         """The new messages."""
         return Context(tuple(map(self.lexicon.add, messages)))

@@ -7,9 +7,10 @@ all groups of the optimiser step.
 from rl.parts.credit.critic import bilevel_gae, gae, gae_with_gain, turn_gae
 from rl.parts.credit.gain import gated_gain, information_gain
 from rl.parts.credit.reward import by_role, decoupled, most_varied, resampled_on_correct
+from rl.parts.credit.scored import scored
 from rl.parts.credit.state import anchored, hierarchical
 from rl.parts.credit.trajectory import outcome, reward_to_go
-from rl.parts.credit.tree import forked, shared_prefix
+from rl.parts.credit.tree import forked, shared_prefix, staged, value_steps, within_trees
 from rl.parts.credit.turn import matched_returns, turn_returns
 from rl.parts.turns import Credit
 
@@ -30,7 +31,11 @@ __all__ = [
     "outcome",
     "resampled_on_correct",
     "reward_to_go",
+    "scored",
     "shared_prefix",
+    "staged",
     "turn_gae",
     "turn_returns",
+    "value_steps",
+    "within_trees",
 ]

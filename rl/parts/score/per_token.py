@@ -1,28 +1,11 @@
-"""Numbers a model must supply before credit: `async (scorer, groups) -> None`, filling `Turn.streams`.
-
-A recipe rarely names these itself: `rl.recipe.scores` adds the one that gives a stream another part reads.
-"""
+"""One number per sampled token from a critic or a reference policy."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
+from rl.parts.score.scorer import PerTurn, Scorer
 from rl.records import Group, Trajectory
-
-PerTurn = list[tuple[float, ...]]  # one tuple per turn, one number per sampled token
-
-
-class Scorer(Protocol):
-    """The models of a run, asked for one number per sampled token. Answers are detached, in the order asked."""
-
-    def values(self, trajectories: Sequence[Trajectory]) -> list[PerTurn]:
-        """The critic's value before each sampled token."""
-        ...
-
-    def reference(self, trajectories: Sequence[Trajectory]) -> list[PerTurn]:
-        """The frozen reference policy's log-probability of each sampled token."""
-        ...
 
 
 async def value(scorer: Scorer, groups: Sequence[Group]) -> None:

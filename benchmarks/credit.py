@@ -1,0 +1,253 @@
+"""Does credit per turn, per state, by information or over a tree help? Each method against its parent, seed by seed.
+
+    python -m benchmarks.credit --runs DIR                    # all of them, 5 seeds; goes on where it was stopped
+    python -m benchmarks.credit --only revise --seeds 7
+
+Every run is one `python -m rl.train` on one thread that ends after the same number of sampled tokens. Arms of a
+comparison share seeds, and with them the cold start and the order of tasks. `area` is the mean of training success
+over the sampled tokens, from the first to the last: what is learned, and how soon. `held-out` is greedy success on
+test tasks at the end. Differences are paired by seed; their intervals are percentile bootstraps over seeds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks.record import RESULTS, provenance, save, show
+from rl.cli import Parser, run, whole_number
+
+SHARED = ["--groups", "32", "--size", "8", "--updates", "100000", "--schedule", "constant:warmup=10"]
+GRID = 200  # places on the token axis at which curves are read
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Methods on one task. An arm is a recipe with further flags, such as `igpo --score none`."""
+
+    about: str
+    env: str
+    flags: tuple[str, ...]
+    tokens: int
+    against: str
+    arms: tuple[str, ...]
+
+
+COMPARISONS: dict[str, Comparison] = {
+    "guess": Comparison(
+        "information is worth something",
+        "games/GuessNumber-v0",
+        ("--turn-tokens", "8"),
+        160_000,
+        "grpo",
+        ("igpo", "infopo", "gigpo"),
+    ),
+    "lake": Comparison(
+        "states that repeat",
+        "games/FrozenLake-v0",
+        ("--turn-tokens", "8", "--cold-start", "400", "--cold-start-until", "0.2"),
+        220_000,
+        "grpo",
+        ("gigpo", "hgpo"),
+    ),
+    "revise": Comparison(
+        "several tries with hints",
+        "math/Revise-v0",
+        ("--turn-tokens", "8"),
+        200_000,
+        "grpo",
+        ("trloo", "turn_ppo"),
+    ),
+    "marked": Comparison(
+        "two rewards of unlike units",
+        "benchmarks/marked.py:Marked",
+        ("--turn-tokens", "8", "--env-arg", "unit=5"),
+        300_000,
+        "grpo",
+        ("gdpo",),
+    ),
+    "search": Comparison(
+        "information must be fetched",
+        "tools/Search-v0",
+        ("--turn-tokens", "12"),
+        200_000,
+        "grpo",
+        ("igpo", "infopo", "ppo", "step_search"),
+    ),
+}
+PARENTS = {"step_search": "ppo"}  # compared with another arm than the comparison's first
+
+
+def one(name: str, arm: str, seed: int, home: Path) -> dict[str, Any]:
+    """Train one arm on one seed: its curve over sampled tokens, held-out success and seconds. Kept in `home`."""
+    comparison = COMPARISONS[name]
+    folder = home / f"{name}-{arm.replace(' ', '_')}-{seed}"
+    kept = folder.with_suffix(".json")
+    if kept.exists():
+        return json.loads(kept.read_text())
+    shutil.rmtree(folder, ignore_errors=True)
+    algo, *more = arm.split()
+    command = [sys.executable, "-m", "rl.train", "--env", comparison.env, *comparison.flags, *SHARED]
+    command += ["--sampled-tokens", str(comparison.tokens), "--algo", algo, *more]
+    command += ["--seed", str(seed), "--threads", "1", "--out", str(folder)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "TURNWISE_CACHE": str(home / "cache")}
+    began, log = time.monotonic(), folder.with_suffix(".log")
+    with open(log, "w") as file:
+        process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=environment)
+        _, status, usage = os.wait4(process.pid, 0)
+    if status:
+        raise RuntimeError(f"{' '.join(command)} failed: {log.read_text()[-400:]}")
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    summary = json.loads((folder / "summary.json").read_text())
+    found = {
+        "seed": seed,
+        "updates": len(lines),
+        "tokens": np.cumsum([line["tokens/sampled"] for line in lines]).astype(int).tolist(),
+        "success": [round(line["success/mean"], 4) for line in lines],
+        "before": summary["success_before"],
+        "held_out": summary["success_after"],
+        "scoring": sum(line["time/score_s"] for line in lines) / sum(line["time/update_s"] for line in lines),
+        "cpu_seconds": round(usage.ru_utime + usage.ru_stime, 1),
+        "command": command[1:],
+    }
+    print(
+        f"{name} {arm} seed {seed}: {found['before']:.3f} -> {found['held_out']:.3f}, area {area(found):.3f}, "
+        f"{len(lines)} updates, {time.monotonic() - began:.0f} s",
+        flush=True,
+    )
+    kept.write_text(json.dumps(found))
+    shutil.rmtree(folder)
+    return found
+
+
+def curve(found: dict[str, Any], tokens: int) -> np.ndarray:
+    """Training success at `GRID` places between 0 and `tokens`: that of the update which sampled there."""
+    places = np.minimum(np.linspace(0, tokens, GRID, endpoint=False), found["tokens"][-1] - 1)
+    return np.asarray(found["success"])[np.searchsorted(found["tokens"], places, side="right")]
+
+
+def area(found: dict[str, Any], tokens: int | None = None) -> float:
+    """The mean of training success over the sampled tokens."""
+    return float(curve(found, tokens or found["tokens"][-1]).mean())
+
+
+def interval(values: Sequence[float]) -> tuple[float, float]:
+    """A 95 % percentile bootstrap interval of the mean over seeds."""
+    means = np.random.default_rng(0).choice(np.asarray(values), size=(20_000, len(values))).mean(1)
+    return float(np.quantile(means, 0.025)), float(np.quantile(means, 0.975))
+
+
+def compared(name: str, arm: str, runs: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    """What an arm adds to its parent, paired by seed."""
+    parent = PARENTS.get(arm.split()[0], COMPARISONS[name].against)
+    tokens = COMPARISONS[name].tokens
+    differences = {
+        "area": [
+            area(ours, tokens) - area(theirs, tokens) for ours, theirs in zip(runs[arm], runs[parent], strict=True)
+        ],
+        "held_out": [
+            ours["held_out"] - theirs["held_out"] for ours, theirs in zip(runs[arm], runs[parent], strict=True)
+        ],
+    }
+    return {
+        "comparison": name,
+        "env": COMPARISONS[name].env,
+        "arm": arm,
+        "against": parent,
+        "level": {side: float(np.mean([area(found, tokens) for found in runs[side]])) for side in (arm, parent)},
+        **{
+            measure: {"mean": float(np.mean(values)), "interval": interval(values), "by_seed": values}
+            for measure, values in differences.items()
+        },
+        "scoring": float(np.mean([found["scoring"] for found in runs[arm]])),
+    }
+
+
+def plot(names: Sequence[str], runs: dict[str, dict[str, list[dict[str, Any]]]], path: Path) -> None:
+    """One panel per comparison: the mean curve of each arm, with the range of its seeds."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(1, len(names), figsize=(4.4 * len(names), 3.6), squeeze=False)
+    for axis, name in zip(axes[0], names, strict=True):
+        comparison = COMPARISONS[name]
+        places = np.linspace(0, comparison.tokens, GRID, endpoint=False) / 1000
+        for arm, found in runs[name].items():
+            curves = np.array([curve(one_run, comparison.tokens) for one_run in found])
+            width = GRID // 20
+            smooth = np.array([np.convolve(line, np.ones(width) / width, mode="valid") for line in curves])
+            x = places[width - 1 :]
+            (line,) = axis.plot(x, smooth.mean(0), lw=1.4, label=arm)
+            axis.fill_between(x, smooth.min(0), smooth.max(0), alpha=0.12, color=line.get_color())
+        axis.set(title=f"{comparison.env.rsplit(':')[-1]}: {comparison.about}", xlabel="thousand sampled tokens")
+        axis.title.set_size(9)
+        axis.legend(fontsize=8)
+    axes[0][0].set_ylabel("training success (sampled)")
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run what is missing, print the table, write JSON and plot."""
+    parser = Parser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--only", choices=[*COMPARISONS], action="append", help="this comparison; repeatable")
+    parser.add_argument("--seeds", type=whole_number(2), default=5)
+    parser.add_argument("--jobs", type=whole_number(1), default=2, help="runs at a time, one thread each")
+    parser.add_argument("--runs", metavar="DIR", help="where finished runs are kept (default: a temporary folder)")
+    args = parser.parse_args(argv)
+    names = args.only or list(COMPARISONS)
+    home = Path(args.runs or tempfile.mkdtemp(prefix="credit-"))
+    home.mkdir(parents=True, exist_ok=True)
+    asked = []
+    for name in names:  # the first arm leaves its cold starts to the others
+        first, *others = COMPARISONS[name].against, *COMPARISONS[name].arms
+        asked += [(name, first, seed) for seed in range(args.seeds)]
+        asked += [(name, arm, seed) for seed in range(args.seeds) for arm in others]
+    runs: dict[str, dict[str, list[dict[str, Any]]]] = {name: {} for name in names}
+    with ThreadPoolExecutor(args.jobs) as pool:
+        for (name, arm, _), found in zip(asked, pool.map(lambda job: one(*job, home), asked), strict=True):
+            runs[name].setdefault(arm, []).append(found)
+    results = [compared(name, arm, runs[name]) for name in names for arm in COMPARISONS[name].arms]
+    suffix = f"-{'-'.join(names)}" if args.only else ""
+    origin = provenance(torch.device("cpu"), range(args.seeds))
+    save(RESULTS / f"credit{suffix}.json", {**origin, "jobs": args.jobs, "comparisons": results, "runs": runs})
+    plot(names, runs, RESULTS / f"credit{suffix}.png")
+    show(
+        f"what a method adds, {args.seeds} paired seeds, equal sampled tokens",
+        ("task", "method", "against", "area of both", "area gained, 95 %", "held-out gained, 95 %", "scoring"),
+        [
+            (
+                entry["env"].rsplit("/", 1)[-1].rsplit(":")[-1],
+                entry["arm"],
+                entry["against"],
+                f"{entry['level'][entry['against']]:.3f} {entry['level'][entry['arm']]:.3f}",
+                *(
+                    f"{entry[measure]['mean']:+.3f} ({entry[measure]['interval'][0]:+.3f} to "
+                    f"{entry[measure]['interval'][1]:+.3f})"
+                    for measure in ("area", "held_out")
+                ),
+                f"{entry['scoring']:.0%}",
+            )
+            for entry in results
+        ],
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    run(main)

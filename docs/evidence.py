@@ -1,0 +1,64 @@
+"""What each recipe's numbers were compared with, and what its miniature run gave: columns of `docs/methods.md`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+VECTORS: dict[
+    str, tuple[str, ...]
+] = {  # files of `tests/vectors/`: another implementation's numbers, or hand-made ones
+    "archer": ("mt_archer_targets",),
+    "arpo": ("mt_arpo_advantage_attribution", "mt_arpo_entropy_branching"),
+    "at_grpo": ("mt_atgrpo_groups",),
+    "bilevel_ppo": ("mt_ragen_bilevel_gae",),
+    "cispo": ("mt_cispo_policy_loss",),
+    "dapo": ("mt_dapo_overlong_penalty", "mt_agg_loss"),
+    "dr_grpo": ("mt_grpo_outcome_advantage", "mt_agg_loss"),
+    "erloo": ("mt_kernelgym_erloo", "mt_kernelgym_erloo_norm"),
+    "gdpo": ("mt_gdpo_advantage", "gdpo_advantage"),
+    "gigpo": ("mt_gigpo_advantage", "mt_gigpo_similarity_groups", "mt_roll_gigpo"),
+    "grpo": ("mt_grpo_outcome_advantage", "mt_grpo_vectorized_outcome_advantage", "mt_ppo_clip_policy_loss"),
+    "grpo_roc": ("mt_grpo_roc_downsample",),
+    "gspo": ("mt_gspo_policy_loss",),
+    "hgpo": ("mt_hgpo_advantage",),
+    "igpo": ("mt_igpo_info_gain", "mt_igpo_turn_advantage", "mt_igpo_snapshot_discounted_advantage"),
+    "infopo": ("mt_infopo_info_gain", "mt_infopo_fusion"),
+    "opo": ("mt_opo_outcome_advantage",),
+    "pivotrl": ("mt_pivotrl_filter",),
+    "portool": ("mt_portool_tree_advantage",),
+    "ppo": ("mt_gae_advantage_return", "mt_ppo_value_loss", "mt_ppo_clip_policy_loss"),
+    "reinforce_pp": ("mt_reinforce_plus_plus_advantage",),
+    "reinforce_pp_baseline": ("mt_reinforce_plus_plus_baseline_advantage",),
+    "rloo": ("mt_rloo_outcome_advantage",),
+    "seeupo": ("mt_seeupo_advantage", "mt_seeupo_ratio_update"),
+    "starpo_s": ("mt_starpos_filter", "mt_ragen_reward_normalisation"),
+    "step_search": ("mt_stepsearch_step_reward", "mt_stepsearch_f1_and_keys"),
+    "tree_opo": ("mt_tree_opo_advantage",),
+    "trloo": ("mt_kernelgym_trloo",),
+    "turn_grpo": ("mt_kernelgym_grpo", "mt_kernelgym_turn_independent_grpo"),
+    "turn_ppo": ("mt_gae_advantage_return", "mt_segment_masked_mean"),
+    "ui_s1": ("mt_uis1_advantage",),
+}
+
+
+def vectors(name: str) -> str:
+    """How many cases of how many files a recipe's estimator is compared with; "" for none."""
+    files = [ROOT / "tests" / "vectors" / f"{file}.json" for file in VECTORS.get(name, ())]
+    cases = sum(len(json.loads(file.read_text(encoding="utf-8"))["cases"]) for file in files)
+    return f"{cases} cases" if files else ""
+
+
+def measured(name: str) -> str:
+    """What `benchmarks/credit.py` found a recipe to add to its parent: mean and 95 % interval, task by task."""
+    found = ROOT / "benchmarks" / "results" / "credit.json"
+    if not found.exists():
+        return ""
+    return "; ".join(
+        f"{entry['env'].rsplit('/', 1)[-1].rsplit(':')[-1]}: {entry['area']['mean']:+.3f} "
+        f"({entry['area']['interval'][0]:+.3f} to {entry['area']['interval'][1]:+.3f}) against `{entry['against']}`"
+        for entry in json.loads(found.read_text(encoding="utf-8"))["comparisons"]
+        if entry["arm"] == name
+    )

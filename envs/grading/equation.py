@@ -1,0 +1,63 @@
+r"""Equations: which texts are one rather than a value with a name, and when two say the same.
+
+`x = 5` and `\angle A = 30` state a value; `2x - y = 0`, `3x = 5` and `x^2 + y^2 = 4` state something about unknowns, so
+that no number on their right is their answer. Two equations are equal where the differences of their sides are, but for
+a factor that is a number: `y = 2x + 3` is `4x - 2y + 6 = 0`, and `(x - 1)^2 = 0` is not `x = 1`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from envs.grading import formula
+from envs.grading.polynomial import ONE, Sum, Undecided, Value, constant
+
+_WORDS = re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mbox)\s*\{[^{}]*\}|\\(?:left|right|angle|measuredangle)\b")
+_WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{3,}")
+_LIST = re.compile(r",|\b(?:and|or)\b")
+_GREEK = "alpha|beta|gamma|delta|theta|lambda|mu|rho|sigma|tau|phi|omega"
+_LETTER = re.compile(rf"(?<![\\A-Za-z])[A-Za-z]|\\(?:{_GREEK})\b")
+_WORKED = re.compile(
+    r"[-+*/^|]|[0-9]\s*(?:[A-Za-z(]|\\[a-z])"
+    r"|\\(?:[dtc]?frac|sqrt|cdot|times|div|pm|mp|binom|log|ln|exp|sin|cos|tan|cot|sec|csc|sum|prod|int|lfloor|lceil)"
+)
+_NAME = re.compile(r"\s*[A-Za-z]\s*")
+_CALL = re.compile(r"[A-Za-z]\s*(?:\^\s*\{?\s*-\s*1\s*\}?\s*)?\(")
+
+
+def is_equation(text: str) -> bool:
+    """Whether `text` states something about unknowns; False for a value, named or not, and for a list."""
+    left, equals, right = _WORDS.sub(" ", text).rpartition("=")
+    if not equals or _LIST.search(left) or _WORD.search(left):
+        return False
+    if not _LETTER.search(left):
+        return _LETTER.search(right) is not None and not _WORD.search(right)
+    return any(_LETTER.search(side) and _WORKED.search(side) for side in left.split("="))
+
+
+def same(gold: str, given: str) -> bool:
+    """Whether both are the same equation. Raises Undecided where one is none, or is beyond `envs.grading.formula`."""
+    left, _, right = given.partition("=")
+    if not is_equation(gold) and not _LETTER.search(left) and not _NAME.fullmatch(right):
+        return False  # 0 = 2x + 3 is not 2x + 3
+    tops = [_difference(text) for text in (gold, given)]
+    factors = {tops[0][term] / tops[1][term] for term in tops[0].keys() & tops[1].keys()}
+    if tops[0].keys() == tops[1].keys() and len(factors) == 1:
+        return True
+    terms = [*tops[0], *tops[1]]
+    if any(term.radicand != 1 or ("i", 1) in term.powers for term in terms):
+        raise Undecided("the factor between them may be a root, or i the imaginary unit")
+    return False
+
+
+def _difference(text: str) -> Sum:
+    """The left side minus the right one."""
+    sides = text.split("=")
+    if len(sides) != 2 or _CALL.search(text):
+        raise Undecided("not one equation, or with a function of an unknown name")
+    left, right = map(formula.read, sides)
+    difference = left.plus(right.times(constant(-1)))
+    bottom = Value(difference.bottom, ONE).rational()
+    if bottom is None or not difference.top:
+        raise Undecided("an unknown below a fraction line, or nothing unknown at all")
+    return difference.top
