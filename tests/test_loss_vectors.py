@@ -180,6 +180,25 @@ def test_icepop_and_truncation_match_on_ragged_rows(file: str, case: dict[str, A
     agrees(file, (loss * masked)[0], expected["icepop_pg_loss"])
 
 
+@vectors("mt_dart_tis_ppo_loss")
+def test_a_dual_clip_weighed_by_the_samplers_mismatch_matches(file: str, case: dict[str, Any]) -> None:
+    inputs, params = case["inputs"], case["params"]
+    old, mask, advantages = inputs["old_log_prob"], inputs["response_mask"], inputs["advantages"]
+    batch = tokens(inputs["log_prob"], old, advantages, mask)
+    weight = torch.ones_like(batch.logp)
+    if inputs["rollout_log_prob"]:  # the trainer's own log-probabilities against the sampler's
+        weight = select.truncated_is(tokens(old, inputs["rollout_log_prob"], advantages, mask), cap=params["tis_cap"])
+        missing = ~torch.tensor(inputs["rollout_log_prob"]).bool().any(1)
+        weight = weight.where(~missing[:, None], torch.ones_like(weight))  # as if it were not recorded
+    clipped = surrogate.dual_clip(
+        ratio.token(batch), batch, low=params["clip_low"], high=params["clip_high"], cap=params["dual_clip_c"]
+    )
+    loss = (clipped * weight.detach() * reduce.token_mean(batch.mask.double(), batch.labels)).sum()
+    loss.backward()
+    agrees(file, loss, case["expected"]["loss"])
+    agrees(file, batch.logp.grad, case["expected"]["grad_log_prob"])
+
+
 @vectors("mt_segment_masked_mean", "roll_segment_mean")
 def test_means_over_turns_match(file: str, case: dict[str, Any]) -> None:
     inputs = case["inputs"]

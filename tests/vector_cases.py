@@ -59,6 +59,7 @@ COUNTS = {
     "mt_cispo_policy_loss": (4, 0),
     "mt_dapo_overlong_penalty": (4, 0),
     "mt_dart_high_entropy_steps": (4, 0),
+    "mt_dart_tis_ppo_loss": (4, 0),
     "mt_gae_advantage_return": (5, 0),
     "mt_gdpo_advantage": (5, 0),
     "mt_gigpo_advantage": (27, 0),
