@@ -66,7 +66,7 @@ COMPARISONS: dict[str, Comparison] = {
     "revise": Comparison(
         "several tries with hints",
         "math/Revise-v0",
-        ("--turn-tokens", "8"),
+        ("--turn-tokens", "8", "--cold-start", "600", "--cold-start-until", "0.3"),
         200_000,
         "grpo",
         ("trloo", "turn_ppo"),

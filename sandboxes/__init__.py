@@ -1,0 +1,58 @@
+"""Places for code that nobody trusts: `sandboxes.open("local")`."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from importlib import import_module
+from typing import Any
+
+from sandboxes.types import (
+    Limits,
+    ReplayDiverged,
+    Result,
+    Sandbox,
+    SandboxBusy,
+    SandboxClosed,
+    SandboxDied,
+    SandboxError,
+    SandboxUnavailable,
+    Session,
+    Shelter,
+    Status,
+)
+
+__all__ = [
+    "PROVIDERS",
+    "Limits",
+    "ReplayDiverged",
+    "Result",
+    "Sandbox",
+    "SandboxBusy",
+    "SandboxClosed",
+    "SandboxDied",
+    "SandboxError",
+    "SandboxUnavailable",
+    "Session",
+    "Shelter",
+    "Status",
+    "open",
+]
+
+PROVIDERS = {"local": "sandboxes.local.provider:Local"}
+
+
+def open(name: str = "local", **options: Any) -> Sandbox:
+    """A sandbox by the name of its provider, a colon and a tier where it has several: "local", "local:landlock".
+
+    Raises ValueError for an unknown name, SandboxUnavailable where this machine lacks something.
+    """
+    provider, _, tier = name.partition(":")
+    target = PROVIDERS.get(provider)
+    if target is None:
+        near = get_close_matches(provider, PROVIDERS, 1)
+        hint = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(PROVIDERS)}"
+        raise ValueError(f"no sandbox {name!r}{hint}")
+    module, _, cls = target.partition(":")
+    if tier:
+        options["tier"] = tier
+    return getattr(import_module(module), cls)(**options)

@@ -1,0 +1,196 @@
+"""What a program that runs in a sandbox can count on."""
+
+from __future__ import annotations
+
+import signal
+
+from sandboxes.checks.expect import ended, expect, needs_children, printed, same
+from sandboxes.types import Sandbox, Status
+
+
+def prints(sandbox: Sandbox) -> None:
+    """A program's output is its result."""
+    same(printed(sandbox, "print('a')\nprint('b')"), "a\nb")
+
+
+def stderr_is_apart(sandbox: Sandbox) -> None:
+    """Stdout and stderr are kept apart."""
+    result = sandbox.run("import sys; print('out'); print('err', file=sys.stderr)")
+    same((result.stdout, result.stderr), ("out\n", "err\n"))
+
+
+def exit_code(sandbox: Sandbox) -> None:
+    """An exit code other than 0 is FAILED, with that code."""
+    result = sandbox.run("import sys; sys.exit(3)")
+    same((result.status, result.exit_code, result.signal), (Status.FAILED, 3, None))
+
+
+def exit_text(sandbox: Sandbox) -> None:
+    """`sys.exit` with a text is exit code 1 and the text on stderr."""
+    result = sandbox.run("raise SystemExit('no input')")
+    same((result.exit_code, result.stderr), (1, "no input\n"))
+
+
+def exception(sandbox: Sandbox) -> None:
+    """An exception is exit code 1 and a traceback that shows the program's lines, and only its own."""
+    result = sandbox.run("def half(x):\n    return x / 0\n\nhalf(1)\n")
+    same((result.status, result.exit_code), (Status.FAILED, 1))
+    expect("return x / 0" in result.stderr and "ZeroDivisionError" in result.stderr, f"stderr {result.stderr!r}")
+    expect(result.stderr.count("File ") == 2, f"frames that are not the program's: {result.stderr!r}")
+
+
+def syntax_error(sandbox: Sandbox) -> None:
+    """A program that is no Python fails with a SyntaxError."""
+    result = sandbox.run("def")
+    same((result.status, "SyntaxError" in result.stderr), (Status.FAILED, True))
+
+
+def stdin(sandbox: Sandbox) -> None:
+    """Stdin is what was given, then ends."""
+    same(printed(sandbox, "print(input()); import sys; print(repr(sys.stdin.read()))", stdin="é\nrest"), "é\n'rest'")
+
+
+def no_stdin(sandbox: Sandbox) -> None:
+    """Without stdin a program that reads it meets its end, not a wait."""
+    same(printed(sandbox, "import sys; print(repr(sys.stdin.read()))"), "''")
+
+
+def large_stdin(sandbox: Sandbox) -> None:
+    """Three megabytes of stdin pass, whatever is printed meanwhile."""
+    program = "import sys\nn = 0\nfor line in sys.stdin:\n    n += len(line)\n    sys.stderr.write('.')\nprint(n)"
+    same(printed(sandbox, program, stdin=("x" * 99 + "\n") * 30_000), "3000000")
+
+
+def unread_stdin(sandbox: Sandbox) -> None:
+    """A program that does not read its stdin is not waited for."""
+    same(printed(sandbox, "print('done')", stdin="x" * 3_000_000), "done")
+
+
+def command(sandbox: Sandbox) -> None:
+    """The words of a command are run as they are, by no shell."""
+    same(printed(sandbox, ["/bin/echo", "a  b", "$HOME;", "*"]), "a  b $HOME; *")
+
+
+def unknown_command(sandbox: Sandbox) -> None:
+    """A command that does not exist is exit code 127, as in a shell: the program's fault, not ours."""
+    result = sandbox.run(["no-such-program", "x"])
+    same((result.status, result.exit_code), (Status.FAILED, 127))
+    expect("no-such-program" in result.stderr, f"stderr {result.stderr!r}")
+
+
+def shell(sandbox: Sandbox) -> None:
+    """A shell's pipes and redirections work."""
+    needs_children(sandbox)
+    same(printed(sandbox, ["sh", "-c", "echo b a | tr ' ' '\\n' | sort > x; cat x"]), "a\nb")
+
+
+def environment(sandbox: Sandbox) -> None:
+    """Variables that are given are seen, by commands too."""
+    same(printed(sandbox, "import os; print(os.environ['GREETING'])", env={"GREETING": "hi"}), "hi")
+    expect("GREETING=hi" in printed(sandbox, ["env"], env={"GREETING": "hi"}), "`env` does not show it")
+
+
+def raw_bytes(sandbox: Sandbox) -> None:
+    """Output that is no UTF-8 is replaced, not an error."""
+    same(printed(sandbox, "import sys; sys.stdout.buffer.write(b'a\\xffb')"), "a\ufffdb")
+
+
+def unicode_output(sandbox: Sandbox) -> None:
+    """Text of any script passes."""
+    same(printed(sandbox, "print('größer ≥ 日本 🎲')"), "größer ≥ 日本 🎲")
+
+
+def surrogate(sandbox: Sandbox) -> None:
+    """Half a character can be printed; it comes out escaped."""
+    same(printed(sandbox, "print('\\ud800')"), "\\ud800")
+
+
+def hard_exit(sandbox: Sandbox) -> None:
+    """`os._exit` ends a program with its code, and what was flushed."""
+    result = sandbox.run("import os; print('said', flush=True); os._exit(7)")
+    same((result.exit_code, result.stdout), (7, "said\n"))
+
+
+def crash(sandbox: Sandbox) -> None:
+    """A crash is SIGNAL with its number, not an exit code."""
+    result = sandbox.run("import ctypes; ctypes.string_at(0)")
+    same((result.status, result.signal, result.exit_code), (Status.SIGNAL, signal.SIGSEGV, None))
+
+
+def own_signal(sandbox: Sandbox) -> None:
+    """A program that signals itself dies of that signal."""
+    needs_children(sandbox)
+    result = sandbox.run("import os, signal; os.kill(os.getpid(), signal.SIGTERM); print('survived')")
+    same((result.status, result.signal), (Status.SIGNAL, signal.SIGTERM))
+
+
+def alarm(sandbox: Sandbox) -> None:
+    """An alarm that nobody handles ends a program."""
+    result = sandbox.run("import signal, time; signal.setitimer(signal.ITIMER_REAL, 0.05); time.sleep(5)")
+    same((result.status, result.signal), (Status.SIGNAL, signal.SIGALRM))
+
+
+def ending(sandbox: Sandbox) -> None:
+    """Threads are waited for, and exit handlers run."""
+    program = (
+        "import atexit, threading, time\natexit.register(print, 'handler')\n"
+        "threading.Thread(target=lambda: (time.sleep(0.05), print('thread'))).start()\nprint('main')"
+    )
+    same(printed(sandbox, program), "main\nthread\nhandler")
+
+
+def repeatable(sandbox: Sandbox) -> None:
+    """The same program gives the same answer: hashes of text and the global random generator are fixed."""
+    program = "import random; print(hash('x'), {'a', 'b', 'c', 'd'}, random.random())"
+    found = {printed(sandbox, program) for _ in range(3)}
+    expect(len(found) == 1 and "0." in min(found), f"found {sorted(found)}")
+
+
+def main_module(sandbox: Sandbox) -> None:
+    """A program is `__main__`: its classes can be pickled, its source be inspected, its arguments read."""
+    program = (
+        "import inspect, pickle, sys\nclass A:\n    def __init__(self): self.x = 1\n"
+        "if __name__ == '__main__':\n    print(pickle.loads(pickle.dumps(A())).x, len(sys.argv))\n"
+        "    print(inspect.getsource(A).count('\\n'))"
+    )
+    same(printed(sandbox, program), "1 1\n2")
+
+
+def everyday(sandbox: Sandbox) -> None:
+    """Databases, temporary files, event loops and threads work."""
+    program = (
+        "import asyncio, sqlite3, tempfile\nfrom concurrent.futures import ThreadPoolExecutor\n"
+        "async def f():\n    await asyncio.sleep(0.01)\n    return 3\n"
+        "with tempfile.NamedTemporaryFile() as file, sqlite3.connect(file.name) as base:\n"
+        "    base.execute('create table t(x)')\n    base.execute('insert into t values (4)')\n"
+        "    print(base.execute('select x from t').fetchall())\n"
+        "print(asyncio.run(f()), list(ThreadPoolExecutor(2).map(abs, [-1, -2])))"
+    )
+    same(printed(sandbox, program), "[(4,)]\n3 [1, 2]")
+
+
+def child_processes(sandbox: Sandbox) -> None:
+    """Programs can start others, also this Python by `sys.executable`, and pools of processes."""
+    needs_children(sandbox)
+    program = (
+        "import multiprocessing, subprocess, sys\n"
+        "out = subprocess.run([sys.executable, '-c', 'print(6 * 7)'], capture_output=True, text=True)\n"
+        "print(out.stdout.strip(), out.stderr)\n"
+        "with multiprocessing.get_context('fork').Pool(2) as pool:\n    print(pool.map(abs, [-1, -2]))"
+    )
+    same(printed(sandbox, program), "42 \n[1, 2]")
+
+
+def deep_recursion(sandbox: Sandbox) -> None:
+    """Recursion of ten thousand calls works where the program asks for it."""
+    program = "import sys; sys.setrecursionlimit(20000)\ndef f(n): return n and 1 + f(n - 1)\nprint(f(10000))"
+    same(printed(sandbox, program), "10000")
+
+
+def timings(sandbox: Sandbox) -> None:
+    """Wall and CPU time are told."""
+    result = sandbox.run("import time; time.sleep(0.2)")
+    ended(result, Status.OK)
+    expect(0.2 <= result.wall_s < 10 and result.cpu_s < 0.2, f"wall {result.wall_s}, cpu {result.cpu_s} of a sleep")
+    busy = sandbox.run("import time\nwhile time.process_time() < 0.25: pass")
+    expect(0.2 <= busy.cpu_s < 5 and busy.memory_mb > 1, f"cpu {busy.cpu_s}, memory {busy.memory_mb} of a loop")

@@ -1,0 +1,107 @@
+"""The file system that candidates see: the system and Python, read-only, and one directory of their own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from sandboxes.local import kernel
+
+BOX = "/box"  # where each place's own tmpfs is mounted
+WORK, PACKAGES = "/work", "/opt/packages"
+FOLDERS = ("work", "tmp", "shm")  # inside the box; /work, /tmp and /dev/shm are links to them
+USER_ID = 1000
+_DEVICES = ("null", "zero", "full", "random", "urandom")
+_FILES = {
+    "etc/passwd": f"root:x:0:0::/:/bin/sh\nbox:x:{USER_ID}:{USER_ID}::{WORK}:/bin/sh\n",
+    "etc/group": f"root:x:0:\nbox:x:{USER_ID}:\n",
+    "etc/hosts": "127.0.0.1 localhost\n",
+    "etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
+}
+
+
+def build(binds: Sequence[tuple[str, str]], hidden: Sequence[str]) -> None:
+    """Give this process, in a mount namespace of its own, the jail as its root. Leaves no trace on disk.
+
+    `binds` are (what, where it is shown), `hidden` are folders to be shown empty.
+    """
+    kernel.mount("none", "/", None, kernel.REC | kernel.PRIVATE)
+    root = _mount_point(source for source, _ in binds)
+    kernel.mount("tmpfs", root, "tmpfs", kernel.NOSUID | kernel.NODEV, "size=4m,mode=0755")
+    for source, place in binds:
+        _bind(source, root + place)
+    for folder in hidden:
+        if os.path.isdir(root + folder):
+            kernel.mount("tmpfs", root + folder, "tmpfs", kernel.NOSUID | kernel.NODEV, "size=4k,mode=0555")
+    for folder in ("proc", "dev", "etc", BOX[1:]):
+        os.makedirs(f"{root}/{folder}", exist_ok=True)
+    kernel.mount("proc", f"{root}/proc", "proc", kernel.NOSUID | kernel.NODEV | kernel.NOEXEC)
+    for name in _DEVICES:
+        Path(f"{root}/dev/{name}").touch()
+        kernel.mount(f"/dev/{name}", f"{root}/dev/{name}", None, kernel.BIND)
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        os.symlink(f"/proc/self/fd/{number}", f"{root}/dev/{name}")
+    os.symlink("/proc/self/fd", f"{root}/dev/fd")
+    for folder, link in zip(FOLDERS, (WORK, "/tmp", "/dev/shm"), strict=True):
+        os.symlink(f"{BOX}/{folder}", root + link)
+    for name, text in _FILES.items():
+        Path(root, name).write_text(text)
+    os.chdir(root)
+    kernel.pivot_root()
+    kernel.make_read_only("/", recursive=False)
+
+
+def _mount_point(sources: Iterable[str]) -> str:
+    """A folder to mount on that hides none of the sources."""
+    sources = list(sources)
+    for folder in ("/mnt", "/media", "/srv", "/sys", "/opt", "/run"):
+        if os.path.isdir(folder) and not any(source.startswith(f"{folder}/") for source in sources):
+            return folder
+    raise OSError("no folder to build the jail on: none of /mnt, /media, /srv, /sys is free")
+
+
+def _bind(source: str, place: str) -> None:
+    if os.path.islink(source) and source == place[-len(source) :]:
+        os.makedirs(os.path.dirname(place), exist_ok=True)
+        os.symlink(os.readlink(source), place)
+        return
+    if os.path.isdir(source):
+        os.makedirs(place, exist_ok=True)
+    else:
+        os.makedirs(os.path.dirname(place), exist_ok=True)
+        Path(place).touch()
+    kernel.mount(source, place, None, kernel.BIND | kernel.REC)
+    kernel.make_read_only(place, recursive=True)
+
+
+def fresh_box(disk_mb: int, files: int, owner: int | None) -> None:
+    """Mount an empty box; `owner` is the candidate's uid where it is not this process's."""
+    who = "" if owner is None else f",uid={owner},gid={owner}"
+    options = f"size={disk_mb}m,nr_inodes={files + len(FOLDERS) + 1},mode=0755{who}"
+    kernel.mount("tmpfs", BOX, "tmpfs", kernel.NOSUID | kernel.NODEV, options)
+    for folder in FOLDERS:
+        os.mkdir(f"{BOX}/{folder}")
+        if owner is not None:
+            os.chown(f"{BOX}/{folder}", owner, owner)
+
+
+def empty(folder: str) -> None:
+    """Make a plain folder of the host a box: remove what is in it. For tiers without mounts."""
+    for name in FOLDERS:
+        path = f"{folder}/{name}"
+        shutil.rmtree(path, onerror=_force)
+        os.mkdir(path, 0o700)
+
+
+def _force(remove: object, path: str, _: object) -> None:
+    """A candidate may have taken away the right to enter its own folders."""
+    if os.path.islink(path) or not os.path.lexists(path):
+        return
+    os.chmod(os.path.dirname(path), 0o700)
+    os.chmod(path, 0o700)
+    if os.path.isdir(path):
+        shutil.rmtree(path, onerror=_force)
+    else:
+        os.unlink(path)

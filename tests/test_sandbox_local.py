@@ -1,0 +1,302 @@
+"""What `local` survives and leaves: deaths of every process, forks and threads of the host, queues, long use."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import sandboxes
+from sandboxes import Limits, ReplayDiverged, SandboxBusy, SandboxClosed, SandboxUnavailable
+from sandboxes.local.provider import Local
+from tests.sandbox_hosts import ROOT, as_user, ordinary_python, processes, why_not
+
+pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+
+
+@pytest.fixture(autouse=True)
+def possible() -> None:
+    if reason := why_not("local"):
+        pytest.skip(reason)
+
+
+@pytest.fixture
+def sandbox() -> Iterator[Local]:
+    with Local(packages=()) as made:
+        yield made
+
+
+def wait_until(holds: Callable[[], bool]) -> bool:
+    until = time.monotonic() + 10
+    while not holds() and time.monotonic() < until:
+        time.sleep(0.02)
+    return holds()
+
+
+def groups() -> list[Path]:
+    return list(Path("/sys/fs/cgroup").rglob("turnwise-*"))
+
+
+def wardens(sandbox: Local) -> set[int]:
+    """Pids of the processes below the launcher and the zygote."""
+    launcher = sandbox._light.pid
+    (zygote,) = children(launcher)
+    return children(zygote)
+
+
+def children(pid: int) -> set[int]:
+    return {int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
+
+
+def test_close_leaves_no_process_no_file_and_no_control_group() -> None:
+    before, files, held = processes(), set(os.listdir("/tmp")), groups()
+    with Local(packages=()) as sandbox:
+        session = sandbox.session()
+        session.cell(
+            "import threading; threading.Thread(target=lambda: [None for _ in iter(int, 1)], daemon=True).start()"
+        )
+        sandbox.run(["sh", "-c", "sleep 60 &"])
+        assert processes() > before
+    assert wait_until(lambda: processes() == before)
+    assert groups() == held
+    assert set(os.listdir("/tmp")) == files
+    with pytest.raises(SandboxClosed, match="closed"):
+        sandbox.run("1")
+
+
+def test_when_the_host_is_killed_everything_ends() -> None:
+    before, held = processes(), groups()
+    program = (
+        "import os, sandboxes, threading, time\nbox = sandboxes.open('local', packages=())\n"
+        "threading.Thread(target=box.run, args=('import time; time.sleep(99)',), kwargs={'timeout_s': 99}).start()\n"
+        "session = box.session(); session.cell('x = 1'); time.sleep(0.3)\nprint('up', flush=True); time.sleep(99)"
+    )
+    host = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert host.stdout is not None and host.stdout.readline() == "up\n"
+    assert len(processes() - before) >= 4  # launcher, zygote, two wardens, two candidates
+    host.kill()
+    host.wait()
+    host.stdout.close()
+    assert wait_until(lambda: processes() <= before)
+    assert wait_until(lambda: groups() == held)
+
+
+@pytest.mark.parametrize("name", ["local:landlock", "local:process"])
+def test_when_the_host_of_a_weaker_tier_is_killed_its_folder_goes_too(name: str) -> None:
+    if reason := why_not(name):
+        pytest.skip(reason)
+    before, files = processes(), set(os.listdir("/tmp"))
+    program = (
+        f"import os, sandboxes\nbox = sandboxes.open({name!r}, packages=())\nsession = box.session()\n"
+        "session.cell('x = 1'); session.write('f', 'x')\nos.kill(os.getpid(), 9)"
+    )
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT)
+    assert wait_until(lambda: processes() <= before)
+    assert wait_until(lambda: not [path for path in set(os.listdir("/tmp")) - files if path.startswith("turnwise-sandbox-")])
+
+
+@pytest.mark.parametrize("which", ["launcher", "zygote"])
+def test_a_sandbox_outlives_the_death_of_its_processes(sandbox: Local, which: str) -> None:
+    assert sandbox.run("print(1)").stdout == "1\n"
+    launcher = sandbox._light.pid
+    os.kill(launcher if which == "launcher" else min(children(launcher)), signal.SIGKILL)
+    assert wait_until(lambda: sandbox._light._nursery._process.poll() is not None)
+    assert sandbox.run("print(2)").stdout == "2\n"
+    assert sandbox.session().cell("3").stdout == "3\n"
+
+
+def test_a_warden_that_is_killed_in_a_call_is_replaced_and_the_call_made_again(sandbox: Local) -> None:
+    sandbox.run("1")
+    with ThreadPoolExecutor(1) as threads:
+        before = wardens(sandbox)
+        answer = threads.submit(sandbox.run, "import time; time.sleep(0.5); print('made')")
+        time.sleep(0.2)
+        for pid in before:
+            os.kill(pid, signal.SIGKILL)
+        assert answer.result().stdout == "made\n"
+    assert not before & wardens(sandbox)
+
+
+def test_a_session_whose_warden_is_killed_is_our_fault_and_over(sandbox: Local) -> None:
+    session = sandbox.session()
+    session.cell("x = 1")
+    for pid in wardens(sandbox):
+        os.kill(pid, signal.SIGKILL)
+    with pytest.raises(sandboxes.SandboxDied):
+        session.run("1")
+    assert not session.alive
+
+
+def test_a_sandbox_outlives_the_thread_that_opened_it() -> None:
+    made: list[Local] = []
+    thread = threading.Thread(target=lambda: made.append(Local(packages=())))
+    thread.start()
+    thread.join()
+    time.sleep(0.1)
+    with made[0] as sandbox:
+        assert sandbox.run("print(1)").stdout == "1\n"
+
+
+def test_a_forked_host_gets_processes_of_its_own_and_leaves_its_parents(sandbox: Local) -> None:
+    sandbox.run("1")
+    ours = wardens(sandbox)
+    pid = os.fork()
+    if not pid:
+        code = 1
+        try:
+            code = int(sandbox.run("print(1)").stdout != "1\n" or bool(wardens(sandbox) & ours))
+            sandbox.close()
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert sandbox.run("print(2)").stdout == "2\n"
+    assert wardens(sandbox) == ours
+
+
+def test_calls_wait_their_turn_in_order_and_not_for_ever() -> None:
+    with Local(packages=(), places=1, queue_s=20) as sandbox, ThreadPoolExecutor(4) as threads:
+        ended: list[int] = []
+        first = threads.submit(sandbox.run, "import time; time.sleep(0.6)")
+        time.sleep(0.2)
+        others = []
+        for number in range(3):
+            others.append(threads.submit(lambda number=number: (sandbox.run("1"), ended.append(number))))
+            time.sleep(0.05)
+        assert first.result().ok
+        assert all(other.result() for other in others)
+        assert ended == [0, 1, 2]
+        sandbox._turns.queue_s = 0.1
+        first = threads.submit(sandbox.run, "import time; time.sleep(0.6)")
+        time.sleep(0.2)
+        with pytest.raises(SandboxBusy, match=r"within 0\.1 s \(1 at once\)"):
+            sandbox.run("1")
+        assert first.result().ok
+        assert sandbox.run("print(1)").ok
+
+
+def test_many_calls_leak_neither_descriptors_nor_processes_nor_mounts(sandbox: Local) -> None:
+    long_use(sandbox, calls=100, hostile_every=20)
+
+
+@pytest.mark.slow
+def test_thousands_of_calls_leak_neither_descriptors_nor_processes_nor_mounts(sandbox: Local) -> None:
+    long_use(sandbox, calls=2000, hostile_every=50)
+
+
+HOSTILE = (
+    "import os\nif os.fork() == 0:\n    os.setsid(); os.execv('/bin/sleep', ['sleep', '60'])",
+    "import os\nfor _ in range(20): os.fork()",
+    "while True: print('x' * 10000)",
+    "import os; os.kill(-1, 9)",
+    "open('x', 'wb').write(b'x' * (9 << 20))",
+)
+
+
+def long_use(sandbox: Local, calls: int, hostile_every: int) -> None:
+    limits = Limits(memory_mb=200, disk_mb=8, processes=16, output_kb=64)
+
+    def call(number: int) -> None:
+        if number % hostile_every:
+            assert sandbox.run(f"print({number})", limits=limits, timeout_s=60).stdout == f"{number}\n"
+        else:
+            sandbox.run(HOSTILE[number // hostile_every % len(HOSTILE)], limits=limits, timeout_s=2)
+
+    def state() -> tuple[int, ...]:
+        (zygote,) = children(sandbox._light.pid)
+        mounts = [Path(f"/proc/{pid}/mounts").read_text().count("\n") for pid in wardens(sandbox)]
+        return (
+            len(os.listdir("/proc/self/fd")),
+            len(os.listdir(f"/proc/{zygote}/fd")),
+            len(wardens(sandbox)),
+            max(mounts),
+        )
+
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(call, range(1, 2 * hostile_every)))
+        before = state()
+        list(threads.map(call, range(calls)))
+    assert wait_until(lambda: state() == before), (state(), before)
+    assert all(not children(pid) for pid in wardens(sandbox))
+
+
+def test_a_fork_that_diverges_is_our_fault(sandbox: Local) -> None:
+    session = sandbox.session()
+    session.cell("import os; seen = int.from_bytes(os.urandom(8), 'big')")
+    session.cell(f"assert seen == {session.cell('seen').stdout}")
+    with pytest.raises(ReplayDiverged, match="step 3, a cell, was ok and is failed"):
+        session.fork()  # the replay draws another number
+
+
+def test_numpy_and_sympy_are_there_and_equal_seeds_give_equal_numbers() -> None:
+    for name in ("numpy", "sympy"):
+        pytest.importorskip(name)
+    program = "import sys; print('sympy' in sys.modules)\nimport numpy, sympy\nprint(numpy.random.rand(2), sympy.factorint(60))"
+    with Local() as sandbox:
+        found = {sandbox.run(program).stdout for _ in range(3)}
+        assert len(found) == 1 and found.pop().startswith("True\n[0.5488135  0.71518937] {2: 2, 3: 1, 5: 1}")
+        assert sandbox.session().cell("import sympy; sympy.integrate('x')").stdout == "x**2/2\n"
+    with Local(packages=()) as sandbox:
+        assert "ModuleNotFoundError" in sandbox.run("import numpy").stderr
+
+
+def test_wrong_names_are_told_with_the_nearest_right_one() -> None:
+    with pytest.raises(ValueError, match="no sandbox 'lokal'; did you mean 'local'"):
+        sandboxes.open("lokal")
+    with pytest.raises(ValueError, match="no tier 'namespace'; there are namespaces, landlock, process"):
+        sandboxes.open("local:namespace")
+    with pytest.raises(ValueError, match="places = 0"):
+        sandboxes.open("local", places=0)
+
+
+WITHOUT_NAMESPACES = """
+import json, sandboxes
+from sandboxes.local import kernel
+import os
+user, group = os.geteuid(), os.getegid()
+kernel.set_dumpable(True)
+kernel.unshare(kernel.NEWUSER)
+for name, text in (("setgroups", "deny"), ("uid_map", f"0 {user} 1"), ("gid_map", f"0 {group} 1")):
+    open(f"/proc/self/{name}", "w").write(text)
+open("/proc/sys/user/max_user_namespaces", "w").write("0")
+kernel.drop_capabilities()
+found = {}
+for name in ("local", "local:landlock"):
+    try:
+        with sandboxes.open(name, packages=()) as sandbox:
+            found[name] = sandbox.run("print(1)").stdout
+    except sandboxes.SandboxUnavailable as fault:
+        found[name] = str(fault)
+print(json.dumps(found))
+"""
+
+
+def test_where_namespaces_are_forbidden_the_error_names_the_tier_and_the_ways_out() -> None:
+    python, reason = ordinary_python()
+    if reason:
+        pytest.skip(reason)
+    done = as_user(python, "-c", WITHOUT_NAMESPACES, timeout=60)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["local"].startswith("local: tier 'namespaces' did not start: ")
+    assert "max_user_namespaces" in found["local"] and "'local:landlock'" in found["local"]
+    assert "\n" not in found["local"]
+    assert found["local:landlock"] == "1\n" or "needs a kernel with Landlock" in found["local:landlock"]
+
+
+def test_other_systems_are_told_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.system", lambda: "Darwin")
+    with pytest.raises(SandboxUnavailable, match="tier 'namespaces' needs Linux; this is Darwin"):
+        sandboxes.open("local")
+    monkeypatch.undo()
+    monkeypatch.setattr("platform.release", lambda: "5.4.0-generic")
+    with pytest.raises(SandboxUnavailable, match=r"needs Linux 5\.14 .* this is 5\.4\.0-generic"):
+        sandboxes.open("local")
