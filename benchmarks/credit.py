@@ -12,12 +12,8 @@ test tasks at the end. Differences are paired by seed; their intervals are perce
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -28,6 +24,7 @@ import numpy as np
 import torch
 
 from benchmarks.record import RESULTS, provenance, save, show
+from benchmarks.runs import interval, train
 from rl.cli import Parser, run, whole_number
 
 SHARED = ["--groups", "32", "--size", "8", "--updates", "100000", "--schedule", "constant:warmup=10"]
@@ -98,20 +95,10 @@ def one(name: str, arm: str, seed: int, home: Path) -> dict[str, Any]:
     kept = folder.with_suffix(".json")
     if kept.exists():
         return json.loads(kept.read_text())
-    shutil.rmtree(folder, ignore_errors=True)
     algo, *more = arm.split()
-    command = [sys.executable, "-m", "rl.train", "--env", comparison.env, *comparison.flags, *SHARED]
-    command += ["--sampled-tokens", str(comparison.tokens), "--algo", algo, *more]
-    command += ["--seed", str(seed), "--threads", "1", "--out", str(folder)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "TURNWISE_CACHE": str(home / "cache")}
-    began, log = time.monotonic(), folder.with_suffix(".log")
-    with open(log, "w") as file:
-        process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=environment)
-        _, status, usage = os.wait4(process.pid, 0)
-    if status:
-        raise RuntimeError(f"{' '.join(command)} failed: {log.read_text()[-400:]}")
-    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    summary = json.loads((folder / "summary.json").read_text())
+    flags = ["--env", comparison.env, *comparison.flags, *SHARED, "--algo", algo, *more]
+    flags += ["--sampled-tokens", str(comparison.tokens)]
+    lines, summary, wall_s, cpu_s = train(flags, seed, folder, home / "cache")
     found = {
         "seed": seed,
         "updates": len(lines),
@@ -120,12 +107,12 @@ def one(name: str, arm: str, seed: int, home: Path) -> dict[str, Any]:
         "before": summary["success_before"],
         "held_out": summary["success_after"],
         "scoring": sum(line["time/score_s"] for line in lines) / sum(line["time/update_s"] for line in lines),
-        "cpu_seconds": round(usage.ru_utime + usage.ru_stime, 1),
-        "command": command[1:],
+        "cpu_seconds": round(cpu_s, 1),
+        "flags": flags,
     }
     print(
         f"{name} {arm} seed {seed}: {found['before']:.3f} -> {found['held_out']:.3f}, area {area(found):.3f}, "
-        f"{len(lines)} updates, {time.monotonic() - began:.0f} s",
+        f"{len(lines)} updates, {wall_s:.0f} s",
         flush=True,
     )
     kept.write_text(json.dumps(found))
@@ -142,12 +129,6 @@ def curve(found: dict[str, Any], tokens: int) -> np.ndarray:
 def area(found: dict[str, Any], tokens: int | None = None) -> float:
     """The mean of training success over the sampled tokens."""
     return float(curve(found, tokens or found["tokens"][-1]).mean())
-
-
-def interval(values: Sequence[float]) -> tuple[float, float]:
-    """A 95 % percentile bootstrap interval of the mean over seeds."""
-    means = np.random.default_rng(0).choice(np.asarray(values), size=(20_000, len(values))).mean(1)
-    return float(np.quantile(means, 0.025)), float(np.quantile(means, 0.975))
 
 
 def compared(name: str, arm: str, runs: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:

@@ -12,12 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import shutil
-import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -29,6 +24,7 @@ import torch
 
 import envs
 from benchmarks.record import provenance, save, show
+from benchmarks.runs import interval, train
 from rl.cli import Parser, run, whole_number
 from rl.evaluation import SCRIPTS, count_tasks, evaluate_script, tickets
 from rl.report import Report
@@ -45,41 +41,16 @@ RESULTS = Path(__file__).with_name("results")
 def one(env: str, flags: Sequence[str], seed: int, home: Path) -> dict[str, Any]:
     """Train one seed; its summary, curve and seconds."""
     out = home / f"{env.replace('/', '-')}-{seed}"
-    command = [
-        sys.executable,
-        "-m",
-        "rl.train",
-        "--env",
-        env,
-        *flags,
-        "--seed",
-        str(seed),
-        "--threads",
-        "1",
-        "--out",
-        str(out),
-    ]
     kept = home / f"{out.name}.json"
     if kept.exists():
         return json.loads(kept.read_text())
-    shutil.rmtree(out, ignore_errors=True)  # half a run
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "TURNWISE_CACHE": str(home / "cache")}
-    began = time.monotonic()
-    log = home / f"{out.name}.log"
-    with open(log, "w") as file:
-        process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=environment)
-        _, status, usage = os.wait4(process.pid, 0)
-    if status:
-        raise RuntimeError(f"{' '.join(command)} failed: {log.read_text()[-400:]}")
-    seconds, cpu = time.monotonic() - began, usage.ru_utime + usage.ru_stime
-    lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    lines, summary, wall_s, cpu_s = train(["--env", env, *flags], seed, out, home / "cache")
     curve = [round(line["reward/mean"], 4) for line in lines]
-    summary = json.loads((out / "summary.json").read_text())
     print(
-        f"{env} seed {seed}: {summary['success_before']:.3f} -> {summary['success_after']:.3f} in {seconds:.0f} s",
+        f"{env} seed {seed}: {summary['success_before']:.3f} -> {summary['success_after']:.3f} in {wall_s:.0f} s",
         flush=True,
     )
-    found = {"seed": seed, "seconds": round(seconds, 1), "cpu_seconds": round(cpu, 1), "reward": curve, **summary}
+    found = {"seed": seed, "seconds": round(wall_s, 1), "cpu_seconds": round(cpu_s, 1), "reward": curve, **summary}
     kept.write_text(json.dumps(found))
     return found
 
@@ -91,13 +62,6 @@ def scripted(env: str, name: str) -> float:
     probe.close()
     groups = asyncio.run(evaluate_script(partial(envs.make, env), SCRIPTS[name], chosen))
     return Report.from_groups(groups, env=env, policy=name, seed=0).success.mean
-
-
-def interval(values: Sequence[float]) -> tuple[float, float]:
-    """A 95 % percentile bootstrap interval of the mean over seeds."""
-    rng = np.random.default_rng(0)
-    means = rng.choice(np.asarray(values), size=(20_000, len(values))).mean(1)
-    return float(np.quantile(means, 0.025)), float(np.quantile(means, 0.975))
 
 
 def summarise(env: str, flags: Sequence[str], runs: Sequence[dict[str, Any]]) -> dict[str, Any]:

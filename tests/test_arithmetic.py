@@ -5,7 +5,8 @@ import re
 import pytest
 
 from envs.grading.integer import declared
-from envs.math.arithmetic import LEVELS, Arithmetic, problem, total
+from envs.math.arithmetic import Arithmetic
+from envs.math.sums import LEVELS, problem, total
 
 
 @pytest.mark.parametrize(

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-import numpy as np
-
-from envs.env import Env
 from envs.grading.integer import declared
-from envs.math.sums import KEY, LEVELS, problem, total
-from envs.procedural import enumerated
-from envs.types import Message, Outcome, Task, assistant, text, user
+from envs.math.summing import Summing
+from envs.types import Message, Outcome, text
 
 
-class Arithmetic(Env):
+class Arithmetic(Summing):
     """Work out one expression.
 
     Observation: `47 + 85 = ?`, one user message.
@@ -29,34 +24,11 @@ class Arithmetic(Env):
     Source and licence: generated. Version history: v0.
     """
 
-    def __init__(self, *, level: int = 1, **limits: Any) -> None:
-        super().__init__(**limits)
-        if level not in LEVELS:
-            raise ValueError(f"level {level!r} is not one of {', '.join(map(str, LEVELS))}")
-        self.level = int(level)
-
-    def tasks(self, split: str) -> Sequence[Task]:
-        """The problems of the level."""
-        return enumerated(split, total(self.level), self._task, key=f"{KEY}:{self.level}")
-
     def reply(self, action: Message) -> Outcome:
         """Compare integers, never floats."""
         value = declared(text(action))
         right = value is not None and value == int(self.task.answer)
         return Outcome(reward=float(right), terminated=True, success=right, valid=value is not None)
-
-    def vote(self, action: Message) -> Hashable | None:
-        """The declared integer."""
-        return declared(text(action))
-
-    def oracle(self) -> Iterator[Message]:
-        """The value."""
-        yield assistant(self.task.answer)
-
-    def random(self, rng: np.random.Generator) -> Message:
-        """A number of as many digits as the level's numbers have, or one more."""
-        digits = max(1, self.level) + int(rng.integers(2))
-        return assistant(str(rng.integers(10**digits)))
 
     def attacks(self) -> Sequence[str]:
         """Among others: the right value between wrong ones, and in forms that are no integers."""
@@ -73,7 +45,3 @@ class Arithmetic(Env):
             "9" * 10_000,
             " ".join(map(str, range(200))),
         )
-
-    def _task(self, number: int) -> Task:
-        shown, value = problem(self.level, number)
-        return Task("", (user(f"{shown} = ?"),), str(value), {"level": self.level})

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
-import numpy as np
-
-from envs.env import Env
 from envs.grading.integer import declared
-from envs.math.sums import KEY, LEVELS, problem, total
-from envs.procedural import enumerated
-from envs.types import Message, Messages, Outcome, Task, assistant, text, user
+from envs.math.summing import Summing
+from envs.types import Message, Messages, Outcome, text, user
 
 Hint = Literal["order", "digits", "verdict"]
 HINTS = get_args(Hint)
 
 
-class Revise(Env):
+class Revise(Summing):
     """Work out an expression, and mend the answer by the hints.
 
     Observation: `47 + 85 = ?`, then a hint on each wrong answer. `hint="order"`, the default: `low` or `high`, which is
@@ -36,16 +32,10 @@ class Revise(Env):
     max_turns = 3
 
     def __init__(self, *, level: int = 1, hint: Hint = "order", **limits: Any) -> None:
-        super().__init__(**limits)
-        if level not in LEVELS:
-            raise ValueError(f"level {level!r} is not one of {', '.join(map(str, LEVELS))}")
+        super().__init__(level=level, **limits)
         if hint not in HINTS:
             raise ValueError(f"hint {hint!r} is not one of {', '.join(HINTS)}")
-        self.level, self.hint = int(level), hint
-
-    def tasks(self, split: str) -> Sequence[Task]:
-        """The problems of the level."""
-        return enumerated(split, total(self.level), self._task, key=f"{KEY}:{self.level}")
+        self.hint = hint
 
     def start(self) -> Messages:
         """Show the expression."""
@@ -73,19 +63,6 @@ class Revise(Env):
         self.tried.add(given)
         return Outcome((user(self._told(given, value)),), metrics=metrics)
 
-    def vote(self, action: Message) -> Hashable | None:
-        """The declared integer."""
-        return declared(text(action))
-
-    def oracle(self) -> Iterator[Message]:
-        """The value, at once."""
-        yield assistant(self.task.answer)
-
-    def random(self, rng: np.random.Generator) -> Message:
-        """A number of as many digits as the level's numbers have, or one more."""
-        digits = max(1, self.level) + int(rng.integers(2))
-        return assistant(str(rng.integers(10**digits)))
-
     def attacks(self) -> Sequence[str]:
         """Among others: the right value between wrong ones."""
         value = int(self.task.answer)
@@ -102,7 +79,3 @@ class Revise(Env):
         if self.hint == "verdict" or "_" not in marked:
             return "wrong"
         return f"{'-' if value < 0 else ''}{marked}"
-
-    def _task(self, number: int) -> Task:
-        shown, value = problem(self.level, number)
-        return Task("", (user(f"{shown} = ?"),), str(value), {"level": self.level})

@@ -1,0 +1,49 @@
+"""Training runs as benchmarks make them: a process each on one thread, and intervals over their seeds."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class Trained(NamedTuple):
+    """What is left of a run: its metrics, line by line, its summary, and the seconds it took."""
+
+    metrics: list[dict[str, Any]]
+    summary: dict[str, Any]
+    wall_s: float
+    cpu_s: float
+
+
+def train(flags: Sequence[str], seed: int, folder: Path, cache: Path) -> Trained:
+    """One `python -m rl.train` into `folder`, begun anew; what it prints goes beside it.
+
+    Raise `RuntimeError` if it fails.
+    """
+    shutil.rmtree(folder, ignore_errors=True)  # half a run
+    command = [sys.executable, "-m", "rl.train", *flags, "--seed", str(seed), "--threads", "1", "--out", str(folder)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "TURNWISE_CACHE": str(cache)}
+    began, log = time.monotonic(), folder.with_suffix(".log")
+    with open(log, "w") as file:
+        process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=environment)
+        _, status, usage = os.wait4(process.pid, 0)
+    if status:
+        raise RuntimeError(f"{' '.join(command)} failed: {log.read_text()[-400:]}")
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    summary = json.loads((folder / "summary.json").read_text())
+    return Trained(lines, summary, time.monotonic() - began, usage.ru_utime + usage.ru_stime)
+
+
+def interval(values: Sequence[float]) -> tuple[float, float]:
+    """A 95 % percentile bootstrap interval of the mean over seeds."""
+    means = np.random.default_rng(0).choice(np.asarray(values), size=(20_000, len(values))).mean(1)
+    return float(np.quantile(means, 0.025)), float(np.quantile(means, 0.975))
