@@ -157,30 +157,26 @@ def compared(name: str, arm: str, runs: dict[str, list[dict[str, Any]]]) -> dict
     }
 
 
-def plot(names: Sequence[str], runs: dict[str, dict[str, list[dict[str, Any]]]], path: Path) -> None:
-    """One panel per comparison: the mean curve of each arm, with the range of its seeds."""
+def plot(name: str, runs: dict[str, list[dict[str, Any]]], path: Path) -> None:
+    """The mean curve of each arm, with the range of its seeds."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(1, len(names), figsize=(4.4 * len(names), 3.6), squeeze=False)
-    for axis, name in zip(axes[0], names, strict=True):
-        comparison = COMPARISONS[name]
-        places = np.linspace(0, comparison.tokens, GRID, endpoint=False) / 1000
-        for arm, found in runs[name].items():
-            curves = np.array([curve(one_run, comparison.tokens) for one_run in found])
-            width = GRID // 20
-            smooth = np.array([np.convolve(line, np.ones(width) / width, mode="valid") for line in curves])
-            x = places[width - 1 :]
-            (line,) = axis.plot(x, smooth.mean(0), lw=1.4, label=arm)
-            axis.fill_between(x, smooth.min(0), smooth.max(0), alpha=0.12, color=line.get_color())
-        axis.set(title=f"{comparison.env.rsplit(':')[-1]}: {comparison.about}", xlabel="thousand sampled tokens")
-        axis.title.set_size(9)
-        axis.legend(fontsize=8)
-    axes[0][0].set_ylabel("training success (sampled)")
+    comparison, width = COMPARISONS[name], GRID // 20
+    figure, axis = pyplot.subplots(figsize=(5.2, 3.8))
+    places = np.linspace(0, comparison.tokens, GRID, endpoint=False)[width - 1 :] / 1000
+    for arm, found in runs.items():
+        curves = [np.convolve(curve(one, comparison.tokens), np.ones(width) / width, mode="valid") for one in found]
+        (line,) = axis.plot(places, np.mean(curves, axis=0), lw=1.4, label=arm)
+        axis.fill_between(places, np.min(curves, axis=0), np.max(curves, axis=0), alpha=0.12, color=line.get_color())
+    axis.set(xlabel="thousand sampled tokens", ylabel="training success (sampled)")
+    axis.set_title(f"{comparison.env.rsplit(':')[-1]}: {comparison.about}", size=9)
+    axis.legend(fontsize=8)
     figure.tight_layout()
     figure.savefig(path, dpi=110)
+    pyplot.close(figure)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -194,20 +190,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     names = args.only or list(COMPARISONS)
     home = Path(args.runs or tempfile.mkdtemp(prefix="credit-"))
     home.mkdir(parents=True, exist_ok=True)
-    asked = []
-    for name in names:  # the first arm leaves its cold starts to the others
-        first, *others = COMPARISONS[name].against, *COMPARISONS[name].arms
-        asked += [(name, first, seed) for seed in range(args.seeds)]
-        asked += [(name, arm, seed) for seed in range(args.seeds) for arm in others]
-    runs: dict[str, dict[str, list[dict[str, Any]]]] = {name: {} for name in names}
-    with ThreadPoolExecutor(args.jobs) as pool:
-        for (name, arm, _), found in zip(asked, pool.map(lambda job: one(*job, home), asked), strict=True):
-            runs[name].setdefault(arm, []).append(found)
-    results = [compared(name, arm, runs[name]) for name in names for arm in COMPARISONS[name].arms]
-    suffix = f"-{'-'.join(names)}" if args.only else ""
     origin = provenance(torch.device("cpu"), range(args.seeds))
-    save(RESULTS / f"credit{suffix}.json", {**origin, "jobs": args.jobs, "comparisons": results, "runs": runs})
-    plot(names, runs, RESULTS / f"credit{suffix}.png")
+    results: list[dict[str, Any]] = []
+    for name in names:
+        first, *others = COMPARISONS[name].against, *COMPARISONS[name].arms
+        jobs = [(name, first, seed) for seed in range(args.seeds)]  # leaves its cold starts to the others
+        jobs += [(name, arm, seed) for seed in range(args.seeds) for arm in others]
+        runs: dict[str, list[dict[str, Any]]] = {arm: [] for arm in (first, *others)}
+        with ThreadPoolExecutor(args.jobs) as pool:
+            for (_, arm, _), found in zip(jobs, pool.map(lambda job: one(*job, home), jobs), strict=True):
+                runs[arm].append(found)
+        own = [compared(name, arm, runs) for arm in others]
+        save(RESULTS / f"credit-{name}.json", {**origin, "jobs": args.jobs, "comparisons": own, "runs": runs})
+        plot(name, runs, RESULTS / f"credit-{name}.png")
+        results += own
     show(
         f"what a method adds, {args.seeds} paired seeds, equal sampled tokens",
         ("task", "method", "against", "area of both", "area gained, 95 %", "held-out gained, 95 %", "scoring"),

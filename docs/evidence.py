@@ -53,12 +53,11 @@ def vectors(name: str) -> str:
 
 def measured(name: str) -> str:
     """What `benchmarks/credit.py` found a recipe to add to its parent: mean and 95 % interval, task by task."""
-    found = ROOT / "benchmarks" / "results" / "credit.json"
-    if not found.exists():
-        return ""
+    files = sorted((ROOT / "benchmarks" / "results").glob("credit-*.json"))
+    entries = [entry for file in files for entry in json.loads(file.read_text(encoding="utf-8"))["comparisons"]]
     return "; ".join(
         f"{entry['env'].rsplit('/', 1)[-1].rsplit(':')[-1]}: {entry['area']['mean']:+.3f} "
         f"({entry['area']['interval'][0]:+.3f} to {entry['area']['interval'][1]:+.3f}) against `{entry['against']}`"
-        for entry in json.loads(found.read_text(encoding="utf-8"))["comparisons"]
+        for entry in entries
         if entry["arm"] == name
     )

@@ -42,6 +42,7 @@ def own(*statuses: Status) -> tuple[Status, ...]:
 
 
 STOPPED = own(Status.TIMEOUT)
+CROWDED = own(Status.TIMEOUT, Status.MEMORY_LIMIT)  # as many processes as are allowed, each with some memory
 TRY = """
 import os, socket, sys, ctypes, signal, time
 libc = ctypes.CDLL(None, use_errno=True)
@@ -57,9 +58,9 @@ def tries(*acts):
 
 ATTACKS = {
     # more than there is
-    "fork bomb": Attack("import os\nwhile True:\n    try: os.fork()\n    except OSError: pass", STOPPED),
+    "fork bomb": Attack("import os\nwhile True:\n    try: os.fork()\n    except OSError: pass", CROWDED),
     "fork bomb of sessions": Attack(
-        "import os\nwhile True:\n    try:\n        if os.fork() == 0: os.setsid()\n    except OSError: pass", STOPPED
+        "import os\nwhile True:\n    try:\n        if os.fork() == 0: os.setsid()\n    except OSError: pass", CROWDED
     ),
     "hopping pids": Attack(
         "import os\nif os.fork():\n    os._exit(0)\nwhile True:\n    try:\n        if os.fork(): os._exit(0)\n    except OSError: pass"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -40,17 +43,30 @@ def ordinary_python() -> tuple[str, str]:
     return "", f"no Python {sys.version_info[0]}.{sys.version_info[1]} that uid {OTHER_USER} may run"
 
 
+@cache
+def readable() -> Path:
+    """A copy of what an ordinary user needs of this checkout, which may lie where only its owner may look."""
+    home = Path(tempfile.mkdtemp(prefix="turnwise-tests-"))
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    shutil.copytree(ROOT / "sandboxes", home / "sandboxes", ignore=shutil.ignore_patterns("__pycache__"))
+    (home / "tests").mkdir()
+    shutil.copy(ROOT / "tests" / "sandbox_attacks.py", home / "tests")
+    for path in (home, *home.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    return home
+
+
 def as_user(python: str, *arguments: str, timeout: float) -> subprocess.CompletedProcess[str]:
-    """Run that Python as an ordinary user, with the packages of ours."""
+    """Run that Python as an ordinary user, in `readable()` and with the packages of ours."""
     numpy = find_spec("numpy")
     packages = str(Path(str(numpy.origin)).parents[1]) if numpy else ""
     return subprocess.run(
         [python, *arguments],
-        cwd=ROOT,
+        cwd=readable(),
         user=OTHER_USER,
         group=OTHER_USER,
         extra_groups=[],
-        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": f"{ROOT}:{packages}", "PYTHONDONTWRITEBYTECODE": "1"},
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": f"{readable()}:{packages}", "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         text=True,
         timeout=timeout,

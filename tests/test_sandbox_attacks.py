@@ -23,7 +23,7 @@ def as_ordinary_user() -> dict[str, Outcome]:
     python, reason = ordinary_python()
     if reason:
         pytest.skip(reason)
-    done = as_user(python, sandbox_attacks.__file__, "local", timeout=200)
+    done = as_user(python, "tests/sandbox_attacks.py", "local", timeout=200)
     if "SandboxUnavailable" in done.stderr:
         pytest.skip(done.stderr.strip().rpartition("\n")[2])
     assert done.returncode == 0, done.stderr
