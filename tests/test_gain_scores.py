@@ -40,9 +40,10 @@ def forest(seed=0):
     """Histories of three lengths and branches from anywhere on them, two of which follow their trunk."""
     rng = np.random.default_rng(seed)
     trunks = [rng.integers(VOCAB, size=n).tolist() for n in (5, 14, 9)]
+    trunks += [[*trunks[2][:6], 1, 2, 3], trunks[2][:7], trunks[2], [4]]  # members of a group, and one token
     asked = []
-    for _ in range(14):
-        trunk = int(rng.integers(3))
+    for _ in range(40):
+        trunk = int(rng.integers(len(trunks)))
         ids = tuple(rng.integers(VOCAB, size=rng.integers(1, 5)).tolist())
         asked.append(Branch(trunk, int(rng.integers(1, len(trunks[trunk]) + 1)), ids, int(rng.integers(len(ids) + 1))))
     return trunks, [*asked, Branch(1, 3, tuple(trunks[1][3:9]), 4), Branch(1, 1, tuple(trunks[1][1:]), 13)]
@@ -163,12 +164,23 @@ def test_places_are_right_where_a_history_began_anew(fresh):
 def test_feedback_gains_what_it_adds_to_the_next_reply():
     played, groups = dialogue()
     words = Words(lambda i, branch: [(-1.0, -1.5, -2.0, -1.0)[i]] * branch.scored)
-    asyncio.run(score.feedback_gain(words, groups, instead="nothing at all"))
+    asyncio.run(score.feedback_gain(words, groups, instead="nothing at all", below=9.0))
     assert [gain_of(turn) for turn in played.turns] == pytest.approx([0.5, -1.0, 0.0])
     told, hidden = words.asked[:2]
     turn = played.turns[1]
     assert told.ids == (*turn.context, *turn.completion.ids) and told.scored == len(turn.completion.ids)
     assert hidden == told._replace(ids=(*b"nothing at all"[: len(turn.context)], *turn.completion.ids))
+
+
+def test_groups_in_which_the_gate_is_closed_are_not_asked_about():
+    groups = [
+        Group(Ticket(n, n, "train", 0, 2), [dialogue()[0], dialogue()[0]], rewards=rewards)
+        for n, rewards in enumerate(([1.0, 1.0], [0.0, 1.0], [0.5, 0.6]))
+    ]
+    words = Words(lambda i, branch: [-1.0 - i % 2] * branch.scored)
+    asyncio.run(score.feedback_gain(words, groups))
+    gained = [[gain_of(turn) for member in group.trajectories for turn in member.turns] for group in groups]
+    assert gained == [[1, 1, 0] * 2, [0] * 6, [1, 1, 0] * 2]
 
 
 def test_real_scores_of_feedback_equal_two_whole_sequences():
@@ -177,7 +189,7 @@ def test_real_scores_of_feedback_equal_two_whole_sequences():
     learner = Learner(net, lr=0.0)
     scorer = ModelScorer(learner, SimpleNamespace())
     scorer.unsaid = lambda turn, instead: (5,) * len(turn.context)
-    asyncio.run(score.feedback_gain(scorer, groups))
+    asyncio.run(score.feedback_gain(scorer, groups, below=9.0))
     for played in (t for group in groups for t in group.trajectories):
         prompt = []
         for k, turn in enumerate(played.turns):
@@ -233,7 +245,9 @@ def test_a_reply_is_tried_without_the_token_that_ends_it(bundled):
     assert bundled.renderer.tokenizer.decode(list(ids)) == "Tor"
 
 
-@pytest.mark.parametrize("part", [score.answer_gain, partial(score.answer_gain, log=True), score.feedback_gain])
+@pytest.mark.parametrize(
+    "part", [score.answer_gain, partial(score.answer_gain, log=True), partial(score.feedback_gain, below=9.0)]
+)
 def test_gains_do_not_depend_on_the_budget_of_a_pass(part):
     found = []
     for budget in (1, 10_000):

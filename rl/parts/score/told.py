@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rl.options import NonNegative
 from rl.parts import gains
 from rl.parts.score.scorer import Branch, Scorer
 from rl.records import Group, Trajectory
@@ -36,22 +37,26 @@ async def answer_gain(scorer: Scorer, groups: Sequence[Group], *, lead: str = ""
         _pay(trajectory, gained.tolist())
 
 
-async def feedback_gain(scorer: Scorer, groups: Sequence[Group], *, instead: str = "no information") -> None:
+async def feedback_gain(
+    scorer: Scorer, groups: Sequence[Group], *, instead: str = "no information", below: NonNegative = 0.25
+) -> None:
     """Fill the stream `gain` as InfoPO does (arXiv:2603.00656): how much a turn's feedback changed the next reply.
 
     The mean log-probability of the next reply's tokens after what was said, less that after `instead` in its place,
     repeated or cut to the same length. Nothing follows the last turn: its gain is 0, as it is where a template rewrote
-    the history.
+    the history. Groups whose rewards deviate by `below` or more are not asked about, and have gains of 0: at 0.25, the
+    gate of `gated_gain` would leave less than a hundredth of theirs.
     """
     trajectories = [trajectory for group in groups for trajectory in group.trajectories]
+    tied = [_is_tied(group, below) for group in groups for _ in group.trajectories]
     trunks, branches, asked = list[list[int]](), list[Branch](), list[list[bool]]()
-    for trajectory in trajectories:
+    for trajectory, is_tied in zip(trajectories, tied, strict=True):
         told = iter(trajectory.turns)
         asked.append([])
         for history, places in _laid_out(trajectory):
             for place in places:
                 turn = next(told)
-                hidden = scorer.unsaid(turn, instead) if place.context else None
+                hidden = scorer.unsaid(turn, instead) if place.context and is_tied else None
                 asked[-1].append(hidden is not None)
                 if hidden is not None:
                     count = len(turn.completion.ids)
@@ -75,6 +80,11 @@ def answer_text(answer: Any) -> str:
     if isinstance(answer, (list, tuple)):
         return answer_text(answer[0]) if answer else ""
     return str(answer) if isinstance(answer, (str, int, float)) else ""
+
+
+def _is_tied(group: Group, below: float) -> bool:
+    """Whether the members' rewards deviate by less than that; for one alone the gate takes 1."""
+    return (float(np.std(group.rewards, ddof=1)) if len(group.rewards) > 1 else 1.0) < below
 
 
 class _Place(NamedTuple):
