@@ -97,8 +97,9 @@ class Settings:
         tiny = {
             "lr": float(f"{min(3e-4, 6.7e-4 / (1 + max_turns) ** 0.5):.1g}"),
             "updates": min(600, max(1, 800 // max_turns)),
-            "cold_start": 1200 // (1 + min(max_turns, 4)),
-            "cold_start_until": round(0.3 / min(max_turns, 4), 3),
+            # Where a reply is one of many, a policy that hardly knows the moves unlearns them before it can choose.
+            "cold_start": 1200 // (1 + max_turns) if max_turns <= 4 else 400,
+            "cold_start_until": round(0.3 / max_turns, 3) if max_turns <= 4 else 0.2,
             "turn_tokens": min(max(8, 2 * longest_reply), self.max_tokens - 1),
         }
         other = {"lr": 1e-6, "updates": 200, "cold_start": 0, "cold_start_until": 1.0}
