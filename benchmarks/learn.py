@@ -29,11 +29,10 @@ from rl.cli import Parser, run, whole_number
 from rl.evaluation import SCRIPTS, count_tasks, evaluate_script, tickets
 from rl.report import Report
 
-WALK = ["--turn-tokens", "8", "--cold-start", "400", "--cold-start-until", "0.2"]
 ENVIRONMENTS: dict[str, list[str]] = {  # id -> flags beyond the defaults
     "math/Arithmetic-v0": [],
     "games/GuessNumber-v0": [],
-    "games/FrozenLake-v0": [*WALK, "--updates", "100"],
+    "games/FrozenLake-v0": [],
 }
 RESULTS = Path(__file__).with_name("results")
 
