@@ -88,6 +88,13 @@ async def evaluate(
     return await _play_all(partial(independent, player), tickets, at_once, ended)
 
 
+def random_success(make_env: Callable[[], gymnasium.Env], tickets: Sequence[Ticket]) -> float:
+    """The share of random episodes on `tickets` that succeed: the floor of a task."""
+    groups = asyncio.run(evaluate_script(make_env, SCRIPTS["random"], tickets))
+    ended = [trajectory for group in groups for trajectory in group.trajectories]
+    return sum(trajectory.success for trajectory in ended) / max(len(ended), 1)
+
+
 async def evaluate_script(
     make_env: Callable[[], gymnasium.Env],
     script: scripts.Script,

@@ -17,11 +17,11 @@ from agents.render import Renderer
 from rl import coldstart, settings
 from rl.cli import INTERRUPTED, UserError, one_line
 from rl.diagnostics import warnings
-from rl.evaluation import SCRIPTS, count_tasks, evaluate, evaluate_script, tickets
+from rl.evaluation import count_tasks, evaluate, random_success, tickets
 from rl.learner import Learner
 from rl.loop import Loop, Plan, Progress, TrainingStopped
 from rl.parts.sampler import History
-from rl.parts.score.told import answer_text
+from rl.parts.score.gain import answer_text
 from rl.player import Player
 from rl.policy.hf import HFPolicy
 from rl.policy.load import load, save
@@ -54,9 +54,7 @@ class Session:
         finally:
             probe.close()
         if needs(recipe, "answer") and not answer_text(info.get("answer")):
-            raise ValueError(
-                f"{chosen.env} tells no answer (info['answer']), which the score part answer_gain asks for"
-            )
+            raise ValueError(f"{chosen.env} has no info['answer'], which the score part answer_gain asks for")
         self.settings = chosen = chosen.resolved(self.max_turns, longest)
         self.updates: int = chosen.updates or 0
         self.model, self.tokenizer = self._load()
@@ -231,7 +229,7 @@ class Session:
                 shown = coldstart.demonstrations(env, self._agent, self.renderer.write, s.cold_start or 0, s.seed)
             finally:
                 env.close()
-            floor = self._random_floor()
+            floor = random_success(self._env, tickets(self.num_tasks["val"], JUDGED, 1, s.seed, "val"))
             until = floor + (s.cold_start_until or 0.0) * (1 - floor)
             coldstart.imitate(self.model, shown, s.seed, until=until, judge=self._judge, report=self.screen.warming)
 
@@ -244,13 +242,6 @@ class Session:
         self.policy.refresh()
         how = "from the cache" if found else f"in {time.monotonic() - began:.0f} s"
         self.screen.say(f"cold start: {s.cold_start} oracle episodes imitated ({how})")
-
-    def _random_floor(self) -> float:
-        """Success of random play on validation tasks."""
-        chosen = tickets(self.num_tasks["val"], JUDGED, 1, self.settings.seed, "val")
-        groups = asyncio.run(evaluate_script(self._env, SCRIPTS["random"], chosen))
-        ended = [trajectory for group in groups for trajectory in group.trajectories]
-        return sum(trajectory.success for trajectory in ended) / max(len(ended), 1)
 
     def _judge(self) -> float:
         """Greedy success on validation tasks, for the cold start."""

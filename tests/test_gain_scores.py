@@ -18,7 +18,7 @@ from envs.types import Stop, user
 from rl.learner import Learner
 from rl.parts import score
 from rl.parts.score import Branch
-from rl.parts.score.told import answer_text
+from rl.parts.score.gain import answer_text
 from rl.policy import branches
 from rl.policy.load import load
 from rl.records import Completion, Group, Ticket, Trajectory, Turn

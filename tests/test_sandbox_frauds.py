@@ -43,7 +43,7 @@ FRAUDS = {
     "another channel": "import os\nos.dup2(1, 3)\ndef f(xs): return sorted(set(xs))[::-1]",
     "markers on stdout": "def f(xs):\n    for m in ('PASSED', 'OK', 'All tests passed', '1.0', 'true'): print(m)",
     "the grader by name": "def f(xs):\n    for n in ('tests.test_sandbox_frauds', 'sandboxes', 'envs.grading'):\n        try: return __import__(n, fromlist=['HIDDEN']).HIDDEN[0][1]\n        except ImportError: pass",
-    "the tests in files": "import glob\ndef f(xs):\n    for p in glob.glob('/work/**', recursive=True) + glob.glob('/tmp/**', recursive=True) + glob.glob('/proc/*/cmdline'):\n        try: return eval(open(p).read())['HIDDEN'][0][1]\n        except Exception: pass",
+    "the tests in files": "import glob\ndef f(xs):\n    for p in glob.glob('/home/**', recursive=True) + glob.glob('/tmp/**', recursive=True) + glob.glob('/proc/*/cmdline'):\n        try: return eval(open(p).read())['HIDDEN'][0][1]\n        except Exception: pass",
     "objects in memory": "import gc\ndef f(xs):\n    for o in gc.get_objects():\n        if type(o) is list and len(o) == 4 and type(o[0]) is tuple: return o[0][1]",
     "traced calls": "import sys\ndef t(frame, event, arg):\n    if 'value' in frame.f_locals: frame.f_locals['value'] = [1, 3]\n    return t\nsys.settrace(t)\ndef f(xs): pass",
     "an exception": "def f(xs): raise AssertionError('PASSED')",

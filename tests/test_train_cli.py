@@ -237,3 +237,25 @@ def test_every_method_trains_through_the_command_line(algo, model, tmp_path, cap
     assert code == 0, err
     lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert len(lines) == 2 and all(line["loss"] is not None and line["grad_norm"] is not None for line in lines)
+
+
+def test_a_gain_of_the_answer_needs_an_answer(capsys):
+    code, _, err = called(["--env", "games/FrozenLake-v0", "--algo", "igpo"], capsys)
+    assert code == 2
+    assert "games/FrozenLake-v0 has no info['answer']" in err
+
+
+def test_a_run_ends_at_its_tokens_and_goes_on_with_more(tmp_path):
+    out = tmp_path / "run"
+    given = [*SMALL, "--cold-start", "0", "--out", str(out), "--sampled-tokens", "20"]
+    assert main([*given, "--updates", "50"]) == 0
+    sampled = [json.loads(line)["tokens/sampled"] for line in (out / "metrics.jsonl").read_text().splitlines()]
+    assert sum(sampled) >= 20 > sum(sampled[:-1])
+    assert main(["--resume", "--out", str(out), "--sampled-tokens", "40"]) == 0
+    assert len((out / "metrics.jsonl").read_text().splitlines()) > len(sampled)
+
+
+@pytest.mark.parametrize(("env", "tokens"), [("math/Arithmetic-v0", 8), ("math/Sets-v0", 42)])
+def test_a_reply_may_be_twice_as_long_as_the_oracles(env, tokens, capsys):
+    assert main(["--env", env, "--dry-run"]) == 0
+    assert f"turn_tokens = {tokens}\n" in capsys.readouterr().out

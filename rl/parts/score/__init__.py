@@ -4,9 +4,9 @@ A recipe rarely names `value` and `reference` itself: `rl.recipe.scores` adds th
 reads.
 """
 
+from rl.parts.score.gain import answer_gain, feedback_gain
 from rl.parts.score.per_token import reference, value
 from rl.parts.score.reply import reply_advantage
 from rl.parts.score.scorer import Branch, PerTurn, Scorer
-from rl.parts.score.told import answer_gain, feedback_gain
 
 __all__ = ["Branch", "PerTurn", "Scorer", "answer_gain", "feedback_gain", "reference", "reply_advantage", "value"]
