@@ -36,9 +36,23 @@ __all__ = [
     "Shelter",
     "Status",
     "open",
+    "provider",
 ]
 
 PROVIDERS = {"local": "sandboxes.local.provider:Local"}
+
+
+def provider(name: str) -> str:
+    """Where the class of a sandbox's provider is, as "module:Class"; the tier after a colon is not looked at.
+
+    Raises ValueError for an unknown name.
+    """
+    wanted = name.partition(":")[0]
+    if wanted not in PROVIDERS:
+        near = get_close_matches(wanted, PROVIDERS, 1)
+        hint = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(PROVIDERS)}"
+        raise ValueError(f"no sandbox {name!r}{hint}")
+    return PROVIDERS[wanted]
 
 
 def open(name: str = "local", **options: Any) -> Sandbox:
@@ -46,13 +60,8 @@ def open(name: str = "local", **options: Any) -> Sandbox:
 
     Raises ValueError for an unknown name, SandboxUnavailable where this machine lacks something.
     """
-    provider, _, tier = name.partition(":")
-    target = PROVIDERS.get(provider)
-    if target is None:
-        near = get_close_matches(provider, PROVIDERS, 1)
-        hint = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(PROVIDERS)}"
-        raise ValueError(f"no sandbox {name!r}{hint}")
-    module, _, cls = target.partition(":")
+    module, _, cls = provider(name).partition(":")
+    tier = name.partition(":")[2]
     if tier:
         options["tier"] = tier
     return getattr(import_module(module), cls)(**options)

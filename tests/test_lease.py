@@ -1,0 +1,66 @@
+"""Environments of one process share a sandbox, and the last one to close leaves nothing."""
+
+from __future__ import annotations
+
+import gc
+import os
+
+import pytest
+
+import sandboxes
+from envs.lease import Lease
+from tests.sandbox_hosts import processes, why_not
+
+pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+
+
+@pytest.fixture(autouse=True)
+def possible() -> None:
+    if reason := why_not("local"):
+        pytest.skip(reason)
+
+
+def test_equal_leases_share_a_sandbox_until_the_last_is_closed() -> None:
+    one, other, unlike = Lease(), Lease(), Lease("local", {"places": 1})
+    assert one.sandbox is other.sandbox and one.sandbox is not unlike.sandbox
+    sandbox = one.sandbox
+    one.close()
+    one.close()
+    assert sandbox.run("print(1)").stdout == "1\n"
+    other.close()
+    unlike.close()
+    with pytest.raises(sandboxes.SandboxClosed):
+        sandbox.run("1")
+    assert one.sandbox is not sandbox  # a holder may come back
+    one.close()
+
+
+def test_a_lease_that_is_forgotten_is_given_back() -> None:
+    before = processes()
+    lease = Lease()
+    lease.sandbox.run("1")
+    assert processes() > before
+    del lease
+    gc.collect()
+    assert processes() <= before
+
+
+def test_a_forked_process_opens_a_sandbox_of_its_own() -> None:
+    lease = Lease()
+    ours = lease.sandbox
+    pid = os.fork()
+    if not pid:
+        code = 1
+        try:
+            code = int(lease.sandbox is ours or lease.sandbox.run("print(1)").stdout != "1\n")
+            lease.close()
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert ours.run("print(2)").stdout == "2\n"
+    lease.close()
+
+
+def test_an_unknown_name_is_told_at_once() -> None:
+    with pytest.raises(ValueError, match="no sandbox 'locl'; did you mean 'local'"):
+        Lease("locl")
