@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.record import RESULTS, provenance, save, show
+from benchmarks.record import RESULTS, commit, provenance, save, show
 from benchmarks.runs import interval, train
 from rl.cli import Parser, run, whole_number
 
@@ -33,14 +33,18 @@ GRID = 200  # places on the token axis at which curves are read
 
 @dataclass(frozen=True)
 class Comparison:
-    """Methods on one task. An arm is a recipe with further flags, such as `igpo --score none`."""
+    """Methods on one task, in pairs (method, parent): recipes, maybe with flags such as `grpo --scale none`."""
 
     about: str
     env: str
     flags: tuple[str, ...]
     tokens: int
-    against: str
-    arms: tuple[str, ...]
+    pairs: tuple[tuple[str, str], ...]
+
+    @property
+    def arms(self) -> list[str]:
+        """Every method once, the first parent first."""
+        return list(dict.fromkeys([self.pairs[0][1], *(arm for pair in self.pairs for arm in pair)]))
 
 
 COMPARISONS: dict[str, Comparison] = {
@@ -49,43 +53,37 @@ COMPARISONS: dict[str, Comparison] = {
         "games/GuessNumber-v0",
         ("--turn-tokens", "8"),
         160_000,
-        "grpo",
-        ("igpo", "infopo", "gigpo"),
+        (("igpo", "grpo"), ("infopo", "grpo"), ("gigpo", "grpo"), ("arpo", "grpo"), ("portool", "grpo")),
     ),
     "lake": Comparison(
         "states that repeat",
         "games/FrozenLake-v0",
         ("--turn-tokens", "8", "--cold-start", "400", "--cold-start-until", "0.2"),
         220_000,
-        "grpo",
-        ("gigpo", "hgpo"),
+        (("gigpo", "grpo"), ("hgpo", "grpo")),
     ),
     "revise": Comparison(
         "several tries with hints",
         "math/Revise-v0",
         ("--turn-tokens", "8", "--cold-start", "600", "--cold-start-until", "0.3"),
         200_000,
-        "grpo",
-        ("trloo", "turn_ppo"),
+        (("trloo", "grpo"), ("trloo", "grpo --scale none"), ("turn_ppo", "grpo")),
     ),
     "marked": Comparison(
         "two rewards of unlike units",
         "benchmarks/marked.py:Marked",
         ("--turn-tokens", "8", "--env-arg", "unit=5"),
         300_000,
-        "grpo",
-        ("gdpo",),
+        (("gdpo", "grpo"),),
     ),
     "search": Comparison(
         "information must be fetched",
         "tools/Search-v0",
         ("--turn-tokens", "12"),
         200_000,
-        "grpo",
-        ("igpo", "infopo", "ppo", "step_search"),
+        (("igpo", "grpo"), ("infopo", "grpo"), ("step_search", "ppo")),
     ),
 }
-PARENTS = {"step_search": "ppo"}  # compared with another arm than the comparison's first
 
 
 def one(name: str, arm: str, seed: int, home: Path) -> dict[str, Any]:
@@ -106,7 +104,9 @@ def one(name: str, arm: str, seed: int, home: Path) -> dict[str, Any]:
         "success": [round(line["success/mean"], 4) for line in lines],
         "before": summary["success_before"],
         "held_out": summary["success_after"],
+        "replies": round(sum(line["tokens/sampled"] / line["tokens/reply"] for line in lines)),
         "scoring": sum(line["time/score_s"] for line in lines) / sum(line["time/update_s"] for line in lines),
+        "commit": commit(),
         "cpu_seconds": round(cpu_s, 1),
         "flags": flags,
     }
@@ -131,9 +131,8 @@ def area(found: dict[str, Any], tokens: int | None = None) -> float:
     return float(curve(found, tokens or found["tokens"][-1]).mean())
 
 
-def compared(name: str, arm: str, runs: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+def compared(name: str, arm: str, parent: str, runs: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
     """What an arm adds to its parent, paired by seed."""
-    parent = PARENTS.get(arm.split()[0], COMPARISONS[name].against)
     tokens = COMPARISONS[name].tokens
     differences = {
         "area": [
@@ -193,14 +192,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     origin = provenance(torch.device("cpu"), range(args.seeds))
     results: list[dict[str, Any]] = []
     for name in names:
-        first, *others = COMPARISONS[name].against, *COMPARISONS[name].arms
+        first, *others = COMPARISONS[name].arms
         jobs = [(name, first, seed) for seed in range(args.seeds)]  # leaves its cold starts to the others
         jobs += [(name, arm, seed) for seed in range(args.seeds) for arm in others]
         runs: dict[str, list[dict[str, Any]]] = {arm: [] for arm in (first, *others)}
         with ThreadPoolExecutor(args.jobs) as pool:
             for (_, arm, _), found in zip(jobs, pool.map(lambda job: one(*job, home), jobs), strict=True):
                 runs[arm].append(found)
-        own = [compared(name, arm, runs) for arm in others]
+        own = [compared(name, arm, parent, runs) for arm, parent in COMPARISONS[name].pairs]
         save(RESULTS / f"credit-{name}.json", {**origin, "jobs": args.jobs, "comparisons": own, "runs": runs})
         plot(name, runs, RESULTS / f"credit-{name}.png")
         results += own

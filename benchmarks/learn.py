@@ -23,7 +23,7 @@ import numpy as np
 import torch
 
 import envs
-from benchmarks.record import provenance, save, show
+from benchmarks.record import commit, provenance, save, show
 from benchmarks.runs import interval, train
 from rl.cli import Parser, run, whole_number
 from rl.evaluation import SCRIPTS, count_tasks, evaluate_script, tickets
@@ -49,7 +49,8 @@ def one(env: str, flags: Sequence[str], seed: int, home: Path) -> dict[str, Any]
         f"{env} seed {seed}: {summary['success_before']:.3f} -> {summary['success_after']:.3f} in {wall_s:.0f} s",
         flush=True,
     )
-    found = {"seed": seed, "seconds": round(wall_s, 1), "cpu_seconds": round(cpu_s, 1), "reward": curve, **summary}
+    seconds = {"seconds": round(wall_s, 1), "cpu_seconds": round(cpu_s, 1)}
+    found = {"seed": seed, "commit": commit(), **seconds, "reward": curve, **summary}
     kept.write_text(json.dumps(found))
     return found
 

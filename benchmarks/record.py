@@ -83,7 +83,7 @@ def provenance(device: torch.device, seeds: Sequence[int]) -> dict[str, Any]:
     spec = sys.modules["__main__"].__spec__
     program = f"python -m {spec.name}" if spec else f"python {sys.argv[0]}"
     return {
-        "command": shlex.join([*program.split(), *sys.argv[1:]]),
+        "command": shlex.join([*program.split(), *("DIR" if word.startswith("/") else word for word in sys.argv[1:])]),
         "commit": commit(),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "seeds": list(seeds),
