@@ -190,3 +190,21 @@ class LeavesThread(Echo):
         if "PYTHONHASHSEED" in os.environ:
             threading.Thread(target=threading.Event().wait, args=(0.5,), name="lingering").start()
         return super().start()
+
+
+class Fails(Echo):
+    """Task 1 always fails; task 2 fails at first."""
+
+    def __init__(self, *, everywhere=False, **limits):
+        super().__init__(**limits)
+        self.everywhere = everywhere
+
+    failed = False
+
+    def reply(self, action):
+        if self.everywhere or self.index == 1:
+            raise OSError(f"sandbox {self.index}\nis down")
+        if self.index == 2 and not Fails.failed:
+            Fails.failed = True
+            raise OSError("sandbox 2 is starting")
+        return super().reply(action)
