@@ -69,10 +69,10 @@ COMPARISONS: dict[str, Comparison] = {
         200_000,
         (("trloo", "grpo"), ("trloo", "grpo --scale none"), ("turn_ppo", "grpo")),
     ),
-    "marked": Comparison(
+    "judged": Comparison(
         "two rewards of unlike units",
-        "benchmarks/marked.py:Marked",
-        ("--turn-tokens", "8", "--env-arg", "unit=5"),
+        "benchmarks/judged.py:Judged",
+        ("--turn-tokens", "8"),
         300_000,
         (("gdpo", "grpo"),),
     ),
