@@ -69,11 +69,11 @@ COMPARISONS: dict[str, Comparison] = {
         200_000,
         (("trloo", "grpo"), ("trloo", "grpo --scale none"), ("turn_ppo", "grpo")),
     ),
-    "judged": Comparison(
+    "pair": Comparison(
         "two rewards of unlike units",
-        "benchmarks/judged.py:Judged",
-        ("--turn-tokens", "8"),
-        300_000,
+        "benchmarks/pair.py:Pair",
+        ("--turn-tokens", "12", "--cold-start-until", "0.2"),
+        400_000,
         (("gdpo", "grpo"),),
     ),
     "search": Comparison(
