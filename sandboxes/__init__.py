@@ -39,11 +39,15 @@ __all__ = [
     "provider",
 ]
 
-PROVIDERS = {"local": "sandboxes.local.provider:Local"}
+PROVIDERS = {
+    "local": "sandboxes.local.provider:Local",
+    "docker": "sandboxes.docker.provider:Docker",
+    "remote": "sandboxes.remote.provider:Remote",
+}
 
 
 def provider(name: str) -> str:
-    """Where the class of a sandbox's provider is, as "module:Class"; the tier after a colon is not looked at.
+    """Where the class of a sandbox's provider is, as "module:Class"; what follows a colon is not looked at.
 
     Raises ValueError for an unknown name.
     """
@@ -56,12 +60,11 @@ def provider(name: str) -> str:
 
 
 def open(name: str = "local", **options: Any) -> Sandbox:
-    """A sandbox by the name of its provider, a colon and a tier where it has several: "local", "local:landlock".
+    """A sandbox by the name of its provider: "local", "docker"; with a kind, "local:landlock", "docker:python:3.13".
 
-    Raises ValueError for an unknown name, SandboxUnavailable where this machine lacks something.
+    The kind is a tier, or the image of containers. Raises ValueError for an unknown name, SandboxUnavailable where this
+    machine lacks something.
     """
     module, _, cls = provider(name).partition(":")
-    tier = name.partition(":")[2]
-    if tier:
-        options["tier"] = tier
-    return getattr(import_module(module), cls)(**options)
+    kind = name.partition(":")[2]
+    return getattr(import_module(module), cls)(*[kind] if kind else [], **options)

@@ -1,4 +1,7 @@
-"""No attack gets out, fakes a fault of ours, outlasts its deadline or leaves anything: as this user, and as another."""
+"""No attack gets out, fakes a fault of ours, outlasts its deadline or leaves anything.
+
+On this machine's kernel as this user and as another, and in containers.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,12 @@ def as_this_user() -> dict[str, Outcome]:
     return sandbox_attacks.attack_all("local")
 
 
+def in_containers() -> dict[str, Outcome]:
+    if reason := why_not("docker"):
+        pytest.skip(reason)
+    return sandbox_attacks.attack_all("docker")
+
+
 def as_ordinary_user() -> dict[str, Outcome]:
     python, reason = ordinary_python()
     if reason:
@@ -30,7 +39,14 @@ def as_ordinary_user() -> dict[str, Outcome]:
     return {name: Outcome(*outcome) for name, outcome in json.loads(done.stdout).items()}
 
 
-@pytest.fixture(scope="module", params=[as_this_user, as_ordinary_user], ids=["this user", "an ordinary user"])
+HOSTS = [
+    pytest.param(as_this_user, id="this user"),
+    pytest.param(as_ordinary_user, id="an ordinary user"),
+    pytest.param(in_containers, id="containers", marks=pytest.mark.docker),
+]
+
+
+@pytest.fixture(scope="module", params=HOSTS)
 def outcomes(request: pytest.FixtureRequest) -> dict[str, Outcome]:
     return request.param()
 

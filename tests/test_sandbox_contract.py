@@ -10,17 +10,18 @@ import sandboxes
 from sandboxes import PROVIDERS, Sandbox
 from sandboxes.checks import CheckFailure, attempt, behaviours, self_check
 from sandboxes.local.tiers import TIERS
-from tests.sandbox_hosts import as_user, ordinary_python, why_not
+from tests.sandbox_hosts import as_user, opened, ordinary_python, why_not
 
 WEAKER = [f"local:{tier}" for tier in TIERS if tier != "namespaces"]
-NAMES = [*PROVIDERS, *(pytest.param(name, marks=pytest.mark.slow) for name in WEAKER)]
+PLAIN = [pytest.param(name, marks=pytest.mark.docker) if name == "docker" else name for name in PROVIDERS]
+NAMES = [*PLAIN, *(pytest.param(name, marks=pytest.mark.slow) for name in WEAKER)]
 
 
 @pytest.fixture(scope="module", params=NAMES)
 def sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
     if reason := why_not(request.param):
         pytest.skip(reason)
-    with sandboxes.open(request.param) as made:
+    with opened(request.param) as made:
         yield made
 
 

@@ -63,11 +63,11 @@ HEAVY = {
 }
 
 
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[Sandbox]:
-    if reason := why_not("local"):
+@pytest.fixture(scope="module", params=["local", pytest.param("docker", marks=pytest.mark.docker)])
+def sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
+    if reason := why_not(request.param):
         pytest.skip(reason)
-    with sandboxes.open("local") as made:
+    with sandboxes.open(request.param) as made:
         yield made
 
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -19,6 +19,7 @@ import sandboxes
 from sandboxes import Limits, ReplayDiverged, SandboxBusy, SandboxClosed, SandboxUnavailable
 from sandboxes.local.provider import Local
 from tests.sandbox_hosts import ROOT, as_user, ordinary_python, processes, why_not
+from tests.sandbox_servers import wait_until
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 
@@ -35,15 +36,13 @@ def sandbox() -> Iterator[Local]:
         yield made
 
 
-def wait_until(holds: Callable[[], bool]) -> bool:
-    until = time.monotonic() + 10
-    while not holds() and time.monotonic() < until:
-        time.sleep(0.02)
-    return holds()
+def groups(launchers: set[int]) -> list[Path]:
+    """Control groups that one of these processes has made."""
+    return [path for pid in launchers for path in Path("/sys/fs/cgroup").rglob(f"turnwise-{pid}")]
 
 
-def groups() -> list[Path]:
-    return list(Path("/sys/fs/cgroup").rglob("turnwise-*"))
+def folders() -> set[str]:
+    return {name for name in os.listdir("/tmp") if name.startswith("turnwise-sandbox-")}
 
 
 def wardens(sandbox: Local) -> set[int]:
@@ -58,23 +57,23 @@ def children(pid: int) -> set[int]:
 
 
 def test_close_leaves_no_process_no_file_and_no_control_group() -> None:
-    before, files, held = processes(), set(os.listdir("/tmp")), groups()
+    before, files = processes(), folders()
     with Local(packages=()) as sandbox:
         session = sandbox.session()
         session.cell(
             "import threading; threading.Thread(target=lambda: [None for _ in iter(int, 1)], daemon=True).start()"
         )
         sandbox.run(["sh", "-c", "sleep 60 &"])
-        assert processes() > before
+        opened = processes()
+        assert opened > before
     assert wait_until(lambda: processes() == before)
-    assert groups() == held
-    assert set(os.listdir("/tmp")) == files
+    assert groups(opened) == []
+    assert folders() == files
     with pytest.raises(SandboxClosed, match="closed"):
         sandbox.run("1")
 
 
 def test_when_the_host_is_killed_everything_ends() -> None:
-    before, held = processes(), groups()
     program = (
         "import os, sandboxes, threading, time\nbox = sandboxes.open('local', packages=())\n"
         "threading.Thread(target=box.run, args=('import time; time.sleep(99)',), kwargs={'timeout_s': 99}).start()\n"
@@ -82,26 +81,28 @@ def test_when_the_host_is_killed_everything_ends() -> None:
     )
     host = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert host.stdout is not None and host.stdout.readline() == "up\n"
-    assert len(processes() - before) >= 4  # launcher, zygote, two wardens, two candidates
+    opened = processes(host.pid)
+    assert len(opened) >= 4  # launcher, zygote, two wardens, two candidates
     host.kill()
     host.wait()
     host.stdout.close()
-    assert wait_until(lambda: processes() <= before)
-    assert wait_until(lambda: groups() == held)
+    assert wait_until(lambda: not processes(host.pid))
+    assert wait_until(lambda: groups(opened) == [])
 
 
 @pytest.mark.parametrize("name", ["local:landlock", "local:process"])
 def test_when_the_host_of_a_weaker_tier_is_killed_its_folder_goes_too(name: str) -> None:
     if reason := why_not(name):
         pytest.skip(reason)
-    before, files = processes(), set(os.listdir("/tmp"))
+    files = folders()
     program = (
         f"import os, sandboxes\nbox = sandboxes.open({name!r}, packages=())\nsession = box.session()\n"
         "session.cell('x = 1'); session.write('f', 'x')\nos.kill(os.getpid(), 9)"
     )
-    subprocess.run([sys.executable, "-c", program], cwd=ROOT)
-    assert wait_until(lambda: processes() <= before)
-    assert wait_until(lambda: not [path for path in set(os.listdir("/tmp")) - files if path.startswith("turnwise-sandbox-")])
+    host = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT)
+    host.wait()
+    assert wait_until(lambda: not processes(host.pid))
+    assert wait_until(lambda: folders() <= files)
 
 
 @pytest.mark.parametrize("which", ["launcher", "zygote"])

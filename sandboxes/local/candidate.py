@@ -34,8 +34,8 @@ _OURS = [  # by name: to look through all modules would touch, and so copy, a th
     "sandboxes.types",
     "sandboxes.plain",
     "sandboxes.local",
-    *(f"sandboxes.local.{name}" for name in ["candidate", "cells", "cgroups", "jail", "kernel", "landlock", "seccomp"]),
-    *(f"sandboxes.local.{name}" for name in ["pages", "warden", "watch", "wires", "zygote"]),
+    *(f"sandboxes.local.{name}" for name in ["candidate", "cells", "cgroups", "jail", "kernel", "landlock", "loading"]),
+    *(f"sandboxes.local.{name}" for name in ["pages", "seccomp", "warden", "watch", "wires", "zygote"]),
 ]
 
 
@@ -70,8 +70,7 @@ def lock_in(cell: Cell, descriptors: Sequence[int], limits: dict[str, Any], cpu_
     if cell.owner is not None:
         os.setresgid(cell.owner, cell.owner, cell.owner)
         os.setresuid(cell.owner, cell.owner, cell.owner)
-    else:
-        kernel.drop_capabilities()
+    kernel.drop_capabilities()
     kernel.set_dumpable(True)  # again: a change of uid takes it away
     if cell.rules:
         kernel.die_with_parent()  # without a pid namespace nothing else ends it with its warden

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 
 
 def read_files(folder: int, paths: Sequence[str], max_bytes: int) -> tuple[dict[str, bytes], dict[str, str]]:
-    """Those that can be read, and why the others cannot."""
+    """Those that can be read, together at most `max_bytes`, and why the others cannot."""
     files: dict[str, bytes] = {}
     unread: dict[str, str] = {}
     for path in paths:
         try:
-            files[path] = read_file(folder, path, max_bytes)
+            files[path] = read_file(folder, path, max_bytes - sum(map(len, files.values())))
         except OSError as fault:
             unread[path] = fault.strerror or str(fault)
     return files, unread

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from sandboxes.local import kernel
@@ -14,12 +14,17 @@ WORK, PACKAGES = "/work", "/opt/packages"
 FOLDERS = ("work", "tmp", "shm")  # inside the box; /work, /tmp and /dev/shm are links to them
 USER_ID = 1000
 _DEVICES = ("null", "zero", "full", "random", "urandom")
-_FILES = {
-    "etc/passwd": f"root:x:0:0::/:/bin/sh\nbox:x:{USER_ID}:{USER_ID}::{WORK}:/bin/sh\n",
-    "etc/group": f"root:x:0:\nbox:x:{USER_ID}:\n",
-    "etc/hosts": "127.0.0.1 localhost\n",
-    "etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
-}
+LINKS = (WORK, "/tmp", "/dev/shm")
+
+
+def settings(user_id: int) -> dict[str, str]:
+    """The few files of `/etc` that programs look into, for a system in which candidates have this user id."""
+    return {
+        "etc/passwd": f"root:x:0:0::/:/bin/sh\nbox:x:{user_id}:{user_id}::{WORK}:/bin/sh\n",
+        "etc/group": f"root:x:0:\nbox:x:{user_id}:\n",
+        "etc/hosts": "127.0.0.1 localhost\n",
+        "etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
+    }
 
 
 def build(binds: Sequence[tuple[str, str]], hidden: Sequence[str]) -> None:
@@ -44,9 +49,9 @@ def build(binds: Sequence[tuple[str, str]], hidden: Sequence[str]) -> None:
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         os.symlink(f"/proc/self/fd/{number}", f"{root}/dev/{name}")
     os.symlink("/proc/self/fd", f"{root}/dev/fd")
-    for folder, link in zip(FOLDERS, (WORK, "/tmp", "/dev/shm"), strict=True):
+    for folder, link in zip(FOLDERS, LINKS, strict=True):
         os.symlink(f"{BOX}/{folder}", root + link)
-    for name, text in _FILES.items():
+    for name, text in settings(USER_ID).items():
         Path(root, name).write_text(text)
     os.chdir(root)
     kernel.pivot_root()
@@ -87,21 +92,40 @@ def fresh_box(disk_mb: int, files: int, owner: int | None) -> None:
             os.chown(f"{BOX}/{folder}", owner, owner)
 
 
-def empty(folder: str) -> None:
-    """Make a plain folder of the host a box: remove what is in it. For tiers without mounts."""
+def empty(folder: str, owner: int | None = None) -> None:
+    """Make a plain folder a box: remove what is in it, however deep it lies. Where boxes cannot be mounted."""
     for name in FOLDERS:
         path = f"{folder}/{name}"
-        shutil.rmtree(path, onerror=_force)
-        os.mkdir(path, 0o700)
+        if os.path.islink(path) or not os.path.isdir(path):  # a candidate who owns the folder can do that
+            with suppress(FileNotFoundError):
+                os.unlink(path)
+            os.mkdir(path, 0o700)
+        os.chmod(path, 0o700)  # it may have taken away the right to enter, too
+        _clear(path)
+        if owner is not None:
+            os.chown(path, owner, owner)
 
 
-def _force(remove: object, path: str, _: object) -> None:
-    """A candidate may have taken away the right to enter its own folders."""
-    if os.path.islink(path) or not os.path.lexists(path):
-        return
-    os.chmod(os.path.dirname(path), 0o700)
-    os.chmod(path, 0o700)
-    if os.path.isdir(path):
-        shutil.rmtree(path, onerror=_force)
-    else:
-        os.unlink(path)
+def _clear(folder: str) -> None:
+    """Remove all that is in a folder. What lies deep is lifted first: no path gets long, and nothing recurses."""
+    lifted, unlike = 0, os.urandom(8).hex()  # no name that a candidate could have foreseen
+    while True:
+        with os.scandir(folder) as entries:
+            names = [(entry.path, entry.is_dir(follow_symlinks=False)) for entry in entries]
+        if not names:
+            return
+        for path, is_folder in names:
+            if not is_folder:
+                os.unlink(path)
+                continue
+            os.chmod(path, 0o700)
+            with os.scandir(path) as entries:
+                inner = [(entry.path, entry.is_dir(follow_symlinks=False)) for entry in entries]
+            for deeper, is_deep in inner:
+                if is_deep:
+                    os.chmod(deeper, 0o700)  # to move a folder it must itself be writable
+                    lifted += 1
+                    os.rename(deeper, f"{folder}/{unlike}{lifted}")
+                else:
+                    os.unlink(deeper)
+            os.rmdir(path)

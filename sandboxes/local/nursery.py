@@ -25,16 +25,6 @@ _BOOT = (
     "import sys, json, socket; config = json.loads(sys.argv[1]); sys.path.insert(0, config['root']);"
     "from sandboxes.local.zygote import main; main(config, socket.socket(fileno=config['control']))"
 )
-_ENVIRONMENT = {  # all that a candidate sees, too
-    "PATH": "/usr/local/bin:/usr/bin:/bin",
-    "LANG": "C.UTF-8",
-    "USER": "box",
-    "PYTHONHASHSEED": "0",
-    "PYTHONDONTWRITEBYTECODE": "1",
-    "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",  # a thread started before the fork would be missing after it
-    "MALLOC_ARENA_MAX": "2",  # each arena of a thread takes 64 MB of address space
-}
 
 
 class Nursery:
@@ -58,7 +48,7 @@ class Nursery:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=complaints,
-                env=_ENVIRONMENT,
+                env=plan.ENVIRONMENT,
                 cwd="/",
                 start_new_session=True,  # Ctrl-C in a terminal is for the host
             )

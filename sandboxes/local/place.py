@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
+from sandboxes import wear
 from sandboxes.local import wires
 from sandboxes.local.fetch import read_files
 from sandboxes.local.traffic import Traffic
@@ -90,7 +91,8 @@ class Place:
         """`free` is called once, when all that ran here has ended."""
         self.wire, self.pidfd, self._free = wire, pidfd, free
         self.is_good = True
-        self._keys = 0
+        self.calls, self.used = 0, time.monotonic()
+        self._keys, self._pid = 0, os.getpid()
         self._lock = threading.Lock()
 
     def new_key(self) -> int:
@@ -119,7 +121,23 @@ class Place:
                 for descriptor in descriptors:
                     os.close(descriptor)
             self.is_good &= message["clean"]
+            self.calls, self.used = self.calls + 1, time.monotonic()
             return ended(message, call, files=files, unread=unread)
+
+    def is_well(self) -> bool:
+        """Whether its warden answers in time, and nothing is left that should not be. Between two calls."""
+        try:
+            wires.send(self.wire, {"do": "look"})
+            answers = select.poll()
+            answers.register(self.wire, select.POLLIN)
+            if not answers.poll(1000 * wear.ASKED_S):
+                raise SandboxDied("a warden does not answer")
+            message, _ = self.hear()
+            self.is_good &= wear.is_sound(message["others"], message["grown"])
+        except SandboxDied:
+            self.is_good = False
+        self.used = time.monotonic()
+        return self.is_good
 
     def until_end(self, call: Call, key: int, last: float) -> tuple[dict[str, Any], list[int]]:
         """Pass on what passes until the warden tells the program's end, or the clock shows `last`."""
@@ -156,6 +174,8 @@ class Place:
     def kill(self) -> None:
         """End the warden, and so all that runs in the place."""
         self.is_good = False
+        if self._pid != os.getpid():  # in a forked process it is left to the parent
+            return
         with suppress(OSError):
             signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
 
@@ -167,7 +187,7 @@ class Place:
             self.wire.close()
             gone = select.poll()
             gone.register(self.pidfd, select.POLLIN)
-            if not gone.poll(1000):
+            if self._pid == os.getpid() and not gone.poll(1000):
                 self.kill()
                 gone.poll(1000)
             os.close(self.pidfd)

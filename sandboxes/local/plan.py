@@ -25,6 +25,17 @@ _SYSTEM = (
 )
 _HIDDEN = ("/usr/lib/python3*/dist-packages", "/usr/lib/python3*/site-packages", "/usr/lib64/python3*/site-packages")
 
+ENVIRONMENT = {  # all that a candidate sees, too
+    "PATH": "/usr/local/bin:/usr/bin:/bin",
+    "LANG": "C.UTF-8",
+    "USER": "box",
+    "PYTHONHASHSEED": "0",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",  # a thread started before the fork would be missing after it
+    "MALLOC_ARENA_MAX": "2",  # each arena of a thread takes 64 MB of address space
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:

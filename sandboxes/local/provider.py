@@ -12,23 +12,14 @@ import threading
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
-from sandboxes.local.session import LocalSession
+from sandboxes.kept import KeptSession
+from sandboxes.local.room import PlaceRoom
 from sandboxes.local.stock import Stock
 from sandboxes.local.tiers import TIERS
-from sandboxes.local.turns import Turns
-from sandboxes.types import (
-    Content,
-    Limits,
-    Program,
-    Result,
-    SandboxClosed,
-    SandboxDied,
-    Shelter,
-    as_bytes,
-    relative,
-)
+from sandboxes.turns import Turns
+from sandboxes.types import Content, Limits, Program, Result, SandboxClosed, SandboxDied, Shelter
+from sandboxes.work import Work
 
 
 class Local:
@@ -63,7 +54,7 @@ class Local:
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._turns = Turns(self.places, self.queue_s)
-        self._sessions: weakref.WeakSet[LocalSession] = weakref.WeakSet()
+        self._sessions: weakref.WeakSet[KeptSession] = weakref.WeakSet()
         self._closed = False
         self._light = Stock(self.tier, self.packages, (), self.start_s)
         self._heavy: Stock | None = None if self.packages else self._light
@@ -85,32 +76,25 @@ class Local:
         limits: Limits | None = None,
     ) -> Result:
         """See `Sandbox.run`. OSError where `files` do not fit into the limits."""
-        for path in (*(files or ()), *fetch):
-            relative(path)
-        if timeout_s <= 0:
-            raise ValueError(f"timeout_s = {timeout_s}: must be more than 0")
-        work = {
-            "program": program if isinstance(program, str) else _argv(program),
-            "files": {path: as_bytes(content) for path, content in (files or {}).items()},
-            "env": dict(env or {}),
-        }
+        work = Work.checked(program, stdin, files, fetch, env, timeout_s, limits)
         self._check()
         needs_packages = isinstance(program, str) and self._names.search(program) is not None
         stock = self._loaded() if needs_packages else self._light
         with self._turns:
             try:
-                return _run(stock, work, as_bytes(stdin), limits or Limits(), timeout_s, fetch)
+                return _run(stock, work)
             except SandboxDied:
                 if self._closed:
                     raise
-                return _run(stock, work, as_bytes(stdin), limits or Limits(), timeout_s, fetch)
+                return _run(stock, work)
 
-    def session(self, *, limits: Limits | None = None) -> LocalSession:
+    def session(self, *, limits: Limits | None = None) -> KeptSession:
         """See `Sandbox.session`. Sessions have places of their own and wait for nobody."""
         self._check()
         limits = limits or Limits()
-        session = LocalSession(self._loaded().open(), limits, lambda: self.session(limits=limits))
-        weakref.finalize(session, session.place.close)
+        room = PlaceRoom(self._loaded().open(), limits)
+        session = KeptSession(room, lambda: self.session(limits=limits))
+        weakref.finalize(session, room.place.close)
         self._sessions.add(session)
         return session
 
@@ -120,7 +104,7 @@ class Local:
             return
         self._closed = True
         for session in list(self._sessions):
-            session.place.kill()
+            session.room.kill()
         for stock in self._stocks():
             stock.close()
 
@@ -149,22 +133,13 @@ class Local:
             return self._heavy
 
 
-def _run(
-    stock: Stock, work: dict[str, Any], stdin: bytes, limits: Limits, timeout_s: float, fetch: Sequence[str]
-) -> Result:
+def _run(stock: Stock, work: Work) -> Result:
     place = stock.take()
     try:
-        return place.run(work, stdin, limits, timeout_s, fetch=fetch, once=True)
+        return place.run(work.inside(), work.stdin, work.limits, work.timeout_s, fetch=work.fetch, once=True)
     except BaseException as fault:
         if not isinstance(fault, OSError):  # files that did not fit leave a place as good as it was
             place.is_good = False
         raise
     finally:
         stock.give(place)
-
-
-def _argv(program: Sequence[str]) -> list[str]:
-    words = list(program)
-    if not words or not all(isinstance(word, str) for word in words):
-        raise ValueError(f"program {program!r}: must be the text of a Python program, or the words of a command")
-    return words

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 import weakref
 from collections.abc import Sequence
 
+from sandboxes import wear
 from sandboxes.local.nursery import Nursery
 from sandboxes.local.place import Place
 from sandboxes.local.tiers import refused
@@ -51,15 +53,20 @@ class Stock:
         return self._nursery.pid
 
     def take(self) -> Place:
-        """A place that waits, or a new one."""
-        with self._lock:
-            if self._idle:
-                return self._idle.pop()
+        """A place that waits and is well, or a new one."""
+        while (place := self._waiting()) is not None:
+            if time.monotonic() - place.used < wear.RESTED_S or place.is_well():
+                return place
+            self.give(place)
         return self.open()
 
+    def _waiting(self) -> Place | None:
+        with self._lock:
+            return self._idle.pop() if self._idle else None
+
     def give(self, place: Place) -> None:
-        """Take a place back; one that is not as it was, is ended."""
-        if place.is_good and not self._closed:
+        """Take a place back; one that is not as it was, or has served enough, is ended."""
+        if place.is_good and not wear.is_worn(place.calls) and not self._closed:
             with self._lock:
                 self._idle.append(place)
         else:

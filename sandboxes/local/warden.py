@@ -14,11 +14,10 @@ import socket
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 from sandboxes.local import candidate, cells, jail, kernel, watch, wires
 from sandboxes.local.candidate import Cell
-from sandboxes.local.cgroups import Group
 from sandboxes.local.pages import gather_pages
 
 TICK_S, IDLE_TICK_S = 0.025, 1.0  # between looks at what a place uses, while a call runs and between calls
@@ -40,11 +39,22 @@ class Child:
     why: str | None = None
 
 
+class Memory(Protocol):
+    """Who bounds the memory of all processes of a place together."""
+
+    def limit(self, memory_mb: int) -> None:
+        """Let them use that much."""
+
+    def kills(self) -> int:
+        """How many were killed for using more, so far."""
+
+
 class Warden:
     """Serves one host on one wire until that closes."""
 
-    def __init__(self, wire: socket.socket, cell: Cell, group: Group | None, *, mounts: bool) -> None:
-        self.wire, self.cell, self.group, self.mounts = wire, cell, group, mounts
+    def __init__(self, wire: socket.socket, cell: Cell, group: Memory | None, *, apart: bool, mounts: bool) -> None:
+        """`apart`: all processes that it can signal are those of its place. `mounts`: it may mount fresh boxes."""
+        self.wire, self.cell, self.group, self.apart, self.mounts = wire, cell, group, apart, mounts
         self.children: dict[int, Child] = {}  # by pidfd
         self.limits: dict[str, Any] = {}
         self.box = (0, 0)
@@ -52,13 +62,14 @@ class Warden:
         self.poll.register(wire, select.POLLIN)
         self.spent_s, self.kills = 0.0, 0  # CPU time, and kills for memory, before the call that runs now
         self.looked = self.pause = 0.0
-        self.count = 0  # of stateless calls
+        self.count = self.at_start = 0  # stateless calls; bytes of memory when it began
 
     def serve(self) -> NoReturn:
         """Do as the host says; the process ends here, and the kernel ends all others with it."""
-        work = f"{self.cell.home}/work" if not self.mounts else jail.WORK
-        os.environ.update(HOME=work, TMPDIR=f"{self.cell.home}/tmp" if not self.mounts else "/tmp")
+        work = jail.WORK if self.apart else f"{self.cell.home}/work"
+        os.environ.update(HOME=work, TMPDIR="/tmp" if self.apart else f"{self.cell.home}/tmp")
         self._renew(64, 4096)
+        self.at_start = watch.resident()
         while True:
             wait = min(self._wait_s(), IDLE_TICK_S if self.children else 3600)
             for descriptor, _ in self.poll.poll(wait * 1000):
@@ -82,6 +93,9 @@ class Warden:
                 self._set_deadline(message["key"], time.monotonic() + message["timeout_s"])
             case "rest":
                 self._set_deadline(message["key"], None)
+            case "look":
+                others = watch.processes() if self.apart else self.children
+                wires.send(self.wire, {"others": len(others), "grown": watch.resident() - self.at_start})
             case "interrupt" | "kill":
                 for child in list(self.children.values()):
                     if child.key == message["key"]:
@@ -177,7 +191,7 @@ class Warden:
         self.pause = max(TICK_S, 4 * (self.looked - now))
 
     def _over_limit(self) -> str | None:
-        pids = watch.processes() if self.mounts else [child.pid for child in self.children.values()]
+        pids = watch.processes() if self.apart else [child.pid for child in self.children.values()]
         used = watch.usage(pids)
         if used.cpu_s + self._collected_s() - self.spent_s > self.limits["cpu_s"]:
             return "cpu"
@@ -201,7 +215,7 @@ class Warden:
         """CPU time of all candidates so far, those that run included."""
         if not self.children:
             return self._collected_s()
-        pids = watch.processes() if self.mounts else [child.pid for child in self.children.values()]
+        pids = watch.processes() if self.apart else [child.pid for child in self.children.values()]
         return watch.usage(pids).cpu_s + self._collected_s()
 
     @staticmethod
@@ -215,13 +229,13 @@ class Warden:
             self._signal_all()
             return
         os.kill(child.pid, number)
-        if number == signal.SIGKILL and self.mounts:
+        if number == signal.SIGKILL and self.apart:
             with suppress(OSError):
                 os.killpg(child.pid, number)
 
     def _signal_all(self) -> None:
-        """SIGKILL to everything here. From the first process of a pid namespace -1 is all others; no fork slips by."""
-        if self.mounts:
+        """SIGKILL to everything here. In a pid namespace -1 is all but its first process and this; no fork slips by."""
+        if self.apart:
             with suppress(ProcessLookupError):
                 os.kill(-1, signal.SIGKILL)
         else:
@@ -261,7 +275,7 @@ class Warden:
                 kernel.unmount(jail.BOX)
             jail.fresh_box(disk_mb, files, self.cell.owner)
         else:
-            jail.empty(self.cell.home)
+            jail.empty(self.cell.home, self.cell.owner)
         self.box = (disk_mb, files)
 
     def _wait_s(self) -> float:

@@ -26,9 +26,16 @@ def size() -> int:
         return int(file.read().split()[0]) * _PAGE
 
 
+def resident() -> int:
+    """Bytes of this process that are in memory."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * _PAGE
+
+
 def processes() -> list[int]:
-    """Every process of this pid namespace but its first one."""
-    return [int(name) for name in os.listdir("/proc") if name.isdigit() and name != "1"]
+    """Every process of this pid namespace but its first one and this."""
+    own = ("1", str(os.getpid()))
+    return [int(name) for name in os.listdir("/proc") if name.isdigit() and name not in own]
 
 
 def usage(pids: Iterable[int]) -> Usage:

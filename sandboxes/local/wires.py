@@ -57,8 +57,8 @@ def packed(work: dict[str, Any]) -> bytes:
 
 def read_work(channel: int) -> dict[str, Any]:
     """The next work in a candidate's process. Raises EOFError when the host has closed the channel."""
-    (size,) = HEADER.unpack(_exactly(channel, HEADER.size))
-    return marshal.loads(_exactly(channel, size))
+    (size,) = HEADER.unpack(exactly(channel, HEADER.size))
+    return marshal.loads(exactly(channel, size))
 
 
 def write_all(descriptor: int, content: bytes) -> None:
@@ -68,7 +68,8 @@ def write_all(descriptor: int, content: bytes) -> None:
         rest = rest[os.write(descriptor, rest) :]
 
 
-def _exactly(descriptor: int, size: int) -> bytes:
+def exactly(descriptor: int, size: int) -> bytes:
+    """That many bytes. Raises EOFError where they end before."""
     parts = []
     while size:
         part = os.read(descriptor, min(size, 1 << 20))

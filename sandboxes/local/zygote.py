@@ -11,8 +11,6 @@ only waits: it ends the zygote, and so the kernel everything else, when the host
 
 from __future__ import annotations
 
-import gc
-import importlib
 import os
 import select
 import shutil
@@ -20,23 +18,18 @@ import signal
 import socket
 import sys
 from dataclasses import dataclass, field
-from types import ModuleType
 from typing import Any, NoReturn
 
-from sandboxes.local import candidate, jail, kernel, landlock, watch, wires
+from sandboxes.local import jail, kernel, landlock, watch, wires
 from sandboxes.local.candidate import Cell
 from sandboxes.local.cgroups import Group, Parent
-from sandboxes.local.pages import gather_pages
+from sandboxes.local.loading import load
 from sandboxes.local.seccomp import Filter
 from sandboxes.local.warden import Warden
 
 FIRST_ID = 61000  # root's candidates are the user ids from here on, two for each place
 _APART = kernel.NEWNS | kernel.NEWIPC | kernel.NEWUTS | kernel.NEWNET
 _PER_PLACE = _APART | kernel.NEWUSER | kernel.NEWPID | kernel.NEWCGROUP
-_PRELOADED = (  # nothing that brings `threading` along: what it does after each fork costs a call a tenth
-    "bisect collections copy dataclasses datetime decimal enum fractions functools heapq inspect itertools "
-    "json math operator random re statistics string struct textwrap time typing"
-)
 
 
 def main(config: dict[str, Any], control: socket.socket) -> NoReturn:
@@ -122,27 +115,14 @@ class Zygote:
             os.close(wire)
 
     def _load(self) -> None:
-        """Import what candidates will want, and lay the memory out so that forking it is cheap."""
+        """Have Python find the packages where the jail shows them, and load those that are wanted."""
         sys.path[:] = self.config["import_path"]
         sys.path_importer_cache.clear()
         import site
 
         for define in (site.setquit, site.setcopyright, site.sethelper):
             define()
-        candidate.open_streams()
-        for name in [*_PRELOADED.split(), *self.config["preload"]]:
-            importlib.import_module(name)
-        if "sympy" in self.config["preload"]:
-            _warm(importlib.import_module("sympy"))
-        if "numpy" in self.config["preload"]:
-            importlib.import_module("numpy.random").seed(0)  # the same program gives the same answer
-        compile("0", "warm", "exec")
-        gc.collect()
-        gc.disable()
-        gc.freeze()  # else a candidate's first collection would copy every page
-        if len(os.listdir("/proc/self/task")) > 1:
-            raise OSError(f"a package of {self.config['preload']} started a thread; it cannot be loaded before forking")
-        gather_pages()
+        load(self.config["preload"])
 
     def _open(self, place: int, wire: int) -> int:
         """Fork a warden; its pid."""
@@ -226,19 +206,11 @@ class Zygote:
                 owner=owner,
                 bounded=mounts,
             )
-            Warden(host, cell, group, mounts=mounts).serve()
+            Warden(host, cell, group, apart=mounts, mounts=mounts).serve()
         except BaseException as fault:
             wires.send(host, {"fault": f"{type(fault).__name__}: {fault}"})
         finally:
             os._exit(1)
-
-
-def _warm(sympy: ModuleType) -> None:
-    """Have it load the parts, and fill the caches, that most programs want."""
-    x = sympy.Symbol("x")
-    for value in (sympy.expand((x + 1) ** 2), sympy.factor(x**2 - 1), sympy.solve(x**2 - 2, x), sympy.diff(x**2, x)):
-        str(value)
-    str(sympy.simplify(x / x))
 
 
 def _write(path: str, text: str) -> None:

@@ -1,169 +1,63 @@
-"""A session of `local`: a place of its own, in it an interpreter once the first cell comes, files between calls."""
+"""A place that lasts: an interpreter in it once the first cell comes, and files between calls. Remembers nothing."""
 
 from __future__ import annotations
 
 import json
 import os
-import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from sandboxes import plain
 from sandboxes.local import wires
 from sandboxes.local.fetch import read_file
 from sandboxes.local.place import LATE_S, Call, Place, ended, text
-from sandboxes.types import (
-    Content,
-    Limits,
-    Program,
-    ReplayDiverged,
-    Result,
-    SandboxClosed,
-    SandboxDied,
-    SandboxError,
-    Status,
-    as_bytes,
-    relative,
-)
+from sandboxes.types import Limits, Program, Result, SandboxDied, SandboxError, Status
 
 UNWATCHED_S = 0.02  # cells that are shorter never wake the warden
 GRACE_S = 0.3  # from the interrupt at the deadline to the end of the whole session
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One thing that was done in a session, to be done again by a fork."""
+class PlaceRoom:
+    """See `sandboxes.kept.Room`."""
 
-    method: str
-    arguments: tuple[Any, ...]
-    words: dict[str, Any]
-    status: Status | None
-
-
-class LocalSession:
-    """See `sandboxes.types.Session`. Threads may share it; they wait for each other."""
-
-    def __init__(self, place: Place, limits: Limits, again: Callable[[], LocalSession]) -> None:
-        """`again` opens a fresh session of the same kind."""
-        self.place, self.limits, self._again = place, limits, again
-        self._lock = threading.RLock()
+    def __init__(self, place: Place, limits: Limits) -> None:
+        self.place, self.limits = place, limits
         self._interpreter: _Interpreter | None = None
-        self._steps: list[Step] = []
-        self._over: Status | None = None
-        self._closed = False
 
-    @property
-    def alive(self) -> bool:
-        """Whether another call would run."""
-        return not self._closed and self._over is None
+    def ask(self, work: dict[str, Any], timeout_s: float) -> tuple[Result, bool]:
+        """See `Room.ask`."""
+        if self._interpreter is None:
+            self._interpreter = _Interpreter(self.place, self.limits)
+        elif not self._interpreter.is_idle():  # it spoke, or ended, between two calls
+            return Result(Status.GARBLED, stderr="the interpreter spoke without being asked, or ended"), False
+        result = self._interpreter.ask(work, timeout_s)
+        return result, self._interpreter.is_alive
 
-    def cell(self, source: str, *, timeout_s: float = 10.0) -> Result:
-        """See `Session.cell`."""
-        return self._kept("cell", (source,), {"timeout_s": timeout_s}, lambda: self._ask({"source": source}, timeout_s))
+    def run(self, program: Program | None, files: Mapping[str, bytes], stdin: bytes, timeout_s: float) -> Result:
+        """See `Room.run`."""
+        work = {"program": program, "files": dict(files), "env": {}}
+        return self.place.run(work, stdin, self.limits, timeout_s, fetch=(), once=False)
 
-    def call(self, function: str, *arguments: object, timeout_s: float = 10.0, **keywords: object) -> Result:
-        """See `Session.call`."""
-        work = {
-            "function": function,
-            "arguments": plain.dump(list(arguments)),
-            "keywords": plain.dump({str(name): value for name, value in keywords.items()}),
-        }
-        words = {"timeout_s": timeout_s, **keywords}
-        return self._kept("call", (function, *arguments), words, lambda: self._ask(work, timeout_s))
+    def read(self, path: str, max_bytes: int) -> bytes:
+        """See `Room.read`."""
+        folder = self._folder()
+        try:
+            return read_file(folder, path, max_bytes)
+        finally:
+            os.close(folder)
 
-    def run(self, program: Program, *, stdin: Content = b"", timeout_s: float = 10.0) -> Result:
-        """See `Session.run`."""
-        given = as_bytes(stdin)
-        words = {"stdin": given, "timeout_s": timeout_s}
-        if not isinstance(program, str):
-            program = list(program)
-        return self._kept("run", (program,), words, lambda: self._run(program, given, timeout_s))
-
-    def write(self, path: str, content: Content) -> None:
-        """See `Session.write`."""
-        relative(path)
-        files = {path: as_bytes(content)}
-        result = self._kept("write", (path, content), {}, lambda: self._run(None, b"", 5.0, files))
-        if not result.ok:
-            raise OSError(f"{path!r} could not be written: {result.stderr.strip() or result.status}")
-
-    def read(self, path: str, max_bytes: int = 1 << 20) -> bytes:
-        """See `Session.read`."""
-        relative(path)
-        with self._lock:
-            self._check()
-            folder = self._folder()
-            try:
-                return read_file(folder, path, max_bytes)
-            finally:
-                os.close(folder)
-
-    def fork(self) -> LocalSession:
-        """See `Session.fork`. Raises ReplayDiverged where a step ended otherwise than it had."""
-        with self._lock:
-            self._check()
-            twin = self._again()
-            try:
-                for number, step in enumerate(self._steps):
-                    getattr(twin, step.method)(*step.arguments, **step.words)
-                    found = twin._steps[number].status
-                    if found != step.status:
-                        raise ReplayDiverged(f"step {number + 1}, a {step.method}, was {step.status} and is {found}")
-            except BaseException:
-                twin.close()
-                raise
-            return twin
+    def kill(self) -> None:
+        """See `Room.kill`."""
+        self.place.kill()
 
     def close(self) -> None:
-        """See `Session.close`."""
-        with self._lock:
-            if self._closed:
-                return
-            self._closed = True
-            if self._interpreter:
-                self._interpreter.call.close()
-            self.place.close()
-
-    def __enter__(self) -> LocalSession:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _check(self) -> None:
-        if self._closed:
-            raise SandboxClosed("the session is closed")
-
-    def _kept(self, method: str, arguments: tuple, words: dict[str, Any], do: Callable[[], Result]) -> Result:
-        """Do one step and keep it for forks."""
-        with self._lock:
-            self._check()
-            if self._over is not None:
-                return Result(Status.ENDED, stderr=f"the session had ended: {self._over}")
-            try:
-                result = do()
-            except SandboxError:
-                self._end(Status.ENDED)
-                raise
-            self._steps.append(Step(method, arguments, words, result.status))
-            return result
-
-    def _end(self, status: Status) -> None:
-        """Nothing runs here any more."""
-        self._over = status
+        """See `Room.close`."""
         if self._interpreter:
             self._interpreter.call.close()
             self._interpreter = None
         self.place.close()
-
-    def _run(
-        self, program: Program | None, stdin: bytes, timeout_s: float, files: dict[str, bytes] | None = None
-    ) -> Result:
-        work = {"program": program, "files": files or {}, "env": {}}
-        result = self.place.run(work, stdin, self.limits, timeout_s, fetch=(), once=False)
-        return result
 
     def _folder(self) -> int:
         """A descriptor of the working directory, had from a process that does nothing."""
@@ -173,17 +67,6 @@ class LocalSession:
             call.traffic.feed(call.channel, wires.packed({"program": None, "files": {}, "env": {}}))
             _, descriptors = self.place.until_end(call, key, time.monotonic() + 5.0 + LATE_S)
             return descriptors[0]
-
-    def _ask(self, work: dict[str, Any], timeout_s: float) -> Result:
-        if self._interpreter is None or not self._interpreter.is_idle():
-            if self._interpreter is not None:  # it spoke, or ended, between two calls
-                self._end(Status.GARBLED)
-                return Result(Status.GARBLED, stderr="the interpreter spoke without being asked, or ended")
-            self._interpreter = _Interpreter(self.place, self.limits)
-        result = self._interpreter.ask(work, timeout_s)
-        if not self._interpreter.is_alive:
-            self._end(result.status)
-        return result
 
 
 class _Interpreter:
