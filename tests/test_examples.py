@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from rl import recipe as recipes
+from tests.sandbox_hosts import why_not
 
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPTS = sorted((ROOT / "examples").glob("*.py"))
@@ -30,8 +31,8 @@ def printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     return run
 
 
-def test_there_are_five_of_one_screen_each() -> None:
-    assert len(SCRIPTS) == 5
+def test_there_are_six_of_one_screen_each() -> None:
+    assert len(SCRIPTS) == 6
     assert all(len(script.read_text(encoding="utf-8").splitlines()) < 60 for script in SCRIPTS)
 
 
@@ -69,6 +70,14 @@ def test_the_written_method_prefers_quick_wins_and_is_written_back_as_words(prin
     assert gains["brisk", "won", "after", "1:"] > gains["brisk", "won", "after", "5:"] > 0
     method = recipes.load(str(ROOT / "examples" / "write_a_method.py"))
     assert recipes.words(method)["shape"][0].endswith("write_a_method.py:brisk")
+
+
+def test_a_function_written_in_one_episode_is_called_in_the_next(printed) -> None:
+    if reason := why_not("local"):
+        pytest.skip(reason)
+    shown = printed("python_tool", "--episodes 3")
+    assert shown.count("def value(problem):") == 2  # written once, and shown in the library
+    assert shown.count("# reward 1, ") == 3 and shown.count("'reused': 1.0") == 2 and '"uses": 2' in shown
 
 
 def test_two_policies_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -110,8 +110,8 @@ def test_no_product_code_draws_from_a_global_generator(path: Path) -> None:
             continue
         called = dotted(node.func)
         owner, _, function = called.rpartition(".")
-        drawn = owner in ("np.random", "numpy.random") and function not in LOCAL_LUCK | {"get_state"}
-        drawn |= owner == "random" and "random" in imported(path) and function not in ("Random", "getstate")
+        drawn = owner in ("np.random", "numpy.random") and function not in LOCAL_LUCK | {"get_state", "set_state"}
+        drawn |= owner == "random" and "random" in imported(path) and function not in ("Random", "getstate", "setstate")
         if drawn or called == "torch.manual_seed":
             found.append(called)
     assert not found

@@ -70,6 +70,17 @@ CARDS = {
         "the integer from 0 to 999, equal",
         "30 problems a year: give avg@16 or more with its interval; leading zeros (`073`); old years are contaminated",
     ),
+    "code/Functions-v0": generated(
+        "families of functions: test problems differ from training ones in constants, so a model trained on them knows "
+        "the families; results are compared in type too, so `1.0` for `1` is wrong"
+    ),
+    "code/MBPP-v0": Card(
+        "CC-BY-4.0",
+        "google-research-datasets/mbpp (Austin et al. 2021, arXiv:2108.07732)",
+        "the program passes all of the problem's assertions; pass@k by the unbiased estimate",
+        "the sentence alone does not name the function, so the first assertion is shown; three assertions each, so "
+        "wrong programs pass; published scores differ in the prompt and in full or sanitized rows; contaminated",
+    ),
     "code/HumanEval-v0": Card(
         "MIT",
         "openai/openai_humaneval, 164 problems (Chen et al. 2021, arXiv:2107.03374)",

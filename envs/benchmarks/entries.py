@@ -81,9 +81,19 @@ GAMES = (  # the rules open every episode
     Entry("games/Sokoban-v0", 100, "explain=true"),
     Entry("games/2048-v0", 100, "explain=true"),
 )
+CODE = (  # in words; graded on inputs that are hidden, or by the data set's own tests
+    Entry("code/Functions-v0", 100, "words=true"),
+    Entry("code/Functions-v0", 100, "words=true level=1"),
+    Entry("code/Functions-v0", 100, "words=true level=2"),
+    Entry("code/Functions-v0", 100, "words=true level=3"),
+    Entry("code/Functions-v0", 100, "words=true level=4"),
+    Entry("code/HumanEval-v0"),
+    Entry("code/MBPP-v0"),
+)
 
 BENCHMARKS = (
     Benchmark("core-v1", "ten kinds of task that need no file, in short prompts: the first thing to run", CORE),
     Benchmark("math-v1", "answers that are checked exactly, from sums to competitions, in words", MATH),
+    Benchmark("code-v1", "functions to write, from one expression to those of HumanEval and MBPP", CODE),
     Benchmark("games-v1", "several turns against a world that answers, after its rules", GAMES),
 )

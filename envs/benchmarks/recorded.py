@@ -27,6 +27,13 @@ RECORDED: dict[str, dict[str, tuple[int, str]]] = {
         "math/Sets-v0[words=true]:test": (100, "62688a9a1cbf768249b02b1dfdbc1d9d"),
         "math/Revise-v0:test": (100, "cd972deb360e0e1f2843fdeb73b84f6c"),
     },
+    "code-v1": {
+        "code/Functions-v0[words=true]:test": (100, "d50356816fef075764742ea1c5bf4a3c"),
+        "code/Functions-v0[words=true level=1]:test": (100, "37db8a2a0d0bf1b5f7517289c881a29c"),
+        "code/Functions-v0[words=true level=2]:test": (100, "785343beab7f94e36421dcabcb14e63d"),
+        "code/Functions-v0[words=true level=3]:test": (100, "a41e780d099dfb6013dc31e26d5a2739"),
+        "code/Functions-v0[words=true level=4]:test": (100, "33e0df1acf31e8026e915760a19d0467"),
+    },
     "games-v1": {
         "games/GuessNumber-v0:test": (100, "95d7052fa40e88333c2e28ca210f781a"),
         "games/FrozenLake-v0[explain=true]:test": (100, "efc252fe36a3b7c2cae7ed19069fb536"),

@@ -1,0 +1,97 @@
+"""Runs tests on recorded answers, in a session of its own, where no submission ever is.
+
+Here it is only read as a text; it becomes the session's first cell.
+"""
+
+import builtins
+import random
+
+LUCK = random.Random(0).getstate()
+
+
+class Missing(BaseException):
+    """The tests make a call that has no recorded answer."""
+
+
+class Stopped(BaseException):
+    """The submission did not come to this call."""
+
+
+def record(setup, reference, function, tests):
+    """Say for each test what the reference raises in it, if anything, and list the calls that it gets."""
+    found = []
+    for test in tests:
+        names = fresh(setup + "\n" + reference)
+        right = names[function]
+        calls: list = []
+
+        def candidate(*given, right=right, calls=calls, **named):
+            calls.append(copied((given, named)))
+            return right(*given, **named)
+
+        names[function] = candidate
+        found.append((fault(test, names), calls))
+    return found
+
+
+def examine(setup, function, tests, scripts):
+    """Say for each test what it raises, if anything, and the place and arguments of a call that has no answer.
+
+    A script lists, in order, the arguments of calls with their answers: ((given, named), kind, value).
+    """
+    found = []
+    for test, script in zip(tests, scripts, strict=True):
+        rest = list(enumerate(script))
+        missing: list = []
+
+        def candidate(*given, rest=rest, script=script, missing=missing, **named):
+            place, (call, *answer) = rest.pop(0) if rest else (len(script), (None,))
+            now = (given, named)
+            if call != now and repr(call) != repr(now):  # the latter holds where there is a NaN
+                missing[:] = missing or [place, copied(now)]
+                raise Missing
+            return answered(*answer)
+
+        names = fresh(setup)
+        names[function] = candidate
+        found.append((fault(test, names), missing))
+    return found
+
+
+def fresh(setup):
+    """Make the names that the setup leaves anew, with the same luck each time."""
+    names = {"__name__": "tests"}
+    exec(compile(setup, "setup.py", "exec"), names)
+    random.setstate(LUCK)  # tests of some data sets draw from it
+    return names
+
+
+def fault(test, names):
+    """Run a test; the exception that it raises in one word, or an empty text."""
+    try:
+        exec(compile(test, "test.py", "exec"), names)
+    except BaseException as raised:
+        return type(raised).__name__
+    return ""
+
+
+def copied(value):
+    """Copy plain data, as it is now. TypeError for any other."""
+    kind = type(value)
+    if value is None or kind in (bool, int, float, complex, str, bytes):
+        return value
+    if kind is dict:
+        return {copied(key): copied(one) for key, one in value.items()}
+    if kind in (list, tuple, set, frozenset):
+        return kind(map(copied, value))
+    raise TypeError(f"a value of type {kind.__name__} is no plain data")
+
+
+def answered(kind, value):
+    """Do what a recorded answer did: return, or raise something of the same kind."""
+    if kind == "value":
+        return value
+    if kind == "stopped":
+        raise Stopped
+    found = getattr(builtins, value.partition(":")[0], None)
+    raise (found if isinstance(found, type) and issubclass(found, Exception) else RuntimeError)(value)
