@@ -60,6 +60,14 @@ def test_a_family_is_sound(template: bank.Template) -> None:
         assert all(literal(case) for case in cases)  # plain data, all the way down
 
 
+def test_no_constant_makes_a_function_that_cannot_be_told_from_simpler_ones() -> None:
+    for template in TEMPLATES:
+        least = {name: values[0] for name, values in template.ranges.items()}
+        for name, values in template.ranges.items():
+            for value in values:
+                assert template.member({**least, name: value}).cases(np.random.default_rng(0))
+
+
 def test_a_first_policy_can_learn_the_first_level_as_its_texts_are_short() -> None:
     rng = np.random.default_rng(0)
     for template in bank.at_level(0):

@@ -135,5 +135,5 @@ for _ in range(n):
         i = j
     said = ''.join(parts)
 return said
-""", {"j": range(1, 60)}),
+""", {"j": (*range(1, 22), *range(23, 60))}),  # 22 says itself
 )  # fmt: skip
