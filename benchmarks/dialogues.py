@@ -11,6 +11,7 @@ from transformers import LlamaForCausalLM
 
 from envs.types import Stop
 from rl.batch import Row, rows_of
+from rl.policy.batching import Batching
 from rl.policy.hf import HFPolicy
 from rl.records import SamplingParams, Trajectory, Turn
 from rl.seeds import derive
@@ -43,7 +44,7 @@ class Dialogue:
     observations: tuple[Ids, ...] = ()
 
 
-def play(policy: HFPolicy, dialogues: Sequence[Dialogue]) -> list[Trajectory]:
+def play(policy: Batching, dialogues: Sequence[Dialogue]) -> list[Trajectory]:
     """Play all dialogues at once through the engine, one coroutine each, as `rl.rollout` does."""
 
     async def together() -> list[Trajectory]:
@@ -52,7 +53,7 @@ def play(policy: HFPolicy, dialogues: Sequence[Dialogue]) -> list[Trajectory]:
     return asyncio.run(together())
 
 
-async def _episode(policy: HFPolicy, dialogue: Dialogue, number: int) -> Trajectory:
+async def _episode(policy: Batching, dialogue: Dialogue, number: int) -> Trajectory:
     session, prompt, context = str(number), [*dialogue.prompt], dialogue.prompt
     record = Trajectory([], Stop.TERMINATED, member=number)
     for turn, length in enumerate(dialogue.replies):

@@ -17,6 +17,7 @@ class Diagnostics:
     def __init__(self) -> None:
         self.sums: Tensor | None = None
         self.largest = 0.0
+        self.gap = 0.0  # the largest of the first optimiser step
         self.first: Tensor | None = None  # (sum of k3, tokens) of the first optimiser step: before any weight moved
         self.norms: list[float] = []
 
@@ -42,6 +43,7 @@ class Diagnostics:
                 fresh = mask if replayed is None else mask & ~replayed[:, None]
                 first = torch.stack([(k3 * fresh).sum(), fresh.sum().to(k3.dtype)])
                 self.first = first if self.first is None else self.first + first
+                self.gap = max(self.gap, float((gap * fresh).abs().max()))
 
     def step(self, norm: float) -> None:
         """An optimiser step was taken with this gradient norm, before clipping."""
@@ -58,6 +60,7 @@ class Diagnostics:
         found = {
             "entropy": entropy / tokens,
             "kl/sampler_trainer": mismatch / max(first, 1.0),
+            "logp_gap/max": self.gap,
             "ratio/mean": ratio / tokens,
             "ratio/log_max": self.largest,
             "ratio/outside": outside / tokens,

@@ -129,6 +129,7 @@ def add_policy(made: Parser) -> None:
     model = made.add_argument_group("models", "how a model replies; a scripted policy has no use for these")
     add = model.add_argument
     add("--device", default="auto", help="auto, cpu, cuda or cuda:N (default: auto)")
+    add("--engine", default="hf", choices=["hf", "vllm"], help="what samples: `hf`, or `vllm` (default: hf)")
     temperature = "0 is greedy (default: 0 for one episode per task, 1 for several)"
     add("--temperature", type=real_number(0.0), metavar="T", help=temperature)
     add("--top-p", type=real_number(above=0.0, high=1.0), default=1.0, metavar="P", help="nucleus (default: 1, off)")

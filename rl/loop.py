@@ -95,6 +95,7 @@ class Loop:
     refresh: Callable[[], None]  # hand the learner's weights to the policy
     after: Callable[[dict[str, float], list[Group]], None]
     scorer: Scorer
+    rest: Callable[[], None] = lambda: None  # tell the policy that nothing is sampled until `refresh`
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self, updates: int) -> None:
@@ -131,6 +132,7 @@ class Loop:
         scored = time.perf_counter()
         rows = batch.build(kept, recipe, temperature=plan.temperature)
         scale = recipe.schedule(progress.update, plan.total)
+        self.rest()
         seen = self.learner.update(rows, recipe, scale=scale, seed=derive(plan.seed, "minibatch", progress.update))
         lags = [progress.update - group.ticket.version for group in kept]
         self.refresh()

@@ -84,12 +84,12 @@ def _model(args: argparse.Namespace, make_env: MakeEnv) -> Play:
         near = suggest(args.policy, [*SCRIPTS, "tiny", *FORMS])
         if "did you mean" in near:
             raise ValueError(f"--policy {args.policy}: unknown{near}")
-    from rl.policy.forward import longest  # torch takes seconds to import, and a script plays without it
-    from rl.policy.hf import HFPolicy
+    from rl.policy.engines import engine  # torch takes seconds to import, and a script plays without it
+    from rl.policy.forward import longest
     from rl.policy.load import load
 
     model, tokenizer = load(args.policy, device=args.device, seed=args.seed)
-    policy = HFPolicy(model, context=args.max_tokens or min(MAX_TOKENS, longest(model)))
+    policy = engine(args.engine, model, context=args.max_tokens or min(MAX_TOKENS, longest(model)))
     renderer, params = Renderer(tokenizer), _params(args, TURN_TOKENS)
     player = Player(make_env, lambda: ChatAgent(renderer), policy, params, policy.context, episode_s=EPISODE_S)
 
@@ -97,7 +97,7 @@ def _model(args: argparse.Namespace, make_env: MakeEnv) -> Play:
         player.watchdog = watchdog
         try:
             # More episodes than seats would only wait, with their deadlines running.
-            return await evaluate(player, chosen, at_once=policy.cache.slots, ended=ended)
+            return await evaluate(player, chosen, at_once=policy.slots, ended=ended)
         finally:
             player.close()
 

@@ -6,7 +6,19 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 
+from rl.settings import Settings
+
 BARS = "▁▂▃▄▅▆▇█"
+
+
+def arithmetic(s: Settings, model: str, tasks: int, max_turns: int) -> str:
+    """What one update of a run with resolved settings will be, in two lines."""
+    steps = s.epochs * s.minibatches
+    return (
+        f"{s.env}, {s.algo}, {model}, {tasks} training tasks\n"
+        f"{s.groups} groups x {s.size} episodes x at most {max_turns} turn{'s' if max_turns > 1 else ''} -> "
+        f"{s.episodes} episodes, {steps} optimiser step{'s' if steps > 1 else ''} per update, {s.updates or 0} updates"
+    )
 
 
 class Screen:

@@ -23,9 +23,10 @@ from rl.loop import Loop, Plan, Progress, TrainingStopped
 from rl.parts.sampler import History
 from rl.parts.score.gain import answer_text
 from rl.player import Player
-from rl.policy.hf import HFPolicy
+from rl.policy.batching import EngineDead
+from rl.policy.engines import engine
 from rl.policy.load import load, save
-from rl.progress import Screen
+from rl.progress import Screen, arithmetic
 from rl.recipe import Recipe, needs, words
 from rl.records import Group, SamplingParams, Trajectory
 from rl.run import RunFolder
@@ -63,7 +64,7 @@ class Session:
         if prompt >= chosen.max_tokens:
             raise ValueError(f"--max-tokens {chosen.max_tokens}: a prompt of {chosen.env} alone has {prompt} tokens")
         slots = min(chosen.episodes * (chosen.lag + 1), 512)
-        self.policy = HFPolicy(self.model, slots=slots, context=chosen.max_tokens)
+        self.policy = engine(chosen.engine, self.model, slots=slots, context=chosen.max_tokens, training=True)
         self.learner = Learner(
             self.model,
             lr=chosen.lr or 0.0,
@@ -81,17 +82,10 @@ class Session:
 
     def arithmetic(self) -> str:
         """What one update will be, in a line or two."""
-        s = self.settings
-        steps = s.epochs * s.minibatches
-        parameters = sum(p.numel() for p in self.model.parameters())
-        device = next(self.model.parameters()).device
-        turns = f"{self.max_turns} turn{'s' if self.max_turns > 1 else ''}"
-        return (
-            f"{s.env}, {s.algo}, {s.model} ({parameters / 1e6:.1f} M parameters, {device}), "
-            f"{self.num_tasks['train']} training tasks\n"
-            f"{s.groups} groups x {s.size} episodes x at most {turns} -> {s.episodes} episodes, "
-            f"{steps} optimiser step{'s' if steps > 1 else ''} per update, {self.updates} updates"
-        )
+        parameters, device = sum(p.numel() for p in self.model.parameters()), next(self.model.parameters()).device
+        model = f"{self.settings.model} ({parameters / 1e6:.1f} M parameters, {device})"
+        told = arithmetic(self.settings, model, self.num_tasks["train"], self.max_turns)
+        return "\n".join(filter(None, (told, self.policy.words)))
 
     def train(self, out: Path) -> int:
         """Run to the end; return the exit code. Raise `UserError` where `out` or a checkpoint cannot be used."""
@@ -103,11 +97,12 @@ class Session:
                 if not resumed:
                     self._cold_start()
                 return asyncio.run(self._train(resumed))
-        except TrainingStopped as stopped:
+        except (TrainingStopped, EngineDead) as stopped:
             raise UserError(f"{stopped} (the run in {self.folder.path} can be resumed)") from None
         finally:
             self.folder.close()
             self.player.close()
+            self.policy.close()
 
     async def _train(self, resumed: bool) -> int:
         if not resumed:
@@ -120,6 +115,7 @@ class Session:
         loop = self._loop()
         here = asyncio.get_running_loop()
         here.add_signal_handler(signal.SIGINT, self._interrupt, loop)
+        self.policy.on_death = loop.stopping.set  # then what is being played stays as it is, for a checkpoint
         try:
             await loop.run(self.updates)
         except TrainingStopped:
@@ -127,7 +123,10 @@ class Session:
             raise
         finally:
             here.remove_signal_handler(signal.SIGINT)
+            self.policy.on_death = None
         self._save()
+        if self.policy.death:
+            raise TrainingStopped(f"the sampling engine died: {self.policy.death}")
         if loop.stopping.is_set():
             self.screen.say(
                 f"stopped after update {self.progress.update}; continue with --resume --out {self.folder.path}"
@@ -140,9 +139,8 @@ class Session:
         s = self.settings
         plan = Plan(s.groups, s.size, s.seed, self.updates, s.lag, temperature=s.temperature, tokens=s.sampled_tokens)
         scorer = ModelScorer(self.learner, self.renderer)
-        return Loop(
-            self.player, self.learner, self.recipe, plan, self.progress, self.policy.refresh, self._after, scorer
-        )
+        fresh, rest = self.policy.refresh, self.policy.rest
+        return Loop(self.player, self.learner, self.recipe, plan, self.progress, fresh, self._after, scorer, rest)
 
     def _interrupt(self, loop: Loop) -> None:
         """First Ctrl-C: leave at the next opportunity; the second one is Python's own."""

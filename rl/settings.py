@@ -39,7 +39,7 @@ class Settings:
     env_arg: list[str] = _flag([], "an argument of the environment, such as level=2; repeatable", metavar="KEY=VALUE")
     algo: str = _flag("grpo", "recipe: a name from rl/recipes, or path/to/file.py; `list` shows them all")
     model: str = _flag("tiny", "`tiny`, a model folder, or a Hugging Face hub id")
-    engine: str = _flag("hf", "what samples: `hf`, in this process", choices=["hf", "vllm"])
+    engine: str = _flag("hf", "what samples: `hf`, or `vllm` where it is installed", choices=["hf", "vllm"])
     device: str = _flag("auto", "auto, cpu, cuda or cuda:N")
     updates: int | None = _flag(
         None, "updates in all (default for tiny: 600 of one turn, fewer of more; else 200)", whole_number(0)

@@ -13,6 +13,7 @@ from envs.types import Stop
 from rl import recipe as recipes
 from rl import settings as config
 from rl.cli import Parser, UserError, run, user_input
+from rl.policy.vllm.installed import installed as check_installed
 from rl.records import Completion, Group, Ticket, Trajectory, Turn
 from rl.settings import Settings
 
@@ -79,7 +80,7 @@ def _check(settings: Settings, recipe: recipes.Recipe) -> None:
     if not settings.env:
         raise UserError("--env is missing; `--env list` shows the environments")
     if settings.engine == "vllm":
-        raise UserError("--engine vllm is not available in this version; use --engine hf")
+        check_installed()
     if settings.size == 1 and not _teaches_alone(recipe):
         raise UserError(
             f"--size 1: {settings.algo} compares the members of a group, and one has nobody to be compared with; "

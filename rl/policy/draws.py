@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from torch import Tensor
 
+from rl.records import SamplingParams
+
+_UINT64 = 2**64 - 1
 _MIX_1, _MIX_2, _STEP = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB), np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -57,3 +63,22 @@ def draw(
     pick = token[:, None]
     behaviour = sampled.gather(1, pick).squeeze(1)
     return token, torch.where(greedy, 0.0, behaviour), model.gather(1, pick).squeeze(1)
+
+
+def draw_each(
+    logits: Tensor, params: Sequence[SamplingParams], positions: np.ndarray
+) -> tuple[list[int], list[float], list[float]]:
+    """`draw` one token per row as its request asks, at absolute `positions` (N,).
+
+    Raises `FloatingPointError` where logits are not finite.
+    """
+    seeds = np.fromiter((p.seed & _UINT64 for p in params), np.uint64, len(params))
+    temperature = torch.tensor([p.temperature for p in params], device=logits.device)
+    narrowed = any(p.top_p < 1 or p.top_k > 0 for p in params)
+    top_p = torch.tensor([p.top_p for p in params], device=logits.device) if narrowed else None
+    top_k = torch.tensor([p.top_k for p in params], device=logits.device) if narrowed else None
+    uniform = torch.as_tensor(uniforms(seeds, positions), device=logits.device)
+    tokens, behaviour, model = (part.tolist() for part in draw(logits, uniform, temperature, top_p, top_k))
+    if not math.isfinite(sum(behaviour) + sum(model)):
+        raise FloatingPointError("the model's logits are not finite")
+    return tokens, behaviour, model

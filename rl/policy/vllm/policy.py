@@ -1,0 +1,135 @@
+"""vLLM as a sampling engine behind the contract of every other one: tokens in, tokens out, drawn by seed and position.
+
+Episodes share their prefixes in vLLM's cache of prompts, across turns and group mates. New weights are handed over in
+place, and proven to have arrived before the next token.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from contextlib import nullcontext, suppress
+from itertools import islice
+
+import torch
+from torch import nn
+
+from rl.policy.batching import Batching, Drawn, EngineDead
+from rl.policy.request import Request
+from rl.policy.vllm import handover
+from rl.policy.vllm.engine import Engine
+from rl.policy.vllm.installed import installed
+from rl.policy.vllm.memory import room
+from rl.records import Completion, SamplingParams
+
+
+class VLLMPolicy(Batching):
+    """A `Policy` over vLLM in this process, with the weights of a Hugging Face model in it, for one loop at a time.
+
+    `context` and `slots` are as of `HFPolicy`; `cache_gib` bounds the cache of a CPU. `training` leaves room on a GPU
+    for a trainer of the same model. A GPU computes in bfloat16, a CPU in float32. `gap` is what the last hand-over
+    measured.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        slots: int = 256,
+        context: int | None = None,
+        cache_gib: float = 1.0,
+        training: bool = False,
+    ) -> None:
+        """Start vLLM and hand the weights over, which takes seconds. Raise `ValueError` for what it cannot do."""
+        super().__init__(model, context)
+        found = installed()
+        device = next(model.parameters()).device
+        if device.type != found.device:
+            raise ValueError(
+                f"vLLM {found.version} computes on {found.device} and the model is on {device}: "
+                f"use --device {found.device}, or --engine hf"
+            )
+        self.slots = slots
+        self.dtype = torch.float32 if device.type == "cpu" else torch.bfloat16
+        memory = room(model, slots, self.context, self.dtype.itemsize, training=training, cache_gib=cache_gib)
+        self.words = f"vLLM {found.version}: {slots} sequences of {self.context} tokens, {memory.words}"
+        sleeps = training and device.type != "cpu"
+        self.engine = Engine(model, slots=slots, context=self.context, dtype=self.dtype, room=memory, sleeps=sleeps)
+        try:
+            self._hand_over()
+        except Exception as error:
+            self.engine.close()
+            raise ValueError(f"{error}") from error
+
+    async def sample(
+        self, prompt: Sequence[int], params: SamplingParams, *, session: str = "", received: Completion | None = None
+    ) -> Completion:
+        """See `Policy.sample`. Raises `EngineDead`, or waits for ever where `on_death` was told of it."""
+        if self.death is not None and self.on_death is None:
+            raise self.death
+        return await super().sample(prompt, params, session=session, received=received)
+
+    def rest(self) -> None:
+        """See `Batching`."""
+        if self.engine.sleeps and self.death is None:
+            self._stand_back()
+            self.engine.sleep()
+
+    def refresh(self) -> None:
+        """See `Batching`. Raises `EngineDead` as `sample` does."""
+        self.version += 1
+        self._stand_back()
+        try:
+            if self.death is None:
+                self._hand_over()
+        except Exception as error:
+            self._fail(error)
+            if self.on_death is None and self.death is not None:
+                raise self.death from error
+
+    def close(self) -> None:
+        """Stop vLLM and free its memory; one that is dead need not do it in order."""
+        with suppress(Exception) if self.death else nullcontext():
+            self.engine.close()
+
+    def _stand_back(self) -> None:
+        """Take every request back from the engine; they will go on behind the tokens they have."""
+        if self.death is None:
+            self.engine.drop(request.slot for request in self._live)
+        self._queue_again()
+
+    def _hand_over(self) -> None:
+        self.engine.load(handover.weights(self.model))
+        self.gap = handover.check(self.engine, self.model, self.dtype)
+
+    def _step(self) -> bool:
+        """See `Batching`; a request's slot is its key in the engine."""
+        if self.death is not None:
+            raise self.death
+        entering = list(islice(self._waiting, self.slots - len(self._live)))
+        for request in entering:
+            request.slot = self.engine.add(request)
+        self._live += entering
+        self._waiting = deque(islice(self._waiting, len(entering), None))
+        by_key = {request.slot: request for request in self._live}
+        return self._receive([Drawn(by_key[key], *drawn) for key, drawn, _ in self.engine.step()])
+
+    def _leave(self, request: Request) -> None:
+        """See `Batching`."""
+        if self.death is None:
+            self.engine.drop([request.slot])
+
+    def _reset(self) -> None:
+        """See `Batching`."""
+        if self.death is None:
+            self.engine.drop(list(self.engine.ledger.asked))
+
+    def _fail(self, error: BaseException) -> None:
+        """Declare the engine dead: what it keeps for one request is not safe from what another did to it."""
+        if isinstance(error, Exception) and self.death is None:
+            self.death = EngineDead(f"{type(error).__name__}: {error}")
+            self.death.__cause__ = error
+        if self.on_death is None or self.death is None:
+            super()._fail(self.death or error)
+        else:
+            self.on_death()
