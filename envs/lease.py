@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import weakref
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,34 +23,36 @@ class Lease:
     """
 
     def __init__(self, name: str = "local", options: Mapping[str, Any] | None = None) -> None:
-        self.name, self.options = name, dict(options or {})
         sandboxes.provider(name)
+        self.name, self.options = name, dict(options or {})
+        self._label = (name, repr(sorted(self.options.items())))
+        weakref.finalize(self, _give_back, self._label, id(self))
 
     @property
     def sandbox(self) -> Sandbox:
         """The sandbox, shared with every other holder of an equal lease."""
         with _lock:
-            found = _open.get(self._key)
-            if found is None:
-                found = _open[self._key] = (sandboxes.open(self.name, **self.options), set())
-            found[1].add(id(self))
-            return found[0]
+            sandbox, holders = _open.get((os.getpid(), *self._label)) or self._opened()
+            holders.add(id(self))
+            return sandbox
 
     def close(self) -> None:
         """Give the share back; the last one closes the sandbox."""
-        with _lock:
-            found = _open.get(self._key)
-            if found is None or id(self) not in found[1]:
-                return
-            found[1].remove(id(self))
-            if found[1]:
-                return
-            del _open[self._key]
-        found[0].close()
+        _give_back(self._label, id(self))
 
-    @property
-    def _key(self) -> tuple[int, str, str]:
-        return os.getpid(), self.name, repr(sorted(self.options.items()))
+    def _opened(self) -> tuple[Sandbox, set[int]]:
+        shared = _open[(os.getpid(), *self._label)] = (sandboxes.open(self.name, **self.options), set())
+        return shared
 
-    def __del__(self) -> None:
-        self.close()
+
+def _give_back(label: tuple[str, str], holder: int) -> None:
+    key = (os.getpid(), *label)
+    with _lock:
+        sandbox, holders = _open.get(key, (None, set()))
+        if sandbox is None or holder not in holders:
+            return
+        holders.remove(holder)
+        if holders:
+            return
+        del _open[key]
+    sandbox.close()

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import gc
 import os
+import subprocess
+import sys
 
 import pytest
 
 import sandboxes
 from envs.lease import Lease
-from tests.sandbox_hosts import processes, why_not
+from tests.sandbox_hosts import ROOT, processes, why_not
+from tests.sandbox_servers import wait_until
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 
@@ -64,3 +67,12 @@ def test_a_forked_process_opens_a_sandbox_of_its_own() -> None:
 def test_an_unknown_name_is_told_at_once() -> None:
     with pytest.raises(ValueError, match="no sandbox 'locl'; did you mean 'local'"):
         Lease("locl")
+
+
+def test_a_process_that_forgets_its_leases_ends_in_silence_and_leaves_nothing() -> None:
+    program = "from envs.lease import Lease\nheld = [Lease(), Lease('local', {'places': 1})]\n[one.sandbox for one in held]"
+    host = subprocess.Popen(
+        [sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert host.communicate() == ("", "") and host.returncode == 0
+    assert wait_until(lambda: not processes(host.pid))
