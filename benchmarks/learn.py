@@ -33,6 +33,15 @@ ENVIRONMENTS: dict[str, list[str]] = {  # id -> flags beyond the defaults
     "math/Arithmetic-v0": [],
     "games/GuessNumber-v0": [],
     "games/FrozenLake-v0": [],
+    "games/Maze-v0": [],
+    "games/CliffWalking-v0": [],
+    "games/Blackjack-v0": [],
+    "math/Revise-v0": ["--cold-start", "600", "--cold-start-until", "0.3"],
+    "math/Python-v0": [
+        *("--updates", "60", "--temperature", "0.8"),
+        *("--cold-start", "600", "--cold-start-until", "0.3"),
+    ],
+    "code/Functions-v0": ["--updates", "100"],
 }
 RESULTS = Path(__file__).with_name("results")
 
