@@ -31,7 +31,7 @@ RECORDED: dict[str, dict[str, tuple[int, str]]] = {
         "code/Functions-v0[words=true]:test": (100, "d50356816fef075764742ea1c5bf4a3c"),
         "code/Functions-v0[words=true level=1]:test": (100, "37db8a2a0d0bf1b5f7517289c881a29c"),
         "code/Functions-v0[words=true level=2]:test": (100, "785343beab7f94e36421dcabcb14e63d"),
-        "code/Functions-v0[words=true level=3]:test": (100, "a41e780d099dfb6013dc31e26d5a2739"),
+        "code/Functions-v0[words=true level=3]:test": (100, "1f9899c02036122618320398aa16e39e"),
         "code/Functions-v0[words=true level=4]:test": (100, "33e0df1acf31e8026e915760a19d0467"),
     },
     "games-v1": {
