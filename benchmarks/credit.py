@@ -62,6 +62,13 @@ COMPARISONS: dict[str, Comparison] = {
         220_000,
         (("gigpo", "grpo"), ("hgpo", "grpo")),
     ),
+    "maze": Comparison(
+        "states that repeat, one cell in sight",
+        "games/Maze-v0",
+        ("--turn-tokens", "8"),
+        120_000,
+        (("gigpo", "grpo"), ("hgpo", "grpo")),
+    ),
     "revise": Comparison(
         "several tries with hints",
         "math/Revise-v0",
