@@ -28,6 +28,9 @@ class Lease:
         self._label = (name, repr(sorted(self.options.items())))
         weakref.finalize(self, _give_back, self._label, id(self))
 
+    def __reduce__(self) -> tuple[type[Lease], tuple[str, dict[str, Any]]]:
+        return Lease, (self.name, self.options)  # a copy has a share of its own
+
     @property
     def sandbox(self) -> Sandbox:
         """The sandbox, shared with every other holder of an equal lease."""

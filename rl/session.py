@@ -264,6 +264,8 @@ class Session:
             groups = await evaluate(player, tickets(self.num_tasks[split], episodes, 1, self.settings.seed, split))
         finally:
             player.close()
+        if self.policy.death:  # then who had ended by chance is no sample
+            raise TrainingStopped(f"the sampling engine died: {self.policy.death}")
         ended = [trajectory for group in groups for trajectory in group.trajectories]
         if not ended:
             raise TrainingStopped(f"every {split} episode fails: {groups[0].errored[-1].error}")

@@ -24,6 +24,7 @@ from sandboxes.types import (
 )
 
 WRITE_S = 5.0  # for a file to be written
+REMEMBERED = 16 << 20  # bytes of what was done in a session, beyond which it cannot be forked
 
 
 class Room(Protocol):
@@ -62,7 +63,8 @@ class KeptSession:
         """`again` opens a fresh session of the same kind."""
         self.room, self._again = room, again
         self._lock = threading.RLock()
-        self._steps: list[Step] = []
+        self._steps: list[Step] | None = []
+        self._remembered = 0
         self._over: Status | None = None
         self._closed = False
 
@@ -73,7 +75,8 @@ class KeptSession:
 
     def cell(self, source: str, *, timeout_s: float = 10.0) -> Result:
         """See `Session.cell`."""
-        return self._kept("cell", (source,), {"timeout_s": timeout_s}, lambda: self._ask({"source": source}, timeout_s))
+        words = {"timeout_s": timeout_s}
+        return self._kept("cell", (source,), words, len(source), lambda: self._ask({"source": source}, timeout_s))
 
     def call(self, function: str, *arguments: object, timeout_s: float = 10.0, **keywords: object) -> Result:
         """See `Session.call`."""
@@ -83,7 +86,8 @@ class KeptSession:
             "keywords": plain.dump({str(name): value for name, value in keywords.items()}),
         }
         words = {"timeout_s": timeout_s, **keywords}
-        return self._kept("call", (function, *arguments), words, lambda: self._ask(work, timeout_s))
+        size = len(work["arguments"]) + len(work["keywords"])
+        return self._kept("call", (function, *arguments), words, size, lambda: self._ask(work, timeout_s))
 
     def run(self, program: Program, *, stdin: Content = b"", timeout_s: float = 10.0) -> Result:
         """See `Session.run`."""
@@ -91,13 +95,15 @@ class KeptSession:
         words = {"stdin": given, "timeout_s": timeout_s}
         if not isinstance(program, str):
             program = list(program)
-        return self._kept("run", (program,), words, lambda: self.room.run(program, {}, given, timeout_s))
+        size = len(given) + sum(map(len, program))
+        return self._kept("run", (program,), words, size, lambda: self.room.run(program, {}, given, timeout_s))
 
     def write(self, path: str, content: Content) -> None:
         """See `Session.write`."""
         relative(path)
         files = {path: as_bytes(content)}
-        result = self._kept("write", (path, content), {}, lambda: self.room.run(None, files, b"", WRITE_S))
+        size = len(files[path])
+        result = self._kept("write", (path, content), {}, size, lambda: self.room.run(None, files, b"", WRITE_S))
         if not result.ok:
             raise OSError(f"{path!r} could not be written: {result.stderr.strip() or result.status}")
 
@@ -109,14 +115,19 @@ class KeptSession:
             return self.room.read(path, max_bytes)
 
     def fork(self) -> KeptSession:
-        """See `Session.fork`. Raises ReplayDiverged where a step ended otherwise than it had."""
+        """See `Session.fork`. Raises ReplayDiverged where a step ended otherwise than it had.
+
+        Raises SandboxError where more was given to the session than is remembered.
+        """
         with self._lock:
             self._check()
+            if self._steps is None:
+                raise SandboxError(f"no fork: more than {REMEMBERED >> 20} MiB were given to this session to do again")
             twin = self._again()
             try:
                 for number, step in enumerate(self._steps):
                     getattr(twin, step.method)(*step.arguments, **step.words)
-                    found = twin._steps[number].status
+                    found = (twin._steps or [])[number].status
                     if found != step.status:
                         raise ReplayDiverged(f"step {number + 1}, a {step.method}, was {step.status} and is {found}")
             except BaseException:
@@ -141,8 +152,10 @@ class KeptSession:
         if self._closed:
             raise SandboxClosed("the session is closed")
 
-    def _kept(self, method: str, arguments: tuple, words: dict[str, Any], do: Callable[[], Result]) -> Result:
-        """Do one step and keep it for forks."""
+    def _kept(
+        self, method: str, arguments: tuple, words: dict[str, Any], size: int, do: Callable[[], Result]
+    ) -> Result:
+        """Do one step and keep it for forks, as long as all of them are not too large."""
         with self._lock:
             self._check()
             if self._over is not None:
@@ -152,7 +165,11 @@ class KeptSession:
             except SandboxError:
                 self._end(Status.ENDED)
                 raise
-            self._steps.append(Step(method, arguments, words, result.status))
+            self._remembered += size
+            if self._remembered > REMEMBERED:
+                self._steps = None
+            if self._steps is not None:
+                self._steps.append(Step(method, arguments, words, result.status))
             return result
 
     def _ask(self, work: dict[str, Any], timeout_s: float) -> Result:

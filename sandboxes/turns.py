@@ -24,8 +24,16 @@ class Turns:
                 self._inside += 1
                 return
             self._waiting.append(turn)
-        if turn.wait(self.queue_s):
-            return
+        try:
+            if turn.wait(self.queue_s):
+                return
+        except BaseException:  # an interrupt must not take a place along
+            with self._lock:
+                if not turn.is_set():
+                    self._waiting.remove(turn)
+                    raise
+            self.__exit__()
+            raise
         with self._lock:
             if turn.is_set():
                 return

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from envs.code.extraction import MAX_CHARS, code, programs
@@ -87,3 +89,9 @@ def test_a_reply_that_is_too_long_is_not_looked_at() -> None:
 def test_the_code_of_a_reply_is_its_last_block_or_all_of_it() -> None:
     assert code("```python\na\n```\nor\n```\nb\n```") == "b\n"
     assert code("a + 1") == "a + 1"
+
+
+def test_blanks_behind_a_fence_cost_no_more_than_their_length() -> None:
+    began = time.process_time()
+    assert programs("```" + " " * 40_000, "f", params="x") is not None
+    assert time.process_time() - began < 5  # it was a minute when each blank was tried with each other

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
+import weakref
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -23,7 +25,7 @@ from envs.data import MissingData
 from envs.lease import Lease
 from envs.types import assistant
 from sandboxes import Result, Sandbox, Session
-from tests.sandbox_hosts import why_not
+from tests.sandbox_hosts import processes, why_not
 
 REAL = Path(os.environ.get("TURNWISE_DATA", "/nowhere")) / "humaneval"
 ADD = {
@@ -104,7 +106,7 @@ def test_no_attack_passes_the_tests(opened: Callable[..., Submitted], what: str)
 
 def test_the_tests_stay_out_of_the_sandbox_of_the_submission(sandbox: Sandbox) -> None:
     programs: list[str] = []
-    exams._sessions.pop(sandbox, None)
+    exams.idle(sandbox).clear()
 
     class Overheard:
         def __init__(self, session: Session) -> None:
@@ -161,7 +163,7 @@ def test_an_answer_on_which_the_tests_choke_is_wrong_and_no_fault_of_ours(
     test = "given = f(1)\nwhile given != 1: pass"
     exam = Exam(f"chokes on {answer}", "f", "", (test,), "def f(n): return 1")
     examine(sandbox, [exam.reference], exam, cpu_s=1.0)
-    exams._sessions.clear()  # they have the old limit
+    exams.idle(sandbox).clear()  # they have the old limit
     monkeypatch.setattr(exams, "CPU_S", 0.3)
     assert not examine(sandbox, [f"def f(n): return {answer}"], exam, cpu_s=1.0).right
 
@@ -231,7 +233,18 @@ def test_threads_share_a_sandbox_and_its_sessions(sandbox: Sandbox) -> None:
 
     with ThreadPoolExecutor(4) as threads:
         assert list(threads.map(passed, range(24))) == [number % 2 == 0 for number in range(24)]
-    assert 1 <= len(exams._sessions[sandbox]) <= 4
+    assert 1 <= len(exams.idle(sandbox)) <= 4
+
+
+def test_a_sandbox_that_is_forgotten_after_an_exam_is_closed() -> None:
+    before = processes()
+    sandbox = sandboxes.open("local", packages=())
+    exam = Exam("twice", "f", "", ("assert f(2) == 4",), "def f(x): return 2 * x")
+    assert examine(sandbox, ["def f(x): return x + x"], exam, cpu_s=5).right
+    gone = weakref.ref(sandbox)
+    del sandbox
+    gc.collect()
+    assert gone() is None and processes() <= before
 
 
 def test_a_failing_machine_is_no_verdict(sandbox: Sandbox) -> None:

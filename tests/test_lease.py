@@ -6,6 +6,7 @@ import gc
 import os
 import subprocess
 import sys
+from copy import deepcopy
 
 import pytest
 
@@ -46,6 +47,19 @@ def test_a_lease_that_is_forgotten_is_given_back() -> None:
     del lease
     gc.collect()
     assert processes() <= before
+
+
+def test_a_copy_has_a_share_of_its_own() -> None:
+    lease = Lease()
+    copy = deepcopy(lease)
+    assert copy.sandbox is lease.sandbox
+    sandbox = lease.sandbox
+    lease.close()
+    assert sandbox.run("print(1)").ok
+    del copy
+    gc.collect()
+    with pytest.raises(sandboxes.SandboxClosed):
+        sandbox.run("1")
 
 
 def test_a_forked_process_opens_a_sandbox_of_its_own() -> None:

@@ -102,7 +102,7 @@ def test_names_last_for_the_episode_and_no_longer(make):
     ],
 )
 def test_what_comes_back_is_short_and_names_the_line(make, code, observed):
-    env = make(output_chars=30, timeout_s=0.2)
+    env = make(output_chars=30, timeout_s=1.0)
     turn = play(env, [f"```python\n{code}\n```"])[0]
     assert said(turn) == observed
     is_fault = "line" in observed or "stopped" in observed
@@ -116,7 +116,7 @@ def test_the_line_is_one_of_the_code_that_was_just_run(make):
 
 
 def test_waiting_is_bounded_too_and_takes_the_names_with_it(make):
-    env = make(timeout_s=0.1, max_calls=4)
+    env = make(timeout_s=1.0, max_calls=4)
     replies = [">x = 1", ">print(x)\n>import time; time.sleep(60)", ">x"]
     assert told(env, *replies)[1:] == ["stopped (time), restarted", "NameError: name 'x' is not defined (line 1)"]
 

@@ -167,6 +167,15 @@ def test_values_are_told_alike_in_every_process():
     assert complaint("f", ({3, 1, 2},), {"b", "a"}, value=set()) == "f({1, 2, 3}) is set(), not {'a', 'b'}"
 
 
+@pytest.mark.parametrize("value", ["10**5000", "[10**5000]", "{10**5000}"])
+def test_a_number_too_long_to_write_is_told_in_words(value):
+    env = Repair()
+    env.reset(options={"split": "test", "index": 0})
+    (message,), reward, *_ = env.step(f"def f(*a): return {value}")
+    assert "is a value with a number too long to write, not" in message["content"] and reward == 0
+    env.close()
+
+
 def test_a_fault_of_the_sandbox_is_no_verdict(monkeypatch):
     with PlusSeven() as env:
         env.reset(seed=0)

@@ -19,5 +19,8 @@ def complaint(name: str, given: Sequence[Any], wanted: Any, *, value: Any = None
 def told(value: Any) -> str:
     """A value as Python writes it, sets in order, cut where it is long."""
     sets = isinstance(value, set | frozenset) and value
-    text = f"{{{', '.join(sorted(map(repr, value)))}}}" if sets else repr(value)
+    try:
+        text = f"{{{', '.join(sorted(map(repr, value)))}}}" if sets else repr(value)
+    except ValueError:  # Python writes no number of more than 4300 digits
+        text = "a value with a number too long to write"
     return text if len(text) <= MOST else f"{text[:MOST]}..."

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from envs.code.grading import OUTPUT_KB, Answer, Answers, Call, Grade, ask
 from sandboxes import Limits, Result, Sandbox, SandboxError, Session, plain
@@ -26,7 +25,6 @@ USES = 100  # of a session: tests may leave something behind
 Calls = tuple[tuple[Call, ...], ...]  # by test
 
 _recorded: dict[Exam, Calls] = {}
-_sessions: WeakKeyDictionary[Sandbox, list[tuple[Session, int]]] = WeakKeyDictionary()  # idle ones; closed with theirs
 _lock = threading.Lock()
 
 
@@ -105,8 +103,8 @@ def _answered(answer: Answer | None) -> tuple[str, Any]:
 
 def _called(sandbox: Sandbox, function: str, *given: Any) -> Result:
     """Call a function of the examiner, in a session that is kept for the next one unless something went wrong."""
+    kept = idle(sandbox)
     with _lock:
-        kept = _sessions.setdefault(sandbox, [])
         session, uses = kept.pop() if kept else (None, 0)
     if session is None:
         session = sandbox.session(limits=Limits(cpu_s=CPU_S, output_kb=OUTPUT_KB))
@@ -123,6 +121,11 @@ def _called(sandbox: Sandbox, function: str, *given: Any) -> Result:
     else:
         session.close()
     return result
+
+
+def idle(sandbox: Sandbox) -> list[tuple[Session, int]]:
+    """Sessions in which tests wait to be run, and how often each has been used; they end with their sandbox."""
+    return vars(sandbox).setdefault("_examiners", [])  # there, as whoever is forgotten takes them along
 
 
 @cache

@@ -6,7 +6,7 @@ import re
 import textwrap
 
 MAX_CHARS = 50_000  # of a reply that is looked at
-_FENCE = re.compile(r"```[ \t]*(?:python3?|py)?[ \t]*\r?\n(.*?)(?:```|\Z)", re.DOTALL | re.IGNORECASE)
+_FENCE = re.compile(r"```[ \t]*(?:(?:python3?|py)[ \t]*)?\r?\n(.*?)(?:```|\Z)", re.DOTALL | re.IGNORECASE)
 _CODE = re.compile(r"^(?:import |from |def |async def |class |@)", re.MULTILINE)
 _TOP = re.compile(r"\n(?=[^\s#])")
 

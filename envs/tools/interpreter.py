@@ -23,7 +23,9 @@ _REASONS = {
 }
 _ADDRESS = re.compile(r"\bat 0x[0-9a-f]+")
 _SYNTAX = re.compile(r" \(<cell \d+>, (line \d+)\)$")
-_OUTSIDE = re.compile(r"import|__|\b(?:open|input|id)\b")  # what the same code may find otherwise another time
+_OUTSIDE = re.compile(  # what the same code may find otherwise another time, and what may hide it
+    r"import|__|\b(?:open|input|id|exec|eval|compile|getattr|vars|globals|locals)\b"
+)
 
 
 class Ran(NamedTuple):

@@ -176,9 +176,9 @@ class Batching:
         self._news, self._patience = self._news + 1, PATIENCE
 
     def _sweep(self) -> None:
-        """Let go of requests whose callers have gone, or whose time was up before their turn came."""
+        """Let go of requests whose callers have gone, or whose time is up before a token came."""
         now = time.monotonic()
-        for request in self._waiting:
+        for request in (*self._waiting, *self._live):
             if now > request.expires and not request.future.done():
                 request.future.set_result(request.completion("deadline"))
         for request in self._live:

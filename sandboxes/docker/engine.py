@@ -146,6 +146,14 @@ class Engine:
         with self.asked("an image could not be made", SandboxUnavailable):
             self.api.import_image(file, repository=repository, tag=tag, changes=list(changes))
 
+    def keep_newest(self, repository: str, most: int) -> None:
+        """Remove older images of that name, but for those that are used."""
+        with suppress(SandboxDied), self.asked("images could not be listed"):
+            made = sorted(self.api.images(name=repository), key=lambda image: image["Created"], reverse=True)
+            for image in made[most:]:
+                with suppress(self.errors.APIError):
+                    self.api.remove_image(image["Id"])
+
     def add_to(self, image: str, tar: bytes, name: str) -> None:
         """Make an image of another one and of the files of a tar archive."""
         repository, _, tag = name.rpartition(":")

@@ -25,6 +25,7 @@ from sandboxes.local import plan
 from sandboxes.local.jail import BOX, FOLDERS, LINKS, PACKAGES, settings
 from sandboxes.types import SandboxUnavailable
 
+KEPT = 4  # images of this machine's own Python; each set of packages is one, and so is each upgrade
 _RECIPE = "1"  # to be raised with every change of what is made of the same files
 _TOOLS = (
     "sh bash cat ls cp mv rm mkdir rmdir ln chmod touch head tail sort uniq tr cut wc grep sed awk find xargs env echo "
@@ -76,6 +77,7 @@ def _own(engine: Engine, packages: Sequence[str]) -> str:
                 _fill(tar, files)
             file.seek(0)
             engine.import_tar(file, name, [f"ENV PATH=/usr/bin:/bin PYTHONPATH={PACKAGES}"])
+        engine.keep_newest("turnwise/python", KEPT)
     return name
 
 

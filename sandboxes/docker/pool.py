@@ -9,6 +9,7 @@ from collections.abc import Callable
 from sandboxes import wear
 from sandboxes.docker.box import Box
 from sandboxes.docker.shape import Shape
+from sandboxes.types import SandboxClosed
 
 
 class Pool:
@@ -27,10 +28,19 @@ class Pool:
             if time.monotonic() - box.used < wear.RESTED_S or box.is_well():
                 return box
             self.give(box)
+        self._check()
         box = self._make(shape)
         with self._lock:
-            self._all.add(box)
+            if not self._closed:
+                self._all.add(box)
+                return box
+        box.close()
+        self._check()
         return box
+
+    def _check(self) -> None:
+        if self._closed:
+            raise SandboxClosed("the sandbox is closed")
 
     def _waiting(self, shape: Shape) -> Box | None:
         with self._lock:

@@ -205,8 +205,8 @@ class Fields:
         return Limits(**said) if said else None
 
     def value(self, name: str, kind: type) -> Any:
-        """A value of plain data of one kind, given as its text."""
-        value = plain.load(self.text(name))
+        """A value of plain data of one kind, given as its text; absent is an empty one."""
+        value = plain.load(self.text(name, plain.dump(kind())))
         if type(value) is not kind:
             raise ValueError(f"{name}: must be the text of a {kind.__name__}")
         return value
