@@ -65,7 +65,7 @@ def test_close_leaves_no_process_no_file_and_no_control_group() -> None:
         )
         sandbox.run(["sh", "-c", "sleep 60 &"])
         opened = processes()
-        assert opened > before
+        assert opened - before
     assert wait_until(lambda: processes() <= before)
     assert groups(opened) == []
     assert folders() == files
