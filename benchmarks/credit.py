@@ -53,20 +53,13 @@ COMPARISONS: dict[str, Comparison] = {
         "games/GuessNumber-v0",
         ("--turn-tokens", "8"),
         160_000,
-        (("igpo", "grpo"), ("infopo", "grpo"), ("gigpo", "grpo"), ("arpo", "grpo"), ("portool", "grpo")),
+        (("igpo", "grpo"), ("infopo", "grpo"), ("gigpo", "grpo"), ("arpo", "grpo")),
     ),
     "lake": Comparison(
         "states that repeat",
         "games/FrozenLake-v0",
         ("--turn-tokens", "8", "--cold-start", "400", "--cold-start-until", "0.2"),
         220_000,
-        (("gigpo", "grpo"), ("hgpo", "grpo")),
-    ),
-    "maze": Comparison(
-        "states that repeat, one cell in sight",
-        "games/Maze-v0",
-        ("--turn-tokens", "8"),
-        120_000,
         (("gigpo", "grpo"), ("hgpo", "grpo")),
     ),
     "revise": Comparison(
