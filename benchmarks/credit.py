@@ -53,7 +53,7 @@ COMPARISONS: dict[str, Comparison] = {
         "games/GuessNumber-v0",
         ("--turn-tokens", "8"),
         160_000,
-        (("igpo", "grpo"), ("infopo", "grpo"), ("gigpo", "grpo"), ("hgpo", "grpo"), ("arpo", "grpo")),
+        tuple((arm, "grpo") for arm in ("igpo", "infopo", "gigpo", "hgpo", "arpo", "portool")),
     ),
     "lake": Comparison(
         "states that repeat",
