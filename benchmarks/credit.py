@@ -53,7 +53,7 @@ COMPARISONS: dict[str, Comparison] = {
         "games/GuessNumber-v0",
         ("--turn-tokens", "8"),
         160_000,
-        tuple((arm, "grpo") for arm in ("igpo", "infopo", "gigpo", "hgpo", "arpo", "portool")),
+        tuple((arm, "grpo") for arm in ("igpo", "infopo", "gigpo", "arpo", "portool")),
     ),
     "lake": Comparison(
         "states that repeat",
