@@ -35,7 +35,6 @@ ENVIRONMENTS: dict[str, list[str]] = {  # id -> flags beyond the defaults
     "games/FrozenLake-v0": [],
     "games/Maze-v0": [],
     "games/CliffWalking-v0": [],
-    "math/Sets-v0": ["--cold-start", "1200", "--cold-start-until", "0.1"],
     "math/Revise-v0": ["--cold-start", "600", "--cold-start-until", "0.3"],
     "math/Python-v0": [
         *("--updates", "60", "--temperature", "0.8"),
