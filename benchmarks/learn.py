@@ -16,6 +16,7 @@ import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ ENVIRONMENTS: dict[str, list[str]] = {  # id -> flags beyond the defaults
     "games/FrozenLake-v0": [],
     "games/Maze-v0": [],
     "games/CliffWalking-v0": [],
+    "games/Wordle-v0": ["--env-arg", "letters=3", "--env-arg", "words=24"],
     "math/Revise-v0": ["--cold-start", "600", "--cold-start-until", "0.3"],
     "math/Python-v0": [
         *("--updates", "60", "--temperature", "0.8"),
@@ -63,12 +65,14 @@ def one(env: str, flags: Sequence[str], seed: int, home: Path) -> dict[str, Any]
     return found
 
 
-def scripted(env: str, name: str) -> float:
+def scripted(env: str, flags: Sequence[str], name: str) -> float:
     """Success of a script, such as `random` or `oracle`, on the held-out tasks that runs of seed 0 are judged by."""
-    probe = envs.make(env)
+    words = [word for flag, word in pairwise(flags) if flag == "--env-arg"]
+    make = partial(envs.make, env, **envs.arguments(words, envs.entry(env)))
+    probe = make()
     chosen = tickets(count_tasks(probe, "test"), 200, 1, 0)
     probe.close()
-    groups = asyncio.run(evaluate_script(partial(envs.make, env), SCRIPTS[name], chosen))
+    groups = asyncio.run(evaluate_script(make, SCRIPTS[name], chosen))
     return Report.from_groups(groups, env=env, policy=name, seed=0).success.mean
 
 
@@ -78,8 +82,8 @@ def summarise(env: str, flags: Sequence[str], runs: Sequence[dict[str, Any]]) ->
     low, high = interval(gains)
     found: dict[str, Any] = {
         "env": env,
-        "random": scripted(env, "random"),
-        "oracle": scripted(env, "oracle"),
+        "random": scripted(env, flags, "random"),
+        "oracle": scripted(env, flags, "oracle"),
         "flags": list(flags),
         "gain": float(np.mean(gains)),
         "gain_low": low,
