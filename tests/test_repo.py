@@ -248,16 +248,6 @@ def test_a_copy_between_two_turns_goes_on_alike():
             assert twin.step("submit") == other.step("submit") == env.step("submit")
 
 
-@pytest.mark.parametrize(
-    "arguments, word",
-    [({"level": 4}, "level 4 is outside 0..3"), ({"shown": -1}, "shown -1"), ({"timeout_s": 0}, "timeout_s must be above"),
-     ({"sandbox": "locl"}, "did you mean 'local'"), ({"spare": True}, "spare True")],
-)  # fmt: skip
-def test_arguments_out_of_range_are_refused(arguments, word):
-    with pytest.raises(ValueError, match=re.escape(word)):
-        Repo(**arguments)
-
-
 def test_the_natural_form_keeps_the_contract_too():
     arguments = {"prose": True, "tools": True, "level": 3}
     for check in (contract.info_keys, conduct.attacks):

@@ -10,12 +10,11 @@ import numpy as np
 
 from envs.code import repositories
 from envs.code.calls import Call, calling
+from envs.code.commanded import Commanded
 from envs.code.errand import RULES, TOOLS, asked, saying
 from envs.code.grading import Case, Grade, grade
 from envs.code.tree import STOPPED
 from envs.code.workspace import Workspace
-from envs.env import Env
-from envs.lease import Lease
 from envs.procedural import Lazy, digest, enumerated
 from envs.tools.snippet import answered
 from envs.types import Message, Messages, Outcome, Task, ToolError, system, user
@@ -56,7 +55,7 @@ def call(module, function, *given):
 """
 
 
-class Repo(Env):
+class Repo(Commanded):
     """Mend the one thing that is wrong in a repository of a few modules that import each other.
 
     Observation: an issue first, `fig(3, 4) is 7, not 12`; then what a tool shows: files, lines, `path:3: line` of a
@@ -81,31 +80,11 @@ class Repo(Env):
     Source and licence: generated. Version history: v0.
     """
 
-    blocking = True
+    levels = TURNS
+    offered = TOOLS
 
-    def __init__(
-        self,
-        *,
-        level: int = 0,
-        shown: int = 2000,
-        spare: int = 1,
-        prose: bool = False,
-        tools: bool = False,
-        timeout_s: float = 10.0,
-        sandbox: str = "local",
-        max_turns: int | None = None,
-        **limits: Any,
-    ) -> None:
-        most = {"level": repositories.LEVELS - 1, "shown": 10**6, "spare": 100}
-        for name, value in (("level", level), ("shown", shown), ("spare", spare)):
-            if isinstance(value, bool) or value not in range(most[name] + 1):
-                raise ValueError(f"{name} {value!r} is outside 0..{most[name]}")
-        if not timeout_s > 0:
-            raise ValueError(f"timeout_s must be above 0, not {timeout_s!r}")
-        super().__init__(max_turns=TURNS[level] + spare if max_turns is None else max_turns, **limits)
-        self.level, self.shown, self.prose, self.timeout_s = level, shown, bool(prose), timeout_s
-        self.tools = TOOLS if tools else ()
-        self._lease = Lease(sandbox)
+    def __init__(self, *, shown: int = 2000, **more: Any) -> None:
+        super().__init__(shown=shown, **more)
 
     def tasks(self, split: str) -> Sequence[Task]:
         """Repositories of the level; each is another one when it is mended, too."""
@@ -177,11 +156,6 @@ class Repo(Env):
             f"write ../{self._fix.path}\npass",
             f"write /etc/{self._fix.path}\npass",
         )
-
-    def close(self) -> None:
-        """Give the sandbox back."""
-        self._lease.close()
-        super().close()
 
     @property
     def _rules(self) -> str:

@@ -11,11 +11,10 @@ import numpy as np
 
 from envs.code import tree
 from envs.code.calls import Call, called, calling, schema
+from envs.code.commanded import Commanded
 from envs.code.goals import LEVELS
 from envs.code.sketch import Sketch
 from envs.code.tree import Entry, Tree
-from envs.env import Env
-from envs.lease import Lease
 from envs.procedural import drawn
 from envs.tools.snippet import after_thought, answered
 from envs.types import Message, Messages, Outcome, Task, ToolError, assistant, system, user
@@ -34,7 +33,7 @@ _QUOTED = re.compile(r"`([^`]+)`")
 _VERBS = ("touch", "mkdir", "rm", "cat", "ls")
 
 
-class Shell(Env):
+class Shell(Commanded):
     """Bring a small tree of files into the state that is asked for.
 
     Observation: the task first, `make ab.txt` or `move every .txt under qa into kd`; then what a command printed, its
@@ -59,30 +58,11 @@ class Shell(Env):
     Source and licence: generated. Version history: v0.
     """
 
-    blocking = True
+    levels = TURNS
+    offered = TOOLS
 
-    def __init__(
-        self,
-        *,
-        level: int = 0,
-        shown: int = 120,
-        spare: int = 1,
-        prose: bool = False,
-        tools: bool = False,
-        timeout_s: float = 10.0,
-        sandbox: str = "local",
-        max_turns: int | None = None,
-        **limits: Any,
-    ) -> None:
-        for name, value, most in (("level", level, len(LEVELS) - 1), ("shown", shown, 10**6), ("spare", spare, 100)):
-            if isinstance(value, bool) or value not in range(most + 1):
-                raise ValueError(f"{name} {value!r} is outside 0..{most}")
-        if not timeout_s > 0:
-            raise ValueError(f"timeout_s must be above 0, not {timeout_s!r}")
-        super().__init__(max_turns=TURNS[level] + spare if max_turns is None else max_turns, **limits)
-        self.level, self.shown, self.prose, self.timeout_s = level, shown, bool(prose), timeout_s
-        self.tools = TOOLS if tools else ()
-        self._lease = Lease(sandbox)
+    def __init__(self, *, shown: int = 120, **more: Any) -> None:
+        super().__init__(shown=shown, **more)
 
     def tasks(self, split: str) -> Sequence[Task]:
         """Random tasks of the level, each with a tree of its own."""
@@ -148,11 +128,6 @@ class Shell(Env):
             "mv ../files ../away; ln -s /etc ../files",
             "(while :; do touch x; done) & exit",
         )
-
-    def close(self) -> None:
-        """Give the sandbox back."""
-        self._lease.close()
-        super().close()
 
     @property
     def _rules(self) -> str:

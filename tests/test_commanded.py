@@ -1,0 +1,25 @@
+"""What environments share in which files are worked on by a command a turn."""
+
+import re
+
+import pytest
+
+from envs.code.repo import Repo
+from envs.code.shell import Shell
+
+
+@pytest.mark.parametrize("env", [Repo, Shell])
+@pytest.mark.parametrize(
+    "arguments, word",
+    [({"level": 4}, "level 4 is outside 0..3"), ({"shown": -1}, "shown -1"), ({"timeout_s": 0}, "timeout_s must be above"),
+     ({"sandbox": "locl"}, "did you mean 'local'"), ({"spare": True}, "spare True")],
+)  # fmt: skip
+def test_arguments_out_of_range_are_refused(env, arguments, word):
+    with pytest.raises(ValueError, match=re.escape(word)):
+        env(**arguments)
+
+
+@pytest.mark.parametrize("env", [Repo, Shell])
+def test_turns_are_those_of_the_level_and_some_to_spare(env):
+    assert [env(level=level, spare=2).max_turns for level in range(4)] == [turns + 2 for turns in env.levels]
+    assert env().tools == () and env(tools=True).tools == env.offered and env(max_turns=9).max_turns == 9
