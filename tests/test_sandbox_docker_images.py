@@ -62,7 +62,7 @@ def test_an_image_that_is_built_serves_as_well(engine: Engine, tmp_path: Path) -
     program = "import os; print(open('/srv/said').read(), os.environ['GREETING'], os.listdir(), os.listdir('/tmp'))"
     with Docker(build=tmp_path, places=1) as built:
         assert built.run(program).stdout == "built hi [] []\n"
-        assert built.run("open('/tmp/x', 'w').write('1'); open('/work/y', 'w').write('2')", fetch=["y"]).files
+        assert built.run("open('/tmp/x', 'w').write('1'); open('y', 'w').write('2')", fetch=["y"]).files
 
 
 def test_an_image_with_folders_where_others_have_links_serves_as_well(
@@ -79,8 +79,8 @@ def test_an_image_with_folders_where_others_have_links_serves_as_well(
         differently.setattr(image, "_RECIPE", "with folders")
         name = image.prepared(engine, "", "", ())
     with sandboxes.open(f"docker:{name}", places=1) as named:
-        assert named.run("import os; print(os.listdir('/tmp'), os.listdir('/work'))").stdout == "[] []\n"
-        assert named.run("open('/tmp/x', 'w'); open('/work/y', 'w').write('1')", fetch=["y"]).files == {"y": b"1"}
+        assert named.run("import os; print(os.listdir('/tmp'), os.listdir())").stdout == "[] []\n"
+        assert named.run("open('/tmp/x', 'w'); open('y', 'w').write('1')", fetch=["y"]).files == {"y": b"1"}
         assert named.session().cell("6 * 7").stdout == "42\n"
 
 

@@ -1,4 +1,4 @@
-"""Following an expert's record: what counts as doing the same, what stays in the history, and one turn at a time."""
+"""Following an expert's record: what counts as doing the same and what stays in the history."""
 
 from __future__ import annotations
 
@@ -6,135 +6,38 @@ import asyncio
 import pickle
 import signal
 from collections.abc import Callable
-from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from toy_episodes import Plain, Says, player, timeless
 from toy_runs import Child, assert_same_run, flags, metrics, train, trained
+from toy_walk import (
+    EAST,
+    Dark,
+    Forgetful,
+    Lost,
+    Moody,
+    Script,
+    Unled,
+    Walk,
+    ids_of,
+    play,
+    rendered,
+    renderer,
+    stage,
+    ticket,
+    told,
+)
 
 from agents.chat import ChatAgent
-from agents.render import Renderer
 from envs.env import Env
-from envs.types import Message, Outcome, Stop, Task, assistant, text, user
+from envs.types import Outcome, Stop, assistant, text, user
 from rl import batch
 from rl.parts import keep, strategy
-from rl.player import Player
-from rl.policy.tiny import byte_tokenizer
 from rl.recipe import load
-from rl.records import Group, Ticket, Trajectory
-
-EAST = b"\xff\xfe east"  # no text, but it ends with the right word
-
-
-class Walk(Env):
-    """Three steps to the east; a reply counts by its last word."""
-
-    max_turns = 5
-
-    def tasks(self, split):
-        return [Task(f"{split}/{i}", (user(f"go {i}"),)) for i in range(4)]
-
-    def start(self):
-        self.place = 0
-        return self.task.prompt
-
-    def reply(self, action):
-        move = {"east": 1, "west": -1}.get((text(action).split() or [""])[-1])
-        self.place += move or 0
-        done = self.place == 3
-        return Outcome((user(self.seen()),), 0.5 * done, done, done, valid=move is not None)
-
-    def seen(self):
-        return f"at {self.place}"
-
-    def oracle(self):
-        while True:
-            yield assistant("east")
-
-
-class Dark(Walk):
-    """The same without a word about the place, which only the state knows."""
-
-    def seen(self):
-        return "dark"
-
-    def state(self):
-        return str(self.place)
-
-
-class Forgetful(Dark):
-    """Dark, and its state is the default: all that was said."""
-
-    state = Env.state
-
-
-class Unled(Walk):
-    oracle = Env.oracle
-
-
-class Lost(Walk):
-    def oracle(self):
-        while True:
-            yield assistant("west")
-
-
-class Moody(Walk):
-    """Says how often it was asked before: another world at every reset."""
-
-    begun = 0
-
-    def start(self):
-        type(self).begun += 1
-        return super().start()
-
-    def seen(self):
-        return f"{super().seen()} {self.begun}"
-
-
-@cache
-def renderer() -> Renderer:
-    return Renderer(byte_tokenizer())
-
-
-def ids_of(words: str | bytes) -> tuple[int, ...]:
-    """The tokens of a reply: one per byte, and its end."""
-    if isinstance(words, str):
-        return renderer().write(assistant(words))
-    space = renderer().write(assistant(" "))
-    return (*(byte + space[0] - 32 for byte in words), space[-1])
-
-
-class Script(Says):
-    """In its turn `k`, a member says `said[k]` whatever it is told."""
-
-    def __init__(self, *said: str | bytes) -> None:
-        super().__init__()
-        self.said = [ids_of(words) for words in said]
-        self.turns: dict[str, int] = {}
-
-    async def sample(self, prompt, params, *, session="", received=None):
-        turn = self.turns[session] = self.turns.get(session, -1) + 1
-        self.asked.append((session, tuple(prompt), params, received))
-        reply = await Says(lambda prompt: self.said[turn]).sample(prompt, params)
-        return replace(reply, finish="stop")
-
-    def prompts(self, session: str = "0/0") -> list[tuple[int, ...]]:
-        return [prompt for asked, prompt, *_ in self.asked if asked == session]
-
-
-def stage(env: Callable[[], Env], policy: Says) -> Player:
-    return player(env, policy, lambda: ChatAgent(renderer()), reply_tokens=32, max_tokens=800, retries=1)
-
-
-def ticket(number: int = 0, size: int = 1) -> Ticket:
-    return Ticket(number, number % 4, "train", 7 + number, size)
-
-
-def play(part: Callable, on: Player, chosen: Ticket | None = None) -> Group:
-    return asyncio.run(asyncio.wait_for(part(on, chosen or ticket()), 20))
+from rl.records import Trajectory
 
 
 def follow(*said: str | bytes, env: type[Env] = Walk, patches: int = 2) -> tuple[Trajectory, Script]:
@@ -142,14 +45,6 @@ def follow(*said: str | bytes, env: type[Env] = Walk, patches: int = 2) -> tuple
     group = play(partial(strategy.semi_online, patches=patches), stage(env, policy))
     assert not group.errored, group.errored[0].error
     return group.trajectories[0], policy
-
-
-def told(record: Trajectory, name: str) -> list[float]:
-    return [turn.metrics[name] for turn in record.turns]
-
-
-def rendered(*messages: Message) -> tuple[int, ...]:
-    return renderer().render(messages, generation=True)
 
 
 def test_other_words_that_do_the_same_go_on_in_the_record() -> None:
@@ -308,39 +203,6 @@ def test_an_interrupted_episode_goes_on_behind_its_patches(moment: int) -> None:
     again = play(follower, on).trajectories[0]
     assert timeless(again) == timeless(whole)
     assert len(on.policy.prompts()) == 5 - done
-
-
-def pivots(*said: str, number: int = 0, env: type[Env] = Walk) -> tuple[Trajectory, Script]:
-    policy = Script(*said)
-    return play(strategy.pivot, stage(env, policy), ticket(number)).trajectories[0], policy
-
-
-def test_a_pivot_is_one_turn_behind_what_the_expert_said() -> None:
-    histories = {
-        rendered(user(f"go {n % 4}"), *(m for k in range(turn) for m in (assistant("east"), user(f"at {k + 1}")))): turn
-        for n in range(12)
-        for turn in range(3)
-    }
-    drawn = []
-    for number in range(12):
-        record, policy = pivots("to the east", number=number)
-        assert (len(record.turns), record.reward, record.success) == (1, 1.0, True)
-        assert record.turns[0].context == policy.prompts(f"{number}/0")[0]
-        drawn.append(histories[record.turns[0].context])
-    assert set(drawn) == {0, 1, 2}
-
-
-@pytest.mark.parametrize("env", [Walk, Dark])
-def test_another_move_at_a_pivot_earns_nothing(env: type[Env]) -> None:
-    for number in range(6):
-        record, _ = pivots("west", number=number, env=env)
-        assert (record.reward, record.success, record.stop) == (0.0, False, Stop.TERMINATED)
-
-
-def test_all_members_stand_at_the_same_pivot() -> None:
-    group = play(strategy.pivot, stage(Walk, Script("east")), ticket(5, size=4))
-    assert len({member.turns[0].context for member in group.trajectories}) == 1
-    assert len({member.turns[0].state for member in group.trajectories}) == 1
 
 
 def test_an_amended_reply_stands_in_the_dialogue_as_if_it_had_been_given() -> None:

@@ -13,6 +13,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from sandboxes import provider
 from sandboxes.kept import KeptSession
 from sandboxes.local.room import PlaceRoom
 from sandboxes.local.stock import Stock
@@ -41,8 +42,7 @@ class Local:
         ones wait in the order of their coming, for up to `queue_s`.
         """
         tier = tier or "namespaces"
-        if tier not in TIERS:
-            raise ValueError(f"local: no tier {tier!r}; there are {', '.join(TIERS)}")
+        provider(f"local:{tier}")
         if places is not None and places < 1:
             raise ValueError(f"places = {places}: must be at least 1")
         self.tier, self.packages, self.start_s, self.queue_s = tier, tuple(packages), start_s, queue_s
