@@ -33,13 +33,17 @@ GRID = 200  # places on the token axis at which curves are read
 
 @dataclass(frozen=True)
 class Comparison:
-    """Methods on one task, in pairs (method, parent): recipes, maybe with flags such as `grpo --scale none`."""
+    """Methods on one task, in pairs (method, parent): recipes, maybe with flags such as `grpo --scale none`.
+
+    With `start`, flags of a run without updates, imitation is done once, and all seeds go on from its model.
+    """
 
     about: str
     env: str
     flags: tuple[str, ...]
     tokens: int
     pairs: tuple[tuple[str, str], ...]
+    start: tuple[str, ...] = ()
 
     @property
     def arms(self) -> list[str]:
@@ -79,9 +83,10 @@ COMPARISONS: dict[str, Comparison] = {
     "search": Comparison(
         "information must be fetched",
         "tools/Search-v0",
-        ("--turn-tokens", "12"),
-        200_000,
+        ("--turn-tokens", "16", "--lr", "2.7e-4"),
+        100_000,
         (("igpo", "grpo"), ("infopo", "grpo"), ("step_search", "ppo")),
+        start=("--turn-tokens", "16", "--cold-start", "4000", "--cold-start-until", "0.3"),
     ),
 }
 
@@ -96,6 +101,8 @@ def one(name: str, arm: str, seed: int, home: Path) -> dict[str, Any]:
     algo, *more = arm.split()
     flags = ["--env", comparison.env, *comparison.flags, *SHARED, "--algo", algo, *more]
     flags += ["--sampled-tokens", str(comparison.tokens)]
+    if comparison.start:
+        flags += ["--model", str(started(name, home))]
     lines, summary, wall_s, cpu_s = train(flags, seed, folder, home / "cache")
     found = {
         "seed": seed,
@@ -118,6 +125,15 @@ def one(name: str, arm: str, seed: int, home: Path) -> dict[str, Any]:
     kept.write_text(json.dumps(found))
     shutil.rmtree(folder)
     return found
+
+
+def started(name: str, home: Path) -> Path:
+    """The model that all runs of a comparison begin with, made if it is not there."""
+    folder = home / f"{name}-start"
+    if not (folder / "summary.json").exists():
+        flags = ["--env", COMPARISONS[name].env, *COMPARISONS[name].start, "--updates", "0"]
+        train(flags, 0, folder, home / "cache")
+    return folder / "checkpoints" / "latest" / "model"
 
 
 def curve(found: dict[str, Any], tokens: int) -> np.ndarray:
@@ -193,6 +209,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     results: list[dict[str, Any]] = []
     for name in names:
         first, *others = COMPARISONS[name].arms
+        if COMPARISONS[name].start:
+            started(name, home)
         jobs = [(name, first, seed) for seed in range(args.seeds)]  # leaves its cold starts to the others
         jobs += [(name, arm, seed) for seed in range(args.seeds) for arm in others]
         runs: dict[str, list[dict[str, Any]]] = {arm: [] for arm in (first, *others)}

@@ -38,7 +38,8 @@ def train(flags: Sequence[str], seed: int, folder: Path, cache: Path) -> Trained
         _, status, usage = os.wait4(process.pid, 0)
     if status:
         raise RuntimeError(f"{' '.join(command)} failed: {log.read_text()[-400:]}")
-    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    metrics = folder / "metrics.jsonl"  # there is none without updates
+    lines = [json.loads(line) for line in metrics.read_text().splitlines()] if metrics.exists() else []
     summary = json.loads((folder / "summary.json").read_text())
     return Trained(lines, summary, time.monotonic() - began, usage.ru_utime + usage.ru_stime)
 
