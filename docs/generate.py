@@ -18,6 +18,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM
+
 import envs
 from agents.scripted import oracle
 from envs.benchmarks import BENCHMARKS, listing
@@ -27,11 +30,27 @@ from envs.rows import ROWS, Row
 from envs.types import text
 from rl import options
 from rl import recipe as recipes
+from rl.memory import Work, estimate
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTE = "<!-- Written by docs/generate.py from the code; change it there. -->\n"
 HEADING = re.compile(r"^([A-Z][a-z ]+): ", re.MULTILINE)  # of a part of an environment's docstring
 TITLE = re.compile(r"(?P<name>.+?) \((?P<source>[^()]+)\): (?P<what>.+)")  # the first line of a recipe's docstring
+_SMALL = {"num_key_value_heads": 2, "vocab_size": 151936, "tie_word_embeddings": True}
+QWEN: dict[str, dict[str, Any]] = {  # the shapes of Qwen2.5
+    "0.5 B": dict(_SMALL, hidden_size=896, intermediate_size=4864, num_hidden_layers=24, num_attention_heads=14),
+    "1.5 B": dict(_SMALL, hidden_size=1536, intermediate_size=8960, num_hidden_layers=28, num_attention_heads=12),
+    "7 B": {
+        **{"hidden_size": 3584, "intermediate_size": 18944, "num_hidden_layers": 28, "num_attention_heads": 28},
+        **{"num_key_value_heads": 4, "vocab_size": 152064, "tie_word_embeddings": False},
+    },
+}
+FLAGS: dict[str, dict[str, Any]] = {
+    "none": {},
+    "`--checkpoint-activations`": {"recompute": True},
+    "and `--dtype bfloat16`": {"recompute": True, "itemsize": 2},
+    "and `--lora 16`": {"recompute": True, "itemsize": 2, "rank": 16},
+}
 PAPER = re.compile(r"arXiv:(\d{4}\.\d{5})")
 PAPER_LINK = r"[arXiv:\1](https://arxiv.org/abs/\1)"
 
@@ -51,6 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def pages() -> dict[Path, str]:
     """Every file that is generated, in whole or in part, and what it should hold."""
+    large = ROOT / "docs" / "large_models.md"
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     readme = _between(readme, "environments", _environments_table())
     readme = _between(readme, "methods", _methods_table())
@@ -58,6 +78,7 @@ def pages() -> dict[Path, str]:
         ROOT / "README.md": readme,
         ROOT / "docs" / "environments.md": _environments_page(),
         ROOT / "docs" / "methods.md": _methods_page(),
+        ROOT / "docs" / "large_models.md": _between(large.read_text(encoding="utf-8"), "memory", _memory_table()),
     }
 
 
@@ -199,6 +220,21 @@ def _parts_table(slot: str) -> str:
         what = (inspect.getdoc(part) or "").split("\n\n")[0].replace("\n", " ").replace("|", "\\|")
         lines.append((f"`{name}`", f"`{', '.join(bound)}`" if bound else "", _linked(what)))
     return _table(("part", "options", "what it does"), lines) if lines else "No part yet; the slot may be empty.\n"
+
+
+def _memory_table() -> str:
+    """The estimate for models that are made from their shapes, without weights."""
+    lines = []
+    for name, shape in QWEN.items():
+        with torch.device("meta"):
+            model = AutoModelForCausalLM.from_config(AutoConfig.for_model("qwen2", **shape))
+        for flags, changes in FLAGS.items():
+            told = estimate(model, Work(16384, 2048, 256, 8, slots=256, **changes))
+            state, sampling = told.gradients + told.optimizer, told.sampler + told.cache
+            sizes = (told.weights, state, sampling, told.activations, told.logits, told.total)
+            lines.append((name, flags, *(f"{size / 2**30:.1f}" for size in sizes)))
+    head = ("parameters", "flags", "weights", "gradients, optimiser", "sampling", "activations", "logits", "in all")
+    return _table(head, lines)
 
 
 def _made(row: Row) -> Env:

@@ -22,6 +22,7 @@ from rl import scaling, settings
 from rl.choice import Choice
 from rl.cli import Parser, output_file, program, real_number, run, user_input, whole_number
 from rl.comparison import Played, check_comparable, compare
+from rl.engine_choice import ENGINES, device_list
 from rl.evaluation import SCRIPTS, Ended, place
 from rl.policy_spec import ENDPOINT_TOKENS, FORMS, MAX_TOKENS, TURN_TOKENS, Play, add_endpoint_flags, opened
 from rl.records import Group, Ticket, Trajectory
@@ -129,7 +130,10 @@ def add_policy(made: Parser) -> None:
     model = made.add_argument_group("models", "how a model replies; a scripted policy has no use for these")
     add = model.add_argument
     add("--device", default="auto", help="auto, cpu, cuda or cuda:N (default: auto)")
-    add("--engine", default="hf", choices=["hf", "vllm"], help="what samples: `hf`, or `vllm` (default: hf)")
+    engines = "what samples: `hf`, or `vllm` in this process or `vllm:process` in another (default: hf)"
+    add("--engine", default="hf", choices=ENGINES, help=engines)
+    devices = "CUDA devices of vllm:process, as 1,2: several share every layer (default: the model's)"
+    add("--engine-devices", type=device_list, default="", metavar="N,N", help=devices)
     temperature = "0 is greedy (default: 0 for one episode per task, 1 for several)"
     add("--temperature", type=real_number(0.0), metavar="T", help=temperature)
     add("--top-p", type=real_number(above=0.0, high=1.0), default=1.0, metavar="P", help="nucleus (default: 1, off)")

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from copy import deepcopy
 from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
+from rl.adamw import Float32AdamW
 from rl.batch import Row, rows_of, split
 from rl.diagnostics import Diagnostics
 from rl.loss import Tokens, policy_loss, silent_without_advantage
-from rl.packing import Columns, Packing
-from rl.policy.decoder import Decoder, supported
+from rl.packing import Columns
+from rl.passes import hidden, recomputable, said
+from rl.policy import lora
 from rl.recipe import Recipe, needs
 from rl.records import Trajectory
 
@@ -23,9 +25,12 @@ from rl.records import Trajectory
 class Learner:
     """A model, its optimiser and, where a recipe asks, a value head and a frozen reference.
 
+    Trained is what takes a gradient: every weight, or the adapters on a frozen model (`rl.policy.lora`).
     `microbatch_tokens` bounds the tokens of one forward pass; the gradient does not depend on it, because every token
     carries its share of the whole optimiser step. `epochs` passes over the rows in `minibatches` optimiser steps each.
     `temperature` is the sampler's: log-probabilities that a recipe asks for are under it, like the recorded ones.
+    The model may have any precision; log-probabilities, losses and the optimiser's state are in float32.
+    With `recompute` a backward pass computes every block again, for the memory of what it would have kept.
     """
 
     def __init__(
@@ -40,27 +45,35 @@ class Learner:
         minibatches: int = 1,
         critic: bool = False,
         temperature: float = 1.0,
+        recompute: bool = False,
     ) -> None:
-        """Build the optimiser and, for a `critic`, a value head on the model's last hidden state."""
+        """Build the optimiser and, for a `critic`, a value head on the model's last hidden state.
+
+        Raise `ValueError` where `recompute` is asked of a model whose blocks are not known.
+        """
+        if recompute and not recomputable(model):
+            kind = model.config.model_type  # type: ignore[union-attr]
+            raise ValueError(f"--checkpoint-activations: the blocks of model type {kind!r} cannot be told apart")
         self.model: Any = model.eval()  # dropout would make of it another policy than the sampled one
         self.temperature = temperature
         self.device = next(model.parameters()).device
         self.lr, self.max_grad_norm, self.microbatch_tokens = lr, max_grad_norm, microbatch_tokens
-        self.epochs, self.minibatches = epochs, minibatches
+        self.epochs, self.minibatches, self.recompute = epochs, minibatches, recompute
         self.head: nn.Linear | None = None
         if critic:
             width = model.config.get_text_config().hidden_size  # type: ignore[union-attr,operator]
             self.head = nn.utils.skip_init(nn.Linear, width, 1, device=self.device)  # leaves the global luck alone
             nn.init.zeros_(self.head.weight)
             nn.init.zeros_(self.head.bias)
+        self.moved = False  # whether a weight has, since someone last said that none had
         self.frozen: Any = None
-        self.optimizer = torch.optim.AdamW(
-            self.parameters(), lr=lr, betas=(0.9, 0.99), weight_decay=weight_decay, fused=True
-        )
+        self.adapted = bool(lora.layers(model))
+        self.optimizer = Float32AdamW(self.parameters(), lr=lr, weight_decay=weight_decay)
 
     def parameters(self) -> list[nn.Parameter]:
         """Everything that is trained."""
-        return [*self.model.parameters(), *(self.head.parameters() if self.head else ())]
+        own = [weight for weight in self.model.parameters() if weight.requires_grad]
+        return [*own, *(self.head.parameters() if self.head else ())]
 
     def update(self, rows: Sequence[Row], recipe: Recipe, *, scale: float = 1.0, seed: int = 0) -> dict[str, float]:
         """Take the optimiser steps of one update with the learning rate times `scale`; return what was seen.
@@ -68,6 +81,7 @@ class Learner:
         Each phase of the recipe is one update of its rows.
         """
         seen = Diagnostics()
+        self.optimizer.adopt()
         for group in self.optimizer.param_groups:
             group["lr"] = self.lr * scale
         order = np.random.default_rng(seed)
@@ -78,8 +92,8 @@ class Learner:
         return seen.means()
 
     def freeze_reference(self) -> None:
-        """Keep a copy of the present weights as the reference policy."""
-        self.frozen = deepcopy(self.model).requires_grad_(False).eval()
+        """Keep a copy of the present weights as the reference policy; below adapters, these are there as they were."""
+        self.frozen = self.model if self.adapted else deepcopy(self.model).requires_grad_(False).eval()
 
     def values(self, trajectories: Sequence[Trajectory]) -> list[list[tuple[float, ...]]]:
         """See `rl.parts.score.Scorer`."""
@@ -91,7 +105,8 @@ class Learner:
         """See `rl.parts.score.Scorer`."""
         if self.frozen is None:
             raise ValueError("the recipe reads a reference policy, but none was frozen")
-        return self._score(self.frozen, trajectories, lambda found: found["logp"])
+        with lora.lifted(self.model) if self.adapted else nullcontext():
+            return self._score(self.frozen, trajectories, lambda found: found["logp"])
 
     def logprobs(self, trajectories: Sequence[Trajectory]) -> list[list[tuple[float, ...]]]:
         """The present model's log-probability of every sampled token, per trajectory and turn."""
@@ -99,17 +114,16 @@ class Learner:
 
     def hidden(self, rows: Sequence[Row]) -> np.ndarray:
         """The present model's last hidden states (M, E) in front of every sampled token, row by row."""
-        forward = _packed if supported(self.model) else _padded
         with torch.no_grad():
-            parts = [forward(self.model, part, self.device)[0] for part in split(rows, self.microbatch_tokens)]
+            parts = [hidden(self.model, part, self.device) for part in split(rows, self.microbatch_tokens)]
         return torch.cat(parts).double().cpu().numpy()
 
     def state_dict(self) -> dict[str, Any]:
-        """Optimiser, value head and reference; the model's weights are saved apart."""
+        """Optimiser, value head and a reference that is a copy; the model's weights are saved apart."""
         return {
             "optimizer": self.optimizer.state_dict(),
             "head": self.head.state_dict() if self.head else None,
-            "reference": self.frozen.state_dict() if self.frozen else None,
+            "reference": self.frozen.state_dict() if self.frozen and not self.adapted else None,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -117,7 +131,7 @@ class Learner:
         self.optimizer.load_state_dict(state["optimizer"])
         if self.head is not None:
             self.head.load_state_dict(state["head"])
-        if self.frozen is not None:
+        if self.frozen is not None and not self.adapted:
             self.frozen.load_state_dict(state["reference"])
 
     def _step(self, rows: Sequence[Row], recipe: Recipe, seen: Diagnostics) -> None:
@@ -140,12 +154,14 @@ class Learner:
                 tokens = self._tokens(part, columns, portion, recipe)
                 loss = policy_loss(tokens, recipe)
                 if loss.requires_grad:
-                    loss.backward()
+                    with self.optimizer.collecting():
+                        loss.backward()
                 seen.add(tokens, loss.detach())
                 first += len(part)
-        norm = torch.nn.utils.clip_grad_norm_(self.parameters(), self.max_grad_norm)
+        norm = torch.nn.utils.clip_grad_norm_(self.optimizer.masters, self.max_grad_norm)
         seen.step(float(norm))
         if torch.isfinite(norm):
+            self.moved = True
             self.optimizer.step()
 
     def _tokens(self, rows: Sequence[Row], columns: Columns, share: Tensor, recipe: Recipe) -> Tokens:
@@ -192,17 +208,10 @@ class Learner:
 
     def _forward(self, model: Any, rows: Sequence[Row], *, entropy_grad: bool = False) -> dict[str, Tensor]:
         """`logp`, `entropy` and, with a value head, `value` of every sampled token (M,), row by row."""
-        hidden, logits, target = (_packed if supported(model) else _padded)(model, rows, self.device)
-        logits = logits.float()
-        temperature = np.concatenate([np.full(int(row.mask.sum()), row.temperature, np.float32) for row in rows])
-        if (temperature != 1).any():
-            logits = logits / torch.as_tensor(temperature, device=self.device)[:, None]
-        logprobs = logits.log_softmax(-1)
-        found = {"logp": logprobs.gather(1, target[:, None]).squeeze(1)}
-        source = logprobs if entropy_grad else logprobs.detach()
-        found["entropy"] = -(source.exp() * source).sum(-1)
+        about = said(model, rows, self.device, entropy_grad=entropy_grad, recompute=self.recompute)
+        found = {"logp": about.logp, "entropy": about.entropy}
         if self.head is not None:
-            found["value"] = self.head(hidden.float()).squeeze(-1)
+            found["value"] = self.head(about.hidden.float()).squeeze(-1)
         return found
 
 
@@ -223,35 +232,3 @@ def _parts(rows: Sequence[Row], count: int, order: np.random.Generator) -> Itera
     for chosen in np.array_split(groups, min(count, len(groups))):
         members = set(chosen.tolist())
         yield [row for row in rows if row.group in members]
-
-
-def _packed(model: Any, rows: Sequence[Row], device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
-    """Hidden states that predict the sampled tokens (M, E), their logits (M, V) and the tokens (M,)."""
-    packing, decoder = Packing(rows, device), Decoder(model)
-    weights = decoder.weights()
-    hidden = decoder.hidden(weights, packing.ids, packing.position, packing, packing.longest)
-    hidden = hidden.index_select(0, packing.predict)
-    return hidden, F.linear(hidden, weights.head), packing.target
-
-
-def _padded(model: Any, rows: Sequence[Row], device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
-    """The same through the model's own forward, one right-padded row per history."""
-    full = [np.concatenate([np.asarray(row.prefix, np.int64), row.ids]) for row in rows]
-    width = max(map(len, full))
-    ids, attention = np.zeros((len(rows), width), np.int64), np.zeros((len(rows), width), np.int64)
-    where: list[tuple[int, int]] = []
-    for i, (row, tokens) in enumerate(zip(rows, full, strict=True)):
-        ids[i, : len(tokens)], attention[i, : len(tokens)] = tokens, 1
-        where += [(i, len(row.prefix) + int(t) - 1) for t in np.nonzero(row.mask)[0]]
-    line, column = (torch.as_tensor(index, device=device) for index in np.asarray(where).T)
-    kept, among = column.unique(return_inverse=True)
-    # the model's own logits, as some families scale, cap or shift what the output matrix gives
-    out = model(
-        input_ids=torch.as_tensor(ids, device=device),
-        attention_mask=torch.as_tensor(attention, device=device),
-        use_cache=False,
-        output_hidden_states=True,
-        logits_to_keep=kept,
-    )
-    target = torch.as_tensor(np.concatenate([row.ids[row.mask] for row in rows]), device=device)
-    return out.hidden_states[-1][line, column], out.logits[line, among], target

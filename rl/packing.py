@@ -76,6 +76,7 @@ class Packing:
         causal = torch.ones(long, long, dtype=torch.bool, device=device).tril_()
         inside = torch.as_tensor(np.arange(wide) < plen[of][:, None], device=device)
         self.seen = torch.cat([inside[:, None].expand(-1, long, -1), causal.expand(len(rows), -1, -1)], -1)[:, None]
+        self._bias: Tensor | None = None
         predict = [
             np.concatenate([[pstart[p] + plen[p] - 1], s + np.arange(n - 1)])
             for p, s, n in zip(of, sstart, slen, strict=True)
@@ -93,8 +94,15 @@ class Packing:
         qs, ks, vs = (_padded(x[n:], self.row_pad, long) for x in (q, k, v))
         yp = F.scaled_dot_product_attention(qp, kp, vp, is_causal=True, enable_gqa=gqa)
         keys, values = torch.cat([kp[self.of], ks], 2), torch.cat([vp[self.of], vs], 2)
-        ys = F.scaled_dot_product_attention(qs, keys, values, attn_mask=self.seen, enable_gqa=gqa)
+        ys = F.scaled_dot_product_attention(qs, keys, values, attn_mask=self._mask(q.dtype), enable_gqa=gqa)
         return torch.cat([_packed(yp, self.prefix_unpad), _packed(ys, self.row_unpad)])
+
+    def _mask(self, dtype: torch.dtype) -> Tensor:
+        """What is seen, in numbers, once for all layers: of a boolean one each call would keep a copy of its own."""
+        if self._bias is None or self._bias.dtype != dtype:
+            self._bias = torch.zeros(self.seen.shape, dtype=dtype, device=self.seen.device)
+            self._bias.masked_fill_(~self.seen, -torch.inf)
+        return self._bias
 
 
 def _pads(start: np.ndarray, length: np.ndarray, device: torch.device) -> tuple[Tensor | None, Tensor | None]:

@@ -16,6 +16,7 @@ import gymnasium
 
 from agents.chat import ChatAgent
 from agents.render import Renderer
+from rl import engine_choice
 from rl.cli import Parser, one_line, real_number, suggest, whole_number
 from rl.evaluation import SCRIPTS, THREADS, Ended, evaluate, evaluate_script, sampling
 from rl.records import Group, SamplingParams, Ticket
@@ -80,6 +81,7 @@ def _script(args: argparse.Namespace, make_env: MakeEnv) -> Play:
 
 
 def _model(args: argparse.Namespace, make_env: MakeEnv) -> Play:
+    engine_choice.devices(args.engine, args.engine_devices)
     if "/" not in args.policy and args.policy != "tiny" and not Path(args.policy).exists():
         near = suggest(args.policy, [*SCRIPTS, "tiny", *FORMS])
         if "did you mean" in near:
@@ -89,7 +91,9 @@ def _model(args: argparse.Namespace, make_env: MakeEnv) -> Play:
     from rl.policy.load import load
 
     model, tokenizer = load(args.policy, device=args.device, seed=args.seed)
-    policy = engine(args.engine, model, context=args.max_tokens or min(MAX_TOKENS, longest(model)))
+    model.requires_grad_(False)  # so that no engine keeps a copy, for fear that it changes
+    context = args.max_tokens or min(MAX_TOKENS, longest(model))
+    policy = engine(args.engine, model, context=context, devices=args.engine_devices)
     renderer, params = Renderer(tokenizer), _params(args, TURN_TOKENS)
     player = Player(make_env, lambda: ChatAgent(renderer), policy, params, policy.context, episode_s=EPISODE_S)
 

@@ -22,7 +22,8 @@ import torch
 from safetensors import SafetensorError
 
 from rl.cli import UserError
-from rl.records import Group, Trajectory
+from rl.records import Group
+from rl.rollout_lines import lines
 
 KEPT = 2  # checkpoints
 
@@ -72,12 +73,7 @@ class RunFolder:
 
     def write_rollouts(self, update: int, groups: Iterable[Group]) -> None:
         """Write the trajectories of one update, one per line, group mates together."""
-        lines = []
-        for group in groups:
-            for trajectory, reward in zip(group.trajectories, group.rewards, strict=True):
-                lines.append(_line(update, self._env, group, trajectory, reward))
-            lines += [_line(update, self._env, group, trajectory, None) for trajectory in group.errored]
-        text = "".join(json.dumps(line, ensure_ascii=False, default=_plain) + "\n" for line in lines)
+        text = "".join(line + "\n" for line in lines(update, self._env, groups))
         path = self.path / "rollouts" / f"update-{update:06d}.jsonl"
         with self._writing(path):
             path.write_text(text, encoding="utf-8", errors="backslashreplace")
@@ -136,6 +132,19 @@ class RunFolder:
         for old in self._checkpoints()[:-KEPT]:
             _remove(old)
 
+    def keep(self, name: str, write: Callable[[Path], None]) -> Path:
+        """Let `write` fill the folder `name` of the run, whole or not at all; return its path."""
+        home, aside = self.path / name, self.path / f".{name}.partial"
+        with self._writing(home):
+            for left in (aside, home):  # by a kill, or by a run that was killed before its first checkpoint
+                shutil.rmtree(left, ignore_errors=True)
+            write(aside)
+            for path in (*aside.rglob("*"), aside):
+                _sync(path)
+            aside.rename(home)
+            _sync(self.path)
+        return home
+
     def latest(self) -> Path | None:
         """The checkpoint to resume from, None when none was finished."""
         link = self.path / "checkpoints" / "latest"
@@ -187,57 +196,6 @@ class RunFolder:
 
     def _writing(self, path: Path) -> AbstractContextManager[None]:
         return _writing(f"{path}", f"; make room and continue with --resume --out {self.path}")
-
-
-def _line(update: int, env: str, group: Group, trajectory: Trajectory, shaped: float | None) -> dict[str, Any]:
-    ticket = group.ticket
-    return {
-        "update": update,
-        "env": env,
-        "group": ticket.number,
-        "index": ticket.index,
-        "split": ticket.split,
-        "task": trajectory.task,
-        "member": trajectory.member,
-        "agent": trajectory.agent,
-        "seed": trajectory.seed,
-        "version": ticket.version,
-        "stop": str(trajectory.stop),
-        "success": trajectory.success,
-        "reward": trajectory.reward,
-        "shaped_reward": shaped,
-        "error": trajectory.error,
-        "fork": trajectory.fork and trajectory.fork._asdict(),
-        "replayed": trajectory.replayed,
-        "answer": trajectory.answer,
-        "turns": [
-            {
-                "observation": list(turn.observation),
-                "reply": turn.reply,
-                "reward": turn.reward,
-                "rewards": dict(turn.rewards),
-                "state": turn.state,
-                "valid": turn.valid,
-                "fresh": turn.fresh,
-                "finish": turn.completion.finish,
-                "context_ids": list(turn.context),
-                "ids": list(turn.completion.ids),
-                "logprobs": [round(x, 5) for x in turn.completion.logprobs],
-                "versions": sorted(set(turn.completion.versions)),
-                "metrics": dict(turn.metrics),
-                "sample_s": round(turn.sample_s, 4),
-                "env_s": round(turn.env_s, 4),
-                **{name: [round(float(x), 5) for x in values] for name, values in turn.streams.items()},
-            }
-            for turn in trajectory.turns
-        ],
-        "final": list(trajectory.final),
-    }
-
-
-def _plain(value: Any) -> Any:
-    """What JSON has no word for: the number in an array, else what Python would show."""
-    return value.item() if getattr(value, "shape", None) == () else repr(value)
 
 
 def _update_of(line: str) -> float:

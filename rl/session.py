@@ -14,23 +14,27 @@ import torch
 import envs
 from agents.chat import ChatAgent
 from agents.render import Renderer
-from rl import coldstart, settings
+from rl import coldstart, held_out, settings
 from rl.cli import INTERRUPTED, UserError, one_line
 from rl.diagnostics import warnings
-from rl.evaluation import count_tasks, evaluate, random_success, tickets
+from rl.evaluation import count_tasks, random_success, tickets
+from rl.foresight import Foresight, free
 from rl.learner import Learner
 from rl.loop import Loop, Plan, Progress, TrainingStopped
+from rl.memory import work
 from rl.parts.sampler import History
 from rl.parts.score.gain import answer_text
 from rl.player import Player
+from rl.policy import lora
 from rl.policy.batching import EngineDead
 from rl.policy.engines import engine
-from rl.policy.load import load, save
+from rl.policy.load import pick_device
 from rl.progress import Screen, arithmetic
 from rl.recipe import Recipe, needs, words
 from rl.records import Group, SamplingParams, Trajectory
 from rl.run import RunFolder
 from rl.scorer import ModelScorer
+from rl.trained import Trained
 
 JUDGED = 100  # validation tasks played after each pass of a cold start
 # What a cold start depends on, besides the model it starts from and the constants of `rl.coldstart`.
@@ -58,13 +62,22 @@ class Session:
             raise ValueError(f"{chosen.env} has no info['answer'], which the score part answer_gain asks for")
         self.settings = chosen = chosen.resolved(self.max_turns, longest)
         self.updates: int = chosen.updates or 0
-        self.model, self.tokenizer = self._load()
-        self.renderer = Renderer(self.tokenizer)
+        device = pick_device(chosen.device)
+        self.trained = Trained(chosen, begun)
+        self.model = self.trained.model  # on the CPU, until it is known whether it fits elsewhere
+        self.renderer = Renderer(self.trained.tokenizer)
         prompt = len(self.renderer.open(opening, info.get("tools", ())))
         if prompt >= chosen.max_tokens:
             raise ValueError(f"--max-tokens {chosen.max_tokens}: a prompt of {chosen.env} alone has {prompt} tokens")
         slots = min(chosen.episodes * (chosen.lag + 1), 512)
-        self.policy = engine(chosen.engine, self.model, slots=slots, context=chosen.max_tokens, training=True)
+        doing = work(chosen, prompt, slots, reference=needs(recipe, "ref"))
+        self.foresight = Foresight(self.model, doing, resumed=begun is not None)
+        self.room = free(device)
+        if self.room is not None:
+            print(*self.foresight.told(self.room), sep="\n", flush=True)
+        self.model.to(device)
+        context, devices = chosen.max_tokens, chosen.engine_devices
+        self.policy = engine(chosen.engine, self.model, slots=slots, context=context, training=True, devices=devices)
         self.learner = Learner(
             self.model,
             lr=chosen.lr or 0.0,
@@ -75,6 +88,7 @@ class Session:
             minibatches=chosen.minibatches,
             critic=needs(recipe, "value"),
             temperature=chosen.temperature,
+            recompute=chosen.checkpoint_activations,
         )
         self.player = self._player(chosen.temperature)
         self.progress = Progress(History(self.num_tasks["train"]))
@@ -82,9 +96,7 @@ class Session:
 
     def arithmetic(self) -> str:
         """What one update will be, in a line or two."""
-        parameters, device = sum(p.numel() for p in self.model.parameters()), next(self.model.parameters()).device
-        model = f"{self.settings.model} ({parameters / 1e6:.1f} M parameters, {device})"
-        told = arithmetic(self.settings, model, self.num_tasks["train"], self.max_turns)
+        told = arithmetic(self.settings, self.trained.words(), self.num_tasks["train"], self.max_turns)
         return "\n".join(filter(None, (told, self.policy.words)))
 
     def train(self, out: Path) -> int:
@@ -95,10 +107,14 @@ class Session:
             with self.player.watchdog.started():
                 resumed = self.begun is not None and self._resume()
                 if not resumed:
-                    self._cold_start()
+                    with lora.lifted(self.model, trainable=True):
+                        self._cold_start()
+                    self.trained.begin(self.folder)
                 return asyncio.run(self._train(resumed))
         except (TrainingStopped, EngineDead) as stopped:
             raise UserError(f"{stopped} (the run in {self.folder.path} can be resumed)") from None
+        except torch.OutOfMemoryError:
+            raise UserError(f"{self.foresight.spent()} (the run in {self.folder.path} can be resumed)") from None
         finally:
             self.folder.close()
             self.player.close()
@@ -120,6 +136,10 @@ class Session:
             await loop.run(self.updates)
         except TrainingStopped:
             self._save()
+            raise
+        except torch.OutOfMemoryError:
+            if not self.learner.moved:  # else the marked place has other weights
+                self._save()
             raise
         finally:
             here.remove_signal_handler(signal.SIGINT)
@@ -166,6 +186,7 @@ class Session:
     def _mark(self) -> None:
         """Remember where the run stands between two updates: the only places from which it can go on bit for bit."""
         self._marked = self.progress.state_dict(self.player, self.recipe)
+        self.learner.moved = False
 
     def _save(self) -> None:
         """Write the marked place to the disk. What was sampled since will be sampled again."""
@@ -175,18 +196,7 @@ class Session:
             "before": self.before,
             "config": self._config(),
         }
-        self.folder.save(self._marked["update"], lambda folder: save(self.model, self.tokenizer, folder), state)
-
-    def _load(self) -> Any:
-        """Model and tokenizer: of the checkpoint to go on from, else the chosen ones."""
-        s = self.settings
-        checkpoint = self.begun.latest() if self.begun else None
-        if self.begun is None or checkpoint is None:
-            return load(s.model, device=s.device, seed=s.seed)
-        try:
-            return load(str(checkpoint / "model"), device=s.device)
-        except ValueError as error:
-            raise self.begun.unusable(checkpoint, str(error)) from error
+        self.folder.save(self._marked["update"], self.trained.save, state)
 
     def _resume(self) -> bool:
         """Take over the latest checkpoint; False when the run was killed before its first."""
@@ -258,31 +268,12 @@ class Session:
         return success
 
     async def _greedy(self, split: str, episodes: int) -> list[Trajectory]:
-        """Greedy episodes on the first of a seeded order of the split's tasks; one that only errs is left out."""
-        player = self._player(0.0)
-        try:
-            groups = await evaluate(player, tickets(self.num_tasks[split], episodes, 1, self.settings.seed, split))
-        finally:
-            player.close()
-        if self.policy.death:  # then who had ended by chance is no sample
-            raise TrainingStopped(f"the sampling engine died: {self.policy.death}")
-        ended = [trajectory for group in groups for trajectory in group.trajectories]
-        if not ended:
-            raise TrainingStopped(f"every {split} episode fails: {groups[0].errored[-1].error}")
-        return ended
+        tasks, seed = self.num_tasks[split], self.settings.seed
+        return await held_out.greedy(self._player(0.0), self.policy, tasks, episodes, seed, split)
 
     def _summarise(self, after: float | None) -> None:
         before, p = self.before, self.progress
-        self.folder.write_summary(
-            {
-                "success_before": before,
-                "success_after": after,
-                "updates": p.update,
-                "episodes": p.episodes,
-                "wall_s": round(p.seconds, 2),
-                "tokens_per_s": round(p.tokens / max(p.seconds, 1e-9), 1),
-            }
-        )
+        self.folder.write_summary(held_out.summary(before, after, p))
         self.screen.say(f"run folder: {self.folder.path}")
         if before is not None and after is not None:
             self.screen.say(f"held-out greedy success: {before:.3f} before -> {after:.3f} after {p.update} updates")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rl.cli import Parser, UserError, real_number, suggest, whole_number
+from rl.engine_choice import ENGINES, device_list
 from rl.recipe import MANY, SLOTS
 
 CHANGEABLE = (
@@ -20,7 +21,10 @@ CHANGEABLE = (
     "save_every",
     "threads",
     "device",
+    "engine_devices",
     "data_root",
+    "microbatch_tokens",
+    "checkpoint_activations",
 )  # by a resumed run
 
 
@@ -31,6 +35,10 @@ def _flag(default: Any, help: str, kind: Callable[[str], Any] = str, **more: Any
     )
 
 
+def _switch(help: str) -> Any:
+    return field(default=False, metadata={"help": help, "action": argparse.BooleanOptionalAction})
+
+
 @dataclass(frozen=True)
 class Settings:
     """Every setting of a run but its recipe's parts. A name is a flag with dashes, and a key of `config.toml`."""
@@ -39,7 +47,17 @@ class Settings:
     env_arg: list[str] = _flag([], "an argument of the environment, such as level=2; repeatable", metavar="KEY=VALUE")
     algo: str = _flag("grpo", "recipe: a name from rl/recipes, or path/to/file.py; `list` shows them all")
     model: str = _flag("tiny", "`tiny`, a model folder, or a Hugging Face hub id")
-    engine: str = _flag("hf", "what samples: `hf`, or `vllm` where it is installed", choices=["hf", "vllm"])
+    engine: str = _flag(
+        "hf",
+        "what samples: `hf`, or `vllm` in this process or `vllm:process` in another, where it is installed",
+        choices=ENGINES,
+    )
+    engine_devices: str = _flag(
+        "",
+        "CUDA devices of vllm:process, as 1,2: several share every layer (default: the trainer's)",
+        device_list,
+        metavar="N,N",
+    )
     device: str = _flag("auto", "auto, cpu, cuda or cuda:N")
     updates: int | None = _flag(
         None, "updates in all (default for tiny: 600 of one turn, fewer of more; else 200)", whole_number(0)
@@ -51,7 +69,21 @@ class Settings:
     size: int = _flag(8, "episodes per group", whole_number(1))
     lag: int = _flag(0, "updates that may pass between sampling and training on it; 0 is on-policy", whole_number(0))
     lr: float | None = _flag(
-        None, "learning rate (default for tiny: 3e-4 with one turn, less with more; else 1e-6)", real_number(above=0)
+        None,
+        "learning rate (default for tiny: 3e-4 with one turn, less with more; else 1e-6, of adapters 1e-5)",
+        real_number(above=0),
+    )
+    dtype: str = _flag(
+        "float32", "precision of the model; its optimiser keeps float32 in any case", choices=["float32", "bfloat16"]
+    )
+    lora: int = _flag(
+        0, "rank of LoRA adapters, trained instead of the weights; 0 is none (needs turnwise[lora])", whole_number(0)
+    )
+    lora_alpha: int | None = _flag(
+        None, "scale of the adapters, whose product counts alpha / rank (default: twice the rank)", whole_number(1)
+    )
+    lora_targets: str = _flag(
+        "all-linear", "layers that get one: all-linear, those of every block, or names such as q_proj,v_proj"
     )
     epochs: int = _flag(1, "passes over the episodes of one update", whole_number(1))
     minibatches: int = _flag(1, "optimiser steps per pass", whole_number(1))
@@ -60,6 +92,7 @@ class Settings:
     microbatch_tokens: int = _flag(
         16384, "tokens of one forward pass; changes memory, not the gradient", whole_number(1)
     )
+    checkpoint_activations: bool = _switch("compute the blocks anew in the backward pass: less memory, more time")
     temperature: float = _flag(1.0, "sampling temperature of training episodes", real_number(above=0))
     turn_tokens: int | None = _flag(
         None,
@@ -102,9 +135,11 @@ class Settings:
             "cold_start_until": round(0.3 / max_turns, 3) if max_turns <= 4 else 0.2,
             "turn_tokens": min(max(8, 2 * longest_reply), self.max_tokens - 1),
         }
-        other = {"lr": 1e-6, "updates": 200, "cold_start": 0, "cold_start_until": 1.0}
+        other = {"lr": 1e-5 if self.lora else 1e-6, "updates": 200, "cold_start": 0, "cold_start_until": 1.0}
         other["turn_tokens"] = min(256, self.max_tokens - 1)
         defaults: dict[str, Any] = tiny if self.is_tiny else other
+        if self.lora:
+            defaults["lora_alpha"] = 2 * self.lora
         return replace(self, **{name: value for name, value in defaults.items() if getattr(self, name) is None})
 
     @property
@@ -117,7 +152,7 @@ def add_flags(parser: Parser) -> None:
     """One flag per setting and per slot; what is not given is absent from the parsed namespace."""
     for setting in fields(Settings):
         options = dict(setting.metadata)
-        if setting.default not in (MISSING, None, ""):
+        if setting.default not in (MISSING, None, "") and setting.default is not False:
             options["help"] += f" (default: {setting.default})"
         if setting.name == "env_arg":
             options["action"] = "append"
@@ -169,10 +204,11 @@ def refuse_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
 
     Only how long it goes on and how it is watched may change.
     """
+    begun = {**_defaults(), **before}  # a setting that is younger than the run
     for name, value in now.items():
-        if name not in CHANGEABLE and value != before.get(name):
+        if name not in CHANGEABLE and value != begun.get(name):
             raise UserError(
-                f"{_dashed(name)} cannot change in a resumed run from {before.get(name)!r} to {value!r}; "
+                f"{_dashed(name)} cannot change in a resumed run from {begun.get(name)!r} to {value!r}; "
                 "leave it as it was, or begin a new run"
             )
 
@@ -183,7 +219,15 @@ def write(settings: Settings, words: Mapping[str, Any]) -> str:
     return "\n".join([*lines, "", *(f"{slot} = {_toml(word)}" for slot, word in words.items()), ""])
 
 
+def _defaults() -> dict[str, Any]:
+    return {setting.name: setting.default for setting in fields(Settings) if setting.default is not MISSING}
+
+
 def _checked(path: Path | str, key: str, value: Any, metadata: Mapping[str, Any]) -> Any:
+    if "type" not in metadata:
+        if not isinstance(value, bool):
+            raise UserError(f"{path}: {key} = {_toml(value)}: must be true or false")
+        return value
     try:
         if isinstance(value, (bool, list, dict)):
             raise argparse.ArgumentTypeError("not a single value")

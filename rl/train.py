@@ -13,6 +13,8 @@ from envs.types import Stop
 from rl import recipe as recipes
 from rl import settings as config
 from rl.cli import Parser, UserError, run, user_input
+from rl.engine_choice import devices as engine_devices
+from rl.policy.extra import check_peft
 from rl.policy.vllm.installed import installed as check_installed
 from rl.records import Completion, Group, Ticket, Trajectory, Turn
 from rl.settings import Settings
@@ -54,6 +56,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         session = Session(settings, recipe, RunFolder.existing(folder) if folder and resume else None)
     print(session.arithmetic())
     if dry:
+        if session.room is None:  # else it was told before the model was moved
+            print(session.foresight.estimate.words())
         print(config.write(session.settings, recipes.words(recipe)), end="")
         return 0
     return session.train(folder or _free(settings))
@@ -79,8 +83,13 @@ def _file(file: str | None, folder: Path | None, resume: bool) -> dict[str, Any]
 def _check(settings: Settings, recipe: recipes.Recipe) -> None:
     if not settings.env:
         raise UserError("--env is missing; `--env list` shows the environments")
-    if settings.engine == "vllm":
+    engine_devices(settings.engine, settings.engine_devices)
+    if settings.engine.startswith("vllm"):
         check_installed()
+    if settings.lora:
+        check_peft()
+    elif settings.lora_alpha or settings.lora_targets != Settings.lora_targets:
+        raise UserError("--lora-alpha and --lora-targets are about adapters: add --lora RANK, such as --lora 16")
     if settings.size == 1 and not _teaches_alone(recipe):
         raise UserError(
             f"--size 1: {settings.algo} compares the members of a group, and one has nobody to be compared with; "

@@ -99,7 +99,7 @@ def test_padded_rows_through_the_models_own_forward_give_the_same(kind, monkeypa
         return torch.tensor(numbers), gradient(net)
 
     packed = everything()
-    monkeypatch.setattr("rl.learner.supported", lambda net: False)
+    monkeypatch.setattr("rl.passes.supported", lambda net: False)
     padded = everything()
     torch.testing.assert_close(packed[0], padded[0], atol=1e-5, rtol=1e-5)
     assert_close(packed[1], padded[1])

@@ -84,11 +84,11 @@ def test_a_killed_run_goes_on_bit_for_bit(name: str, tmp_path: Path) -> None:
 
 
 MOMENTS = [
-    ("rl.session", "save", 1),  # nothing is there yet
+    ("rl.trained", "save", 1),  # nothing is there yet
     ("rl.run:RunFolder", "write_rollouts", 1),
     ("rl.learner:Learner", "update", 4),
     ("rl.run:RunFolder", "log", 4),
-    ("rl.session", "save", 2),  # a checkpoint is written: before its model,
+    ("rl.trained", "save", 2),  # a checkpoint is written: before its model,
     ("rl.run.torch", "save", 2),  # before the trainer's state,
     ("rl.run", "_sync", 20),  # while it is flushed,
     ("pathlib:Path", "rename", 2),  # before it gets its name,
@@ -312,7 +312,7 @@ def test_going_back_to_an_older_checkpoint_by_hand_repeats_the_rest(tmp_path: Pa
 
 def test_a_run_killed_before_its_first_checkpoint_begins_again(tmp_path: Path) -> None:
     out = tmp_path / "run"
-    killed(out, ("rl.session", "save", 1))
+    killed(out, ("rl.trained", "save", 1))
     assert "no checkpoint was finished; starting from the beginning" in resumed(out).out
     assert_same_run(out, whole())
 

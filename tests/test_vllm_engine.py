@@ -34,7 +34,7 @@ def policy(around):
     with started(net(), slots=8) as policy:
         around.append(surroundings())
         yield policy
-        assert policy.engine.ledger.asked == {}  # nothing that any test asked for is left in the engine
+        assert policy.engine.asked == {}  # nothing that any test asked for is left in the engine
 
 
 def hf(*asked, **named):
@@ -134,7 +134,7 @@ def test_a_cancelled_request_leaves_the_engine_and_the_others_alone(policy):
 
     replies = asyncio.run(play())
     assert [n for n, reply in enumerate(replies) if isinstance(reply, asyncio.CancelledError)] == [1, 9]
-    assert policy.engine.ledger.asked == {}
+    assert policy.engine.asked == {}
     kept = [n for n in range(10) if n not in (1, 9)]
     assert_alike([replies[n] for n in kept], hf(*((prompt_of(n), params(n, 20, stop=())) for n in kept)))
 
@@ -209,7 +209,7 @@ def test_memory_is_given_back_while_the_trainer_works_and_taken_again_weights_fi
             return getattr(inner, name)
 
         def sleep(self, level):
-            told.append(f"sleep {level}, holding {len(engine.ledger.asked)}")
+            told.append(f"sleep {level}, holding {len(engine.asked)}")
 
         def wake_up(self, tags):
             told.extend(tags)

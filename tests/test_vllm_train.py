@@ -85,7 +85,7 @@ def test_an_engine_that_dies_loses_no_episode(tmp_path, monkeypatch, moment):
         sound["load"](engine, given)
 
     def step(engine):
-        sampling = any(isinstance(asked, Request) for asked in engine.ledger.asked.values())
+        sampling = any(isinstance(asked, Request) for asked in engine.asked.values())
         calls.append("step" if sampling else "check")
         if moment == "step" and calls.count("load") == 3 and calls[-3:] == ["step"] * 3:
             raise RuntimeError("cut off")

@@ -156,8 +156,9 @@ def rollouts(folder: Path, update: int) -> list[dict[str, Any]]:
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
-    """The weights of the latest checkpoint."""
-    return load_file(folder / "checkpoints" / "latest" / "model" / "model.safetensors")
+    """The weights of the latest checkpoint, those of adapters where these are trained."""
+    (file,) = (folder / "checkpoints" / "latest" / "model").glob("*.safetensors")
+    return load_file(file)
 
 
 def assert_same_run(one: Path, other: Path) -> None:

@@ -71,7 +71,7 @@ def _forest(model: Any, trunks: Sequence[Ids], branches: Sequence[Branch]) -> Te
     device = next(model.parameters()).device
     layout = _Layout(trunks, branches, device)
     decoder = Decoder(model)
-    weights = decoder.weights()
+    weights = decoder.weights(fused=not decoder.wide)
     hidden = decoder.hidden(weights, layout.ids, layout.position, layout, layout.longest)
     logits = F.linear(hidden.index_select(0, layout.predict), weights.head).float()
     return logits.log_softmax(-1).gather(1, layout.target[:, None]).squeeze(1)

@@ -1,4 +1,4 @@
-"""Models by name: the bundled `tiny`, a folder in Hugging Face layout, or an id on the Hugging Face hub."""
+"""Models by name: the bundled `tiny`, a folder in Hugging Face layout or `peft`'s, or an id on the Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from transformers import (
 )
 from transformers.utils import logging
 
-from rl.policy import tiny
+from rl.policy import lora, tiny
+from rl.policy.extra import check_peft
 
 _HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
 
@@ -31,10 +32,11 @@ def load(
     """A causal language model in eval mode on `device`, and its tokenizer, which has a chat template.
 
     `name` is `tiny` (initialised from `seed`), a model folder, a checkpoint or run folder that holds one, or a hub id.
-    `dtype="auto"` keeps the saved one. ValueError, in one line, if anything is missing, broken or out of reach.
+    An adapter comes merged into its base, which its `adapter_config.json` names. `dtype="auto"` keeps the saved one.
+    ValueError, in one line, if anything is missing, broken or out of reach.
     """
     target = pick_device(device)
-    loaded: tuple[Any, PreTrainedTokenizerBase] = tiny.create(seed) if name == "tiny" else _read(name, dtype)
+    loaded: tuple[Any, PreTrainedTokenizerBase] = _tiny(seed, dtype) if name == "tiny" else _read(name, dtype)
     model, tokenizer = loaded
     return model.to(target).eval(), tokenizer
 
@@ -52,6 +54,24 @@ def save(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Pat
         tokenizer.save_pretrained(folder)
 
 
+def save_adapter(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path | str, base: str) -> None:
+    """Write the adapters of a model in peft's layout, and the tokenizer; `base` is where the plain model is."""
+    lora.save(model, folder, base)
+    with _quiet():
+        tokenizer.save_pretrained(folder)
+
+
+def lasting(name: str) -> str | None:
+    """Where a plain model can be found again: a hub id, or its folder in full; None where that will not do.
+
+    `tiny` is made from a seed, the latest checkpoint of a run is another one later, and an adapter is merged.
+    """
+    folder = Path(name).expanduser()
+    if name == "tiny" or not folder.is_dir():
+        return None if name == "tiny" else name
+    return str(folder.resolve()) if (folder / "config.json").is_file() else None
+
+
 def pick_device(name: str) -> torch.device:
     """The device `cpu`, `cuda` or `cuda:N`; `auto` is `cuda` where there is one."""
     if name == "auto":
@@ -64,10 +84,38 @@ def pick_device(name: str) -> torch.device:
     return device
 
 
+def _tiny(seed: int, dtype: torch.dtype | str) -> tuple[Any, PreTrainedTokenizerBase]:
+    """The bundled model. Its weights alone are cast: the table of rotary frequencies stays exact, as in any model."""
+    model, tokenizer = tiny.create(seed)
+    if isinstance(dtype, torch.dtype):
+        for weight in model.parameters():
+            weight.data = weight.data.to(dtype)
+        model.config.dtype = dtype
+    return model, tokenizer
+
+
 def _read(name: str, dtype: torch.dtype | str) -> tuple[Any, PreTrainedTokenizerBase]:
     source, cached = _find(name)
+    if (Path(source) / lora.CONFIG).is_file():
+        return _read_adapter(Path(source), dtype)
     tokenizer = _load_tokenizer(source, cached)
     return _load_model(source, cached, dtype), tokenizer
+
+
+def _read_adapter(folder: Path, dtype: torch.dtype | str) -> tuple[Any, PreTrainedTokenizerBase]:
+    """An adapter merged into its base, with its own tokenizer where one is there."""
+    check_peft()
+    base = lora.base_of(folder)
+    try:
+        model, tokenizer = _read(base, dtype)
+    except ValueError as error:
+        raise ValueError(f"adapter {str(folder)!r}: its base does not load: {error}") from error
+    if (folder / "tokenizer_config.json").is_file():
+        tokenizer = _load_tokenizer(str(folder), True)
+    try:
+        return lora.merge(model, folder), tokenizer
+    except Exception as error:
+        raise ValueError(f"adapter {str(folder)!r} does not fit {base!r}: {_first_line(error)}") from error
 
 
 def _find(name: str) -> tuple[str, bool]:
@@ -77,7 +125,7 @@ def _find(name: str) -> tuple[str, bool]:
         raise ValueError(f"model {name!r}: give tiny, a folder or a hub id")
     if folder.is_dir():
         for inner in (folder, folder / "model", folder / "checkpoints" / "latest" / "model"):
-            if (inner / "config.json").is_file():
+            if any((inner / config).is_file() for config in ("config.json", lora.CONFIG)):
                 return str(inner), True
         raise ValueError(f"model {name!r}: no config.json in this folder, its model/ or its checkpoints/latest/model/")
     if folder.exists():

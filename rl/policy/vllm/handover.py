@@ -9,8 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from rl.policy import lora
 from rl.policy.forward import text_config
 from rl.policy.vllm.engine import Engine
+from rl.policy.vllm.remote import RemoteEngine
 from rl.records import SamplingParams
 
 TOKENS = 8  # of each greedy reply
@@ -37,13 +39,12 @@ def weights(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
     """Every weight by its name in a checkpoint, an output matrix that is tied to the embedding included.
 
     vLLM keeps a packed copy of that matrix on a CPU: left out, as parameters and checkpoints leave it out, it would
-    stay as it was.
+    stay as it was. What adapters add to a weight is in it; the trainer's own stays without.
     """
-    for name, value in model.state_dict().items():
-        yield name, value.detach()
+    return lora.merged(model)
 
 
-def check(engine: Engine, model: nn.Module, dtype: torch.dtype) -> float:
+def check(engine: Engine | RemoteEngine, model: nn.Module, dtype: torch.dtype) -> float:
     """The largest difference between the engine's log-probabilities and those of the model's own forward.
 
     Asks for greedy replies to fixed prompts; nothing else may be in the engine. Raises `StaleWeights` where a token
@@ -54,7 +55,7 @@ def check(engine: Engine, model: nn.Module, dtype: torch.dtype) -> float:
     probes = [Probe(tuple((7 * i + 3 * length) % size for i in range(length))) for length in lengths]
     _reply(engine, probes)
     gap = max(_gap(model, probe) for probe in probes)
-    allowed = TOLERANCE[dtype]
+    allowed = max(TOLERANCE[dtype], TOLERANCE[next(model.parameters()).dtype])
     if not gap <= allowed:
         raise StaleWeights(
             f"after the weights were handed over, vLLM and the trainer disagree by {gap:.2g} nats on fixed prompts; "
@@ -63,7 +64,7 @@ def check(engine: Engine, model: nn.Module, dtype: torch.dtype) -> float:
     return gap
 
 
-def _reply(engine: Engine, probes: Sequence[Probe]) -> None:
+def _reply(engine: Engine | RemoteEngine, probes: Sequence[Probe]) -> None:
     by_key = {engine.add(probe): probe for probe in probes}
     left = set(by_key)
     while left:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
+from rl.memory import state
 from rl.policy.forward import text_config
 
 GIB = 2**30
-TRAINING = 4  # times its weights: weights, gradients and two moments of AdamW
+MOST = 0.9  # of a GPU's memory
 ROOM = 2 * GIB  # for the activations of a training step, and what CUDA itself takes
 BLOCK = 32  # tokens of a cache block on a CPU: the fewest that vLLM's kernels take
 ADVICE = "less memory: lower --max-tokens, or --groups and --size; or use --engine hf"
@@ -34,11 +35,15 @@ def room(model: nn.Module, slots: int, context: int, itemsize: int, *, training:
         least = _cache(model, 1, context, itemsize)
         size = max(least, min(cache, int(cache_gib * GIB)))
         return Room({"kv_cache_memory_bytes": size, "block_size": BLOCK}, f"{size / GIB:.2f} GiB of cache")
-    weights = sum(p.numel() * p.element_size() for p in model.parameters())
     free, total = torch.cuda.mem_get_info(device)
-    share = utilisation(free, total, weights * (TRAINING - 1) if training else 0)
+    share = utilisation(free, total, state(model) if training else 0)
     words = f"{share:.2f} of {total / GIB:.1f} GiB, of which {free / GIB:.1f} GiB are free"
     return Room({"gpu_memory_utilization": share}, words)
+
+
+def whole(devices: Sequence[int]) -> Room:
+    """Memory for an engine that shares its GPUs with nobody."""
+    return Room({"gpu_memory_utilization": MOST}, f"{MOST} of the memory of GPU {' and '.join(map(str, devices))}")
 
 
 def utilisation(free: int, total: int, kept: int) -> float:
@@ -52,7 +57,7 @@ def utilisation(free: int, total: int, kept: int) -> float:
             f"{free / GIB:.1f} GiB of GPU memory are free and training needs {(kept + ROOM) / GIB:.1f} GiB more; "
             f"nothing is left for vLLM: {ADVICE}"
         )
-    return min(share, 0.9)
+    return min(share, MOST)
 
 
 @contextmanager

@@ -6,8 +6,9 @@ place, and proven to have arrived before the next token.
 
 from __future__ import annotations
 
+import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from itertools import islice
 
@@ -19,16 +20,26 @@ from rl.policy.request import Request
 from rl.policy.vllm import handover
 from rl.policy.vllm.engine import Engine
 from rl.policy.vllm.installed import installed
-from rl.policy.vllm.memory import room
+from rl.policy.vllm.place import Place
+from rl.policy.vllm.plan import plan
+from rl.policy.vllm.process import EngineLost
+from rl.policy.vllm.remote import RemoteEngine
 from rl.records import Completion, SamplingParams
+
+RESTARTS = 3  # of an engine's process in a row, without a token in between
+
+log = logging.getLogger(__name__)
 
 
 class VLLMPolicy(Batching):
-    """A `Policy` over vLLM in this process, with the weights of a Hugging Face model in it, for one loop at a time.
+    """A `Policy` over vLLM with the weights of a Hugging Face model, for one loop at a time.
 
     `context` and `slots` are as of `HFPolicy`; `cache_gib` bounds the cache of a CPU. `training` leaves room on a GPU
     for a trainer of the same model. A GPU computes in bfloat16, a CPU in float32. `gap` is what the last hand-over
     measured.
+
+    vLLM runs in this process, or `apart` in one of its own, on the CUDA `devices` if any are named. The death of such a
+    process is no loss: another one takes over, with the weights of the model, behind the tokens that were drawn.
     """
 
     def __init__(
@@ -39,6 +50,8 @@ class VLLMPolicy(Batching):
         context: int | None = None,
         cache_gib: float = 1.0,
         training: bool = False,
+        apart: bool = False,
+        devices: Sequence[int] = (),
     ) -> None:
         """Start vLLM and hand the weights over, which takes seconds. Raise `ValueError` for what it cannot do."""
         super().__init__(model, context)
@@ -51,12 +64,23 @@ class VLLMPolicy(Batching):
             )
         self.slots = slots
         self.dtype = torch.float32 if device.type == "cpu" else torch.bfloat16
-        memory = room(model, slots, self.context, self.dtype.itemsize, training=training, cache_gib=cache_gib)
-        self.words = f"vLLM {found.version}: {slots} sequences of {self.context} tokens, {memory.words}"
-        sleeps = training and device.type != "cpu"
-        self.engine = Engine(model, slots=slots, context=self.context, dtype=self.dtype, room=memory, sleeps=sleeps)
+        place = Place.of(device, devices, training=training)
+        memory = place.room(model, slots, self.context, self.dtype.itemsize, cache_gib)
+        planned = plan(
+            model,
+            slots=slots,
+            context=self.context,
+            dtype=self.dtype,
+            room=memory,
+            sleeps=place.shared and training,
+            parallel=max(len(devices), 1),
+        )
+        self.engine = RemoteEngine(planned, place.variables()) if apart else Engine(planned)
+        where = ", in a process of its own" if apart else ""
+        self.words = f"vLLM {found.version}{where}: {slots} sequences of {self.context} tokens, {memory.words}"
+        self._lost = 0  # engines, since the last token
         try:
-            self._hand_over()
+            self._surely(self._hand_over)
         except Exception as error:
             self.engine.close()
             raise ValueError(f"{error}") from error
@@ -73,7 +97,8 @@ class VLLMPolicy(Batching):
         """See `Batching`."""
         if self.engine.sleeps and self.death is None:
             self._stand_back()
-            self.engine.sleep()
+            with suppress(EngineLost):  # `refresh` will find it so
+                self.engine.sleep()
 
     def refresh(self) -> None:
         """See `Batching`. Raises `EngineDead` as `sample` does."""
@@ -81,7 +106,7 @@ class VLLMPolicy(Batching):
         self._stand_back()
         try:
             if self.death is None:
-                self._hand_over()
+                self._surely(self._hand_over)
         except Exception as error:
             self._fail(error)
             if self.on_death is None and self.death is not None:
@@ -102,17 +127,50 @@ class VLLMPolicy(Batching):
         self.engine.load(handover.weights(self.model))
         self.gap = handover.check(self.engine, self.model, self.dtype)
 
+    def _surely(self, work: Callable[[], None]) -> None:
+        """Do `work`; if the engine is lost over it, start another one and hand it the weights instead."""
+        try:
+            return work()
+        except EngineLost as lost:
+            self._lost += 1
+            if self._lost > RESTARTS:
+                raise EngineLost(f"{lost}; {RESTARTS} in a row gave no token") from lost
+            log.warning("%s; starting another one (%d of %d)", lost, self._lost, RESTARTS)
+        self._queue_again()
+        self._surely(self._start_again)
+
+    def _start_again(self) -> None:
+        assert isinstance(self.engine, RemoteEngine)
+        try:
+            self.engine.start()
+        except ValueError as error:  # it could before: what it lacks may be what the last one has not given back yet
+            raise EngineLost(f"the engine does not start again: {error}") from error
+        self._hand_over()
+
     def _step(self) -> bool:
         """See `Batching`; a request's slot is its key in the engine."""
         if self.death is not None:
             raise self.death
+        ended = False
+
+        def step() -> None:
+            nonlocal ended
+            ended = self._advance()
+
+        self._surely(step)
+        return ended
+
+    def _advance(self) -> bool:
         entering = list(islice(self._waiting, self.slots - len(self._live)))
         for request in entering:
             request.slot = self.engine.add(request)
         self._live += entering
         self._waiting = deque(islice(self._waiting, len(entering), None))
         by_key = {request.slot: request for request in self._live}
-        return self._receive([Drawn(by_key[key], *drawn) for key, drawn, _ in self.engine.step()])
+        found = self.engine.step()
+        if found:
+            self._lost = 0
+        return self._receive([Drawn(by_key[key], *drawn) for key, drawn, _ in found])
 
     def _leave(self, request: Request) -> None:
         """See `Batching`."""
@@ -122,7 +180,7 @@ class VLLMPolicy(Batching):
     def _reset(self) -> None:
         """See `Batching`."""
         if self.death is None:
-            self.engine.drop(list(self.engine.ledger.asked))
+            self.engine.drop(list(self.engine.asked))
 
     def _fail(self, error: BaseException) -> None:
         """Declare the engine dead: what it keeps for one request is not safe from what another did to it."""

@@ -1,0 +1,60 @@
+"""Words about memory: what a run will need, and what to lower where that is more than there is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import torch
+from torch import nn
+
+from rl.memory import Estimate, Work, estimate, shown
+
+
+class Foresight:
+    """The estimate for a model and what a run does with it; one that is `resumed` may not change everything."""
+
+    def __init__(self, model: nn.Module, work: Work, *, resumed: bool) -> None:
+        self.model, self.work, self.resumed = model, work, resumed
+        self.estimate: Estimate = estimate(model, work)
+
+    def told(self, free: int) -> Iterator[str]:
+        """What is needed and, where no more than `free` bytes are there and these are too few, what lowers it."""
+        yield self.estimate.words()
+        if self.estimate.total > free:
+            needed = f"about {shown(self.estimate.total)} are needed and {shown(free)} are free"
+            yield f"warning: {needed}; totals of what lowers it: {advice(self.model, self.work, resumed=self.resumed)}"
+
+    def spent(self) -> str:
+        """What to do after memory ran out."""
+        needed = f"an update needs about {shown(self.estimate.total)} by the estimate"
+        return f"out of memory, of which {needed}; {advice(self.model, self.work, resumed=True)}"
+
+
+def advice(model: nn.Module, work: Work, *, resumed: bool = False) -> str:
+    """What to change, with the totals that it leads to; for a run that is to be `resumed`, what it may change first."""
+    ways = savings(model, work)
+    if not ways:
+        return "lower --max-tokens, or take a smaller model"
+    told = [f"{flag} ({shown(total)})" for flag, total, may in ways if may or not resumed]
+    later = [f"{flag} ({shown(total)})" for flag, total, may in ways if resumed and not may]
+    return ", ".join(told) + (f"{'; ' if told else ''}in a new run {', '.join(later)}" if later else "")
+
+
+def savings(model: nn.Module, work: Work) -> list[tuple[str, int, bool]]:
+    """Flags that lower the estimate: each with the total it leads to, and whether a resumed run may take it."""
+    half = max(work.microbatch_tokens // 2, 1)
+    ways = [
+        ("--checkpoint-activations", replace(work, recompute=True), True),
+        (f"--microbatch-tokens {half}", replace(work, microbatch_tokens=half), True),
+        ("--lora 16", replace(work, rank=work.rank or 16), False),
+        ("--dtype bfloat16", replace(work, itemsize=2), False),
+    ]
+    now = estimate(model, work).total
+    totals = [(flag, estimate(model, other).total, resumed) for flag, other, resumed in ways if other != work]
+    return [way for way in totals if way[1] < now]
+
+
+def free(device: torch.device) -> int | None:
+    """Bytes that are free on a GPU; None on a CPU, which can swap."""
+    return torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else None

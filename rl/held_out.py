@@ -1,0 +1,42 @@
+"""Greedy play on tasks that are not trained on: what a cold start ends by, and what a run is measured by."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rl.evaluation import evaluate, tickets
+from rl.loop import Progress, TrainingStopped
+from rl.player import Player
+from rl.policy.batching import Batching
+from rl.records import Trajectory
+
+
+async def greedy(
+    player: Player, policy: Batching, tasks: int, episodes: int, seed: int, split: str
+) -> list[Trajectory]:
+    """Episodes on the first of a seeded order of the split's tasks, one that only errs left out; closes the player.
+
+    Raise `TrainingStopped` where all of them err, or the engine died.
+    """
+    try:
+        groups = await evaluate(player, tickets(tasks, episodes, 1, seed, split))
+    finally:
+        player.close()
+    if policy.death:  # then who had ended by chance is no sample
+        raise TrainingStopped(f"the sampling engine died: {policy.death}")
+    ended = [trajectory for group in groups for trajectory in group.trajectories]
+    if not ended:
+        raise TrainingStopped(f"every {split} episode fails: {groups[0].errored[-1].error}")
+    return ended
+
+
+def summary(before: float | None, after: float | None, progress: Progress) -> dict[str, Any]:
+    """What `summary.json` says of a run that has ended."""
+    return {
+        "success_before": before,
+        "success_after": after,
+        "updates": progress.update,
+        "episodes": progress.episodes,
+        "wall_s": round(progress.seconds, 2),
+        "tokens_per_s": round(progress.tokens / max(progress.seconds, 1e-9), 1),
+    }

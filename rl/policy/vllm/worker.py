@@ -1,0 +1,81 @@
+"""What vLLM takes into each of its workers, which may be processes of their own: weights from a file, our draws out.
+
+vLLM imports this by name in every worker, before it asks for the backend that is registered here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from vllm.distributed.weight_transfer.base import WeightTransferEngine, WeightTransferInitInfo, WeightTransferUpdateInfo
+from vllm.distributed.weight_transfer.factory import WeightTransferEngineFactory
+
+from rl.policy.vllm.asked import Entry
+from rl.policy.vllm.drawing import Drawing
+from rl.policy.vllm.parcel import unpack
+
+BACKEND = "turnwise-file"
+
+
+@dataclass
+class Init(WeightTransferInitInfo):
+    """Nothing has to be agreed on."""
+
+
+@dataclass
+class Update(WeightTransferUpdateInfo):
+    """What `rl.policy.vllm.parcel.pack` wrote, and what it returned."""
+
+    path: str = ""
+    tied: dict[str, str] = field(default_factory=dict)
+
+
+class FromFile(WeightTransferEngine[Init, Update]):
+    """Weights by the names of a checkpoint, put in place layer by layer."""
+
+    init_info_cls = Init
+    update_info_cls = Update
+
+    def init_transfer_engine(self, init_info: Init) -> None:
+        """See `WeightTransferEngine`."""
+
+    def start_weight_update(self) -> None:
+        """See `WeightTransferEngine`."""
+        from vllm.model_executor.model_loader.reload import initialize_layerwise_reload
+
+        initialize_layerwise_reload(self.model)
+
+    def receive_weights(self, update_info: Update) -> None:
+        """See `WeightTransferEngine`."""
+        self.model.load_weights(unpack(update_info.path, update_info.tied))
+
+    def finish_weight_update(self) -> None:
+        """See `WeightTransferEngine`."""
+        from vllm.model_executor.model_loader.reload import finalize_layerwise_reload
+
+        finalize_layerwise_reload(self.model, self.model_config)
+
+    def shutdown(self) -> None:
+        """See `WeightTransferEngine`."""
+
+    @staticmethod
+    def trainer_send_weights(iterator: Any, trainer_args: Any) -> None:
+        """What 0.27 asks every backend for, and never calls: `rl.policy.vllm.remote` sends the weights."""
+        raise NotImplementedError
+
+
+class Extension:
+    """What the engine may ask of a worker besides vLLM's own verbs."""
+
+    model_runner: Any
+
+    def turnwise_drawn(self) -> dict[int, Entry]:
+        """What was drawn since this was last asked, by key."""
+        processors = self.model_runner.input_batch.logitsprocs.all
+        drawing = next(processor for processor in processors if isinstance(processor, Drawing))
+        drawn, drawing.drawn = drawing.drawn, {}
+        return drawn
+
+
+WeightTransferEngineFactory.register_engine(BACKEND, FromFile)

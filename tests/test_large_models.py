@@ -1,0 +1,117 @@
+"""The flags that make a model fit, as a run has them, and what is said where it does not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from toy_runs import assert_same_run, flags, metrics, train, trained
+
+from rl import learner, memory
+from rl.policy.load import load
+from rl.settings import read
+
+
+def words(**more: Any) -> list[str]:
+    return flags("Talk", **{"updates": 4, "save_every": 2, **more})
+
+
+def refused(*argv: object) -> str:
+    """What a command says that is refused, in one line."""
+    ended = train(*map(str, argv))
+    assert (ended.code, ended.err.count("\n")) == (2, 1), ended
+    return ended.err.rstrip("\n").partition(": error: ")[2]
+
+
+def test_recomputed_blocks_change_no_bit_of_a_run_and_may_be_chosen_when_it_goes_on(tmp_path: Path) -> None:
+    whole = trained(*words(), out=tmp_path / "whole")
+    other = trained(*words(), "--checkpoint-activations", out=tmp_path / "other")
+    assert_same_run(whole, other)
+    assert read(other / "config.toml")["checkpoint_activations"] is True
+    part = trained(*words(schedule="constant", updates=2), out=tmp_path / "part")
+    assert train("--resume", "--out", str(part), "--checkpoint-activations", "--updates", "4").code == 0
+    assert_same_run(part, trained(*words(schedule="constant"), out=tmp_path / "constant"))
+    file = tmp_path / "mine.toml"
+    file.write_text('env = "math/Arithmetic-v0"\ncheckpoint_activations = 1\n')
+    assert refused("--config", file).endswith("checkpoint_activations = 1: must be true or false")
+
+
+def test_a_dry_run_tells_what_of_memory_is_for_what() -> None:
+    ended = train(*words(lora=2, penalty="kl_k2:coef=0.01"), "--dry-run")
+    (line,) = [line for line in ended.out.splitlines() if line.startswith("memory, about ")]
+    parts = dict(part.split(" ", 1) for part in line.partition(": ")[2].split(", "))
+    assert list(parts) == ["weights", "gradients", "optimizer", "sampler", "cache", "activations", "logits"]
+    assert "reference" in train(*words(penalty="kl_k2:coef=0.01"), "--dry-run").out
+    assert memory.Estimate(*[2**20] * 8).words().startswith("memory, about 8.0 MiB: weights 1.0 MiB, gradients")
+
+
+def test_a_gpu_that_is_too_small_is_told_of_before_anything_is_on_it(monkeypatch: Any, tmp_path: Path) -> None:
+    told: list[str] = []
+
+    def moved(self: torch.nn.Module, *where: Any, **how: Any) -> torch.nn.Module:
+        told.append("moved")
+        return self
+
+    monkeypatch.setattr("rl.session.free", lambda device: 5 * 2**20)
+    monkeypatch.setattr("rl.session.print", lambda *lines, **how: told.extend(lines), raising=False)
+    monkeypatch.setattr("transformers.PreTrainedModel.to", moved)
+    trained(*words(updates=0), out=tmp_path / "run")
+    first = told[: told.index("moved", 1)] if told[0] == "moved" else told[: told.index("moved")]
+    about, warning = [line for line in first if line != "moved"]
+    assert about.startswith("memory, about ")
+    assert (
+        warning.startswith("warning: about ")
+        and " MiB are needed and 5.0 MiB are free; totals of what lowers it: " in warning
+    )
+    assert "--checkpoint-activations (" in warning and "--microbatch-tokens 8192 (" in warning
+
+
+@pytest.mark.parametrize("minibatches", [1, 2])
+def test_out_of_memory_becomes_advice_and_the_run_goes_on_bit_for_bit(
+    minibatches: int, monkeypatch: Any, tmp_path: Path
+) -> None:
+    """In the second step of an update the weights have moved: then the last checkpoint on the disk is what is left."""
+    given, calls, whole_pass = words(minibatches=minibatches, lag=1), [0], learner.said
+
+    def full(*args: Any, **how: Any) -> Any:
+        calls[0] += 1
+        if calls[0] == 4 * minibatches:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB.\nmore words")
+        return whole_pass(*args, **how)
+
+    out = tmp_path / "run"
+    with monkeypatch.context() as patched:
+        patched.setattr(learner, "said", full)
+        said = refused(*given, "--out", out)
+    assert said.startswith("out of memory, of which an update needs about ")
+    resumed, new = said.split("; ")[1:]
+    assert resumed.startswith("--checkpoint-activations (") and "--microbatch-tokens 8192 (" in resumed
+    assert new.startswith("in a new run --dtype bfloat16 (") and new.endswith(f" (the run in {out} can be resumed)")
+    assert len(metrics(out)) == 3
+    again = train("--resume", "--out", str(out))
+    assert again.code == 0, again.err
+    assert f"resuming after update {3 if minibatches == 1 else 2}" in again.out
+    assert_same_run(out, trained(*given, out=tmp_path / "whole"))
+    assert load(str(out))
+
+
+def test_a_run_from_before_these_flags_can_be_resumed(tmp_path: Path) -> None:
+    out = trained(*words(schedule="constant", updates=2), out=tmp_path / "run")
+    state = out / "checkpoints" / "latest" / "trainer" / "state.pt"
+    saved = torch.load(state, weights_only=False)
+    new = ("dtype", "lora", "lora_targets", "checkpoint_activations")
+    for file in (out / "config.toml", None):
+        text = file.read_text() if file else saved["config"]
+        old = "".join(line for line in text.splitlines(True) if not line.startswith(tuple(f"{key} =" for key in new)))
+        assert len(old) < len(text)
+        if file:
+            file.write_text(old)
+        else:
+            torch.save({**saved, "config": old}, state)
+    assert train("--resume", "--out", str(out), "--updates", "4").code == 0
+    assert_same_run(out, trained(*words(schedule="constant"), out=tmp_path / "whole"))
+    assert "--dtype cannot change in a resumed run from 'float32'" in refused(
+        "--resume", "--out", out, "--dtype", "bfloat16"
+    )
