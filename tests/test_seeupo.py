@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import numpy as np
@@ -14,6 +14,7 @@ from vector_cases import array, read
 
 from envs.types import Stop
 from rl import batch
+from rl.adamw import Float32AdamW
 from rl.batch import Row
 from rl.learner import Learner
 from rl.parts import phases
@@ -42,9 +43,18 @@ def group() -> Group:
     return Group(Ticket(0, 0, "train", 0, len(members)), members)
 
 
+class Descent(Float32AdamW):
+    """A step that shows its gradient."""
+
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+        with torch.no_grad():
+            for weight in self.masters:
+                weight -= self.param_groups[0]["lr"] * weight.grad
+
+
 def learner(**settings: float) -> Learner:
     made = Learner(model(), lr=RATE, max_grad_norm=1e9, **settings)  # type: ignore[arg-type]
-    made.optimizer = torch.optim.SGD(made.parameters(), lr=RATE)  # a step that shows its gradient
+    made.optimizer = Descent(made.parameters(), lr=RATE, weight_decay=0.0)
     return made
 
 
