@@ -19,11 +19,11 @@ from torch import Tensor, nn
 
 
 class Float32AdamW(torch.optim.AdamW):
-    """`torch.optim.AdamW` over `masters`: the float32 parameters themselves, and copies of the others."""
+    """`torch.optim.AdamW` over `masters`: the parameters, or float32 copies of those in less."""
 
     def __init__(self, parameters: Iterable[nn.Parameter], *, lr: float, weight_decay: float) -> None:
         own = list(parameters)
-        self.masters = [weight if weight.dtype == torch.float32 else weight.detach().float() for weight in own]
+        self.masters = [weight if weight.element_size() >= 4 else weight.detach().float() for weight in own]
         self.pairs = [(weight, copy) for weight, copy in zip(own, self.masters, strict=True) if copy is not weight]
         super().__init__(self.masters, lr=lr, betas=(0.9, 0.99), weight_decay=weight_decay, fused=True)
 

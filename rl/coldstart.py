@@ -71,8 +71,13 @@ def longest_reply(env: gymnasium.Env, tasks: int = 16) -> int:
     return max((len(compose(reply).encode()) + 1 for reply in replies), default=16)
 
 
+def learner(model: nn.Module, microbatch_tokens: int, recompute: bool) -> Learner:
+    """One that imitates with every weight of `model`; the rest is about memory, as in `rl.learner`."""
+    return Learner(model, lr=RATE, microbatch_tokens=microbatch_tokens, recompute=recompute)
+
+
 def imitate(
-    model: nn.Module,
+    learner: Learner,
     episodes: Sequence[Trajectory],
     seed: int,
     *,
@@ -80,7 +85,7 @@ def imitate(
     judge: Callable[[], float],
     report: Callable[[int, float], None],
 ) -> None:
-    """Train `model` on the episodes' replies by cross-entropy, `ROWS` histories per step, for at most `PASSES` passes.
+    """Learn the episodes' replies by cross-entropy, `ROWS` histories per step, in at most `PASSES` passes.
 
     After each pass `judge` tells the success on tasks that are neither imitated nor tested; imitation ends once that
     is `until` or more. What is learned by then is still general: with every pass more, the model knows its few
@@ -89,7 +94,6 @@ def imitate(
     rows: list[Row] = []
     for number, episode in enumerate(episodes):
         rows += rows_of(episode, np.ones(episode.num_sampled), number=number, group=number)
-    learner = Learner(model, lr=RATE)
     rng = generator(seed, "imitation order")
     step = 0
     for done in range(1, PASSES + 1):

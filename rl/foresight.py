@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import torch
 from torch import nn
 
+from rl.cli import UserError
 from rl.memory import Estimate, Work, estimate, shown
 
 
@@ -25,17 +27,25 @@ class Foresight:
             needed = f"about {shown(self.estimate.total)} are needed and {shown(free)} are free"
             yield f"warning: {needed}; totals of what lowers it: {advice(self.model, self.work, resumed=self.resumed)}"
 
-    def spent(self) -> str:
+    @contextmanager
+    def guarding(self) -> Iterator[None]:
+        """Turn running out of memory, before there is anything to resume, into a `UserError` that says what to do."""
+        try:
+            yield
+        except torch.OutOfMemoryError as error:
+            raise UserError(self.spent(resumed=self.resumed)) from error
+
+    def spent(self, *, resumed: bool = True) -> str:
         """What to do after memory ran out."""
         needed = f"an update needs about {shown(self.estimate.total)} by the estimate"
-        return f"out of memory, of which {needed}; {advice(self.model, self.work, resumed=True)}"
+        return f"out of memory, of which {needed}; {advice(self.model, self.work, resumed=resumed)}"
 
 
 def advice(model: nn.Module, work: Work, *, resumed: bool = False) -> str:
     """What to change, with the totals that it leads to; for a run that is to be `resumed`, what it may change first."""
     ways = savings(model, work)
     if not ways:
-        return "lower --max-tokens, or take a smaller model"
+        return f"{'in a new run ' if resumed else ''}lower --max-tokens, or take a smaller model"
     told = [f"{flag} ({shown(total)})" for flag, total, may in ways if may or not resumed]
     later = [f"{flag} ({shown(total)})" for flag, total, may in ways if resumed and not may]
     return ", ".join(told) + (f"{'; ' if told else ''}in a new run {', '.join(later)}" if later else "")

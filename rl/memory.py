@@ -9,7 +9,7 @@ of what is free.
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
@@ -39,6 +39,7 @@ class Work:
     targets: str = lora.ALL
     recompute: bool = False
     reference: bool = False
+    imitates: bool = False  # with every weight first, as a cold start does below adapters too
 
 
 @dataclass(frozen=True)
@@ -65,8 +66,11 @@ class Estimate:
         return f"memory, about {shown(self.total)}: {', '.join(parts)}"
 
 
-def work(settings: Settings, prompt: int, slots: int, *, reference: bool) -> Work:
-    """What a run with these settings does: histories that open with `prompt` tokens, `slots` sampled at a time."""
+def work(settings: Settings, prompt: int, slots: int, *, reference: bool, fresh: bool = True) -> Work:
+    """What a run with these settings does: histories that open with `prompt` tokens, `slots` sampled at a time.
+
+    One that is not `fresh` has its cold start behind it.
+    """
     return Work(
         microbatch_tokens=settings.microbatch_tokens,
         context=settings.max_tokens,
@@ -78,6 +82,7 @@ def work(settings: Settings, prompt: int, slots: int, *, reference: bool) -> Wor
         targets=settings.lora_targets,
         recompute=settings.checkpoint_activations,
         reference=reference,
+        imitates=fresh and bool(settings.cold_start),
     )
 
 
@@ -88,7 +93,13 @@ def shown(size: float) -> str:
 
 
 def estimate(model: nn.Module, work: Work) -> Estimate:
-    """The bytes that `work` takes with `model`, which may be on the device `meta` and have adapters or not."""
+    """The bytes that `work` takes with `model`, which may be on the device `meta` and have adapters or not.
+
+    Where a cold start takes more than the updates behind it, the bytes are those of the cold start.
+    """
+    if work.rank and work.imitates:
+        first = estimate(model, replace(work, rank=0, reference=False, imitates=False))
+        return max(first, estimate(model, replace(work, imitates=False)), key=lambda one: one.total)
     shape = _Shape.of(model, work)
     trained = shape.adapters if work.rank else shape.own
     master = FLOAT * trained if work.itemsize < FLOAT else 0
@@ -100,7 +111,7 @@ def estimate(model: nn.Module, work: Work) -> Estimate:
         gradients=trained * FLOAT,
         optimizer=2 * FLOAT * trained + master,
         reference=shape.own * work.itemsize if work.reference and not work.rank else 0,
-        sampler=trained * work.itemsize if sampled else 0,
+        sampler=trained * work.itemsize + (shape.layers * _fused(shape, work) if work.rank else 0) if sampled else 0,
         cache=_cache(shape, work) if sampled else 0,
         activations=kept(model, work) + max(passing - logits, 0),
         logits=logits,
@@ -137,6 +148,7 @@ class _Shape:
     own: int  # weights, without adapters
     adapters: int
     adapted: int  # linear layers of one block that have an adapter
+    beside: int  # outputs of projections of one block that read the same input and have none
     lean: bool
     layers: int
     hidden: int
@@ -153,40 +165,46 @@ class _Shape:
         heads, hidden = config.num_attention_heads, config.hidden_size
         dim = getattr(config, "head_dim", None) or hidden // heads
         inner = getattr(config, "intermediate_size", None) or getattr(config, "n_inner", None) or 4 * hidden
-        own = sum(weight.numel() for name, weight in model.named_parameters() if ".lora_" not in name)
-        adapters, count = _adapters(model, work)
+        keys = (getattr(config, "num_key_value_heads", None) or heads) * dim
+        own = sum(weight.numel() for name, weight in model.named_parameters() if not lora.of_adapters(name))
+        adapters, names = _adapters(model, work)
+        ends = {name.rpartition(".")[2] for name in names}
+        beside = 0 if ends & {"q_proj", "k_proj", "v_proj"} else heads * dim + 2 * keys
+        beside += 0 if ends & {"gate_proj", "up_proj"} else 2 * inner
         return cls(
             own=own,
             adapters=adapters,
-            adapted=math.ceil(count / config.num_hidden_layers),
+            adapted=math.ceil(len(names) / config.num_hidden_layers),
+            beside=beside,
             lean=supported(model),
             layers=config.num_hidden_layers,
             hidden=hidden,
             inner=inner * (getattr(config, "num_experts_per_tok", None) or 1),
             queries=heads * dim,
-            keys=(getattr(config, "num_key_value_heads", None) or heads) * dim,
+            keys=keys,
             head_dim=dim,
             vocab=config.vocab_size,
             head_norms=any(name.endswith("q_norm") for name, _ in model.named_modules()),
         )
 
 
-def _adapters(model: nn.Module, work: Work) -> tuple[int, int]:
-    """The weights of the adapters that the model has or would get, and on how many layers."""
+def _adapters(model: nn.Module, work: Work) -> tuple[int, list[str]]:
+    """The weights of the adapters that the model has or would get, and the names of their layers."""
     if not work.rank:
-        return 0, 0
+        return 0, []
     if there := lora.layers(model):
-        return sum(weight.numel() for name, weight in model.named_parameters() if ".lora_" in name), len(there)
-    names = work.targets.split(",")
+        own = sum(weight.numel() for name, weight in model.named_parameters() if lora.of_adapters(name))
+        return own, [name for name, _ in there]
+    targets = lora.listed(work.targets)
     head: Any = getattr(model, "get_output_embeddings", lambda: None)()
-    sizes = [
-        sum(module.weight.shape)  # type: ignore[arg-type]
+    sizes: dict[str, int] = {
+        name: sum(module.weight.shape)  # type: ignore[arg-type]
         for name, module in model.named_modules()
         if type(module).__name__ in ("Linear", "Conv1D")
         and module is not head
-        and (work.targets == lora.ALL or name.rpartition(".")[2] in names)
-    ]
-    return work.rank * sum(sizes), len(sizes)
+        and (targets == [lora.ALL] or name.rpartition(".")[2] in targets)
+    }
+    return work.rank * sum(sizes.values()), list(sizes)
 
 
 def _layout(shape: _Shape, work: Work) -> tuple[float, float, int]:
@@ -220,10 +238,10 @@ def _norm(work: Work) -> int:
 
 
 def _fused(shape: _Shape, work: Work) -> int:
-    """Bytes of one block's projections that are copied to be one."""
-    if not shape.lean or work.rank or shape.hidden >= WIDE:
+    """Bytes of one block's projections that are copied to be one; those with an adapter are not."""
+    if not shape.lean or shape.hidden >= WIDE:
         return 0
-    return (shape.queries + 2 * shape.keys + 2 * shape.inner) * shape.hidden * work.itemsize
+    return shape.beside * shape.hidden * work.itemsize
 
 
 def _logits(shape: _Shape, work: Work) -> int:

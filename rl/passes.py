@@ -45,15 +45,15 @@ def said(
     heat = np.concatenate([np.full(int(row.mask.sum()), row.temperature, np.float32) for row in rows])
     temperature = torch.as_tensor(heat, device=device)[:, None] if (heat != 1).any() else None
     if not supported(model):
-        hidden, logits, target = _padded(model, rows, device, recompute)
-        return Said(hidden, *_of_logits(logits, target, temperature, entropy_grad))
-    hidden, head, target = _packed(model, rows, device, recompute)
+        states, logits, target = _padded(model, rows, device, recompute)
+        return Said(states, *_of_logits(logits, target, temperature, entropy_grad))
+    states, head, target = _packed(model, rows, device, recompute)
     if not recompute:
-        return Said(hidden, *_of_hidden(hidden, head, target, temperature, entropy_grad))
+        return Said(states, *_of_hidden(states, head, target, temperature, entropy_grad))
     of = partial(checkpoint, _of_hidden, use_reentrant=False, preserve_rng_state=False)
     parts = [
         (of if torch.is_grad_enabled() else _of_hidden)(
-            hidden[first : first + CHUNK],
+            states[first : first + CHUNK],
             head,
             target[first : first + CHUNK],
             None if temperature is None else temperature[first : first + CHUNK],
@@ -62,7 +62,7 @@ def said(
         for first in range(0, len(target), CHUNK)
     ]
     logp, entropy = zip(*parts, strict=True)
-    return Said(hidden, torch.cat(logp), torch.cat(entropy))
+    return Said(states, torch.cat(logp), torch.cat(entropy))
 
 
 def hidden(model: Any, rows: Sequence[Row], device: torch.device) -> Tensor:
@@ -71,9 +71,9 @@ def hidden(model: Any, rows: Sequence[Row], device: torch.device) -> Tensor:
 
 
 def _of_hidden(
-    hidden: Tensor, head: Tensor, target: Tensor, temperature: Tensor | None, entropy_grad: bool
+    states: Tensor, head: Tensor, target: Tensor, temperature: Tensor | None, entropy_grad: bool
 ) -> tuple[Tensor, Tensor]:
-    return _of_logits(F.linear(hidden, head), target, temperature, entropy_grad)
+    return _of_logits(F.linear(states, head), target, temperature, entropy_grad)
 
 
 def _of_logits(logits: Tensor, target: Tensor, temperature: Tensor | None, entropy_grad: bool) -> tuple[Tensor, Tensor]:

@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
@@ -36,12 +36,18 @@ class RunFolder:
         self._tensorboard: Any = None
 
     @classmethod
-    def create(cls, path: Path, config: str) -> RunFolder:
-        """A new run. Raises `UserError` where one is already, or where nothing can be written."""
+    def create(cls, path: Path, config: str, *, keeps: Sequence[str] = ()) -> RunFolder:
+        """A new run, which will keep folders of the names `keeps` (see `keep`).
+
+        Raises `UserError` where a run is already, or one of these folders, or where nothing can be written.
+        """
         if (path / "config.toml").exists():
             raise UserError(
                 f"--out {path}: there is a run already; add --resume to continue it, or choose another folder"
             )
+        for name in keeps:
+            if (path / name).exists():
+                raise UserError(f"--out {path}: there is a {name}/ already, which the run would write; choose another")
         folder = cls(path)
         with _writing(f"--out {path}"):
             for part in ("rollouts", "checkpoints"):
@@ -135,14 +141,18 @@ class RunFolder:
     def keep(self, name: str, write: Callable[[Path], None]) -> Path:
         """Let `write` fill the folder `name` of the run, whole or not at all; return its path."""
         home, aside = self.path / name, self.path / f".{name}.partial"
-        with self._writing(home):
-            for left in (aside, home):  # by a kill, or by a run that was killed before its first checkpoint
-                shutil.rmtree(left, ignore_errors=True)
-            write(aside)
-            for path in (*aside.rglob("*"), aside):
-                _sync(path)
-            aside.rename(home)
-            _sync(self.path)
+        try:
+            with self._writing(home):
+                for left in (aside, home):  # by a kill, or by this run, killed before its first checkpoint
+                    shutil.rmtree(left, ignore_errors=True)
+                write(aside)
+                for path in (*aside.rglob("*"), aside):
+                    _sync(path)
+                aside.rename(home)
+                _sync(self.path)
+        except UserError:
+            shutil.rmtree(aside, ignore_errors=True)
+            raise
         return home
 
     def latest(self) -> Path | None:
@@ -164,10 +174,13 @@ class RunFolder:
         except Exception as error:
             raise self.unusable(checkpoint, f"its trainer/state.pt is damaged ({type(error).__name__})") from error
 
-    def unusable(self, checkpoint: Path, why: str) -> UserError:
-        """The error of a run that cannot go on from `checkpoint`: it names one before it, where there is one."""
+    def unusable(self, checkpoint: Path, why: str, *, alone: bool = True) -> UserError:
+        """The error of a run that cannot go on from `checkpoint`.
+
+        If that `alone` is to blame, it names the one before it, where there is one.
+        """
         older = [path.name for path in self._checkpoints() if path.name < checkpoint.name]
-        hint = f"; remove it to go on from {older[-1]}" if older else ""
+        hint = f"; remove it to go on from {older[-1]}" if older and alone else ""
         return UserError(f"checkpoint {checkpoint} cannot be used: {why}{hint}")
 
     def rewind(self, update: int) -> None:

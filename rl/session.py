@@ -39,6 +39,7 @@ from rl.trained import Trained
 JUDGED = 100  # validation tasks played after each pass of a cold start
 # What a cold start depends on, besides the model it starts from and the constants of `rl.coldstart`.
 _WARM = ("env", "env_arg", "model", "seed", "cold_start", "cold_start_until", "turn_tokens", "max_tokens", "data_root")
+_PASSES = ("microbatch_tokens", "checkpoint_activations")  # by rounding alone, so they count where they are not default
 
 
 class Session:
@@ -70,26 +71,27 @@ class Session:
         if prompt >= chosen.max_tokens:
             raise ValueError(f"--max-tokens {chosen.max_tokens}: a prompt of {chosen.env} alone has {prompt} tokens")
         slots = min(chosen.episodes * (chosen.lag + 1), 512)
-        doing = work(chosen, prompt, slots, reference=needs(recipe, "ref"))
+        doing = work(chosen, prompt, slots, reference=needs(recipe, "ref"), fresh=self.trained.fresh)
         self.foresight = Foresight(self.model, doing, resumed=begun is not None)
         self.room = free(device)
         if self.room is not None:
             print(*self.foresight.told(self.room), sep="\n", flush=True)
-        self.model.to(device)
-        context, devices = chosen.max_tokens, chosen.engine_devices
-        self.policy = engine(chosen.engine, self.model, slots=slots, context=context, training=True, devices=devices)
-        self.learner = Learner(
-            self.model,
-            lr=chosen.lr or 0.0,
-            weight_decay=chosen.weight_decay,
-            max_grad_norm=chosen.max_grad_norm,
-            microbatch_tokens=chosen.microbatch_tokens,
-            epochs=chosen.epochs,
-            minibatches=chosen.minibatches,
-            critic=needs(recipe, "value"),
-            temperature=chosen.temperature,
-            recompute=chosen.checkpoint_activations,
-        )
+        with self.foresight.guarding():
+            self.model.to(device)
+            bounds: dict[str, Any] = {"slots": slots, "context": chosen.max_tokens, "devices": chosen.engine_devices}
+            self.policy = engine(chosen.engine, self.model, training=True, **bounds)
+            self.learner = Learner(
+                self.model,
+                lr=chosen.lr or 0.0,
+                weight_decay=chosen.weight_decay,
+                max_grad_norm=chosen.max_grad_norm,
+                microbatch_tokens=chosen.microbatch_tokens,
+                epochs=chosen.epochs,
+                minibatches=chosen.minibatches,
+                critic=needs(recipe, "value"),
+                temperature=chosen.temperature,
+                recompute=chosen.checkpoint_activations,
+            )
         self.player = self._player(chosen.temperature)
         self.progress = Progress(History(self.num_tasks["train"]))
         self.before: float | None = None
@@ -101,7 +103,7 @@ class Session:
 
     def train(self, out: Path) -> int:
         """Run to the end; return the exit code. Raise `UserError` where `out` or a checkpoint cannot be used."""
-        self.folder = self.begun or RunFolder.create(out, self._config())
+        self.folder = self.begun or RunFolder.create(out, self._config(), keeps=self.trained.keeps)
         self.screen = Screen(self.updates)
         try:
             with self.player.watchdog.started():
@@ -239,11 +241,13 @@ class Session:
                 env.close()
             floor = random_success(self._env, tickets(self.num_tasks["val"], JUDGED, 1, s.seed, "val"))
             until = floor + (s.cold_start_until or 0.0) * (1 - floor)
-            coldstart.imitate(self.model, shown, s.seed, until=until, judge=self._judge, report=self.screen.warming)
+            learner = coldstart.learner(self.model, s.microbatch_tokens, s.checkpoint_activations)
+            coldstart.imitate(learner, shown, s.seed, until=until, judge=self._judge, report=self.screen.warming)
 
         began = time.monotonic()
         try:
-            about = {name: getattr(s, name) for name in _WARM}
+            chosen = [name for name in _PASSES if getattr(s, name) != getattr(settings.Settings, name)]
+            about = {name: getattr(s, name) for name in (*_WARM, *chosen)}
             found = coldstart.cached(self.model, coldstart.digest(self.model, about), make)
         except (ValueError, NotImplementedError) as error:
             raise UserError(f"cold start: {error}; --cold-start 0 begins without one") from None

@@ -85,6 +85,12 @@ def _check(settings: Settings, recipe: recipes.Recipe) -> None:
         raise UserError("--env is missing; `--env list` shows the environments")
     engine_devices(settings.engine, settings.engine_devices)
     if settings.engine.startswith("vllm"):
+        if settings.lora and settings.dtype == "bfloat16":
+            raise UserError(
+                f"--lora with --dtype bfloat16 and --engine {settings.engine}: vLLM is handed merged weights, and "
+                "rounded to bfloat16 these lose most of what small adapters add; take --engine hf or, on a CPU, "
+                "--dtype float32"
+            )
         check_installed()
     if settings.lora:
         check_peft()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -32,24 +34,31 @@ class Trained:
         # Where the plain model below the adapters is found; None while the run has yet to keep it.
         self.base = lasting(settings.model) if settings.lora and not settings.cold_start else None
         checkpoint = begun.latest() if begun else None
+        self.fresh = checkpoint is None
         if begun is None or checkpoint is None:
             self._load(settings.model)
             return
-        try:
-            if not settings.lora:
+        if not settings.lora:
+            with _reading(begun, checkpoint):
                 self._load(str(checkpoint / "model"))
-                return
-            self.base = self.base or str((begun.path / "base").resolve())
+            return
+        with _reading(begun, checkpoint):
+            self.base = lora.base_of(checkpoint / "model")  # not anew from a name, which may mean another one by now
+        with _reading(begun, checkpoint, alone=False):  # those before it have the same base
             self._load(self.base)
+        with _reading(begun, checkpoint):
             lora.restore(self.model, checkpoint / "model")
-        except (ValueError, OSError, SafetensorError) as error:
-            raise begun.unusable(checkpoint, one_line(error)) from error
+
+    @property
+    def keeps(self) -> tuple[str, ...]:
+        """The folders that `begin` writes."""
+        return ("base",) if self.settings.lora and self.base is None else ()
 
     def begin(self, folder: RunFolder) -> None:
         """Keep the base of the adapters as it is now, if a name is not enough."""
-        if self.settings.lora and self.base is None:
+        for name in self.keeps:
             with lora.lifted(self.model):
-                kept = folder.keep("base", lambda path: save(self.model, self.tokenizer, path))
+                kept = folder.keep(name, lambda path: save(self.model, self.tokenizer, path))
             self.base = str(kept.resolve())
 
     def save(self, folder: Path) -> None:
@@ -77,7 +86,16 @@ class Trained:
             lora.attach(
                 self.model,
                 s.lora,
-                alpha=s.lora_alpha or 2 * s.lora,
+                alpha=s.lora_alpha or 0,
                 targets=s.lora_targets,
                 seed=derive(s.seed, "adapters"),
             )
+
+
+@contextmanager
+def _reading(run: RunFolder, checkpoint: Path, *, alone: bool = True) -> Iterator[None]:
+    """Say of what fails inside that the checkpoint is of no use (see `RunFolder.unusable`)."""
+    try:
+        yield
+    except (ValueError, OSError, SafetensorError) as error:
+        raise run.unusable(checkpoint, one_line(error), alone=alone) from error

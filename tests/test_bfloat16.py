@@ -10,17 +10,19 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 from test_packing import PLAIN
 from toy_models import model
-from toy_play import flat, invented_groups, recorded, rows, sampled_groups, trajectories
+from toy_play import assert_learns, flat, invented_groups, recorded, rows, sampled_groups, trajectories
 from toy_runs import Child, assert_same_run, flags, train, trained, weights
 
+from rl import evaluate
 from rl.adamw import Float32AdamW
 from rl.learner import Learner
 from rl.passes import said
 from rl.policy import lora
 from rl.policy.hf import HFPolicy
-from rl.policy.load import load
+from rl.policy.load import load, save
 from rl.recipes.grpo import recipe as grpo
 
 FAMILIES = ["qwen2", "qwen3", "llama", "gemma3_text"]
@@ -102,6 +104,16 @@ def test_gradients_of_micro_batches_add_up_in_float32():
     assert weight.grad is not None  # outside nothing is collected
 
 
+def test_weights_in_float64_lose_no_digit_to_a_copy():
+    weight = torch.nn.Parameter(torch.ones(3, dtype=torch.float64))
+    optimizer = Float32AdamW([weight], lr=1e-12, weight_decay=0.0)
+    assert optimizer.masters[0] is weight and not optimizer.pairs
+    with optimizer.collecting():
+        weight.sum().backward()
+    optimizer.step()
+    np.testing.assert_allclose(1 - weight.detach().numpy(), 1e-12, rtol=1e-3)
+
+
 def test_weights_that_somebody_else_changed_are_taken_over_and_no_others():
     weight = torch.nn.Parameter(torch.full((2,), 0.5, dtype=HALF))
     optimizer = Float32AdamW([weight], lr=1e-5, weight_decay=0.0)
@@ -115,15 +127,7 @@ def test_weights_that_somebody_else_changed_are_taken_over_and_no_others():
 
 
 def test_a_solvable_toy_is_solved_in_bfloat16():
-    net = half()
-    policy, learner, rewards = HFPolicy(net), Learner(net, lr=1e-2, epochs=2, minibatches=2), []
-    for update in range(25):
-        groups = sampled_groups(policy, seed=update)
-        rewards.append(np.mean([one.reward for one in trajectories(groups)]))
-        learner.update(rows(grpo, groups), grpo, seed=update)
-        policy.refresh()
-    assert np.mean(rewards[:2]) < 0.2
-    assert np.mean(rewards[-5:]) > 1.2  # of 2, one per turn
+    assert_learns(half(), lr=1e-2)
 
 
 def test_a_learner_goes_on_from_what_a_cold_start_made_of_the_weights():
@@ -190,11 +194,34 @@ def test_a_killed_run_goes_on_bit_for_bit(name: str, tmp_path: Path) -> None:
     assert any((copy != copy.to(HALF).float()).any() for copy in state["masters"])
 
 
-def test_what_is_saved_in_bfloat16_is_evaluated_in_float32_with_exact_tables():
-    net, _ = load("tiny", dtype=HALF)
+def test_what_is_saved_in_bfloat16_is_evaluated_in_float32_with_exact_tables(tmp_path, monkeypatch):
+    net, tokenizer = load("tiny", dtype=HALF)
     assert {weight.dtype for weight in net.parameters()} == {HALF} and net.config.dtype == HALF
     assert net.model.rotary_emb.inv_freq.dtype == torch.float32
     exact, _ = load("tiny")
-    assert all(
-        torch.equal(one, other.to(HALF)) for one, other in zip(net.parameters(), exact.parameters(), strict=True)
-    )
+    assert all(torch.equal(one, other.to(HALF)) for one, other in _pairs(net, exact))
+    save(net, tokenizer, tmp_path / "saved")
+    (file,) = (tmp_path / "saved").glob("*.safetensors")
+    assert {value.dtype for value in load_file(file).values()} == {HALF}
+    sampled_from = []
+    monkeypatch.setattr(HFPolicy, "__init__", _noting(sampled_from))
+    asked = ["--env", "games/GuessNumber-v0", "--policy", str(tmp_path / "saved"), "--episodes", "2"]
+    assert evaluate.main([*asked, "--turn-tokens", "4", "--json", str(tmp_path / "found.json")]) == 0
+    (evaluated,) = sampled_from
+    assert all(torch.equal(one, other.float()) for one, other in _pairs(evaluated, net))
+    assert torch.equal(evaluated.model.rotary_emb.inv_freq, exact.model.rotary_emb.inv_freq)
+
+
+def _pairs(one, other):
+    return zip(one.parameters(), other.parameters(), strict=True)
+
+
+def _noting(seen):
+    """`HFPolicy.__init__`, and its model is added to `seen`."""
+    whole = HFPolicy.__init__
+
+    def noting(self, net, **more):
+        seen.append(net)
+        whole(self, net, **more)
+
+    return noting

@@ -25,6 +25,38 @@ def refused(*argv: object) -> str:
     return ended.err.rstrip("\n").partition(": error: ")[2]
 
 
+def test_every_pass_of_a_run_and_of_its_cold_start_is_made_as_the_flags_say(monkeypatch: Any, tmp_path: Path) -> None:
+    monkeypatch.setenv("TURNWISE_CACHE", str(tmp_path / "cache"))
+    made: list[bool] = []
+
+    def noted(model: Any, rows: Any, device: Any, *, recompute: bool = False, **more: Any) -> Any:
+        made.append(recompute)
+        return whole_pass(model, rows, device, recompute=recompute, **more)
+
+    whole_pass = learner.said
+    monkeypatch.setattr(learner, "said", noted)
+    monkeypatch.setattr("rl.session.JUDGED", 2)  # which takes most of the time
+    warm = {"cold_start": 4, "cold_start_until": 0.0, "eval_episodes": 0, "lora": 2}
+    for updates in (0, 1):  # the cold start alone, and an update alone, as the cold start is in the cache then
+        seen = {}
+        for flag in ("--no-checkpoint-activations", "--checkpoint-activations"):
+            for tokens in (1, 10_000):
+                made.clear()
+                given = words(updates=updates, microbatch_tokens=tokens, **warm)
+                trained(*given, flag, out=tmp_path / f"{updates}{flag}{tokens}")
+                assert set(made) == {flag == "--checkpoint-activations"}
+                seen[flag, tokens] = len(made)
+        assert min(seen[flag, 1] for flag, _ in seen) > 2 * max(seen[flag, 10_000] for flag, _ in seen) > 0
+
+
+def test_the_estimate_is_that_of_the_cold_start_where_this_takes_more() -> None:
+    def gradients(**more: Any) -> str:
+        return train(*words(lora=2, **more), "--dry-run").out.partition("gradients ")[2].partition(",")[0]
+
+    assert gradients(cold_start=4) == train(*words(), "--dry-run").out.partition("gradients ")[2].partition(",")[0]
+    assert gradients(cold_start=0) != gradients(cold_start=4)
+
+
 def test_recomputed_blocks_change_no_bit_of_a_run_and_may_be_chosen_when_it_goes_on(tmp_path: Path) -> None:
     whole = trained(*words(), out=tmp_path / "whole")
     other = trained(*words(), "--checkpoint-activations", out=tmp_path / "other")
@@ -66,6 +98,23 @@ def test_a_gpu_that_is_too_small_is_told_of_before_anything_is_on_it(monkeypatch
         and " MiB are needed and 5.0 MiB are free; totals of what lowers it: " in warning
     )
     assert "--checkpoint-activations (" in warning and "--microbatch-tokens 8192 (" in warning
+
+
+@pytest.mark.parametrize("place", ["transformers.PreTrainedModel.to", "rl.policy.forward._trial", "rl.session.Learner"])
+def test_out_of_memory_before_the_first_update_becomes_advice_too(place: str, monkeypatch: Any, tmp_path: Path) -> None:
+    def full(*args: Any, **how: Any) -> Any:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB.\nmore words")
+
+    calls = [0]
+
+    def full_when_placed(self: torch.nn.Module, *where: Any, **how: Any) -> torch.nn.Module:
+        calls[0] += 1
+        return full() if calls[0] > 1 else self  # the first is that of `load`, to the CPU
+
+    monkeypatch.setattr(place, full_when_placed if place.endswith(".to") else full)
+    said = refused(*words(), "--out", tmp_path / "run")
+    assert said.startswith("out of memory, of which an update needs about ") and "--checkpoint-activations (" in said
+    assert "resumed" not in said and not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize("minibatches", [1, 2])

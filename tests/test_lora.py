@@ -13,7 +13,7 @@ import torch
 from test_gain_scores import forest, one_by_one
 from test_packing import PLAIN, assert_close, histories, whole
 from toy_models import LEAN, OTHER, model, next_logits, shaken, teacher_forced
-from toy_play import flat, invented_groups, recorded, rows, sampled_groups, trajectories
+from toy_play import assert_learns, flat, invented_groups, recorded, rows, sampled_groups, trajectories
 
 from rl.learner import Learner
 from rl.parts import penalty, score
@@ -227,15 +227,7 @@ def test_without_peft_the_error_names_the_extra(monkeypatch):
 
 
 def test_adapters_alone_solve_a_solvable_toy():
-    net = adapted(moved=False)
-    policy, learner, rewards = HFPolicy(net), Learner(net, lr=3e-2, epochs=2, minibatches=2), []
-    for update in range(25):
-        groups = sampled_groups(policy, seed=update)
-        rewards.append(np.mean([one.reward for one in trajectories(groups)]))
-        learner.update(rows(grpo, groups), grpo, seed=update)
-        policy.refresh()
-    assert np.mean(rewards[:2]) < 0.2
-    assert np.mean(rewards[-5:]) > 1.2  # of 2, one per turn
+    assert_learns(adapted(moved=False), lr=3e-2)
 
 
 def test_a_learner_of_adapters_that_was_saved_goes_on_bit_by_bit():

@@ -14,7 +14,9 @@ from toy_models import next_logits
 from toy_runs import Child, assert_same_run, flags, metrics, small_model, train, trained, weights
 
 from rl import evaluate
+from rl.policy import lora
 from rl.policy.load import load
+from rl.settings import Settings
 
 peft = pytest.importorskip("peft")
 RUNS: dict[str, dict[str, Any]] = {
@@ -64,6 +66,24 @@ def test_a_checkpoint_holds_the_adapters_alone_and_peft_reads_them(tmp_path: Pat
     assert not torch.allclose(before, theirs, atol=1e-3)
     assert tokenizer.chat_template
     assert "adapters of rank 3, which are trained" in train(*words(), "--dry-run").out
+
+
+def test_a_run_with_adapters_on_some_layers_goes_on_as_if_never_left(tmp_path: Path) -> None:
+    given = {"lora_targets": "q_proj, up_proj", "schedule": "constant", "eval_episodes": 0}
+    out = trained(*words(updates=2, **given), out=tmp_path / "run")
+    assert {name.split(".")[-3] for name in weights(out)} == {"q_proj", "up_proj"}
+    assert train("--resume", "--out", str(out), "--updates", "4").code == 0
+    assert_same_run(out, trained(*words(**given), out=tmp_path / "whole"))
+    assert not lora.layers(load(str(out))[0])
+    assert "--lora-targets cannot change" in refused("--resume", "--out", out, "--lora-targets", "q_proj")
+
+
+def test_the_learning_rate_is_that_of_adapters_where_none_is_given() -> None:
+    with_adapters = Settings(env="math/Arithmetic-v0", model="some/model", lora=8).resolved(1)
+    assert (with_adapters.lr, with_adapters.lora_alpha) == (1e-5, 16)
+    plain = Settings(env="math/Arithmetic-v0", model="some/model").resolved(1)
+    assert (plain.lr, plain.lora_alpha) == (1e-6, None)
+    assert Settings(env="math/Arithmetic-v0", lora=8).resolved(1).lr == Settings(env="").resolved(1).lr == 3e-4
 
 
 def test_the_bundled_model_is_kept_once_as_it_was_below_its_adapters(tmp_path: Path, monkeypatch: Any) -> None:

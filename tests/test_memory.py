@@ -52,10 +52,10 @@ def work_of(rows, net, **more):
     return Work(tokens, prompt + own, prompt, size, **more)
 
 
-def made(kind, rank=0, **changes):
+def made(kind, rank=0, targets=lora.ALL, **changes):
     net = model(kind, **changes)
     if rank:
-        lora.attach(net, rank, alpha=8)
+        lora.attach(net, rank, alpha=8, targets=targets)
     return net
 
 
@@ -94,7 +94,7 @@ def test_it_needs_no_weights_and_foresees_adapters_that_are_not_there_yet(kind):
         assert estimate(empty, work) == estimate(net, work)
     some = made(kind)
     lora.attach(some, 4, alpha=8, targets="q_proj,down_proj")
-    work = work_of(batch(), net, rank=4, targets="q_proj,down_proj")
+    work = work_of(batch(), net, rank=4, targets="q_proj, down_proj")
     assert estimate(empty, work) == estimate(some, work)
 
 
@@ -125,9 +125,10 @@ def test_the_highest_point_of_an_update_is_within_the_factor(kind, recompute):
     within(told.gradients + told.activations + told.logits, found, 1.5)
 
 
+@pytest.mark.parametrize("targets", [lora.ALL, "q_proj, down_proj", "up_proj"])
 @pytest.mark.parametrize(("kind", "rank"), [("qwen2", 0), ("qwen3", 4), ("gemma3_text", 0), ("gemma3_text", 4)])
-def test_the_samplers_copy_and_its_full_cache_are_exact(kind, rank):
-    net = made(kind, rank)
+def test_the_samplers_copy_and_its_full_cache_are_exact(kind, rank, targets):
+    net = made(kind, rank, targets)
     policy = HFPolicy(net, slots=3, context=64)
     told = estimate(net, Work(64, 64, slots=3, rank=rank))
     forward = policy.forward
@@ -137,6 +138,17 @@ def test_the_samplers_copy_and_its_full_cache_are_exact(kind, rank):
     assert told.sampler == bytes_of(tensor for key, tensor in kept.items() if key not in mine)
     policy.cache.reserve(3, 64)
     assert told.cache == bytes_of([policy.cache.kv])
+
+
+@pytest.mark.parametrize("kind", ["qwen2", "gemma3_text"])
+def test_what_has_no_adapter_is_not_copied_for_the_sampler_of_a_wide_model(kind, monkeypatch):
+    monkeypatch.setattr("rl.policy.decoder.WIDE", 16)
+    net = made(kind, 4, "q_proj")
+    forward = HFPolicy(net, slots=3, context=64).forward
+    kept = _tensors(forward.weights if kind == "qwen2" else tuple(forward.model.parameters()))
+    mine = {weight.data_ptr() for weight in net.parameters()}
+    own = sum(lora.of_adapters(name) for name, _ in net.named_parameters())
+    assert sum(tensor.data_ptr() not in mine for tensor in kept) == own == 2 * net.config.num_hidden_layers
 
 
 @pytest.mark.parametrize("kind", ["qwen2", "gemma3_text"])
@@ -177,6 +189,7 @@ def test_every_advice_leads_to_the_total_that_it_names():
     least = replace(work, recompute=True, microbatch_tokens=1, rank=16, itemsize=2)
     assert savings(net, least) == []
     assert advice(net, least) == "lower --max-tokens, or take a smaller model"
+    assert advice(net, least, resumed=True) == "in a new run lower --max-tokens, or take a smaller model"
 
 
 def test_sizes_are_told_in_units_that_fit():

@@ -12,6 +12,7 @@ from toy_models import VOCAB
 
 from envs.types import Stop
 from rl import batch
+from rl.learner import Learner
 from rl.policy.hf import HFPolicy
 from rl.recipe import Recipe
 from rl.recipes.grpo import recipe as grpo
@@ -72,6 +73,18 @@ def sampled_groups(
     played = asyncio.run(everything())
     tickets = [Ticket(number, number, "train", 0, size) for number in range(groups)]
     return [Group(ticket, played[ticket.number * size :][:size]) for ticket in tickets]
+
+
+def assert_learns(net: torch.nn.Module, *, lr: float) -> None:
+    """Sample from `net` and train it, until nearly every episode earns most of what it can."""
+    policy, learner, rewards = HFPolicy(net), Learner(net, lr=lr, epochs=2, minibatches=2), []
+    for update in range(25):
+        groups = sampled_groups(policy, seed=update)
+        rewards.append(np.mean([one.reward for one in trajectories(groups)]))
+        learner.update(rows(grpo, groups), grpo, seed=update)
+        policy.refresh()
+    assert np.mean(rewards[:2]) < 0.2
+    assert np.mean(rewards[-5:]) > 1.2  # of 2, one per turn
 
 
 def rows(recipe: Recipe = grpo, groups: Sequence[Group] = (), **more: Any) -> list[batch.Row]:

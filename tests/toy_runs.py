@@ -170,6 +170,20 @@ def assert_same_run(one: Path, other: Path) -> None:
     assert mine.keys() == theirs.keys()
     assert all(torch.equal(mine[name], theirs[name]) for name in mine)
     states = [torch.load(run / "checkpoints/latest/trainer/state.pt", weights_only=False) for run in (one, other)]
-    optimisers = [state["learner"]["optimizer"]["state"] for state in states]
-    for mine, theirs in zip(optimisers[0].values(), optimisers[1].values(), strict=True):
-        assert all(torch.equal(mine[key], theirs[key]) for key in mine)
+    _assert_same(states[0]["learner"], states[1]["learner"], "learner")
+
+
+def _assert_same(one: Any, other: Any, where: str) -> None:
+    """All tensors in it have the same bits: moments, float32 copies, a value head, a reference."""
+    if isinstance(one, torch.Tensor):
+        assert torch.equal(one, other), where
+    elif isinstance(one, dict):
+        assert one.keys() == other.keys(), where
+        for key in one:
+            _assert_same(one[key], other[key], f"{where}/{key}")
+    elif isinstance(one, list | tuple):
+        assert len(one) == len(other), where
+        for number, (mine, theirs) in enumerate(zip(one, other, strict=True)):
+            _assert_same(mine, theirs, f"{where}/{number}")
+    else:
+        assert one == other, where

@@ -9,7 +9,10 @@ from torch import Tensor, nn
 
 
 def own(part: Any) -> Any:
-    """A tensor, or tuples of them, with those copied that are trained. What no_grad computed is a copy already."""
+    """A tensor, or tuples of them and of anything else, with the tensors copied that are trained.
+
+    What no_grad computed of them is a copy already.
+    """
     if isinstance(part, Tensor):
         return part.clone() if part.requires_grad else part
     if isinstance(part, tuple):

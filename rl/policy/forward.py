@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from transformers.cache_utils import Cache
 
+from rl.policy import lora
 from rl.policy.cache import SlotCache
 from rl.policy.copies import copied, own
 from rl.policy.decoder import Decoder, Weights, supported
@@ -59,6 +60,8 @@ def forward_for(model: nn.Module) -> Forward:
     try:
         forward: Forward = LeanForward(model) if supported(model) else ModelForward(model)
         error = _trial(forward, model)
+    except torch.OutOfMemoryError:
+        raise  # of which the model is not the cause
     except Exception as fault:
         reason = (str(fault).strip() or type(fault).__name__).splitlines()[0]
         raise ValueError(f"model type {kind!r} cannot be sampled by the hf engine: {reason}") from fault
@@ -198,7 +201,8 @@ class LeanForward:
 
         What is copied anyway is fused, and so is what is small.
         """
-        trained = any(weight.requires_grad for weight in self.decoder.model.parameters())
+        named = self.decoder.model.named_parameters()
+        trained = any(weight.requires_grad for name, weight in named if not lora.of_adapters(name))
         with torch.no_grad():
             live = self.decoder.weights(fused=trained or not self.decoder.wide)
             embed = own(live.embed)

@@ -64,12 +64,14 @@ def save_adapter(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, fol
 def lasting(name: str) -> str | None:
     """Where a plain model can be found again: a hub id, or its folder in full; None where that will not do.
 
-    `tiny` is made from a seed, the latest checkpoint of a run is another one later, and an adapter is merged.
+    `tiny` is made from a seed, a run removes its older checkpoints, and an adapter is merged.
     """
     folder = Path(name).expanduser()
     if name == "tiny" or not folder.is_dir():
         return None if name == "tiny" else name
-    return str(folder.resolve()) if (folder / "config.json").is_file() else None
+    whole = folder.resolve()
+    passing = whole.parent.parent.name == "checkpoints"  # RUN/checkpoints/NAME/model
+    return str(whole) if (whole / "config.json").is_file() and not passing else None
 
 
 def pick_device(name: str) -> torch.device:
@@ -87,33 +89,44 @@ def pick_device(name: str) -> torch.device:
 def _tiny(seed: int, dtype: torch.dtype | str) -> tuple[Any, PreTrainedTokenizerBase]:
     """The bundled model. Its weights alone are cast: the table of rotary frequencies stays exact, as in any model."""
     model, tokenizer = tiny.create(seed)
-    if isinstance(dtype, torch.dtype):
-        for weight in model.parameters():
-            weight.data = weight.data.to(dtype)
-        model.config.dtype = dtype
-    return model, tokenizer
+    return _cast(model, dtype) if isinstance(dtype, torch.dtype) else model, tokenizer
 
 
-def _read(name: str, dtype: torch.dtype | str) -> tuple[Any, PreTrainedTokenizerBase]:
+def _cast(model: Any, dtype: torch.dtype) -> Any:
+    for weight in model.parameters():
+        weight.data = weight.data.to(dtype)
+    model.config.dtype = dtype
+    return model
+
+
+def _read(name: str, dtype: torch.dtype | str, above: tuple[Path, ...] = ()) -> tuple[Any, PreTrainedTokenizerBase]:
     source, cached = _find(name)
     if (Path(source) / lora.CONFIG).is_file():
-        return _read_adapter(Path(source), dtype)
+        return _read_adapter(Path(source), dtype, above)
     tokenizer = _load_tokenizer(source, cached)
     return _load_model(source, cached, dtype), tokenizer
 
 
-def _read_adapter(folder: Path, dtype: torch.dtype | str) -> tuple[Any, PreTrainedTokenizerBase]:
-    """An adapter merged into its base, with its own tokenizer where one is there."""
+def _read_adapter(
+    folder: Path, dtype: torch.dtype | str, above: tuple[Path, ...]
+) -> tuple[Any, PreTrainedTokenizerBase]:
+    """An adapter merged into its base, with its own tokenizer where one is there; `above` are those that end on it.
+
+    The sum is made in float32 and then rounded: in bfloat16 a small adapter would be lost in each of its parts.
+    """
     check_peft()
+    if folder.resolve() in above:
+        raise ValueError(f"adapter {str(folder)!r} has itself as its base")
     base = lora.base_of(folder)
     try:
-        model, tokenizer = _read(base, dtype)
+        model, tokenizer = _read(base, dtype if dtype == "auto" else torch.float32, (*above, folder.resolve()))
     except ValueError as error:
         raise ValueError(f"adapter {str(folder)!r}: its base does not load: {error}") from error
     if (folder / "tokenizer_config.json").is_file():
         tokenizer = _load_tokenizer(str(folder), True)
+    wanted = dtype if isinstance(dtype, torch.dtype) else model.dtype
     try:
-        return lora.merge(model, folder), tokenizer
+        return _cast(lora.merge(_cast(model, torch.float32), folder), wanted), tokenizer
     except Exception as error:
         raise ValueError(f"adapter {str(folder)!r} does not fit {base!r}: {_first_line(error)}") from error
 
@@ -157,7 +170,7 @@ def _look_up(name: str, folder: Path) -> bool:
     if isinstance(try_to_load_from_cache(name, "config.json"), str):
         return True
     try:
-        HfApi().model_info(name, timeout=10)  # one request: from_pretrained would retry for half a minute
+        found = HfApi().model_info(name, timeout=10)  # one request: from_pretrained would retry for half a minute
     except GatedRepoError:
         raise ValueError(f"model {name!r} is gated: accept its licence on the hub, then run `hf auth login`") from None
     except RepositoryNotFoundError:
@@ -167,6 +180,9 @@ def _look_up(name: str, folder: Path) -> bool:
             f"model {name!r}: no such folder here ({_nearest(folder)}), and the Hugging Face hub is out of reach "
             f"({_first_line(error)})"
         ) from error
+    files = {one.rfilename for one in found.siblings or ()}
+    if lora.CONFIG in files and "config.json" not in files:
+        raise ValueError(f"model {name!r} is an adapter: `hf download {name} --local-dir DIR`, then give DIR")
     return False
 
 

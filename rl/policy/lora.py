@@ -36,7 +36,7 @@ def attach(model: nn.Module, rank: int, *, alpha: int, targets: str = ALL, seed:
     check_peft()
     from peft import LoraConfig, get_peft_model  # takes seconds, and needs an extra
 
-    names = [name.strip() for name in targets.split(",") if name.strip()]
+    names = listed(targets)
     chosen: Any = ALL if names == [ALL] else names
     if chosen != ALL:
         _check_names(model, targets, names)
@@ -54,6 +54,16 @@ def attach(model: nn.Module, rank: int, *, alpha: int, targets: str = ALL, seed:
         except ValueError as error:
             raise ValueError(f"--lora-targets {targets}: {str(error).splitlines()[0]}") from error
     model.eval()
+
+
+def listed(targets: str) -> list[str]:
+    """The names in `q_proj, v_proj`."""
+    return [name.strip() for name in targets.split(",") if name.strip()]
+
+
+def of_adapters(name: str) -> bool:
+    """Whether a weight of this name is an adapter's own."""
+    return ".lora_" in name
 
 
 def layers(model: nn.Module) -> list[tuple[str, Any]]:
@@ -78,6 +88,8 @@ def lifted(model: nn.Module, *, trainable: bool = False) -> Iterator[None]:
     finally:
         if taken and trainable:
             model.requires_grad_(False)
+            for weight in model.parameters():
+                weight.grad = None  # of as many bytes as the weights, and of no use any more
         for name, layer in taken:
             _put(model, name, layer)
 
@@ -126,27 +138,37 @@ def restore(model: nn.Module, folder: Path | str) -> None:
 
 
 def base_of(folder: Path) -> str:
-    """Where the base of the adapter in `folder` is: in its own run, which may have moved, else where it was then."""
-    for home in (folder, *folder.absolute().parents[:3]):  # RUN/checkpoints/NAME/model
-        if (home / "base" / "config.json").is_file():
-            return str(home / "base")
+    """Where the base of the adapter in `folder` is: where its file says, or in its own run, which may have moved.
+
+    Raises `ValueError` for a file that names none.
+    """
     try:
         base = json.loads((folder / CONFIG).read_text(encoding="utf-8"))["base_model_name_or_path"]
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"model {str(folder)!r}: its {CONFIG} is damaged") from error
     if not base:
         raise ValueError(f"model {str(folder)!r}: its {CONFIG} names no base model")
-    return str(base)
+    parts = folder.resolve().parts  # RUN/checkpoints/NAME/model
+    kept = Path(*parts[:-3], "base")
+    ours = parts[-3::2] == ("checkpoints", "model") and Path(base).name == "base"
+    return str(kept) if ours and (kept / "config.json").is_file() else str(base)
 
 
 def merge(model: Any, folder: Path) -> Any:
-    """`model` with the adapter in `folder`, of any kind that `peft` can merge, in its weights."""
+    """`model` with the adapter in `folder`, of any kind that `peft` can merge, in its weights.
+
+    Raises `ValueError` where the adapter has other names than the model gives it, `RuntimeError` for other shapes.
+    """
     check_peft()
     from peft import PeftModel
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        plain = PeftModel.from_pretrained(model, str(folder)).merge_and_unload()
+        adapted: Any = PeftModel.from_pretrained(model, str(folder))
+        found = adapted.load_adapter(str(folder), ADAPTER)  # again: only this tells what had no counterpart
+        if lost := [*found.missing_keys, *found.unexpected_keys]:
+            raise ValueError(f"{len(lost)} weights are only in one of them, such as {lost[0]!r}")
+        plain = adapted.merge_and_unload()
     plain.__dict__.pop("peft_config", None)  # it is a model like any other, and may get adapters anew
     return plain.requires_grad_(True)
 
@@ -161,7 +183,7 @@ def _adapters(layer: Any) -> list[Any]:
 
 def _weights(model: nn.Module) -> dict[str, Tensor]:
     """The adapters' own weights by their names in the model."""
-    return {name: weight for name, weight in model.named_parameters() if ".lora_" in name}
+    return {name: weight for name, weight in model.named_parameters() if of_adapters(name)}
 
 
 def _saved_name(name: str) -> str:
