@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import signal
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import torch
 from safetensors.torch import load_file
 from test_packing import PLAIN
 from toy_models import model
-from toy_play import assert_learns, flat, invented_groups, recorded, rows, sampled_groups, trajectories
+from toy_play import assert_learns, flat, invented_groups, kept, recorded, rows, sampled_groups, trajectories
 from toy_runs import Child, assert_same_run, flags, train, trained, weights
 
 from rl import evaluate
@@ -159,11 +158,8 @@ def test_a_learner_that_was_saved_goes_on_bit_by_bit(rank):
 
     first = Learner(half(rank=rank), lr=1e-6, minibatches=2)
     go_on(first, 0, 3)
-    file = io.BytesIO()
-    torch.save((first.state_dict(), first.model.state_dict()), file)
+    state, saved = kept(first)
     wanted = go_on(first, 3, 6)
-    file.seek(0)
-    state, saved = torch.load(file, weights_only=True)
     net = half(rank=rank, seed=1)
     net.load_state_dict(saved)
     second = Learner(net, lr=1e-6, minibatches=2)

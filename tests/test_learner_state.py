@@ -1,7 +1,6 @@
 """What a learner keeps: a critic, a reference, the state of its optimiser."""
 
 import asyncio
-import io
 import math
 from copy import deepcopy
 from dataclasses import replace
@@ -11,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from toy_models import model, teacher_forced
-from toy_play import flat, invented_groups, rows, sampled_groups, trajectories, weights
+from toy_play import flat, invented_groups, kept, rows, sampled_groups, trajectories, weights
 
 from rl.learner import Learner
 from rl.parts import penalty, score
@@ -119,12 +118,9 @@ def test_a_learner_that_was_saved_goes_on_bit_by_bit():
 
     whole = learner_of(model())
     go_on(whole, 0, 3)
-    file = io.BytesIO()
-    torch.save((whole.state_dict(), whole.model.state_dict()), file)
+    state, saved = kept(whole)
     wanted = go_on(whole, 3, 6)
 
-    file.seek(0)
-    state, saved = torch.load(file, weights_only=True)
     other = model(seed=1)
     other.load_state_dict(saved)
     again = learner_of(other)

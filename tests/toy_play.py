@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 from collections.abc import Sequence
 from typing import Any
 
@@ -110,3 +111,11 @@ def flat(numbers: Sequence[Sequence[Sequence[float]]]) -> list[float]:
 def recorded(groups: Sequence[Group]) -> list[float]:
     """The sampler's log-probabilities."""
     return [x for t in trajectories(groups) for turn in t.turns for x in turn.completion.logprobs]
+
+
+def kept(learner: Learner) -> Any:
+    """A learner's state and its model's weights, through a file."""
+    file = io.BytesIO()
+    torch.save((learner.state_dict(), learner.model.state_dict()), file)
+    file.seek(0)
+    return torch.load(file, weights_only=True)
