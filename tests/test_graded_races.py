@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -34,6 +35,20 @@ def test_the_rival_tells_right_from_wrong_and_from_late() -> None:
         timeout=120,
     )
     assert said.stdout.split("\n")[:-1] == ["passed", "failed", "failed", "timed out"]
+
+
+def test_the_rival_serves_each_socket_it_is_given() -> None:
+    pairs = [socket.socketpair() for _ in range(2)]
+    given = [theirs.fileno() for _, theirs in pairs]
+    command = [sys.executable, "-m", "benchmarks.forked_checks", *map(str, given)]
+    with subprocess.Popen(command, pass_fds=given, cwd=ROOT) as server:
+        for _, theirs in pairs:
+            theirs.close()
+        for (ours, _), program, word in zip(pairs, ["pass", "assert 0"], ["passed", "failed"], strict=True):
+            with ours, ours.makefile("rw") as wire:
+                print(json.dumps(program), file=wire, flush=True)
+                assert wire.readline().strip() == word
+        assert server.wait(60) == 0
 
 
 def test_both_ways_pass_the_solutions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
