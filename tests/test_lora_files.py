@@ -177,14 +177,6 @@ def test_nothing_half_written_is_left_of_a_base_that_does_not_fit_on_the_disk(tm
     assert set((tmp_path / "run").iterdir()) == before
 
 
-def test_adapters_in_bfloat16_are_not_handed_to_an_engine_that_would_round_them_away() -> None:
-    for engine in ("vllm", "vllm:process"):
-        said = refused(*words(dtype="bfloat16", engine=engine))
-        assert said.startswith(f"--lora with --dtype bfloat16 and --engine {engine}: ")
-        assert said.endswith("take --engine hf or, on a CPU, --dtype float32")
-    assert train(*words(dtype="bfloat16"), "--dry-run").code == 0
-
-
 def test_what_a_cold_start_learned_by_is_gone_when_the_adapters_are_back() -> None:
     net = adapted()
     with lora.lifted(net, trainable=True):

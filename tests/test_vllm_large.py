@@ -1,9 +1,14 @@
-"""What makes a model fit, in vLLM: it computes with the merged weights of adapters, and takes over bfloat16."""
+"""What makes a model fit, in vLLM: whole runs of adapters, bfloat16, and both of them."""
+
+import gc
+from copy import deepcopy
 
 import numpy as np
 import pytest
 import torch
+from toy_adapters import adapted, assert_the_trainers, updated
 from toy_models import teacher_forced
+from toy_runs import flags, metrics, rollouts, trained, weights
 from toy_sampling import params, prompt_of, sampled
 from toy_vllm import assert_alike, needs_vllm, started, tall
 
@@ -11,44 +16,120 @@ from rl.policy import lora
 from rl.policy.hf import HFPolicy
 
 pytestmark = needs_vllm
+ASKED = [(prompt_of(n), params(n, 12, stop=())) for n in range(6)]
 
 
-def pairs(one, two):
-    return zip(one.model_logprobs, two.model_logprobs, strict=False)
+def halved(net):
+    """The same in bfloat16."""
+    for weight in net.parameters():
+        weight.data = weight.data.to(torch.bfloat16)
+    return net
 
 
-@pytest.mark.parametrize("kind", ["qwen2", "gemma3_text"])
-def test_a_trained_adapters_tokens_are_those_of_the_hf_engine(kind):
-    pytest.importorskip("peft")
-    more = {"qwen2": {"tie_word_embeddings": True}, "gemma3_text": {"query_pre_attn_scalar": 32}}
-    net = tall(kind, **more[kind])
-    lora.attach(net, 4, alpha=8)
-    asked = [(prompt_of(n), params(n, 12, temperature=float(n % 2), stop=())) for n in range(6)]
-    with started(net, slots=8) as policy:
-        first = sampled(policy, *asked)
-        noise = torch.Generator().manual_seed(0)
-        with torch.no_grad():
-            for name, weight in net.named_parameters():
-                if "lora_B" in name:
-                    weight.normal_(generator=noise)  # Gemma's embeddings are loud
-        policy.refresh()
-        assert policy.gap < 1e-4
-        second = sampled(policy, *asked)
-    assert max(abs(a - b) for one, two in zip(first, second, strict=True) for a, b in pairs(one, two)) > 1e-3
-    assert_alike(second, sampled(HFPolicy(net), *asked))
-    for (prompt, _), reply in zip(asked, second, strict=True):
-        np.testing.assert_allclose(reply.model_logprobs, teacher_forced(net, prompt, reply.ids), atol=1e-4)
+def whole(net, named):
+    """`net` with weights as they are named, in float32."""
+    net.load_state_dict({name: value.float() for name, value in dict(named).items()})
+    return net
 
 
 def test_weights_in_bfloat16_are_taken_over_exactly():
     """A CPU's vLLM computes in float32, so it says what the same weights say there."""
-    net = tall("qwen2")
-    for weight in net.parameters():
-        weight.data = weight.data.to(torch.bfloat16)
-    exact = tall("qwen2")
-    exact.load_state_dict({name: value.float() for name, value in net.state_dict().items()})
-    asked = [(prompt_of(n), params(n, 12, stop=())) for n in range(6)]
+    net = halved(tall("qwen2"))
+    exact = whole(tall("qwen2"), net.state_dict())
     with started(net, slots=8) as policy:
         assert 1e-4 < policy.gap < 0.5
-        found = sampled(policy, *asked)
-    assert_alike(found, sampled(HFPolicy(exact), *asked))
+        assert policy.engine.plan.rank == 0
+        found = sampled(policy, *ASKED)
+    assert_alike(found, sampled(HFPolicy(exact), *ASKED))
+
+
+def test_small_adapters_in_bfloat16_are_felt_as_merged_ones_would_not_be():
+    """By how much they change log-probabilities, which a CPU's vLLM computes in float32."""
+    pytest.importorskip("peft")
+    net = adapted()
+    updated(net, 1, 2e-4)
+    exact, plain = whole(adapted(), halved(net).state_dict()), whole(tall(), lora.plain(net))
+    merged = whole(tall(), lora.merged(net))
+    with started(net, slots=8) as policy:
+        replies = sampled(policy, *ASKED)
+
+    def read(model):
+        return np.concatenate(
+            [teacher_forced(model, prompt, reply.ids) for (prompt, _), reply in zip(ASKED, replies, strict=True)]
+        )
+
+    wanted = read(exact) - read(plain)
+    felt = np.concatenate([reply.model_logprobs for reply in replies]) - read(plain)
+    assert np.abs(wanted).max() > 1e-3
+    assert np.linalg.norm(felt - wanted) < 0.05 * np.linalg.norm(wanted)
+    assert np.linalg.norm(read(merged) - read(plain) - wanted) > 0.5 * np.linalg.norm(wanted)
+
+
+@pytest.mark.parametrize(
+    ("kind", "more"),
+    [("qwen3", {"tie_word_embeddings": True}), ("gemma3_text", {"query_pre_attn_scalar": 32})],
+)
+def test_adapters_of_other_families_are_served_as_well(kind, more):
+    pytest.importorskip("peft")
+    net = adapted(kind, rank=9, **more)
+    with started(net, slots=8) as policy:
+        before = assert_the_trainers(policy)
+        updated(net, 1, 1.0 if kind == "gemma3_text" else 0.05)  # Gemma's embeddings are loud
+        policy.refresh()
+        assert policy.gap < 1e-4
+        after = assert_the_trainers(policy)
+    assert (
+        max(abs(one.model_logprobs[0] - two.model_logprobs[0]) for one, two in zip(before, after, strict=True)) > 1e-3
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "rank", "why"),
+    [
+        ("gpt2", 3, "vLLM serves no adapters on c_attn, c_fc, c_proj of GPT2LMHeadModel"),
+        ("llama", 513, "vLLM serves adapters of rank 512 at most, and these have 513"),
+    ],
+)
+def test_adapters_that_vllm_does_not_serve_are_merged_in_float32_and_refused_in_bfloat16(kind, rank, why, caplog):
+    pytest.importorskip("peft")
+    net = adapted(kind, rank)
+    with pytest.raises(ValueError) as error, started(halved(deepcopy(net))):
+        pass
+    assert str(error.value) == f"{why}, and merging them into bfloat16 loses small ones: use --engine hf"
+    updated(net, 1, 0.01)
+    with started(net, slots=8) as policy:
+        assert_the_trainers(policy)
+    assert [record.getMessage() for record in caplog.records] == [f"{why}; merging them into the weights instead"]
+
+
+@pytest.mark.parametrize("engine", ["vllm", "vllm:process"])
+def test_training_adapters_goes_as_it_does_with_the_hf_engine(engine, tmp_path, caplog):
+    """With a reference, which is the model without them, and a cold start of the weights below them."""
+    pytest.importorskip("peft")
+    gc.collect()
+    gc.freeze()  # see `started`
+    given = {"lora": 3, "updates": 3, "turn_tokens": 12, "penalty": "kl_k2:coef=0.01", "cold_start": 4}
+    words = flags("Talk", cold_start_until=0.1, **given)
+    mine, other = trained(*words, "--engine", engine, out=tmp_path / "run"), trained(*words, out=tmp_path / "hf")
+    for one, two in zip(metrics(mine), metrics(other), strict=True):
+        assert one["tokens/trained"] > 0 and one["episodes/errored"] == 0
+        assert one["logp_gap/max"] < 1e-4
+        assert one["reward/mean"] == pytest.approx(two["reward/mean"], abs=0.05)
+    said, wanted = (
+        [[turn["ids"] for turn in line["turns"]] for number in (1, 2, 3) for line in rollouts(folder, number)]
+        for folder in (mine, other)
+    )
+    assert len(said) == len(wanted) == 24
+    assert sum(map(list.__eq__, said, wanted)) >= 19
+    for name, weight in weights(mine).items():
+        torch.testing.assert_close(weight, weights(other)[name], atol=0.02, rtol=0)
+    assert not caplog.records
+
+
+def test_training_adapters_in_bfloat16_is_not_refused(tmp_path):
+    pytest.importorskip("peft")
+    gc.collect()
+    gc.freeze()
+    words = flags("Low", lora=3, updates=2, dtype="bfloat16", engine="vllm", eval_episodes=0)
+    for line in metrics(trained(*words, out=tmp_path / "run")):
+        assert line["episodes/errored"] == 0 and line["logp_gap/max"] < 0.5

@@ -75,6 +75,13 @@ def layers(model: nn.Module) -> list[tuple[str, Any]]:
     return found
 
 
+def extent(model: nn.Module) -> tuple[int, tuple[str, ...]]:
+    """The largest rank of a model's adapters, and the last names of the layers that have some; 0 and () without any."""
+    adapted = layers(model)
+    rank = max((one.r[ADAPTER] for _, layer in adapted for one in _adapters(layer)), default=0)
+    return rank, tuple(sorted({name.rpartition(".")[2] for name, _ in adapted}))
+
+
 @contextmanager
 def lifted(model: nn.Module, *, trainable: bool = False) -> Iterator[None]:
     """Take the adapters off: inside, `model` is the plain model that it was, and can be trained if `trainable`."""
@@ -94,6 +101,12 @@ def lifted(model: nn.Module, *, trainable: bool = False) -> Iterator[None]:
             _put(model, name, layer)
 
 
+def plain(model: nn.Module) -> dict[str, Tensor]:
+    """Every weight by its name in the model without adapters. A tied output matrix is named too."""
+    with lifted(model):
+        return model.state_dict()
+
+
 def merged(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
     """Every weight by its name in the plain model, with what adapters add to it, one at a time.
 
@@ -104,9 +117,7 @@ def merged(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
         for name, layer in layers(model)
         for adapter in _adapters(layer)
     }
-    with lifted(model):
-        weights = list(model.state_dict().items())
-    for name, value in weights:
+    for name, value in plain(model).items():
         adapter = adapted.get(name)
         if adapter is None:
             yield name, value.detach()

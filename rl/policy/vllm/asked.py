@@ -9,6 +9,10 @@ from rl.records import SamplingParams
 KEY = "turnwise"  # the name in vLLM's parameters under which a request carries its key and how it is drawn
 
 
+class Unserved(ValueError):
+    """The adapters of a model are none that vLLM can serve beside its weights."""
+
+
 class Asked(Protocol):
     """A request as far as going on with it goes: `ids` have been drawn behind `prompt`."""
 

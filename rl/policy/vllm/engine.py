@@ -1,42 +1,30 @@
-"""vLLM in this process: started with its side effects contained, then one token per request and step.
-
-What remains after the start: the default process group of `torch.distributed` (taken over where there is one, gone once
-the engine is closed), a NUMA policy for memory on machines with several nodes, and on a CPU build `torch.cuda.Stream`,
-`torch.Tensor.pin_memory` and their like, which do nothing any more.
-"""
+"""vLLM in this process: one token per request and step, from weights and adapters that are replaced in place."""
 
 from __future__ import annotations
 
-import os
-import random
 import tempfile
-import warnings
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any, ClassVar
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from rl.policy.vllm.asked import KEY, Asked, Entry, Step
+from rl.policy.vllm.launch import contained, launched
 from rl.policy.vllm.memory import advised
 from rl.policy.vllm.plan import Plan
-
-# Read by vLLM, some when it is imported. The second of V1's runners takes no processors of logits.
-VARIABLES = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_USE_V2_MODEL_RUNNER": "0"}
-# Unless they are set already. A forked worker would hold open what the engine's process does.
-WISHES = {"VLLM_NO_USAGE_STATS": "1", "VLLM_LOGGING_LEVEL": "ERROR", "VLLM_WORKER_MULTIPROC_METHOD": "spawn"}
 
 
 class Engine:
     """A running vLLM as planned; it has no weights before the first `load` or `receive`.
 
     There can be one at a time in a process, because closing one takes away what another needs. `asked` are the requests
-    that vLLM holds, by key; `cached` counts the prompt tokens that were not computed again.
+    that vLLM holds, by key; `cached` counts the prompt tokens that were not computed again. Whoever loads notes in
+    `based` whether it has the frozen weights that adapters are trained on.
     """
 
     _running: ClassVar[bool] = False
@@ -48,13 +36,16 @@ class Engine:
         """
         if Engine._running:
             raise ValueError("an engine of vLLM runs in this process already; close it first, or use vllm:process")
-        self.context, self.sleeps, self._asleep = plan.context, plan.sleeps, False
+        self.plan, self.context, self.sleeps, self._asleep = plan, plan.context, plan.sleeps, False
+        self.based = False
         self.asked: dict[int, Asked] = {}
         self.cached = 0
         self._new: set[int] = set()  # requests without a token yet
-        self._numbers, self._memory = count(), plan.room.words
-        with _contained(), advised("at its start", self._memory):
-            self._engine = _started(plan, home)
+        self._numbers, self._memory, self._home = count(), plan.room.words, home
+        self._adapters: Any = None  # vLLM's request for those that are worn
+        self._worn = count(1)
+        with contained(), advised("at its start", self._memory):
+            self._engine = launched(plan, home)
         Engine._running = True
         self._end = weakref.finalize(self, _stopped, self._engine)
 
@@ -77,7 +68,7 @@ class Engine:
         self.asked[key] = asked
         if not asked.ids:
             self._new.add(key)
-        self._engine.add_request(str(key), {"prompt_token_ids": tokens}, how)
+        self._engine.add_request(str(key), {"prompt_token_ids": tokens}, how, lora_request=self._adapters)
         return key
 
     def drop(self, keys: Iterable[int]) -> None:
@@ -116,30 +107,61 @@ class Engine:
         return drawn
 
     def load(self, weights: Iterable[tuple[str, Tensor]]) -> None:
-        """Put weights in place, and forget every key and value that older ones gave; wakes one that sleeps."""
-        with advised("taking over weights", self._memory):
-            self._wake("weights")  # its cache comes last: until then the memory may be needed for the weights
+        """Put weights in place, take adapters off, forget all keys and values of older ones; wakes one that sleeps."""
+        with self._taking_over():
+            self._strip()
             self._engine.model_executor.driver_worker.worker.reload_weights(weights_iterator=iter(weights))
-            self._wake("kv_cache")
-        self._asleep = False
-        self.forget()
 
     def receive(self, path: str, tied: Mapping[str, str]) -> None:
         """`load` what `rl.policy.vllm.parcel.pack` wrote, by vLLM's interface for weights of another process."""
         ask = self._engine.model_executor.collective_rpc
-        with advised("taking over weights", self._memory):
-            self._wake("weights")
+        with self._taking_over():
+            self._strip()
             ask("start_weight_update")
             ask("update_weights", kwargs={"update_info": {"path": path, "tied": dict(tied)}})
             ask("finish_weight_update")
+
+    def adapt(self, write: Callable[[Path], None]) -> int:
+        """Put on the adapters that `write` leaves in a folder, as peft does; those that were worn come off.
+
+        Gives the number of matrices that have one now. Forgets and wakes as `load` does.
+        """
+        with tempfile.TemporaryDirectory(prefix="turnwise-", dir=self._home) as folder:
+            write(Path(folder))
+            return self.wear(folder)
+
+    def wear(self, folder: str) -> int:
+        """`adapt` to what is in `folder`."""
+        from vllm.lora.request import LoRARequest
+
+        with self._taking_over():
+            self._strip()
+            number = next(self._worn)  # a new name and number: vLLM keeps adapters, keys and values by these
+            self._adapters = LoRARequest(f"turnwise-{number}", number, folder)
+            self._engine.add_lora(self._adapters)
+            return min(self._engine.model_executor.collective_rpc("turnwise_adapted"))
+
+    def _strip(self) -> None:
+        if self._adapters is not None:
+            self._engine.remove_lora(self._adapters.lora_int_id)
+            self._adapters = None
+
+    @contextmanager
+    def _taking_over(self) -> Iterator[None]:
+        with advised("taking over weights", self._memory):
+            self._wake("weights")  # its cache comes last: until then the memory may be needed for the weights
+            yield
             self._wake("kv_cache")
         self._asleep = False
         self.forget()
 
     def sleep(self) -> None:
-        """Give the memory of weights and cache back until the next `load`; no request may be there."""
+        """Give the memory of weights and cache back until the next `load` or `adapt`; no request may be there.
+
+        Weights that are not handed over again go to the CPU's memory for as long.
+        """
         self.forget()
-        self._engine.sleep(level=2)
+        self._engine.sleep(level=1 if self.plan.rank else 2)
         torch.cuda.empty_cache()
         self._asleep = True
 
@@ -157,84 +179,8 @@ class Engine:
         self._end()
 
 
-def _started(plan: Plan, home: str | None) -> Any:
-    os.environ.update(VARIABLES)
-    for name, value in WISHES.items():
-        os.environ.setdefault(name, value)
-    from vllm.config import WeightTransferConfig
-
-    from rl.policy.vllm.drawing import Drawing
-    from rl.policy.vllm.worker import BACKEND, Extension
-
-    options = {**plan.room.options}
-    if plan.sleeps:
-        options["enable_sleep_mode"] = True
-    if plan.parallel > 1:
-        options |= {"tensor_parallel_size": plan.parallel, "distributed_executor_backend": "mp"}
-    with tempfile.TemporaryDirectory(prefix="turnwise-", dir=home) as described:
-        Path(described, "config.json").write_text(plan.config, encoding="utf-8")  # alone: the weights come over later
-        engine = _launched(
-            plan,
-            model=described,
-            logits_processors=[Drawing],
-            worker_extension_cls=f"{Extension.__module__}.{Extension.__qualname__}",
-            weight_transfer_config=WeightTransferConfig(backend=BACKEND),
-            **options,
-        )
-    engine.model_executor.collective_rpc("init_weight_transfer_engine", kwargs={"init_info": {}})
-    return engine
-
-
-def _launched(plan: Plan, **given: Any) -> Any:
-    from vllm.engine.arg_utils import EngineArgs
-    from vllm.v1.engine.llm_engine import LLMEngine
-
-    options = EngineArgs(
-        load_format="dummy",
-        skip_tokenizer_init=True,
-        generation_config="vllm",  # ours alone
-        dtype=str(plan.dtype).removeprefix("torch."),  # type: ignore[arg-type]
-        max_model_len=plan.context,
-        max_num_seqs=plan.slots,
-        enforce_eager=True,
-        enable_prefix_caching=True,
-        async_scheduling=False,  # a step ends with its tokens
-        disable_log_stats=True,
-        **given,
-    )
-    try:
-        return LLMEngine.from_engine_args(options)
-    except torch.OutOfMemoryError:
-        raise
-    except (ValueError, RuntimeError, NotImplementedError, AssertionError) as error:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        raise ValueError(
-            f"vLLM does not start ({plan.room.words}): {' '.join(lines[:3]) or type(error).__name__}"
-        ) from error
-
-
 def _stopped(engine: Any) -> None:
     try:
         engine.engine_core.shutdown()
     finally:
         Engine._running = False
-
-
-@contextmanager
-def _contained() -> Iterator[None]:
-    """Undo what vLLM does to the process: global luck, threads, variables that child processes would inherit."""
-    before, set_num_threads = dict(os.environ), torch.set_num_threads
-    luck, numbers = random.getstate(), np.random.get_state()  # noqa: NPY002 (vLLM's, not ours)
-    gpus = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
-    try:
-        with torch.random.fork_rng(devices=gpus), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        random.setstate(luck)
-        np.random.set_state(numbers)  # noqa: NPY002
-        torch.set_num_threads = set_num_threads  # type: ignore[assignment]
-        for name in os.environ.keys() - before.keys():
-            if not name.startswith("VLLM_"):
-                del os.environ[name]
-        os.environ.update(before)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -33,6 +34,23 @@ class Probe:
     params: SamplingParams = field(default_factory=lambda: SamplingParams(max_tokens=TOKENS, temperature=0.0))
     ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
+
+
+def give(engine: Engine | RemoteEngine, model: nn.Module) -> None:
+    """Hand over what the engine has not: every weight, or adapters alone where it serves these beside frozen ones.
+
+    Raises `StaleWeights` if it leaves adapters out.
+    """
+    if not engine.plan.rank:
+        engine.load(weights(model))
+        return
+    wanted = len(lora.layers(model))  # none in a cold start, which trains the weights below
+    if not (wanted and engine.based):
+        engine.based = False
+        engine.load(lora.plain(model).items())
+        engine.based = wanted > 0
+    if wanted and (served := engine.adapt(partial(lora.save, model, base=""))) != wanted:
+        raise StaleWeights(f"vLLM serves {served} of {wanted} adapters: use --engine hf for this model")
 
 
 def weights(model: nn.Module) -> Iterator[tuple[str, Tensor]]:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
+from rl.policy import lora
 from rl.policy.forward import text_config
 from rl.policy.vllm.memory import Room, head_size
 
@@ -18,7 +19,8 @@ class Plan(NamedTuple):
     """An architecture and its engine: `config` is the model's, as JSON, and `size` that of its weights in bytes.
 
     One that `sleeps` can give its memory back for a while, which no CPU build does. `parallel` is the number of
-    devices that share every layer (tensor parallelism, Shoeybi et al. 2019).
+    devices that share every layer (tensor parallelism, Shoeybi et al. 2019). Adapters of at most `rank` are served
+    beside the weights, on layers whose names end with one of `targets`; merged, or none, where the rank is 0.
     """
 
     config: str
@@ -29,6 +31,8 @@ class Plan(NamedTuple):
     room: Room
     sleeps: bool = False
     parallel: int = 1
+    rank: int = 0
+    targets: tuple[str, ...] = ()
 
 
 def plan(model: nn.Module, *, slots: int, context: int, dtype: torch.dtype, room: Room, **more: Any) -> Plan:
@@ -40,4 +44,5 @@ def plan(model: nn.Module, *, slots: int, context: int, dtype: torch.dtype, room
     config: Any = deepcopy(text_config(model))
     config.architectures = [type(model).__name__]
     size = sum(weight.numel() for weight in model.parameters()) * dtype.itemsize
-    return Plan(config.to_json_string(), size, slots, context, dtype, room, **more)
+    rank, targets = lora.extent(model)
+    return Plan(config.to_json_string(), size, slots, context, dtype, room, rank=rank, targets=targets, **more)

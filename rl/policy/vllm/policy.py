@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from itertools import islice
 
@@ -18,10 +18,11 @@ from torch import nn
 from rl.policy.batching import Batching, Drawn, EngineDead
 from rl.policy.request import Request
 from rl.policy.vllm import handover
+from rl.policy.vllm.asked import Unserved
 from rl.policy.vllm.engine import Engine
 from rl.policy.vllm.installed import installed
 from rl.policy.vllm.place import Place
-from rl.policy.vllm.plan import plan
+from rl.policy.vllm.plan import Plan, plan
 from rl.policy.vllm.process import EngineLost
 from rl.policy.vllm.remote import RemoteEngine
 from rl.records import Completion, SamplingParams
@@ -40,6 +41,7 @@ class VLLMPolicy(Batching):
 
     vLLM runs in this process, or `apart` in one of its own, on the CUDA `devices` if any are named. The death of such a
     process is no loss: another one takes over, with the weights of the model, behind the tokens that were drawn.
+    Adapters are served beside the weights that they are trained on; merged where vLLM cannot do that, in float32 alone.
     """
 
     def __init__(
@@ -75,7 +77,11 @@ class VLLMPolicy(Batching):
             sleeps=place.shared and training,
             parallel=max(len(devices), 1),
         )
-        self.engine = RemoteEngine(planned, place.variables()) if apart else Engine(planned)
+        variables = place.variables() if apart else None
+        try:
+            self.engine = _started(planned, variables)
+        except Unserved as why:
+            self.engine = _started(self._merging(planned, why), variables)
         where = ", in a process of its own" if apart else ""
         self.words = f"vLLM {found.version}{where}: {slots} sequences of {self.context} tokens, {memory.words}"
         self._lost = 0  # engines, since the last token
@@ -123,8 +129,15 @@ class VLLMPolicy(Batching):
             self.engine.drop(request.slot for request in self._live)
         self._queue_again()
 
+    def _merging(self, planned: Plan, why: Unserved) -> Plan:
+        """The same with merged weights, where these lose nothing of the adapters."""
+        if torch.bfloat16 in (self.dtype, next(self.model.parameters()).dtype):
+            raise ValueError(f"{why}, and merging them into bfloat16 loses small ones: use --engine hf") from why
+        log.warning("%s; merging them into the weights instead", why)
+        return planned._replace(rank=0, targets=())
+
     def _hand_over(self) -> None:
-        self.engine.load(handover.weights(self.model))
+        handover.give(self.engine, self.model)
         self.gap = handover.check(self.engine, self.model, self.dtype)
 
     def _surely(self, work: Callable[[], None]) -> None:
@@ -191,3 +204,7 @@ class VLLMPolicy(Batching):
             super()._fail(self.death or error)
         else:
             self.on_death()
+
+
+def _started(planned: Plan, variables: Mapping[str, str] | None) -> Engine | RemoteEngine:
+    return Engine(planned) if variables is None else RemoteEngine(planned, variables)

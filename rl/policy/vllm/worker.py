@@ -5,9 +5,12 @@ vLLM imports this by name in every worker, before it asks for the backend that i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
+from torch import Tensor
 from vllm.distributed.weight_transfer.base import WeightTransferEngine, WeightTransferInitInfo, WeightTransferUpdateInfo
 from vllm.distributed.weight_transfer.factory import WeightTransferEngineFactory
 
@@ -76,6 +79,50 @@ class Extension:
         drawing = next(processor for processor in processors if isinstance(processor, Drawing))
         drawn, drawing.drawn = drawing.drawn, {}
         return drawn
+
+    def turnwise_one_adapter(self) -> None:
+        """Multiply by the only adapter as a matrix on a CPU, where vLLM copies it for every token instead."""
+        from vllm.platforms import current_platform
+
+        if current_platform.is_cpu():
+            for wrapper in {layer.punica_wrapper for layer in self._adapters.modules.values()}:
+                wrapper.add_lora_linear = partial(_add, wrapper)
+
+    def turnwise_adapted(self) -> int:
+        """How many matrices of the model have an adapter; several may be one layer of vLLM's."""
+        found = 0
+        for adapters in self._adapters.list_adapters().values():
+            for name in self._adapters.modules:
+                if one := adapters.get_lora(name):
+                    parts = one.lora_a if isinstance(one.lora_a, list) else [one.lora_a]
+                    found += sum(part is not None for part in parts)
+        return found
+
+    @property
+    def _adapters(self) -> Any:
+        return self.model_runner.lora_manager._adapter_manager
+
+
+def _add(
+    wrapper: Any,
+    y: Tensor,
+    x: Tensor,
+    a: Sequence[Tensor],
+    b: Sequence[Tensor],
+    scale: float,
+    widths: Sequence[int],
+    **more: Any,
+) -> None:
+    """In place of `PunicaWrapperCPU.add_lora_linear`: add to y (T, sum of widths) what adapters make of x (T, I).
+
+    Each of `a` is (1, 1, rank, I), of `b` (1, 1, width, rank). All tokens have the adapter or none has.
+    """
+    if wrapper.no_lora:
+        return
+    start = 0
+    for down, up, width in zip(a, b, widths, strict=True):
+        y[:, start : start + width] += (x @ down[0, 0].T) @ up[0, 0].T * scale
+        start += width
 
 
 WeightTransferEngineFactory.register_engine(BACKEND, FromFile)
