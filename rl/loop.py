@@ -17,6 +17,7 @@ from typing import Any
 from envs.types import Stop
 from rl import batch
 from rl.learner import Learner
+from rl.options import PartError
 from rl.parts.sampler import History
 from rl.parts.score import Scorer
 from rl.player import Player
@@ -111,6 +112,8 @@ class Loop:
                 self._play(self.progress.open[number])
             while self.progress.update < updates and not (self.stopping.is_set() or self._spent()):
                 await self._update()
+        except PartError as error:
+            raise TrainingStopped(f"{error}; the update was not made") from None
         finally:
             for task in self._playing:
                 task.cancel()

@@ -9,11 +9,17 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+
+class PartError(ValueError):
+    """A part cannot work with what this run gives it."""
+
+
 # Numbers with a range. A signature that uses one of these names has the range checked where text is read.
 Natural = int
 Count = int
 NonNegative = float
 Positive = float
+AboveOne = float
 Share = float
 
 _NUMBERS: dict[str, tuple[type[int] | type[float], Callable[[float], bool], str]] = {
@@ -23,6 +29,7 @@ _NUMBERS: dict[str, tuple[type[int] | type[float], Callable[[float], bool], str]
     "float": (float, lambda x: x == x, "a number"),
     "NonNegative": (float, lambda x: x >= 0, "a number of at least 0"),
     "Positive": (float, lambda x: x > 0, "a number above 0"),
+    "AboveOne": (float, lambda x: x > 1, "a number above 1"),
     "Share": (float, lambda x: 0 <= x <= 1, "a number from 0 to 1"),
 }
 

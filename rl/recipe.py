@@ -89,7 +89,7 @@ class Recipe:
         for slot in SLOTS:
             choice = getattr(self, slot)
             if (slot in MANY) != isinstance(choice, tuple):
-                raise TypeError(f"{slot} takes {'a tuple of parts' if slot in MANY else 'one part'}, not {choice!r}")
+                raise ValueError(f"{slot} takes {'a tuple of parts' if slot in MANY else 'one part'}, not {choice!r}")
 
     def but(self, **changes: Any) -> Recipe:
         """This recipe with some slots replaced: how a method states its difference from its parent.

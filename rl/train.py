@@ -46,6 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             config.refuse_changes(begun, args)
         settings, words = config.settle(args, begun)
         recipe = recipe_of(settings, words)
+        named = recipes.words(recipe)
         _check(settings, recipe)
     if settings.data_root:
         os.environ["TURNWISE_DATA"] = settings.data_root
@@ -58,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if dry:
         if session.room is None:  # else it was told before the model was moved
             print(session.foresight.estimate.words())
-        print(config.write(session.settings, recipes.words(recipe)), end="")
+        print(config.write(session.settings, named), end="")
         return 0
     return session.train(folder or _free(settings))
 
@@ -85,12 +86,6 @@ def _check(settings: Settings, recipe: recipes.Recipe) -> None:
         raise UserError("--env is missing; `--env list` shows the environments")
     engine_devices(settings.engine, settings.engine_devices)
     if settings.engine.startswith("vllm"):
-        if settings.lora and settings.dtype == "bfloat16":
-            raise UserError(
-                f"--lora with --dtype bfloat16 and --engine {settings.engine}: vLLM is handed merged weights, and "
-                "rounded to bfloat16 these lose most of what small adapters add; take --engine hf or, on a CPU, "
-                "--dtype float32"
-            )
         check_installed()
     if settings.lora:
         check_peft()

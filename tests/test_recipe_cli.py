@@ -118,9 +118,9 @@ def test_an_unknown_recipe_is_named_with_the_right_one(tmp_path: Path) -> None:
 
 
 def test_a_slot_holds_one_part_or_any_number_and_says_so() -> None:
-    with pytest.raises(TypeError, match="penalty takes a tuple of parts"):
+    with pytest.raises(ValueError, match="penalty takes a tuple of parts"):
         Recipe(penalty=penalty.kl_k2)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="surrogate takes one part"):
+    with pytest.raises(ValueError, match="surrogate takes one part"):
         Recipe(surrogate=(surrogate.clip,))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="--ratio takes one part, not 2"):
         recipes.parse({"ratio": ["token", "turn"]})

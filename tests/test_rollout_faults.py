@@ -37,6 +37,17 @@ def test_so_does_a_stop_iteration(env):
     assert "StopIteration" in record.error
 
 
+@pytest.mark.parametrize("reward", [float("nan"), float("inf")])
+def test_so_is_a_reward_that_is_no_number(reward):
+    class Pays(gymnasium.Wrapper):
+        def step(self, action):
+            return (*super().step(action)[:1], reward, *super().step(action)[2:])
+
+    record = play(player(lambda: Pays(Count())))
+    assert (record.stop, record.turns) == (Stop.ERROR, [])
+    assert f"the reward {reward}" in record.error
+
+
 def test_an_environment_that_cannot_be_made_is_a_fault():
     def make():
         raise FileNotFoundError("no such image")

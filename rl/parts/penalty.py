@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rl.options import NonNegative
+from rl.options import NonNegative, PartError
 from rl.parts import needs
 
 if TYPE_CHECKING:
@@ -62,12 +62,12 @@ def value_error(tokens: Tokens, *, coef: NonNegative = 0.5, clip: NonNegative = 
     `clip=inf` is the plain squared error.
     """
     if tokens.value is None or tokens.old_value is None or tokens.returns is None:
-        raise ValueError("penalty value_error reads value, old_value and returns, which this batch lacks")
+        raise PartError("penalty value_error reads value, old_value and returns, which this batch lacks")
     near = tokens.value.clamp(tokens.old_value - clip, tokens.old_value + clip)
     return coef * 0.5 * (tokens.value - tokens.returns).square().maximum((near - tokens.returns).square())
 
 
 def _gap(tokens: Tokens) -> Tensor:
     if tokens.ref is None:
-        raise ValueError("a KL penalty reads the reference's log-probabilities, which this batch lacks")
+        raise PartError("a KL penalty reads the reference's log-probabilities, which this batch lacks")
     return tokens.logp - tokens.ref

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rl.options import did_you_mean
+from rl.options import PartError, did_you_mean
 from rl.parts import turns
 from rl.parts.statistics import Floats
 from rl.records import Group
@@ -33,13 +33,13 @@ def named(groups: Sequence[Group]) -> tuple[list[str], Floats]:
 def weights(names: Sequence[str], text: str) -> Floats:
     """The weight of each name (J,) from text such as `correct:2+format:0.5`; 1 for a name it does not mention.
 
-    Raises `ValueError` for a name there is no reward of, and for a weight that is no number.
+    Raises `PartError` for a name there is no reward of, and for a weight that is no number.
     """
     given = dict(pair.rpartition(":")[::2] for pair in text.split("+") if pair)
     if unknown := sorted(given.keys() - set(names) - {SHAPING}):
         hint = did_you_mean(unknown[0], names) or f"; there are {', '.join(names)}"
-        raise ValueError(f"no reward is named {unknown[0]!r}{hint}")
+        raise PartError(f"no reward is named {unknown[0]!r}{hint}")
     try:
         return np.array([float(given.get(name, 1.0)) for name in names])
     except ValueError:
-        raise ValueError(f"weights {text!r} are not of the form name:number+name:number") from None
+        raise PartError(f"weights {text!r} are not of the form name:number+name:number") from None

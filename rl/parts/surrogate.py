@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rl.options import NonNegative, Positive
+from rl.options import AboveOne, NonNegative
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -30,7 +30,7 @@ def clip(log_ratio: Tensor, tokens: Tokens, *, low: NonNegative = 0.2, high: Non
 
 
 def dual_clip(
-    log_ratio: Tensor, tokens: Tokens, *, low: NonNegative = 0.2, high: NonNegative = 0.2, cap: Positive = 3.0
+    log_ratio: Tensor, tokens: Tokens, *, low: NonNegative = 0.2, high: NonNegative = 0.2, cap: AboveOne = 3.0
 ) -> Tensor:
     """Dual-clip PPO (arXiv:1912.09729): `clip`, and no loss above `-cap A` for a negative advantage.
 

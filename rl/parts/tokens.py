@@ -7,6 +7,7 @@ from itertools import chain
 
 import numpy as np
 
+from rl.options import PartError
 from rl.parts import turns
 from rl.parts.statistics import Bools, Floats, Ints
 from rl.parts.turns import Credit, Turns
@@ -57,10 +58,10 @@ def at_ends(played: Turns, per_turn: Floats) -> Floats:
 
 
 def stream(groups: Sequence[Group], name: str) -> Floats:
-    """A stream, flat over all sampled tokens. Raises `ValueError` when no score part has filled it."""
+    """A stream, flat over all sampled tokens. Raises `PartError` when no score part has filled it."""
     played = turns.turns_of(groups)
     if missing := sum(name not in turn.streams for turn in played):
-        raise ValueError(f"credit reads the stream {name!r}, which {missing} of {len(played)} turns lack")
+        raise PartError(f"credit reads the stream {name!r}, which {missing} of {len(played)} turns lack")
     return np.fromiter(chain.from_iterable(turn.streams[name] for turn in played), np.float64)
 
 

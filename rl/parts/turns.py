@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rl.options import did_you_mean
+from rl.options import PartError, did_you_mean
+from rl.parts import statistics
 from rl.parts.statistics import Floats, Ints
 from rl.records import Group, Trajectory, Turn
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from rl.recipe import Recipe
 
 Credit = list[list[np.ndarray]]
+LEAST_SPREAD = 1e-3  # of values that are told apart, so that every unit of them is above 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,14 +105,14 @@ def nested(groups: Sequence[Group], lengths: Ints, tokens: Floats) -> Credit:
 def numbers(groups: Sequence[Group], name: str) -> Floats:
     """One number per turn (R,): the sum of its stream `name`, or else its metric of that name, or else 0.
 
-    Raises `ValueError` when no turn has either.
+    Raises `PartError` when no turn has either.
     """
     turns = turns_of(groups)
     values = [turn.streams.get(name, turn.metrics.get(name)) for turn in turns]
     if turns and all(value is None for value in values):
         known = sorted({key for turn in turns for key in (*turn.streams, *turn.metrics)})
         hint = did_you_mean(name, known) or f"; there are {', '.join(known) or 'none'}"
-        raise ValueError(f"credit reads {name!r} of turns, which no score part and no info['metrics'] gives{hint}")
+        raise PartError(f"credit reads {name!r} of turns, which no score part and no info['metrics'] gives{hint}")
     return np.array([sum(value) if isinstance(value, tuple) else value or 0.0 for value in values], dtype=np.float64)
 
 
@@ -190,5 +192,15 @@ def compared_by_turn(turns: Turns, values: Floats, recipe: Recipe, *, ended: str
     key = turns.group[:, None] * max(width, 1) + place
     base = recipe.baseline(wide.ravel(), key.ravel(), tokens.ravel().astype(np.int64)).reshape(wide.shape)
     first = wide[:, 0] if width else np.zeros(members)
-    unit = recipe.scale(np.ones(members), first, turns.group)
-    return turns.flat((wide - base) * unit[:, None])
+    return turns.flat((wide - base) * unit(first, turns.group, recipe)[:, None])
+
+
+def unit(values: Floats, key: Ints, recipe: Recipe) -> Floats:
+    """One over `recipe.scale`'s unit of `values` for each of them (M,); 0 where they have no spread.
+
+    Raises `PartError` for a scale that measures advantages instead of values, and so has no such unit.
+    """
+    found = recipe.scale(np.ones(len(values)), values, key)
+    if not found.any() and statistics.group_std(values, key).max(initial=0.0) > LEAST_SPREAD:
+        raise PartError("credit by turns needs a scale that measures returns, such as group_std or batch_std, or none")
+    return found

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from rl.options import Natural, NonNegative, Share
+from rl.options import Natural, NonNegative, PartError, Share
 from rl.parts import states, turns
 from rl.parts.statistics import Floats, Ints
 from rl.parts.turns import Credit, Turns
@@ -68,7 +68,7 @@ def _places(groups: Sequence[Group], played: Turns, similarity: float = 1.0) -> 
     """Labels of states, of different groups differently (R,)."""
     seen = [turn.state for turn in turns.turns_of(groups)]
     if missing := seen.count(""):
-        raise ValueError(
+        raise PartError(
             f"credit compares turns by their state, which {missing} of {len(seen)} turns lack: "
             "the environment must give info['state']"
         )

@@ -79,7 +79,7 @@ def value_steps(groups: Sequence[Group], recipe: Recipe) -> Credit:
     worth = statistics.group_mean(played.returns[played.trajectory], node)
     mean = statistics.group_mean(played.returns, played.group)[played.trajectory]
     before = np.where(parent < 0, mean, np.concatenate([[0.0], worth])[: len(worth)])
-    unit = recipe.scale(np.ones(len(played.returns)), played.returns, played.group)
+    unit = turns.unit(played.returns, played.group, recipe)
     return turns.on_tokens(groups, played, (worth - before) * unit[played.trajectory])
 
 

@@ -1,0 +1,75 @@
+"""A part that cannot work with what a run gives it: one line and exit code 2, with nothing lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rl import cli, train
+from rl import recipe as recipes
+from rl.options import PartError
+from rl.parts import scale, turns
+from tests.test_credit_properties import flat
+from tests.toy_batches import group, trajectory
+
+TINY = "--env math/Arithmetic-v0 --updates 1 --groups 2 --size 2 --cold-start 0 --eval-episodes 0 --turn-tokens 4"
+
+
+def spread() -> list:
+    return [group(trajectory((1, 0.0), (1, 1.0)), trajectory((2, 1.0), (1, 1.0)), trajectory((1, 0.0)))]
+
+
+@pytest.mark.parametrize("algo", ["turn_grpo", "trloo", "mcts"])
+def test_credit_by_turns_refuses_a_scale_that_has_no_unit_for_it(algo: str) -> None:
+    recipe = recipes.load(algo)
+    assert np.any(flat(recipe.credit(spread(), recipe)))
+    misfit = recipe.but(scale=scale.bounded_std)
+    with pytest.raises(PartError, match="group_std"):
+        misfit.credit(spread(), misfit)
+
+
+def test_groups_without_spread_have_no_unit_and_are_no_misfit() -> None:
+    same = [group(trajectory((1, 1.0)), trajectory((1, 1.0)))]
+    recipe = recipes.load("turn_grpo")
+    assert not np.any(flat(recipe.credit(same, recipe)))
+    assert turns.unit(np.array([0.5, 0.5]), np.array([0, 0]), recipe).tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    "flags, word",
+    [
+        ("--algo step_search", "reads 'gain'"),
+        ("--credit scored", "reply_advantage"),
+        ("--credit decoupled:weights=foo:2", "no reward is named 'foo'"),
+        ("--surrogate dual_clip:cap=0.5", "cap='0.5' is not a number above 1"),
+    ],
+)
+def test_a_run_with_one_ends_in_a_line(
+    flags: str, word: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    with pytest.raises(SystemExit) as ended:
+        cli.run(lambda: train.main([*TINY.split(), *flags.split(), "--out", str(out)]))
+    said = capsys.readouterr().err
+    assert ended.value.code == 2
+    assert word in said and "Traceback" not in said and said.strip().count("\n") == 0
+
+
+@pytest.mark.parametrize(
+    "line, word",
+    [
+        ("Recipe(shape=(lambda groups: groups,))", "cannot be named in words"),
+        ("Recipe(penalty=penalty.kl_k2)", "penalty takes a tuple of parts"),
+    ],
+)
+def test_a_method_of_ones_own_with_such_a_slip_ends_in_a_line(
+    line: str, word: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    method = tmp_path / "mine.py"
+    method.write_text(f"from rl.parts import penalty\nfrom rl.recipe import Recipe\n\nrecipe = {line}\n")
+    with pytest.raises(SystemExit) as ended:
+        cli.run(lambda: train.main([*TINY.split(), "--algo", str(method), "--dry-run"]))
+    said = capsys.readouterr().err
+    assert ended.value.code == 2 and word in said and "Traceback" not in said
