@@ -38,7 +38,7 @@ class ChatAgent:
         self.messages.append(message)
         self._last = tuple(ids[-1:])
         self._thinking.add(is_thinking(message))
-        self._calls += len(message.get("tool_calls", ()))
+        self._calls += len(message.get("tool_calls") or ())
         return message
 
     def amend(self, message: Message) -> tuple[int, ...]:
@@ -46,7 +46,7 @@ class ChatAgent:
         self.messages[-1] = message
         given = [message for message in self.messages if message["role"] == "assistant"]
         self._thinking = {is_thinking(message) for message in given}
-        self._calls = sum(len(message.get("tool_calls", ())) for message in given)
+        self._calls = sum(len(message.get("tool_calls") or ()) for message in given)
         ids = self.renderer.write(message)
         self._last = ids[-1:]
         return ids

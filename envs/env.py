@@ -10,7 +10,9 @@ import pickle
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import deepcopy
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import gymnasium
@@ -18,11 +20,14 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 from gymnasium.utils import seeding
 
+from envs.data import MissingData
+from envs.messages import copied, parsed, plain
 from envs.nearest import unknown
-from envs.spaces import MessagesSpace, ReplySpace, message_fault
+from envs.spaces import MessagesSpace, ReplySpace
 from envs.types import Message, Messages, Outcome, Stop, Task, assistant
 
 SPLITS = ("train", "val", "test")
+BY_DEFAULT = ("train", "test", "val")  # the order in which a split is looked for where none is asked for
 OPTIONS = ("index", "split")
 PRINTABLE = "abcdefghijklmnopqrstuvwxyz0123456789 "
 
@@ -35,7 +40,7 @@ class Env(gymnasium.Env[Messages, Message]):
 
     An author overrides `tasks`, `reply` and `oracle`; `start`, `state`, `noop`, `random` and `attacks` where useful.
     While an episode runs, `task`, `split`, `index`, `turns` (replies given before this one), `dialogue` and
-    `np_random` are set. A task drawn by `reset` without options comes from the split "train".
+    `np_random` are set. A class without tasks for a split raises `envs.data.MissingData` in `tasks`.
 
     `max_turns` truncates (stop "turn_limit"); so do `max_seconds` since the reset (stop "time_limit").
     `blocking` says that `reset` and `step` may wait for something outside the process.
@@ -59,6 +64,7 @@ class Env(gymnasium.Env[Messages, Message]):
     turns: int = 0
     _arguments: tuple[tuple, dict[str, Any]]
     _key: bytes | None = None
+    _own: dict[Any, Sequence[Task]]  # the tasks of an instance whose arguments nothing tells apart
     _unsown: bool = False  # whether the generator of `_np_random_seed` is still to be made
     _chance: float  # its first number in this episode, which chooses a task where no index does
     _digest: str
@@ -67,7 +73,7 @@ class Env(gymnasium.Env[Messages, Message]):
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Remember the arguments: they are the key under which tasks are cached."""
         env = super().__new__(cls)
-        env._arguments = (args, kwargs)
+        env._arguments, env._own = (args, kwargs), {}
         return env
 
     def __init__(
@@ -142,21 +148,29 @@ class Env(gymnasium.Env[Messages, Message]):
         if split not in SPLITS:
             raise ValueError(f"{self._name}: split {split!r} is not one of {', '.join(SPLITS)}")
         if self._key is None:
-            # By pickled arguments: they tell 1 from True. Equal ones that differ in bytes are merely loaded twice.
-            self._key = pickle.dumps(self._arguments)
-        key = (type(self), self._key, split, os.environ.get("TURNWISE_DATA"))
-        if key not in _tasks:
+            self._key = _key(self._arguments)
+        known, key = _tasks if self._key else self._own, (type(self), self._key, split, os.environ.get("TURNWISE_DATA"))
+        if key not in known:
             with _loading:
-                if key not in _tasks:
-                    _tasks[key] = self.tasks(split)
-        return _tasks[key]
+                if key not in known:
+                    known[key] = self.tasks(split)
+        return known[key]
+
+    def splits(self) -> Iterator[str]:
+        """The splits that have tasks, "train" before "test" before "val"; each is loaded when it is asked for."""
+        for split in BY_DEFAULT:
+            with suppress(MissingData):
+                if len(self.load(split)):
+                    yield split
 
     def reset(
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[Messages, dict[str, Any]]:
         """Start an episode; `options` may name its `split` and the task's `index` in it.
 
-        Raises ValueError for an unknown option or split, IndexError for an index out of range.
+        The default split is the first of "train", "test" and "val" that has tasks; the default index is drawn.
+        Raises ValueError for an unknown option or split, MissingData for a split whose data are missing, IndexError
+        for an index out of range.
         """
         if type(seed) is int and seed >= 0:
             self._unsown, self._np_random_seed = True, seed
@@ -188,7 +202,7 @@ class Env(gymnasium.Env[Messages, Message]):
         if self._phase != "playing":
             why = "the episode has ended" if self._phase == "ended" else "no episode has begun"
             raise ResetNeeded(f"{self._name}: {why}; call reset() before step()")
-        message = _parsed(action)
+        message = parsed(action)
         self._phase = "ended"  # stays so if the turn fails
         outcome = self.reply(message)
         if not isinstance(outcome, Outcome):
@@ -214,7 +228,7 @@ class Env(gymnasium.Env[Messages, Message]):
         """The dialogue so far as text, in render mode "ansi"."""
         if self.render_mode is None:
             return None
-        return "\n".join(f"{message['role']}: {_plain(message)}" for message in self.dialogue)
+        return "\n".join(f"{message['role']}: {plain(message)}" for message in self.dialogue)
 
     @property
     def np_random(self) -> np.random.Generator:
@@ -234,11 +248,17 @@ class Env(gymnasium.Env[Messages, Message]):
     def _name(self) -> str:
         return self.spec.id if self.spec else type(self).__name__
 
+    @cached_property
+    def _default_split(self) -> str:
+        return next(self.splits(), BY_DEFAULT[0])
+
     def _choose(self, options: Mapping[str, Any]) -> tuple[str, int, Task]:
         for key in options:
             if key not in OPTIONS:
                 raise ValueError(unknown("reset option", key, OPTIONS, of=self._name))
-        split = options.get("split", "train")
+        split = options.get("split")
+        if split is None:
+            split = self._default_split
         tasks = self.load(split)
         if not len(tasks):
             raise ValueError(f"{self._name}: split {split!r} has no tasks")
@@ -258,8 +278,8 @@ class Env(gymnasium.Env[Messages, Message]):
         """Record what the environment says and return a copy that the caller may change."""
         if isinstance(messages, (Mapping, str)):
             raise TypeError(f"{self._name}: messages must be a tuple of messages, not one {type(messages).__name__}")
-        said = tuple(_copied(message) for message in messages)
-        self.dialogue.extend(_copied(message) for message in said)
+        said = tuple(copied(message) for message in messages)
+        self.dialogue.extend(copied(message) for message in said)
         return said
 
     def _limit(self) -> Stop | None:
@@ -269,29 +289,9 @@ class Env(gymnasium.Env[Messages, Message]):
         return Stop.TIME_LIMIT if late else None
 
 
-def _parsed(action: Any) -> Message:
-    if isinstance(action, str):
-        return assistant(action)
-    if not isinstance(action, Mapping):
-        raise TypeError(f"an action is an assistant message or a str, not {type(action).__name__}")
-    fault = message_fault(action)
-    if fault is None and action["role"] != "assistant":
-        fault = f"role is {action['role']!r}, not 'assistant'"
-    if fault:
-        raise ValueError(f"not an assistant message: {fault}")
-    message = _copied(action)
-    if message["content"] is None:  # OpenAI's form of a message that only calls tools
-        message["content"] = ""
-    return message
-
-
-def _copied(message: Mapping[str, Any]) -> Message:
-    return {key: value if isinstance(value, str) else deepcopy(value) for key, value in message.items()}  # type: ignore
-
-
-def _plain(message: Mapping[str, Any]) -> str:
-    content = message["content"]
-    if not isinstance(content, str):
-        content = " ".join(block.get("text", f"[{block['type']}]") for block in content)
-    calls = [f"{call['function']['name']}({call['function']['arguments']})" for call in message.get("tool_calls", ())]
-    return " ".join([content, *calls]).strip()
+def _key(arguments: Any) -> bytes:
+    """What tells arguments apart, 1 from True too; equal ones may differ in it. Empty where they cannot be pickled."""
+    try:
+        return pickle.dumps(arguments)
+    except Exception:  # whatever the arguments' own classes raise
+        return b""

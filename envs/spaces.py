@@ -21,24 +21,31 @@ MAX_SAMPLED = 24  # characters; only `sample` has a bound, `contains` has none
 def message_fault(value: Any) -> str | None:
     """Say in a few words why `value` is not an OpenAI-style message, or return None when it is one.
 
-    Keys beyond those of `Message` are allowed: clients add their own, such as a model's reasoning.
+    Keys beyond those of `Message` are allowed, as clients add their own, such as a model's reasoning; and so is None
+    for one that may be missing, or for the content of a message that calls tools.
     """
     if not isinstance(value, Mapping):
         return f"a message is a dict, not {type(value).__name__}"
     if (role := value.get("role")) not in ROLES:
         return f"role {role!r} is not one of {', '.join(ROLES)}"
-    calls = value.get("tool_calls", [])
+    calls = value.get("tool_calls") or []
     if not isinstance(calls, list) or not all(_is_call(call) for call in calls):
         return "tool_calls is not a list of {'id', 'type': 'function', 'function': {'name', 'arguments': JSON text}}"
     for key in ("tool_call_id", "name"):
-        if not isinstance(value.get(key, ""), str):
+        if not isinstance(value.get(key), str | None):
             return f"{key} is not a str but {type(value[key]).__name__}"
     content = value.get("content")
     if isinstance(content, str) or (content is None and calls):
         return None
-    if isinstance(content, list) and all(isinstance(b, dict) and isinstance(b.get("type"), str) for b in content):
-        return None
+    if isinstance(content, list):
+        return None if all(map(_is_block, content)) else "content has a block that is not {'type': ...} or has no text"
     return f"content is neither a str nor a list of content blocks but {type(content).__name__}"
+
+
+def _is_block(block: Any) -> bool:
+    if not isinstance(block, dict) or not isinstance(block.get("type"), str):
+        return False
+    return block["type"] != "text" or isinstance(block.get("text"), str)
 
 
 def _is_call(call: Any) -> bool:

@@ -55,10 +55,22 @@ def assistant(content: str) -> Message:
 
 def text(message: Message) -> str:
     """The text of a message: its content, or its text blocks joined by newlines."""
-    content = message["content"]
+    content = message.get("content") or ""
     if isinstance(content, str):
         return content
-    return "\n".join(block.get("text", "") for block in content if block.get("type") == "text")
+    return "\n".join(block["text"] for block in content if block["type"] == "text")
+
+
+def spoken(message: Message) -> str:
+    """What a reply says: its text after the last `</think>`, all of it without one, nothing if it never stops thinking.
+
+    Environments judge this, because reasoning models try out answers in the block before.
+    """
+    whole = text(message)
+    _, mark, rest = whole.rpartition("</think>")
+    if mark:
+        return rest.lstrip("\n")
+    return "" if whole.lstrip().startswith("<think>") else whole
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,17 @@ def meant(reply: str, **how: str) -> object:
         f"```py\n{DEF}",
         f"Sure:\n```Python\n{DEF}```\nThis adds one.",
         f"```python\ndef f(a): return 0\n```\nNo, better:\n```python\n{DEF}```\n```python\nprint(f(3))\n```",
+        f"Plan:\n```text\nloop\n```\n```python\n{DEF}```",
+        f"```bash\npip install numpy\n```\nThen\n```python\n{DEF}```\n```json\n{{}}\n```",
+        f'```python title="a.py"\n{DEF}```',
+        f"```{{python}}\n{DEF}```",
+        f"~~~python\n{DEF}~~~",
+        f"````python\n{DEF}\n# ```\n````",
+        f"```python\n{DEF}# as in ```text``` above\n```",
+        f'```python\n{DEF[:-1]}\n\n\ndef g():\n    """\n    ```\n    g()\n    ```\n    """\n```',
+        "1. So:\n\n     ```python\n     def f(a):\n         return a + 1\n     ```\n",
+        f"```python\r\n{DEF}```\r\n",
+        f"```text\n{DEF}```",
         f"```python\nimport math\n{DEF}```\nTest it with\n```\nassert f(1) == 2\n```",
         f"The function is this:\n{DEF}",
         "    def f(a):\n        return a + 1\n",
@@ -93,5 +104,6 @@ def test_the_code_of_a_reply_is_its_last_block_or_all_of_it() -> None:
 
 def test_blanks_behind_a_fence_cost_no_more_than_their_length() -> None:
     began = time.process_time()
-    assert programs("```" + " " * 40_000, "f", params="x") is not None
+    for text in ("```" + " " * 40_000, "``` " * 12_000, "```\n" * 12_000, "`" * 49_000, "~`" * 24_000):
+        assert programs(text, "f", params="x") is not None
     assert time.process_time() - began < 5  # it was a minute when each blank was tried with each other

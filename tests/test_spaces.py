@@ -11,7 +11,7 @@ from gymnasium.vector.utils import batch_space, concatenate, create_empty_array,
 
 import envs
 from envs.spaces import MessagesSpace, ReplySpace, TextSpace, message_fault
-from envs.types import assistant, user
+from envs.types import assistant, text, user
 
 SPACES = (MessagesSpace, ReplySpace, TextSpace)
 CALL = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
@@ -67,6 +67,8 @@ def test_a_draw_copied_to_json_is_not_the_draw_itself():
             "JSON",
         ),
         ({"role": "tool", "content": "", "tool_call_id": 1}, "tool_call_id"),
+        ({"role": "assistant", "content": [{"type": "text", "text": None}]}, "text"),
+        ({"role": "assistant", "content": [{"type": "text"}]}, "text"),
     ],
 )
 def test_what_is_no_message_is_named(message, word):
@@ -84,6 +86,24 @@ def test_members_are_open_unicode_blocks_and_tool_calls():
     assert user("hi") not in ReplySpace()
     assert [user("hi")] not in MessagesSpace()
     assert () in MessagesSpace()
+
+
+@pytest.mark.parametrize(
+    "dumped",
+    [
+        {"role": "assistant", "content": "5", "tool_calls": None, "name": None, "refusal": None},
+        {"role": "assistant", "content": [{"type": "text", "text": "5"}], "tool_calls": None},
+        {"role": "assistant", "content": None, "tool_calls": [CALL], "audio": None},
+        {"role": "assistant", "tool_calls": [CALL]},
+    ],
+)
+def test_what_clients_of_openai_dump_is_in_the_space_and_can_be_played(dumped):
+    assert dumped in ReplySpace()
+    env = envs.make("games/GuessNumber-v0")
+    env.reset(seed=0)
+    env.step(dumped)
+    played = next(message for message in env.dialogue if message["role"] == "assistant")
+    assert None not in played.values() and isinstance(text(played), str)
 
 
 @pytest.mark.parametrize("space", SPACES)

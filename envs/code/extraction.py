@@ -6,7 +6,8 @@ import re
 import textwrap
 
 MAX_CHARS = 50_000  # of a reply that is looked at
-_FENCE = re.compile(r"```[ \t]*(?:(?:python3?|py)[ \t]*)?\r?\n(.*?)(?:```|\Z)", re.DOTALL | re.IGNORECASE)
+_FENCE = re.compile(r"`{3,}|~{3,}")
+_PYTHON = ("", "python", "python3", "py")  # how a block of Python may be marked
 _CODE = re.compile(r"^(?:import |from |def |async def |class |@)", re.MULTILINE)
 _TOP = re.compile(r"\n(?=[^\s#])")
 
@@ -21,7 +22,7 @@ def programs(reply: str, function: str, *, params: str | None = None, prompt: st
     """
     if len(reply) > MAX_CHARS:
         return ()
-    blocks = _FENCE.findall(reply)
+    blocks = _blocks(reply)
     defining = [block for block in blocks if _defines(block, function)]
     if defining or _defines(reply, function):
         before = f"{prompt}\n    pass\n\n" if prompt else ""
@@ -41,7 +42,31 @@ def programs(reply: str, function: str, *, params: str | None = None, prompt: st
 
 def code(reply: str) -> str:
     """The last fenced block of a reply, or all of it."""
-    return (_FENCE.findall(reply[:MAX_CHARS]) or [reply])[-1]
+    return (_blocks(reply[:MAX_CHARS]) or [reply])[-1]
+
+
+def _blocks(reply: str) -> list[str]:
+    """The fenced blocks that are Python or do not say what they are; without such a one, all.
+
+    As in Markdown, a fence ends at its like: at the beginning of a line, no deeper than it began, or at a line's end.
+    One that is not closed reaches to the end.
+    """
+    found: list[tuple[str, str]] = []  # what a block says it is, and its text
+    fence, info, start, deep = "", "", 0, 0
+    for mark in _FENCE.finditer(reply):
+        before = reply[reply.rfind("\n", 0, mark.start()) + 1 : mark.start()]
+        after, newline, _ = reply[mark.end() :].partition("\n")
+        if not fence:
+            if newline and "`" not in after:
+                fence, info, start = mark[0], after.strip().lower(), mark.end() + len(after) + 1
+                deep = 3 if before.strip() else max(3, len(before))
+        elif mark[0].startswith(fence) and (not after.strip() if before.strip() else len(before) <= deep):
+            found.append((info, reply[start : mark.start()]))
+            fence = ""
+    if fence:
+        found.append((info, reply[start:]))
+    python = [body for info, body in found if re.split(r"[\s{:,]", info, maxsplit=1)[0] in _PYTHON]
+    return python or [body for _, body in found]
 
 
 def _defines(text: str, function: str) -> bool:

@@ -9,8 +9,8 @@ from typing import Any
 from envs.code.extraction import code
 from envs.code.grading import Grade
 from envs.env import Env
-from envs.lease import Lease
-from envs.types import Message, Outcome, text, user
+from envs.lease import Lease, seconds
+from envs.types import Message, Outcome, spoken, user
 
 
 class Submitted(Env):
@@ -34,9 +34,7 @@ class Submitted(Env):
         **limits: Any,
     ) -> None:
         super().__init__(**limits)
-        if not timeout > 0:
-            raise ValueError(f"timeout must be above 0 seconds, not {timeout!r}")
-        self.partial, self.timeout = bool(partial), float(timeout)
+        self.partial, self.timeout = bool(partial), seconds("timeout", timeout)
         self.lease = Lease(sandbox, sandbox_options)
 
     @abstractmethod
@@ -49,7 +47,7 @@ class Submitted(Env):
 
     def reply(self, action: Message) -> Outcome:
         """Grade the program; it is invalid where nothing compiles."""
-        sources = self.sources(text(action))
+        sources = self.sources(spoken(action))
         return self.paid(sources, self.graded(sources))
 
     def paid(self, sources: Sequence[str], found: Grade) -> Outcome:
@@ -65,7 +63,7 @@ class Submitted(Env):
 
     def vote(self, action: Message) -> Hashable | None:
         """The code without blanks."""
-        return "".join(code(text(action)).split()) or None
+        return "".join(code(spoken(action)).split()) or None
 
     def close(self) -> None:
         """Give the sandbox back."""

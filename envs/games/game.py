@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from envs.env import Env
-from envs.grading.choice import TAIL, named
+from envs.grading.choice import last_line, named
 from envs.types import Messages, Outcome, system, user
 
 DIRECTIONS = {"left": "l", "down": "d", "right": "r", "up": "u"}
@@ -61,13 +61,6 @@ def checked(name: str, value: int, allowed: range, *, why: str = "") -> int:
     if isinstance(value, bool) or value not in allowed:
         raise ValueError(f"{name} {value!r} is outside {allowed[0]}..{allowed[-1]}{why and f', {why}'}")
     return int(value)
-
-
-def last_line(reply: str) -> str:
-    """The last line of `reply` that is not blank, or ""."""
-    if len(reply) < TAIL and "\n" not in reply:
-        return reply.strip()
-    return next((line.strip() for line in reversed(reply[-TAIL:].splitlines()) if line.strip()), "")
 
 
 def directions(reply: str) -> str | None:

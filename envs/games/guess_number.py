@@ -11,7 +11,7 @@ import numpy as np
 from envs.env import Env
 from envs.grading.integer import declared
 from envs.procedural import enumerated
-from envs.types import Message, Messages, Outcome, Task, assistant, text, user
+from envs.types import Message, Messages, Outcome, Task, assistant, spoken, text, user
 
 
 class GuessNumber(Env):
@@ -66,7 +66,7 @@ class GuessNumber(Env):
 
     def reply(self, action: Message) -> Outcome:
         """Compare a guess with the secret."""
-        guess = declared(text(action))
+        guess = declared(spoken(action))
         if guess is None or not self.task.metadata["low"] <= guess <= self.task.metadata["high"]:
             shown = f"{self.low}..{self.high}" if self.remind else text(self.task.prompt[0])
             return self._outcome(f"{shown}!", valid=False)

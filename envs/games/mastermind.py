@@ -10,7 +10,8 @@ from typing import Any
 
 from envs.games.candidates import Candidates
 from envs.games.deduction import Deduction
-from envs.games.game import checked, last_line
+from envs.games.game import checked
+from envs.grading.choice import last_line
 
 HOLES, COLOURS = range(2, 6), range(2, 10)
 CODES = 1296  # most codes, the classic game's: the oracle weighs each against each

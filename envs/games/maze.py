@@ -11,7 +11,7 @@ from envs.games.game import Game, checked
 from envs.games.search import followed, shortest
 from envs.grading.choice import named
 from envs.procedural import drawn
-from envs.types import Message, Outcome, Task, assistant, text
+from envs.types import Message, Outcome, Task, assistant, spoken
 
 SIZES = range(4, 21)
 VIEWS = ("exits", "compass", "position")
@@ -86,7 +86,7 @@ class Maze(Game):
 
     def reply(self, action: Message) -> Outcome:
         """Take a step."""
-        way = named(text(action), MEANINGS)
+        way = named(spoken(action), MEANINGS)
         if way is None or way not in EXITS[self.maze[self.cell]]:
             return self.outcome(f"{self._look()}!", valid=False)
         self.cell += self.step_of[way]

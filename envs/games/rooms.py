@@ -15,7 +15,7 @@ from envs.games.house import House, State, house
 from envs.games.search import followed, shortest
 from envs.grading.choice import TAIL, named
 from envs.procedural import drawn
-from envs.types import Message, Outcome, Task, assistant, text
+from envs.types import Message, Outcome, Task, assistant, spoken
 
 KEY = "games/Rooms-v0"
 SIZES, CLUTTER = range(2, 10), range(6)
@@ -85,7 +85,7 @@ class Rooms(Game):
 
     def reply(self, action: Message) -> Outcome:
         """Carry out a command."""
-        said = text(action)
+        said = spoken(action)
         commands = self.house.scene(self.now).commands
         # Among all commands, not those that work: else a plan in one line would be carried out turn by turn.
         command = said if said in commands else named(ARTICLES.sub("", said[-TAIL:]), MEANINGS)

@@ -16,7 +16,7 @@ from envs.games.game import Game
 from envs.games.search import shortest
 from envs.nearest import unknown
 from envs.procedural import enumerated
-from envs.types import Message, Outcome, Task, assistant, text
+from envs.types import Message, Outcome, Task, assistant, spoken
 
 SEEDS = 1_000  # in which a game's different beginnings are looked for
 GLOBAL_LUCK: tuple[tuple[Callable[[], Any], Callable[[Any], None]], ...] = (
@@ -96,7 +96,7 @@ class TextArena(Game):
     def reply(self, action: Message) -> Outcome:
         """Pass the reply on."""
         with contained():
-            over, _ = self.inner.step(text(action))
+            over, _ = self.inner.step(spoken(action))
         state = self.inner.state
         valid = not (state.error_count or state.game_info[0]["invalid_move"])
         if not over:

@@ -11,7 +11,7 @@ import numpy as np
 from envs.games.game import Game, checked, directions
 from envs.games.tiles import EMPTY, MOVES, Player, is_over, moved, with_tile
 from envs.procedural import Lazy, digest
-from envs.types import Message, Outcome, Task, assistant, text
+from envs.types import Message, Outcome, Task, assistant, spoken
 
 SIDES = range(2, 6)
 TARGETS = tuple(2**rank for rank in range(3, 12))
@@ -75,7 +75,7 @@ class Twenty48(Game):
 
     def reply(self, action: Message) -> Outcome:
         """Slide the tiles."""
-        move = directions(text(action))
+        move = directions(spoken(action))
         named = move is not None and len(move) == 1
         board = moved(self.board, self.columns, move) if move and named else self.board
         if board == self.board:

@@ -13,7 +13,7 @@ from envs.games.game import Game, checked
 from envs.games.ontology import ATTRIBUTES, things
 from envs.grading.choice import named
 from envs.procedural import drawn
-from envs.types import Message, Outcome, Task, assistant, text
+from envs.types import Message, Outcome, Task, assistant, spoken
 
 KEY = "games/TwentyQuestions-v0"
 LENGTHS = {"train": 5_000, "val": 100, "test": 200}
@@ -88,7 +88,7 @@ class TwentyQuestions(Game):
 
     def reply(self, action: Message) -> Outcome:
         """Answer a question, or judge a guess."""
-        word = named(text(action), self.meanings)
+        word = named(spoken(action), self.meanings)
         having = _having().get(word) if word else None
         before = self.left
         if having is None:

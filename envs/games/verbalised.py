@@ -11,7 +11,7 @@ import numpy as np
 from envs.env import Env
 from envs.grading.choice import named
 from envs.procedural import digest
-from envs.types import Message, Messages, Outcome, Task, assistant, system, text, user
+from envs.types import Message, Messages, Outcome, Task, assistant, spoken, system, user
 
 LENGTHS = {"train": 10_000, "val": 200, "test": 200}
 
@@ -104,7 +104,7 @@ class Verbalised(Env):
 
     def reply(self, action: Message) -> Outcome:
         """Take the action that the reply names."""
-        number = named(text(action), self._numbers)
+        number = named(spoken(action), self._numbers)
         if number is None:
             return Outcome((user(f"{'|'.join(self.actions)}?\n{self.describe(self.observation)}"),), valid=False)
         assert self.inner is not None

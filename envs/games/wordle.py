@@ -8,8 +8,9 @@ from typing import Any
 
 from envs.games.candidates import Candidates
 from envs.games.deduction import Deduction
-from envs.games.game import checked, last_line
+from envs.games.game import checked
 from envs.games.words import LENGTHS, words
+from envs.grading.choice import last_line
 from envs.procedural import digest
 
 ROWS = {5: 6, 4: 7, 3: 8}  # guesses, the opening one included, by letters: short words differ by one letter more often

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from envs.grading.integer import declared
 from envs.math.summing import Summing
-from envs.types import Message, Outcome, text
+from envs.types import Message, Outcome, spoken
 
 
 class Arithmetic(Summing):
@@ -26,7 +26,7 @@ class Arithmetic(Summing):
 
     def reply(self, action: Message) -> Outcome:
         """Compare integers, never floats."""
-        value = declared(text(action))
+        value = declared(spoken(action))
         right = value is not None and value == int(self.task.answer)
         return Outcome(reward=float(right), terminated=True, success=right, valid=value is not None)
 

@@ -13,7 +13,7 @@ from envs.env import Env
 from envs.grading.expression import stated, worked
 from envs.math.question import LENGTHS, between, one_of
 from envs.procedural import drawn
-from envs.types import Message, Outcome, Task, assistant, text, user
+from envs.types import Message, Outcome, Task, assistant, spoken, text, user
 
 SIZES, TOPS = range(3, 7), range(10, 101)
 MOST = 999  # of a target
@@ -55,7 +55,7 @@ class Countdown(Env):
 
     def reply(self, action: Message) -> Outcome:
         """Work the expression out and count its numbers."""
-        expression, equals, claimed = stated(text(action)).partition("=")
+        expression, equals, claimed = stated(spoken(action)).partition("=")
         made = worked(expression)
         given = Counter(self.task.metadata["numbers"])
         if made is None or (equals and claimed.strip() != self.task.answer) or not self._may_use(made.numbers, given):

@@ -11,7 +11,7 @@ import numpy as np
 from envs.grading.declared import declaration, phrase_number
 from envs.grading.number import undress
 from envs.math.question import Problem, Question, between, one_of, written
-from envs.types import Message, Outcome, assistant, text
+from envs.types import Message, Outcome, assistant, spoken
 
 Operand = tuple[int, int]  # top and bottom as they are shown, perhaps not in lowest terms
 
@@ -54,7 +54,7 @@ class Fractions(Question):
     def reply(self, action: Message) -> Outcome:
         """Compare values; look at how the declared one is written."""
         outcome = super().reply(action)
-        lowest = _is_lowest(text(action))
+        lowest = _is_lowest(spoken(action))
         right = outcome.success and (lowest or not self.lowest)
         return Outcome(
             reward=float(right), terminated=True, success=right, valid=outcome.valid, metrics={"lowest": lowest}

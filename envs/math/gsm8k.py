@@ -15,7 +15,7 @@ from envs.grading.math import RULES, Rule, official, verify
 from envs.grading.number import number
 from envs.grading.symbolic import workers
 from envs.grading.vote import vote
-from envs.types import Message, Outcome, Task, assistant, text, user
+from envs.types import Message, Outcome, Task, assistant, spoken, user
 
 REVISION = "cc7b047b6e5bb11b4f1af84efc572db110a51b3c"
 INSTRUCTION = "End with #### <number>"
@@ -64,7 +64,7 @@ class GSM8K(Env):
 
     def reply(self, action: Message) -> Outcome:
         """Grade the reply; it is invalid where it declares no one answer."""
-        verdict = verify(text(action), self.task.answer, rule=self.rule, symbolic=self.symbolic)
+        verdict = verify(spoken(action), self.task.answer, rule=self.rule, symbolic=self.symbolic)
         return Outcome(
             reward=float(verdict.correct),
             terminated=True,
@@ -75,7 +75,7 @@ class GSM8K(Env):
 
     def vote(self, action: Message) -> Hashable | None:
         """The declared answer."""
-        return vote(text(action))
+        return vote(spoken(action))
 
     def oracle(self) -> Iterator[Message]:
         """The data set's solution without its calculator notes; it ends in `#### <number>`."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from envs import catalogue
 from envs.env import Env
-from envs.lease import Lease
+from envs.lease import Lease, seconds
 from envs.math import python_frauds
 from envs.procedural import digest
 from envs.tools.interpreter import Interpreter
@@ -116,8 +116,6 @@ class Python(Env):
         for name, value, least in (("max_calls", max_calls, 1), ("output_chars", output_chars, 10)):
             if type(value) is not int or value < least:
                 raise ValueError(f"{name} {value!r} is no whole number from {least}")
-        if not timeout_s > 0:
-            raise ValueError(f"timeout_s {timeout_s!r} is not above 0")
         super().__init__(max_turns=max_calls + 1 if max_turns is None else max_turns, **limits)
         given = {"level": level, "size": size, "top": top, "every": every, "rule": rule, "data_root": data_root}
         source = SOURCES[task]
@@ -128,7 +126,7 @@ class Python(Env):
         self.leaks = self.inner.leaks
         self.max_calls, self.words, self.tools = max_calls, bool(words), TOOLS if tools else ()
         self._lease = _leased(sandbox, packages)
-        self._interpreter = Interpreter(self._lease, timeout_s=float(timeout_s), most=output_chars)
+        self._interpreter = Interpreter(self._lease, timeout_s=seconds("timeout_s", timeout_s), most=output_chars)
         self._toolbox = Toolbox(library, library_version) if library else None
 
     def tasks(self, split: str) -> Sequence[Task]:

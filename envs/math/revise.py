@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 
 from envs.grading.integer import declared
 from envs.math.summing import Summing
-from envs.types import Message, Messages, Outcome, text, user
+from envs.types import Message, Messages, Outcome, spoken, user
 
 Hint = Literal["order", "digits", "verdict"]
 HINTS = get_args(Hint)
@@ -53,7 +53,7 @@ class Revise(Summing):
 
     def reply(self, action: Message) -> Outcome:
         """Compare integers, and say what is wrong."""
-        given, value = declared(text(action)), int(self.task.answer)
+        given, value = declared(spoken(action)), int(self.task.answer)
         if given is None:
             return Outcome((user("?"),), valid=False)
         right = given == value

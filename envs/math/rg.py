@@ -15,7 +15,7 @@ from envs.grading.workers import OverLimit, Workers
 from envs.math import reasoning
 from envs.nearest import unknown
 from envs.procedural import Lazy, digest
-from envs.types import Message, Outcome, Task, assistant, text, user
+from envs.types import Message, Outcome, Task, assistant, spoken, text, user
 
 LENGTHS = {"train": 20_000, "val": 50, "test": 50}
 INSTRUCTION = "Put the final answer between <answer> and </answer>."
@@ -81,7 +81,7 @@ class RG(Env):
 
     def reply(self, action: Message) -> Outcome:
         """Compare with the stored answer; ask the scorer only where that may help."""
-        said = _said(text(action))
+        said = _said(spoken(action))
         if not said:
             return Outcome(terminated=True, valid=False)
         right = reasoning.same(self.name, self.task.answer, said)

@@ -11,7 +11,7 @@ from envs.env import Env
 from envs.grading.integer import declared
 from envs.math.sums import KEY, LEVELS, problem, total
 from envs.procedural import enumerated
-from envs.types import Message, Task, assistant, text, user
+from envs.types import Message, Task, assistant, spoken, user
 
 
 class Summing(Env):
@@ -29,7 +29,7 @@ class Summing(Env):
 
     def vote(self, action: Message) -> Hashable | None:
         """The declared integer."""
-        return declared(text(action))
+        return declared(spoken(action))
 
     def oracle(self) -> Iterator[Message]:
         """The value, at once."""

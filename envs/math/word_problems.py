@@ -7,12 +7,13 @@ from typing import ClassVar
 
 import numpy as np
 
+from envs.grading.declared import phrase_number
 from envs.grading.math import verify
 from envs.grading.number import number
 from envs.grading.units import factor
 from envs.math.question import Problem, Question, between, one_of, written
 from envs.math.stories import LEVELS
-from envs.types import Message, Outcome, assistant, text
+from envs.types import Message, Outcome, assistant, spoken
 
 
 class WordProblems(Question):
@@ -45,10 +46,10 @@ class WordProblems(Question):
 
     def reply(self, action: Message) -> Outcome:
         """Compare values, in the unit that was asked for."""
-        said = text(action)
+        said = spoken(action)
         verdict = verify(said, self.task.answer, symbolic=False)
         right, unit = verdict.correct, self.task.metadata.get("unit")
-        value = number(verdict.extracted) if unit and verdict.extracted else None
+        value = phrase_number(verdict.extracted) if unit and verdict.extracted else None
         if value is not None:
             by = factor(said, str(verdict.extracted), str(unit))
             right = by is not None and value * by == number(self.task.answer)

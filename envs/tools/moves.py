@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from envs.grading.declared import declaration, whole
 from envs.nearest import unknown
-from envs.types import Function, Message, ToolCall, ToolError, assistant, text
+from envs.types import Function, Message, ToolCall, ToolError, assistant, spoken
 
 SHORT = 20  # characters of a word that is taken for an answer at once
 TAIL = 1000  # characters in which the last line is looked for
@@ -51,7 +51,7 @@ def asked(message: Message) -> Move:
     calls = message.get("tool_calls")
     if calls:
         return _called(calls[0]["function"])
-    said = text(message).rpartition("</think>")[2].strip()
+    said = spoken(message).strip()
     if said.lower() in _COMMANDS:
         raise ToolError(f"{_COMMANDS[said.lower()]} needs words after it")
     if said.isalpha() and len(said) < SHORT:  # a name, most of the time

@@ -8,7 +8,7 @@ from textwrap import dedent
 from typing import Any
 
 from envs.nearest import unknown
-from envs.types import Function, Message, Messages, ToolError, assistant, text, user
+from envs.types import Function, Message, Messages, ToolError, assistant, spoken, user
 
 NAME, KEY = "python", "code"
 TOOLS: tuple[dict[str, Any], ...] = (
@@ -55,7 +55,7 @@ def asked(message: Message) -> str | None:
 
 def after_thought(message: Message) -> str:
     """The text of a reply after its thinking."""
-    return text(message).rpartition("</think>")[2].strip()
+    return spoken(message).strip()
 
 
 def saying(code: str) -> Message:
