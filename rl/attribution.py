@@ -10,6 +10,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
@@ -58,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         chosen = same_tickets(makers, args.episodes, args.samples, args.seed, args.split)
         play = opened(args, lambda: Suite(makers))
     watchdog = Watchdog()
-    with watchdog.started(), progress(len(chosen), shown=args.policy != "human") as ended:
+    with closing(play), watchdog.started(), progress(len(chosen), shown=args.policy != "human") as ended:
         try:
             groups = asyncio.run(play(chosen, watchdog, ended))
         except Unfinished as unfinished:

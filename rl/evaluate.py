@@ -10,7 +10,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from rich.console import Console
@@ -47,6 +47,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         if strategy and strategy.width > 1 and args.temperature is None:
             args.temperature = 1.0  # greedy samples would all be the same
         play = opened(args, scaling.with_rounds(strategy, subject.make_env) if strategy else subject.make_env)
+    with closing(play):
+        return _evaluate(args, subject, strategy, earlier, play)
+
+
+def _evaluate(
+    args: argparse.Namespace,
+    subject: Subject,
+    strategy: scaling.Strategy | None,
+    earlier: Report | None,
+    play: Play,
+) -> int:
+    """Play, report and compare; the exit status."""
     for name, reason in subject.left_out.items():
         _say(f"left out: {name}: {reason}")
     with user_input():

@@ -17,7 +17,7 @@ import gymnasium
 from agents.chat import ChatAgent
 from agents.render import Renderer
 from rl import engine_choice
-from rl.cli import Parser, one_line, real_number, suggest, whole_number
+from rl.cli import Parser, UserError, one_line, real_number, suggest, whole_number
 from rl.evaluation import SCRIPTS, THREADS, Ended, evaluate, evaluate_script, sampling
 from rl.records import Group, SamplingParams, Ticket
 from rl.rollout import Player
@@ -37,10 +37,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Play:
-    """An opened policy: called with tickets it plays them. `choose` keeps the tickets that it can play."""
+    """An opened policy: called with tickets it plays them. `choose` keeps the tickets that it can play.
+
+    `close` gives back what it holds, such as a process or a device's memory; nothing is played afterwards.
+    """
 
     playing: Playing
     choose: Callable[[list[Ticket]], list[Ticket]] = list
+    close: Callable[[], None] = lambda: None
 
     def __call__(self, tickets: Sequence[Ticket], watchdog: Watchdog, ended: Ended) -> Coroutine[Any, Any, list[Group]]:
         """The groups of the tickets, in their order. Raises `rl.speakers.speaker.Unfinished`."""
@@ -62,7 +66,7 @@ def add_endpoint_flags(parser: Parser) -> None:
 
 
 def opened(args: argparse.Namespace, make_env: MakeEnv) -> Play:
-    """Open what `args.policy` names. Raises `ValueError` for a name that nothing has."""
+    """Open what `args.policy` names, to be closed. Raises `ValueError` for a name that nothing has."""
     if args.policy in SCRIPTS:
         return _script(args, make_env)
     if args.policy == "human":
@@ -101,11 +105,14 @@ def _model(args: argparse.Namespace, make_env: MakeEnv) -> Play:
         player.watchdog = watchdog
         try:
             # More episodes than seats would only wait, with their deadlines running.
-            return await evaluate(player, chosen, at_once=policy.slots, ended=ended)
+            groups = await evaluate(player, chosen, at_once=policy.slots, ended=ended)
         finally:
             player.close()
+        if policy.death:  # then who had ended by chance is no sample
+            raise UserError(f"the sampling engine died: {policy.death}")
+        return groups
 
-    return Play(play)
+    return Play(play, close=policy.close)
 
 
 def _endpoint(args: argparse.Namespace, make_env: MakeEnv) -> Play:

@@ -10,6 +10,7 @@ import torch
 from toy_runs import assert_same_run, flags, metrics, train, trained
 
 from rl import learner, memory
+from rl.policy.forward import LeanForward
 from rl.policy.load import load
 from rl.settings import read
 
@@ -144,6 +145,31 @@ def test_out_of_memory_becomes_advice_and_the_run_goes_on_bit_for_bit(
     assert f"resuming after update {3 if minibatches == 1 else 2}" in again.out
     assert_same_run(out, trained(*given, out=tmp_path / "whole"))
     assert load(str(out))
+
+
+@pytest.mark.parametrize("updates", [0, 2], ids=["judged before training", "in an update"])
+def test_out_of_memory_while_sampling_becomes_advice_and_the_run_goes_on_bit_for_bit(
+    updates: int, monkeypatch: Any, tmp_path: Path
+) -> None:
+    given, out, sound = words(lag=1), tmp_path / "run", LeanForward.logits
+
+    def full(*args: Any) -> Any:
+        log = out / "metrics.jsonl"
+        if out.exists() and (len(metrics(out)) if log.exists() else 0) == updates:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB.\nmore words")
+        return sound(*args)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LeanForward, "logits", full)
+        said = refused(*given, "--out", out)
+    assert said.startswith("out of memory while sampling, which needs about ")
+    assert said.partition("; ")[2].startswith("in a new run --lora 16 (") and ", --max-tokens 256 (" in said
+    assert "--checkpoint-activations" not in said and "--microbatch-tokens" not in said  # which are about updates
+    assert said.endswith(f" (the run in {out} can be resumed)")
+    again = train("--resume", "--out", str(out))
+    assert again.code == 0, again.err
+    assert f"resuming after update {updates}" in again.out
+    assert_same_run(out, trained(*given, out=tmp_path / "whole"))
 
 
 def test_a_run_from_before_these_flags_can_be_resumed(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from rl.policy.batching import Batching, Drawn
+from rl.policy.batching import Batching, Drawn, EngineDead
 from rl.policy.cache import SlotCache
 from rl.policy.draws import draw_each
 from rl.policy.forward import Forward, Work, forward_for
@@ -21,6 +21,7 @@ class HFPolicy(Batching):
 
     `context` bounds the tokens of one sequence (default: what the model can do), `slots` the concurrent requests, of
     which there are fewer where the cache would outgrow `cache_gib`. `stats` counts what was computed since the start.
+    It recovers from a step that fails, unless memory has run out: that is its `death`.
     """
 
     def __init__(
@@ -70,8 +71,23 @@ class HFPolicy(Batching):
         self._parked.clear()
         self.cache.forget()
 
+    def _fail(self, error: BaseException) -> None:
+        """See `Batching`. Memory that ran out would do so again, and meanwhile spoil one episode after the other."""
+        if isinstance(error, torch.OutOfMemoryError):
+            self.death = EngineDead(
+                f"out of memory while sampling, {self.slots} sequences of {self.context} tokens at most; "
+                "lower --max-tokens, or take a smaller model"
+            )
+            self.death.__cause__ = error.with_traceback(None)  # whose frames hold what was computed
+        if self.death is None or self.on_death is None:
+            super()._fail(self.death or error)
+        else:
+            self.on_death()
+
     def _step(self) -> bool:
         """Draw one token for every live request; True when at least one of them ended."""
+        if self.death is not None:
+            raise self.death
         with torch.inference_mode():
             fed, followers = self._admit()
             work = Work.of(self.cache, len(fed))

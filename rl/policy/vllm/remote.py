@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import shutil
+from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
-from rl.policy.vllm.asked import Asked, Kept, Step
+from rl.policy.vllm.asked import Asked, Kept, Step, Unserved
 from rl.policy.vllm.parcel import folder, pack
 from rl.policy.vllm.plan import Plan
 from rl.policy.vllm.process import EngineLost, Process
 
-CURABLE_BY_USER = {"ValueError": ValueError, "FloatingPointError": FloatingPointError}
+CURABLE_BY_USER = {kind.__name__: kind for kind in (ValueError, FloatingPointError, Unserved)}
 
 
 class RemoteEngine:
@@ -42,6 +43,7 @@ class RemoteEngine:
     def start(self) -> None:
         """Start, again if need be: then it has no weights, and nothing is asked of it. Raises as `Engine` does."""
         self.close()
+        self.based = False
         self.asked: dict[int, Asked] = {}
         self._added: dict[int, Asked] = {}
         self._dropped: list[int] = []
@@ -81,6 +83,16 @@ class RemoteEngine:
             self._tell("receive", str(path), pack(weights, path, self.plan.dtype))
         finally:
             path.unlink(missing_ok=True)
+
+    def adapt(self, write: Callable[[Path], None]) -> int:
+        """See `Engine`. The adapters go over as a folder that is there for as long as that takes."""
+        assert self._process is not None
+        folder = Path(self._process.home, "adapters")
+        try:
+            write(folder)
+            return self._tell("wear", str(folder))
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
     def sleep(self) -> None:
         """See `Engine`."""
