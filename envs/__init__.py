@@ -1,6 +1,9 @@
-"""Gymnasium environments for language-model agents. Importing this registers their ids and imports none of them."""
+"""Gymnasium environments for language-model agents.
 
-from envs.catalogue import entries, entry, find, make, register
+Importing this registers their ids, and those of installed plug-ins, and imports none of them.
+"""
+
+from envs.catalogue import entries, entry, find, make, register, register_plug_ins
 from envs.convert import arguments
 from envs.rows import ROWS
 
@@ -8,3 +11,4 @@ __all__ = ["arguments", "entries", "entry", "find", "make", "register"]
 
 for _row in ROWS:
     register(_row.id, _row.entry_point)
+register_plug_ins()

@@ -18,14 +18,17 @@ from envs.data import MissingData
 from envs.env import SPLITS, Env
 from envs.nearest import nearest
 from envs.types import Message, text
+from sandboxes import SandboxUnavailable
 
 USER_ERRORS = (
     ValueError,
     IndexError,
     ImportError,
+    NotImplementedError,
     OSError,
+    SandboxUnavailable,
     gymnasium.error.Error,
-)  # what a wrong word on the command line leads to
+)  # what a wrong word on the command line leads to, or a class that is not finished
 
 
 class Parser(argparse.ArgumentParser):
@@ -53,6 +56,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit status is 0, 1 for a failed check, 2 for a wrong word, 130 for Ctrl-C."""
     words = _parser().parse_args(argv)
     try:
+        if sys.stdout is None:
+            raise ValueError("standard output is closed")
         if words.data_root:
             if not os.path.isdir(words.data_root):
                 raise ValueError(f"--data-root {words.data_root!r} is not a folder")
@@ -96,7 +101,7 @@ def _parser() -> Parser:
     )
     play.add_argument("id", metavar="ID", help=name_help)
     play.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the episode (default 0)")
-    play.add_argument("--split", default="train", metavar="NAME", help="train, val or test (default train)")
+    play.add_argument("--split", metavar="NAME", help="train, val or test (default: train if it has tasks, else test)")
     play.add_argument("--index", type=int, metavar="I", help="the task's index (default: drawn by the seed)")
     play.set_defaults(run=_play)
     return parser
@@ -130,8 +135,8 @@ def _check(words: argparse.Namespace) -> int:
     for row in envs.entries():
         try:
             worst = max(worst, _check_one(row.id, words.tasks, {}))
-        except (ImportError, MissingData) as error:
-            if not (row.extra or row.data):
+        except (ImportError, MissingData, SandboxUnavailable) as error:
+            if not (row.extra or row.data or isinstance(error, SandboxUnavailable)):
                 raise
             print(f"{row.id}: skipped: {_line(error)}")
     return worst
@@ -151,7 +156,9 @@ def _check_one(id: str, tasks: int | None, arguments: dict[str, Any]) -> int:
 
 
 def _play(words: argparse.Namespace) -> int:
-    if words.split not in SPLITS:
+    if sys.stdin is None:
+        raise ValueError("standard input, from which replies are read, is closed")
+    if words.split not in (None, *SPLITS):
         near = nearest(words.split, SPLITS)
         raise ValueError(
             f"--split {words.split!r} is not one of {', '.join(SPLITS)}" + f"; did you mean {near!r}?" * bool(near)
@@ -159,8 +166,12 @@ def _play(words: argparse.Namespace) -> int:
     env = envs.make(words.id, **_arguments(words))
     if not isinstance(env.unwrapped, Env):
         raise ValueError(f"{words.id!r} is no environment of messages, but a {type(env.unwrapped).__name__}")
-    options = {"split": words.split} | ({} if words.index is None else {"index": words.index})
-    messages, info = env.reset(seed=words.seed, options=options)
+    options = {"split": words.split, "index": words.index}  # None is none
+    try:
+        messages, info = env.reset(seed=words.seed, options=options)
+    except MissingData as error:
+        splits = " or ".join(f"--split {split}" for split in env.unwrapped.splits())
+        raise ValueError(f"{error}; there is {splits}" if splits else str(error)) from None
     print(f"# {words.id} task {info['task']}")
     for tool in info["tools"]:
         print(f"# tool {json.dumps(tool['function'])}")
@@ -194,7 +205,7 @@ def _dialogue(env: Any, messages: Sequence[Message]) -> int:
 
 def _reply(line: str) -> Any:
     """A line of input as an action: a message written as JSON, which may call tools, or plain text."""
-    with suppress(json.JSONDecodeError):
+    with suppress(ValueError, RecursionError):
         value = json.loads(line)
         if isinstance(value, dict) and "role" in value:
             return value

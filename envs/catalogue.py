@@ -6,7 +6,9 @@ import hashlib
 import importlib
 import importlib.util
 import inspect
+import re
 import sys
+import warnings
 from collections.abc import Callable
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
@@ -21,14 +23,18 @@ from envs.nearest import unknown
 from envs.rows import ROWS, Row
 
 GROUP = "turnwise.envs"
+ENTRY_POINT = re.compile(r"\w+(\.\w+)*:\w+")
 
 
 def register(id: str, entry_point: str | Callable[..., gymnasium.Env], **kwargs: Any) -> None:
     """Add an environment to Gymnasium's registry under `id`, such as `"games/Mine-v0"`.
 
     `entry_point` is `"module:Class"`, imported when first made. `kwargs` are arguments of its constructor. The same id
-    with the same content may be registered again; with other content it raises ValueError.
+    with the same content may be registered again; with other content it raises ValueError, as another form of
+    `entry_point` does.
     """
+    if isinstance(entry_point, str) and not ENTRY_POINT.fullmatch(entry_point):
+        raise ValueError(f"entry point {entry_point!r} of {id!r} is not of the form 'module:Class'")
     known = gymnasium.registry.get(id)
     if known is not None:
         if (known.entry_point, known.kwargs) == (entry_point, kwargs):
@@ -70,8 +76,10 @@ def find(spec: str) -> Any:
             return getattr(module, name)
         if name in gymnasium.registry:
             return gymnasium.registry[name]
-        classes = [key for key, value in vars(module).items() if _is_env(value)]
-        raise ValueError(unknown("environment", name, [*classes, *_registered_by(source)], of=source))
+        raise ValueError(unknown("environment", name, [*_classes(module), *_registered_by(source)], of=source))
+    if spec.endswith(".py"):
+        classes = [f"{spec}:{name}" for name in _classes(_file(spec))]
+        raise ValueError(f"{spec!r} is a file; name a class of it: {', '.join(classes) or 'there is none'}")
     broken = _plug_in(spec)
     if spec in gymnasium.registry:
         return gymnasium.registry[spec]
@@ -99,6 +107,19 @@ def entries() -> list[Row]:
     return sorted([*ROWS, *plugged])
 
 
+def register_plug_ins() -> None:
+    """Register the ids that installed plug-ins name, so that Gymnasium knows them. Nothing is imported.
+
+    An id that cannot be registered is told in a warning.
+    """
+    for point in _points():
+        if point.attr:
+            try:
+                register(point.name, _target(point))
+            except (ValueError, gymnasium.error.Error) as error:
+                warnings.warn(f"plug-in {_distribution(point)}: {error}", stacklevel=2)
+
+
 def _registered_by(module: str) -> list[str]:
     """The ids whose entry points lie in this module's package."""
     package = module.partition(".")[0]
@@ -106,8 +127,15 @@ def _registered_by(module: str) -> list[str]:
     return [id for id, point in points.items() if point.partition(":")[0].partition(".")[0] == package]
 
 
-def _is_env(value: Any) -> bool:
-    return isinstance(value, type) and issubclass(value, gymnasium.Env) and not inspect.isabstract(value)
+def _classes(module: ModuleType) -> list[str]:
+    """The environments that a module, or a package, defines itself."""
+    found = {key: value for key, value in vars(module).items() if isinstance(value, type)}
+    return [
+        key
+        for key, value in found.items()
+        if issubclass(value, gymnasium.Env) and not inspect.isabstract(value)
+        if f"{value.__module__}.".startswith(f"{module.__name__}.")
+    ]
 
 
 @cache
@@ -129,6 +157,8 @@ def _file(path: str) -> ModuleType:
 
 
 def _module(name: str, spec: str) -> ModuleType:
+    if name.startswith("."):
+        raise ValueError(f"no module {name!r} for environment {spec!r}")
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -142,6 +172,10 @@ def _points() -> tuple[EntryPoint, ...]:
     return tuple(entry_points(group=GROUP))
 
 
+def _target(point: EntryPoint) -> str:
+    return f"{point.module}:{point.attr}"  # its value may also name extras
+
+
 def _distribution(point: EntryPoint) -> str:
     return point.dist.name if point.dist else "of unknown origin"
 
@@ -151,7 +185,7 @@ def _plug_in(id: str) -> list[str]:
     broken = []
     for point in _points():
         if point.attr and point.name == id:
-            register(id, point.value)
+            register(id, _target(point))
             return []
         if not point.attr:  # a module whose import registers
             try:

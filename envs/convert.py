@@ -98,7 +98,7 @@ def _literal(value: str) -> Any:
     """JSON where it is JSON, else the word itself."""
     try:
         return json.loads(value)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         return value
 
 

@@ -6,10 +6,15 @@ import os
 import threading
 import weakref
 from collections.abc import Mapping
+from importlib import import_module
 from typing import Any
 
 import sandboxes
+from envs.convert import parameters
+from envs.nearest import unknown
 from sandboxes import Sandbox
+
+LONGEST_S = 3600.0  # the most that an environment lets a program take
 
 _lock = threading.RLock()  # as a collected lease is closed in the middle of anything
 _open: dict[tuple[int, str, str], tuple[Sandbox, set[int]]] = {}  # by process, as a fork must not use its parent's
@@ -19,11 +24,16 @@ class Lease:
     """A share in this process's sandbox `name`, such as "local" or "docker".
 
     Environments make one when they are made, which opens nothing; `sandbox` opens it, `close` gives the share back and
-    may be called at any time. Raises ValueError for an unknown name at once, SandboxUnavailable when it is opened.
+    may be called at any time. Raises ValueError for an unknown name or option at once, and for a senseless value of an
+    option, or SandboxUnavailable, when it is opened.
     """
 
     def __init__(self, name: str = "local", options: Mapping[str, Any] | None = None) -> None:
-        sandboxes.provider(name)
+        place = sandboxes.provider(name)
+        if not isinstance(options, Mapping | None):
+            raise ValueError(f"sandbox_options must be a mapping such as {{'places': 2}}, not {options!r}")
+        if options:
+            _check(name, place, options)
         self.name, self.options = name, dict(options or {})
         self._label = (name, repr(sorted(self.options.items())))
         weakref.finalize(self, _give_back, self._label, id(self))
@@ -44,8 +54,27 @@ class Lease:
         _give_back(self._label, id(self))
 
     def _opened(self) -> tuple[Sandbox, set[int]]:
-        shared = _open[(os.getpid(), *self._label)] = (sandboxes.open(self.name, **self.options), set())
+        try:
+            sandbox = sandboxes.open(self.name, **self.options)
+        except TypeError as error:
+            raise ValueError(f"sandbox_options {self.options!r}: {error}") from error
+        shared = _open[(os.getpid(), *self._label)] = (sandbox, set())
         return shared
+
+
+def seconds(name: str, value: float) -> float:
+    """The argument `name` of an environment, above 0 and up to an hour. Raises ValueError for another."""
+    if not 0 < value <= LONGEST_S:
+        raise ValueError(f"{name} must be above 0 and at most {LONGEST_S:g} seconds, not {value!r}")
+    return float(value)
+
+
+def _check(name: str, place: str, options: Mapping[str, Any]) -> None:
+    module, _, cls = place.partition(":")
+    known = parameters(getattr(import_module(module), cls)) or {}
+    for option in options:
+        if option not in known:
+            raise ValueError(unknown("option", option, known, of=f"sandbox_options of {name!r}"))
 
 
 def _give_back(label: tuple[str, str], holder: int) -> None:

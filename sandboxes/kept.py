@@ -22,6 +22,7 @@ from sandboxes.types import (
     as_bytes,
     relative,
 )
+from sandboxes.work import deadline
 
 WRITE_S = 5.0  # for a file to be written
 REMEMBERED = 16 << 20  # bytes of what was done in a session, beyond which it cannot be forked
@@ -75,7 +76,7 @@ class KeptSession:
 
     def cell(self, source: str, *, timeout_s: float = 10.0) -> Result:
         """See `Session.cell`."""
-        words = {"timeout_s": timeout_s}
+        words = {"timeout_s": deadline(timeout_s)}
         return self._kept("cell", (source,), words, len(source), lambda: self._ask({"source": source}, timeout_s))
 
     def call(self, function: str, *arguments: object, timeout_s: float = 10.0, **keywords: object) -> Result:
@@ -85,14 +86,14 @@ class KeptSession:
             "arguments": plain.dump(list(arguments)),
             "keywords": plain.dump({str(name): value for name, value in keywords.items()}),
         }
-        words = {"timeout_s": timeout_s, **keywords}
+        words = {"timeout_s": deadline(timeout_s), **keywords}
         size = len(work["arguments"]) + len(work["keywords"])
         return self._kept("call", (function, *arguments), words, size, lambda: self._ask(work, timeout_s))
 
     def run(self, program: Program, *, stdin: Content = b"", timeout_s: float = 10.0) -> Result:
         """See `Session.run`."""
         given = as_bytes(stdin)
-        words = {"stdin": given, "timeout_s": timeout_s}
+        words = {"stdin": given, "timeout_s": deadline(timeout_s)}
         if not isinstance(program, str):
             program = list(program)
         size = len(given) + sum(map(len, program))

@@ -8,6 +8,8 @@ from typing import Any
 
 from sandboxes.types import Content, Limits, Program, as_bytes, relative
 
+LONGEST_S = 86_400.0  # a day: the system's own waits take no more than some
+
 
 @dataclass(frozen=True, slots=True)
 class Work:
@@ -32,24 +34,29 @@ class Work:
         timeout_s: float,
         limits: Limits | None,
     ) -> Work:
-        """Raises ValueError for a path that leads out, a deadline that has passed, and what is no program."""
+        """Raises ValueError for a path that leads out, a senseless deadline, and what is no program."""
         for path in (*(files or ()), *fetch):
             relative(path)
-        if timeout_s <= 0:
-            raise ValueError(f"timeout_s = {timeout_s}: must be more than 0")
         return cls(
             program if isinstance(program, str) else _argv(program),
             as_bytes(stdin),
             {path: as_bytes(content) for path, content in (files or {}).items()},
             tuple(fetch),
             dict(env or {}),
-            timeout_s,
+            deadline(timeout_s),
             limits or Limits(),
         )
 
     def inside(self) -> dict[str, Any]:
         """What the candidate's process is told."""
         return {"program": self.program, "files": self.files, "env": self.env}
+
+
+def deadline(timeout_s: float) -> float:
+    """The seconds that a call may take, as given. Raises ValueError where they are not above 0 and up to a day."""
+    if not 0 < timeout_s <= LONGEST_S:
+        raise ValueError(f"timeout_s = {timeout_s}: must be more than 0 and at most {LONGEST_S:g}")
+    return timeout_s
 
 
 def _argv(program: Sequence[str]) -> list[str]:

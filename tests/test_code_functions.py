@@ -180,7 +180,9 @@ def test_work_is_a_second_reward_of_right_programs_only() -> None:
     ("wrong", "word"),
     [
         ({"level": 5}, "level 5 is not one of 0 to 4"),
-        ({"timeout": 0}, "timeout must be above 0 seconds, not 0"),
+        ({"timeout": 0}, "timeout must be above 0 and at most 3600 seconds, not 0"),
+        ({"timeout": float("inf")}, "not inf"),
+        ({"sandbox_options": {"foo": 1}}, "unknown option 'foo' in sandbox_options"),
         ({"audit": "on"}, "audit 'on' is not one of off, report, refuse"),
         ({"sandbox": "locl"}, "no sandbox 'locl'; did you mean 'local'?"),
     ],

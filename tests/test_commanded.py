@@ -11,7 +11,7 @@ from envs.code.shell import Shell
 @pytest.mark.parametrize("env", [Repo, Shell])
 @pytest.mark.parametrize(
     "arguments, word",
-    [({"level": 4}, "level 4 is outside 0..3"), ({"shown": -1}, "shown -1"), ({"timeout_s": 0}, "timeout_s must be above"),
+    [({"level": 4}, "level 4 is outside 0..3"), ({"shown": -1}, "shown -1"), ({"timeout_s": 0}, "timeout_s must be above"), ({"timeout_s": float("inf")}, "not inf"),
      ({"sandbox": "locl"}, "did you mean 'local'"), ({"spare": True}, "spare True")],
 )  # fmt: skip
 def test_arguments_out_of_range_are_refused(env, arguments, word):

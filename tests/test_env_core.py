@@ -1,8 +1,9 @@
-"""The base class: what reset and step return, refuse and keep apart; names; arguments; generated splits; wrappers."""
+"""The base class: what reset and step return, refuse and keep apart; arguments; generated splits; wrappers."""
 
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import gymnasium as gym
@@ -124,6 +125,22 @@ def test_tasks_are_loaded_once_for_equal_arguments(monkeypatch):
     assert calls == [("a", "train"), ("b", "train"), ("a", "val"), ("a", "train")]
 
 
+def test_arguments_that_cannot_be_pickled_give_each_instance_tasks_of_its_own():
+    class Judged(Echo):
+        def __init__(self, *, judge, **limits):
+            super().__init__(**limits)
+            self.judge = judge
+
+        def tasks(self, split):
+            self.loads = getattr(self, "loads", 0) + 1
+            return [Task(f"{split}/0", (user(self.judge(split)),), "x")]
+
+    loud, low = Judged(judge=lambda text: text.upper()), Judged(judge=lambda text: text)
+    said = [env.reset(seed=seed)[0] for seed in range(2) for env in (loud, low)]
+    assert said == [(user("TRAIN"),), (user("train"),)] * 2 and loud.loads == low.loads == 1
+    assert envs.make(f"{TOYS}:Echo", prefix=threading.Lock()).reset(seed=0)
+
+
 @pytest.mark.parametrize("arguments", [{"max_turns": 0}, {"max_seconds": 0}, {"render_mode": "human"}])
 def test_senseless_arguments_are_refused_by_value(arguments):
     with pytest.raises(ValueError, match=str(next(iter(arguments.values())))):
@@ -148,78 +165,6 @@ def test_text_io_turns_messages_into_text():
     assert isinstance(gym.make(wrapped.spec), TextIO)
 
 
-def test_every_kind_of_name_makes_the_same_environment():
-    file = Path(envs.__file__).with_name("math") / "arithmetic.py"
-    names = ["math/Arithmetic-v0", "envs:math/Arithmetic-v0", "envs.math.arithmetic:Arithmetic", f"{file}:Arithmetic"]
-    openings = [envs.make(name, level=2).reset(seed=5)[0] for name in names]
-    assert openings == [openings[0]] * 4
-    assert envs.make(names[0], level=2).spec.kwargs == {"level": 2}
-    assert envs.make("CartPole-v1").unwrapped.spec.id == "CartPole-v1"
-
-
-@pytest.mark.parametrize(
-    "name, hint",
-    [
-        ("math/Arithmatic-v0", "did you mean 'math/Arithmetic-v0'"),
-        ("arithmetic", "did you mean 'math/Arithmetic-v0'"),
-        ("CartPoll-v1", "did you mean 'CartPole-v1'"),
-        ("xyzzy", "games/GuessNumber-v0"),
-        ("envs.math.arithmetic:Aritmetic", "did you mean 'Arithmetic'"),
-        (f"{TOYS}:Ecko", "did you mean 'Echo'"),
-        ("nowhere.py:Echo", "no file 'nowhere.py'"),
-        ("no_such_module:Echo", "no module 'no_such_module'"),
-    ],
-)
-def test_an_unknown_name_is_answered_with_the_nearest(name, hint):
-    with pytest.raises(ValueError, match="(?s)" + hint) as caught:
-        envs.make(name)
-    assert "\n" not in str(caught.value)
-
-
-def test_an_unknown_argument_is_answered_with_the_nearest():
-    with pytest.raises(ValueError, match="did you mean 'level'"):
-        envs.make("math/Arithmetic-v0", leval=1)
-
-
-@pytest.fixture
-def plug_ins(monkeypatch, tmp_path):
-    """Installed packages with entry points in our group, and a clean registry afterwards."""
-
-    def install(**points):
-        package = tmp_path / "plug-1.dist-info"
-        package.mkdir()
-        (package / "METADATA").write_text("Metadata-Version: 2.1\nName: plug\nVersion: 1\n")
-        lines = "\n".join(f"{name} = {value}" for name, value in points.items())
-        (package / "entry_points.txt").write_text(f"[turnwise.envs]\n{lines}\n")
-        monkeypatch.syspath_prepend(tmp_path)
-        envs.catalogue._points.cache_clear()
-
-    before = set(gym.registry)
-    yield install
-    envs.catalogue._points.cache_clear()
-    for name in set(gym.registry) - before:
-        del gym.registry[name]
-
-
-def test_an_installed_plug_in_is_found_by_its_id(plug_ins, tmp_path):
-    (tmp_path / "plugmod.py").write_text(
-        'import envs\nenvs.register("games/Loud-v0", "tests.toy_envs:Echo", prefix="!")'
-    )
-    plug_ins(**{"games/Plug-v0": "tests.toy_envs:Echo", "loud": "plugmod", "broken": "no_such_plug_in"})
-    assert type(envs.make("games/Plug-v0")) is Echo
-    assert "games/Plug-v0" in [row.id for row in envs.entries()]
-    assert envs.make("games/Loud-v0").prefix == "!"
-    with pytest.raises(ValueError, match=r"did you mean 'games/Plug-v0'.*'broken' failed to import"):
-        envs.make("games/Plugg-v0")
-
-
-def test_an_id_cannot_silently_get_another_meaning(plug_ins):
-    envs.register("games/Twice-v0", "tests.toy_envs:Echo")
-    envs.register("games/Twice-v0", "tests.toy_envs:Echo")
-    with pytest.raises(ValueError, match="already registered"):
-        envs.register("games/Twice-v0", "tests.toy_envs:Silent")
-
-
 def test_arguments_are_converted_by_annotation_and_default():
     words = ["prefix=7", "max-turns=4", "max_seconds=2", "render_mode=none"]
     assert envs.arguments(words, Echo) == {"prefix": "7", "max_turns": 4, "max_seconds": 2.0, "render_mode": None}
@@ -241,6 +186,11 @@ def test_an_argument_that_cannot_be_is_named_in_one_line(word, hint):
     assert "\n" not in str(caught.value)
     with pytest.raises(ValueError, match="true or false"):
         converted("maybe", bool)
+
+
+@pytest.mark.parametrize("word", ["[" * 100_000, "9" * 5000])
+def test_a_value_that_is_odd_json_is_a_text(word):
+    assert converted(word, list[str]) == word
 
 
 @pytest.mark.parametrize("total", [10, 11, 55, 1000])

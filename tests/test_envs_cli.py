@@ -1,5 +1,6 @@
 """The command line `python -m envs`: list, check, play, and what a wrong word leads to."""
 
+import io
 import json
 import os
 import signal
@@ -58,6 +59,34 @@ def test_play_takes_a_message_written_as_json():
     assert done.returncode == 2 and "'user'" in done.stderr and "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("odd", ["[" * 100_000, "9" * 5000, '{"role": ' + "[" * 100_000])
+def test_play_takes_odd_json_for_text(odd):
+    done = play([f"{TOYS}:Echo"], odd + "\n")
+    assert done.returncode == 0 and not done.stderr and "# input ended after 1 turn, return 0" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "command, word",
+    [(f"play {GUESS} <&-", "standard input, from which replies are read, is closed"), ("list >&-", "output is closed")],
+)
+def test_a_closed_stream_is_named_in_one_line(command, word):
+    done = subprocess.run(f"{sys.executable} -m envs {command}", shell=True, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and word in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+def test_a_sandbox_that_cannot_be_had_is_one_line_for_one_environment_and_skipped_among_all(capsys, monkeypatch):
+    monkeypatch.delenv("TURNWISE_SANDBOX_URL", raising=False)
+    monkeypatch.setattr("sys.stdin", io.StringIO("x + 1\n"))
+    for command in ("check", "play"):
+        assert main([command, "code/Functions-v0", "--env-arg", "sandbox=remote"]) == 2
+        err = capsys.readouterr().err
+        assert err == f"python -m envs {command}: remote: no server is named; pass url= or set TURNWISE_SANDBOX_URL\n"
+    monkeypatch.setattr("sandboxes.PROVIDERS", {"local": "sandboxes.remote.provider:Remote"})
+    monkeypatch.setattr("envs.entries", lambda: [row for row in ROWS if row.id == "code/Functions-v0"])
+    assert main(["check", "--all"]) == 0
+    assert "code/Functions-v0: skipped: remote: no server is named" in capsys.readouterr().out
+
+
 def test_play_ends_cleanly_when_the_input_does():
     done = play(["math/Arithmetic-v0", "--split", "test", "--index", "0"], "")
     assert done.returncode == 0 and not done.stderr
@@ -85,6 +114,9 @@ def test_play_ends_cleanly_when_the_input_does():
         (["play", "no.py:X"], "no.py"),
         (["play", "os:path"], "unknown environment 'path' in os; there are: none"),
         (["play", f"{TOYS}:Ecko"], "did you mean 'Echo'"),
+        (["play", f"{TOYS}:Unfinished"], "Unfinished must define tasks(split)"),
+        (["check", str(TOYS)], f"name a class of it: {TOYS}:Echo"),
+        (["check", "..:x"], "no module '..'"),
         (["list", "--jsonn"], "did you mean '--json'"),
         (["list", "--data-root", "/no/such/folder"], "/no/such/folder"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import subprocess
 import sys
 from copy import deepcopy
@@ -11,7 +12,7 @@ from copy import deepcopy
 import pytest
 
 import sandboxes
-from envs.lease import Lease
+from envs.lease import Lease, seconds
 from tests.sandbox_hosts import ROOT, processes, why_not
 from tests.sandbox_servers import wait_until
 
@@ -85,8 +86,36 @@ def test_an_unknown_name_is_told_at_once() -> None:
         Lease("local:nope")
 
 
+@pytest.mark.parametrize("options", [3, True, "x", [], ""])
+def test_options_that_are_no_mapping_are_told_at_once(options: object) -> None:
+    with pytest.raises(
+        ValueError, match=re.escape(f"sandbox_options must be a mapping such as {{'places': 2}}, not {options!r}")
+    ):
+        Lease("local", options)  # type: ignore[arg-type]
+
+
+def test_an_unknown_option_is_told_at_once_and_a_wrong_value_when_the_sandbox_is_opened() -> None:
+    for name in ("local", "local:landlock", "docker", "remote"):
+        with pytest.raises(ValueError, match=f"unknown option 'foo' in sandbox_options of '{name}'"):
+            Lease(name, {"foo": 1})
+    with pytest.raises(ValueError, match="did you mean 'places'"):
+        Lease("local", {"place": 1})
+    lease = Lease("local", {"places": "many"})
+    with pytest.raises(ValueError, match=r"sandbox_options {'places': 'many'}: "):
+        _ = lease.sandbox
+
+
+@pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf"), 3600.1, 999999999])
+def test_seconds_are_above_none_and_up_to_an_hour(value: float) -> None:
+    with pytest.raises(ValueError, match=re.escape(f"timeout must be above 0 and at most 3600 seconds, not {value!r}")):
+        seconds("timeout", value)
+    assert [seconds("timeout", good) for good in (0.1, 3600)] == [0.1, 3600.0]
+
+
 def test_a_process_that_forgets_its_leases_ends_in_silence_and_leaves_nothing() -> None:
-    program = "from envs.lease import Lease\nheld = [Lease(), Lease('local', {'places': 1})]\n[one.sandbox for one in held]"
+    program = (
+        "from envs.lease import Lease\nheld = [Lease(), Lease('local', {'places': 1})]\n[one.sandbox for one in held]"
+    )
     host = subprocess.Popen(
         [sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

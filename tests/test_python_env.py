@@ -259,7 +259,8 @@ def test_random_replies_depend_on_their_generator(make):
     [
         ({"task": "algebra"}, "task 'algebra' is not one of arithmetic, countdown, gsm8k"),
         ({"max_calls": 0}, "max_calls 0"),
-        ({"timeout_s": 0}, "timeout_s 0"),
+        ({"timeout_s": 0}, "not 0"),
+        ({"timeout_s": float("inf")}, "not inf"),
         ({"output_chars": 1}, "output_chars 1"),
         ({"max_calls": 2.5}, "max_calls 2.5 is no whole number from 1"),
         ({"level": 9}, "level 9"),

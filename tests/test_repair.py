@@ -212,7 +212,7 @@ def test_a_copy_between_two_turns_goes_on_alike():
 @pytest.mark.parametrize(
     "arguments, word",
     [({"level": 5}, "level 5 is outside 0..4"), ({"extend": -1}, "extend -1"), ({"cost": 1}, "cost 1 is outside 0..1"),
-     ({"timeout": 0}, "timeout must be above"), ({"sandbox": "locl"}, "did you mean 'local'"), ({"extend": True}, "True")],
+     ({"timeout": 0}, "timeout must be above"), ({"timeout": 1e10}, "not 1000"), ({"sandbox": "locl"}, "did you mean 'local'"), ({"extend": True}, "True")],
 )  # fmt: skip
 def test_arguments_out_of_range_are_refused(arguments, word):
     with pytest.raises(ValueError, match=re.escape(word)):

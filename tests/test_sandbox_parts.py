@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
+from functools import partial
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sandboxes import Limits, plain
+from sandboxes import Limits, Result, Status, plain
+from sandboxes.kept import KeptSession
 from sandboxes.local import cgroups, plan
 from sandboxes.local.tiers import TIERS
 from sandboxes.types import relative
+from sandboxes.work import Work
 
 KEYS = (
     st.none()
@@ -121,6 +125,33 @@ def test_subclasses_of_plain_types_do_not_pass() -> None:
 def test_paths_that_lead_out_are_refused(path: str) -> None:
     with pytest.raises(ValueError, match="must be relative"):
         relative(path)
+
+
+class Still:
+    """A room in which nothing happens, and which says for how long."""
+
+    def __init__(self) -> None:
+        self.asked: list[float] = []
+
+    def ask(self, work: object, timeout_s: float) -> tuple[Result, bool]:
+        self.asked.append(timeout_s)
+        return Result(Status.OK), True
+
+    def run(self, program: object, files: object, stdin: object, timeout_s: float) -> Result:
+        return self.ask(program, timeout_s)[0]
+
+
+@pytest.mark.parametrize("timeout_s", [0, -1.0, math.nan, math.inf, 86_401])
+def test_a_senseless_deadline_is_refused_and_the_session_goes_on(timeout_s: float) -> None:
+    room = Still()
+    session = KeptSession(room, lambda: session)  # type: ignore[arg-type]
+    calls = (partial(session.cell, "1"), partial(session.call, "f"), partial(session.run, "1"))
+    for call in (*calls, lambda *, timeout_s: Work.checked("1", b"", None, (), None, timeout_s, None)):
+        with pytest.raises(ValueError, match=f"timeout_s = {timeout_s}: must be more than 0 and at most 86400"):
+            call(timeout_s=timeout_s)
+    for number, call in enumerate(calls):
+        assert call(timeout_s=number + 1).ok
+    assert session.alive and room.asked == [1, 2, 3]
 
 
 def test_limits_name_the_one_that_is_wrong() -> None:

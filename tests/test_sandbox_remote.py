@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import socket
@@ -199,6 +200,15 @@ def test_a_closed_client_says_so_also_to_whoever_waits() -> None:
                 call()
         assert sandbox.sessions[0].is_closed.wait(20)
         sandbox.go.set()
+
+
+def test_a_senseless_deadline_is_not_sent() -> None:
+    sandbox = ToySandbox()
+    with serving(sandbox) as server, Remote(url=server.url) as remote, remote.session() as session:
+        for call in (remote.run, session.run, session.cell):
+            with pytest.raises(ValueError, match="timeout_s = nan"):
+                call("1", timeout_s=math.nan)
+        assert session.cell("1").ok and sandbox.runs == 0
 
 
 def test_a_session_lives_as_long_as_its_client_and_no_longer() -> None:

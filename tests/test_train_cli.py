@@ -2,6 +2,7 @@
 
 import json
 import tomllib
+from pathlib import Path
 
 import pytest
 import torch
@@ -78,6 +79,11 @@ def test_missing_data_is_one_line_that_names_the_flag(capsys, monkeypatch, tmp_p
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     code, _, err = called(["--env", "math/GSM8K-v0", "--data-root", tmp_path], capsys)
     assert code == 2 and err.count("\n") == 1 and "gsm8k" in err
+
+
+def test_without_tasks_to_train_on_no_others_are_trained_on(capsys):
+    code, _, err = called(["--env", f"{Path(__file__).with_name('toy_envs.py')}:SomeSplits"], capsys)
+    assert code == 2 and err == f"{cli.program()}: error: split 'train' needs a file\n"
 
 
 @pytest.mark.parametrize("more", [["--algo", "opo"], ["--algo", "reinforce_pp_baseline"], ["--keep", "varied"]])

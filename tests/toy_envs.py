@@ -7,6 +7,7 @@ import threading
 
 import numpy as np
 
+from envs.data import MissingData
 from envs.env import Env
 from envs.types import Outcome, Task, assistant, text, user
 
@@ -37,6 +38,19 @@ class Echo(Env):
     def oracle(self):
         while True:
             yield assistant(self.task.answer)
+
+
+class SomeSplits(Echo):
+    """Has data for the splits in `there` only."""
+
+    def __init__(self, *, there: str = "test", **limits):
+        super().__init__(**limits)
+        self.there = there
+
+    def tasks(self, split):
+        if split not in self.there.split():
+            raise MissingData(f"split {split!r} needs a file")
+        return super().tasks(split)
 
 
 class Unfinished(Env):

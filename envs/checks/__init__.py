@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from envs.checks import conduct, contract, isolation
-from envs.checks.subject import Subject
+from envs.checks.subject import Subject, there
 from envs.env import SPLITS
+from sandboxes import SandboxUnavailable
 
 CHECKS: tuple[Callable[[Subject], Iterator[str]], ...] = (
     contract.gymnasium_check,
@@ -52,7 +53,8 @@ def check_env(spec: str, *, tasks: int | None = None, **arguments: Any) -> list[
 
     `tasks` bounds how many tasks of the test split the oracle plays (None: all); `arguments` go to the constructor.
     Raises CheckFailure with all faults if there is one. An environment whose extra or data is missing cannot be
-    checked: its ImportError or `envs.data.MissingData` passes through, as does the ValueError for a wrong argument.
+    checked: its ImportError or `envs.data.MissingData` passes through, as do `sandboxes.SandboxUnavailable` and the
+    ValueError for a wrong argument. Splits whose data are missing are left out, if there is another.
     """
     results = list(run(Subject(spec, arguments, tasks)))
     if any(result.faults for result in results):
@@ -62,16 +64,18 @@ def check_env(spec: str, *, tasks: int | None = None, **arguments: Any) -> list[
 
 def run(subject: Subject) -> Iterator[Result]:
     """Yield each check's result as soon as there is one; only the first if the environment cannot be made."""
-    fault = ""
+    claim, fault = "The environment can be made and its splits can be loaded.", ""
     try:
         with subject.make() as env:
-            for split in SPLITS:
-                env.load(split)
+            found = set(there(env))
     except (ImportError, ValueError):
         raise
     except Exception as error:
         fault = f"{type(error).__name__}: {error}"
-    yield Result("construction", "The environment can be made and its splits can be loaded.", (fault,) if fault else ())
+    else:
+        lacking = [split for split in SPLITS if split not in found]
+        claim += f" Left out, as their data are missing: {', '.join(lacking)}." if lacking else ""
+    yield Result("construction", claim, (fault,) if fault else ())
     if not fault:
         for check in CHECKS:
             yield _run(check, subject)
@@ -85,6 +89,8 @@ def _run(check: Callable[[Subject], Iterator[str]], subject: Subject) -> Result:
             if len(faults) > SHOWN:
                 faults[-1] = "and more"
                 break
+    except SandboxUnavailable:  # this machine's
+        raise
     except Exception as error:  # the environment's, so it is one of the findings
         faults.append(f"{type(error).__name__}: {error}")
     claim = (check.__doc__ or "").strip().splitlines()[0]

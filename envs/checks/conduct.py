@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from math import isclose
 from typing import Any
 
-from envs.checks.subject import Replies, Subject, constant, echo, expert, floor, noop, play
+from envs.checks.subject import Replies, Subject, constant, echo, expert, floor, held_out, noop, play
 from envs.types import Message, text
 
 FEW, SOME, MANY = 5, 20, 50  # tasks for the attacks, the idle policies, the random floor
@@ -17,7 +17,7 @@ JUNK = ("", " ", "\n\n", "zzz", "?!", "lorem ipsum dolor sit amet", "\u65e5\u672
 
 
 def oracle(subject: Subject) -> Iterator[str]:
-    """The oracle earns the maximum, with success, on every test task."""
+    """The oracle earns the maximum, with success, on every held-out task."""
     with subject.make() as env:
         for index in subject.indices(env):
             episode = play(env, expert, index=index)
@@ -43,7 +43,7 @@ def attacks(subject: Subject) -> Iterator[str]:
     """Every attack the environment lists earns 0."""
     with subject.make() as env:
         for index in subject.indices(env, FEW):
-            env.reset(seed=0, options={"split": "test", "index": index})
+            env.reset(seed=0, options={"split": held_out(env), "index": index})
             for attack in env.attacks():
                 episode = play(env, constant(attack), index=index)
                 if episode.total > 0 or episode.won:

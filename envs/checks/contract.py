@@ -12,8 +12,8 @@ from typing import Any
 from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import check_env as gymnasium_check_env
 
-from envs.checks.subject import Episode, Subject, expert, floor, noop, play
-from envs.env import SPLITS, Env
+from envs.checks.subject import Episode, Subject, expert, floor, held_out, noop, play, there
+from envs.env import Env
 from envs.types import Stop
 
 COMPARED = 4000  # tasks of a split that are compared with those of the others
@@ -31,10 +31,10 @@ def gymnasium_check(subject: Subject) -> Iterator[str]:
 
 
 def splits(subject: Subject) -> Iterator[str]:
-    """The three splits have tasks, JSON-able ones with ids of their own, and share none."""
+    """The splits have tasks, JSON-able ones with ids of their own, and share none."""
     with subject.make() as env:
         owner: dict[str, str] = {}
-        for split in reversed(SPLITS):
+        for split in there(env):
             tasks = env.load(split)
             if not len(tasks):
                 yield f"split {split!r} is empty"
@@ -129,12 +129,13 @@ def limits(subject: Subject) -> Iterator[str]:
 def bad_input(subject: Subject) -> Iterator[str]:
     """Wrong options, actions and calls are refused in one line that names the value; the episode goes on."""
     with subject.make() as env:
-        length = len(env.load("test"))
+        split = held_out(env)
+        length = len(env.load(split))
         yield from _refused(partial(env.step, "x"), ResetNeeded, "reset")
         refusals: list[tuple[Any, type[Exception], str]] = [
             ({"split": "tset"}, ValueError, "tset"),
-            ({"split": "test", "index": length}, IndexError, str(length)),
-            ({"split": "test", "index": -1}, IndexError, "-1"),
+            ({"split": split, "index": length}, IndexError, str(length)),
+            ({"split": split, "index": -1}, IndexError, "-1"),
             ({"index": "first"}, ValueError, "first"),
             ({"idnex": 0}, ValueError, "'index'"),
         ]
@@ -177,7 +178,7 @@ def fresh_objects(subject: Subject) -> Iterator[str]:
         wanted = play(env, expert, index=0)
         kept = deepcopy(wanted)
         for seed in range(2):
-            episode = Episode(*env.reset(seed=seed, options={"split": "test", "index": 0}))
+            episode = Episode(*env.reset(seed=seed, options={"split": held_out(env), "index": 0}))
             _spoil(list(episode.opening))
             _spoil(episode.info)
             for reply in env.oracle():

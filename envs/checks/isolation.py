@@ -28,7 +28,8 @@ DEADLINE_S = 120.0
 def digests(env: Env) -> list[str]:
     """One hash per seed of an expert's and of a random episode on a task that the seed draws."""
     both = [(seed, replies) for seed in SEEDS for replies in (expert, floor(seed))]
-    return [play(env, replies, seed=seed, split="train").digest() for seed, replies in both]
+    env.reset(seed=0)
+    return [play(env, replies, seed=seed, split=env.split).digest() for seed, replies in both]
 
 
 def determinism(subject: Subject) -> Iterator[str]:
@@ -39,8 +40,8 @@ def determinism(subject: Subject) -> Iterator[str]:
             yield "the same instance replays a seed differently"
         if digests(other) != first:
             yield "a new instance plays a seed differently"
-        drawn = Episode(*env.reset(seed=3, options={"split": "train"}))
-        named = Episode(*env.reset(seed=3, options={"split": "train", "index": env.index}))
+        drawn = Episode(*env.reset(seed=3))
+        named = Episode(*env.reset(seed=3, options={"index": env.index}))
         if drawn.digest() != named.digest():
             yield "naming the index that a seed had drawn changes the episode"
 
@@ -50,13 +51,13 @@ def independence(subject: Subject) -> Iterator[str]:
     before = (random.getstate(), repr(np.random.get_state()))  # noqa: NPY002 (read, to see that nobody draws from it)
     with ExitStack() as stack:
         envs = [stack.enter_context(subject.make()) for _ in SEEDS]
-        episodes = [Episode(*env.reset(seed=seed, options={"split": "train"})) for seed, env in enumerate(envs)]
+        episodes = [Episode(*env.reset(seed=seed)) for seed, env in enumerate(envs)]
         replies = [iter(expert(env)) for env in envs]
         while not all(episode.over for episode in episodes):
             for env, episode, reply in zip(envs, episodes, replies, strict=True):
                 if not episode.over:
                     episode.turns.append(env.step(next(reply)))
-        alone = [play(envs[0], expert, seed=seed, split="train").digest() for seed in SEEDS]
+        alone = [play(envs[0], expert, seed=seed, split=envs[0].split).digest() for seed in SEEDS]
     if [episode.digest() for episode in episodes] != alone:
         yield "an episode differs when others are played between its turns"
     if (random.getstate(), repr(np.random.get_state())) != before:  # noqa: NPY002
@@ -67,13 +68,13 @@ def pickling(subject: Subject) -> Iterator[str]:
     """An instance can be pickled between two turns, and the copy goes on as the original does."""
     with subject.make() as env:
         replies = []  # the oracle's, found by playing once
-        env.reset(seed=1, options={"split": "train"})
+        env.reset(seed=1)
         for reply in env.oracle():
             replies.append(reply)
             _, _, terminated, truncated, _ = env.step(reply)
             if terminated or truncated:
                 break
-        env.reset(seed=1, options={"split": "train"})
+        env.reset(seed=1)
         for reply in replies[:-1]:
             env.step(reply)
         with pickle.loads(pickle.dumps(env)) as copy:
@@ -85,7 +86,8 @@ def pickling(subject: Subject) -> Iterator[str]:
 def vector(subject: Subject) -> Iterator[str]:
     """SyncVectorEnv and AsyncVectorEnv return what single environments do."""
     with subject.make() as env:
-        singles = [play(env, noop, seed=seed, split="train", turns=1) for seed in (5, 6)]
+        env.reset(seed=0)
+        singles = [play(env, noop, seed=seed, split=env.split, turns=1) for seed in (5, 6)]
         reply = env.noop()
     for build in (SyncVectorEnv, partial(AsyncVectorEnv, shared_memory=False)):
         made = build([subject.make] * 2)

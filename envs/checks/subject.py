@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from envs.catalogue import make
-from envs.env import Env
+from envs.data import MissingData
+from envs.env import SPLITS, Env
 from envs.types import Message, Messages, text
 
 Replies = Callable[[Env], Iterable[Message | str]]  # called after reset; read one reply per turn
@@ -34,8 +35,8 @@ class Subject:
         return env
 
     def indices(self, env: Env, most: int | None = None) -> range:
-        """Test tasks to play, spread over the split: all of them, or as many as the bounds allow."""
-        length = len(env.load("test"))
+        """Held-out tasks to play, spread over the split: all of them, or as many as the bounds allow."""
+        length = len(env.load(held_out(env)))
         wanted = min(bound for bound in (length, most, self.tasks) if bound is not None)
         return range(0, length, -(-length // max(1, wanted)))
 
@@ -69,11 +70,39 @@ class Episode:
         return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 
 
+def there(env: Env) -> Iterator[str]:
+    """The splits whose data are there, "test" first. Raises MissingData where there is none."""
+    missing = []
+    for split in reversed(SPLITS):
+        try:
+            env.load(split)
+        except MissingData as error:
+            missing.append(error)
+        else:
+            yield split
+    if len(missing) == len(SPLITS):
+        raise missing[0]
+
+
+def held_out(env: Env) -> str:
+    """The split that is played: "test", or the next best."""
+    return next(there(env))
+
+
 def play(
-    env: Env, replies: Replies, *, seed: int = 0, index: int | None = None, split: str = "test", turns: int = MANY_TURNS
+    env: Env,
+    replies: Replies,
+    *,
+    seed: int = 0,
+    index: int | None = None,
+    split: str | None = None,
+    turns: int = MANY_TURNS,
 ) -> Episode:
-    """Play one episode, at most `turns` turns of it. It ends early if the replies run out."""
-    options = {"split": split} if index is None else {"split": split, "index": index}
+    """Play one episode of `split` (default: the one held out), at most `turns` turns of it.
+
+    It ends early if the replies run out.
+    """
+    options: dict[str, Any] = {"split": split or held_out(env)} | ({} if index is None else {"index": index})
     episode = Episode(*env.reset(seed=seed, options=options))
     for _, reply in zip(range(turns), replies(env), strict=False):
         episode.turns.append(env.step(reply))

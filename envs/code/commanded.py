@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from envs.env import Env
-from envs.lease import Lease
+from envs.lease import Lease, seconds
 
 
 class Commanded(Env):
@@ -33,10 +33,8 @@ class Commanded(Env):
         for name, value, most in bounds:
             if isinstance(value, bool) or value not in range(most + 1):
                 raise ValueError(f"{name} {value!r} is outside 0..{most}")
-        if not timeout_s > 0:
-            raise ValueError(f"timeout_s must be above 0, not {timeout_s!r}")
         super().__init__(max_turns=self.levels[level] + spare if max_turns is None else max_turns, **limits)
-        self.level, self.shown, self.prose, self.timeout_s = level, shown, bool(prose), timeout_s
+        self.level, self.shown, self.prose, self.timeout_s = level, shown, bool(prose), seconds("timeout_s", timeout_s)
         self.tools = self.offered if tools else ()
         self._lease = Lease(sandbox)
 

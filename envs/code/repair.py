@@ -16,7 +16,7 @@ from envs.code.extraction import programs
 from envs.code.grading import Answer, Case, Grade, grade
 from envs.code.spoiling import spoiled
 from envs.env import Env
-from envs.lease import Lease
+from envs.lease import Lease, seconds
 from envs.procedural import digest, drawn
 from envs.tools.snippet import after_thought
 from envs.types import Message, Messages, Outcome, Task, assistant, text, user
@@ -75,10 +75,8 @@ class Repair(Env):
                 raise ValueError(f"{name} {value!r} is outside 0..{most}")
         if not 0 <= cost < 1:
             raise ValueError(f"cost {cost!r} is outside 0..1, 1 not included")
-        if not timeout > 0:
-            raise ValueError(f"timeout must be above 0 seconds, not {timeout!r}")
         self.level, self.describe, self.remind = level, bool(describe), bool(remind)
-        self.extend, self.cost, self.timeout = extend, float(cost), float(timeout)
+        self.extend, self.cost, self.timeout = extend, float(cost), seconds("timeout", timeout)
         self._tries = self.max_turns
         self._lease = Lease(sandbox, sandbox_options)
 

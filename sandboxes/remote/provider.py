@@ -22,6 +22,7 @@ from sandboxes.types import (
     SandboxUnavailable,
     Shelter,
 )
+from sandboxes.work import deadline
 
 URL, TOKEN = "TURNWISE_SANDBOX_URL", "TURNWISE_SANDBOX_TOKEN"
 
@@ -96,7 +97,7 @@ class Remote:
             "files": wire.pack_all(files or {}),
             "fetch": list(fetch),
             "env": dict(env or {}),
-            "timeout_s": timeout_s,
+            "timeout_s": deadline(timeout_s),
             "limits": wire.pack_limits(limits),
         }
         return wire.unpack_result(self._line.ask("run", said, timeout_s)["result"])

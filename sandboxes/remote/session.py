@@ -11,6 +11,7 @@ from sandboxes import plain
 from sandboxes.remote import wire
 from sandboxes.remote.line import Line
 from sandboxes.types import Content, Program, Result, SandboxClosed, SandboxDied, SandboxError
+from sandboxes.work import deadline
 
 _FILE_S = 10.0  # for a file's way into or out of a session
 
@@ -83,7 +84,7 @@ class RemoteSession:
         self.close()
 
     def _result(self, what: str, said: dict[str, Any], timeout_s: float) -> Result:
-        said = self._ask(what, said | {"timeout_s": timeout_s}, timeout_s)
+        said = self._ask(what, said | {"timeout_s": deadline(timeout_s)}, timeout_s)
         return wire.unpack_result(said["result"])
 
     def _ask(self, what: str, said: dict[str, Any], timeout_s: float, *, subject: str = "") -> dict[str, Any]:
