@@ -7,9 +7,10 @@ on and never counted as a gain.
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
@@ -34,6 +35,7 @@ from rl.recipe import Recipe
 from rl.records import Ticket, Trajectory
 from rl.rollout import imitated, scripted
 from rl.seeds import derive, generator
+from rl.settings import Settings
 
 IMITATION = Recipe(
     ratio=ratio.on_policy,
@@ -42,6 +44,8 @@ IMITATION = Recipe(
     schedule=partial(schedule.constant, warmup=10),
 )
 PASSES, ROWS, RATE = 60, 64, 1e-3
+_WARM = ("env", "env_arg", "model", "seed", "cold_start_until", "turn_tokens", "max_tokens")
+_PASSES = ("microbatch_tokens", "checkpoint_activations")  # by rounding alone, so they count where they are not default
 
 
 def demonstrations(
@@ -61,6 +65,16 @@ def demonstrations(
             raise ValueError(f"the oracle fails on task {played.task or index}: {played.error or 'no success'}")
         episodes.append(imitated(played, make_agent(), encode))
     return episodes
+
+
+def oracle_episodes(
+    env: gymnasium.Env,
+    make_agent: Callable[[], Agent],
+    encode: Callable[[Message], Sequence[int]],
+    tickets: Sequence[Ticket],
+) -> list[Trajectory]:
+    """Oracle episodes on `tickets`, with their tokens; one that fails, as far as it came."""
+    return [imitated(scripted(env, ticket, oracle), make_agent(), encode) for ticket in tickets]
 
 
 def longest_reply(env: gymnasium.Env, tasks: int = 16) -> int:
@@ -108,12 +122,21 @@ def imitate(
             return
 
 
-def digest(model: Any, about: Mapping[str, Any]) -> str:
-    """A name for everything a cold start depends on: the weights it starts from, this module's constants, `about`."""
-    known: list[Any] = [about, model.config.to_dict(), PASSES, ROWS, RATE, torch.__version__]
+def digest(model: Any, settings: Settings, env: gymnasium.Env, episodes: Sequence[Trajectory]) -> str:
+    """A name for everything a cold start depends on.
+
+    That is the weights it starts from, this module's constants, some settings, the tokens of the oracle's `episodes`
+    on all tasks that are imitated or judged by, and the file of the class of `env`, which judges other replies.
+    """
+    chosen = [name for name in _PASSES if getattr(settings, name) != getattr(Settings, name)]
+    about = {name: getattr(settings, name) for name in (*_WARM, *chosen)}
+    played = [(e.success, [(turn.fresh, turn.context, turn.completion.ids) for turn in e.turns]) for e in episodes]
+    known: list[Any] = [about, played, model.config.to_dict(), PASSES, ROWS, RATE, torch.__version__]
     with suppress(PackageNotFoundError):
         known.append(version("turnwise"))
     found = hashlib.sha256(json.dumps(known, sort_keys=True, default=repr).encode())
+    with suppress(OSError, TypeError):  # a class that was not read from a file
+        found.update(Path(inspect.getfile(type(env.unwrapped))).read_bytes())
     for weight in model.state_dict().values():
         found.update(weight.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
     return found.hexdigest()[:24]

@@ -34,6 +34,7 @@ SCRIPTS: Mapping[str, scripts.Script] = MappingProxyType(
     {"random": scripts.random, "oracle": scripts.oracle, "noop": scripts.noop}
 )
 AT_ONCE = 256  # episodes played at the same time: as many as a sampling engine seats by default
+REPLY_S = 3600.0  # for a reply, the wait for a seat included
 THREADS = 4  # scripted episodes played at the same time where an environment waits
 
 log = logging.getLogger(__name__)
@@ -70,11 +71,11 @@ def sampling(
 ) -> SamplingParams:
     """How replies are drawn: greedily for one sample per task, at temperature 1 for several, unless it is given.
 
-    The deadline is an hour: a slow machine must not change a score.
+    A slow machine must not change a score, hence the long deadline.
     """
     if temperature is None:
         temperature = 0.0 if samples == 1 else 1.0
-    return SamplingParams(turn_tokens, temperature, top_p, top_k, deadline_s=3600.0)
+    return SamplingParams(turn_tokens, temperature, top_p, top_k, deadline_s=REPLY_S)
 
 
 async def evaluate(

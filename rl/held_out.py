@@ -4,11 +4,28 @@ from __future__ import annotations
 
 from typing import Any
 
-from rl.evaluation import evaluate, tickets
+import gymnasium
+
+from rl.evaluation import count_tasks, evaluate, tickets
 from rl.loop import Progress, TrainingStopped
 from rl.player import Player
 from rl.policy.batching import Batching
 from rl.records import Trajectory
+from rl.settings import Settings
+
+WITHOUT = {"val": "--cold-start 0 does without", "test": "--eval-episodes 0 does without"}
+
+
+def sizes(env: gymnasium.Env, settings: Settings) -> dict[str, int]:
+    """How many tasks the splits have that a run of these resolved settings plays. Raise `ValueError` for none."""
+    found = {"train": count_tasks(env, "train")}
+    for split, episodes in (("val", settings.cold_start), ("test", settings.eval_episodes)):
+        if episodes:
+            try:
+                found[split] = count_tasks(env, split)
+            except ValueError as error:
+                raise ValueError(f"{error}; {WITHOUT[split]}") from error
+    return found
 
 
 async def greedy(
@@ -19,7 +36,8 @@ async def greedy(
     Raise `TrainingStopped` where all of them err, or the engine died.
     """
     try:
-        groups = await evaluate(player, tickets(tasks, episodes, 1, seed, split))
+        # More episodes than seats would only wait, with their deadlines running.
+        groups = await evaluate(player, tickets(tasks, episodes, 1, seed, split), at_once=policy.slots)
     finally:
         player.close()
     if policy.death:  # then who had ended by chance is no sample

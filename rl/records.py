@@ -138,6 +138,7 @@ class Trajectory:
     error: str | None = None
     fork: Fork | None = None  # None for one that was played from the start, on its own
     replayed: bool = False  # a record of an earlier group, put in by a strategy: nobody played it here
+    tools: Sequence[dict] = ()  # what a script's agent would have been offered, for who imitates it
 
     @property
     def reward(self) -> float:

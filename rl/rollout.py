@@ -264,7 +264,7 @@ def scripted(env: gymnasium.Env, ticket: Ticket, script: Callable[[Any, int], An
     nothing = Completion((), (), (), ())
     try:
         messages, info = env.reset(seed=ticket.seed, options={"index": ticket.index, "split": ticket.split})
-        record.task, record.answer = str(info.get("task", "")), info.get("answer")
+        record.task, record.answer, record.tools = str(info.get("task", "")), info.get("answer"), info.get("tools", ())
         replies = iter(script(env, derive(ticket.seed, "member", member)))
         while True:
             reply: Message = next(replies)
@@ -291,7 +291,7 @@ def imitated(played: Trajectory, agent: Agent, encode: Callable[[Message], Seque
     """A scripted trajectory with the tokens that the agent would have read and written: what a cold start imitates."""
     turns: list[Turn] = []
     for turn in played.turns:
-        context = agent.observe(turn.observation) if turns else agent.open(turn.observation, ())
+        context = agent.observe(turn.observation) if turns else agent.open(turn.observation, played.tools)
         assert turn.reply is not None
         ids = tuple(encode(turn.reply))
         zeros = (0.0,) * len(ids)

@@ -6,6 +6,7 @@ import asyncio
 import signal
 import time
 import tomllib
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from agents.render import Renderer
 from rl import coldstart, held_out, settings
 from rl.cli import INTERRUPTED, UserError, one_line
 from rl.diagnostics import warnings
-from rl.evaluation import count_tasks, random_success, tickets
+from rl.evaluation import REPLY_S, count_tasks, random_success, sampling, tickets
 from rl.foresight import Foresight, free
 from rl.learner import Learner
 from rl.loop import Loop, Plan, Progress, TrainingStopped
@@ -37,9 +38,6 @@ from rl.scorer import ModelScorer
 from rl.trained import Trained
 
 JUDGED = 100  # validation tasks played after each pass of a cold start
-# What a cold start depends on, besides the model it starts from and the constants of `rl.coldstart`.
-_WARM = ("env", "env_arg", "model", "seed", "cold_start", "cold_start_until", "turn_tokens", "max_tokens", "data_root")
-_PASSES = ("microbatch_tokens", "checkpoint_activations")  # by rounding alone, so they count where they are not default
 
 
 class Session:
@@ -54,14 +52,15 @@ class Session:
         probe = envs.make(chosen.env, **self.env_args)
         try:
             opening, info = probe.reset(seed=0, options={"index": 0, "split": "train"})
-            self.num_tasks = {split: count_tasks(probe, split) for split in ("train", "val", "test")}
+            count_tasks(probe, "train")
             self.max_turns: int = probe.unwrapped.max_turns  # type: ignore[attr-defined]
             longest = coldstart.longest_reply(probe) if chosen.is_tiny and not chosen.turn_tokens else 0
+            self.settings = chosen = chosen.resolved(self.max_turns, longest)
+            self.num_tasks = held_out.sizes(probe, chosen)
         finally:
             probe.close()
         if needs(recipe, "answer") and not answer_text(info.get("answer")):
             raise ValueError(f"{chosen.env} has no info['answer'], which the score part answer_gain asks for")
-        self.settings = chosen = chosen.resolved(self.max_turns, longest)
         self.updates: int = chosen.updates or 0
         device = pick_device(chosen.device)
         self.trained = Trained(chosen, begun)
@@ -92,7 +91,7 @@ class Session:
                 temperature=chosen.temperature,
                 recompute=chosen.checkpoint_activations,
             )
-        self.player = self._player(chosen.temperature)
+        self.player = self._player(SamplingParams(chosen.turn_tokens or 0, chosen.temperature, deadline_s=REPLY_S))
         self.progress = Progress(History(self.num_tasks["train"]))
         self.before: float | None = None
 
@@ -113,10 +112,11 @@ class Session:
                         self._cold_start()
                     self.trained.begin(self.folder)
                 return asyncio.run(self._train(resumed))
-        except (TrainingStopped, EngineDead) as stopped:
-            raise UserError(f"{stopped} (the run in {self.folder.path} can be resumed)") from None
-        except torch.OutOfMemoryError:
-            raise UserError(f"{self.foresight.spent()} (the run in {self.folder.path} can be resumed)") from None
+        except (TrainingStopped, EngineDead, torch.OutOfMemoryError) as ended:
+            why = self.foresight.words(ended, self.policy.death)
+            raise UserError(f"{why} (the run in {self.folder.path} can be resumed)") from None
+        except KeyboardInterrupt:
+            return self._stopped()
         finally:
             self.folder.close()
             self.player.close()
@@ -125,11 +125,12 @@ class Session:
     async def _train(self, resumed: bool) -> int:
         if not resumed:
             self.learner_ready()
-            self.before = await self._held_out("before training")
         elif self.progress.update >= self.updates:
             self.screen.say(f"already at update {self.progress.update}; --updates asks for {self.updates}")
         self._mark()
         self._save()
+        if self.before is None and not self.progress.update:
+            self.before = await self._held_out("before training")
         loop = self._loop()
         here = asyncio.get_running_loop()
         here.add_signal_handler(signal.SIGINT, self._interrupt, loop)
@@ -150,10 +151,7 @@ class Session:
         if self.policy.death:
             raise TrainingStopped(f"the sampling engine died: {self.policy.death}")
         if loop.stopping.is_set():
-            self.screen.say(
-                f"stopped after update {self.progress.update}; continue with --resume --out {self.folder.path}"
-            )
-            return INTERRUPTED
+            return self._stopped()
         self._summarise(await self._held_out("after training"))
         return 0
 
@@ -163,6 +161,14 @@ class Session:
         scorer = ModelScorer(self.learner, self.renderer)
         fresh, rest = self.policy.refresh, self.policy.rest
         return Loop(self.player, self.learner, self.recipe, plan, self.progress, fresh, self._after, scorer, rest)
+
+    def _stopped(self) -> int:
+        """Say after Ctrl-C how to go on from what is kept, if anything is; return the exit code."""
+        where = "before there was anything to keep; start from the beginning"
+        if kept := self.folder.latest():
+            where = f"after update {int(kept.name.rpartition('-')[2])}; continue"
+        self.screen.say(f"stopped {where} with --resume --out {self.folder.path}")
+        return INTERRUPTED
 
     def _interrupt(self, loop: Loop) -> None:
         """First Ctrl-C: leave at the next opportunity; the second one is Python's own."""
@@ -232,28 +238,26 @@ class Session:
         s = self.settings
         if not s.cold_start:
             return
+        judged = tickets(self.num_tasks["val"], JUDGED, 1, s.seed, "val")
 
         def make() -> None:
-            env = self._env()
-            try:
-                shown = coldstart.demonstrations(env, self._agent, self.renderer.write, s.cold_start or 0, s.seed)
-            finally:
-                env.close()
-            floor = random_success(self._env, tickets(self.num_tasks["val"], JUDGED, 1, s.seed, "val"))
+            floor = random_success(self._env, judged)
             until = floor + (s.cold_start_until or 0.0) * (1 - floor)
             learner = coldstart.learner(self.model, s.microbatch_tokens, s.checkpoint_activations)
             coldstart.imitate(learner, shown, s.seed, until=until, judge=self._judge, report=self.screen.warming)
 
         began = time.monotonic()
         try:
-            chosen = [name for name in _PASSES if getattr(s, name) != getattr(settings.Settings, name)]
-            about = {name: getattr(s, name) for name in (*_WARM, *chosen)}
-            found = coldstart.cached(self.model, coldstart.digest(self.model, about), make)
+            with closing(self._env()) as env:
+                shown = coldstart.demonstrations(env, self._agent, self.renderer.write, s.cold_start, s.seed)
+                known = [*shown, *coldstart.oracle_episodes(env, self._agent, self.renderer.write, judged)]
+                digest = coldstart.digest(self.model, s, env, known)
+            found = coldstart.cached(self.model, digest, make)
         except (ValueError, NotImplementedError) as error:
             raise UserError(f"cold start: {error}; --cold-start 0 begins without one") from None
         self.policy.refresh()
         how = "from the cache" if found else f"in {time.monotonic() - began:.0f} s"
-        self.screen.say(f"cold start: {s.cold_start} oracle episodes imitated ({how})")
+        self.screen.say(f"cold start: {len(shown)} oracle episodes imitated ({how})")
 
     def _judge(self) -> float:
         """Greedy success on validation tasks, for the cold start."""
@@ -273,7 +277,8 @@ class Session:
 
     async def _greedy(self, split: str, episodes: int) -> list[Trajectory]:
         tasks, seed = self.num_tasks[split], self.settings.seed
-        return await held_out.greedy(self._player(0.0), self.policy, tasks, episodes, seed, split)
+        player = self._player(sampling(1, turn_tokens=self.settings.turn_tokens or 0))
+        return await held_out.greedy(player, self.policy, tasks, episodes, seed, split)
 
     def _summarise(self, after: float | None) -> None:
         before, p = self.before, self.progress
@@ -285,10 +290,8 @@ class Session:
     def _env(self) -> Any:
         return envs.make(self.settings.env, **self.env_args)
 
-    def _player(self, temperature: float) -> Player:
-        s = self.settings
-        params = SamplingParams(max_tokens=s.turn_tokens or 0, temperature=temperature)
-        return Player(self._env, self._agent, self.policy, params, s.max_tokens)
+    def _player(self, params: SamplingParams) -> Player:
+        return Player(self._env, self._agent, self.policy, params, self.settings.max_tokens)
 
     def _agent(self) -> ChatAgent:
         return ChatAgent(self.renderer)

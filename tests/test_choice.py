@@ -2,13 +2,24 @@
 
 import pytest
 
-from envs.grading.choice import named
+from envs.games.game import directions
+from envs.grading.choice import last_line, named
 
 DIRECTIONS = {"north": "n", "n": "n", "south": "s", "s": "s"}
 
 
 @pytest.mark.parametrize(
-    "reply", ["north", "n", " North. ", "I go **north**", "south was wrong\nso: north", "north (n)", "let's go north"]
+    "reply",
+    [
+        "north",
+        "n",
+        " North. ",
+        "I go **north**",
+        "south was wrong\nso: north",
+        "north (n)",
+        "let's go north",
+        "```\nnorth\n```",
+    ],
 )
 def test_the_last_line_names_one_meaning(reply):
     assert named(reply, DIRECTIONS) == "n"
@@ -29,3 +40,10 @@ def test_a_name_inside_a_longer_one_does_not_count():
 def test_a_long_reply_is_read_at_its_end():
     assert named("north\n" * 100_000, DIRECTIONS) == "n"
     assert named("north " + "x " * 100_000, DIRECTIONS) is None
+
+
+def test_the_last_line_is_neither_blank_nor_the_fence_of_a_block_of_code():
+    assert last_line("a\n```\n b \n```\n\n") == "b"
+    assert last_line("```b```") == "```b```"
+    assert last_line("```\n```") == last_line(" ") == ""
+    assert directions("```\nrrd\n```") == "rrd"

@@ -37,6 +37,14 @@ def played(monkeypatch):
         "<answer>7-(-3)*25</answer>",
         "3×25 + 7",
         "The answer is 3*25+7.",
+        "**3*25+7**",
+        "*3*25+7 = 82.*",
+        "`3*25+7 = 82`",
+        "```\n3*25+7\n```",
+        "$3*25+7 = 82$",
+        r"\[3 \cdot 25+7 = 82\]",
+        "**Final answer: 3*25+7**",
+        "So the answer is **3*25+7**!",
     ],
 )
 def test_a_right_expression_counts_in_its_clothes(played, reply):
@@ -54,6 +62,8 @@ def test_a_right_expression_counts_in_its_clothes(played, reply):
         ("3*25+7 = 83", False),
         ("3*25+7 or 3*25", False),
         ("3*25+7\n3*25", False),
+        ("3*25+7*", False),
+        ("*3*25+7* = 83", False),
         ("3**25+7", False),
         ("25//3", False),
         ("2 5*3+7", False),
@@ -117,6 +127,13 @@ def combined(a, b):
     "text, value",
     [
         ("1/3+1/6", Fraction(1, 2)),
+        (r"\frac{6}{7-5}", 3),
+        (r"2-\dfrac{1}{1+\frac12}", Fraction(4, 3)),
+        (r"8 / \frac{4}{2}", 4),
+        (r"2\frac{1}{2}", None),
+        (r"\frac{1}{2}3", None),
+        (r"\frac" * 50_000, None),
+        ("3*7**", None),
         ("2*(3+4)-5", 9),
         ("-3+7", 4),
         ("((((7))))", 7),
@@ -140,6 +157,7 @@ def test_an_expression_has_an_exact_value_or_none(text, value):
 def test_the_marked_expression_is_the_stated_one():
     assert stated("First 3*7, then \\boxed{3*25+7}.") == "3*25+7"
     assert stated("two\nlines") == ""
+    assert worked(stated(r"$$\boxed{\frac{6}{7-5} = 3}$$").partition("=")[0]).value == 3
 
 
 @pytest.mark.parametrize("wrong, name", [({"size": 2}, "size 2"), ({"size": 7}, "size 7"), ({"top": 5}, "top 5")])

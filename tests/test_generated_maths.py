@@ -115,6 +115,8 @@ def test_a_system_may_be_answered_with_names_in_any_order():
     x, y = map(str, members(env.load("test")[0].answer))
     right = (f"({x}, {y})", f"x={x}, y={y}", f"y = {y}, x = {x}", rf"\boxed{{({x},{y})}}", f"The answer is ({x},{y}).")
     assert [paid(env, reply) for reply in right] == [1.0] * 5
+    dressed = (f"**({x},{y})**", f"`({x},{y})`", f"```\n({x},{y})\n```", f"The answer is **({x}, {y})**.")
+    assert [paid(env, reply) for reply in dressed] == [1.0] * 4
     wrong = (f"({y},{x})", f"x={y}, y={x}", f"[{x},{y}]", x, f"({x},{y},0)")
     assert [paid(env, reply) for reply in wrong] == [0.0] * 5
 

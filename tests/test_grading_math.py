@@ -292,10 +292,7 @@ def test_without_math_verify_only_a_reply_that_needs_it_raises(monkeypatch):
         verify(NEEDS_WORKER, "18")
 
 
-@needs_math_verify
-def test_a_gold_answer_that_cannot_be_read_is_our_fault():
-    with pytest.raises(ValueError, match="gold answer"):
-        verify(r"\boxed{x+1}", r"\frac{", deadline_s=20)
+def test_an_empty_gold_answer_is_our_fault():
     with pytest.raises(ValueError, match="empty"):
         verify("18", " ")
 

@@ -21,10 +21,16 @@ def named(reply: str, meanings: Mapping[str, T]) -> T | None:
     known = meanings.get(reply)  # what a policy that knows the game says
     if known is not None:
         return known
-    lines = reply[-TAIL:].lower().split("\n")
-    last = next((line for line in reversed(lines) if line.strip()), "")
-    found = {meanings[name] for name in _pattern(tuple(meanings)).findall(last)}
+    found = {meanings[name] for name in _pattern(tuple(meanings)).findall(last_line(reply).lower())}
     return found.pop() if len(found) == 1 else None
+
+
+def last_line(reply: str) -> str:
+    """The last line of `reply` that is neither blank nor the fence of a block of code (all backticks), or ""."""
+    if "\n" not in reply and len(reply) < TAIL:
+        return reply.strip()
+    lines = (line.strip() for line in reversed(reply[-TAIL:].splitlines()))
+    return next((line for line in lines if line.strip("`")), "")
 
 
 @lru_cache(maxsize=256)

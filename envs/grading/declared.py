@@ -31,9 +31,10 @@ _PHRASE = re.compile(
     r"((?:(?![.!](?:\s|$)|\banswer)[^\n]){0,500})",
     re.IGNORECASE,
 )
-_OPERATORS = frozenset(("\\neq", "\\ne", "!=", *"-–—−+*/^<>≠≤≥"))
+_OPERATORS = frozenset(("\\neq", "\\ne", "!=", "\\times", "\\cdot", "\\div", "\\pm", *"-–—−+*/^<>≠≤≥×·⋅÷±"))
 _JOINS = frozenset(("and", "to", "then", "also"))
-_ENDING = re.compile(r"(?:[^\W\d_]|[%'’ ,()/*_-])*[.!]?[\s*_)\"”]*")
+_ENDING = re.compile(r"(?:[^\W\d_]|[%'’ ,()/*_-])*[.!]?[\s*_`)\"”]*")
+_FENCE = re.compile(r"^[ \t]{0,3}`{3,}[ \t]*\w*[ \t]*$", re.MULTILINE)  # around a block of code
 
 
 class Declaration(NamedTuple):
@@ -56,8 +57,8 @@ def declaration(reply: str) -> Declaration:
 
 
 def whole(reply: str) -> str:
-    """The reply itself, if it is one short line that declares nothing in particular; else ""."""
-    line = reply.strip()
+    """The reply itself, with or without the fence of a block of code, if it is one line that marks nothing; else ""."""
+    line = _FENCE.sub("", reply).strip() if "```" in reply else reply.strip()
     if len(line) > MAX_TEXT or "\n" in line or _PHRASE.search(line) or any(True for _ in _marked(line)):
         return ""
     return line

@@ -11,7 +11,7 @@ Collections, by their brackets:
 A name before `=` or `\in` is dropped (`x = 5` is 5) unless the other side has another name. Equations are compared as
 such (`envs.grading.equation`), and are never the number on their right.
 
-What formulas can be read says `envs.grading.formula`; "undecided" is neither right nor wrong.
+What formulas are read says `envs.grading.formula`. Members in different units are "undecided": neither right nor wrong.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ _ROW = re.compile(r"\\\\(?:\[[0-9.a-z]*\])?")
 _AND = re.compile(r",?\s+(?:and|or)\s+")
 _INFINITE = {"\\infty": line.ABOVE, "+\\infty": line.ABOVE, "-\\infty": line.BELOW, "−\\infty": line.BELOW}
 _PAIRS = ("()", "[]", "(]", "[)")
+_BEHIND = re.compile(r"[0-9]\s*([A-Za-z%][A-Za-z ./%]*)$")
 _AMBIGUOUS = re.compile(r"[0-9],[0-9]{3}(?![0-9])")
 
 
@@ -82,6 +83,12 @@ def equal(gold: str, given: str, *, literal: bool = False) -> bool | None:
     return None if same and None not in names and names[0] != names[1] else same
 
 
+def is_renamed(gold: str, given: str) -> bool:
+    """Whether both name a value, and not by the same name: `x = 5`, `y = 5`."""
+    names = {_named(_plain(text))[0] for text in (gold, given) if "=" in text}
+    return len(names - {None}) > 1
+
+
 def key(text: str) -> Hashable | None:
     """Equal for sets, lists and tuples of number literals that are equal; None for anything else."""
     try:
@@ -107,6 +114,7 @@ def members(text: str) -> list[Fraction] | None:
 
 
 def _plain(text: str) -> str:
+    text = text.rstrip(". ").strip("*_` \n")
     for pattern, spelled in _SPELLED:
         text = pattern.sub(spelled, text)
     return text.strip().rstrip(".").strip()
@@ -149,6 +157,8 @@ def _read(text: str, reading: Reading, depth: int = 0) -> Answer:
 def _collected(form: str, parts: Sequence[str], reading: Reading, depth: int) -> Collection:
     if len(parts) > MAX_MEMBERS or not all(part.strip() for part in parts):
         raise Undecided("too many members, or an empty one")
+    if len({_unit(part) for part in parts} - {""}) > 1:
+        raise Undecided("members in different units")
     named = [_named(part) for part in parts]
     names = {name for name, _ in named}
     if len(names) == len(named) > 1:  # values of different unknowns
@@ -158,6 +168,11 @@ def _collected(form: str, parts: Sequence[str], reading: Reading, depth: int) ->
     elif len(names) > 1:
         raise Undecided("names that say neither one thing nor several")
     return Collection(form, tuple(_read(part, reading, depth + 1) for _, part in named))
+
+
+def _unit(part: str) -> str:
+    found = _BEHIND.search(part)
+    return found[1].strip() if found and number(part) is not None else formula.without_unit(part)[1]
 
 
 def _matrix(content: str, reading: Reading, depth: int) -> Collection:

@@ -8,10 +8,13 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from envs.grading.declared import declaration, whole
+from envs.grading.number import FRACTION
 
 MAX_TEXT = 200
+MAX_FRACTIONS = 10  # of one above or below another
 _SPELLED = [(re.compile(r"×|\\times\b|\\cdot\b"), "*"), (re.compile(r"÷|\\div\b"), "/"), (re.compile("−"), "-")]
 _DRESS = re.compile(r"\\(?:left|right)\b|[$`]|\\[()\[\],;! ]")
+_AROUND = "_. !\n"
 _ALLOWED = re.compile(r"[0-9+\-*/() ]+")
 _FORBIDDEN = re.compile(r"\*\s*\*|/\s*/|[0-9]\s+[0-9]|(?<![0-9])0[0-9]|[0-9]{10}")
 
@@ -26,9 +29,11 @@ class Worked(NamedTuple):
 def stated(reply: str) -> str:
     """The expression that a reply gives as its answer: what it marks, else the reply itself if it is one line."""
     found = declaration(reply)
-    if found.kind in ("marked", "phrase"):
-        return found.text.rstrip(". ")
-    return whole(reply).rstrip(". ")
+    text = found.text if found.kind in ("marked", "phrase") else whole(reply)
+    text = _DRESS.sub("", text).strip(_AROUND)
+    if text.startswith("*") or text.endswith("**"):  # emphasis, and not an expression that was cut off
+        text = text.strip("*").strip(_AROUND)
+    return text
 
 
 def worked(text: str) -> Worked | None:
@@ -36,6 +41,8 @@ def worked(text: str) -> Worked | None:
     for pattern, plain in _SPELLED:
         text = pattern.sub(plain, text)
     text = _DRESS.sub("", text).strip()
+    for _ in range(MAX_FRACTIONS if "frac" in text else 0):
+        text = FRACTION.sub(r"((\1\2)/(\3\4))", text)
     if len(text) > MAX_TEXT or not _ALLOWED.fullmatch(text) or _FORBIDDEN.search(text):
         return None
     try:

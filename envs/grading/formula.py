@@ -2,6 +2,7 @@ r"""Formulas in LaTeX or plain text, read as exact values. Nothing is evaluated 
 
 Read: whole numbers and decimals, letters and Greek letters, + - and * in all their forms (`\cdot`, `\times`, side by
 side), fractions, whole powers, roots of rationals, brackets, mixed numbers. `π √ × ÷ · −` are read as their commands.
+A unit in `\text{...}` at the end is dropped; where there are letters, only one known here: `n \text{ odd}` is not `n`.
 Left undecided: everything else (functions, equations, absolute values, powers with letters, words), and what two
 readers may read in two ways (`1/2x`, `\frac123`, `x2`, `a!`).
 """
@@ -11,7 +12,9 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
+from envs.grading.number import number
 from envs.grading.polynomial import MAX_POWER, Undecided, Value, constant, letter
+from envs.grading.units import UNITS
 
 MAX_DEPTH = 12
 _GREEK = "alpha beta gamma delta epsilon varepsilon theta lambda mu rho sigma tau phi varphi omega Delta Omega pi"
@@ -20,6 +23,7 @@ _TIMES = frozenset(("*", "\\cdot", "\\times"))
 _OVER = frozenset(("/", "\\div"))
 _FRACTIONS = frozenset(("\\frac", "\\dfrac", "\\tfrac", "\\cfrac"))
 _CLOSING = {"(": ")", "{": "}", "[": "]"}
+_MEASURES = frozenset(("square", "cubic", "unit", "units", "degree", "degrees", "inch", "inches", "in"))
 _UNIT_WORDS = frozenset(
     ["mm", "cm", "dm", "km", "in", "ft", "yd", "mi", "mg", "kg", "lb", "oz", "ml", "cl", "hr", "am", "pm", "ln", "pi"]
 )
@@ -30,21 +34,35 @@ _TOKEN = re.compile(
 )
 _PLAIN = {"π": r"\pi ", "×": "*", "·": "*", "⋅": "*", "÷": "/", "−": "-", "√": r"\surd "}
 _DROPPED = re.compile(r"\\(?:left|right|displaystyle|limits)\b|\\[,;:! ]|[$~]")
-_TRAILING_UNIT = re.compile(r"\\(?:text|textrm|mathrm|mbox)\s*\{[A-Za-z /.]*\}\s*$")
+_UNIT = re.compile(r"\\(?:text|textrm|mathrm|mbox)\s*\{([A-Za-z /.]*)\}(?:\s*\^\s*(?:[23]|\{[23]\}))?\s*$")
 
 
 def read(text: str) -> Value:
     """The value of `text`. Raises Undecided where it is none of the documented forms."""
     for sign, plain in _PLAIN.items():
         text = text.replace(sign, plain)
-    text = _TRAILING_UNIT.sub("", _DROPPED.sub(" ", text))
+    text, unit = without_unit(_DROPPED.sub(" ", text))
     if any(len(word) > 2 or word in _UNIT_WORDS for word in _WORD.findall(text)):
         raise Undecided("a word")
     reader = _Reader(_tokens(text))
     value = reader.sum()
     if reader.next is not None:
         raise Undecided(f"{reader.next!r} where nothing should follow")
+    if unit and not _leaves(unit, value):
+        raise Undecided("words that are no unit")
     return value
+
+
+def _leaves(unit: str, value: Value) -> bool:
+    """Whether words leave `value` as it is: behind letters only units do, `n` and `n` that is odd are not the same."""
+    known = set(unit.lower().split()) <= UNITS.keys() | _MEASURES
+    return number(f"1 {unit}") is not None and (known or value.letters() <= {"\\pi"})
+
+
+def without_unit(text: str) -> tuple[str, str]:
+    r"""`text` without the `\text{...}` at its end, and what that says."""
+    match = _UNIT.search(text)
+    return (text[: match.start()], match[1].strip()) if match else (text, "")
 
 
 def _tokens(text: str) -> list[str]:

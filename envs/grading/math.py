@@ -8,8 +8,8 @@ equal as a string to the gold answer read in the same way. So for 18, `#### 18.`
   be read: no weaker hint is used instead;
 - where both are number literals (`envs.grading.number`), exact rationals decide. `36/2` is 18, 0.333 is not 1/3,
   `50%` is 50 and not 1/2, units are dropped, digits outside ASCII are no digits;
-- where the gold is text (`Friday`, `(C)`), the text decides, without regard to spaces, LaTeX dress and, in words and
-  single letters, case;
+- where the gold is text (`Friday`, `(C)`), or a formula that nobody can read, the text decides, without regard to
+  spaces, LaTeX dress and, in words and single letters, case;
 - formulas, sets, tuples and intervals are compared exactly (`envs.grading.exact`); where such a gold answer is the
   whole of a reply of one line, it needs no mark. Brackets count: `(1,2)`, `[1,2]`, `(1,2]` and `\{1,2\}` are four
   things. Without `symbolic`, numbers must be worked out;
@@ -37,6 +37,8 @@ RULES = ("flexible", "strict")
 
 OFFICIAL = re.compile(r"#### (\-?[0-9\.\,]+)")  # openai/grade-school-math, dataset.py
 _LIST = re.compile(r"(?:[a-z]+(?:\\in|=))?(\(|\[|\\\{).*,.*(\)|\]|\\\})")
+_BRACED = re.compile(r"([_^])\{([0-9A-Za-z])\}")  # x_{1} is x_1
+_BASED = re.compile(r"([0-9]+)_(?:[0-9]|\{[0-9]+\})")  # a base need not be given, but one that is given counts
 _ENVIRONMENT = re.compile(r"\\(?:begin|end)\s*\{[a-z]*\}")
 _PROSE = re.compile(r"\\(?:text|textbf|textit|mbox|mathrm)\s*\{[^{}]*[A-Za-z]|(?<![\\A-Za-z])[A-Za-z]{4,}")
 
@@ -93,11 +95,9 @@ def _flexible(reply: str, gold: str, symbolic: bool, deadline_s: float) -> tuple
         return False, None, kind
     given = phrase_number(text) if kind == "phrase" and wanted is not None else number(text)
     if wanted is not None and given is not None:
-        return wanted == given, text, "number"
+        return wanted == given and not exact.is_renamed(gold, text), text, "number"
     if wanted is None and _same_text(gold, text):
         return True, text, "text"
-    if wanted is None and _is_prose(gold):
-        return False, text, "text"
     if kind == "last":
         return False, text, "unreadable"
     return _formulas(gold, text, wanted is not None, symbolic, deadline_s)
@@ -110,18 +110,23 @@ def _formulas(gold: str, text: str, numeric: bool, symbolic: bool, deadline_s: f
     same = exact.equal(gold, text, literal=not symbolic)
     if same is not None:
         return same, text, "exact"
-    if not numeric and _brackets(gold) != _brackets(text):
+    if not numeric and (_is_prose(gold) or _brackets(gold) != _brackets(text)):
         return False, text, "text"
     if not (symbolic and is_plain(text) and formulas.is_formula(text, numeric=numeric)):
         return False, text, "unreadable"
+    if formulas.is_misread(gold, text):
+        return False, text, "text"
     try:
-        return formulas.equal(gold, text, deadline_s=deadline_s), text, "math-verify"
+        same = formulas.equal(gold, text, deadline_s=deadline_s)
     except OverLimit as over:
         return False, text, over.limit
+    return bool(same), text, "text" if same is None else "math-verify"
 
 
 def _same_text(gold: str, text: str) -> bool:
-    plain = ["".join(undress(side).rstrip(". ").split()) for side in (gold, text)]
+    plain = [_BRACED.sub(r"\1\2", "".join(undress(side).rstrip(". ").split())) for side in (gold, text)]
+    if (based := _BASED.fullmatch(plain[0])) and based[1] == plain[1]:
+        return True
     if _is_prose(gold) or len(plain[0].strip("().")) == 1:  # in formulas R and r are two things
         plain = [side.strip("()").casefold() for side in plain]
     return plain[0] == plain[1] and bool(plain[0])

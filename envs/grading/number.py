@@ -1,14 +1,15 @@
 r"""Number literals in the clothes that models put on them, as exact rationals. Nothing is evaluated, no float is made.
 
 Read as a number: `1,000` `$18.00` `18 dollars.` `**18**` `\$18` `$18$` `18\text{ cm}` `-18` `3.50` `1.8e1`
-`1.8 \times 10^{1}` `36/2` `\frac{36}{2}` `1 1/2` `1\frac{1}{2}`, `x = 18` and `9 + 9 = 18` (what follows the last `=`).
+`1.8 \times 10^{1}` `36/2` `\frac{36}{2}` `1 1/2` `1\frac{1}{2}` `0.1\overline{6}`, `x = 18` and `9 + 9 = 18` (what
+follows the last `=`).
 
 Not read as a number:
 - an expression that is not worked out (`9+9`, `2^3`, `\sqrt{4}`): `number` returns None;
 - several numbers (`17, 18`, `17 or 18`, `16-18`), a digit grouping that is none (`1,00`, `1 000`);
 - any digit outside ASCII (full-width, superscript, `½`) and any invisible character between digits;
 - literals of more than 200 digits and exponents of more than three;
-- words that change the value or take it back (`18 thousand`, `18 and a half`, `not 18`, `18 or so`).
+- words that change the value or take it back (`18 thousand`, `18 and a half`, `twice 18`, `not 18`, `18 or so`).
 
 Units are dropped, not checked: `18 cm` is 18, and so is `18%`. A percent sign never divides by 100: `50%` is not 1/2.
 """
@@ -37,8 +38,10 @@ _WORDS_BEFORE = frozenset(f"{_OPERATOR_WORDS} {_DOUBT_WORDS} than".split())
 _WORDS_AFTER = frozenset(f"{_NUMBER_WORDS} {_OPERATOR_WORDS} {_DOUBT_WORDS}".split())
 
 _FORMULA_WORDS = _WORDS_BEFORE | _WORDS_AFTER - {"k", "bn", "mn"}
+_SCALES = re.compile(r"\b(?:twice|thrice|half|double|triple|at\s+(?:least|most))(?:\W+(?:of|the))*\W*$", re.IGNORECASE)
+_TIMES = re.compile(r"\\times(?![A-Za-z])")  # a sign, where `times` is a word
 
-_UNITS = "mm cm dm m km in ft yd mi mg g kg lb lbs oz ml cl l s sec min mins h hr hrs am pm mph kmh usd eur"
+_UNITS = "mm cm dm m km in ft yd mi mg g kg lb lbs oz ml cl l L s sec min mins h hr hrs am pm mph kmh usd eur"
 _GLUED = frozenset(_UNITS.split())
 _POWERS = re.compile(r"\b(mm|cm|dm|m|km|in|ft|yd|mi|inch|inches|foot|feet|meters?|miles?|units?)\s*\^\s*\{?[23]\}?")
 _DECIMAL = r"(?:(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+)(?:\.[0-9]*)?|\.[0-9]+)"
@@ -47,20 +50,23 @@ _LITERAL = re.compile(
     rf"(?P<sign>[+-]?)\s*(?:(?P<whole>[0-9]+)\s+(?P<part>[0-9]+)\s*/\s*(?P<parts>[0-9]+)"
     rf"|(?P<top>{_DECIMAL})\s*/\s*(?P<bottom>[+-]?{_DECIMAL})"
     rf"|(?P<plain>{_DECIMAL})"
-    rf"(?:[eE](?P<e>{_EXPONENT})"
+    rf"(?:\\(?:overline|bar)\s*(?:\{{(?P<period>[0-9]+)\}}|(?P<period1>[0-9]))"
+    rf"|[eE](?P<e>{_EXPONENT})"
     rf"|\s*(?:\\times|\\cdot|[×*x])\s*10\s*\^\s*(?:\{{\s*(?P<power>{_EXPONENT})\s*\}}|(?P<power1>{_EXPONENT})))?)"
 )
 _PLAIN = re.compile(r"(-?[0-9]{1,18})(?:\.([0-9]{1,18}))?")
-_DOUBTS_EQUALS = re.compile(r"\\n(?:eq?|eg|ot)|[!<>~:≠≈]\s*$|;|,(?![0-9]{3})")  # x \neq 18; 17, x = 18
+_DOUBTS_EQUALS = re.compile(r"\\n(?:eq?|eg|ot)|[!<>~:≠≈]\s*$|;|,(?![0-9]{3})|=.*\band\b")  # x \neq 18; 17, x = 18
 _IS_DRESSED = re.compile(r"[\\$€£¥{~°−*_`]")
+_ARGUMENT = r"\s*(?:\{([^{}]*)\}|([0-9]))"
+FRACTION = re.compile(rf"\\[dtc]?frac{_ARGUMENT}{_ARGUMENT}")  # what stands above is group 1 or 2, below 3 or 4
 _DRESS = [
     (re.compile(r"\\(?:left|right|displaystyle)\b|\\[()\[\]]"), ""),
-    (re.compile(r"\{,\}"), ","),
-    (re.compile(r"\\[,;:! ]"), ""),
+    (re.compile(r"(?:\{,\}|,)\s*\\!\s*|\{,\}"), ","),
+    (re.compile(r"(?<=[0-9])\\[,;:! ](?=[0-9]{3}(?![0-9]))"), ""),
+    (re.compile(r"\\[,;:! ]"), " "),
     (re.compile(r"(?<=[0-9}])~"), " "),
     (re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mbox)\s*\{([^{}]*)\}"), r" \1 "),
-    (re.compile(r"\\[dtc]?frac\s*\{([^{}]*)\}\s*\{([^{}]*)\}"), r" \1/\2 "),
-    (re.compile(r"\\[dtc]?frac\s*([0-9])\s*([0-9])"), r" \1/\2 "),
+    (FRACTION, r" \1\2/\3\4 "),
     (re.compile(r"\^\s*(?:\\circ|\{\s*\\circ\s*\})|°"), " degrees"),
     (re.compile(r"\\%"), "%"),
     (re.compile(r"\\?[$]|[€£¥]"), ""),
@@ -99,6 +105,8 @@ def number(text: str) -> Fraction | None:
 
 def stands(before: str, after: str) -> bool:
     """Whether the words around a number leave it as it is: no "not 18", "minus 18", "18 thousand", "18 or so"."""
+    if _SCALES.search(before):
+        return False
     return _WORDS_BEFORE.isdisjoint(_words(before)) and _WORDS_AFTER.isdisjoint(_words(after))
 
 
@@ -114,7 +122,7 @@ def _contradicts(left: str, right: str) -> bool:
 
 
 def _words(text: str) -> list[str]:
-    return re.findall(r"[a-z]+(?:'[a-z]+)?", text.lower().replace("’", "'"))
+    return re.findall(r"[a-z]+(?:'[a-z]+)?", _TIMES.sub(" ", text).lower().replace("’", "'"))
 
 
 def _unwrapped(text: str) -> str:
@@ -133,7 +141,8 @@ def _is_unit(tail: str) -> bool:
     tail = _POWERS.sub(r"\1", re.sub(r"^/\s?(?=[A-Za-z]{2})", "per ", tail.strip().rstrip(".,;:")))
     if not re.fullmatch(r"[A-Za-z%' .,()/-]*", tail) or tail.startswith(("-", "/", ",", ".", "(", ")", "'")):
         return False
-    first = re.match(r"[A-Za-z]*", tail).group().lower()  # type: ignore[union-attr]
+    first = re.match(r"[A-Za-z]*", tail).group()  # type: ignore[union-attr]
+    first = first.lower() if len(first) > 1 else first  # 18M is no length
     if glued and first not in _GLUED:
         return False
     if len(first) == 1 and first not in _GLUED and tail != "%":
@@ -151,6 +160,11 @@ def _value(match: re.Match[str]) -> Fraction | None:
     if match["top"]:
         bottom = _decimal(match["bottom"])
         return sign * _decimal(match["top"]) / bottom if bottom else None
+    if period := match["period"] or match["period1"]:
+        point = match["plain"].find(".")
+        places = len(match["plain"]) - point - 1
+        repeated = Fraction(int(period), 10**places * (10 ** len(period) - 1))
+        return sign * (_decimal(match["plain"]) + repeated) if point >= 0 else None
     exponent = int(match["e"] or match["power"] or match["power1"] or 0)
     if abs(exponent) > MAX_EXPONENT:
         return None

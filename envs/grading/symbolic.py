@@ -3,7 +3,9 @@ r"""Equality of two LaTeX answers by math-verify (extra `math`), in a killable w
 Stricter than math-verify alone, whose leniency would let wrong answers pass:
 - both texts are wrapped in one `\boxed{}` and read as LaTeX only; no Python expression is parsed, nothing is evaluated;
 - decimals must agree to 12 places, not 6: 1.414214 is not \sqrt{2};
-- where the answer is a plain number, only digits, operators and a few functions are sent: no text, lists or equations.
+- where the answer is a plain number, only digits, operators and a few functions are sent: no text, lists or equations;
+- nothing is sent that math-verify reads as something else: dots that leave things out, digits with a base, ratios and
+  times of day, angles and triangles by their corners, words, degrees where the other side has none.
 """
 
 from __future__ import annotations
@@ -24,6 +26,11 @@ _COMMAND = re.compile(r"\\[A-Za-z]+")
 _FUNCTIONS = r"\frac \dfrac \tfrac \cfrac \sqrt \cdot \times \div \left \right \binom \ln \log \pi"
 _NUMERIC_COMMANDS = frozenset(_FUNCTIONS.split())
 _HUGE_POWER = re.compile(r"\^\s*\{?\s*[+-]?(?:[0-9]{5}|[0-9]+\s*\^)")  # 9^99999 and 9^{9^9}
+_MISREAD = re.compile(
+    r"\\(?:[lc]?dots[a-z]?|angle|triangle)(?![A-Za-z])|\.\.|:|[0-9)}\]]\s*_"
+    r"|\\(?:text|textrm|mbox|mathrm)\s*\{(?!\s*(?:and|or)\s*\})"
+)
+_DEGREES = re.compile(r"\^\s*\{?\s*\\circ")
 _NUMERIC = re.compile(r"[0-9+\-*/^(){}\[\].!_ ]*")
 
 
@@ -47,18 +54,20 @@ def is_formula(text: str, *, numeric: bool) -> bool:
     return bool(re.search("[0-9]", text)) and _NUMERIC.fullmatch(_COMMAND.sub(" ", text)) is not None
 
 
-def equal(gold: str, given: str, *, deadline_s: float) -> bool:
-    """Whether math-verify finds both texts equal.
+def is_misread(gold: str, given: str) -> bool:
+    """Whether one of them has a form that math-verify takes for another."""
+    one_sided = bool(_DEGREES.search(gold)) != bool(_DEGREES.search(given))
+    return one_sided or any(map(_MISREAD.search, (gold, given)))
 
-    Raises MissingExtra without math-verify, OverLimit where `given` takes too long or too much memory, ValueError for
-    a gold answer that cannot be read.
+
+def equal(gold: str, given: str, *, deadline_s: float) -> bool | None:
+    """Whether math-verify finds both texts equal; None where it cannot read the gold answer.
+
+    Raises MissingExtra without math-verify, OverLimit where `given` takes too long or too much memory.
     """
     if not find_spec("math_verify"):
         raise MissingExtra(f"grading {given!r} needs math-verify: pip install 'turnwise[math]'")
-    verdict = workers().call(gold, given, deadline_s=deadline_s)
-    if verdict is None:
-        raise ValueError(f"math-verify cannot read the gold answer {gold!r}")
-    return verdict
+    return workers().call(gold, given, deadline_s=deadline_s)
 
 
 def workers() -> Workers:
