@@ -8,6 +8,7 @@ import importlib.util
 import inspect
 import re
 import sys
+import traceback
 import warnings
 from collections.abc import Callable
 from functools import cache
@@ -150,9 +151,13 @@ def _file(path: str) -> ModuleType:
     sys.modules[name] = module  # so that its classes can be pickled
     try:
         location.loader.exec_module(module)
-    except BaseException:
+    except BaseException as error:
         del sys.modules[name]
-        raise
+        if not isinstance(error, Exception) or isinstance(error, (ImportError, SyntaxError)):  # these say what is wrong
+            raise
+        frames = traceback.extract_tb(error.__traceback__)
+        where = [f", line {frame.lineno}" for frame in frames if frame.filename == str(file)] or [""]
+        raise ValueError(f"{path}{where[-1]}: {type(error).__name__}: {error}") from error
     return module
 
 

@@ -204,10 +204,14 @@ def one_line(error: BaseException) -> str:
 
 def _within(number: N, low: N | None, high: N | None) -> N:
     if low is not None and number < low:
-        raise argparse.ArgumentTypeError(f"must be at least {low:g}")
+        raise argparse.ArgumentTypeError(f"must be at least {_plain(low)}")
     if high is not None and number > high:
-        raise argparse.ArgumentTypeError(f"must be at most {high:g}")
+        raise argparse.ArgumentTypeError(f"must be at most {_plain(high)}")
     return number
+
+
+def _plain(number: int | float) -> str:
+    return str(number) if isinstance(number, int) else f"{number:g}"
 
 
 def _complain(error: BaseException) -> int:

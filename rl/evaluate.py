@@ -27,6 +27,7 @@ from rl.evaluation import SCRIPTS, Ended, place
 from rl.policy_spec import ENDPOINT_TOKENS, FORMS, MAX_TOKENS, TURN_TOKENS, Play, add_endpoint_flags, opened
 from rl.records import Group, Ticket, Trajectory
 from rl.report import Report
+from rl.seeds import LARGEST
 from rl.speakers.speaker import Unfinished
 from rl.subject import EPISODES, Subject
 from rl.tables import comparison_table, show
@@ -138,7 +139,8 @@ def add_policy(made: Parser) -> None:
     policies = f"a model folder, a run folder, a hub id, `tiny` (untrained, made from --seed), {others}"
     add("--policy", required=True, metavar="SPEC", help=policies)
     add("--samples", type=whole_number(1), default=1, metavar="K", help="episodes per task (default: 1)")
-    add("--seed", type=whole_number(0), default=0, metavar="S", help="chooses tasks and draws replies (default: 0)")
+    seed = "chooses tasks and draws replies (default: 0)"
+    add("--seed", type=whole_number(0, LARGEST), default=0, metavar="S", help=seed)
     model = made.add_argument_group("models", "how a model replies; a scripted policy has no use for these")
     add = model.add_argument
     add("--device", default="auto", help="auto, cpu, cuda or cuda:N (default: auto)")
@@ -178,7 +180,7 @@ def _take_from_run(args: argparse.Namespace) -> None:
     """Let a policy's own run say what flags leave open, if it was trained on this environment."""
     folder = _run_folder(args.policy)
     said = settings.read(folder / "config.toml") if folder else {}
-    if said.get("env") != args.env:
+    if said.get("env") != settings.located(args.env):
         return
     given = {_key(word) for word in args.env_arg}
     words = [word for word in said.get("env_arg", []) if _key(word) not in given]

@@ -45,7 +45,7 @@ def count_tasks(env: gymnasium.Env, split: str = "test") -> int:
     name = env.spec.id if env.spec else type(env.unwrapped).__name__
     load = getattr(env.unwrapped, "load", None)
     if load is None:
-        raise ValueError(f"{name} has no tasks to evaluate on: {type(env.unwrapped).__name__} does not derive from Env")
+        raise ValueError(f"{name} has no tasks to play: {type(env.unwrapped).__name__} does not derive from Env")
     number = len(load(split))
     if not number:
         raise ValueError(f"{name}: split {split!r} has no tasks")

@@ -14,6 +14,7 @@ import importlib
 import importlib.util
 import inspect
 import sys
+import traceback
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
@@ -246,7 +247,7 @@ def parts_of(module: ModuleType) -> dict[str, Callable]:
 
 
 def _import(path: str) -> ModuleType:
-    """The module in the file at `path`, executed once per process."""
+    """The module in the file at `path`, executed once per process. Raises `ValueError` for one that fails."""
     file = Path(path).expanduser().resolve()
     name = f"{file.stem}_{hashlib.sha256(str(file).encode()).hexdigest()[:8]}"
     if name not in sys.modules:
@@ -257,9 +258,13 @@ def _import(path: str) -> ModuleType:
         module = sys.modules[name] = importlib.util.module_from_spec(spec)
         try:
             spec.loader.exec_module(module)
-        except BaseException:
+        except BaseException as error:
             del sys.modules[name]
-            raise
+            if not isinstance(error, Exception) or isinstance(error, SyntaxError):  # which says where it is
+                raise
+            frames = traceback.extract_tb(error.__traceback__)
+            where = [f", line {frame.lineno}" for frame in frames if frame.filename == str(file)] or [""]
+            raise ValueError(f"{path}{where[-1]}: {type(error).__name__}: {error}") from error
     return sys.modules[name]
 
 

@@ -6,9 +6,11 @@ checkpoint that a run resumes from is cut away, because it will be made again.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import math
 import os
+import platform
 import re
 import shutil
 import tomllib
@@ -34,6 +36,7 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._tensorboard: Any = None
+        self._lock: int | None = None
 
     @classmethod
     def create(cls, path: Path, config: str, *, keeps: Sequence[str] = ()) -> RunFolder:
@@ -52,6 +55,7 @@ class RunFolder:
         with _writing(f"--out {path}"):
             for part in ("rollouts", "checkpoints"):
                 (path / part).mkdir(parents=True, exist_ok=True)
+            folder.hold()
             _replace(path / "config.toml", config.encode())
         return folder
 
@@ -61,6 +65,28 @@ class RunFolder:
         if not (path / "config.toml").is_file():
             raise UserError(f"--resume: no run in {path} (it has no config.toml); leave out --resume to begin one")
         return cls(path)
+
+    def hold(self) -> None:
+        """Keep other processes from writing to the run until `close`, or until this one ends in whatever way.
+
+        Raises `UserError` if one holds it. Nothing is held where the file system has no locks.
+        """
+        path = self.path / ".lock"
+        with _writing(str(path)):
+            lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # not `flock`, which forked children would keep
+        except (BlockingIOError, PermissionError):
+            holder = os.read(lock, 200).decode(errors="replace").strip() or "another process"
+            os.close(lock)
+            raise UserError(f"--out {self.path}: {holder} is training this run; wait for its end, or stop it") from None
+        except OSError:
+            os.close(lock)
+            return
+        self._lock = lock
+        with _writing(str(path)):
+            os.truncate(lock, 0)
+            os.write(lock, f"process {os.getpid()} on {platform.node()}\n".encode())
 
     def log(self, metrics: Mapping[str, float]) -> None:
         """Append one update to `metrics.jsonl` and TensorBoard."""
@@ -102,6 +128,9 @@ class RunFolder:
         if self._tensorboard is not None:
             with suppress(OSError):
                 self._tensorboard.close()
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
     def save(self, update: int, save_model: Callable[[Path], None], state: Mapping[str, Any]) -> None:
         """Write `checkpoints/update-N` whole, then point `latest` at it; older ones beyond the last two go.
@@ -154,6 +183,11 @@ class RunFolder:
             shutil.rmtree(aside, ignore_errors=True)
             raise
         return home
+
+    def updates(self) -> int:
+        """How many updates the checkpoint to resume from has behind it."""
+        latest = self.latest()
+        return int(latest.name.removeprefix("update-")) if latest else 0
 
     def latest(self) -> Path | None:
         """The checkpoint to resume from, None when none was finished."""

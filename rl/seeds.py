@@ -6,6 +6,8 @@ from hashlib import blake2b
 
 import numpy as np
 
+LARGEST = 2**63 - 1  # seed that every generator takes
+
 
 def derive(*parts: object) -> int:
     """A 63-bit seed from any printable parts; equal in every process, under any PYTHONHASHSEED."""

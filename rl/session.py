@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-import tomllib
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -214,7 +213,7 @@ class Session:
             self.folder.rewind(0)
             return False
         try:
-            settings.refuse_changes(tomllib.loads(state["config"]), tomllib.loads(self._config()))
+            settings.refuse_changes(settings.parse(state["config"], checkpoint), settings.parse(self._config(), "now"))
             if needs(self.recipe, "ref"):
                 self.learner.freeze_reference()
             self.learner.load_state_dict(state["learner"])

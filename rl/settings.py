@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
@@ -13,11 +14,11 @@ from typing import Any
 from rl.cli import Parser, UserError, real_number, suggest, whole_number
 from rl.engine_choice import ENGINES, device_list
 from rl.recipe import MANY, SLOTS
+from rl.seeds import LARGEST
 
 CHANGEABLE = (
     "updates",
     "sampled_tokens",
-    "eval_episodes",
     "save_every",
     "threads",
     "device",
@@ -25,7 +26,9 @@ CHANGEABLE = (
     "data_root",
     "microbatch_tokens",
     "checkpoint_activations",
+    "derived",
 )  # by a resumed run
+DERIVED_FROM = ("env", "env_arg", "model", "lora", "max_tokens")  # what `Settings.resolved` depends on
 
 
 def _flag(default: Any, help: str, kind: Callable[[str], Any] = str, **more: Any) -> Any:
@@ -39,14 +42,34 @@ def _switch(help: str) -> Any:
     return field(default=False, metadata={"help": help, "action": argparse.BooleanOptionalAction})
 
 
+def located(spec: str) -> str:
+    """The name of an environment or recipe; one that begins with a file's path, with that path in full."""
+    path, suffix, name = spec.rpartition(".py:")
+    if suffix:
+        return f"{_full(path + '.py')}:{name}"
+    return _full(spec) if spec.endswith(".py") else spec
+
+
+def _full(path: str) -> str:
+    return os.path.abspath(os.path.expanduser(path)) if path else path
+
+
+def _model(name: str) -> str:
+    return _full(name) if name != "tiny" and os.path.isdir(os.path.expanduser(name)) else name
+
+
 @dataclass(frozen=True)
 class Settings:
-    """Every setting of a run but its recipe's parts. A name is a flag with dashes, and a key of `config.toml`."""
+    """Every setting of a run but its recipe's parts. A name is a flag with dashes, and a key of `config.toml`.
 
-    env: str = _flag("", "environment: an id, path/to/file.py:Class, or module:Name-v0; `list` shows them all")
+    Paths are in full, so that a run can be continued from anywhere. `derived`, which is no flag, names the settings
+    that nobody chose: they followed from others.
+    """
+
+    env: str = _flag("", "environment: an id, path/to/file.py:Class, or module:Name-v0; `list` shows them all", located)
     env_arg: list[str] = _flag([], "an argument of the environment, such as level=2; repeatable", metavar="KEY=VALUE")
-    algo: str = _flag("grpo", "recipe: a name from rl/recipes, or path/to/file.py; `list` shows them all")
-    model: str = _flag("tiny", "`tiny`, a model folder, or a Hugging Face hub id")
+    algo: str = _flag("grpo", "recipe: a name from rl/recipes, or path/to/file.py; `list` shows them all", located)
+    model: str = _flag("tiny", "`tiny`, a model folder, or a Hugging Face hub id", _model)
     engine: str = _flag(
         "hf",
         "what samples: `hf`, or `vllm` in this process or `vllm:process` in another, where it is installed",
@@ -112,9 +135,10 @@ class Settings:
     )
     eval_episodes: int = _flag(200, "held-out tasks played greedily before and after", whole_number(0))
     save_every: int = _flag(50, "updates between checkpoints", whole_number(1))
-    seed: int = _flag(0, "seed of everything", whole_number(0))
-    threads: int = _flag(0, "CPU threads of a forward pass; 0 leaves it to torch", whole_number(0))
-    data_root: str = _flag("", "folder of real benchmark files (or the variable TURNWISE_DATA)", metavar="DIR")
+    seed: int = _flag(0, "seed of everything", whole_number(0, LARGEST))
+    threads: int = _flag(0, "CPU threads of a forward pass; 0 leaves it to torch", whole_number(0, 1024))
+    data_root: str = _flag("", "folder of real benchmark files (or the variable TURNWISE_DATA)", _full, metavar="DIR")
+    derived: list[str] = field(default_factory=list)
 
     @property
     def is_tiny(self) -> bool:
@@ -140,7 +164,8 @@ class Settings:
         defaults: dict[str, Any] = tiny if self.is_tiny else other
         if self.lora:
             defaults["lora_alpha"] = 2 * self.lora
-        return replace(self, **{name: value for name, value in defaults.items() if getattr(self, name) is None})
+        derived = {name: value for name, value in defaults.items() if getattr(self, name) is None}
+        return replace(self, **derived, derived=[*self.derived, *derived])
 
     @property
     def episodes(self) -> int:
@@ -151,6 +176,8 @@ class Settings:
 def add_flags(parser: Parser) -> None:
     """One flag per setting and per slot; what is not given is absent from the parsed namespace."""
     for setting in fields(Settings):
+        if not setting.metadata:
+            continue
         options = dict(setting.metadata)
         if setting.default not in (MISSING, None, "") and setting.default is not False:
             options["help"] += f" (default: {setting.default})"
@@ -168,21 +195,40 @@ def add_flags(parser: Parser) -> None:
 
 
 def settle(given: Mapping[str, Any], file: Mapping[str, Any]) -> tuple[Settings, dict[str, Any]]:
-    """Settings and slot words: flags over the file over the defaults."""
-    merged = {**file, **given}
+    """Settings and slot words: flags over what of the file is not `outdated` over the defaults."""
+    kept = {name: value for name, value in file.items() if name not in outdated(given, file)}
+    merged = {**kept, **given}
+    merged["derived"] = [name for name in file.get("derived", []) if name in kept and name not in given]
     names = {setting.name for setting in fields(Settings)}
     words = {slot: merged[slot] for slot in SLOTS if slot in merged}
     return Settings(**{name: value for name, value in merged.items() if name in names}), words
 
 
+def outdated(given: Mapping[str, Any], file: Mapping[str, Any]) -> list[str]:
+    """What of the file only followed from something that `given` replaces: a recipe's slots, derived settings."""
+
+    def replaced(name: str) -> bool:
+        return name in given and name in file and given[name] != file[name]
+
+    followed = SLOTS if replaced("algo") else ()
+    if any(map(replaced, DERIVED_FROM)):
+        followed = (*followed, *file.get("derived", []))
+    return [name for name in followed if name in file and name not in given]
+
+
 def read(path: Path | str) -> dict[str, Any]:
     """The settings of a TOML file, checked as flags are. Raises `UserError` that names the file and the key."""
     try:
-        raw = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        return parse(Path(path).read_text(encoding="utf-8"), path)
     except OSError as error:
         raise UserError(f"--config {path}: {(error.strerror or str(error)).lower()}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UserError(f"--config {path}: not a TOML file: {error}") from None
+
+
+def parse(text: str, path: Path | str) -> dict[str, Any]:
+    """The same of the text of that file. Raises `TOMLDecodeError` for other text."""
+    raw = tomllib.loads(text)
     kinds = {setting.name: setting for setting in fields(Settings)}
     for key, value in raw.items():
         if key in SLOTS:
@@ -191,9 +237,10 @@ def read(path: Path | str) -> dict[str, Any]:
                 raise UserError(f'{path}: {key} = {value!r}: must be the words of a part, such as "clip:high=0.3"')
         elif key not in kinds:
             raise UserError(f"{path}: unknown key {key!r}{suggest(key, [*kinds, *SLOTS])}")
-        elif key == "env_arg":
+        elif key in ("env_arg", "derived"):
             if not (isinstance(value, list) and all(isinstance(one, str) for one in value)):
-                raise UserError(f'{path}: env_arg = {value!r}: must be a list such as ["level=2"]')
+                example = "level=2" if key == "env_arg" else "lr"
+                raise UserError(f'{path}: {key} = {value!r}: must be a list such as ["{example}"]')
         else:
             raw[key] = _checked(path, key, value, kinds[key].metadata)
     return raw

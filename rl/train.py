@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Sequence
 from copy import deepcopy
+from inspect import Parameter
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +21,18 @@ from rl.policy.vllm.installed import installed as check_installed
 from rl.records import Completion, Group, Ticket, Trajectory, Turn
 from rl.settings import Settings
 
+VARIABLE = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+CONFIG = (
+    "settings from a TOML file, such as a run's config.toml; with another --algo its slots are left out, and with "
+    "another --env or --model the defaults that were derived for its own"
+)
+
 
 def parser() -> Parser:
     """The command line of `rl.train`."""
     made = Parser(description=__doc__)
     config.add_flags(made)
-    made.add_argument("--config", metavar="FILE", help="settings from a TOML file, such as a run's config.toml")
+    made.add_argument("--config", metavar="FILE", help=CONFIG)
     made.add_argument("--out", metavar="DIR", help="the run's folder (default: runs/ENV-ALGO-seedN, numbered)")
     made.add_argument("--resume", action="store_true", help="continue the run in --out from its last checkpoint")
     made.add_argument("--dry-run", action="store_true", help="print the arithmetic and the settings, and stop")
@@ -35,26 +43,35 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Parse, check everything that can be checked, then train."""
     args = vars(parser().parse_args(argv))
     file, out, resume, dry = args.pop("config"), args.pop("out"), args.pop("resume"), args.pop("dry_run")
-    if args.get("env") == "list":
-        return _list((row.id, row.line) for row in envs.entries())
-    if args.get("algo") == "list":
-        return _list(recipes.catalogue())
     with user_input():
         folder = Path(out) if out else None
         begun = _file(file, folder, resume)
         if resume:
             config.refuse_changes(begun, args)
         settings, words = config.settle(args, begun)
+        if settings.env == "list":
+            return _list((row.id, row.line) for row in envs.entries())
+        if settings.algo == "list":
+            return _list(recipes.catalogue())
         recipe = recipe_of(settings, words)
         named = recipes.words(recipe)
         _check(settings, recipe)
+    if left := config.outdated(args, begun):
+        print(f"left out of {file}, because flags replace what it followed from: {', '.join(left)}")
     if settings.data_root:
         os.environ["TURNWISE_DATA"] = settings.data_root
+    with user_input():
+        _check_arguments(settings)
     from rl.run import RunFolder
     from rl.session import Session  # torch and transformers load only now, after the cheap mistakes
 
     with user_input():
-        session = Session(settings, recipe, RunFolder.existing(folder) if folder and resume else None)
+        run_folder = RunFolder.existing(folder) if folder and resume else None
+        if run_folder:
+            if not dry:
+                run_folder.hold()
+            _check_updates(settings, run_folder.updates())
+        session = Session(settings, recipe, run_folder)
     print(session.arithmetic())
     if dry:
         if session.room is None:  # else it was told before the model was moved
@@ -102,6 +119,22 @@ def _check(settings: Settings, recipe: recipes.Recipe) -> None:
         raise UserError(f"--minibatches {settings.minibatches}: must be at most --groups {settings.groups}")
     if settings.data_root and not Path(settings.data_root).is_dir():
         raise UserError(f"--data-root {settings.data_root}: no such folder")
+
+
+def _check_arguments(settings: Settings) -> None:
+    """Raise `UserError` where the environment's constructor asks for more than it is given."""
+    found, entry = envs.find(settings.env), envs.entry(settings.env)
+    given = {**getattr(found, "kwargs", {}), **envs.arguments(settings.env_arg, entry)}
+    asked = inspect.signature(entry.__init__ if isinstance(entry, type) else entry).parameters  # type: ignore[misc]
+    for name in list(asked)[isinstance(entry, type) :]:
+        option = asked[name]
+        if option.default is option.empty and name not in given and option.kind not in VARIABLE:
+            raise UserError(f"--env {settings.env} needs --env-arg {name}=...")
+
+
+def _check_updates(settings: Settings, made: int) -> None:
+    if settings.updates is not None and settings.updates < made:
+        raise UserError(f"--updates {settings.updates}: the run has made {made} already; ask for as many or more")
 
 
 def _teaches_alone(recipe: recipes.Recipe) -> bool:

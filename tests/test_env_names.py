@@ -151,3 +151,10 @@ def test_another_name_must_be_nearer_than_a_preferred_one():
     assert "'games/Hobby-v0'" in unknown("environment", "hoby", known, prefer=known[1:])
     assert "'Hopper-v5'" in unknown("environment", "Hoper-v5", known, prefer=known[1:])
     assert unknown("environment", "nope", known, prefer=known[1:]).endswith("there are: games/Hobby-v0")
+
+
+def test_a_file_that_fails_says_where(tmp_path):
+    file = tmp_path / "half.py"
+    file.write_text("known = {}\nknown['digits']\n")
+    with pytest.raises(ValueError, match=r"half\.py, line 2: KeyError: 'digits'"):
+        envs.find(f"{file}:Half")

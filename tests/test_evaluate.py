@@ -171,7 +171,7 @@ def test_errors_are_counted_apart_and_a_wholly_failed_evaluation_says_why(
     ("words", "message"),
     [
         ("--env math/Arithmetik-v0", "unknown environment 'math/Arithmetik-v0'; did you mean 'math/Arithmetic-v0'?"),
-        ("--env CartPole-v1", "CartPole-v1 has no tasks to evaluate on: CartPoleEnv does not derive from Env"),
+        ("--env CartPole-v1", "CartPole-v1 has no tasks to play: CartPoleEnv does not derive from Env"),
         ("--env math/Arithmetic-v0 --split tset", "--split tset: unknown; did you mean test?"),
         ("--env math/Arithmetic-v0 --episodes 0", "--episodes 0: must be at least 1"),
         ("--env math/Arithmetic-v0 --env-arg level=9", "level 9 is not one of 0, 1, 2, 3"),

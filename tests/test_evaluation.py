@@ -165,5 +165,5 @@ def test_tasks_are_counted_and_an_environment_without_any_is_refused() -> None:
     import gymnasium
 
     assert count_tasks(Guess(), "val") == 80
-    with pytest.raises(ValueError, match="CartPole-v1 has no tasks to evaluate on"):
+    with pytest.raises(ValueError, match="CartPole-v1 has no tasks to play"):
         count_tasks(gymnasium.make("CartPole-v1"))

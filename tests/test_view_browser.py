@@ -197,8 +197,10 @@ def test_hostile_text_stays_text(opened: Opened) -> None:
     page.keyboard.press("Escape")
     page.keyboard.press("Home")
     page.keyboard.press("c")
+    page.locator(".column").nth(7).wait_for()
     assert page.locator(".column").count() == 8
     assert page.locator("#detail script, #rows script, #detail svg").count() == 0
+    page.locator("#detail img").first.wait_for(state="attached")
     sources = page.locator("#detail img").evaluate_all("images => images.map((image) => image.src)")
     assert sources == [toy.PIXEL]
 

@@ -74,6 +74,14 @@ def train(*words: str) -> Ended:
             torch.set_num_threads(threads)
 
 
+def refused(*words: str) -> str:
+    """What a command says that is refused, in one line."""
+    ended = train(*words)
+    assert (ended.code, ended.err.count("\n")) == (2, 1), ended
+    assert "Traceback" not in ended.out + ended.err
+    return ended.err.rstrip("\n").partition(": error: ")[2]
+
+
 def trained(*words: str, out: Path) -> Path:
     """The folder of a run that went well."""
     ended = train(*words, "--out", str(out))
