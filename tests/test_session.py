@@ -85,9 +85,8 @@ def test_the_first_evaluation_is_not_made_again_after_an_update(tmp_path):
 
 def test_a_run_interrupted_in_its_last_evaluation_says_how_to_go_on(tmp_path, monkeypatch):
     words, out = flags("Low", updates=2), tmp_path / "run"
-    trained(*words, "--eval-episodes", "0", out=out)
-    again = ("--resume", "--out", str(out), "--eval-episodes", "4")
-    code, said, _ = interrupted(monkeypatch, "rl.held_out.greedy", *again)
+    trained(*words, out=out)
+    code, said, _ = interrupted(monkeypatch, "rl.held_out.greedy", "--resume", "--out", str(out))
     assert code == 130 and said.endswith(f"stopped after update 2; continue with --resume --out {out}\n")
 
 
