@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib
-import importlib.util
 import inspect
 import re
-import sys
-import traceback
 import warnings
 from collections.abc import Callable
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import gymnasium
 
-from envs.convert import parameters
+from envs.convert import parameters, required
+from envs.files import executed
 from envs.nearest import unknown
 from envs.rows import ROWS, Row
 
@@ -63,6 +59,8 @@ def make(spec: str, **arguments: Any) -> gymnasium.Env:
         for name in arguments:
             if known is not None and name not in known:
                 raise ValueError(unknown("argument", name, known, of=spec)) from None
+        for name in required(entry(spec)) - {**getattr(found, "kwargs", {}), **arguments}.keys():
+            raise ValueError(f"{spec} needs the argument {name!r}, as in --env-arg {name}=...") from None
         raise
 
 
@@ -72,14 +70,14 @@ def find(spec: str) -> Any:
         return known
     source, colon, name = spec.rpartition(":")
     if colon:
-        module = _file(source) if source.endswith(".py") else _module(source, spec)
+        module = executed(source) if source.endswith(".py") else _module(source, spec)
         if isinstance(getattr(module, name, None), type):
             return getattr(module, name)
         if name in gymnasium.registry:
             return gymnasium.registry[name]
         raise ValueError(unknown("environment", name, [*_classes(module), *_registered_by(source)], of=source))
     if spec.endswith(".py"):
-        classes = [f"{spec}:{name}" for name in _classes(_file(spec))]
+        classes = [f"{spec}:{name}" for name in _classes(executed(spec))]
         raise ValueError(f"{spec!r} is a file; name a class of it: {', '.join(classes) or 'there is none'}")
     broken = _plug_in(spec)
     if spec in gymnasium.registry:
@@ -137,28 +135,6 @@ def _classes(module: ModuleType) -> list[str]:
         if issubclass(value, gymnasium.Env) and not inspect.isabstract(value)
         if f"{value.__module__}.".startswith(f"{module.__name__}.")
     ]
-
-
-@cache
-def _file(path: str) -> ModuleType:
-    file = Path(path).expanduser().resolve()
-    if not file.is_file():
-        raise ValueError(f"no file {path!r} to take an environment from")
-    name = f"turnwise_file_{hashlib.blake2b(str(file).encode(), digest_size=6).hexdigest()}"
-    location = importlib.util.spec_from_file_location(name, file)
-    assert location is not None and location.loader is not None
-    module = importlib.util.module_from_spec(location)
-    sys.modules[name] = module  # so that its classes can be pickled
-    try:
-        location.loader.exec_module(module)
-    except BaseException as error:
-        del sys.modules[name]
-        if not isinstance(error, Exception) or isinstance(error, (ImportError, SyntaxError)):  # these say what is wrong
-            raise
-        frames = traceback.extract_tb(error.__traceback__)
-        where = [f", line {frame.lineno}" for frame in frames if frame.filename == str(file)] or [""]
-        raise ValueError(f"{path}{where[-1]}: {type(error).__name__}: {error}") from error
-    return module
 
 
 def _module(name: str, spec: str) -> ModuleType:

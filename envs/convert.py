@@ -55,6 +55,13 @@ def parameters(entry: Callable[..., Any]) -> dict[str, Any] | None:
     return None
 
 
+def required(entry: Callable[..., Any]) -> set[str]:
+    """The arguments of a class or function that have no default."""
+    asked = inspect.signature(entry).parameters.values()
+    collecting = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return {one.name for one in asked if one.default is one.empty and one.kind not in collecting}
+
+
 def converted(value: str, wanted: Any) -> Any:
     """`value` as the annotation `wanted` has it. Raises ValueError that says what was wanted."""
     origin, options = get_origin(wanted), get_args(wanted)

@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import ast
 import copy
-import hashlib
 import importlib
-import importlib.util
 import inspect
 import sys
-import traceback
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
@@ -24,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from envs.files import executed
 from rl import options
 from rl.parts import (
     baseline,
@@ -151,7 +149,7 @@ def load(name: str) -> Recipe:
     known = [entry for entry, _ in catalogue()]
     if not name.endswith(".py") and name not in known:
         raise ValueError(f"no recipe {name!r}{options.did_you_mean(name, known)}; see rl/recipes/")
-    module = _import(name) if name.endswith(".py") else importlib.import_module(f"rl.recipes.{name}")
+    module = executed(name) if name.endswith(".py") else importlib.import_module(f"rl.recipes.{name}")
     recipe = getattr(module, "recipe", None)
     if not isinstance(recipe, Recipe):
         raise ValueError(f"{name} defines no `recipe = Recipe(...)`")
@@ -173,7 +171,7 @@ def part(slot: str, text: str) -> Callable:
     _check_slot(slot)
     path, suffix, rest = text.rpartition(".py:")
     name, _, bindings = rest.partition(":")
-    module = _import(path + ".py") if suffix else importlib.import_module(f"rl.parts.{slot}")
+    module = executed(path + ".py") if suffix else importlib.import_module(f"rl.parts.{slot}")
     known = parts_of(module)
     if name not in known:
         hint = options.did_you_mean(name, list(known)) or f"; it has {', '.join(known)}"
@@ -244,28 +242,6 @@ def parts_of(module: ModuleType) -> dict[str, Callable]:
         and f"{getattr(thing, '__module__', '')}.".startswith(f"{module.__name__}.")
         and (inspect.isfunction(thing) or (inspect.isclass(thing) and "__call__" in vars(thing)))
     }
-
-
-def _import(path: str) -> ModuleType:
-    """The module in the file at `path`, executed once per process. Raises `ValueError` for one that fails."""
-    file = Path(path).expanduser().resolve()
-    name = f"{file.stem}_{hashlib.sha256(str(file).encode()).hexdigest()[:8]}"
-    if name not in sys.modules:
-        if not file.is_file():
-            raise ValueError(f"no file {path!r}")
-        spec = importlib.util.spec_from_file_location(name, file)
-        assert spec is not None and spec.loader is not None
-        module = sys.modules[name] = importlib.util.module_from_spec(spec)
-        try:
-            spec.loader.exec_module(module)
-        except BaseException as error:
-            del sys.modules[name]
-            if not isinstance(error, Exception) or isinstance(error, SyntaxError):  # which says where it is
-                raise
-            frames = traceback.extract_tb(error.__traceback__)
-            where = [f", line {frame.lineno}" for frame in frames if frame.filename == str(file)] or [""]
-            raise ValueError(f"{path}{where[-1]}: {type(error).__name__}: {error}") from error
-    return sys.modules[name]
 
 
 def _check_slot(name: str) -> None:

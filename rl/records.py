@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any, Literal, NamedTuple, Protocol
 
 from envs.types import Message, Messages, Stop
@@ -104,6 +105,11 @@ class Turn:
     streams: dict[str, tuple[float, ...]] = field(default_factory=dict)
     sample_s: float = 0.0
     env_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Raise `ValueError` for a reward that is no number: no method could compare it with others."""
+        if not isfinite(self.reward):
+            raise ValueError(f"the reward {self.reward} cannot be compared with any other")
 
 
 class History(NamedTuple):

@@ -6,7 +6,6 @@ text; it never cancels a sibling and never becomes a reward.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -134,8 +133,6 @@ async def _play(
             after, reward, terminated, truncated, told = recalled[turn]
         else:
             after, reward, terminated, truncated, told = await player.call(env, f"step of {label}", env.step, reply)
-            if not math.isfinite(reward):
-                raise ValueError(f"{label} gave the reward {reward}, which no method can compare")
         noted = _noted(context, completion, messages, reply, info, reward, told)
         noted.fresh = context.fresh and turn > 0
         noted.sample_s, noted.env_s = sampled - asked, time.perf_counter() - sampled

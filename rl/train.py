@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Sequence
 from copy import deepcopy
-from inspect import Parameter
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +19,6 @@ from rl.policy.vllm.installed import installed as check_installed
 from rl.records import Completion, Group, Ticket, Trajectory, Turn
 from rl.settings import Settings
 
-VARIABLE = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 CONFIG = (
     "settings from a TOML file, such as a run's config.toml; with another --algo its slots are left out, and with "
     "another --env or --model the defaults that were derived for its own"
@@ -60,8 +57,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"left out of {file}, because flags replace what it followed from: {', '.join(left)}")
     if settings.data_root:
         os.environ["TURNWISE_DATA"] = settings.data_root
-    with user_input():
-        _check_arguments(settings)
     from rl.run import RunFolder
     from rl.session import Session  # torch and transformers load only now, after the cheap mistakes
 
@@ -119,17 +114,6 @@ def _check(settings: Settings, recipe: recipes.Recipe) -> None:
         raise UserError(f"--minibatches {settings.minibatches}: must be at most --groups {settings.groups}")
     if settings.data_root and not Path(settings.data_root).is_dir():
         raise UserError(f"--data-root {settings.data_root}: no such folder")
-
-
-def _check_arguments(settings: Settings) -> None:
-    """Raise `UserError` where the environment's constructor asks for more than it is given."""
-    found, entry = envs.find(settings.env), envs.entry(settings.env)
-    given = {**getattr(found, "kwargs", {}), **envs.arguments(settings.env_arg, entry)}
-    asked = inspect.signature(entry.__init__ if isinstance(entry, type) else entry).parameters  # type: ignore[misc]
-    for name in list(asked)[isinstance(entry, type) :]:
-        option = asked[name]
-        if option.default is option.empty and name not in given and option.kind not in VARIABLE:
-            raise UserError(f"--env {settings.env} needs --env-arg {name}=...")
 
 
 def _check_updates(settings: Settings, made: int) -> None:

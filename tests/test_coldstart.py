@@ -11,7 +11,7 @@ from toy_runs import flags, train
 import envs
 from agents.chat import ChatAgent
 from agents.render import Renderer
-from envs import catalogue
+from envs import files
 from rl import coldstart
 from rl.policy import tiny
 
@@ -53,7 +53,7 @@ def told(folder: Path, monkeypatch: pytest.MonkeyPatch, source: str = ECHO, **gi
     folder.mkdir(exist_ok=True)
     (folder / "small.py").write_text(source)
     monkeypatch.chdir(folder)
-    catalogue._file.cache_clear()  # as in another process
+    files._module.cache_clear()  # as in another process
     given = {"updates": 0, "eval_episodes": 0, "cold_start": 9, "cold_start_until": 0.0, **given}
     ended = train(*flags("./small.py:Echo", **given), "--out", str(folder / f"run{len(list(folder.iterdir()))}"))
     assert ended.code == 0, ended.err

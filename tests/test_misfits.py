@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rl import cli, train
 from rl import recipe as recipes
 from rl.options import PartError
 from rl.parts import scale, turns
 from tests.test_credit_properties import flat
 from tests.toy_batches import group, trajectory
+from tests.toy_runs import refused
 
 TINY = "--env math/Arithmetic-v0 --updates 1 --groups 2 --size 2 --cold-start 0 --eval-episodes 0 --turn-tokens 4"
 
@@ -46,15 +46,8 @@ def test_groups_without_spread_have_no_unit_and_are_no_misfit() -> None:
         ("--surrogate dual_clip:cap=0.5", "cap='0.5' is not a number above 1"),
     ],
 )
-def test_a_run_with_one_ends_in_a_line(
-    flags: str, word: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = tmp_path / "run"
-    with pytest.raises(SystemExit) as ended:
-        cli.run(lambda: train.main([*TINY.split(), *flags.split(), "--out", str(out)]))
-    said = capsys.readouterr().err
-    assert ended.value.code == 2
-    assert word in said and "Traceback" not in said and said.strip().count("\n") == 0
+def test_a_run_with_one_ends_in_a_line(flags: str, word: str, tmp_path: Path) -> None:
+    assert word in refused(*TINY.split(), *flags.split(), "--out", str(tmp_path / "run"))
 
 
 @pytest.mark.parametrize(
@@ -64,12 +57,7 @@ def test_a_run_with_one_ends_in_a_line(
         ("Recipe(penalty=penalty.kl_k2)", "penalty takes a tuple of parts"),
     ],
 )
-def test_a_method_of_ones_own_with_such_a_slip_ends_in_a_line(
-    line: str, word: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_method_of_ones_own_with_such_a_slip_ends_in_a_line(line: str, word: str, tmp_path: Path) -> None:
     method = tmp_path / "mine.py"
     method.write_text(f"from rl.parts import penalty\nfrom rl.recipe import Recipe\n\nrecipe = {line}\n")
-    with pytest.raises(SystemExit) as ended:
-        cli.run(lambda: train.main([*TINY.split(), "--algo", str(method), "--dry-run"]))
-    said = capsys.readouterr().err
-    assert ended.value.code == 2 and word in said and "Traceback" not in said
+    assert word in refused(*TINY.split(), "--algo", str(method), "--dry-run")

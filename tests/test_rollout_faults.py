@@ -11,6 +11,7 @@ import pytest
 from toy_episodes import Count, Plain, Says, Waiting, failing, group, hanging, play, player, ticket, timeless
 
 from envs.types import Stop, user
+from rl import rollout
 from rl.rollout import episode
 from rl.watchdog import Watchdog
 
@@ -43,9 +44,11 @@ def test_so_is_a_reward_that_is_no_number(reward):
         def step(self, action):
             return (*super().step(action)[:1], reward, *super().step(action)[2:])
 
-    record = play(player(lambda: Pays(Count())))
-    assert (record.stop, record.turns) == (Stop.ERROR, [])
-    assert f"the reward {reward}" in record.error
+    played = play(player(lambda: Pays(Count())))
+    scripted = rollout.scripted(Pays(Count()), ticket(), lambda env, turn: "a")
+    for record in (played, scripted):
+        assert (record.stop, record.turns) == (Stop.ERROR, [])
+        assert f"the reward {reward}" in record.error
 
 
 def test_an_environment_that_cannot_be_made_is_a_fault():

@@ -40,7 +40,7 @@ def test_an_argument_that_an_environment_needs_is_named_with_its_flag(tmp_path: 
         TASKS.read_text() + "\n\nclass Need(Low):\n    def __init__(self, level: int, *, hard: bool = False, **more):\n"
         "        super().__init__(**more)\n"
     )
-    assert refused("--env", f"{file}:Need") == f"--env {file}:Need needs --env-arg level=..."
+    assert refused("--env", f"{file}:Need") == f"{file}:Need needs the argument 'level', as in --env-arg level=..."
     ended = train("--env", f"{file}:Need", "--env-arg", "level=2", "--dry-run")
     assert ended.code == 0, ended.err
 
