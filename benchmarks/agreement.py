@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from transformers import LlamaForCausalLM
 
-from benchmarks.floors import Play
+from benchmarks.support.floors import Play
 from rl.records import Group, History, Ticket, Trajectory
 
 TOLERANCE = 1e-4  # nats for a log-probability, and the share of its largest entry for a gradient

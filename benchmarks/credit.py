@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.record import RESULTS, commit, provenance, save, show
-from benchmarks.runs import interval, train
+from benchmarks.support.record import RESULTS, commit, provenance, save, show
+from benchmarks.support.runs import interval, train
 from rl.cli import Parser, run, whole_number
 
 SHARED = ["--groups", "32", "--size", "8", "--updates", "100000", "--schedule", "constant:warmup=10"]
@@ -75,7 +75,7 @@ COMPARISONS: dict[str, Comparison] = {
     ),
     "pair": Comparison(
         "two rewards of unlike units",
-        "benchmarks/pair.py:Pair",
+        "benchmarks/support/pair.py:Pair",
         ("--turn-tokens", "12", "--cold-start-until", "0.2"),
         400_000,
         (("gdpo", "grpo"),),

@@ -20,13 +20,13 @@ from typing import Any
 import torch
 from rich.console import Console
 
-from benchmarks import record
-from rl import batch
-from rl import recipe as recipes
+from benchmarks.support import record
 from rl.cli import Parser, run, whole_number
+from rl.learner import batch
+from rl.methods import recipe as recipes
 from rl.records import Group
-from rl.session import Session
 from rl.settings import Settings
+from rl.train.session import Session
 
 OUT = record.RESULTS / "credit_cost.json"
 ENVIRONMENTS = ("games/GuessNumber-v0", "games/FrozenLake-v0", "math/Revise-v0")

@@ -25,12 +25,12 @@ from typing import Any, NamedTuple
 import torch
 from scipy import stats
 
-from benchmarks.record import RESULTS, provenance, save, show
-from benchmarks.runs import train
-from rl import evaluate
+from benchmarks.support.record import RESULTS, provenance, save, show
+from benchmarks.support.runs import train
 from rl.cli import Parser, output_file, run, user_input, whole_number
-from rl.policy.vllm.installed import installed
-from rl.report import Report
+from rl.evaluate import __main__ as evaluate
+from rl.evaluate.report import Report
+from rl.policy.vllm.version import installed
 
 ENGINES = ("hf", "vllm")
 OUT = RESULTS / "engine_parity.json"

@@ -18,14 +18,14 @@ import torch
 from rich.console import Console
 from transformers import LlamaForCausalLM
 
-from benchmarks import record
 from benchmarks.agreement import Disagreement, agreed, histories, misfit
-from benchmarks.dialogues import Dialogue, Size, play, ragged, uniform, words
+from benchmarks.support import record
+from benchmarks.support.dialogues import Dialogue, Size, play, ragged, uniform, words
 from rl.cli import Parser, output_file, run, user_input, whole_number
 from rl.policy import tiny
 from rl.policy.batching import Batching
-from rl.policy.engines import engine
-from rl.policy.vllm.installed import installed
+from rl.policy.registry import open_engine
+from rl.policy.vllm.version import installed
 from rl.seeds import generator
 
 QUICK = Size(prompts=2, group=4, prompt_tokens=40, reply_tokens=8, turns=3)
@@ -92,7 +92,7 @@ def _model(
     rng = generator(args.seed, "engines")
     prompts = [words(rng, size.prompt_tokens) for _ in range(size.prompts)]
     dialogues = ragged(size, rng, prompts, uniform)
-    policies = {one: engine(one, model, slots=size.episodes, context=CONTEXT) for one in chosen}
+    policies = {one: open_engine(one, model, slots=size.episodes, context=CONTEXT) for one in chosen}
     try:
         rivals = {one: afresh(policy, dialogues) for one, policy in policies.items()}
         gaps = agreed(**{one: misfit(model, histories(call())) for one, call in rivals.items()})

@@ -22,7 +22,7 @@ import torch
 from rich.console import Console
 
 import envs
-from benchmarks import record
+from benchmarks.support import record
 from rl.cli import Parser, output_file, run, whole_number
 
 GAMES = ("GuessNumber", "Maze", "Sokoban", "Wordle", "Mastermind", "Minesweeper", "TwentyQuestions", "Rooms", "2048")

@@ -27,16 +27,17 @@ import numpy as np
 import torch
 from rich.console import Console
 
-from benchmarks import record
-from benchmarks.dialogues import Dialogue, Size, words
 from benchmarks.engines import afresh
+from benchmarks.support import record
+from benchmarks.support.dialogues import Dialogue, Size, words
 from envs.types import Stop
-from rl.batch import Row, rows_of
 from rl.cli import Parser, UserError, output_file, run, user_input, whole_number
-from rl.memory import Work, estimate
+from rl.learner.batch import rows_of
+from rl.methods.inputs import Row
 from rl.policy.load import pick_device
 from rl.records import Completion, Trajectory, Turn
 from rl.seeds import generator
+from rl.train.memory_estimate import Work, estimate
 
 OUT = record.RESULTS / "gpu.json"
 PEAK_TFLOPS = {"H100": 989.0, "H200": 989.0, "A100": 312.0, "L40S": 362.0, "RTX 4090": 165.0}  # dense bfloat16
@@ -97,14 +98,14 @@ def offline(args: Namespace, size: Size, device: torch.device) -> dict[str, Any]
 
 def rollout(args: Namespace, size: Size, device: torch.device) -> dict[str, Any]:
     """Tokens per second of `--engine vllm`, and the seconds until new weights are in place, and are proven to be."""
-    from rl.policy.vllm import handover
+    from rl.policy.vllm import weight_sync
     from rl.policy.vllm.policy import VLLMPolicy
 
     net = model(args.model, device, torch.float32 if device.type == "cpu" else torch.bfloat16)
     policy = VLLMPolicy(net, slots=size.episodes, context=size.prompt_tokens + size.reply_tokens + 1)
     try:
         found: dict[str, Any] = {"per_s": _speed(afresh(policy, dialogues(size)), size, args.rounds, device)}
-        loads = [record.timed(lambda: policy.engine.load(handover.weights(net)), device) for _ in range(args.rounds)]
+        loads = [record.timed(lambda: policy.engine.load(weight_sync.weights(net)), device) for _ in range(args.rounds)]
         whole = [record.timed(policy.refresh, device) for _ in range(args.rounds)]
         found["handover_s"] = record.Spread.of([one.wall for one in loads])
         found["proven_s"] = record.Spread.of([one.wall for one in whole])
@@ -115,8 +116,8 @@ def rollout(args: Namespace, size: Size, device: torch.device) -> dict[str, Any]
 
 def train(args: Namespace, size: Size, device: torch.device) -> dict[str, Any]:
     """Seconds of an update over one batch, the utilisation that this is, and the most memory beside the estimate."""
-    from rl.learner import Learner
-    from rl.recipes import grpo
+    from rl.learner.learner import Learner
+    from rl.methods.recipes import grpo
 
     net = model(args.model, device, torch.bfloat16)
     context = size.prompt_tokens + size.reply_tokens

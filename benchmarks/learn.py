@@ -24,11 +24,11 @@ import numpy as np
 import torch
 
 import envs
-from benchmarks.record import commit, provenance, save, show
-from benchmarks.runs import interval, train
+from benchmarks.support.record import commit, provenance, save, show
+from benchmarks.support.runs import interval, train
 from rl.cli import Parser, run, whole_number
-from rl.evaluation import SCRIPTS, count_tasks, evaluate_script, tickets
-from rl.report import Report
+from rl.evaluate.report import Report
+from rl.evaluate.runner import SCRIPTS, count_tasks, evaluate_script, tickets
 
 ENVIRONMENTS: dict[str, list[str]] = {  # id -> flags beyond the defaults
     "math/Arithmetic-v0": [],

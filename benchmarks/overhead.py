@@ -15,13 +15,13 @@ import envs
 from agents.chat import ChatAgent
 from agents.render import Renderer
 from benchmarks.agreement import Disagreement
-from benchmarks.record import Spread, alternate
-from rl.parts import strategy
+from benchmarks.support.record import Spread, alternate
+from rl.methods.parts import strategy
 from rl.policy.cache import SlotCache
 from rl.policy.forward import Forward, Work
 from rl.policy.hf import HFPolicy
 from rl.records import Completion, Group, SamplingParams, Ticket
-from rl.rollout import Player
+from rl.rollout.episode import Player
 from rl.seeds import derive
 
 ENV = "math/Arithmetic-v0"

@@ -24,10 +24,10 @@ import torch
 from rich.console import Console
 
 import sandboxes
-from benchmarks import record
-from benchmarks.graded_races import graded
 from benchmarks.long_use import long_use
-from benchmarks.sandbox_races import RACES, TRIVIAL, Call, Race
+from benchmarks.support import record
+from benchmarks.support.graded_races import graded
+from benchmarks.support.sandbox_races import RACES, TRIVIAL, Call, Race
 from rl.cli import Parser, output_file, run, whole_number
 from sandboxes import Sandbox, SandboxUnavailable
 

@@ -18,11 +18,11 @@ from typing import Any
 import torch
 from rich.console import Console
 
-from benchmarks import record
 from benchmarks.agreement import Disagreement
-from benchmarks.cases import Case, cases
-from benchmarks.dialogues import Size
 from benchmarks.overhead import Overhead
+from benchmarks.support import record
+from benchmarks.support.cases import Case, cases
+from benchmarks.support.dialogues import Size
 from rl.cli import Parser, UserError, output_file, run, user_input, whole_number
 from rl.policy import tiny
 from rl.policy.load import pick_device

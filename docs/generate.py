@@ -28,9 +28,9 @@ from envs.benchmarks.cards import card
 from envs.env import SPLITS, Env
 from envs.rows import ROWS, Row
 from envs.types import text
-from rl import options
-from rl import recipe as recipes
-from rl.memory import Work, estimate
+from rl.methods import options
+from rl.methods import recipe as recipes
+from rl.train.memory_estimate import Work, estimate
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTE = "<!-- Written by docs/generate.py from the code; change it there. -->\n"
@@ -103,7 +103,7 @@ def _methods_table() -> str:
     lines = []
     for name, line in recipes.catalogue():
         title = TITLE.fullmatch(line)
-        assert title, f"rl/recipes/{name}.py: its docstring must begin 'Name (source): what it is.'"
+        assert title, f"rl/methods/recipes/{name}.py: its docstring must begin 'Name (source): what it is.'"
         lines.append((f"[`{name}`](docs/methods.md#{name})", _linked(title["source"]), title["what"]))
     return _table(("`--algo`", "source", "in one line"), lines)
 
@@ -160,7 +160,7 @@ def _methods_page() -> str:
     parts = [
         NOTE,
         "# Methods and parts\n",
-        "A method is a file in `rl/recipes/`: one part for each of fifteen slots "
+        "A method is a file in `rl/methods/recipes/`: one part for each of fifteen slots "
         "([how to add one](add_a_method.md)). Below each stands what sets it apart from the bare `Recipe()`, in the "
         "words of the command line, and at the end every part there is. `--algo NAME` takes a method as it stands; "
         "a slot's flag replaces one part of it: `--algo dapo --penalty kl_k3:coef=0.01`.\n",
@@ -175,7 +175,7 @@ def _methods_page() -> str:
     for name, _ in recipes.catalogue():
         texts = _changes(name)
         flags = " ".join(f"--{slot} {word}" for slot, word in texts.items())
-        about = _linked(inspect.getdoc(sys.modules[f"rl.recipes.{name}"]) or "")
+        about = _linked(inspect.getdoc(sys.modules[f"rl.methods.recipes.{name}"]) or "")
         parts += [f"## {name}\n", f"{about}\n", f"```text\n{flags or '(nothing)'}\n```\n"]
     for slot in recipes.SLOTS:
         number = "any number of parts" if slot in recipes.MANY else "one part"
@@ -210,7 +210,7 @@ def _evidence_table() -> str:
 
 
 def _parts_table(slot: str) -> str:
-    module = importlib.import_module(f"rl.parts.{slot}")
+    module = importlib.import_module(f"rl.methods.parts.{slot}")
     lines = []
     for name, part in recipes.parts_of(module).items():
         bound = [

@@ -3,8 +3,8 @@
 Importing this registers their ids, and those of installed plug-ins, and imports none of them.
 """
 
+from envs.arguments import arguments
 from envs.catalogue import entries, entry, find, make, register, register_plug_ins
-from envs.convert import arguments
 from envs.rows import ROWS
 
 __all__ = ["arguments", "entries", "entry", "find", "make", "register"]

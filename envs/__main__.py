@@ -16,7 +16,7 @@ import envs
 from envs.benchmarks import listing
 from envs.data import MissingData
 from envs.env import SPLITS, Env
-from envs.nearest import nearest
+from envs.suggestions import nearest
 from envs.types import Message, text
 from sandboxes import SandboxUnavailable
 

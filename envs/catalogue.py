@@ -14,10 +14,10 @@ from typing import Any
 
 import gymnasium
 
-from envs.convert import parameters, required
-from envs.files import executed
-from envs.nearest import unknown
+from envs.arguments import parameters, required
 from envs.rows import ROWS, Row
+from envs.source_files import executed
+from envs.suggestions import unknown
 
 GROUP = "turnwise.envs"
 ENTRY_POINT = re.compile(r"\w+(\.\w+)*:\w+")

@@ -22,8 +22,8 @@ from gymnasium.utils import seeding
 
 from envs.data import MissingData
 from envs.messages import copied, parsed, plain
-from envs.nearest import unknown
 from envs.spaces import MessagesSpace, ReplySpace
+from envs.suggestions import unknown
 from envs.types import Message, Messages, Outcome, Stop, Task, assistant
 
 SPLITS = ("train", "val", "test")

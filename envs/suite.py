@@ -10,8 +10,8 @@ import gymnasium
 import numpy as np
 
 from envs.env import Env
-from envs.nearest import unknown
 from envs.spaces import MessagesSpace, ReplySpace
+from envs.suggestions import unknown
 from envs.types import Message, Messages, Task
 
 

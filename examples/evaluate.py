@@ -9,9 +9,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from rl.comparison import compare
-from rl.report import Report
-from rl.tables import show
+from rl.evaluate.comparison import compare
+from rl.evaluate.console import show
+from rl.evaluate.report import Report
 
 
 def main() -> None:

@@ -8,8 +8,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from rl import train
 from rl.cli import run
+from rl.train import __main__ as train
 
 METHODS = ("grpo", "rloo", "reinforce_pp")
 

@@ -4,8 +4,8 @@ Train with it: python -m rl.train --env games/GuessNumber-v0 --algo examples/wri
 """
 
 from envs.types import Stop
-from rl import recipe as recipes
-from rl.recipes import grpo
+from rl.methods import recipe as recipes
+from rl.methods.recipes import grpo
 from rl.records import Completion, Group, Ticket, Trajectory, Turn
 
 

@@ -1,0 +1,1 @@
+"""Play, credit, learn and evaluate: the multi-turn reinforcement-learning core."""

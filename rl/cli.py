@@ -27,7 +27,7 @@ from math import inf, isfinite
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-from envs.nearest import nearest
+from envs.suggestions import nearest
 
 N = TypeVar("N", int, float)
 

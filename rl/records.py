@@ -212,3 +212,15 @@ class Group:
     def __post_init__(self) -> None:
         """Fill `rewards` with the returns unless they are given."""
         self.rewards = self.rewards or [trajectory.reward for trajectory in self.trajectories]
+
+
+class Branch(NamedTuple):
+    """Asks for the log-probabilities of the last `scored` of `ids`, where these follow `trunk`'s first `at` tokens.
+
+    A branch whose `ids` are the trunk's own next tokens costs no computation.
+    """
+
+    trunk: int  # index of the history
+    at: int
+    ids: tuple[int, ...]
+    scored: int

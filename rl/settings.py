@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from rl.cli import Parser, UserError, real_number, suggest, whole_number
-from rl.engine_choice import ENGINES, device_list
-from rl.recipe import MANY, SLOTS
+from rl.methods.recipe import MANY, SLOTS
+from rl.policy.registry import ENGINES, device_list
 from rl.seeds import LARGEST
 
 CHANGEABLE = (
@@ -68,7 +68,9 @@ class Settings:
 
     env: str = _flag("", "environment: an id, path/to/file.py:Class, or module:Name-v0; `list` shows them all", located)
     env_arg: list[str] = _flag([], "an argument of the environment, such as level=2; repeatable", metavar="KEY=VALUE")
-    algo: str = _flag("grpo", "recipe: a name from rl/recipes, or path/to/file.py; `list` shows them all", located)
+    algo: str = _flag(
+        "grpo", "recipe: a name from rl/methods/recipes, or path/to/file.py; `list` shows them all", located
+    )
     model: str = _flag("tiny", "`tiny`, a model folder, or a Hugging Face hub id", _model)
     engine: str = _flag(
         "hf",
@@ -190,7 +192,7 @@ def add_flags(parser: Parser) -> None:
     for slot in SLOTS:
         many: dict[str, Any] = {"nargs": "+"} if slot in MANY else {}
         slots.add_argument(
-            _dashed(slot), default=argparse.SUPPRESS, metavar="PART", help=f"see rl/parts/{slot}.py", **many
+            _dashed(slot), default=argparse.SUPPRESS, metavar="PART", help=f"see rl/methods/parts/{slot}.py", **many
         )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rl.cli import Parser, UserError, output_file, run, user_input, whole_number
-from rl.viewer import rollouts
+from rl.viewer import reader
 from rl.viewer.page import page
 from rl.viewer.server import serve
 
@@ -18,8 +18,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     with user_input():
         if args.html and source_path.is_file() and args.html.exists() and args.html.samefile(source_path):
             raise UserError(f"--html {args.html}: is the file to be read")
-        source = rollouts.find(source_path)
-        found = rollouts.read(source, updates, args.limit)
+        source = reader.find(source_path)
+        found = reader.read(source, updates, args.limit)
     for note in found.notes:
         print(f"note: {note}")
     if args.html:
@@ -29,8 +29,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
 
     def render() -> bytes:
-        now = rollouts.find(source_path)
-        return page(now, rollouts.read(now, updates, args.limit))
+        now = reader.find(source_path)
+        return page(now, reader.read(now, updates, args.limit))
 
     serve(render, args.port, lambda address: print(f"{address}  (Ctrl-C ends it)", flush=True))
     return 0

@@ -14,8 +14,8 @@ import pytest
 import agents
 import envs
 from rl.settings import Settings
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
 LAYERS = ("sandboxes", "envs", "agents", "rl")
 AROUND = ("tests", "examples", "benchmarks", "docs")
 FILES = sorted(path for layer in LAYERS for path in (ROOT / layer).rglob("*.py"))

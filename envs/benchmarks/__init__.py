@@ -17,15 +17,15 @@ from functools import cache, partial
 import gymnasium
 
 from envs import catalogue
+from envs.arguments import arguments
 from envs.benchmarks.cards import Card, card
 from envs.benchmarks.entries import BENCHMARKS, Benchmark, Entry
 from envs.benchmarks.recorded import RECORDED
-from envs.convert import arguments
 from envs.data import VARIABLE, MissingData
 from envs.env import Env
-from envs.nearest import unknown
 from envs.procedural import shuffled
 from envs.rows import ROWS
+from envs.suggestions import unknown
 from envs.suite import Suite
 
 __all__ = ["BENCHMARKS", "Benchmark", "Card", "Entry", "Loaded", "Part", "card", "find", "load", "part"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from envs.checks import conduct, contract, isolation
-from envs.checks.subject import Subject, there
+from envs.checks import contract, isolation, rewards
+from envs.checks.examined import Subject, there
 from envs.env import SPLITS
 from sandboxes import SandboxUnavailable
 
@@ -17,11 +17,11 @@ CHECKS: tuple[Callable[[Subject], Iterator[str]], ...] = (
     contract.limits,
     contract.bad_input,
     contract.fresh_objects,
-    conduct.oracle,
-    conduct.noop_and_junk,
-    conduct.attacks,
-    conduct.random_floor,
-    conduct.answer_leak,
+    rewards.oracle,
+    rewards.noop_and_junk,
+    rewards.attacks,
+    rewards.random_floor,
+    rewards.answer_leak,
     isolation.determinism,
     isolation.independence,
     isolation.pickling,

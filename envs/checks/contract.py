@@ -12,7 +12,7 @@ from typing import Any
 from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import check_env as gymnasium_check_env
 
-from envs.checks.subject import Episode, Subject, expert, floor, held_out, noop, play, there
+from envs.checks.examined import Episode, Subject, expert, floor, held_out, noop, play, there
 from envs.env import Env
 from envs.types import Stop
 

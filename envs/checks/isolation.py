@@ -18,7 +18,7 @@ import numpy as np
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv
 
 from envs.catalogue import find
-from envs.checks.subject import Episode, Subject, expert, floor, noop, play
+from envs.checks.examined import Episode, Subject, expert, floor, noop, play
 from envs.env import Env
 
 SEEDS = range(4)
@@ -141,7 +141,7 @@ def _child(subject: Subject, hash_seed: str, room: str) -> tuple[subprocess.Pope
     os.mkdir(room)
     path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
     child = subprocess.Popen(
-        [sys.executable, "-m", "envs.checks.child"],
+        [sys.executable, "-m", "envs.checks.child_process"],
         env={**os.environ, "PYTHONHASHSEED": hash_seed, "TMPDIR": room, "PYTHONPATH": path},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -7,14 +7,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from envs.code import bank
-from envs.code.attacks import attacks
-from envs.code.audit import FLAGS, audit
-from envs.code.bank.template import FUNCTION, Problem
-from envs.code.extraction import programs
-from envs.code.grading import Case, Grade, grade
-from envs.code.submitted import Submitted
-from envs.code.work import relative_work
+from envs.code.grading.attacks import attacks
+from envs.code.grading.audit import FLAGS, audit
+from envs.code.grading.cpu_work import relative_work
+from envs.code.grading.extraction import programs
+from envs.code.grading.single_submission import Submitted
+from envs.code.grading.split_grading import Case, Grade, grade
+from envs.code.synthesis import bank
+from envs.code.synthesis.bank.template import FUNCTION, Problem
 from envs.procedural import digest, drawn
 from envs.types import Message, Messages, Outcome, Task, assistant, text, user
 
@@ -37,9 +37,9 @@ class Functions(Submitted):
     Episode end: after the first reply, with a word on what went wrong and no input.
     Arguments: `level` 0 (expressions of numbers and short texts), 1 (expressions over lists and texts), 2 (loops), 3
     and 4 (small algorithms). `timeout`, CPU seconds for all calls; the wall is bounded by four times as many and two
-    more. `audit`: "report" looks at right programs for exits, frames, patches and the like, see `envs.code.audit`;
+    more. `audit`: "report" looks at right programs for exits, frames, patches and the like, see `envs.code.grading.audit`;
     "refuse" also pays nothing for them. `work`: a second named reward for right programs, the CPU time that the
-    reference needs on long inputs over the program's, at most 1, see `envs.code.work`; it is no part of `reward`, and
+    reference needs on long inputs over the program's, at most 1, see `envs.code.grading.cpu_work`; it is no part of `reward`, and
     as a measured time it is not the same each time. `partial`; `sandbox`, `sandbox_options` as for `sandboxes.open`.
     Splits: the constants decide; a test problem's function is asked for in no other split. Inputs depend on the seed.
     Source and licence: generated. Version history: v0.

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from envs import data
-from envs.code.exam import Exam
-from envs.code.tested import Tested, fenced
+from envs.code.grading.test_code import Exam
+from envs.code.grading.tested_submission import Tested, fenced
 from envs.procedural import digest
 from envs.types import Task, user
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 
 from envs import data
-from envs.code.exam import Exam
-from envs.code.tested import Tested
+from envs.code.grading.test_code import Exam
+from envs.code.grading.tested_submission import Tested
 from envs.types import Task, user
 
 REVISION = "4bb6404fdc6cacfda99d4ac4205087b89d32030c"

@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from envs.code import bank
-from envs.code.attacks import attacks
-from envs.code.bank.template import FUNCTION, Problem
-from envs.code.complaint import complaint
-from envs.code.extraction import programs
-from envs.code.grading import Answer, Case, Grade, grade
-from envs.code.spoiling import spoiled
+from envs.code.grading.attacks import attacks
+from envs.code.grading.extraction import programs
+from envs.code.grading.feedback import complaint
+from envs.code.grading.split_grading import Answer, Case, Grade, grade
+from envs.code.synthesis import bank
+from envs.code.synthesis.bank.template import FUNCTION, Problem
+from envs.code.synthesis.mutants import spoiled
 from envs.env import Env
-from envs.lease import Lease, seconds
 from envs.procedural import digest, drawn
-from envs.tools.snippet import after_thought
+from envs.shared_sandbox import Lease, seconds
+from envs.tools.snippets import after_thought
 from envs.types import Message, Messages, Outcome, Task, assistant, text, user
 
 KEY = "code/Repair-v0"

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from envs.code import repositories
-from envs.code.calls import Call, calling
-from envs.code.commanded import Commanded
-from envs.code.errand import RULES, TOOLS, asked, saying
-from envs.code.grading import Case, Grade, grade
-from envs.code.tree import STOPPED
-from envs.code.workspace import Workspace
+from envs.code.command_env import Commanded
+from envs.code.grading.split_grading import Case, Grade, grade
+from envs.code.repo_tools import repositories
+from envs.code.repo_tools.commands import RULES, TOOLS, asked, saying
+from envs.code.repo_tools.workspace import Workspace
+from envs.code.shell_tools.file_tree import STOPPED
+from envs.code.text_tools import Call, calling
 from envs.procedural import Lazy, digest, enumerated
-from envs.tools.snippet import answered
+from envs.tools.snippets import answered
 from envs.types import Message, Messages, Outcome, Task, ToolError, system, user
 from sandboxes import Limits
 

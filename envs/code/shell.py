@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from envs.code import tree
-from envs.code.calls import Call, called, calling, schema
-from envs.code.commanded import Commanded
-from envs.code.goals import LEVELS
-from envs.code.sketch import Sketch
-from envs.code.tree import Entry, Tree
+from envs.code.command_env import Commanded
+from envs.code.shell_tools import file_tree
+from envs.code.shell_tools.file_content import Sketch
+from envs.code.shell_tools.file_tree import Entry, Tree
+from envs.code.shell_tools.goals import LEVELS
+from envs.code.text_tools import Call, called, calling, schema
 from envs.procedural import drawn
-from envs.tools.snippet import after_thought, answered
+from envs.tools.snippets import after_thought, answered
 from envs.types import Message, Messages, Outcome, Task, ToolError, assistant, system, user
 
 KEY = "code/Shell-v0"
@@ -71,15 +71,15 @@ class Shell(Commanded):
 
     def start(self) -> Messages:
         """Say what is to be done."""
-        self._tree = tree.read(self.task.metadata["tree"])
-        self._wanted = tree.read(self.task.metadata["wanted"])
+        self._tree = file_tree.read(self.task.metadata["tree"])
+        self._wanted = file_tree.read(self.task.metadata["wanted"])
         self._failed = 0
         asked = user(self.task.metadata["goal"])
         return (system(self._rules), asked) if self.prose else (asked,)
 
     def state(self) -> str:
         """The tree and the turns left."""
-        return f"{self.task.id} {tree.digest(self._tree)} left {self.max_turns - self.turns}"
+        return f"{self.task.id} {file_tree.digest(self._tree)} left {self.max_turns - self.turns}"
 
     def reply(self, action: Message) -> Outcome:
         """Run a command, or compare the tree with the wanted one."""
@@ -91,7 +91,7 @@ class Shell(Commanded):
         if line == DONE:
             right = not self._wrong()
             return self._outcome((), paid=float(right), terminated=True, success=right)
-        ran = tree.command(self._lease.sandbox, self._tree, line, timeout_s=self.timeout_s)
+        ran = file_tree.command(self._lease.sandbox, self._tree, line, timeout_s=self.timeout_s)
         self._tree = ran.tree
         self._failed += bool(ran.stopped or ran.code)
         return self._outcome(answered(action, self._told(ran)))
@@ -99,7 +99,7 @@ class Shell(Commanded):
     def oracle(self) -> Iterator[Message]:
         """The commands of the task's own way; from another tree than its first, one that mends every path."""
         steps = list(self.task.metadata["commands"])
-        start = tree.read(self.task.metadata["tree"])
+        start = file_tree.read(self.task.metadata["tree"])
         while steps and self._tree == start:
             yield self._written(steps.pop(0))
         if self._wrong():
@@ -138,7 +138,7 @@ class Shell(Commanded):
             f"command begins in this folder. When all is as it should be, {end}. You have {self.max_turns} turns."
         )
 
-    def _told(self, ran: tree.Ran) -> str:
+    def _told(self, ran: file_tree.Ran) -> str:
         if ran.stopped:
             return f"stopped: {ran.stopped}"
         output = ran.output.rstrip("\n").encode("utf-8", "replace").decode()
@@ -157,7 +157,7 @@ class Shell(Commanded):
 
     def _wrong(self) -> list[str]:
         """The paths that are not as wanted."""
-        start: Tree = tree.read(self.task.metadata["tree"])
+        start: Tree = file_tree.read(self.task.metadata["tree"])
         return [
             path
             for path in sorted(self._wanted.keys() | self._tree.keys())
@@ -187,7 +187,7 @@ class Shell(Commanded):
         for _ in range(int(rng.integers(3)) if self.level else 0):
             path = sketch.file()
             goal.wanted[path] = sketch.tree[path]
-        known = {"goal": goal.words, "tree": tree.written(sketch.tree), "wanted": tree.written(goal.wanted)}
+        known = {"goal": goal.words, "tree": file_tree.written(sketch.tree), "wanted": file_tree.written(goal.wanted)}
         return Task("", answer="\n".join(goal.commands), metadata={**known, "commands": list(goal.commands)})
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
-from envs.games.search import followed
+from envs.games.planning import followed
 from envs.games.verbalised import Verbalised
 from envs.procedural import enumerated
 from envs.types import Message, Task, assistant

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from envs.games.game import Game, checked
-from envs.games.search import followed, shortest
+from envs.games.planning import followed, shortest
 from envs.grading.choice import named
 from envs.procedural import drawn
 from envs.types import Message, Outcome, Task, assistant, spoken

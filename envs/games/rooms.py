@@ -12,7 +12,7 @@ import numpy as np
 from envs.games.blueprint import COMMANDS, blueprint
 from envs.games.game import Game, checked
 from envs.games.house import House, State, house
-from envs.games.search import followed, shortest
+from envs.games.planning import followed, shortest
 from envs.grading.choice import TAIL, named
 from envs.procedural import drawn
 from envs.types import Message, Outcome, Task, assistant, spoken

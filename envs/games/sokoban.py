@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from envs.games.game import Game, checked, directions
-from envs.games.search import followed
+from envs.games.planning import followed
 from envs.games.warehouse import Situation, Warehouse, read
 from envs.procedural import drawn
 from envs.types import Message, Outcome, Task, assistant, spoken

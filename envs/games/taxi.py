@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from envs.games.game import checked
-from envs.games.search import followed
+from envs.games.planning import followed
 from envs.games.verbalised import Verbalised
 from envs.procedural import enumerated
 from envs.types import Message, Task, assistant

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from envs.games.game import Game
-from envs.games.search import shortest
-from envs.nearest import unknown
+from envs.games.planning import shortest
 from envs.procedural import enumerated
+from envs.suggestions import unknown
 from envs.types import Message, Outcome, Task, assistant, spoken
 
 SEEDS = 1_000  # in which a game's different beginnings are looked for

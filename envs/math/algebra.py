@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from envs.grading.exact import members
-from envs.math.question import Problem, Question, between, one_of, written
+from envs.math.generated import Problem, Question, between, one_of, written
 
 
 class Algebra(Question):

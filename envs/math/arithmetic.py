@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from envs.grading.integer import declared
-from envs.math.summing import Summing
+from envs.math.sum_env import Summing
 from envs.types import Message, Outcome, spoken
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from envs import data
 from envs.grading.declared import boxes
-from envs.math.answered import Answered
+from envs.math.single_answer import Answered
 from envs.procedural import digest
 from envs.types import Message, Task, assistant, text, user
 

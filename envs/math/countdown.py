@@ -11,7 +11,7 @@ import numpy as np
 
 from envs.env import Env
 from envs.grading.expression import stated, worked
-from envs.math.question import LENGTHS, between, one_of
+from envs.math.generated import LENGTHS, between, one_of
 from envs.procedural import drawn
 from envs.types import Message, Outcome, Task, assistant, spoken, text, user
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from envs.grading.declared import declaration, phrase_number
 from envs.grading.number import undress
-from envs.math.question import Problem, Question, between, one_of, written
+from envs.math.generated import Problem, Question, between, one_of, written
 from envs.types import Message, Outcome, assistant, spoken
 
 Operand = tuple[int, int]  # top and bottom as they are shown, perhaps not in lowest terms

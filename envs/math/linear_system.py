@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from envs.grading.exact import members
-from envs.math.question import Problem, Question, between, written
+from envs.math.generated import Problem, Question, between, written
 from envs.types import Message, assistant
 
 NAMES = "xyz"

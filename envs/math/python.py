@@ -11,11 +11,11 @@ import numpy as np
 
 from envs import catalogue
 from envs.env import Env
-from envs.lease import Lease, seconds
 from envs.math import python_frauds
 from envs.procedural import digest
+from envs.shared_sandbox import Lease, seconds
 from envs.tools.interpreter import Interpreter
-from envs.tools.snippet import TOOLS, after_thought, answered, asked, calling, saying
+from envs.tools.snippets import TOOLS, after_thought, answered, asked, calling, saying
 from envs.tools.toolbox import Toolbox
 from envs.types import Message, Messages, Outcome, Task, ToolError, assistant, system, text, user
 
@@ -67,7 +67,7 @@ class Python(Env):
     `stopped (time), restarted` where a limit, or the code itself, ended the interpreter, with all its names. With
     `words` the rules as a system message, and the problem in words where there are any.
     Action: code, or the final answer. Code is a fenced block marked as Python, or lines that begin with `>`, such as
-    `>417*6-283`, or a call of the tool `python`; see `envs.tools.snippet.asked`. Names last for the episode. Any other
+    `>417*6-283`, or a call of the tool `python`; see `envs.tools.snippets.asked`. Names last for the episode. Any other
     reply is the answer, and is graded as the other environment grades it, never inside the interpreter.
     Tools: `python`, named in `info["tools"]` with `tools=True`; the oracle calls it then.
     Reward: that of the answer; code earns nothing. A failed call is no valid reply.

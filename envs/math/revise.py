@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
 from envs.grading.integer import declared
-from envs.math.summing import Summing
+from envs.math.sum_env import Summing
 from envs.types import Message, Messages, Outcome, spoken, user
 
 Hint = Literal["order", "digits", "verdict"]

@@ -13,8 +13,8 @@ import numpy as np
 from envs.env import Env
 from envs.grading.workers import OverLimit, Workers
 from envs.math import reasoning
-from envs.nearest import unknown
 from envs.procedural import Lazy, digest
+from envs.suggestions import unknown
 from envs.types import Message, Outcome, Task, assistant, spoken, text, user
 
 LENGTHS = {"train": 20_000, "val": 50, "test": 50}

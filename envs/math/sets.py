@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from envs.grading.exact import members
-from envs.math.question import Problem, Question, between, one_of
+from envs.math.generated import Problem, Question, between, one_of
 from envs.types import Message, assistant
 
 SIGNS = {"|": "union", "&": "intersection", "-": "difference", "^": "symmetric difference"}

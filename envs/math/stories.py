@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from envs.math.question import between, one_of
+from envs.math.generated import between, one_of
 
 NAMES = ("Ann", "Bob", "Eva", "Max", "Lea", "Tom", "Ida", "Sam", "Mia", "Leo")
 THINGS = ("pens", "eggs", "cards", "nuts", "books", "coins", "shells", "beads", "apples", "stamps")

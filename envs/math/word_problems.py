@@ -11,7 +11,7 @@ from envs.grading.declared import phrase_number
 from envs.grading.math import verify
 from envs.grading.number import number
 from envs.grading.units import factor
-from envs.math.question import Problem, Question, between, one_of, written
+from envs.math.generated import Problem, Question, between, one_of, written
 from envs.math.stories import LEVELS
 from envs.types import Message, Outcome, assistant, spoken
 

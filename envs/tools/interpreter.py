@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from envs.lease import Lease
+from envs.shared_sandbox import Lease
 from envs.tools.memo import Memo
 from sandboxes import Limits, Result, SandboxError, Session, Status
 

@@ -12,8 +12,8 @@ from envs.env import Env
 from envs.grading.retrieval import same_words
 from envs.procedural import drawn
 from envs.tools import wiki
-from envs.tools.moves import TOOLS, Move, asked, calling, saying
 from envs.tools.wiki import Page, Wiki
+from envs.tools.wiki_actions import TOOLS, Move, asked, calling, saying
 from envs.tools.wording import PROSE, SHORT
 from envs.types import Message, Messages, Outcome, Task, ToolError, system, user
 
@@ -30,7 +30,7 @@ class Search(Env):
     the titles that a search found, `Bel Kan Sor`, or a page, `old cook rival Kan home Tor`; `none` where there is
     nothing to show, `?` after an invalid reply. With `prose=True` the rules as a system message, then whole sentences.
     Action: `s old cook` searches for at most `found` pages, best first by BM25; `r Bel` reads a page; anything else is
-    the answer, `Tor`. Longer replies are read as `envs.tools.moves.asked` says. The same moves can be made by calls of
+    the answer, `Tor`. Longer replies are read as `envs.tools.wiki_actions.asked` says. The same moves can be made by calls of
     search(query), read(title) and answer(text), which tool messages answer; of several calls in a reply only the first
     is made. A reply that asks for nothing is invalid; it costs a turn, as a search without a match does.
     Tools: the three, named in `info["tools"]` with `tools=True`; the oracle calls them then.

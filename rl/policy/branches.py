@@ -14,8 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from rl.parts.score import Branch
 from rl.policy.decoder import Decoder, supported
+from rl.records import Branch
 
 Ids = Sequence[int]
 

@@ -21,7 +21,7 @@ from transformers import (
 from transformers.utils import logging
 
 from rl.policy import lora, tiny
-from rl.policy.extra import check_peft
+from rl.policy.extras import check_peft
 
 _HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
 

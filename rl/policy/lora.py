@@ -19,7 +19,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from rl.policy.extra import check_peft
+from rl.policy.extras import check_peft
 
 ADAPTER = "default"  # what peft calls the only one
 ALL = "all-linear"

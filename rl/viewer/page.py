@@ -8,9 +8,9 @@ import html
 from importlib.resources import files
 from typing import Any
 
-from rl.viewer.packed import json_text, pack
-from rl.viewer.pieces import of_run
-from rl.viewer.rollouts import Rollouts, Source
+from rl.viewer.encoding import json_text, pack
+from rl.viewer.reader import Rollouts, Source
+from rl.viewer.token_text import of_run
 
 # They share one scope, and run in this order.
 SCRIPTS = ("data.js", "tokens.js", "episode.js", "group.js", "list.js", "page.js")

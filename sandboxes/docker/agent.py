@@ -20,10 +20,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-from sandboxes.local import jail, kernel, landlock, watch, wires
+from sandboxes.local import codec, usage
 from sandboxes.local.candidate import Cell
-from sandboxes.local.loading import load
-from sandboxes.local.seccomp import Filter
+from sandboxes.local.confinement import jail, landlock, syscalls
+from sandboxes.local.confinement.seccomp import Filter
+from sandboxes.local.preload import load
 from sandboxes.local.warden import Warden
 
 USER_ID = 65534
@@ -33,20 +34,20 @@ _EVENTS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_con
 
 def main(config: dict[str, Any], leave: Callable[[], None]) -> NoReturn:
     """The program; `leave` gives up the modules that were sent. Its config: preload."""
-    kernel.set_dumpable(False)
+    syscalls.set_dumpable(False)
     _prepare()
     load(config["preload"])
-    ours, theirs = wires.pair()
+    ours, theirs = codec.pair()
     pid = os.fork()
     if not pid:
         ours.close()
         leave()
         _become_warden(theirs)
     theirs.close()
-    from sandboxes.docker import desk  # not before the fork: it brings `threading` along
+    from sandboxes.docker import dispatch  # not before the fork: it brings `threading` along
 
     leave()
-    desk.Desk(ours, os.pidfd_open(pid)).serve()
+    dispatch.Desk(ours, os.pidfd_open(pid)).serve()
 
 
 def _prepare() -> None:
@@ -65,21 +66,21 @@ def _prepare() -> None:
 
 def _become_warden(wire: socket.socket) -> NoReturn:
     try:
-        kernel.die_with_parent()
-        kernel.adopt_orphans()
+        syscalls.die_with_parent()
+        syscalls.adopt_orphans()
         nothing = os.open(os.devnull, os.O_RDWR)
         for number in range(3):
             os.dup2(nothing, number)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         os.setgroups([])
-        kernel.no_new_privileges()
+        syscalls.no_new_privileges()
         rules = None
-        if kernel.landlock_version():  # a candidate could else tell the kernel to spare it when memory is short
+        if syscalls.landlock_version():  # a candidate could else tell the kernel to spare it when memory is short
             rules = landlock.Rules(["/"], [jail.BOX, *(f"/dev/{name}" for name in _DEVICES)])
         cell = Cell(
             home=jail.BOX,
             proc=os.open("/proc", os.O_PATH | os.O_DIRECTORY),
-            base=watch.size(),
+            base=usage.size(),
             filter=Filter(),
             rules=rules,
             owner=USER_ID,
@@ -87,7 +88,7 @@ def _become_warden(wire: socket.socket) -> NoReturn:
         )
         Warden(wire, cell, Kills.find(), apart=True, mounts=False).serve()
     except BaseException as fault:
-        wires.send(wire, {"fault": f"{type(fault).__name__}: {fault}"})
+        codec.send(wire, {"fault": f"{type(fault).__name__}: {fault}"})
     finally:
         os._exit(1)
 

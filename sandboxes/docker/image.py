@@ -21,8 +21,8 @@ from pathlib import Path
 
 from sandboxes.docker.agent import USER_ID
 from sandboxes.docker.engine import Engine
-from sandboxes.local import plan
-from sandboxes.local.jail import BOX, FOLDERS, LINKS, PACKAGES, settings
+from sandboxes.local.confinement import mounts
+from sandboxes.local.confinement.jail import BOX, FOLDERS, LINKS, PACKAGES, settings
 from sandboxes.types import SandboxUnavailable
 
 KEPT = 4  # images of this machine's own Python; each set of packages is one, and so is each upgrade
@@ -83,13 +83,13 @@ def _own(engine: Engine, packages: Sequence[str]) -> str:
 
 def _files(packages: Sequence[str]) -> Iterator[tuple[str, str]]:
     """(place in the image, file of this machine), but for shared libraries."""
-    interpreter = plan.interpreter()
+    interpreter = mounts.interpreter()
     yield interpreter, interpreter
     base = os.path.realpath(sys.base_prefix)
     for name in ("stdlib", "platstdlib"):
         folder = sysconfig.get_path(name, vars={"base": base, "platbase": base, "installed_base": base})
         yield from _beneath(folder, folder, _NOT_WANTED.split())
-    for path in plan.package_paths(packages):
+    for path in mounts.package_paths(packages):
         yield from _beneath(path, f"{PACKAGES}/{os.path.basename(path)}", ())
     for tool in _TOOLS.split():
         if found := shutil.which(tool, path="/usr/bin:/bin"):
@@ -127,7 +127,7 @@ def _libraries(files: dict[str, str]) -> set[str]:
 
 
 def _fill(tar: tarfile.TarFile, files: dict[str, str]) -> None:
-    interpreter = plan.interpreter()
+    interpreter = mounts.interpreter()
     made: set[str] = set()
     for folder in _FOLDERS:
         _folder(tar, folder, made)

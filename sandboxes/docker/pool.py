@@ -6,9 +6,9 @@ import threading
 import time
 from collections.abc import Callable
 
-from sandboxes import wear
-from sandboxes.docker.box import Box
-from sandboxes.docker.shape import Shape
+from sandboxes import recycling
+from sandboxes.docker.container import Box
+from sandboxes.docker.container_config import Shape
 from sandboxes.types import SandboxClosed
 
 
@@ -25,7 +25,7 @@ class Pool:
     def take(self, shape: Shape) -> Box:
         """One that waits and is well, or a new one."""
         while (box := self._waiting(shape)) is not None:
-            if time.monotonic() - box.used < wear.RESTED_S or box.is_well():
+            if time.monotonic() - box.used < recycling.RESTED_S or box.is_well():
                 return box
             self.give(box)
         self._check()
@@ -53,7 +53,7 @@ class Pool:
         """Take one back; it is ended where it is not as it was, or has served enough."""
         with self._lock:
             too_many = []
-            if box.is_good and not wear.is_worn(box.calls) and not self._closed:
+            if box.is_good and not recycling.is_worn(box.calls) and not self._closed:
                 self._idle.append(box)
                 too_many, self._idle = self._idle[: -self._most], self._idle[-self._most :]
             else:

@@ -1,7 +1,7 @@
 """The sandbox `docker`: containers of an engine, in each an agent of ours that forks a process for each call.
 
 Nothing is started for a call, so it costs what a fork costs; `exec` of the engine, which costs twenty times as much and
-knows no deadline, is never used. What that covers, and what it does not, is in `sandboxes.docker.shape`.
+knows no deadline, is never used. What that covers, and what it does not, is in `sandboxes.docker.container_config`.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from dataclasses import asdict
 from functools import partial
 from importlib.util import find_spec
 
-from sandboxes.docker import frames, image
-from sandboxes.docker.box import BoxRoom, opened
+from sandboxes.docker import codec, image
+from sandboxes.docker.container import BoxRoom, opened
+from sandboxes.docker.container_config import SHELTER, Shape
 from sandboxes.docker.engine import Engine
 from sandboxes.docker.pool import Pool
-from sandboxes.docker.shape import SHELTER, Shape
-from sandboxes.kept import KeptSession
-from sandboxes.turns import Turns
+from sandboxes.fair_queue import Turns
+from sandboxes.request import Work
+from sandboxes.session_base import KeptSession
 from sandboxes.types import Content, Limits, Program, Result, SandboxClosed, SandboxDied, SandboxUnavailable, Shelter
-from sandboxes.work import Work
 
 
 class Docker:
@@ -119,7 +119,7 @@ class Docker:
             answer = box.ask(head, [work.stdin, *work.files.values()], within_s=work.timeout_s)
         finally:
             self._pool.give(box)
-        return frames.heard(answer.head["result"], answer.blobs)
+        return codec.heard(answer.head["result"], answer.blobs)
 
     def session(self, *, limits: Limits | None = None) -> KeptSession:
         """See `Sandbox.session`. Sessions have containers of their own and wait for nobody."""

@@ -21,9 +21,10 @@ from dataclasses import dataclass
 from types import ModuleType, TracebackType
 from typing import Any, NoReturn
 
-from sandboxes.local import kernel, wires
-from sandboxes.local.landlock import Rules
-from sandboxes.local.seccomp import Filter
+from sandboxes.local import codec
+from sandboxes.local.confinement import syscalls
+from sandboxes.local.confinement.landlock import Rules
+from sandboxes.local.confinement.seccomp import Filter
 
 CHANNEL = 3
 STACKS_MB = 512  # address space on top of the memory limit, for the stacks of threads
@@ -32,10 +33,15 @@ _MAIN = "main.py"
 _OURS = [  # by name: to look through all modules would touch, and so copy, a thousand pages
     "sandboxes",
     "sandboxes.types",
-    "sandboxes.plain",
+    "sandboxes.json_values",
     "sandboxes.local",
-    *(f"sandboxes.local.{name}" for name in ["candidate", "cells", "cgroups", "jail", "kernel", "landlock", "loading"]),
-    *(f"sandboxes.local.{name}" for name in ["pages", "seccomp", "warden", "watch", "wires", "zygote"]),
+    "sandboxes.local.confinement",
+    *(
+        f"sandboxes.local.{name}"
+        for name in ["candidate", "codec", "heap", "interpreter", "preload", "usage", "warden"]
+    ),
+    *(f"sandboxes.local.confinement.{name}" for name in ["cgroups", "jail", "landlock", "seccomp", "syscalls"]),
+    "sandboxes.local.zygote",
 ]
 
 
@@ -55,7 +61,7 @@ class Cell:
 def lock_in(cell: Cell, descriptors: Sequence[int], limits: dict[str, Any], cpu_s: int | None) -> None:
     """Give up everything that a candidate must not have. `descriptors`: channel, stdout, stderr and perhaps stdin."""
     os.setsid()
-    kernel.set_dumpable(True)
+    syscalls.set_dumpable(True)
     score = os.open("self/oom_score_adj", os.O_WRONLY, dir_fd=cell.proc)
     os.write(score, b"1000")  # the kernel, short of memory, takes candidates before their warden
     channel, out, err, *given = descriptors
@@ -70,12 +76,12 @@ def lock_in(cell: Cell, descriptors: Sequence[int], limits: dict[str, Any], cpu_
     if cell.owner is not None:
         os.setresgid(cell.owner, cell.owner, cell.owner)
         os.setresuid(cell.owner, cell.owner, cell.owner)
-    kernel.drop_capabilities()
-    kernel.set_dumpable(True)  # again: a change of uid takes it away
+    syscalls.drop_capabilities()
+    syscalls.set_dumpable(True)  # again: a change of uid takes it away
     if cell.rules:
-        kernel.die_with_parent()  # without a pid namespace nothing else ends it with its warden
+        syscalls.die_with_parent()  # without a pid namespace nothing else ends it with its warden
         cell.rules.apply()
-    kernel.install(cell.filter)
+    syscalls.install(cell.filter)
     os.umask(0o022)
     os.chdir(f"{cell.home}/work")
 
@@ -97,7 +103,7 @@ def _bound(cell: Cell, limits: dict[str, Any], cpu_s: int | None) -> None:
 
 def run(cell: Cell) -> NoReturn:
     """Read the work from the channel and do it; the process ends here."""
-    work = wires.read_work(CHANNEL)
+    work = codec.read_work(CHANNEL)
     for path, content in work["files"].items():
         folder = os.path.dirname(path)
         if folder:
@@ -106,7 +112,7 @@ def run(cell: Cell) -> NoReturn:
             file.write(content)
     for name, value in work["env"].items():
         os.environ[name] = value
-    os.write(CHANNEL, wires.STARTED)
+    os.write(CHANNEL, codec.STARTED)
     program = work["program"]
     os.close(CHANNEL)
     if program is None:

@@ -14,10 +14,10 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
-from sandboxes import wear
-from sandboxes.local import wires
+from sandboxes import recycling
+from sandboxes.local import codec
 from sandboxes.local.fetch import read_files
-from sandboxes.local.traffic import Traffic
+from sandboxes.local.pipes import Traffic
 from sandboxes.types import Limits, Result, SandboxDied, SandboxError, Status
 
 LATE_S = 0.6  # after its deadline a warden that is still silent is ended from outside
@@ -45,7 +45,7 @@ class Call:
     def start(self, **words: Any) -> None:
         """Have the warden fork the process that has the other ends."""
         try:
-            wires.send(self.place.wire, {"do": "start", "limits": asdict(self.limits), **words}, self._box)
+            codec.send(self.place.wire, {"do": "start", "limits": asdict(self.limits), **words}, self._box)
         finally:
             self._close_theirs()
 
@@ -55,7 +55,7 @@ class Call:
             said = os.read(self.channel, 1024)
         except OSError:
             said = b""
-        if said.startswith(wires.STARTED):
+        if said.startswith(codec.STARTED):
             return None
         return said[1:].decode(errors="replace") or "it ended before it had started"
 
@@ -107,7 +107,7 @@ class Place:
         key = self.new_key()
         with Call(self, limits, has_stdin=bool(stdin)) as call:
             call.start(key=key, cells=False, timeout_s=timeout_s, once=once, fetch=bool(fetch))
-            call.traffic.feed(call.channel, wires.packed(work))
+            call.traffic.feed(call.channel, codec.packed(work))
             if stdin:
                 call.traffic.feed(call.stdin, stdin)
             message, descriptors = self.until_end(call, key, time.monotonic() + timeout_s + LATE_S)
@@ -127,13 +127,13 @@ class Place:
     def is_well(self) -> bool:
         """Whether its warden answers in time, and nothing is left that should not be. Between two calls."""
         try:
-            wires.send(self.wire, {"do": "look"})
+            codec.send(self.wire, {"do": "look"})
             answers = select.poll()
             answers.register(self.wire, select.POLLIN)
-            if not answers.poll(1000 * wear.ASKED_S):
+            if not answers.poll(1000 * recycling.ASKED_S):
                 raise SandboxDied("a warden does not answer")
             message, _ = self.hear()
-            self.is_good &= wear.is_sound(message["others"], message["grown"])
+            self.is_good &= recycling.is_sound(message["others"], message["grown"])
         except SandboxDied:
             self.is_good = False
         self.used = time.monotonic()
@@ -158,12 +158,12 @@ class Place:
                 call.stdin = -1
             if call.traffic.is_flooded and not told:
                 told = True
-                wires.send(self.wire, {"do": "kill", "key": key})
+                codec.send(self.wire, {"do": "kill", "key": key})
 
     def hear(self) -> tuple[dict[str, Any], list[int]]:
         """The warden's next message. Raises SandboxDied where it is gone."""
         try:
-            message, descriptors = wires.receive(self.wire)
+            message, descriptors = codec.receive(self.wire)
         except EOFError:
             message, descriptors = {"fault": "it was killed"}, []
         if "fault" in message:

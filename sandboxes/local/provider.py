@@ -1,7 +1,7 @@
 """The sandbox `local`: this machine's own kernel, no daemon, no root, no container.
 
 A process that is made once locks itself in and loads Python, with numpy and sympy where a program names them; each
-call is a fork of it. What that covers, and what it does not, is in `sandboxes.local.tiers`.
+call is a fork of it. What that covers, and what it does not, is in `sandboxes.local.confinement.tiers`.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from sandboxes import provider
-from sandboxes.kept import KeptSession
-from sandboxes.local.room import PlaceRoom
-from sandboxes.local.stock import Stock
-from sandboxes.local.tiers import TIERS
-from sandboxes.turns import Turns
+from sandboxes.fair_queue import Turns
+from sandboxes.local.confinement.tiers import TIERS
+from sandboxes.local.pool import Stock
+from sandboxes.local.session import PlaceRoom
+from sandboxes.request import Work
+from sandboxes.session_base import KeptSession
 from sandboxes.types import Content, Limits, Program, Result, SandboxClosed, SandboxDied, Shelter
-from sandboxes.work import Work
 
 
 class Local:

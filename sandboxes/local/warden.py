@@ -16,9 +16,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
 
-from sandboxes.local import candidate, cells, jail, kernel, watch, wires
+from sandboxes.local import candidate, codec, interpreter, usage
 from sandboxes.local.candidate import Cell
-from sandboxes.local.pages import gather_pages
+from sandboxes.local.confinement import jail, syscalls
+from sandboxes.local.heap import gather_pages
 
 TICK_S, IDLE_TICK_S = 0.025, 1.0  # between looks at what a place uses, while a call runs and between calls
 SETTLED = 4  # calls after which a warden's own pages are where they will stay
@@ -69,7 +70,7 @@ class Warden:
         work = jail.WORK if self.apart else f"{self.cell.home}/work"
         os.environ.update(HOME=work, TMPDIR="/tmp" if self.apart else f"{self.cell.home}/tmp")
         self._renew(64, 4096)
-        self.at_start = watch.resident()
+        self.at_start = usage.resident()
         while True:
             wait = min(self._wait_s(), IDLE_TICK_S if self.children else 3600)
             for descriptor, _ in self.poll.poll(wait * 1000):
@@ -77,7 +78,7 @@ class Warden:
                     self._finish(child)
                 else:
                     try:
-                        message, descriptors = wires.receive(self.wire)
+                        message, descriptors = codec.receive(self.wire)
                     except EOFError:
                         self._kill_all()
                         os._exit(0)
@@ -94,8 +95,8 @@ class Warden:
             case "rest":
                 self._set_deadline(message["key"], None)
             case "look":
-                others = watch.processes() if self.apart else self.children
-                wires.send(self.wire, {"others": len(others), "grown": watch.resident() - self.at_start})
+                others = usage.processes() if self.apart else self.children
+                codec.send(self.wire, {"others": len(others), "grown": usage.resident() - self.at_start})
             case "interrupt" | "kill":
                 for child in list(self.children.values()):
                     if child.key == message["key"]:
@@ -126,10 +127,10 @@ class Warden:
             cpu_s = None if message["cells"] else int(message["limits"]["cpu_s"]) + 2  # the warden looks closer
             candidate.lock_in(self.cell, descriptors, message["limits"], cpu_s)
             if message["cells"]:
-                cells.serve()
+                interpreter.serve()
             candidate.run(self.cell)
         except BaseException as fault:
-            told = wires.BROKEN + f"{type(fault).__name__}: {fault}".encode()[:1000]
+            told = codec.BROKEN + f"{type(fault).__name__}: {fault}".encode()[:1000]
             for channel in (descriptors[0], candidate.CHANNEL):  # before and after it was moved
                 with suppress(OSError):
                     os.write(channel, told)
@@ -159,7 +160,7 @@ class Warden:
             "clean": clean,
         }
         held = [os.open(f"{self.cell.home}/work", os.O_RDONLY | os.O_DIRECTORY)] if child.fetch else []
-        wires.send(self.wire, answer, held)
+        codec.send(self.wire, answer, held)
         for descriptor in held:
             os.close(descriptor)
         if not clean:
@@ -191,12 +192,12 @@ class Warden:
         self.pause = max(TICK_S, 4 * (self.looked - now))
 
     def _over_limit(self) -> str | None:
-        pids = watch.processes() if self.apart else [child.pid for child in self.children.values()]
-        used = watch.usage(pids)
+        pids = usage.processes() if self.apart else [child.pid for child in self.children.values()]
+        used = usage.usage(pids)
         if used.cpu_s + self._collected_s() - self.spent_s > self.limits["cpu_s"]:
             return "cpu"
         most = self.limits["memory_mb"] << 20
-        if not self.group and used.resident > most and watch.memory(pids, most) > most:
+        if not self.group and used.resident > most and usage.memory(pids, most) > most:
             return "memory"
         return None
 
@@ -215,8 +216,8 @@ class Warden:
         """CPU time of all candidates so far, those that run included."""
         if not self.children:
             return self._collected_s()
-        pids = watch.processes() if self.apart else [child.pid for child in self.children.values()]
-        return watch.usage(pids).cpu_s + self._collected_s()
+        pids = usage.processes() if self.apart else [child.pid for child in self.children.values()]
+        return usage.usage(pids).cpu_s + self._collected_s()
 
     @staticmethod
     def _collected_s() -> float:
@@ -272,7 +273,7 @@ class Warden:
         """Give the place an empty box."""
         if self.mounts:
             if self.box != (0, 0):
-                kernel.unmount(jail.BOX)
+                syscalls.unmount(jail.BOX)
             jail.fresh_box(disk_mb, files, self.cell.owner)
         else:
             jail.empty(self.cell.home, self.cell.owner)

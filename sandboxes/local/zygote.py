@@ -20,16 +20,17 @@ import sys
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from sandboxes.local import jail, kernel, landlock, watch, wires
+from sandboxes.local import codec, usage
 from sandboxes.local.candidate import Cell
-from sandboxes.local.cgroups import Group, Parent
-from sandboxes.local.loading import load
-from sandboxes.local.seccomp import Filter
+from sandboxes.local.confinement import jail, landlock, syscalls
+from sandboxes.local.confinement.cgroups import Group, Parent
+from sandboxes.local.confinement.seccomp import Filter
+from sandboxes.local.preload import load
 from sandboxes.local.warden import Warden
 
 FIRST_ID = 61000  # root's candidates are the user ids from here on, two for each place
-_APART = kernel.NEWNS | kernel.NEWIPC | kernel.NEWUTS | kernel.NEWNET
-_PER_PLACE = _APART | kernel.NEWUSER | kernel.NEWPID | kernel.NEWCGROUP
+_APART = syscalls.NEWNS | syscalls.NEWIPC | syscalls.NEWUTS | syscalls.NEWNET
+_PER_PLACE = _APART | syscalls.NEWUSER | syscalls.NEWPID | syscalls.NEWCGROUP
 
 
 def main(config: dict[str, Any], control: socket.socket) -> NoReturn:
@@ -38,11 +39,11 @@ def main(config: dict[str, Any], control: socket.socket) -> NoReturn:
     parent = Parent.make() if config["namespaces"] else None
     if config["namespaces"]:
         if is_root:
-            kernel.unshare(kernel.NEWPID)
+            syscalls.unshare(syscalls.NEWPID)
         else:
             user, group = os.geteuid(), os.getegid()
-            kernel.set_dumpable(True)
-            kernel.unshare(kernel.NEWUSER | kernel.NEWPID)
+            syscalls.set_dumpable(True)
+            syscalls.unshare(syscalls.NEWUSER | syscalls.NEWPID)
             _write("/proc/self/setgroups", "deny")
             _write("/proc/self/uid_map", f"{jail.USER_ID} {user} 1")
             _write("/proc/self/gid_map", f"{jail.USER_ID} {group} 1")
@@ -53,7 +54,7 @@ def main(config: dict[str, Any], control: socket.socket) -> NoReturn:
     try:
         Zygote(config, control, parent, is_root=is_root).serve()
     except BaseException as fault:
-        wires.send(control, {"error": f"{type(fault).__name__}: {fault}"})
+        codec.send(control, {"error": f"{type(fault).__name__}: {fault}"})
     finally:
         os._exit(1)
 
@@ -91,27 +92,27 @@ class Zygote:
 
     def serve(self) -> None:
         """Open a place for each message, until the host closes the wire."""
-        kernel.die_with_parent()
+        syscalls.die_with_parent()
         if self.config["namespaces"]:
-            kernel.unshare(_APART | kernel.NEWCGROUP)
+            syscalls.unshare(_APART | syscalls.NEWCGROUP)
             socket.sethostname("box")
             jail.build(self.config["binds"], self.config["hidden"])
         self._load()
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the host's to handle; and pid 1 must have no handlers
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # wardens collect themselves
-        wires.send(self.control, {"ready": os.getpid(), "memory": "cgroup" if self.parent else "watch"})
+        codec.send(self.control, {"ready": os.getpid(), "memory": "cgroup" if self.parent else "watch"})
         while True:
             try:
-                message, [wire] = wires.receive(self.control)
+                message, [wire] = codec.receive(self.control)
             except EOFError:
                 os._exit(0)
             try:
                 pid = self._open(message["place"], wire)
                 pidfd = os.pidfd_open(pid)
-                wires.send(self.control, {"place": message["place"]}, [pidfd])
+                codec.send(self.control, {"place": message["place"]}, [pidfd])
                 os.close(pidfd)
             except OSError as fault:
-                wires.send(self.control, {"error": f"{type(fault).__name__}: {fault}"})
+                codec.send(self.control, {"error": f"{type(fault).__name__}: {fault}"})
             os.close(wire)
 
     def _load(self) -> None:
@@ -129,7 +130,7 @@ class Zygote:
         if not self.config["namespaces"]:
             pid = os.fork()
             if not pid:
-                kernel.die_with_parent()
+                syscalls.die_with_parent()
                 self._become_warden(place, wire)
             return pid
         if self.parent and place not in self.groups:
@@ -141,7 +142,7 @@ class Zygote:
             try:
                 if place in self.groups:  # entering one makes the kernel wait for all cores: not for each call
                     os.write(self.groups[place].entrance, b"0")
-                kernel.unshare(_PER_PLACE)
+                syscalls.unshare(_PER_PLACE)
                 os.write(tell, b"x")
                 os.read(mapped, 1)
                 pid = os.fork()
@@ -181,18 +182,18 @@ class Zygote:
             home = jail.BOX if mounts else f"{self.config['folder']}/{place}"
             owner, proc = None, os.open("/proc", os.O_PATH | os.O_DIRECTORY)
             if mounts:
-                flags = kernel.READ_ONLY | kernel.NOSUID | kernel.NODEV | kernel.NOEXEC
-                kernel.mount("proc", "/proc", "proc", flags, "hidepid=2,subset=pid")
+                flags = syscalls.READ_ONLY | syscalls.NOSUID | syscalls.NODEV | syscalls.NOEXEC
+                syscalls.mount("proc", "/proc", "proc", flags, "hidepid=2,subset=pid")
                 if self.is_root:
                     owner = jail.USER_ID
                     os.setgroups([])
                     os.setresgid(0, 0, 0)
                     os.setresuid(0, 0, 0)
-                kernel.drop_bounding_set()
+                syscalls.drop_bounding_set()
             else:
                 os.makedirs(home, 0o700, exist_ok=True)
-            kernel.set_dumpable(False)
-            kernel.no_new_privileges()
+            syscalls.set_dumpable(False)
+            syscalls.no_new_privileges()
             rules = None
             if self.config["rules"]:
                 readable = self.config["readable"]
@@ -200,7 +201,7 @@ class Zygote:
             cell = Cell(
                 home=home,
                 proc=proc,
-                base=watch.size(),
+                base=usage.size(),
                 filter=Filter(alone=not mounts),
                 rules=rules,
                 owner=owner,
@@ -208,7 +209,7 @@ class Zygote:
             )
             Warden(host, cell, group, apart=mounts, mounts=mounts).serve()
         except BaseException as fault:
-            wires.send(host, {"fault": f"{type(fault).__name__}: {fault}"})
+            codec.send(host, {"fault": f"{type(fault).__name__}: {fault}"})
         finally:
             os._exit(1)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from sandboxes.remote import wire
-from sandboxes.remote.wire import Fields
+from sandboxes.remote import codec
+from sandboxes.remote.codec import Fields
 from sandboxes.types import Limits, Sandbox, Status
 
 PATH = "/run_code"
@@ -44,5 +44,5 @@ def run_code(sandbox: Sandbox, body: Fields) -> dict[str, Any]:
             "stderr": result.stderr,
         },
         "executor_pod_name": None,
-        "files": wire.pack_all(result.files),
+        "files": codec.pack_all(result.files),
     }

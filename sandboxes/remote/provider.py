@@ -8,9 +8,10 @@ import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from sandboxes.remote import wire
-from sandboxes.remote.line import Line
+from sandboxes.remote import codec
+from sandboxes.remote.connection import Line
 from sandboxes.remote.session import RemoteSession
+from sandboxes.request import deadline
 from sandboxes.types import (
     Content,
     Limits,
@@ -22,7 +23,6 @@ from sandboxes.types import (
     SandboxUnavailable,
     Shelter,
 )
-from sandboxes.work import deadline
 
 URL, TOKEN = "TURNWISE_SANDBOX_URL", "TURNWISE_SANDBOX_TOKEN"
 
@@ -54,7 +54,7 @@ class Remote:
         self._begin()
         try:
             said = self._line.about()
-            self._shelter, self._every_s = wire.unpack_shelter(said["shelter"]), said["lease_s"] / 3
+            self._shelter, self._every_s = codec.unpack_shelter(said["shelter"]), said["lease_s"] / 3
         except (KeyError, TypeError) as fault:
             raise SandboxUnavailable(f"remote: {self._line.url} is no sandbox server: {fault!r}") from None
         except SandboxError as fault:
@@ -93,19 +93,19 @@ class Remote:
         self._check()
         said = {
             "program": program if isinstance(program, str) else list(program),
-            "stdin": wire.pack(stdin),
-            "files": wire.pack_all(files or {}),
+            "stdin": codec.pack(stdin),
+            "files": codec.pack_all(files or {}),
             "fetch": list(fetch),
             "env": dict(env or {}),
             "timeout_s": deadline(timeout_s),
-            "limits": wire.pack_limits(limits),
+            "limits": codec.pack_limits(limits),
         }
-        return wire.unpack_result(self._line.ask("run", said, timeout_s)["result"])
+        return codec.unpack_result(self._line.ask("run", said, timeout_s)["result"])
 
     def session(self, *, limits: Limits | None = None) -> RemoteSession:
         """See `Sandbox.session`."""
         self._check()
-        return self.adopt(self._line.ask("sessions", {"limits": wire.pack_limits(limits)})["session"])
+        return self.adopt(self._line.ask("sessions", {"limits": codec.pack_limits(limits)})["session"])
 
     def adopt(self, name: str, spent_s: float = 0.0) -> RemoteSession:
         """The session that the server has opened under that name, its lease renewed from now on."""

@@ -14,8 +14,8 @@ from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
-from sandboxes.remote import wire
-from sandboxes.remote.answers import Answer, Answers
+from sandboxes.remote import codec
+from sandboxes.remote.answer_cache import Answer, Answers
 from sandboxes.remote.service import Service, refusal
 
 MOST_BYTES = 64 << 20  # of a request's body
@@ -99,10 +99,10 @@ class _Connection(BaseHTTPRequestHandler):
         if self.headers.get("Content-Length", "0") != "0" or "Transfer-Encoding" in self.headers:
             self.close_connection = True
             self._refuse("value", "GET takes no body")
-        elif self.path == f"/{wire.VERSION}/health":
+        elif self.path == f"/{codec.VERSION}/health":
             self._answer(Answer(200, b'{"status": "ok"}'))
         elif self._is_admitted():
-            if self.path == f"/{wire.VERSION}/sandbox":
+            if self.path == f"/{codec.VERSION}/sandbox":
                 self._answer(Answer(200, json.dumps(self.server.service.about(self.server.body_bytes)).encode()))
             else:
                 self._refuse("value", f"there is nothing at {self.path!r:.100}", 404)
@@ -120,12 +120,12 @@ class _Connection(BaseHTTPRequestHandler):
         if len(body) < size:
             return
         self.close_connection = not stays
-        wanted, name = self.headers.get(wire.SERVER), self.headers.get(wire.REQUEST)
+        wanted, name = self.headers.get(codec.SERVER), self.headers.get(codec.REQUEST)
         if wanted is not None and wanted != self.server.service.name:
             self._refuse("lost", "the server was started anew, and the answer is lost")
             return
         if name is not None and not _NAME.fullmatch(name):
-            self._refuse("value", f"{wire.REQUEST} must be 8 to 64 letters, digits or '-'")
+            self._refuse("value", f"{codec.REQUEST} must be 8 to 64 letters, digits or '-'")
             return
         try:
             said = json.loads(body)
@@ -174,7 +174,7 @@ class _Connection(BaseHTTPRequestHandler):
         self.send_response(answer.status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(answer.body)))
-        self.send_header(wire.SERVER, self.server.service.name)
+        self.send_header(codec.SERVER, self.server.service.name)
         if answer.retry:
             self.send_header("Retry-After", "1")
         if answer.status == 401:

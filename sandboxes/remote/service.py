@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
-from sandboxes.remote import fusion, wire
-from sandboxes.remote.answers import Answer
+from sandboxes.fair_queue import Turns
+from sandboxes.remote import codec, fusion
+from sandboxes.remote.answer_cache import Answer
+from sandboxes.remote.codec import Fields
 from sandboxes.remote.leases import Leases, NoSession
-from sandboxes.remote.wire import Fields
-from sandboxes.turns import Turns
 from sandboxes.types import Sandbox, SandboxBusy, Session
 
 RETRY_S = 0.05  # when to ask again: those in the queue take milliseconds each
@@ -34,7 +34,7 @@ class Service:
         self.name = secrets.token_hex(8)  # of this server's life: another one knows nothing of its sessions
         self.sandbox, self.places, self.queue = sandbox, places, queue
         self.leases = Leases(lease_s, sessions)
-        self._turns = Turns(places, wire.QUEUE_S)
+        self._turns = Turns(places, codec.QUEUE_S)
         self._lock = threading.Lock()
         self._inside = 0
         self._does: dict[str, Callable[[Fields], dict[str, Any]]] = {
@@ -53,14 +53,14 @@ class Service:
     def about(self, body_bytes: int) -> dict[str, Any]:
         """What a client must know before it asks."""
         said = {"server": self.name, "shelter": asdict(self.sandbox.shelter), "lease_s": self.leases.lease_s}
-        return said | {"places": self.places, "queue": self.queue, "queue_s": wire.QUEUE_S, "body_bytes": body_bytes}
+        return said | {"places": self.places, "queue": self.queue, "queue_s": codec.QUEUE_S, "body_bytes": body_bytes}
 
     def knows(self, path: str) -> bool:
         """Whether something is done at that path."""
         parts = path.strip("/").split("/")
         if path == fusion.PATH:
             return True
-        if parts[0] != wire.VERSION or len(parts) not in (2, 4):
+        if parts[0] != codec.VERSION or len(parts) not in (2, 4):
             return False
         if len(parts) == 2:
             return parts[1] in self._does
@@ -75,11 +75,11 @@ class Service:
         except SandboxBusy as fault:
             return refusal("busy", str(fault), retry_s=RETRY_S)
         except Exception as fault:
-            kind = wire.kind_of(fault)
+            kind = codec.kind_of(fault)
             if kind is None:  # a bug of ours; the place of its origin is for whoever runs the server
                 print(f"{path}: {type(fault).__name__}: {fault}", file=sys.stderr, flush=True)
                 return refusal("fault", f"an internal fault of the server: {type(fault).__name__}", status=500)
-            return refusal(kind, **wire.told(fault))
+            return refusal(kind, **codec.told(fault))
 
     def close(self) -> None:
         """End everything that runs."""
@@ -130,7 +130,7 @@ class Service:
         }
         body.end()
         with self._place():
-            return {"result": wire.pack_result(self.sandbox.run(program, **words))}
+            return {"result": codec.pack_result(self.sandbox.run(program, **words))}
 
     def _open(self, body: Fields) -> dict[str, Any]:
         limits = body.limits()
@@ -147,7 +147,7 @@ class Service:
 def _cell(session: Session, body: Fields) -> dict[str, Any]:
     source, timeout_s = body.text("source"), body.seconds("timeout_s", _TIMEOUT_S)
     body.end()
-    return {"result": wire.pack_result(session.cell(source, timeout_s=timeout_s))}
+    return {"result": codec.pack_result(session.cell(source, timeout_s=timeout_s))}
 
 
 def _call(session: Session, body: Fields) -> dict[str, Any]:
@@ -156,13 +156,13 @@ def _call(session: Session, body: Fields) -> dict[str, Any]:
     body.end()
     if not all(type(name) is str for name in keywords) or _OWN & set(keywords):
         raise ValueError(f"keywords: must be named by texts, and none of them {', '.join(sorted(_OWN))}")
-    return {"result": wire.pack_result(session.call(function, *arguments, timeout_s=timeout_s, **keywords))}
+    return {"result": codec.pack_result(session.call(function, *arguments, timeout_s=timeout_s, **keywords))}
 
 
 def _run_beside(session: Session, body: Fields) -> dict[str, Any]:
     program, stdin, timeout_s = body.program(), body.content("stdin"), body.seconds("timeout_s", _TIMEOUT_S)
     body.end()
-    return {"result": wire.pack_result(session.run(program, stdin=stdin, timeout_s=timeout_s))}
+    return {"result": codec.pack_result(session.run(program, stdin=stdin, timeout_s=timeout_s))}
 
 
 def _write(session: Session, body: Fields) -> dict[str, Any]:
@@ -175,13 +175,13 @@ def _write(session: Session, body: Fields) -> dict[str, Any]:
 def _read(session: Session, body: Fields) -> dict[str, Any]:
     path, max_bytes = body.text("path"), body.count("max_bytes", 1 << 20)
     body.end()
-    return {"content": wire.pack(session.read(path, max_bytes))}
+    return {"content": codec.pack(session.read(path, max_bytes))}
 
 
 def refusal(kind: str, text: str, *, status: int = 0, errno: object = None, retry_s: float | None = None) -> Answer:
     """An answer that tells a fault; `retry_s` says that nothing was done, and when to ask again."""
     said: dict[str, Any] = {"kind": kind, "text": text, "errno": errno, "retry_s": retry_s}
-    found = _answer(status or wire.ANSWERS[kind][0], {"error": said})
+    found = _answer(status or codec.ANSWERS[kind][0], {"error": said})
     return found._replace(done=retry_s is None, retry=retry_s is not None)
 
 

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from sandboxes import plain
-from sandboxes.remote import wire
-from sandboxes.remote.line import Line
+from sandboxes import json_values
+from sandboxes.remote import codec
+from sandboxes.remote.connection import Line
+from sandboxes.request import deadline
 from sandboxes.types import Content, Program, Result, SandboxClosed, SandboxDied, SandboxError
-from sandboxes.work import deadline
 
 _FILE_S = 10.0  # for a file's way into or out of a session
 
@@ -39,22 +39,26 @@ class RemoteSession:
 
     def call(self, function: str, *arguments: object, timeout_s: float = 10.0, **keywords: object) -> Result:
         """See `Session.call`."""
-        said = {"function": function, "arguments": plain.dump(list(arguments)), "keywords": plain.dump(keywords)}
+        said = {
+            "function": function,
+            "arguments": json_values.dump(list(arguments)),
+            "keywords": json_values.dump(keywords),
+        }
         return self._result("call", said, timeout_s)
 
     def run(self, program: Program, *, stdin: Content = b"", timeout_s: float = 10.0) -> Result:
         """See `Session.run`."""
-        said = {"program": program if isinstance(program, str) else list(program), "stdin": wire.pack(stdin)}
+        said = {"program": program if isinstance(program, str) else list(program), "stdin": codec.pack(stdin)}
         return self._result("run", said, timeout_s)
 
     def write(self, path: str, content: Content) -> None:
         """See `Session.write`."""
-        self._ask("write", {"path": path, "content": wire.pack(content)}, _FILE_S, subject=path)
+        self._ask("write", {"path": path, "content": codec.pack(content)}, _FILE_S, subject=path)
 
     def read(self, path: str, max_bytes: int = 1 << 20) -> bytes:
         """See `Session.read`."""
         said = self._ask("read", {"path": path, "max_bytes": max_bytes}, _FILE_S, subject=path)
-        return wire.unpack(said["content"])
+        return codec.unpack(said["content"])
 
     def fork(self) -> RemoteSession:
         """See `Session.fork`."""
@@ -85,7 +89,7 @@ class RemoteSession:
 
     def _result(self, what: str, said: dict[str, Any], timeout_s: float) -> Result:
         said = self._ask(what, said | {"timeout_s": deadline(timeout_s)}, timeout_s)
-        return wire.unpack_result(said["result"])
+        return codec.unpack_result(said["result"])
 
     def _ask(self, what: str, said: dict[str, Any], timeout_s: float, *, subject: str = "") -> dict[str, Any]:
         with self._lock:

@@ -13,10 +13,10 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from rl.policy.vllm.asked import KEY, Asked, Entry, Step
+from rl.policy.vllm.engine_config import Plan
 from rl.policy.vllm.launch import contained, launched
 from rl.policy.vllm.memory import advised
-from rl.policy.vllm.plan import Plan
+from rl.policy.vllm.requests import KEY, Asked, Entry, Step
 
 
 class Engine:
@@ -113,7 +113,7 @@ class Engine:
             self._engine.model_executor.driver_worker.worker.reload_weights(weights_iterator=iter(weights))
 
     def receive(self, path: str, tied: Mapping[str, str]) -> None:
-        """`load` what `rl.policy.vllm.parcel.pack` wrote, by vLLM's interface for weights of another process."""
+        """`load` what `rl.policy.vllm.weight_file.pack` wrote, by vLLM's interface for weights of another process."""
         ask = self._engine.model_executor.collective_rpc
         with self._taking_over():
             self._strip()

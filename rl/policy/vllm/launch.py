@@ -20,8 +20,8 @@ from typing import Any, get_args
 import numpy as np
 import torch
 
-from rl.policy.vllm.asked import Unserved
-from rl.policy.vllm.plan import Plan
+from rl.policy.vllm.engine_config import Plan
+from rl.policy.vllm.requests import Unserved
 
 # Read by vLLM, some when it is imported. The second of V1's runners takes no processors of logits.
 VARIABLES = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_USE_V2_MODEL_RUNNER": "0"}
@@ -39,7 +39,7 @@ def launched(plan: Plan, home: str | None) -> Any:
         os.environ.setdefault(name, value)
     from vllm.config import WeightTransferConfig
 
-    from rl.policy.vllm.drawing import Drawing
+    from rl.policy.vllm.sampler import Drawing
     from rl.policy.vllm.worker import BACKEND, Extension
 
     options = {**plan.room.options, **_adaptable(plan)}

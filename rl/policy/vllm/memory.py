@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from rl.memory import state
 from rl.policy.forward import text_config
 
 GIB = 2**30
@@ -27,7 +26,9 @@ class Room(NamedTuple):
     words: str
 
 
-def room(model: nn.Module, slots: int, context: int, itemsize: int, *, training: bool, cache_gib: float) -> Room:
+def room(
+    model: nn.Module, slots: int, context: int, itemsize: int, *, reserve_bytes: int | None, cache_gib: float
+) -> Room:
     """Memory for an engine of `slots` sequences of `context` tokens, beside `model`, which it may share a GPU with."""
     device = next(model.parameters()).device
     cache = _cache(model, slots, context, itemsize)
@@ -36,7 +37,7 @@ def room(model: nn.Module, slots: int, context: int, itemsize: int, *, training:
         size = max(least, min(cache, int(cache_gib * GIB)))
         return Room({"kv_cache_memory_bytes": size, "block_size": BLOCK}, f"{size / GIB:.2f} GiB of cache")
     free, total = torch.cuda.mem_get_info(device)
-    share = utilisation(free, total, state(model) if training else 0)
+    share = utilisation(free, total, reserve_bytes or 0)
     words = f"{share:.2f} of {total / GIB:.1f} GiB, of which {free / GIB:.1f} GiB are free"
     return Room({"gpu_memory_utilization": share}, words)
 

@@ -17,14 +17,14 @@ from torch import nn
 
 from rl.policy.batching import Batching, Drawn, EngineDead
 from rl.policy.request import Request
-from rl.policy.vllm import handover
-from rl.policy.vllm.asked import Unserved
+from rl.policy.vllm import weight_sync
+from rl.policy.vllm.devices import Place
 from rl.policy.vllm.engine import Engine
-from rl.policy.vllm.installed import installed
-from rl.policy.vllm.place import Place
-from rl.policy.vllm.plan import Plan, plan
+from rl.policy.vllm.engine_client import RemoteEngine
+from rl.policy.vllm.engine_config import Plan, plan
 from rl.policy.vllm.process import EngineLost
-from rl.policy.vllm.remote import RemoteEngine
+from rl.policy.vllm.requests import Unserved
+from rl.policy.vllm.version import installed
 from rl.records import Completion, SamplingParams
 
 RESTARTS = 3  # of an engine's process in a row, without a token in between
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 class VLLMPolicy(Batching):
     """A `Policy` over vLLM with the weights of a Hugging Face model, for one loop at a time.
 
-    `context` and `slots` are as of `HFPolicy`; `cache_gib` bounds the cache of a CPU. `training` leaves room on a GPU
+    `context` and `slots` are as of `HFPolicy`; `cache_gib` bounds the cache of a CPU. `reserve_bytes` leaves room on a GPU
     for a trainer of the same model. A GPU computes in bfloat16, a CPU in float32. `gap` is what the last hand-over
     measured.
 
@@ -51,7 +51,7 @@ class VLLMPolicy(Batching):
         slots: int = 256,
         context: int | None = None,
         cache_gib: float = 1.0,
-        training: bool = False,
+        reserve_bytes: int | None = None,
         apart: bool = False,
         devices: Sequence[int] = (),
     ) -> None:
@@ -66,7 +66,7 @@ class VLLMPolicy(Batching):
             )
         self.slots = slots
         self.dtype = torch.float32 if device.type == "cpu" else torch.bfloat16
-        place = Place.of(device, devices, training=training)
+        place = Place.of(device, devices, reserve_bytes=reserve_bytes)
         memory = place.room(model, slots, self.context, self.dtype.itemsize, cache_gib)
         planned = plan(
             model,
@@ -74,7 +74,7 @@ class VLLMPolicy(Batching):
             context=self.context,
             dtype=self.dtype,
             room=memory,
-            sleeps=place.shared and training,
+            sleeps=place.shared and reserve_bytes is not None,
             parallel=max(len(devices), 1),
         )
         variables = place.variables() if apart else None
@@ -137,8 +137,8 @@ class VLLMPolicy(Batching):
         return planned._replace(rank=0, targets=())
 
     def _hand_over(self) -> None:
-        handover.give(self.engine, self.model)
-        self.gap = handover.check(self.engine, self.model, self.dtype)
+        weight_sync.give(self.engine, self.model)
+        self.gap = weight_sync.check(self.engine, self.model, self.dtype)
 
     def _surely(self, work: Callable[[], None]) -> None:
         """Do `work`; if the engine is lost over it, start another one and hand it the weights instead."""

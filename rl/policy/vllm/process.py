@@ -26,7 +26,7 @@ LIMIT = "TURNWISE_ENGINE_TIMEOUT_S"
 LIMIT_S = 1800.0  # a start that reads a large model's code from a network, a step of long prompts on a slow CPU
 _BOOT = (
     "import sys, json; sys.path[:] = json.loads(sys.argv[1]);"
-    "from rl.policy.vllm.serve import serve; serve(*map(int, sys.argv[2:4]), sys.argv[4])"
+    "from rl.policy.vllm.engine_server import serve; serve(*map(int, sys.argv[2:4]), sys.argv[4])"
 )
 
 
@@ -35,7 +35,7 @@ class EngineLost(RuntimeError):
 
 
 class Process:
-    """`rl.policy.vllm.serve` in a new session, out of reach of Ctrl-C; the folder `home` goes when it does.
+    """`rl.policy.vllm.engine_server` in a new session, out of reach of Ctrl-C; the folder `home` goes when it does.
 
     What it says is kept for its obituary, unless VLLM_LOGGING_LEVEL asks to see more. One that has not answered for
     `limit_s` seconds is killed: 1800, or what the variable TURNWISE_ENGINE_TIMEOUT_S says.

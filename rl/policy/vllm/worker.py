@@ -14,9 +14,9 @@ from torch import Tensor
 from vllm.distributed.weight_transfer.base import WeightTransferEngine, WeightTransferInitInfo, WeightTransferUpdateInfo
 from vllm.distributed.weight_transfer.factory import WeightTransferEngineFactory
 
-from rl.policy.vllm.asked import Entry
-from rl.policy.vllm.drawing import Drawing
-from rl.policy.vllm.parcel import unpack
+from rl.policy.vllm.requests import Entry
+from rl.policy.vllm.sampler import Drawing
+from rl.policy.vllm.weight_file import unpack
 
 BACKEND = "turnwise-file"
 
@@ -28,7 +28,7 @@ class Init(WeightTransferInitInfo):
 
 @dataclass
 class Update(WeightTransferUpdateInfo):
-    """What `rl.policy.vllm.parcel.pack` wrote, and what it returned."""
+    """What `rl.policy.vllm.weight_file.pack` wrote, and what it returned."""
 
     path: str = ""
     tied: dict[str, str] = field(default_factory=dict)
@@ -64,7 +64,7 @@ class FromFile(WeightTransferEngine[Init, Update]):
 
     @staticmethod
     def trainer_send_weights(iterator: Any, trainer_args: Any) -> None:
-        """What 0.27 asks every backend for, and never calls: `rl.policy.vllm.remote` sends the weights."""
+        """What 0.27 asks every backend for, and never calls: `rl.policy.vllm.engine_client` sends the weights."""
         raise NotImplementedError
 
 

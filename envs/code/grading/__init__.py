@@ -1,0 +1,1 @@
+"""Grading of programs: submissions and tests run in sandboxes, verdicts are made here."""

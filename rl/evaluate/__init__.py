@@ -1,0 +1,1 @@
+"""`python -m rl.evaluate`: play held-out tasks and report success with intervals."""

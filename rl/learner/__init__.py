@@ -1,0 +1,1 @@
+"""From records to weight updates: batches, the forward pass, the loss and the optimiser."""

@@ -1,0 +1,1 @@
+"""Methods: a `Recipe` names one part per slot; parts are built from estimators."""

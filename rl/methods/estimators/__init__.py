@@ -1,0 +1,1 @@
+"""Estimators that parts are built from: functions of arrays and labels."""

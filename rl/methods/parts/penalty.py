@@ -1,0 +1,73 @@
+"""Losses beside the policy's: `(tokens) -> (B, T)`, added per token; `coef` is the weight in the sum.
+
+The `kl_*` parts estimate KL(policy || reference) from the sampled tokens. As a loss, `kl_k2` has the right gradient on
+policy; `kl_k3` is unbiased in value but not in gradient; the expected gradient of `kl_k1` is 0 on policy.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rl.methods.options import NonNegative, PartError
+from rl.methods.parts import needs
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rl.methods.inputs import Tokens
+
+
+@needs("ref")
+def kl_k1(tokens: Tokens, *, coef: NonNegative = 0.001) -> Tensor:
+    """`d = logp - ref`."""
+    return coef * _gap(tokens)
+
+
+@needs("ref")
+def kl_abs(tokens: Tokens, *, coef: NonNegative = 0.001) -> Tensor:
+    """`|d|`."""
+    return coef * _gap(tokens).abs()
+
+
+@needs("ref")
+def kl_k2(tokens: Tokens, *, coef: NonNegative = 0.001) -> Tensor:
+    """`d^2 / 2`."""
+    return coef * 0.5 * _gap(tokens).square()
+
+
+@needs("ref")
+def kl_k3(tokens: Tokens, *, coef: NonNegative = 0.001, straight_through: bool = False) -> Tensor:
+    """`exp(-d) + d - 1`, held below 10, where it loses its gradient.
+
+    `straight_through` keeps this value and takes the gradient of `kl_k2`.
+    """
+    gap = -_gap(tokens).clamp(-20.0, 20.0)
+    value = (gap.exp() - gap - 1).clamp(-10.0, 10.0)
+    if straight_through:
+        square = kl_k2(tokens, coef=1.0)
+        value = value.detach() + square - square.detach()
+    return coef * value
+
+
+@needs("entropy")
+def entropy_bonus(tokens: Tokens, *, coef: NonNegative = 0.001) -> Tensor:
+    """`-entropy`: pays the policy for staying undecided."""
+    return -coef * tokens.entropy
+
+
+@needs("value")
+def value_error(tokens: Tokens, *, coef: NonNegative = 0.5, clip: NonNegative = 0.5) -> Tensor:
+    """PPO's critic: half the squared error, the larger of that of `value` and of `value` within `clip` of its old self.
+
+    `clip=inf` is the plain squared error.
+    """
+    if tokens.value is None or tokens.old_value is None or tokens.returns is None:
+        raise PartError("penalty value_error reads value, old_value and returns, which this batch lacks")
+    near = tokens.value.clamp(tokens.old_value - clip, tokens.old_value + clip)
+    return coef * 0.5 * (tokens.value - tokens.returns).square().maximum((near - tokens.returns).square())
+
+
+def _gap(tokens: Tokens) -> Tensor:
+    if tokens.ref is None:
+        raise PartError("a KL penalty reads the reference's log-probabilities, which this batch lacks")
+    return tokens.logp - tokens.ref

@@ -1,0 +1,47 @@
+"""Which log-ratio the update trusts: `(tokens) -> (B, T)`, current against sampling policy.
+
+What it says of a token that was not sampled is never read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rl.methods.estimators import segments
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rl.methods.inputs import Tokens
+
+
+def token(tokens: Tokens) -> Tensor:
+    """PPO: each token's own."""
+    return tokens.logp - tokens.old
+
+
+def on_policy(tokens: Tokens) -> Tensor:
+    """REINFORCE: 0 with the gradient of `logp`, whatever policy sampled the token."""
+    return tokens.logp - tokens.logp.detach()
+
+
+def sequence(tokens: Tokens) -> Tensor:
+    """GSPO (arXiv:2507.18071, eq. 7): the mean over all sampled tokens of the trajectory, on each of them."""
+    mean = segments.mean_over_trajectory(tokens.logp - tokens.old, tokens.mask, tokens.labels)
+    return mean.expand_as(tokens.logp)
+
+
+def sequence_token(tokens: Tokens) -> Tensor:
+    """GSPO-token (arXiv:2507.18071, eq. 14): the value of `sequence`, the gradient of each token's own `logp`.
+
+    It differs from `sequence` once advantages vary within a trajectory. Capped at 10, where it loses its gradient.
+    """
+    return (sequence(tokens).detach() + on_policy(tokens)).clamp(max=10.0)
+
+
+def turn(tokens: Tokens) -> Tensor:
+    """The mean over the sampled tokens of the turn, on each of them: `sequence` for one turn at a time.
+
+    In a long episode a mean over the whole trajectory hides one bad turn; this one does not.
+    """
+    return segments.mean_over_turn(tokens.logp - tokens.old, tokens.mask, tokens.labels)

@@ -1,0 +1,83 @@
+"""The unit of an advantage: `(advantages, rewards, group) -> advantages`, all (B,), one entry per trajectory.
+
+Rewards without spread give 0, never amplified rounding. A single value has no spread to measure; its unit is 1.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from rl.methods.estimators import statistics
+from rl.methods.estimators.statistics import Floats, Ints
+from rl.methods.options import NonNegative, Positive
+
+
+def none(advantages: Floats, rewards: Floats, group: Ints) -> Floats:
+    """Rewards keep their own unit."""
+    return advantages
+
+
+def group_std(
+    advantages: Floats, rewards: Floats, group: Ints, *, eps: Positive = 1e-6, population: bool = False
+) -> Floats:
+    """GRPO (arXiv:2402.03300): divide by the group's unbiased standard deviation plus `eps`; 0 where it is <= `eps`.
+
+    `population=True` divides the sum of squares by the group's size `n`, not by `n - 1`.
+    """
+    size = statistics.group_size(group)
+    std = statistics.group_std(rewards, group) * (np.sqrt((size - 1) / size) if population else 1.0)
+    std = np.where(size == 1, 1.0, std)
+    return np.where(std > eps, advantages / (std + eps), 0.0)
+
+
+def leave_one_out_std(advantages: Floats, rewards: Floats, group: Ints, *, eps: Positive = 1e-8) -> Floats:
+    """Divide by the unbiased standard deviation of the others in the group plus `eps`; 0 where it is <= `eps`.
+
+    A group of two leaves a single other, which has no spread to measure: its unit is 1.
+    """
+    size = statistics.group_size(group)
+    others = np.maximum(size - 1, 1)
+    deviation = rewards - statistics.group_mean(rewards, group)
+    squares = statistics.group_std(rewards, group) ** 2 * others - size / others * deviation**2
+    std = np.where(size > 2, np.sqrt(np.maximum(squares, 0.0) / np.maximum(size - 2, 1)), 1.0)
+    return np.where(std > eps, advantages / (std + eps), 0.0)
+
+
+def batch_std(
+    advantages: Floats,
+    rewards: Floats,
+    group: Ints,
+    *,
+    eps: Positive = 1e-6,
+    singleton: Literal["scaled", "raw"] = "scaled",
+) -> Floats:
+    """Divide by the unbiased standard deviation of all rewards of the update plus `eps`; 0 where it is <= `eps`.
+
+    With `singleton="raw"`, members that are alone in their group are left as they are.
+    """
+    std = np.sqrt(statistics.variance(rewards)) if rewards.size > 1 else 1.0
+    scaled = advantages / (std + eps) if std > eps else np.zeros_like(advantages)
+    return np.where(statistics.group_size(group) == 1, advantages, scaled) if singleton == "raw" else scaled
+
+
+def bounded_std(
+    advantages: Floats,
+    rewards: Floats,
+    group: Ints,
+    *,
+    low: float = -3.0,
+    high: float = 3.0,
+    among: Literal["batch", "group"] = "batch",
+    eps: NonNegative = 0.0,
+) -> Floats:
+    """Divide by the unbiased standard deviation of the *advantages* plus `eps`, then hold within `low` and `high`.
+
+    The default is SeeUPO's (arXiv:2602.06554), over the update; RAGEN's asymmetric clip (arXiv:2504.20073) is
+    `low=-1,high=3,among=group,eps=1e-6`. 0 where the deviation is <= 1e-6, which is rounding.
+    """
+    key = np.zeros_like(group) if among == "batch" else group
+    std = np.where(statistics.group_size(key) == 1, 1.0, statistics.group_std(advantages, key))
+    unit = np.where(std > 1e-6, std + eps, np.inf)
+    return (advantages / unit).clip(low, high)

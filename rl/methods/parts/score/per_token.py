@@ -1,0 +1,28 @@
+"""One number per sampled token from a critic or a reference policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from rl.methods.parts.score.scorer import PerTurn, Scorer
+from rl.records import Group, Trajectory
+
+
+async def value(scorer: Scorer, groups: Sequence[Group]) -> None:
+    """Fill the stream `value` from the critic."""
+    await _fill("value", scorer.values, groups)
+
+
+async def reference(scorer: Scorer, groups: Sequence[Group]) -> None:
+    """Fill the stream `ref` from the frozen reference policy."""
+    await _fill("ref", scorer.reference, groups)
+
+
+async def _fill(stream: str, ask: Callable[[Sequence[Trajectory]], list[PerTurn]], groups: Sequence[Group]) -> None:
+    trajectories = [trajectory for group in groups for trajectory in group.trajectories]
+    answers = ask(trajectories)  # on the loop's own thread: a run stays a pure function of its seed
+    for trajectory, per_turn in zip(trajectories, answers, strict=True):
+        for turn, numbers in zip(trajectory.turns, per_turn, strict=True):
+            if len(numbers) != len(turn.completion.ids):
+                raise ValueError(f"stream {stream!r}: {len(numbers)} numbers for {len(turn.completion.ids)} tokens")
+            turn.streams[stream] = tuple(numbers)

@@ -1,0 +1,41 @@
+"""A weight per token: `(tokens) -> (B, T)`, detached; it multiplies the surrogate, not the penalties.
+
+A token of weight 0 stays in the denominator, so that leaving some out never amplifies the others.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from rl.methods.estimators import segments
+from rl.methods.options import NonNegative, Positive
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rl.methods.inputs import Tokens
+
+
+def every_token(tokens: Tokens) -> Tensor:
+    """Weight 1 on each sampled token."""
+    return tokens.mask.to(tokens.logp.dtype)
+
+
+def truncated_is(
+    tokens: Tokens, *, cap: Positive = 2.0, floor: NonNegative = 0.0, level: Literal["token", "sequence"] = "token"
+) -> Tensor:
+    """Truncated importance weights `min(r, cap)` of current against sampling policy, at least `floor`.
+
+    `level="sequence"` takes the product over the trajectory's sampled tokens. For surrogates without a ratio of their
+    own (`ratio=on_policy`): next to `ratio=token` the same correction would count twice.
+    """
+    log_ratio = (tokens.logp.detach() - tokens.old) * tokens.mask
+    if level == "sequence":
+        log_ratio = segments.rows(log_ratio, tokens.labels.trajectory)
+    return log_ratio.clamp(-20.0, 20.0).exp().clamp(floor, cap) * tokens.mask
+
+
+def masked_is(tokens: Tokens, *, low: NonNegative = 0.5, high: Positive = 5.0) -> Tensor:
+    """IcePop: the importance weight `r` of current against sampling policy where `low <= r <= high`, else 0."""
+    ratio = (tokens.logp.detach() - tokens.old).clamp(-20.0, 20.0).exp()
+    return ratio * (tokens.mask & (ratio >= low) & (ratio <= high))

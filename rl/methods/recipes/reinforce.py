@@ -1,0 +1,16 @@
+"""REINFORCE (Williams 1992): each trajectory's return weighs the log-probability of its tokens.
+
+No baseline, no correction for the policy that sampled: it is exact on policy only.
+
+Deviations: none.
+"""
+
+from rl.methods.parts import baseline, ratio, reduce, surrogate
+from rl.methods.recipe import Recipe
+
+recipe = Recipe(
+    baseline=baseline.none,
+    ratio=ratio.on_policy,
+    surrogate=surrogate.linear,
+    reduce=reduce.sequence_sum,
+)

@@ -1,0 +1,10 @@
+"""Turn-PPO (arXiv:2512.17008): PPO whose action is a whole reply: one advantage, one value and one ratio per turn.
+
+Deviations: the ratio is the mean over the reply's tokens, so that its clip does not tighten with length; every token's
+value regresses to the turn's return, of which the first is used; an episode cut short by a limit is not bootstrapped.
+"""
+
+from rl.methods.parts import credit, ratio
+from rl.methods.recipes import ppo
+
+recipe = ppo.recipe.but(credit=credit.turn_gae, ratio=ratio.turn)

@@ -1,0 +1,16 @@
+"""Parts under their public names, `rl.parts.SLOT.NAME`. The files are in `rl/methods/parts`."""
+
+import sys
+from importlib import import_module
+from pkgutil import iter_modules
+
+from rl.methods import parts as _package
+from rl.methods.parts import needs
+
+__all__ = ["needs"]
+__path__: list[str] = []  # a package whose modules are those imported below
+
+for _module in iter_modules(_package.__path__):
+    globals()[_module.name] = sys.modules[f"{__name__}.{_module.name}"] = import_module(
+        f"{_package.__name__}.{_module.name}"
+    )

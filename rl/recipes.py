@@ -1,0 +1,14 @@
+"""Recipes under their public names, `rl.recipes.NAME.recipe`. The files are in `rl/methods/recipes`."""
+
+import sys
+from importlib import import_module
+from pkgutil import iter_modules
+
+from rl.methods import recipes as _package
+
+__path__: list[str] = []  # a package whose modules are those imported below
+
+for _module in iter_modules(_package.__path__):
+    globals()[_module.name] = sys.modules[f"{__name__}.{_module.name}"] = import_module(
+        f"{_package.__name__}.{_module.name}"
+    )

@@ -1,0 +1,1 @@
+"""`python -m rl.train`: one training run, its loop, its run folder and its cold start."""

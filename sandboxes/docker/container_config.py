@@ -1,0 +1,77 @@
+"""What is fixed when a container is made: the engine's part of the limits, and the walls around it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sandboxes.local.confinement.jail import BOX, FOLDERS
+from sandboxes.types import Limits, Shelter
+
+AGENT_MB = 64  # for the agent, its warden, and what passes through them
+LOADED_MB = 96  # for packages that were loaded before
+OWN_PROCESSES = 4  # the agent with its thread, its warden, and one to spare for the start of a candidate
+CAPABILITIES = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETUID")
+
+SHELTER = Shelter(
+    tier="container",
+    covered=(
+        "wall time, and CPU time of all processes together",
+        "files, environment, processes and network of the host: the engine's container, without network",
+        "memory and number of processes, of all processes together; disk and number of files",
+        "output: no more than the limit is ever read",
+        "kernel interfaces that programs do not need: the engine's filter and our own",
+        "the agent: programs are another user than it, and cannot signal, trace or read it",
+    ),
+    uncovered=(
+        "faults of the kernel itself, and of the engine: a virtual machine of its own is stronger",
+        "what hardware leaks between processes by timing",
+        "an image's own files: a program can read all that its image lets everybody read",
+        "whether the kernel, short of memory, ends the program or its agent, where the kernel has no Landlock",
+    ),
+    memory="cgroup",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A container of one shape serves all calls with the same of these limits."""
+
+    memory_mb: int
+    disk_mb: int
+    files: int
+    processes: int
+    loaded: bool
+
+    @classmethod
+    def of(cls, limits: Limits, *, loaded: bool) -> Shape:
+        """The shape that keeps these limits."""
+        return cls(limits.memory_mb, limits.disk_mb, limits.files, limits.processes, loaded)
+
+    def flags(self, cpus: float) -> dict[str, Any]:
+        """The engine's settings for it.
+
+        No `init`: the agent is the first process itself, so that nothing inside can signal it, and it collects what
+        ends. No log: what the container says is for us alone. Files fetched stand twice in memory for a moment.
+        """
+        memory = (self.memory_mb + 2 * self.disk_mb + AGENT_MB + LOADED_MB * self.loaded) << 20
+        inodes = self.files + len(FOLDERS) + 1
+        return {
+            "network_mode": "none",
+            "ipc_mode": "none",
+            "mem_limit": memory,
+            "memswap_limit": memory,
+            "pids_limit": self.processes + OWN_PROCESSES,
+            "nano_cpus": round(cpus * 1e9),
+            "read_only": True,
+            "tmpfs": {BOX: f"rw,exec,nosuid,nodev,size={self.disk_mb}m,nr_inodes={inodes},mode=0755"},
+            "cap_drop": ["ALL"],
+            "cap_add": list(CAPABILITIES),
+            "security_opt": ["no-new-privileges"],
+            "ulimits": [
+                {"Name": "nofile", "Soft": 1024, "Hard": 1024},
+                {"Name": "core", "Soft": 0, "Hard": 0},
+                {"Name": "msgqueue", "Soft": 0, "Hard": 0},
+            ],
+            "log_config": {"Type": "none"},
+        }

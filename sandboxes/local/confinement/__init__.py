@@ -1,0 +1,1 @@
+"""Linux confinement: namespaces, seccomp, Landlock, control groups and the mounts of a jail."""

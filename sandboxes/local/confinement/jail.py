@@ -1,0 +1,131 @@
+"""The file system that candidates see: the system and Python, read-only, and one directory of their own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from sandboxes.local.confinement import syscalls
+
+BOX = "/box"  # where each place's own tmpfs is mounted
+WORK, PACKAGES = "/work", "/opt/packages"
+FOLDERS = ("work", "tmp", "shm")  # inside the box; /work, /tmp and /dev/shm are links to them
+USER_ID = 1000
+_DEVICES = ("null", "zero", "full", "random", "urandom")
+LINKS = (WORK, "/tmp", "/dev/shm")
+
+
+def settings(user_id: int) -> dict[str, str]:
+    """The few files of `/etc` that programs look into, for a system in which candidates have this user id."""
+    return {
+        "etc/passwd": f"root:x:0:0::/:/bin/sh\nbox:x:{user_id}:{user_id}::{WORK}:/bin/sh\n",
+        "etc/group": f"root:x:0:\nbox:x:{user_id}:\n",
+        "etc/hosts": "127.0.0.1 localhost\n",
+        "etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
+    }
+
+
+def build(binds: Sequence[tuple[str, str]], hidden: Sequence[str]) -> None:
+    """Give this process, in a mount namespace of its own, the jail as its root. Leaves no trace on disk.
+
+    `binds` are (what, where it is shown), `hidden` are folders to be shown empty.
+    """
+    syscalls.mount("none", "/", None, syscalls.REC | syscalls.PRIVATE)
+    root = _mount_point(source for source, _ in binds)
+    syscalls.mount("tmpfs", root, "tmpfs", syscalls.NOSUID | syscalls.NODEV, "size=4m,mode=0755")
+    for source, place in binds:
+        _bind(source, root + place)
+    for folder in hidden:
+        if os.path.isdir(root + folder):
+            syscalls.mount("tmpfs", root + folder, "tmpfs", syscalls.NOSUID | syscalls.NODEV, "size=4k,mode=0555")
+    for folder in ("proc", "dev", "etc", BOX[1:]):
+        os.makedirs(f"{root}/{folder}", exist_ok=True)
+    syscalls.mount("proc", f"{root}/proc", "proc", syscalls.NOSUID | syscalls.NODEV | syscalls.NOEXEC)
+    for name in _DEVICES:
+        Path(f"{root}/dev/{name}").touch()
+        syscalls.mount(f"/dev/{name}", f"{root}/dev/{name}", None, syscalls.BIND)
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        os.symlink(f"/proc/self/fd/{number}", f"{root}/dev/{name}")
+    os.symlink("/proc/self/fd", f"{root}/dev/fd")
+    for folder, link in zip(FOLDERS, LINKS, strict=True):
+        os.symlink(f"{BOX}/{folder}", root + link)
+    for name, text in settings(USER_ID).items():
+        Path(root, name).write_text(text)
+    os.chdir(root)
+    syscalls.pivot_root()
+    syscalls.make_read_only("/", recursive=False)
+
+
+def _mount_point(sources: Iterable[str]) -> str:
+    """A folder to mount on that hides none of the sources."""
+    sources = list(sources)
+    for folder in ("/mnt", "/media", "/srv", "/sys", "/opt", "/run"):
+        if os.path.isdir(folder) and not any(source.startswith(f"{folder}/") for source in sources):
+            return folder
+    raise OSError("no folder to build the jail on: none of /mnt, /media, /srv, /sys is free")
+
+
+def _bind(source: str, place: str) -> None:
+    if os.path.islink(source) and source == place[-len(source) :]:
+        os.makedirs(os.path.dirname(place), exist_ok=True)
+        os.symlink(os.readlink(source), place)
+        return
+    if os.path.isdir(source):
+        os.makedirs(place, exist_ok=True)
+    else:
+        os.makedirs(os.path.dirname(place), exist_ok=True)
+        Path(place).touch()
+    syscalls.mount(source, place, None, syscalls.BIND | syscalls.REC)
+    syscalls.make_read_only(place, recursive=True)
+
+
+def fresh_box(disk_mb: int, files: int, owner: int | None) -> None:
+    """Mount an empty box; `owner` is the candidate's uid where it is not this process's."""
+    who = "" if owner is None else f",uid={owner},gid={owner}"
+    options = f"size={disk_mb}m,nr_inodes={files + len(FOLDERS) + 1},mode=0755{who}"
+    syscalls.mount("tmpfs", BOX, "tmpfs", syscalls.NOSUID | syscalls.NODEV, options)
+    for folder in FOLDERS:
+        os.mkdir(f"{BOX}/{folder}")
+        if owner is not None:
+            os.chown(f"{BOX}/{folder}", owner, owner)
+
+
+def empty(folder: str, owner: int | None = None) -> None:
+    """Make a plain folder a box: remove what is in it, however deep it lies. Where boxes cannot be mounted."""
+    for name in FOLDERS:
+        path = f"{folder}/{name}"
+        if os.path.islink(path) or not os.path.isdir(path):  # a candidate who owns the folder can do that
+            with suppress(FileNotFoundError):
+                os.unlink(path)
+            os.mkdir(path, 0o700)
+        os.chmod(path, 0o700)  # it may have taken away the right to enter, too
+        _clear(path)
+        if owner is not None:
+            os.chown(path, owner, owner)
+
+
+def _clear(folder: str) -> None:
+    """Remove all that is in a folder. What lies deep is lifted first: no path gets long, and nothing recurses."""
+    lifted, unlike = 0, os.urandom(8).hex()  # no name that a candidate could have foreseen
+    while True:
+        with os.scandir(folder) as entries:
+            names = [(entry.path, entry.is_dir(follow_symlinks=False)) for entry in entries]
+        if not names:
+            return
+        for path, is_folder in names:
+            if not is_folder:
+                os.unlink(path)
+                continue
+            os.chmod(path, 0o700)
+            with os.scandir(path) as entries:
+                inner = [(entry.path, entry.is_dir(follow_symlinks=False)) for entry in entries]
+            for deeper, is_deep in inner:
+                if is_deep:
+                    os.chmod(deeper, 0o700)  # to move a folder it must itself be writable
+                    lifted += 1
+                    os.rename(deeper, f"{folder}/{unlike}{lifted}")
+                else:
+                    os.unlink(deeper)
+            os.rmdir(path)

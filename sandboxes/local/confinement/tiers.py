@@ -1,0 +1,88 @@
+"""How strong `local` is on which kernels, in words. Only the first tier is taken without being asked for by name."""
+
+from __future__ import annotations
+
+import platform
+
+from sandboxes.local.confinement.seccomp import architecture
+from sandboxes.local.confinement.syscalls import landlock_version
+from sandboxes.types import Shelter
+
+_EVERYWHERE = (
+    "wall time, and CPU time of all processes together",
+    "the environment, the open files and the memory of the host",
+    "output: no more than the limit is ever read",
+    "kernel interfaces that programs do not need (about a hundred system calls)",
+)
+_NOWHERE = (
+    "faults of the kernel itself: a container or a virtual machine of its own is stronger",
+    "what hardware leaks between processes by timing",
+    "memory that the kernel keeps for pipes and sockets, where no control group counts it",
+)
+
+NAMESPACES = Shelter(
+    tier="namespaces",
+    covered=(
+        *_EVERYWHERE,
+        "files: read-only system and Python, nothing else of the host; /work, /tmp, /dev/shm are private, in memory",
+        "network: none, also not to this machine",
+        "processes: only those of the same place are visible; every one ends with its call or session",
+        "memory and number of processes, of all processes together; disk and number of files",
+    ),
+    uncovered=_NOWHERE,
+    memory="cgroup",
+)
+LANDLOCK = Shelter(
+    tier="landlock",
+    covered=(
+        *_EVERYWHERE,
+        "files: reading but the system and Python, writing but in one private folder",
+        "network, processes: no socket and no other process can be made or signalled",
+        "memory of the one process",
+    ),
+    uncovered=(
+        *_NOWHERE,
+        "names and sizes of files that exist (stat is not denied)",
+        "disk: each file is limited, not their sum",
+        "programs that need child processes: these fail",
+    ),
+    memory="process",
+    children=False,
+)
+PROCESS = Shelter(
+    tier="process",
+    covered=(*_EVERYWHERE, "network, processes: no socket and no other process can be made or signalled"),
+    uncovered=(
+        *_NOWHERE,
+        "FILES: all that this user can read can be read, all that it can write can be written",
+        "disk: each file is limited, not their sum",
+        "programs that need child processes: these fail",
+    ),
+    memory="process",
+    children=False,
+)
+TIERS = {shelter.tier: shelter for shelter in (NAMESPACES, LANDLOCK, PROCESS)}
+_ADVICE = (
+    "Allow unprivileged user namespaces (sysctl user.max_user_namespaces, and on Ubuntu "
+    "kernel.apparmor_restrict_unprivileged_userns=0; in a container, its seccomp profile), or ask for a weaker tier by "
+    "name: 'local:landlock', or 'local:process', which protects no files"
+)
+
+
+def obstacle(tier: str) -> str:
+    """What a look at this machine shows to be missing for a tier; "" where nothing is."""
+    if platform.system() != "Linux":
+        return f"tier '{tier}' needs Linux; this is {platform.system()}"
+    if not architecture():
+        return f"tier '{tier}' knows the system calls of x86_64 and aarch64; this is {platform.machine()}"
+    version = tuple(int(part) for part in platform.release().split("-")[0].split(".")[:2] if part.isdigit())
+    if version < (5, 14):
+        return f"tier '{tier}' needs Linux 5.14 (limits that count per user namespace); this is {platform.release()}"
+    if tier == "landlock" and not landlock_version():
+        return "tier 'landlock' needs a kernel with Landlock that lets us use it"
+    return ""
+
+
+def refused(tier: str, reason: str) -> str:
+    """One line for a tier that did not start."""
+    return f"local: tier '{tier}' did not start: {reason}" + (f". {_ADVICE}" if tier == "namespaces" else "")

@@ -1,0 +1,239 @@
+"""Law 1: what was sampled stays as it was sampled, and extending a dialogue equals rendering it anew."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from agents import reply
+from agents.render import Renderer
+from rl.policy.tiny import byte_tokenizer
+from tests.support import chat_templates as styles
+
+LETTERS = (*'ab \n\té🎉<{"\\', "aa", "\n\n", "</think", "12", "123", "%}", "{{ x }}")
+TOOL = {"type": "function", "function": {"name": "look", "description": "d", "parameters": {"type": "object"}}}
+
+
+@pytest.fixture(scope="module")
+def tiny():
+    """The bundled model's renderer."""
+    return Renderer(byte_tokenizer())
+
+
+def words(rng, most=8):
+    """Random text of awkward pieces."""
+    return "".join(rng.choice(LETTERS, size=rng.integers(most)))
+
+
+def said(role, content):
+    """A message."""
+    return {"role": role, "content": content}
+
+
+def calling(content, *arguments):
+    """An assistant message with one call for each of the arguments."""
+    calls = [
+        {"id": reply.call_id(i), "type": "function", "function": {"name": "look", "arguments": argument}}
+        for i, argument in enumerate(arguments)
+    ]
+    return {"role": "assistant", "content": content, "tool_calls": calls}
+
+
+def exchange(rng, turn):
+    """A random reply and what is answered to it."""
+    if rng.random() < 0.4:
+        content = words(rng).strip()
+        arguments = ['{"a": [1, "é"]}', "{}"][: rng.integers(1, 3)]
+        return calling(content, *arguments), [
+            {**said("tool", words(rng)), "tool_call_id": reply.call_id(i)} for i in range(len(arguments))
+        ]
+    new = [said("user", words(rng)) for _ in range(rng.integers(1, 3))]
+    return said("assistant", f"<think>{words(rng)}</think>" * (turn % 3 == 1) + words(rng)), new
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_extending_a_random_dialogue_equals_rendering_it_anew(seed, tiny):
+    rng = np.random.default_rng(seed)
+    tools = [TOOL] if seed % 2 else []
+    messages = [said("system", words(rng))] * (seed % 3 == 0) + [said("user", words(rng))]
+    ids = [*tiny.open(messages, tools)]
+    for turn in range(6):
+        answer, new = exchange(rng, turn)
+        sampled = tiny.write(answer)
+        assert tiny.parse(sampled)["content"] == answer["content"]
+        assert reply.calls(tiny.parse(sampled)) == reply.calls(answer)
+        thinking = reply.is_thinking(answer)
+        tail = tiny.extend(new, closed=True, thinking=thinking, tools=tools)
+        assert tiny.extend(new, closed=False, thinking=thinking, tools=tools) == (tiny.terminator, *tail)
+        ids += [*sampled, *tail]
+        messages += [answer, *new]
+        assert tuple(ids) == tiny.render(messages, tools, generation=True)
+    assert tiny.tokenizer.decode(ids).count("<|end|>") == ids.count(tiny.terminator)
+
+
+def families():
+    """Each template that can be extended after every kind of message it knows."""
+    return [styles.CHATML, styles.LLAMA3, styles.MISTRAL, styles.GEMMA]
+
+
+@pytest.mark.parametrize("template", families(), ids=["chatml", "llama3", "mistral", "gemma"])
+def test_every_family_extends_to_the_text_of_the_whole_dialogue(template):
+    renderer = Renderer(styles.merging(template))
+    tokenizer = renderer.tokenizer
+    messages = [said("user", "aab\n\naaaa")]
+    ids = [*renderer.open(messages)]
+    for answer, question in itertools.product(("aaaa b", "123"), ("\naaa", "ab 12")):
+        ids += renderer.write(said("assistant", answer))
+        ids += renderer.extend([said("user", question)], closed=True)
+        messages += [said("assistant", answer), said("user", question)]
+        assert tokenizer.decode(ids) == tokenizer.decode(renderer.render(messages, generation=True))
+    assert renderer.extends["assistant -> user"] and renderer.extends["thinking assistant -> user"]
+    assert renderer.extends["assistant -> tool"] == (template is not styles.GEMMA)
+
+
+def test_a_spelling_that_the_tokenizer_would_not_choose_is_kept_as_it_was_sampled():
+    renderer = Renderer(styles.merging(styles.CHATML))
+    a, aa = renderer.tokenizer.convert_tokens_to_ids(["a", "aa"])
+    opened, end = renderer.open([said("user", "x")]), renderer.terminator
+    tail = renderer.extend([said("user", "aaab")], closed=True)
+    prompts = {}
+    for sampled in ((a, a, a, end), (a, aa, end), (aa, a, end)):
+        assert renderer.parse(sampled) == said("assistant", "aaa")
+        prompts[sampled] = (*opened, *sampled, *tail)
+    assert len(set(prompts.values())) == 3, "three spellings of one text are three histories"
+    whole = renderer.render([said("user", "x"), said("assistant", "aaa"), said("user", "aaab")], generation=True)
+    drifted = [sampled for sampled, prompt in prompts.items() if prompt != whole]
+    assert len(drifted) >= 2, "rendering anew would have replaced what was sampled"
+    for sampled, prompt in prompts.items():
+        assert prompt[len(opened) :][: len(sampled)] == sampled
+        assert renderer.tokenizer.decode(prompt) == renderer.tokenizer.decode(whole)
+
+
+def test_sampled_specials_and_broken_bytes_are_shown_and_leave_the_history_alone(tiny):
+    sampled = (0xFF, 65, *tiny.tokenizer.encode("<|user|>"), 0xC3, tiny.terminator)
+    assert tiny.parse(sampled)["content"] == "\ufffdA<|user|>\ufffd"
+    assert tiny.parse(sampled[:-1]) == tiny.parse(sampled)
+    assert tiny.parse(()) == said("assistant", "")
+
+
+def test_half_a_surrogate_pair_in_a_message_can_still_be_rendered(tiny):
+    assert tiny.open([said("user", "a\ud800b")]) == tiny.open([said("user", "a?b")])
+
+
+def test_the_terminator_is_written_once_whether_or_not_the_reply_ended_with_it():
+    renderer = Renderer(styles.merging(styles.CHATML))
+    new = [said("user", "ab")]
+    closed, cut = renderer.extend(new, closed=True), renderer.extend(new, closed=False)
+    assert cut == (renderer.terminator, *closed)
+    assert renderer.tokenizer.decode(closed) == "\n<|im_start|>user\nab<|im_end|>\n<|im_start|>assistant\n"
+
+
+def test_a_stop_token_other_than_eos_is_found_in_the_template():
+    renderer = Renderer(styles.merging(styles.CHATML, eos="<|endoftext|>"))
+    names = renderer.tokenizer.convert_ids_to_tokens(list(renderer.stop))
+    assert names == ["<|endoftext|>", "<|im_end|>"] and renderer.terminator == renderer.stop[1]
+    assert Renderer(byte_tokenizer()).stop == (297,)
+
+
+def test_qwen3_style_thinking_survives_a_tool_loop_and_ends_at_a_user_message():
+    renderer = Renderer(styles.merging(styles.QWEN3))
+    assert renderer.extends == {
+        "assistant -> user": False,
+        "assistant -> tool": False,  # history shows an empty thinking block that was never sampled
+        "thinking assistant -> user": False,
+        "thinking assistant -> tool": True,
+    }
+    thought = calling("<think>\nab\n</think>\n\nb", "{}")
+    answer = {**said("tool", "12"), "tool_call_id": reply.call_id(0)}
+    tail = renderer.extend([answer], closed=True, thinking=True)
+    ids = [*renderer.open([said("user", "x")]), *renderer.write(thought), *tail]
+    whole = renderer.render([said("user", "x"), thought, answer], generation=True)
+    assert renderer.tokenizer.decode(ids) == renderer.tokenizer.decode(whole)
+    assert renderer.extend([said("user", "go on")], closed=True, thinking=True) is None
+
+
+def test_template_options_reach_the_template():
+    tokenizer = styles.merging(styles.QWEN3)
+    opened = Renderer(tokenizer, enable_thinking=False).open([said("user", "x")])
+    assert tokenizer.decode(opened).endswith("<think>\n\n</think>\n\n")
+    assert Renderer(tokenizer, enable_thinking=False).extends["assistant -> tool"]
+
+
+@pytest.mark.parametrize("template", [styles.R1, styles.PLAIN], ids=["thinking never shown", "no terminator"])
+def test_a_template_that_never_shows_replies_as_sampled_is_not_extended(template):
+    renderer = Renderer(styles.merging(template))
+    assert not any(renderer.extends.values())
+    assert renderer.write(said("assistant", "ab"))[-1] in renderer.stop
+
+
+def test_tools_that_move_with_the_last_user_message_prevent_extension():
+    renderer = Renderer(styles.merging(styles.MISTRAL))
+    new = [said("user", "ab")]
+    assert renderer.extend(new, closed=True) is not None
+    assert renderer.extend(new, closed=True, tools=[TOOL]) is None
+    answer = {**said("tool", "ab"), "tool_call_id": reply.call_id(0)}
+    assert renderer.extend([answer], closed=True, tools=[TOOL]) is not None
+
+
+def test_a_system_message_that_moves_prevents_extension():
+    last = "(messages[0].content if loop.last and message.role == 'user' and messages[0].role == 'system' else '')"
+    moved = styles.CHATML.replace("message.content", f"message.content + {last}", 1)
+    assert Renderer(styles.merging(styles.CHATML)).extends["assistant -> user"]
+    assert not any(Renderer(styles.merging(moved)).extends.values())
+
+
+def test_opening_and_extending_are_cached_per_content_and_options(tiny):
+    messages = [said("user", "cached")]
+    assert tiny.open(messages) is tiny.open([dict(messages[0])])
+    assert tiny.extend(messages, closed=True) is tiny.extend(list(messages), closed=True)
+    messages[0]["content"] = "changed"
+    assert tiny.tokenizer.decode(tiny.open(messages)) == "<|user|>changed<|end|><|assistant|>"
+    assert tiny.open(messages, [TOOL]) != tiny.open(messages)
+
+
+def test_a_tokenizer_without_template_is_told_the_fix():
+    with pytest.raises(ValueError, match=r"no chat template; take the model's instruct version.*chat_template\.jinja"):
+        Renderer(styles.merging(None))
+
+
+def test_messages_that_the_template_refuses_are_named_by_their_roles():
+    renderer = Renderer(styles.merging(styles.GEMMA))
+    with pytest.raises(ValueError, match=r"\(user, user\): .*alternate"):
+        renderer.open([said("user", "a"), said("user", "b")])
+
+
+def test_calls_are_read_after_the_thinking_and_numbered_through_the_dialogue():
+    text = (
+        'before <think><tool_call>{"name": "f"}</tool_call></think> now\n<tool_call>\n'
+        '{"name": "f", "arguments": {"a": "é"}}\n</tool_call><tool_call>{"name": "g"}</tool_call> after '
+    )
+    message = reply.parse(text, 3)
+    assert message["content"] == 'before <think><tool_call>{"name": "f"}</tool_call></think> now\n after'
+    assert [call["id"] for call in message["tool_calls"]] == ["call00003", "call00004"]
+    assert reply.calls(message) == [("f", {"a": "é"}), ("g", {})]
+    assert message["tool_calls"][0]["function"]["arguments"] == '{"a": "é"}'
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        "{", "[]", "null", '{"name": 3}', '{"arguments": {}}', '{"name": "f", "arguments": "x"}', "[" * 100_000,
+        '{"name": "f", "arguments": {"a": "\\ud800"}}', '{"name": "f", "arguments": {"a": "</tool_call>"}}',
+    ],
+)  # fmt: skip
+def test_a_malformed_call_stays_in_the_content_unchanged(block):
+    text = f" a <tool_call>{block}</tool_call> b "
+    assert reply.parse(text) == said("assistant", text)
+
+
+def test_a_good_call_beside_a_malformed_one_is_read():
+    message = reply.parse('<tool_call>{"name": "f"}</tool_call><tool_call>{</tool_call>')
+    assert reply.calls(message) == [("f", {})] and message["content"] == "<tool_call>{</tool_call>"
+
+
+def test_composing_is_the_inverse_of_parsing():
+    message = calling("look:", '{"a": [1, "é"]}', "{}")
+    assert reply.parse(reply.compose(message)) == message
+    assert reply.compose(said("assistant", " as it is\n")) == " as it is\n"

@@ -1,0 +1,203 @@
+"""What the documentation says is so: tables, commands, code, links, named tests and logged keys."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import runpy
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import envs
+from envs.__main__ import _parser as envs_parser
+from rl import view
+from rl.evaluate import __main__ as evaluate
+from rl.evaluate import attribution
+from rl.methods import recipe as recipes
+from rl.policy import tiny
+from rl.policy.load import save
+from rl.train import __main__ as train
+from tests.support.paths import ROOT
+
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+METRICS = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
+GENEROUS = """
+from envs.env import Env
+from envs.types import Outcome, Task, assistant, text, user
+
+
+class Generous(Env):
+    max_turns = 2
+
+    def tasks(self, split):
+        return [Task(f"{split}/{i}", (user(split),)) for i in range(4)]
+
+    def reply(self, action):
+        paid = 0.25 + (len(text(action)) % 2) / 4
+        return Outcome((user("more"),), paid, rewards={"some": paid})
+"""  # pays an untrained model, so that no metric is left out for being nothing
+ONE_LINE = re.compile(r"^python3 -m venv \.venv && \.venv/bin/pip install -e .*$", re.MULTILINE)
+PARSERS = {
+    "rl.train": train.parser,
+    "rl.evaluate": evaluate.parser,
+    "rl.attribution": attribution.parser,
+    "rl.view": view.parser,
+    "envs": envs_parser,
+}
+
+
+def blocks(page: Path, *languages: str) -> list[tuple[str, str]]:
+    """What stands before each code block of these languages, and the block."""
+    text = page.read_text(encoding="utf-8")
+    found = re.finditer(rf"^```(?:{'|'.join(languages)})\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
+    return [(text[: match.start()], match[1]) for match in found]
+
+
+def commands() -> list[str]:
+    """Every `python -m ...` of this project in a shell block, without its comment."""
+    lines = [line for page in PAGES for _, block in blocks(page, "sh") for line in block.splitlines()]
+    found = [re.search(r"python -m ((?:rl|envs)\b.*)", line) for line in lines]
+    return [match[1].split("  #")[0].strip() for match in found if match]
+
+
+def slug(heading: str) -> str:
+    """The anchor that GitHub gives a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def test_what_is_generated_is_up_to_date() -> None:
+    for path, content in runpy.run_path(str(ROOT / "docs" / "generate.py"))["pages"]().items():
+        assert path.read_text(encoding="utf-8") == content, f"{path.name}: run python docs/generate.py"
+
+
+def test_the_readme_opens_with_two_commands_of_one_line() -> None:
+    main, tests = ONE_LINE.findall(README)
+    assert main.endswith("&& .venv/bin/python -m rl.train --env math/Arithmetic-v0")
+    assert "-e '.[test]' " in tests and tests.endswith("&& .venv/bin/python -m pytest")
+    assert README.index(tests) < 1500
+
+
+def test_continuous_integration_runs_those_very_commands() -> None:
+    script = ROOT / ".ci" / "run"
+    assert os.access(script, os.X_OK)
+    patterns = re.findall(r"^\w+=\$\(command_of '(.*)'\)$", script.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert len(patterns) == 2
+    for pattern, command in zip(patterns, ONE_LINE.findall(README), strict=True):
+        found = subprocess.run(["grep", "-E", pattern, ROOT / "README.md"], capture_output=True, text=True, check=True)
+        assert found.stdout.splitlines() == [command]
+
+
+@pytest.mark.parametrize("command", commands())
+def test_commands_are_understood(command: str) -> None:
+    module, *words = shlex.split(command)
+    parsed = vars(PARSERS[module]().parse_args(words))
+    name = parsed.get("env") or parsed.get("id")
+    if name and ".py" not in name and name not in ("ID", "NAME", "list"):
+        envs.entry(name)
+    if "algo" in parsed and ".py" not in parsed["algo"] and parsed["algo"] != "list":
+        recipes.load(parsed["algo"])
+
+
+def test_there_are_commands_to_understand() -> None:
+    assert len(commands()) >= 8
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.name)
+def test_code_on_a_page_runs_from_top_to_bottom(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one namespace and an empty folder. A block that the text gives a file's name is saved under it first."""
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, object] = {"__name__": page.stem}
+    for before, block in blocks(page, "python"):
+        if saved := re.findall(r"`(\w+\.py)`", before.rstrip().split("\n\n")[-1]):
+            (tmp_path / saved[-1]).write_text(block, encoding="utf-8")
+        exec(compile(block, str(page), "exec"), namespace)
+
+
+def test_the_readmes_own_environment_and_method_are_found_as_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from envs.checks import check_env
+
+    monkeypatch.chdir(tmp_path)
+    for name, mark in (("parity.py", "class Parity"), ("bold.py", "recipe =")):
+        (block,) = [block for _, block in blocks(ROOT / "README.md", "python") if mark in block]
+        Path(name).write_text(block, encoding="utf-8")
+    check_env("parity.py:Parity", tasks=5)
+    assert recipes.words(recipes.load("bold.py"))["surrogate"] == "clip:low=0.2,high=0.5"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if target.startswith("https://"):
+            continue
+        file, _, anchor = target.partition("#")
+        to = (page.parent / file).resolve() if file else page
+        assert to.exists(), target
+        if anchor:
+            headings = re.findall(r"^#+ (.*)$", to.read_text(encoding="utf-8"), flags=re.MULTILINE)
+            assert anchor in map(slug, headings), target
+
+
+def test_every_test_that_a_page_names_exists() -> None:
+    named = {match for page in PAGES for match in re.findall(r"`(tests/\w+\.py)(?:::(\w+))?`", page.read_text("utf-8"))}
+    assert len(named) > 20
+    for file, test in named:
+        tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
+        assert not test or test in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}, test
+
+
+def documented(heading: str) -> dict[str, str]:
+    """The keys in the first column of a table of `docs/metrics.md`, and the rest of their rows."""
+    section = METRICS.split(f"\n## {heading}")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| (`.*?`) \| (.*) \|$", section, flags=re.MULTILINE)
+    return {key: rest for keys, rest in rows for key in re.findall(r"`([^`]+)`", keys)}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """One run without and one with a critic, of a model that is even smaller."""
+    home = tmp_path_factory.mktemp("runs")
+    save(*tiny.create(hidden=64, layers=1, heads=2, intermediate=64), home / "model")
+    (home / "generous.py").write_text(GENEROUS, encoding="utf-8")
+    shape = shlex.split("--updates 2 --groups 2 --size 2 --turn-tokens 4 --eval-episodes 2 --cold-start 0")
+    for algo in ("grpo", "ppo"):
+        flags = ["--env", f"{home}/generous.py:Generous", "--algo", algo, "--model", f"{home}/model", *shape]
+        assert train.main([*flags, "--out", str(home / algo)]) == 0
+    return [home / "grpo", home / "ppo"]
+
+
+def test_the_logged_keys_are_the_documented_ones(runs: list[Path]) -> None:
+    listed = documented("metrics.jsonl")
+    always = {key for key, rest in listed.items() if "; only w" not in rest}
+    seen = set()
+    for run in runs:
+        for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines():
+            keys = {re.sub("^rewards/.*", "rewards/NAME", key) for key in json.loads(line)}
+            assert always <= keys
+            seen |= keys
+    assert seen == listed.keys()
+
+
+def test_the_summary_has_the_documented_keys(runs: list[Path]) -> None:
+    for run in runs:
+        assert json.loads((run / "summary.json").read_text(encoding="utf-8")).keys() == documented("summary").keys()
+
+
+def test_rollouts_have_the_documented_keys(runs: list[Path]) -> None:
+    section = METRICS.split("\n## rollouts")[1]
+    in_turns = set(re.findall(r"`(\w+)`", section.split("A turn holds")[1]))
+    for run in runs:
+        lines = (run / "rollouts" / "update-000001.jsonl").read_text(encoding="utf-8").splitlines()
+        for line in map(json.loads, lines):
+            assert line.keys() == documented("rollouts").keys()
+            assert line["turns"]
+            for turn in line["turns"]:
+                assert turn.keys() <= in_turns

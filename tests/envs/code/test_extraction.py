@@ -1,0 +1,109 @@
+"""Which program a reply means."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from envs.code.grading.extraction import MAX_CHARS, code, programs
+
+DEF = "def f(a):\n    return a + 1\n"
+PROMPT = 'from typing import List\n\n\ndef f(a: List) -> int:\n    """Add one."""\n'
+
+
+def meant(reply: str, **how: str) -> object:
+    """What `f(2)` of the first program that compiles is."""
+    for source in programs(reply, "f", **how):
+        try:
+            code = compile(source, "reply", "exec")
+        except SyntaxError:
+            continue
+        names: dict = {}
+        exec(code, names)
+        return names["f"](2)
+    return "nothing"
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        DEF,
+        f"```python\n{DEF}```",
+        f"```\n{DEF}```",
+        f"```py\n{DEF}",
+        f"Sure:\n```Python\n{DEF}```\nThis adds one.",
+        f"```python\ndef f(a): return 0\n```\nNo, better:\n```python\n{DEF}```\n```python\nprint(f(3))\n```",
+        f"Plan:\n```text\nloop\n```\n```python\n{DEF}```",
+        f"```bash\npip install numpy\n```\nThen\n```python\n{DEF}```\n```json\n{{}}\n```",
+        f'```python title="a.py"\n{DEF}```',
+        f"```{{python}}\n{DEF}```",
+        f"~~~python\n{DEF}~~~",
+        f"````python\n{DEF}\n# ```\n````",
+        f"```python\n{DEF}# as in ```text``` above\n```",
+        f'```python\n{DEF[:-1]}\n\n\ndef g():\n    """\n    ```\n    g()\n    ```\n    """\n```',
+        "1. So:\n\n     ```python\n     def f(a):\n         return a + 1\n     ```\n",
+        f"```python\r\n{DEF}```\r\n",
+        f"```text\n{DEF}```",
+        f"```python\nimport math\n{DEF}```\nTest it with\n```\nassert f(1) == 2\n```",
+        f"The function is this:\n{DEF}",
+        "    def f(a):\n        return a + 1\n",
+        "f = lambda a: a + 1",
+        "def g(a):\n    return 1\n\ndef f(a):\n    return a + g(a)\n",
+        "def f(a):\r\n    return a + 1\r\n",
+    ],
+)
+def test_a_whole_program_is_found_in_fences_and_bare(reply: str) -> None:
+    assert meant(reply) == meant(reply, prompt=PROMPT) == meant(reply, params="a") == 3
+
+
+@pytest.mark.parametrize(
+    "reply",
+    ["a+1", " a + 1 \n", "`a+1`", "```python\na+1\n```", "(a\n+1)", "a+1 # one more", "lambda a: a+1", "return a+1"],
+)
+def test_an_expression_or_a_body_is_the_function_where_its_parameters_are_known(reply: str) -> None:
+    assert meant(reply, params="a") == 3
+    assert programs("a+1", "f") == ()
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "    return a + 1",
+        "    b = a\n    return b + 1\n",
+        "return a + 1",
+        "b = a\n    return b + 1",
+        "b = a\nreturn b + 1",
+        "```python\n    return a + 1\n```",
+        "\n    return a + 1\n\n\ndef main():\n    print('done'",
+        "    return g(a)\n\n\ndef g(a):\n    return a + 1\n",
+    ],
+)
+def test_what_comes_after_the_prompt_is_found_with_or_without_its_indentation(reply: str) -> None:
+    assert meant(reply, prompt=PROMPT) == 3
+
+
+def test_a_program_may_use_the_imports_of_the_prompt() -> None:
+    assert meant("```python\ndef f(a: List) -> int:\n    return a + 1\n```", prompt=PROMPT) == 3
+
+
+@pytest.mark.parametrize("reply", ["", "\n\n", "```python\n```"])
+def test_a_reply_without_a_program_means_none(reply: str) -> None:
+    assert programs(reply, "f", prompt=PROMPT, params="a") == ()
+
+
+def test_a_reply_that_is_too_long_is_not_looked_at() -> None:
+    assert programs(DEF + "#" * MAX_CHARS, "f") == ()
+    assert programs("`" * (MAX_CHARS - 9), "f", params="a") is not None  # and no pattern takes long
+
+
+def test_the_code_of_a_reply_is_its_last_block_or_all_of_it() -> None:
+    assert code("```python\na\n```\nor\n```\nb\n```") == "b\n"
+    assert code("a + 1") == "a + 1"
+
+
+def test_blanks_behind_a_fence_cost_no_more_than_their_length() -> None:
+    began = time.process_time()
+    for text in ("```" + " " * 40_000, "``` " * 12_000, "```\n" * 12_000, "`" * 49_000, "~`" * 24_000):
+        assert programs(text, "f", params="x") is not None
+    assert time.process_time() - began < 5  # it was a minute when each blank was tried with each other

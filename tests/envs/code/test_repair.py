@@ -1,0 +1,223 @@
+"""Repairing a function: what a turn tells, which programs are right, and what more turns cost."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import re
+
+import numpy as np
+import pytest
+
+from envs.checks import contract
+from envs.checks.examined import Subject
+from envs.code.grading.feedback import complaint
+from envs.code.grading.split_grading import Case
+from envs.code.repair import Repair
+from envs.code.synthesis import bank
+from envs.code.synthesis.bugs import FAMILIES, MISSING, bugs
+from envs.code.synthesis.mutants import spoiled
+from envs.types import Task
+from sandboxes import SandboxError
+from tests.support.games import chance, play, said, take, won
+from tests.support.sandbox_hosts import why_not
+
+pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+WRONG = {"template": "add", "constants": {"v": "x", "k": 7}, "program": "x-7", "wrong": "f(0) is -7, not 7"}
+
+
+@pytest.fixture(autouse=True)
+def possible() -> None:
+    if reason := why_not("local"):
+        pytest.skip(reason)
+
+
+class PlusSeven(Repair):
+    """The program subtracts."""
+
+    def tasks(self, split):
+        return [Task(f"{split}/0", answer="x+7", metadata=WRONG)]
+
+
+def told(*replies, **arguments):
+    """What is said to each of these replies."""
+    with PlusSeven(**{"max_turns": 50, "remind": False} | arguments) as env:
+        return [said(turn) for turn in play(env, replies)]
+
+
+def test_a_wrong_program_is_repaired_in_some_turns():
+    with PlusSeven() as env:
+        opening, info = env.reset(seed=0)
+        assert opening[0]["content"] == "x plus 7\nx-7\nf(0) is -7, not 7\n3 left" and info["answer"] == "x+7"
+        turns = take(env, ["x+6", "y", "x+7"])
+    assert [said(turn) for turn in turns] == [
+        "f(0) is 6, not 7\n2 left", "f(0) fails, NameError: name 'y' is not defined; should be 7\n1 left", "",
+    ] and won(turns)  # fmt: skip
+    assert turns[0][4]["rewards"] == {"right": 0.0, "turns": 0.0} and turns[0][4]["metrics"]["visible"] == 0.0
+    metrics = turns[2][4]["metrics"]
+    assert (metrics["visible"], metrics["hidden"], metrics["extended"]) == (1.0, 1.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    "reply, answer",
+    [("x+8 if x else 7", "f(1) is 9, not 8"), ("'7'", "f(0) is '7', not 7"), ("float(x+7)", "f(0) is 7.0, not 7"),
+     ("while True: pass", "f(0) fails, timeout; should be 7"), ("1/x", "f(0) fails, ZeroDivisionError: division by zero; "
+     "should be 7"), ("[x]*10**4", "f(0) is [" + "0, " * 33 + "..., not 7"), ("x +", "SyntaxError: invalid syntax"),
+     ("def g(x): return x + 7", "f(0) is None, not 7"), ("raise SystemExit", "f(0) fails, SystemExit; should be 7"), ("", "?")],
+)  # fmt: skip
+def test_the_first_visible_input_that_is_wrong_is_told(reply, answer):
+    assert told(reply)[0].startswith(answer)
+
+
+def test_the_reply_is_read_tolerantly():
+    for reply in ("return x + 7", "def f(x):\n    return 7 + x", "I add.\n```python\ndef f(x):\n    return x + 7\n```",
+                  "<think>x-7?</think>\nx + 7", "lambda x: x + 7"):  # fmt: skip
+        assert told(reply) == [""]
+
+
+def test_hidden_inputs_decide_and_are_none_of_the_visible_ones():
+    with PlusSeven() as env:
+        env.reset(seed=0)
+        shown, kept = ({repr(case.given) for case in cases} for cases in (env._visible, env._hidden))
+        assert len(shown) >= 10 and len(kept) >= 4 and not shown & kept
+        table = {case.given[0]: case.wanted for case in env._visible}
+        messages, reward, terminated, _, info = env.step(f"def f(x): return {table}.get(x, 0)")
+    assert (messages, reward, terminated, info["success"]) == ((), 0.0, True, False)
+    assert info["metrics"]["visible"] == 1.0 and info["metrics"]["hidden"] == 0.0
+
+
+def test_turns_left_are_told_unless_they_are_not_to_be():
+    assert told("x", "x", remind=True, max_turns=2) == ["f(0) is 0, not 7\n1 left", "f(0) is 0, not 7\n0 left"]
+    assert told("x") == ["f(0) is 0, not 7"]
+
+
+def test_without_a_description_the_inputs_must_tell():
+    with PlusSeven(describe=False, remind=False) as env:
+        assert env.reset(seed=0)[0][0]["content"] == "x-7\nf(0) is -7, not 7"
+
+
+def test_more_turns_can_be_had_once_for_their_cost():
+    with PlusSeven(extend=2, cost=0.2, max_turns=2) as env:
+        turns = play(env, ["x", "`more`", "more", "x+7"])
+        assert [said(turn).splitlines()[-1:] for turn in turns] == [["1 left"], ["3 left"], ["2 left"], []]
+        assert [turn[1] for turn in turns] == [0.0, -0.2, 0.0, 1.0] and turns[-1][4]["success"]
+        assert turns[1][4]["rewards"] == {"right": 0.0, "turns": -0.2} and turns[1][4]["metrics"]["extended"] == 1
+        assert said(turns[2]).startswith("no more") and not turns[2][4]["valid"]
+        assert play(env, ["x", "x"])[-1][4]["stop"] == "turn_limit"  # the next episode has its own turns
+        assert play(env, ["more", "x", "x", "x", "x"])[-1][4]["stop"] == "turn_limit" and env.turns == 5
+        assert env.reset(seed=0)[0][0]["content"].endswith("2 left")
+
+
+def test_more_is_a_program_like_any_other_where_it_is_not_offered():
+    assert told("more") == ["f(0) fails, NameError: name 'more' is not defined; should be 7"]
+
+
+def test_the_state_is_what_was_told_and_the_turns_left():
+    with PlusSeven(max_turns=9, extend=1) as env:
+        ways = [["x", "y"], ["y", "x"], ["x", "x"], ["x", "0+x"], ["x", "more"]]
+        states = [play(env, way)[-1][4]["state"] for way in ways]
+    assert states[0] == states[1] and states[2] == states[3] and len(set(states)) == 3
+    assert states[4].endswith("extended 1 left 9") and states[0].endswith("extended 0 left 7")
+
+
+@pytest.mark.parametrize("level", range(5))
+def test_the_shown_program_is_wrong_as_is_told_and_the_reference_is_right(level):
+    with Repair(level=level, remind=False) as env:
+        tasks = env.load("train")
+        for index in range(0, 60, 15):
+            opening, _ = env.reset(seed=0, options={"split": "train", "index": index})
+            about = tasks[index].metadata
+            assert opening[0]["content"].endswith(about["wrong"])
+            assert said(env.step(about["program"])) == about["wrong"]
+            assert won(play(env, env.oracle(), index=index, split="train"))
+
+
+def test_all_families_of_bugs_occur():
+    rng, seen = np.random.default_rng(0), set()
+    for template in (one for level in bank.LEVELS for one in level):
+        source = template.draw(rng).source
+        for family in FAMILIES:
+            for bug in bugs(source, family):
+                assert bug.made(source) != source and (family != "missing" or MISSING in bug.made(source))
+                compile(bug.made(source), "wrong", "exec")
+                seen.add(family)
+    assert seen >= {"operator", "comparison", "off_by_one", "constant", "variable", "index", "inverted", "update"}
+    assert len(seen) >= 11
+
+
+def test_a_bug_changes_one_place_and_brackets_stay():
+    source = 'def f(a, b):\n    """Twice."""\n    return (a + b) * (a - f"{a+b}")\n'
+    made = {bug.made(source).splitlines()[-1].strip() for bug in bugs(source, "operator")}
+    assert made == {"return (a - b) * (a - f\"{a+b}\")", "return (a + b) + (a - f\"{a+b}\")",
+                    "return (a + b) * (a + f\"{a+b}\")"}  # fmt: skip
+
+
+def test_a_wrong_version_that_may_never_end_is_not_shown(monkeypatch):
+    problem = bank.named("add").member({"v": "x", "k": 7})
+    monkeypatch.setattr(
+        type(problem), "source", property(lambda _: "def f(x):\n    while x != 3 - 2: x = 1\n    return x\n")
+    )
+    cases = [Case((0,), 1)]
+    for seed in range(5):
+        found = spoiled(problem, np.random.default_rng(seed), cases, cases)
+        assert found is None or "3 - 3" not in found.program
+
+
+def test_values_are_told_alike_in_every_process():
+    assert complaint("f", ({3, 1, 2},), {"b", "a"}, value=set()) == "f({1, 2, 3}) is set(), not {'a', 'b'}"
+
+
+@pytest.mark.parametrize("value", ["10**5000", "[10**5000]", "{10**5000}"])
+def test_a_number_too_long_to_write_is_told_in_words(value):
+    env = Repair()
+    env.reset(options={"split": "test", "index": 0})
+    (message,), reward, *_ = env.step(f"def f(*a): return {value}")
+    assert "is a value with a number too long to write, not" in message["content"] and reward == 0
+    env.close()
+
+
+def test_a_fault_of_the_sandbox_is_no_verdict(monkeypatch):
+    with PlusSeven() as env:
+        env.reset(seed=0)
+
+        def broken(*_, **__):
+            raise SandboxError("down")
+
+        monkeypatch.setattr("envs.code.repair.grade", broken)
+        with pytest.raises(SandboxError, match="down"):
+            env.step("x+7")
+
+
+def test_a_level_0_episode_is_short_in_bytes():
+    with Repair() as env:
+        prompts = [
+            env.reset(seed=0, options={"split": "test", "index": index})[0][0]["content"] for index in range(100)
+        ]
+    assert max(map(len, prompts)) <= 110 and np.mean([len(prompt) for prompt in prompts]) < 60
+
+
+def test_chance_hardly_ever_wins():
+    with Repair() as env:
+        assert chance(env, 40) < 0.2
+
+
+def test_a_copy_between_two_turns_goes_on_alike():
+    with PlusSeven(extend=1) as env:
+        env.reset(seed=0)
+        env.step("more")
+        with pickle.loads(pickle.dumps(env)) as twin, copy.deepcopy(env) as other:
+            assert twin.step("x") == other.step("x") == env.step("x")
+
+
+@pytest.mark.parametrize(
+    "arguments, word",
+    [({"level": 5}, "level 5 is outside 0..4"), ({"extend": -1}, "extend -1"), ({"cost": 1}, "cost 1 is outside 0..1"),
+     ({"timeout": 0}, "timeout must be above"), ({"timeout": 1e10}, "not 1000"), ({"sandbox": "locl"}, "did you mean 'local'"), ({"extend": True}, "True")],
+)  # fmt: skip
+def test_arguments_out_of_range_are_refused(arguments, word):
+    with pytest.raises(ValueError, match=re.escape(word)):
+        Repair(**arguments)
+
+
+def test_a_harder_level_keeps_the_contract_too():
+    assert not list(contract.info_keys(Subject("envs.code.repair:Repair", {"level": 1, "extend": 2})))

@@ -1,0 +1,254 @@
+"""Repositories to mend: what the tools do, which repositories pass, and what no submission can fake."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import re
+from typing import Any, ClassVar
+
+import pytest
+
+from envs.checks import contract, rewards
+from envs.checks.examined import Subject
+from envs.code.repo import Repo
+from envs.code.repo_tools.commands import TOOLS
+from envs.code.text_tools import Call, calling
+from envs.types import Task
+from tests.support.games import chance, expert, play, said, take, won
+from tests.support.sandbox_hosts import why_not
+
+pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+TESTS = """\
+def test_more():
+    from b import more
+
+    assert more(2) == 5
+
+
+def test_no():
+    from a import add
+
+    assert add(2, 2) == 4
+"""
+ONE: dict[str, Any] = {
+    "files": {
+        "a.py": "def add(x, y):\n    return x * y\n",
+        "b.py": "from a import add\n\n\ndef more(x):\n    return x + 3\n\n\ndef most(x):\n    return add(x, 9)\n",
+        "tests.py": TESTS,
+    },
+    "issue": "add(3, 4) is 12, not 7",
+    "fix": ["a.py", "return x * y", "return x + y"],
+    "trail": ["a.py"],
+    "cases": repr([("a.add", (5, 6), 11), ("a.add", (0, 7), 7), ("b.more", (4,), 7), ("b.most", (1,), 10)]),
+}
+MEND = "edit a.py\nreturn x * y\n=>\nreturn x + y"
+
+
+@pytest.fixture(autouse=True)
+def possible() -> None:
+    if reason := why_not("local"):
+        pytest.skip(reason)
+
+
+class OneRepo(Repo):
+    """A repository of two modules, one of which multiplies where it should add."""
+
+    known: ClassVar[dict[str, Any]] = ONE
+
+    def tasks(self, split):
+        return [Task(f"{split}/0", answer=MEND, metadata=self.known)]
+
+
+def told(*replies, **arguments):
+    """What is said to each of these replies."""
+    with OneRepo(max_turns=50, **arguments) as env:
+        return [said(turn) for turn in play(env, replies)]
+
+
+def share(*replies):
+    """The share of the hidden tests that pass after these replies, which earn 1 for all and else 0."""
+    with OneRepo(max_turns=50) as env:
+        *_, (_, reward, terminated, _, info) = play(env, [*replies, "submit"])
+    assert terminated and (reward == 1.0) == info["success"] == (info["metrics"]["passed"] == 1.0)
+    return info["metrics"]["passed"]
+
+
+def test_a_repository_is_read_mended_and_handed_in():
+    with OneRepo() as env:
+        opening, info = env.reset(seed=0)
+        assert opening == ({"role": "user", "content": "add(3, 4) is 12, not 7"},) and info["answer"] == MEND
+        turns = take(env, ["read a.py", MEND, "submit"])
+    assert [said(turn) for turn in turns] == ["def add(x, y):\n    return x * y", "ok", ""] and won(turns)
+    assert turns[-1][4]["metrics"] == {"edits": 1, "runs": 0, "failed": 0, "passed": 1}
+
+
+def test_the_tools_show_files_lines_and_places():
+    assert told("list", "read b.py 4-5", "read b.py 9", "read b.py 40", "search add", "search  x *", "search xyz") == [
+        "a.py\nb.py\ntests.py", "def more(x):\n    return x + 3", "    return add(x, 9)", "no such lines",
+        "a.py:1: def add(x, y):\nb.py:1: from a import add\nb.py:9: return add(x, 9)\ntests.py:8: from a import add\n"
+        "tests.py:10: assert add(2, 2) == 4",
+        "a.py:2: return x * y", "none",
+    ]  # fmt: skip
+
+
+def test_run_runs_the_visible_tests_or_a_program_on_a_copy_of_the_files():
+    assert told("run", "edit b.py\nx + 3\n=>\nx + 1", "run", "run print(1)\nfrom b import most\nprint(most(2))",
+                "run\nimport nosuch", "run\nopen('a.py', 'w').write('')", "read a.py 1") == [
+        "2 passed", "ok", "test_more: AssertionError\n1 passed", "1\n18",
+        "Traceback (most recent call last):\n  File \"main.py\", line 1, in <module>\n    import nosuch\n"
+        "ModuleNotFoundError: No module named 'nosuch'\nexit 1", "ok", "def add(x, y):",
+    ]  # fmt: skip
+    assert told("write tests.py\nx =", "run")[1].startswith("no tests: SyntaxError") and told("run exit(3)") == [
+        "exit 3"
+    ]
+
+
+def test_what_a_program_says_is_the_same_in_every_process_and_cut_in_the_middle():
+    assert told("run print(object())") == ["<object object at 0x0>"]
+    assert told("run print('a' * 50 + 'b' * 50)", shown=6) == ["aaa [cut] bbb"]
+
+
+@pytest.mark.parametrize(
+    "code, end",
+    [("while True: pass", "stopped: too slow"), ("import time; time.sleep(60)", "stopped: too slow"),
+     ("while True: print(1)", "stopped: too much output"), ("x = [0] * 10**10", "MemoryError\nexit 1"),
+     ("import os; os.kill(os.getpid(), 9)", "stopped: it died")],
+)  # fmt: skip
+def test_a_program_that_asks_for_too_much_is_stopped(code, end):
+    assert told(f"run {code}", timeout_s=1.5)[0].endswith(end)
+
+
+@pytest.mark.parametrize(
+    "reply, word",
+    [("edit a.py\nx - y\n=>\nx + y", "error: a.py does not have this text"),
+     ("edit b.py\nx\n=>\ny", "error: b.py has this text 4 times"), ("read c.py", "error: unknown file 'c.py'"),
+     ("read b.py x", "error: lines 'x' are not like 3 or 3-9"), ("write ../a.py\npass", "error: path '../a.py' is not"),
+     ("write /a.py\npass", "error: path '/a.py'"), ("write a.py/b.py\npass", "would be a file and a folder"),
+     ("write c.py\n" + "x" * 100_001, "error: no room"), ("write .pth\nimport os", "error: path '.pth'")],
+)  # fmt: skip
+def test_what_cannot_be_done_is_told(reply, word):
+    with OneRepo() as env:
+        turn = play(env, [reply])[0]
+    assert word in said(turn) and turn[4]["valid"] and turn[4]["metrics"]["failed"] == 1
+
+
+@pytest.mark.parametrize(
+    "reply", ["", "fix it", "submit now", "list all", "read", "edit a.py\nx * y\nx + y", "edit a.py", "edit\na\n=>\nb",
+              "edit a.py\n=>\nx", "edit a.py\na\n=>\nb\n=>\nc", "write", "search", "submit\nread a.py", "Submit"],
+)  # fmt: skip
+def test_a_reply_that_asks_for_nothing_is_invalid(reply):
+    with OneRepo() as env:
+        turn = play(env, [reply])[0]
+    assert said(turn) == "?" and not turn[4]["valid"]
+
+
+def test_commands_are_read_tolerantly():
+    assert told("<think>hm</think>\nread a.py  1 - 1", "```\nlist\n```", "edit a.py\n```python\nx * y\n=>\nx + y\n```",
+                "read a.py", "write c/d.py\n```python\nz = 1\n```", "read c/d.py", "run\n```py\nprint(2)\n```") == [
+        "def add(x, y):", "a.py\nb.py\ntests.py", "ok", "def add(x, y):\n    return x + y", "ok", "z = 1", "2",
+    ]  # fmt: skip
+
+
+def test_every_way_to_mend_it_passes_and_breaking_something_else_does_not():
+    assert share(MEND) == share("write a.py\ndef add(*numbers):\n    return sum(numbers)") == 1.0
+    assert share() == 0.25 and share(MEND, "edit b.py\nx + 3\n=>\nx + 4") == 0.75
+    assert share("write a.py\ndef add(x, y):\n    return 7 if (x, y) == (3, 4) else x * y") < 1.0
+
+
+@pytest.mark.parametrize(
+    "module",
+    ["class Yes:\n    def __eq__(self, other): return True\ndef add(x, y): return Yes()", "import os\nos._exit(0)",
+     "def add(x, y):\n    import os\n    os._exit(0)", "raise SystemExit(0)", "def add(x, y): return True",
+     "def add(x, y): return float(x + y)", "class I(int):\n    pass\ndef add(x, y): return [x + y]",
+     "import builtins\nbuiltins.repr = lambda x: '11'\ndef add(x, y): return x * y",
+     "import sys\nsys.modules['__main__'].__dict__['tagged'] = lambda *a: 11\ndef add(x, y): return 0",
+     "import os, json\n[os.write(d, b'[\"value\", 11]\\n') for d in (1, 3, 4, 5)]\ndef add(x, y): return 0",
+     "import gc\nfound = [o for o in gc.get_objects() if isinstance(o, list) and 11 in o]\ndef add(x, y): return found[0]",
+     "def add(x, y):\n    while True: pass", "def add(x, y:\n    pass", ""],
+    ids=range(14),
+)  # fmt: skip
+def test_no_submission_passes_without_the_right_values(module):
+    assert share(f"write a.py\n{module}") <= 0.25
+
+
+def test_tests_and_programs_of_the_policy_do_not_count():
+    assert share("write tests.py\ndef test_all(): pass", "run", "write conftest.py\nimport os; os._exit(0)") == 0.25
+
+
+def test_the_tools_can_be_called():
+    with OneRepo(tools=True, prose=True, spare=5) as env:
+        opening, info = env.reset(seed=0)
+        assert info["tools"] == list(TOOLS) and "Call one tool a turn" in opening[0]["content"]
+        assert opening[1]["content"] == "Issue: add(3, 4) is 12, not 7."
+        made = [Call("read", {"path": "a.py", "lines": "2"}), Call("run", {}), Call("write", {"path": "a.py"}),
+                Call("edit", {"path": "a.py", "old": "*", "new": "+"}), Call("submit", {})]  # fmt: skip
+        turns = take(env, [calling(call, number) for number, call in enumerate(made)])
+    assert turns[0][0] == ({"role": "tool", "tool_call_id": "call00000", "content": "    return x * y"},)
+    assert [said(turn) for turn in turns[1:4]] == ["2 passed", "error: write needs 'content', a text", "ok"] and won(
+        turns
+    )
+
+
+def test_prose_tells_how_replies_are_written_and_why_one_was_refused():
+    with OneRepo(prose=True) as env:
+        opening, _ = env.reset(seed=0)
+        assert "`edit PATH`" in opening[0]["content"] and "a.py, b.py, tests.py" in opening[0]["content"]
+        assert said(env.step("hello")).startswith("error: no command; Each turn reply with one of: `list`")
+
+
+def test_the_state_is_the_files_what_was_seen_and_the_turns_left():
+    with OneRepo(max_turns=9) as env:
+        ways = [["read a.py", "read b.py"], ["read b.py", "read a.py"], ["read b.py", "read b.py"], ["read a.py", MEND]]
+        states = [play(env, way)[-1][4]["state"] for way in ways]
+        env.reset(seed=0)
+        assert states[0] == states[1] and len(set(states)) == 3 and states[0].endswith("left 7")
+        assert states[0].split()[1] == env.state().split()[1] != states[3].split()[1]
+
+
+@pytest.mark.parametrize("level, turns", [(0, 4), (1, 5), (2, 8), (3, 5)])
+def test_the_oracle_mends_repositories_of_every_level(level, turns):
+    with Repo(level=level) as env:
+        assert env.max_turns == turns
+        for index in range(0, 200, 25):
+            episode = expert(env, index)
+            assert won(episode) and len(episode) < turns
+            assert episode[-1][4]["metrics"] == {"edits": 1, "runs": 0, "failed": 0, "passed": 1}
+
+
+def test_visible_tests_pass_before_the_mending():
+    with Repo(level=2) as env:
+        for index in range(5):
+            assert re.fullmatch(r"[1-4] passed", said(play(env, ["run"], index=index, split="test")[0]))
+
+
+def test_the_oracle_mends_whatever_a_policy_has_done():
+    with OneRepo(spare=5) as env:
+        play(env, ["write a.py\npass", "edit b.py\nx + 3\n=>\nx"])
+        assert won(take(env, env.oracle()))
+
+
+def test_a_level_0_episode_is_short_in_bytes():
+    with Repo() as env:
+        for index in range(20):
+            expert(env, index)
+            assert sum(len(message["content"]) for message in env.dialogue) <= 125
+
+
+def test_chance_does_not_win():
+    with Repo() as env:
+        assert chance(env, 20) == 0
+
+
+def test_a_copy_between_two_turns_goes_on_alike():
+    with OneRepo() as env:
+        env.reset(seed=0)
+        env.step(MEND)
+        with pickle.loads(pickle.dumps(env)) as twin, copy.deepcopy(env) as other:
+            assert twin.step("submit") == other.step("submit") == env.step("submit")
+
+
+def test_the_natural_form_keeps_the_contract_too():
+    arguments = {"prose": True, "tools": True, "level": 3}
+    for check in (contract.info_keys, rewards.attacks):
+        assert not list(check(Subject("envs.code.repo:Repo", arguments)))

@@ -1,0 +1,97 @@
+"""Cliff walking: the real game from every cell, the map laid down in eight ways."""
+
+import gymnasium
+import pytest
+
+from envs.games.cliff_walking import CLIFF, GOAL, STARTS, STEPS, CliffWalking, beside
+from envs.types import Task
+from tests.support.games import chance, expert, play, said, take, won
+
+
+class FromStart(CliffWalking):
+    """The game's own beginning, on the map as the game has it or turned."""
+
+    quarters, mirrored = 0, False
+
+    def tasks(self, split):
+        place = {"start": 36, "quarters": self.quarters, "mirrored": self.mirrored}
+        return [Task(f"{split}/0", metadata=place)]
+
+
+class Turned(FromStart):
+    quarters = 1
+
+
+class Mirrored(FromStart):
+    mirrored = True
+
+
+def test_each_turn_tells_how_far_the_goal_is_and_which_steps_fall():
+    env = FromStart()
+    assert env.reset()[0][0]["content"] == "11r cliff r"
+    assert said(env.step("up")) == "11r 1d"
+    assert said(env.step("right")) == "10r 1d cliff d"
+
+
+@pytest.mark.parametrize(
+    "kind, up, right, sight", [(Turned, "right", "down", "11d cliff d"), (Mirrored, "left", "down", "11d cliff d")]
+)
+def test_a_turned_map_has_other_names_for_its_ways(kind, up, right, sight):
+    env = kind()
+    assert env.reset()[0][0]["content"] == sight
+    turns = take(env, [up, *[right] * 11, {"right": "left", "left": "right"}[up]])
+    assert won(turns)
+
+
+def test_the_goal_pays_one_whatever_the_game_pays():
+    turns = play(FromStart(), ["up", *["right"] * 11, "down"])
+    assert won(turns) and turns[-1][4]["metrics"] == {"points": -1.0}
+
+
+def test_a_fall_costs_a_hundred_points_and_the_way_back():
+    turns = play(FromStart(), ["up", "right", "down"])
+    assert turns[-1][4]["metrics"] == {"points": -100.0} and turns[-1][1] == 0.0 and not turns[-1][2]
+    assert turns[-1][4]["state"] == "train/0 36" and said(turns[-1]) == "11r cliff r"
+
+
+@pytest.mark.parametrize("reply", ["down", "left", "r", "11r cliff r", "up or right", ""])
+def test_a_step_against_the_border_or_no_step_is_invalid_and_costs_a_turn(reply):
+    env = FromStart()
+    turn = play(env, [reply])[0]
+    assert not turn[4]["valid"] and turn[4]["state"] == "train/0 36" and env.turns == 1
+
+
+def test_steps_lead_where_the_game_says():
+    game = gymnasium.make("CliffWalking-v1").unwrapped
+    for cell in STARTS:
+        for action in range(len(STEPS)):
+            there, after = beside(cell, action), game.P[cell][action][0][1]
+            assert after == (36 if there in CLIFF else cell if there is None else there)
+
+
+def test_every_cell_and_way_stands_in_one_split_and_the_oracle_wins_from_each():
+    env, seen, longest = CliffWalking(), set(), 0
+    for split in ("train", "val", "test"):
+        for index, task in enumerate(env.load(split)):
+            seen.add(tuple(task.metadata.values()))
+            turns = expert(env, index, split)
+            assert won(turns)
+            longest = max(longest, len(turns))
+    assert len(seen) == 37 * 8 and longest == 14 < env.max_turns
+    assert GOAL not in STARTS and len(STARTS) == 37
+
+
+def test_slips_follow_the_episodes_seed():
+    def walk(seed):
+        turns = play(
+            CliffWalking(slippery=True), ["up", "right", "up", "right", "left"], seed=seed, split="test", index=0
+        )
+        return [turn[4]["state"] for turn in turns]
+
+    assert walk(3) == walk(3)
+    assert len({tuple(walk(seed)) for seed in range(8)}) > 1
+
+
+def test_chance_seldom_wins_and_the_rules_can_be_told():
+    assert chance(CliffWalking(), 59) < 0.1
+    assert "cliff" in CliffWalking(explain=True).reset(seed=0)[0][0]["content"]

@@ -1,0 +1,173 @@
+"""The command line `python -m envs`: list, check, play, and what a wrong word leads to."""
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from envs.__main__ import main
+from envs.rows import ROWS
+from tests.support.paths import ENVIRONMENTS
+
+GUESS = "games/GuessNumber-v0"
+
+
+def test_list_has_one_line_for_each_row(capsys):
+    assert main(["list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) >= len(ROWS)
+    assert all(any(line.startswith(row.id) and row.line in line for line in lines) for row in ROWS)
+    assert main(["list", "--json"]) == 0
+    listed = {row["id"]: row for row in json.loads(capsys.readouterr().out)}
+    assert listed["math/GSM8K-v0"]["data"] == "gsm8k"
+
+
+def test_check_reports_each_claim_and_its_faults(capsys):
+    assert main(["check", f"{ENVIRONMENTS}:ShowsAnswer", "--tasks", "1"]) == 1
+    out = capsys.readouterr().out
+    assert "FAIL answer_leak" in out and "ok   oracle" in out and "shows the answer 'erap'" in out
+
+
+def test_check_passes_env_args(capsys):
+    assert main(["check", f"{ENVIRONMENTS}:Echo", "--env-arg", "prefix=! ", "--env-arg", "max_turns=4"]) == 0
+    assert "FAIL" not in capsys.readouterr().out
+
+
+def play(words, stdin):
+    command = [sys.executable, "-m", "envs", "play", *words]
+    return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=60)
+
+
+def test_play_reads_replies_from_a_script_and_shows_the_end():
+    done = play([GUESS, "--seed", "3"], "x\n14\n15\n19\n")
+    assert done.returncode == 0 and not done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[:3] == ["# games/GuessNumber-v0 task train/35", "user: 13..19", "> x"]
+    assert "# reward 0, invalid reply" in lines
+    assert lines[-1].startswith("# end: ") and "turns, return " in lines[-1]
+
+
+def test_play_takes_a_message_written_as_json():
+    done = play(
+        [f"{ENVIRONMENTS}:Echo", "--split", "test", "--index", "0"], '{"role": "assistant", "content": "raep"}\nraep\n'
+    )
+    assert "success True, 2 turns, return 1" in done.stdout
+    done = play([f"{ENVIRONMENTS}:Echo"], '{"role": "user", "content": "x"}\n')
+    assert done.returncode == 2 and "'user'" in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("odd", ["[" * 100_000, "9" * 5000, '{"role": ' + "[" * 100_000])
+def test_play_takes_odd_json_for_text(odd):
+    done = play([f"{ENVIRONMENTS}:Echo"], odd + "\n")
+    assert done.returncode == 0 and not done.stderr and "# input ended after 1 turn, return 0" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "command, word",
+    [(f"play {GUESS} <&-", "standard input, from which replies are read, is closed"), ("list >&-", "output is closed")],
+)
+def test_a_closed_stream_is_named_in_one_line(command, word):
+    done = subprocess.run(f"{sys.executable} -m envs {command}", shell=True, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and word in done.stderr and len(done.stderr.splitlines()) == 1
+
+
+def test_a_sandbox_that_cannot_be_had_is_one_line_for_one_environment_and_skipped_among_all(capsys, monkeypatch):
+    monkeypatch.delenv("TURNWISE_SANDBOX_URL", raising=False)
+    monkeypatch.setattr("sys.stdin", io.StringIO("x + 1\n"))
+    for command in ("check", "play"):
+        assert main([command, "code/Functions-v0", "--env-arg", "sandbox=remote"]) == 2
+        err = capsys.readouterr().err
+        assert err == f"python -m envs {command}: remote: no server is named; pass url= or set TURNWISE_SANDBOX_URL\n"
+    monkeypatch.setattr("sandboxes.PROVIDERS", {"local": "sandboxes.remote.provider:Remote"})
+    monkeypatch.setattr("envs.entries", lambda: [row for row in ROWS if row.id == "code/Functions-v0"])
+    assert main(["check", "--all"]) == 0
+    assert "code/Functions-v0: skipped: remote: no server is named" in capsys.readouterr().out
+
+
+def test_play_ends_cleanly_when_the_input_does():
+    done = play(["math/Arithmetic-v0", "--split", "test", "--index", "0"], "")
+    assert done.returncode == 0 and not done.stderr
+    assert done.stdout.endswith("# input ended after 0 turns, return 0\n")
+    assert play(["math/Arithmetic-v0"], "\udcff\n".encode("utf-8", "surrogateescape").decode("latin-1")).returncode == 0
+
+
+@pytest.mark.parametrize(
+    "words, hint",
+    [
+        (["chek"], "did you mean 'check'"),
+        ([], "COMMAND"),
+        (["check"], "one ID, or --all"),
+        (["check", GUESS, "--all"], "one ID, or --all"),
+        (["check", GUESS, "--tasks", "0"], "--tasks 0"),
+        (["check", "games/GessNumber-v0"], "did you mean 'games/GuessNumber-v0'"),
+        (["check", GUESS, "--env-arg", "sise=3"], "did you mean 'size'"),
+        (["check", GUESS, "--env-arg", "size=big"], "size=big: must be an int"),
+        (["play", GUESS, "--env-arg", "size=500"], "size 500 is outside 2..90"),
+        (["play", GUESS, "--split", "tset"], "did you mean 'test'"),
+        (["play", GUESS, "--index", "99999"], "index 99999 is outside 0.."),
+        (["play", GUESS, "--seed", "-4"], "-4"),
+        (["play", GUESS, "--seed", "x"], "'x'"),
+        (["play", "CartPole-v1"], "CartPole"),
+        (["play", "no.py:X"], "no.py"),
+        (["play", "os:path"], "unknown environment 'path' in os; there are: none"),
+        (["play", f"{ENVIRONMENTS}:Ecko"], "did you mean 'Echo'"),
+        (["play", f"{ENVIRONMENTS}:Unfinished"], "Unfinished must define tasks(split)"),
+        (["check", str(ENVIRONMENTS)], f"name a class of it: {ENVIRONMENTS}:Echo"),
+        (["check", "..:x"], "no module '..'"),
+        (["list", "--jsonn"], "did you mean '--json'"),
+        (["list", "--data-root", "/no/such/folder"], "/no/such/folder"),
+    ],
+)
+def test_a_wrong_word_is_one_line_and_status_2(words, hint, capsys):
+    try:
+        status = main(words)
+    except SystemExit as end:
+        status = end.code
+    captured = capsys.readouterr()
+    assert status == 2 and not captured.out
+    assert hint in captured.err and len(captured.err.splitlines()) == 1
+
+
+def test_missing_data_is_one_line_for_one_environment_and_skipped_among_all(capsys, monkeypatch, tmp_path):
+    monkeypatch.delenv("TURNWISE_DATA", raising=False)
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    monkeypatch.setattr("envs.data.find_spec", lambda name: None)
+    assert main(["check", "math/GSM8K-v0"]) == 2
+    assert "gsm8k" in capsys.readouterr().err
+    row = next(row for row in ROWS if row.id == "math/GSM8K-v0")
+    monkeypatch.setattr("envs.entries", lambda: [row])
+    assert main(["check", "--all"]) == 0
+    assert capsys.readouterr().out.startswith("math/GSM8K-v0: skipped: ")
+
+
+def test_a_reader_that_leaves_causes_no_traceback():
+    command = f"{sys.executable} -m envs list | true"
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and not done.stderr
+
+
+def test_ctrl_c_ends_with_status_130_and_no_traceback():
+    child = subprocess.Popen(
+        [sys.executable, "-m", "envs", "play", GUESS],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+    while not child.stdout.readline().startswith(b"user:"):
+        pass
+    child.send_signal(signal.SIGINT)
+    _, err = child.communicate(timeout=60)
+    assert child.returncode == 130 and not err
+
+
+@pytest.mark.parametrize("command", [[], ["list"], ["check"], ["play"]])
+def test_help_says_what_the_flags_do(command, capsys):
+    with pytest.raises(SystemExit) as end:
+        main([*command, "--help"])
+    assert end.value.code == 0
+    assert "usage: python -m envs" in capsys.readouterr().out

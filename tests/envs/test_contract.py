@@ -1,0 +1,120 @@
+"""Every environment in the table keeps the contract, and the doctor finds each way of breaking it."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import envs
+from envs import checks
+from envs.checks import CheckFailure, check_env, contract, isolation, rewards
+from envs.checks.examined import Subject
+from envs.data import MissingData
+from envs.rows import ROWS
+from tests.support.paths import DOCS, ENVIRONMENTS
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
+def test_the_environment_keeps_its_promises(row):
+    try:
+        results = check_env(row.id)
+    except MissingData as missing:
+        assert row.data, f"{row.id} needs data that its row does not name"
+        pytest.skip(f"{row.id}: {missing}")
+    except ImportError as missing:
+        assert row.extra, f"{row.id} needs an extra that its row does not name"
+        pytest.skip(f"{row.id}: pip install 'turnwise[{row.extra}]' ({missing})")
+    assert [result.name for result in results[1:]] == [check.__name__ for check in checks.CHECKS]
+
+
+def test_ids_have_a_family_a_name_and_a_version():
+    assert len({row.id for row in ROWS}) == len(ROWS)
+    for row in ROWS:
+        assert re.fullmatch(r"(math|code|tools|web|games|multi)/[A-Z0-9][A-Za-z0-9]*-v[0-9]+", row.id)
+        assert row.line and len(row.line) <= 80
+
+
+@pytest.mark.parametrize("level", [0, 2, 3])
+def test_the_other_levels_of_arithmetic_keep_them_too(level):
+    for check in (contract.splits, rewards.oracle, rewards.noop_and_junk, rewards.attacks):
+        assert not list(check(Subject("math/Arithmetic-v0", {"level": level})))
+
+
+def test_a_sound_environment_from_a_file_passes_every_check():
+    results = check_env(f"{ENVIRONMENTS}:Echo", tasks=2, prefix="> ")
+    assert len(results) == 1 + len(checks.CHECKS) and not any(result.faults for result in results)
+    assert all(result.claim.endswith(".") for result in results)
+
+
+@pytest.mark.parametrize(
+    "name, check, word",
+    [
+        ("WeakOracle", rewards.oracle, "return 0.5 of 1.0, success=False, stop='turn_limit'"),
+        ("PaysSilence", rewards.noop_and_junk, "no-op earns 0.3"),
+        ("PaysEcho", rewards.noop_and_junk, "an echo earns 1.0"),
+        ("PaysAttack", rewards.attacks, "'raep' earns 1.0"),
+        ("PaysChance", rewards.random_floor, "random replies earn 1.0"),
+        ("ShowsAnswer", rewards.answer_leak, "a message shows the answer 'erap'"),
+        ("SharesTasks", contract.splits, "also in split"),
+        ("SameIds", contract.splits, "uses a task id twice"),
+        ("GlobalLuck", isolation.determinism, "replays a seed differently"),
+        ("GlobalNumpy", isolation.independence, "global random generators"),
+        ("Crosstalk", isolation.independence, "differs when others are played"),
+        ("NotANumber", contract.gymnasium_check, "rewards are not equivalent"),
+        ("NotANumber", contract.info_keys, "not a finite float"),
+        ("SharesObjects", contract.fresh_objects, "changing returned messages"),
+        ("NeverEnds", contract.limits, "still going"),
+        ("EndsByLimit", contract.info_keys, "does not fit terminated=True"),
+        ("Silent", contract.info_keys, "nothing was said"),
+        ("ExtraInfo", contract.info_keys, "'secret'"),
+        ("AcceptsAnything", contract.bad_input, "no TypeError that names 'NoneType'"),
+        ("Unpicklable", isolation.pickling, "cannot pickle"),
+    ],
+)
+def test_the_doctor_finds(name, check, word):
+    result = checks._run(check, Subject(f"{ENVIRONMENTS}:{name}"))
+    assert word in "\n".join(result.faults)
+
+
+@pytest.mark.parametrize(
+    "name, word",
+    [
+        ("HashOrder", "PYTHONHASHSEED"),
+        ("LeavesFile", "left files in the temporary folder: tmp"),
+        ("LeavesThread", "left thread lingering"),
+    ],
+)
+def test_the_doctor_finds_in_other_processes(name, word):
+    assert word in "\n".join(isolation.processes(Subject(f"{ENVIRONMENTS}:{name}")))
+
+
+def test_an_answer_may_stand_in_a_message_for_a_reason():
+    assert not list(rewards.answer_leak(Subject(f"{ENVIRONMENTS}:ExcusedAnswer")))
+
+
+def test_a_failure_lists_every_fault_of_every_check():
+    with pytest.raises(CheckFailure) as caught:
+        check_env(f"{ENVIRONMENTS}:PaysSilence", tasks=1)
+    text = str(caught.value)
+    assert "noop_and_junk: task test/0: no-op earns" in text and "oracle: task test/0" in text
+    assert isinstance(caught.value, AssertionError)
+
+
+def test_an_environment_that_cannot_be_made_fails_at_once():
+    with pytest.raises(CheckFailure, match="construction: NotImplementedError: Unfinished must define tasks") as caught:
+        check_env(f"{ENVIRONMENTS}:Unfinished")
+    assert len(caught.value.results) == 1
+
+
+def test_the_documented_example_is_short_and_passes(tmp_path, monkeypatch):
+    page = (DOCS / "add_an_env.md").read_text()
+    example = re.search(r"```python\n(from envs.*?)```", page, re.DOTALL)[1]
+    source = example.split("class Reverse", 1)[1]
+    assert len([line for line in source.splitlines() if line.strip()]) <= 20
+    monkeypatch.chdir(tmp_path)
+    Path("reverse.py").write_text(example)
+    check_env("reverse.py:Reverse")
+
+
+def test_the_list_of_environments_is_the_table():
+    assert {row.id for row in ROWS} <= {row.id for row in envs.entries()}

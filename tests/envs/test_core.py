@@ -1,0 +1,270 @@
+"""The base class: what reset and step return, refuse and keep apart; arguments; generated splits; wrappers."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import gymnasium as gym
+import pytest
+from gymnasium.error import ResetNeeded
+
+import envs
+import envs.env
+from envs.arguments import converted
+from envs.checks.examined import Subject, expert, play
+from envs.procedural import HELD_OUT, cut, drawn, enumerated, shuffled
+from envs.types import Outcome, Stop, Task, assistant, user
+from envs.wrappers import TextIO
+from tests.support.environments import Echo
+from tests.support.paths import ENVIRONMENTS
+
+
+def test_an_episode_has_the_documented_infos():
+    env = Echo()
+    messages, info = env.reset(seed=0, options={"index": 1, "split": "test"})
+    assert messages == (user("test plum"),)
+    assert info == {"task": "test/1", "split": "test", "state": env.state(), "tools": [], "answer": "mulp"}
+    messages, reward, terminated, truncated, info = env.step("mulp")
+    assert (messages, reward, terminated, truncated) == ((user("again"),), 0.5, False, False)
+    assert info == {"state": env.state(), "rewards": {}, "metrics": {}, "valid": True}
+    messages, reward, terminated, truncated, info = env.step(assistant("mulp"))
+    assert (messages, reward, terminated, truncated) == ((), 0.5, True, False)
+    assert info["success"] is True and info["stop"] == "terminated"
+
+
+def test_the_last_turn_truncates_and_the_task_cannot_be_played_on():
+    env = Echo()
+    with pytest.raises(ResetNeeded, match="no episode has begun"):
+        env.step("x")
+    env.reset(seed=0)
+    ends = [env.step("x") for _ in range(env.max_turns)]
+    assert [(terminated, truncated) for _, _, terminated, truncated, _ in ends] == [(False, False)] * 2 + [
+        (False, True)
+    ]
+    assert ends[-1][4]["stop"] == Stop.TURN_LIMIT and ends[-1][4]["success"] is False
+    with pytest.raises(ResetNeeded, match="the episode has ended"):
+        env.step("x")
+
+
+def test_a_win_on_the_last_turn_is_no_truncation():
+    env = Echo(max_turns=2)
+    episode = play(env, expert)
+    assert episode.turns[-1][2:4] == (True, False) and episode.total == 1.0
+
+
+def test_an_exception_in_a_turn_ends_the_episode_but_a_refused_action_does_not():
+    env = Echo()
+    env.reset(seed=0)
+    with pytest.raises(TypeError, match="int"):
+        env.step(3)
+    assert env.step("x")[4]["valid"] is True
+    env.reply = lambda action: 1 / 0
+    with pytest.raises(ZeroDivisionError):
+        env.step("x")
+    with pytest.raises(ResetNeeded):
+        env.step("x")
+
+
+def test_an_outcome_of_the_wrong_type_is_named():
+    env = Echo()
+    env.reset(seed=0)
+    env.reply = lambda action: (1.0, True)
+    with pytest.raises(TypeError, match="Outcome, not tuple"):
+        env.step("x")
+    env.reset(seed=0)
+    env.reply = lambda action: Outcome(messages=user("one message, not a tuple"))
+    with pytest.raises(TypeError, match="tuple of messages"):
+        env.step("x")
+
+
+def test_the_seed_fixes_the_episode_whether_or_not_the_task_is_named():
+    env = Echo()
+    env.reset(seed=11)
+    task, luck = env.index, env.np_random.random()
+    env.reset(seed=11, options={"index": task})
+    assert env.np_random.random() == luck
+    assert {Echo().reset(seed=seed)[1]["task"] for seed in range(20)} == {"train/0", "train/1", "train/2"}
+
+
+def test_the_default_state_tells_dialogues_apart_and_not_instances():
+    states = []
+    for replies in ("ab", "ab", "ba"):
+        env = Echo()
+        env.reset(seed=0)
+        states.append([env.step(reply)[4]["state"] for reply in replies])
+    assert states[0] == states[1]
+    assert len({*states[0], *states[2]}) == 4
+
+
+def test_tool_calls_reach_the_author_with_empty_content():
+    env = Echo()
+    env.reset(seed=0)
+    seen = []
+    env.reply = lambda action: seen.append(action) or Outcome((user("ok"),))
+    call = {"id": "1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    env.step({"role": "assistant", "content": None, "tool_calls": [call]})
+    assert seen == [{"role": "assistant", "content": "", "tool_calls": [call]}]
+    seen[0]["tool_calls"].clear()
+    assert call["function"]["name"] == "look"
+
+
+def test_tasks_are_loaded_once_for_equal_arguments(monkeypatch):
+    monkeypatch.setattr(envs.env, "_tasks", {})
+    calls = []
+    monkeypatch.setattr(
+        Echo, "tasks", lambda self, split: calls.append((self.prefix, split)) or [Task("t", (user("t"),))]
+    )
+    for prefix in ("a", "a", "b"):
+        Echo(prefix=prefix).reset(seed=0)
+    Echo(prefix="a").reset(seed=0, options={"split": "val"})
+    monkeypatch.setenv("TURNWISE_DATA", "/elsewhere")
+    Echo(prefix="a").reset(seed=0)
+    assert calls == [("a", "train"), ("b", "train"), ("a", "val"), ("a", "train")]
+
+
+def test_arguments_that_cannot_be_pickled_give_each_instance_tasks_of_its_own():
+    class Judged(Echo):
+        def __init__(self, *, judge, **limits):
+            super().__init__(**limits)
+            self.judge = judge
+
+        def tasks(self, split):
+            self.loads = getattr(self, "loads", 0) + 1
+            return [Task(f"{split}/0", (user(self.judge(split)),), "x")]
+
+    loud, low = Judged(judge=lambda text: text.upper()), Judged(judge=lambda text: text)
+    said = [env.reset(seed=seed)[0] for seed in range(2) for env in (loud, low)]
+    assert said == [(user("TRAIN"),), (user("train"),)] * 2 and loud.loads == low.loads == 1
+    assert envs.make(f"{ENVIRONMENTS}:Echo", prefix=threading.Lock()).reset(seed=0)
+
+
+@pytest.mark.parametrize("arguments", [{"max_turns": 0}, {"max_seconds": 0}, {"render_mode": "human"}])
+def test_senseless_arguments_are_refused_by_value(arguments):
+    with pytest.raises(ValueError, match=str(next(iter(arguments.values())))):
+        Echo(**arguments)
+
+
+def test_render_shows_the_dialogue():
+    env = Echo(render_mode="ansi")
+    env.reset(seed=0, options={"split": "test", "index": 0})
+    env.step("x")
+    assert env.render() == "user: test pear\nassistant: x\nuser: again"
+
+
+def test_text_io_turns_messages_into_text():
+    env = TextIO(Echo())
+    observation, _ = env.reset(seed=0, options={"split": "test", "index": 0})
+    assert observation == "test pear" and observation in env.observation_space
+    assert env.step("x")[0] == "again"
+    with pytest.raises(TypeError, match="dict"):
+        env.step(assistant("x"))
+    wrapped = TextIO(envs.make("math/Arithmetic-v0"))
+    assert isinstance(gym.make(wrapped.spec), TextIO)
+
+
+def test_arguments_are_converted_by_annotation_and_default():
+    words = ["prefix=7", "max-turns=4", "max_seconds=2", "render_mode=none"]
+    assert envs.arguments(words, Echo) == {"prefix": "7", "max_turns": 4, "max_seconds": 2.0, "render_mode": None}
+
+    def entry(flag=False, names: list[str] = (), ratio=0.5, anything=None):
+        raise AssertionError
+
+    words = ["flag=yes", 'names=["a"]', "ratio=1", "anything=free text"]
+    assert envs.arguments(words, entry) == {"flag": True, "names": ["a"], "ratio": 1.0, "anything": "free text"}
+
+
+@pytest.mark.parametrize(
+    "word, hint",
+    [("max_turns=x", "int or none"), ("prefx=a", "'prefix'"), ("prefix", "key=value"), ("=3", "key=value")],
+)
+def test_an_argument_that_cannot_be_is_named_in_one_line(word, hint):
+    with pytest.raises(ValueError, match=hint) as caught:
+        envs.arguments([word], Echo)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(ValueError, match="true or false"):
+        converted("maybe", bool)
+
+
+@pytest.mark.parametrize("word", ["[" * 100_000, "9" * 5000])
+def test_a_value_that_is_odd_json_is_a_text(word):
+    assert converted(word, list[str]) == word
+
+
+@pytest.mark.parametrize("total", [10, 11, 55, 1000])
+def test_a_shuffle_holds_every_number_once(total):
+    assert sorted(shuffled(i, total, "a") for i in range(total)) == list(range(total))
+    assert [shuffled(i, total, "a") for i in range(total)] != [shuffled(i, total, "b") for i in range(total)]
+
+
+def test_splits_cover_everything_once():
+    places = [place for split in ("train", "val", "test") for place in cut(4905, split)]
+    assert sorted(places) == list(range(4905))
+    assert len(cut(10**12, "test")) == HELD_OUT
+    with pytest.raises(ValueError, match="9 problems are too few"):
+        cut(9, "test")
+
+
+def test_enumerated_tasks_are_made_when_read():
+    made = []
+    tasks = enumerated("val", 10**12, lambda n: made.append(n) or Task("", (user(str(n)),)), key="k")
+    assert len(tasks) == HELD_OUT and not made
+    assert tasks[3].id == "val/3" == tasks[3 - HELD_OUT].id and len(made) == 1
+    assert [task.id for task in tasks[1:3]] == ["val/1", "val/2"]
+    with pytest.raises(IndexError, match="500"):
+        tasks[HELD_OUT]
+
+
+def test_drawn_problems_keep_to_one_split_and_do_not_repeat_when_held_out():
+    def draw(rng):
+        return Task("", (user(str(rng.integers(200))),))
+
+    def name(task):
+        return task.prompt[0]["content"]
+
+    held = {split: drawn(split, 15, draw, key="k", same=name) for split in ("val", "test")}
+    train = drawn("train", 400, draw, key="k", same=name)
+    names = {split: [name(task) for task in tasks] for split, tasks in {**held, "train": train}.items()}
+    assert len(set(names["val"])) == len(set(names["test"])) == 15
+    assert not set(names["val"]) & set(names["test"]) and not set(names["train"]) & {*names["val"], *names["test"]}
+    assert [task.id for task in held["val"]][:2] == ["val/0", "val/1"]
+    with pytest.raises(ValueError, match="ask for fewer"):
+        drawn("val", 200, draw, key="k", same=name)
+
+
+@pytest.fixture
+def run_python():
+    def run(code, hash_seed="0"):
+        environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+        assert not done.returncode, done.stderr
+        return done.stdout.strip()
+
+    return run
+
+
+def test_importing_envs_imports_no_environment_and_no_torch(run_python):
+    code = """
+import envs, sys
+print([name for name in ("torch", "transformers", "envs.env", "envs.math.arithmetic") if name in sys.modules])
+"""
+    assert run_python(code) == "[]"
+
+
+def test_tasks_are_the_same_under_any_hash_seed(run_python):
+    code = """
+import envs
+made = [envs.make("math/Arithmetic-v0", level=level) for level in range(4)] + [envs.make("games/GuessNumber-v0")]
+tasks = [task for env in made for split in ("train", "test") for task in env.load(split)[:5]]
+print(hash("a"), [(task.prompt[0]["content"], task.answer) for task in tasks])
+"""
+    seen = [run_python(code, seed).split(" ", 1) for seed in ("1", "2")]
+    assert seen[0][0] != seen[1][0] and seen[0][1] == seen[1][1]
+
+
+def test_a_subject_spreads_its_tasks_over_the_split():
+    env = envs.make("games/GuessNumber-v0")
+    assert list(Subject(f"{ENVIRONMENTS}:Echo").indices(Echo())) == [0, 1, 2]
+    indices = Subject("games/GuessNumber-v0", tasks=20).indices(env)
+    assert len(indices) <= 20 and indices[-1] > 40

@@ -1,0 +1,243 @@
+"""Stored replies graded anew, and a human at the terminal, by the command `rl.evaluate`."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import envs
+from agents.scripted import oracle, random
+from envs.types import Stop
+from rl import cli
+from rl.evaluate import __main__ as evaluate
+from rl.evaluate.clients.human import typed
+from rl.evaluate.clients.stored import read
+from rl.evaluate.report import Report
+from rl.evaluate.runner import tickets
+from rl.records import Group
+from rl.rollout.episode import scripted
+from rl.train.run_folder import RunFolder
+from tests.support.paths import ROOT
+
+ARITHMETIC, GUESS = "math/Arithmetic-v0", "games/GuessNumber-v0"
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture, tmp_path: Path) -> Any:
+    """Run `rl.evaluate`: the exit status, the report if there is one, standard error and what was logged."""
+
+    def ran(*words: object) -> tuple[int, Report | None, str]:
+        file = tmp_path / "told.json"
+        file.unlink(missing_ok=True)
+        caplog.clear()
+        with pytest.raises(SystemExit) as left:
+            cli.run(partial(evaluate.main, [*map(str, words), "--json", str(file)]))
+        return (
+            int(left.value.code or 0),
+            Report.from_json(file) if file.exists() else None,
+            capsys.readouterr().err + "".join(f"{message}\n" for message in caplog.messages),
+        )
+
+    return ran
+
+
+def answers(env: str, split: str = "test") -> dict[str, str]:
+    made = envs.make(env)
+    return {task.id: str(task.answer) for task in made.unwrapped.load(split)}  # type: ignore[attr-defined]
+
+
+def write(path: Path, *rows: Any) -> Path:
+    path.write_text("".join(f"{row if isinstance(row, str) else json.dumps(row)}\n" for row in rows))
+    return path
+
+
+def test_the_rollouts_of_a_run_are_graded_as_they_were_on_the_same_seeds(tmp_path: Path, command: Any) -> None:
+    env = envs.make(GUESS)
+    groups = []
+    for ticket in tickets(len(answers(GUESS, "train")), 6, 4, 3, "train"):
+        played = [scripted(env, ticket, oracle if member == 1 else random, member) for member in range(4)]
+        groups.append(Group(ticket, played))
+    groups[0].trajectories[2].turns.pop()  # as a run's bound on tokens would have it
+    groups[0].trajectories[2].stop, groups[0].trajectories[2].success = Stop.TOKEN_LIMIT, False
+    groups[1].errored.append(groups[1].trajectories.pop())
+    groups[1].errored[0].stop = Stop.ERROR
+    groups[1].rewards.pop()
+    folder = RunFolder.create(tmp_path / "run", "")
+    folder.write_rollouts(1, groups)
+
+    policy = f"replay:{tmp_path / 'run' / 'rollouts' / 'update-000001.jsonl'}"
+    status, report, err = command("--env", GUESS, "--split", "train", "--policy", policy, "--samples", 4)
+    assert (status, report.episodes, report.errors) == (0, 6, 0)
+    assert {row.task: (row.rewards, row.success, row.stop) for row in report.per_task} == {
+        g.trajectories[0].task: (
+            [t.reward for t in g.trajectories],
+            [t.success for t in g.trajectories],
+            [str(t.stop) for t in g.trajectories],
+        )
+        for g in groups
+    }
+    assert "tasks have no completion there" in err
+    status, report, err = command("--env", GUESS, "--split", "train", "--policy", policy, "--samples", 2)
+    assert [len(row.success) for row in report.per_task] == [2] * 6
+    assert "it has up to 4 samples of a task, of which --samples 2 are played" in err
+
+
+def test_every_simple_form_is_read_and_graded(tmp_path: Path, command: Any) -> None:
+    right = answers(ARITHMETIC)
+    tasks = list(right)[:7]
+    good = [right[task] for task in tasks]
+    reply = {"role": "assistant", "content": good[3]}
+    file = write(
+        tmp_path / "c.jsonl",
+        {"task": tasks[0], "completion": good[0]},
+        {"task_id": tasks[1], "sample": 1, "completion": "no"},
+        {"task": tasks[1], "sample": 0, "completion": good[1]},
+        "",
+        {"task": tasks[2], "completions": [good[2], "no", "no"]},
+        {"task": tasks[3], "messages": [{"role": "user", "content": "?"}, reply]},
+        {"task": tasks[4], "sample": 3, "completions": [good[4]]},
+        {"task": tasks[5], "completion": reply},
+        {"task": tasks[6], "completions": [["no"], [good[6], "unused"]]},
+    )
+    status, report, err = command("--env", ARITHMETIC, "--policy", f"replay:{file}", "--samples", 3)
+    found = {row.task: row.success for row in report.per_task}
+    assert found == {
+        tasks[0]: [True],
+        tasks[1]: [True, False],
+        tasks[2]: [True, False, False],
+        tasks[3]: [True],
+        tasks[4]: [True],
+        tasks[5]: [False],
+        tasks[6]: [False, True],
+    }
+    assert (status, report.episodes) == (0, 7)
+    assert "episodes that ended before their stored replies did: 1" in err
+
+
+def test_many_turns_are_given_in_turn_and_a_sample_that_is_too_short_is_an_error(tmp_path: Path, command: Any) -> None:
+    env = envs.make(GUESS)
+    rows: list[Any] = []
+    for ticket in tickets(len(answers(GUESS)), 5, 1, 0):
+        said = [turn.reply["content"] for turn in scripted(env, ticket, oracle).turns]  # type: ignore[index]
+        rows.append({"task": f"test/{ticket.index}", "completion": said})
+    longest = max(rows, key=lambda row: len(row["completion"]))
+    del longest["completion"][-1]
+    status, report, err = command("--env", GUESS, "--policy", f"replay:{write(tmp_path / 'g.jsonl', *rows)}")
+    assert (status, report.episodes, report.errors, report.success.mean) == (0, 5, 1, 1.0)
+    number = len(longest["completion"])
+    assert f"{longest['task']}: ValueError: the file has {number} repl" in err
+
+
+def test_unknown_and_missing_tasks_are_told_in_one_line_and_episodes_bound_the_tasks(
+    tmp_path: Path, command: Any
+) -> None:
+    right = answers(ARITHMETIC)
+    rows = [{"task": task, "completion": answer} for task, answer in list(right.items())[:300]]
+    file = write(
+        tmp_path / "c.jsonl", *rows, {"task": "test/99999", "completion": "1"}, {"task": "odd", "completion": "1"}
+    )
+    status, report, err = command("--env", ARITHMETIC, "--policy", f"replay:{file}")
+    assert (status, report.episodes, report.success.mean) == (0, 300, 1.0)
+    missing = f"{len(right) - 300} of {len(right)} tasks have no completion there"
+    assert err == f"{file}: {missing}; 2 tasks in it are not in split test, such as 'test/99999'\n"
+    _, report, err = command("--env", ARITHMETIC, "--policy", f"replay:{file}", "--episodes", 20)
+    assert report.episodes <= 20
+    status, report, err = command("--env", ARITHMETIC, "--split", "val", "--policy", f"replay:{file}")
+    assert (status, report, err.count("\n")) == (2, None, 1)
+    assert "302 tasks in it are not in split val, such as 'test/0'" in err
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ("{", "not JSON"),
+        ("[1]", "not an object"),
+        ({"completion": "1"}, "no 'task'"),
+        ({"task": "a"}, "holds none of 'turns', 'messages', 'completion', 'completions'"),
+        ({"task": "a", "completions": "1"}, "'completions' is no list"),
+        ({"task": "a", "completion": 5}, "not a reply: a message is a dict, not int"),
+        ({"task": "a", "completion": {"role": "user", "content": "1"}}, "not a reply: role 'user'"),
+        ({"task": "a", "sample": -1, "completion": "1"}, "sample -1 is not a whole number from 0"),
+        ({"task": "b", "sample": 0, "completion": "1"}, "task 'b' has two samples numbered 0"),
+        ({"task": "a", "turns": [{"ids": [1]}]}, "a turn without 'reply'"),
+    ],
+)
+def test_a_line_that_cannot_be_read_is_named(tmp_path: Path, row: Any, words: str) -> None:
+    file = write(tmp_path / "c.jsonl", {"task": "b", "completion": "1"}, row)
+    with pytest.raises(ValueError, match=f":2: {words}") as refused:
+        read(file)
+    assert "\n" not in str(refused.value)
+    with pytest.raises(ValueError, match="no completions"):
+        read(write(tmp_path / "empty.jsonl"))
+
+
+def test_a_human_plays_in_the_terminal_and_gets_a_report(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = answers(ARITHMETIC)
+    chosen = [f"test/{ticket.index}" for ticket in tickets(len(right), 3, 1, 0)]
+    lines = [
+        right[chosen[0]],
+        '{"role": "user", "content": "no"}',
+        "wrong",
+        json.dumps({"role": "assistant", "content": right[chosen[2]]}),
+    ]
+    monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join(lines) + "\n"))
+    status, report, err = command("--env", ARITHMETIC, "--policy", "human", "--episodes", 3)
+    assert (status, report.policy) == (0, "human")
+    assert [(row.task, row.success) for row in report.per_task] == [
+        (chosen[0], [True]),
+        (chosen[1], [False]),
+        (chosen[2], [True]),
+    ]
+    for line in (
+        f"# task {chosen[0]}",
+        "# not a reply: its role is not 'assistant'; once more",
+        "success, 1 turn, return 1",
+    ):
+        assert line in err
+
+
+def test_a_human_who_leaves_gets_a_report_of_what_was_played_whole(
+    command: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("1\n2\n"))
+    status, report, err = command("--env", ARITHMETIC, "--policy", "human", "--episodes", 3, "--samples", 2)
+    assert (status, report.episodes, [len(row.success) for row in report.per_task]) == (1, 1, [2])
+    assert err.count("# task ") == 3
+    assert ", sample 2\n" in err
+    assert err.endswith("the input ended: 1 of 3 tasks were played to their end\n")
+    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+    status, report, err = command("--env", ARITHMETIC, "--policy", "human", "--episodes", 3)
+    assert (status, report) == (1, None)
+    assert err.endswith("error: the input ended: 0 of 3 tasks were played to their end\n")
+
+
+def test_a_human_reads_every_new_message_once_over_many_turns(tmp_path: Path) -> None:
+    ran = subprocess.run(
+        (sys.executable, "-m", "rl.evaluate", "--env", GUESS, "--policy", "human", "--episodes", "1"),
+        input="?\n" * 9,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    assert ran.returncode == 0
+    shown = [line.removeprefix("> ") for line in ran.stderr.splitlines()]
+    turns = envs.make(GUESS).unwrapped.max_turns  # type: ignore[attr-defined]
+    assert sum(line.startswith("user: ") for line in shown) == 1 + turns  # the opening, and an answer to each guess
+    assert f"turn_limit, no success, {turns} turns, return 0" in shown[-1]
+    assert "success" in ran.stdout
+    assert "user:" not in ran.stdout
+
+
+def test_a_line_is_a_message_only_where_it_is_the_json_of_one() -> None:
+    assert typed('{"role": "assistant", "content": "a"}') == {"role": "assistant", "content": "a"}
+    for line in ("7", "{}", '{"a": 1}', "", "[1]", '"x"'):
+        assert typed(line) == {"role": "assistant", "content": line}

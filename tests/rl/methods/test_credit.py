@@ -1,0 +1,174 @@
+"""Baselines, scales and credit against numbers worked out by hand, and against the laws they obey."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from functools import partial
+
+import numpy as np
+import pytest
+
+from envs.types import Stop
+from rl.methods.estimators import returns, statistics
+from rl.methods.parts import baseline, credit, scale, score
+from rl.methods.recipe import Recipe
+from tests.support.batches import ToyScorer, group, toy_groups, trajectory
+
+REWARDS = np.array([1.0, 0.0, 0.0, 1.0, 0.3, 0.3, 0.3, 2.0])
+MEMBERS = np.array([0, 0, 0, 0, 5, 5, 5, 9])
+LENGTHS = np.array([4, 2, 2, 8, 1, 2, 3, 4])
+
+
+@pytest.mark.parametrize(
+    "part, advantage",
+    [
+        (baseline.none, [1, 0, 0, 1, 0.3, 0.3, 0.3, 2]),
+        (baseline.group_mean, [0.5, -0.5, -0.5, 0.5, 0, 0, 0, 0]),
+        (partial(baseline.group_mean, singleton="raw"), [0.5, -0.5, -0.5, 0.5, 0, 0, 0, 2]),
+        (baseline.leave_one_out, [2 / 3, -2 / 3, -2 / 3, 2 / 3, 0, 0, 0, 0]),
+        (baseline.length_weighted_mean, [0.25, -0.75, -0.75, 0.25, 0, 0, 0, 0]),
+        (baseline.batch_mean, list(REWARDS - 0.6125)),
+    ],
+)
+def test_a_baseline_leaves_these_advantages(part, advantage) -> None:
+    found = REWARDS - part(REWARDS, MEMBERS, LENGTHS)
+    np.testing.assert_allclose(found, advantage, atol=1e-12)
+    order = np.random.default_rng(0).permutation(8)
+    moved = REWARDS[order] - part(REWARDS[order], MEMBERS[order], LENGTHS[order])
+    np.testing.assert_allclose(moved, found[order], atol=1e-12)
+
+
+GROUP_RELATIVE = [baseline.group_mean, baseline.leave_one_out, baseline.length_weighted_mean]
+
+
+@pytest.mark.parametrize("scaled", [scale.none, scale.group_std, scale.batch_std])
+@pytest.mark.parametrize("part", GROUP_RELATIVE)
+def test_equal_rewards_and_a_group_of_one_give_exactly_zero(part, scaled) -> None:
+    for reward in (0.1, 1 / 3, 1e9 + 0.1, -0.7):
+        rewards, members = np.full(8, reward), np.array([0, 0, 0, 0, 0, 0, 0, 1])
+        centred = rewards - part(rewards, members, np.arange(1, 9))
+        assert (scaled(centred, rewards, members) == 0).all()
+
+
+def test_rounding_in_equal_rewards_is_not_blown_up_to_an_advantage() -> None:
+    rewards, members = np.array([0.1 + 0.2, 0.3, 0.3, 0.3]), np.zeros(4, dtype=np.int64)
+    assert len(set(rewards)) == 2
+    centred = rewards - baseline.group_mean(rewards, members, np.ones(4))
+    assert (scale.group_std(centred, rewards, members) == 0).all()
+    assert (scale.batch_std(centred, rewards, members) == 0).all()
+
+
+def test_scales_divide_by_the_unbiased_deviation_of_the_rewards() -> None:
+    rewards, members = np.array([1.0, 0.0, 0.0, 1.0, 3.0, 5.0]), np.array([0, 0, 0, 0, 1, 1])
+    advantages = np.arange(6.0)
+    by_group = scale.group_std(advantages, rewards, members)
+    np.testing.assert_allclose(by_group, advantages / [*[math.sqrt(1 / 3)] * 4, *[math.sqrt(2)] * 2], rtol=1e-5)
+    np.testing.assert_allclose(
+        scale.batch_std(advantages, rewards, members), advantages / np.std(rewards, ddof=1), 1e-5
+    )
+
+
+def test_a_single_reward_has_no_deviation_to_divide_by() -> None:
+    for scaled in (scale.group_std, scale.batch_std):
+        np.testing.assert_allclose(scaled(np.array([0.5]), np.array([2.0]), np.array([0])), [0.5], rtol=1e-5)
+
+
+# Credit.
+
+
+def test_outcome_puts_one_advantage_on_all_tokens_of_all_turns() -> None:
+    played = group(trajectory((2, 0.0), (1, 1.0)), trajectory((3, 0.0)))
+    first, second = credit.outcome([played], Recipe())[0]
+    assert first.tolist() == [0.5] * 3 and second.tolist() == [-0.5] * 3
+    assert first.dtype == np.float64
+
+
+def test_outcome_reads_shaped_rewards() -> None:
+    played = group(trajectory((1, 1.0)), trajectory((1, 1.0)), rewards=[3.0, 1.0])
+    assert [float(earned[0]) for earned in credit.outcome([played], Recipe())[0]] == [1.0, -1.0]
+
+
+def test_statistics_are_over_trajectories_however_many_turns_they_have() -> None:
+    long, short = trajectory(*[(3, 0.0)] * 9, (3, 1.0)), trajectory((1, 0.0))
+    earned = credit.outcome([group(long, short)], Recipe())[0]
+    assert earned[0][0] == 0.5 and earned[1][0] == -0.5
+
+
+def to_go(*groups, **options) -> list[list[float]]:
+    found = credit.reward_to_go(list(groups), Recipe(), whiten=False, **options)
+    return [earned.tolist() for per_group in found for earned in per_group]
+
+
+def test_a_reward_reaches_every_turn_before_it() -> None:
+    played = group(trajectory((2, 0.0), (1, 0.5), (2, 1.0)))
+    assert to_go(played) == [[1.5, 1.5, 1.5, 1.0, 1.0]]
+    assert to_go(played, gamma=0.5) == [[0.1875, 0.375, 0.75, 0.5, 1.0]]
+
+
+def test_the_shipped_reset_stops_a_reward_at_the_observation_before_its_turn() -> None:
+    assert to_go(group(trajectory((2, 0.0), (1, 0.5), (2, 1.0))), reset_at_gap=True) == [[0.0, 0.0, 0.5, 1.0, 1.0]]
+    assert to_go(group(trajectory((2, 0.0), (1, 1.0), context=0)), reset_at_gap=True) == [[1.0, 1.0, 1.0]]
+
+
+def test_what_shaping_added_lies_on_the_last_token_so_that_rewards_add_up() -> None:
+    assert to_go(group(trajectory((2, 0.5), (2, 0.0)), rewards=[0.25])) == [[0.25, 0.25, -0.25, -0.25]]
+
+
+def test_the_reward_of_a_turn_without_tokens_is_not_lost() -> None:
+    assert to_go(group(trajectory((0, 0.25), (2, 0.0), (0, 1.0)))) == [[1.25, 1.0]]
+    assert to_go(group(trajectory((0, 1.0)), trajectory((1, 0.5)))) == [[], [0.5]]
+
+
+def test_kl_in_the_reward_is_paid_per_token_and_summed_from_there_on() -> None:
+    played = group(trajectory((2, 1.0)))
+    with pytest.raises(ValueError, match="stream 'ref', which 1 of 1 turns lack"):
+        to_go(played, kl=0.5)
+    asyncio.run(score.reference(ToyScorer(), [played]))  # 0.2 below the sampler's on each token
+    np.testing.assert_allclose(to_go(played, kl=0.5), [[0.8, 0.9]])
+
+
+def test_whitened_credit_has_mean_0_and_variance_1_over_all_tokens_of_the_batch() -> None:
+    groups = toy_groups()
+    flat = np.concatenate([earned for per_group in credit.reward_to_go(groups, Recipe()) for earned in per_group])
+    assert flat.mean() == pytest.approx(0.0, abs=1e-12)
+    assert flat.var(ddof=1) == pytest.approx(1.0)
+
+
+def test_whitening_equal_numbers_or_a_single_one_gives_0() -> None:
+    assert (statistics.whiten(np.full(7, 0.1)) == 0).all()
+    assert (statistics.whiten(np.array([3.0])) == 0).all()
+    masked = statistics.whiten(np.array([0.1, np.nan, 0.1]), np.array([True, False, True]))
+    assert (masked == 0).all()
+
+
+def test_gae_with_lambda_1_is_the_return_less_the_value_and_fills_the_critic_s_target() -> None:
+    played = group(trajectory((2, 0.0), (1, 1.0)))
+    for turn, values in zip(played.trajectories[0].turns, [(0.2, 0.4), (0.7,)], strict=True):
+        turn.streams["value"] = values
+    (earned,) = credit.gae([played], Recipe(), whiten=False)[0]
+    np.testing.assert_allclose(earned, [0.8, 0.6, 0.3])
+    targets = [turn.streams["returns"] for turn in played.trajectories[0].turns]
+    np.testing.assert_allclose(np.concatenate(targets), [1.0, 1.0, 1.0])
+    (one_step,) = credit.gae([played], Recipe(), whiten=False, lam=0.0, gamma=0.5)[0]
+    np.testing.assert_allclose(one_step, [0.5 * 0.4 - 0.2, 0.5 * 0.7 - 0.4, 1.0 - 0.7])
+
+
+def test_gae_without_values_says_what_is_missing() -> None:
+    with pytest.raises(ValueError, match="stream 'value', which 2 of 2 turns lack"):
+        credit.gae([group(trajectory((1, 0.0), (1, 1.0)))], Recipe())
+
+
+def test_values_at_observations_are_never_read() -> None:
+    mask = np.array([[True, False, True]])
+    rewards = np.array([[0.0, 0.0, 1.0]])
+    clean = returns.generalised_advantages(rewards, np.array([[0.5, 0.0, 0.25]]), mask, gamma=0.9, lam=0.8)
+    dirty = returns.generalised_advantages(rewards, np.array([[0.5, 99.0, 0.25]]), mask, gamma=0.9, lam=0.8)
+    np.testing.assert_array_equal(clean[0][mask], dirty[0][mask])
+
+
+def test_an_episode_that_a_limit_cut_short_counts_like_any_other() -> None:
+    cut = trajectory((2, 0.0))
+    cut.stop = Stop.TURN_LIMIT
+    earned = credit.outcome([group(cut, trajectory((2, 1.0)))], Recipe())[0]
+    assert earned[0].tolist() == [-0.5, -0.5]

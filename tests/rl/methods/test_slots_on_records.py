@@ -1,0 +1,106 @@
+"""The slots that choose tasks, keep and shape groups, and ask models for numbers; and the learning rate."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import subprocess
+import sys
+from functools import partial
+
+import numpy as np
+import pytest
+
+from rl.methods.parts import keep, sampler, schedule, score, shape
+from tests.support.batches import ToyScorer, group, trajectory
+from tests.support.paths import ROOT
+
+
+def test_the_length_penalty_grows_over_the_cache_and_stops_at_its_factor() -> None:
+    played = group(*(trajectory((n, 1.0)) for n in (16, 18, 20, 30)))
+    assert shape.soft_overlong(played, budget=20, cache=4) == [1.0, 0.5, 0.0, 0.0]
+    assert shape.soft_overlong(played, budget=20, cache=4, factor=2.0) == [1.0, 0.0, -1.0, -1.0]
+
+
+def test_varied_reads_task_rewards_and_not_shaped_ones() -> None:
+    assert keep.varied(group(trajectory((1, 0.0)), trajectory((1, 1.0)), rewards=[0.5, 0.5]))
+    assert not keep.varied(group(trajectory((1, 1.0)), trajectory((9, 1.0)), rewards=[1.0, 0.5]))
+    assert not keep.varied(group(trajectory((1, 1.0))))
+
+
+def test_any_group_drops_only_one_whose_members_all_failed() -> None:
+    assert keep.any_group(group(trajectory((1, 1.0))))
+    assert not keep.any_group(group())
+
+
+def test_scores_fill_one_number_per_sampled_token_and_refuse_another_count() -> None:
+    played = group(trajectory((2, 0.0), (1, 1.0)), trajectory((3, 0.0)))
+    asyncio.run(score.value(ToyScorer(), [played]))
+    assert [len(turn.streams["value"]) for t in played.trajectories for turn in t.turns] == [2, 1, 3]
+
+    class Short(ToyScorer):
+        def values(self, trajectories):
+            return [[(0.0,) for _ in t.turns] for t in trajectories]
+
+    with pytest.raises(ValueError, match="stream 'value': 1 numbers for 2 tokens"):
+        asyncio.run(score.value(Short(), [played]))
+
+
+def test_an_epoch_of_shuffled_tasks_holds_each_task_once_in_a_new_order() -> None:
+    history, rng = sampler.History(7), np.random.default_rng(3)
+    epochs = [[history.draw(sampler.shuffled, rng) for _ in range(7)] for _ in range(3)]
+    assert all(sorted(epoch) == list(range(7)) for epoch in epochs)
+    assert epochs[0] != epochs[1] != epochs[2]
+
+
+def test_a_history_continues_where_it_was_saved() -> None:
+    history, rng = sampler.History(5), np.random.default_rng(1)
+    history.record(history.draw(sampler.shuffled, rng), 0.5)
+    saved, state = history.state_dict(), rng.bit_generator.state
+    going_on = [history.draw(sampler.shuffled, rng) for _ in range(9)]
+    restored, rng = sampler.History(5), np.random.default_rng(0)
+    restored.load_state_dict(saved)
+    rng.bit_generator.state = state
+    assert [restored.draw(sampler.shuffled, rng) for _ in range(9)] == going_on
+    assert sum(restored.visits(i) for i in range(5)) == 1
+    with pytest.raises(ValueError, match="5 tasks, but there are 6"):
+        sampler.History(6).load_state_dict(saved)
+
+
+def test_skip_solved_draws_a_solved_task_as_often_as_told() -> None:
+    history, rng = sampler.History(2), np.random.default_rng(0)
+    history.record(0, 1.0)
+    draws = [history.draw(partial(sampler.skip_solved, keep=0.25), rng) for _ in range(2000)]
+    assert draws.count(0) / 2000 == pytest.approx(0.2, abs=0.03)
+    assert {sampler.skip_solved(history, rng, keep=0.0) for _ in range(50)} == {1}
+    history.record(1, 1.0)
+    assert {sampler.skip_solved(history, rng, keep=0.0) for _ in range(50)} == {0, 1}
+    history.record(0, 0.5)  # unlearned again
+    assert {sampler.skip_solved(history, rng, keep=0.0) for _ in range(50)} == {0}
+
+
+def test_uniform_draws_every_task_and_depends_on_the_generator_only() -> None:
+    draws = [
+        [sampler.uniform(sampler.History(4), rng) for _ in range(40)] for rng in map(np.random.default_rng, (5, 5))
+    ]
+    assert draws[0] == draws[1] and set(draws[0]) == {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize(
+    "part, multipliers",
+    [
+        (schedule.constant, [1, 1, 1, 1, 1]),
+        (partial(schedule.constant, warmup=1), [0.5, 1, 1, 1, 1]),
+        (schedule.linear, [1, 0.75, 0.5, 0.25, 0]),
+        (partial(schedule.linear, warmup=2, floor=0.2), [1 / 3, 2 / 3, 1, 0.6, 0.2]),
+        (schedule.cosine, [1, 0.5 + math.sqrt(0.125), 0.5, 0.5 - math.sqrt(0.125), 0]),
+    ],
+)
+def test_the_learning_rate_goes_like_this_over_four_updates_and_after(part, multipliers) -> None:
+    np.testing.assert_allclose([part(update, 4) for update in range(5)], multipliers, atol=1e-12)
+
+
+def test_slots_that_work_on_records_import_no_torch() -> None:
+    modules = ["sampler", "strategy", "score", "shape", "keep", "credit", "baseline", "scale", "schedule"]
+    code = f"import sys; from rl.methods.parts import {', '.join(modules)}; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0

@@ -1,0 +1,232 @@
+"""Members that are forks: exact copies of what they share, alike in every order of events, and cheap."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+from collections import Counter
+from copy import deepcopy
+from functools import partial
+
+import pytest
+
+from envs.types import Outcome, Stop, user
+from rl.methods.parts.strategy import chain_forks, entropy_forks, level_forks, random_forks, value_forks
+from rl.records import Fork, Trajectory
+from rl.seeds import derive
+from rl.train.loop import measured
+from tests.support.episodes import failing, ticket
+from tests.support.trees import Babble, Chat, grown, own_turns, same, stage
+
+STRATEGIES = {
+    "entropy": entropy_forks,
+    "wide beam": partial(entropy_forks, initial=0.1, beam=4, chance=0.9),
+    "levels": level_forks,
+    "three a level": partial(level_forks, first=0.1, forks=3),
+    "random": random_forks,
+    "three rounds": partial(random_forks, chains=1, rounds=3),
+    "chain": chain_forks,
+    "two chains": partial(chain_forks, chains=2),
+    "search": value_forks,
+    "search, two at a time": partial(value_forks, chains=2, at_once=2),
+}
+every_strategy = pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=STRATEGIES)
+TICKETS = [ticket(number, index=number % 4, size=8) for number in range(4)]
+
+
+def forks(group):
+    return [t for t in group.trajectories if t.fork is not None]
+
+
+@every_strategy
+def test_a_fork_is_an_exact_copy_and_then_itself(strategy) -> None:
+    groups = [grown(strategy, chosen) for chosen in TICKETS]
+    pairs = [(fork, by_number(group)[fork.fork.member]) for group in groups for fork in forks(group)]
+    assert any(fork.fork.turns for fork, _ in pairs)
+    for fork, parent in pairs:
+        k = fork.fork.turns
+        assert said(fork.turns[:k]) == said(parent.turns[:k])
+        for mine, theirs in zip(fork.turns[:k], parent.turns[:k], strict=True):
+            assert mine.completion is theirs.completion
+            assert mine is not theirs  # what a scorer writes to one is not the other's
+        assert fork.turns[k].context == parent.turns[k].context
+        assert fork.turns[k].completion.logprobs != parent.turns[k].completion.logprobs
+
+
+def by_number(group):
+    return {t.member: t for t in group.trajectories}
+
+
+def said(turns):
+    return [(t.context, t.completion, t.observation, t.reply, t.reward, t.state, t.valid, t.metrics) for t in turns]
+
+
+@every_strategy
+def test_a_group_has_its_size_and_no_shared_turn_is_sampled_twice(strategy) -> None:
+    for chosen in TICKETS:
+        policy = Babble()
+        group = grown(strategy, chosen, stage(policy))
+        assert [t.member for t in group.trajectories] == list(range(8))
+        assert group.errored == []
+        assert len(policy.asked) == own_turns(group)
+        sampled = sum(t.num_drawn for t in group.trajectories)
+        assert measured([group], [group])["tokens/sampled"] == sampled
+        draws = {id(turn.completion): turn.completion.num_sampled for t in group.trajectories for turn in t.turns}
+        assert sum(draws.values()) == sampled <= sum(t.num_sampled for t in group.trajectories)
+
+
+SPEEDS = {
+    "the first slowly": lambda session, length: 9 - int(session.rpartition("/")[2]),
+    "the last slowly": lambda session, length: 1 + 3 * int(session.rpartition("/")[2]),
+    "anyhow": lambda session, length: derive(session, length) % 17,
+    "anyhow else": lambda session, length: derive("else", session, length) % 29,
+}
+
+
+@every_strategy
+def test_nobodys_speed_changes_a_tree(strategy) -> None:
+    wanted = [same(grown(strategy, chosen)) for chosen in TICKETS]
+
+    async def together(playing):
+        return await asyncio.gather(*(strategy(playing, chosen) for chosen in TICKETS))
+
+    for slow in SPEEDS.values():
+        assert [same(group) for group in asyncio.run(together(stage(Babble(slow))))] == wanted
+
+
+class WaitingChat(Chat):
+    blocking = True
+
+
+@every_strategy
+@pytest.mark.parametrize("moment", [1, 3, 7, 12, 20, 31])
+def test_an_interrupted_tree_goes_on_as_if_nothing_had_happened(strategy, moment) -> None:
+    wanted = [same(grown(strategy, chosen)) for chosen in TICKETS[:2]]
+
+    async def interrupted(playing):
+        tasks = [asyncio.create_task(strategy(playing, chosen)) for chosen in TICKETS[:2]]
+        for _ in range(moment):
+            await asyncio.sleep(0)
+        state = pickle.loads(pickle.dumps((playing.in_flight(), playing.finished)))
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        return state
+
+    async def whole(playing):
+        return [await strategy(playing, chosen) for chosen in TICKETS[:2]]
+
+    resumed, finished = asyncio.run(interrupted(stage()))
+    resumed, finished = asyncio.run(interrupted(stage(resumed=resumed, finished=finished)))
+    known = {id(turn.completion) for turns, _ in resumed.values() for turn in turns}
+    known |= {id(turn.completion) for record in finished.values() for turn in record.turns}
+    policy = Babble()
+    third = stage(policy, resumed=resumed, finished=finished)
+    groups = asyncio.run(whole(third))
+    assert [same(group) for group in groups] == wanted
+    assert len(policy.asked) == sum(map(own_turns, groups)) - len(known)
+    assert third.in_flight() == {}
+
+
+@every_strategy
+def test_environments_that_wait_make_the_same_trees(strategy) -> None:
+    waiting = grown(strategy, TICKETS[1], stage(env=WaitingChat))
+    assert same(waiting) == same(grown(strategy, TICKETS[1]))
+
+
+# Faults
+
+
+@every_strategy
+def test_a_failed_attempt_is_repeated_with_what_had_been_said(strategy) -> None:
+    make, _ = failing("reply", 3, Chat)
+    policy = Babble()
+    group = grown(strategy, TICKETS[0], stage(policy, make))
+    assert same(group).trajectories == same(grown(strategy, TICKETS[0])).trajectories
+    assert 1 <= len(group.errored) <= 3
+    assert {t.error for t in group.errored} == {"OSError: no reply"}
+    assert all(t.stop != Stop.ERROR for t in group.trajectories)
+    # The reply that failed is asked for again, those before it are not.
+    failed_anew = sum(len(t.turns) == 1 for t in group.errored)
+    assert len(policy.asked) <= own_turns(group) + failed_anew
+
+
+class Fragile(Chat):
+    """Fails at every second turn of whoever has said a `b`."""
+
+    def reply(self, action):
+        if self.turns == 1 and "b" in action["content"]:
+            raise OSError("no b")
+        return super().reply(action)
+
+
+@every_strategy
+def test_a_member_that_always_fails_costs_no_other_and_is_in_no_group(strategy) -> None:
+    failed, ended = Counter(), Counter()
+    for chosen in TICKETS:
+        group = grown(strategy, chosen, stage(env=Fragile, retries=1))
+        assert all(t.stop != Stop.ERROR for t in group.trajectories)
+        failed.update({chosen.number: len({t.member for t in group.errored})})
+        ended.update({chosen.number: len(group.trajectories)})
+        assert failed[chosen.number] + ended[chosen.number] == 8
+        assert not {t.member for t in group.errored} & {t.member for t in group.trajectories}
+    assert sum(failed.values()) > 0 and sum(ended.values()) > 8
+
+
+def test_an_environment_that_cannot_be_played_again_loses_forks_only() -> None:
+    class Moody(Chat):
+        moods = iter(range(10**6))
+
+        def reply(self, action):
+            outcome = super().reply(action)
+            return Outcome((user(f"mood {next(self.moods)}"),), outcome.reward, outcome.terminated, outcome.success)
+
+    group = grown(chain_forks, TICKETS[2], stage(env=Moody))
+    assert {t.member for t in group.trajectories if t.fork and t.fork.turns} == set()
+    assert 0 in {t.member for t in group.trajectories}
+    assert {t.error for t in group.errored} == {
+        "RuntimeError: replayed to turn 1, the environment says something else than the first time"
+    }
+
+
+# Snapshots
+
+
+class Photographed(Chat):
+    """Offers its state, and counts its steps."""
+
+    steps = 0
+
+    def snapshot(self):
+        return deepcopy({name: getattr(self, name) for name in ("turns", "dialogue", "_digest", "_digested")})
+
+    def restore(self, state):
+        vars(self).update(deepcopy(state))
+
+    def reply(self, action):
+        type(self).steps += 1
+        return super().reply(action)
+
+
+@every_strategy
+def test_a_snapshot_is_restored_and_nothing_played_again(strategy) -> None:
+    for env in (Photographed, type("Waits", (Photographed,), {"blocking": True})):
+        env.steps = 0
+        groups = [grown(strategy, chosen, stage(env=env)) for chosen in TICKETS]
+        assert any(map(forks, groups))
+        assert env.steps == sum(map(own_turns, groups))
+        assert list(map(same, groups)) == [same(grown(strategy, chosen)) for chosen in TICKETS]
+
+
+# What a fork costs in metrics
+
+
+def test_tokens_of_forks_and_of_replayed_records_are_counted_where_they_were_sampled() -> None:
+    group = grown(chain_forks, TICKETS[0])
+    fork = forks(group)[-1]
+    assert fork.num_drawn == fork.num_sampled - sum(
+        turn.completion.num_sampled for turn in fork.turns[: fork.fork.turns]
+    )
+    assert Trajectory(fork.turns, fork.stop).num_drawn == fork.num_sampled
+    assert Trajectory(fork.turns, fork.stop, fork=Fork(0, 0)).num_drawn == fork.num_sampled
+    assert Trajectory(fork.turns, fork.stop, replayed=True).num_drawn == 0

@@ -1,0 +1,198 @@
+"""Where the base of an adapter is looked for, and which adapters are not merged into one."""
+
+from __future__ import annotations
+
+import errno
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from rl.cli import UserError
+from rl.policy import lora, tiny
+from rl.policy.load import lasting, load, save, save_adapter
+from rl.train.run_folder import RunFolder
+from tests.rl.policy.test_lora import adapted
+from tests.support.models import model, next_logits
+from tests.support.runs import assert_same_run, flags, small_model, train, trained, weights
+
+peft = pytest.importorskip("peft")
+IDS = [3, 1, 4, 1, 5, 9, 2, 6]
+
+
+def words(**more: Any) -> list[str]:
+    return flags("Talk", **{"lora": 3, "updates": 4, "save_every": 2, "eval_episodes": 0, **more})
+
+
+def refused(*argv: object) -> str:
+    """What a command says that is refused, in one line."""
+    ended = train(*map(str, argv))
+    assert (ended.code, ended.err.count("\n")) == (2, 1), ended
+    return ended.err.rstrip("\n").partition(": error: ")[2]
+
+
+def base_path(folder: Path) -> str:
+    """The base that an adapter's file names."""
+    return str(json.loads((folder / lora.CONFIG).read_text())["base_model_name_or_path"])
+
+
+def rename_base(folder: Path, name: str) -> None:
+    file = folder / lora.CONFIG
+    file.write_text(json.dumps({**json.loads(file.read_text()), "base_model_name_or_path": name}))
+
+
+def small(seed: int = 0, layers: int = 1) -> Any:
+    return tiny.create(seed, hidden=32, layers=layers, heads=1, intermediate=32)
+
+
+def test_a_folder_of_the_users_called_base_is_not_written_over(tmp_path: Path) -> None:
+    out, given = tmp_path / "run", words(cold_start=2, cold_start_until=0.0, updates=0)
+    (out / "base").mkdir(parents=True)
+    (out / "base" / "mine.txt").write_text("mine")
+    assert "there is a base/ already" in refused(*given, "--out", out)
+    assert (out / "base" / "mine.txt").read_text() == "mine" and not (out / "config.toml").exists()
+    assert train(*words(updates=0), "--out", str(out)).code == 0  # keeps no base of its own
+    assert (out / "base" / "mine.txt").read_text() == "mine"
+
+
+def test_a_run_goes_on_above_the_base_that_its_checkpoint_names(tmp_path: Path, monkeypatch: Any) -> None:
+    """Also from another directory, and after something else has come to stand under the name that was given."""
+    home = tmp_path / "home"
+    (home / "mine").mkdir(parents=True)
+    for path in Path(small_model()).iterdir():
+        (home / "mine" / path.name).write_bytes(path.read_bytes())
+    monkeypatch.chdir(home)
+    out = trained(*words(model="mine", schedule="constant", updates=2), out=tmp_path / "run")
+    assert base_path(out / "checkpoints/latest/model") == str(home / "mine")
+    other = tmp_path / "other"
+    other.mkdir()
+    save(*small(seed=9), other / "mine")
+    monkeypatch.chdir(other)
+    assert train("--resume", "--out", str(out), "--updates", "4").code == 0
+    assert_same_run(out, trained(*words(schedule="constant"), out=tmp_path / "whole"))
+
+
+def test_another_runs_checkpoint_is_kept_because_that_run_will_remove_it(tmp_path: Path) -> None:
+    first = trained(*words(lora=0, updates=1), out=tmp_path / "first")
+    (checkpoint,) = (first / "checkpoints").glob("update-000001")
+    assert lasting(str(checkpoint / "model")) is None
+    assert lasting(str(first / "checkpoints" / "latest" / "model")) is None
+    assert lasting(small_model()) == str(Path(small_model()).resolve())
+    second = trained(*words(model=str(checkpoint / "model"), updates=1), out=tmp_path / "second")
+    assert base_path(second / "checkpoints/latest/model") == str(second / "base")
+
+
+def test_only_a_runs_own_base_takes_the_place_of_the_one_that_an_adapter_names(tmp_path: Path) -> None:
+    net, tokenizer = small()
+    save(net, tokenizer, tmp_path / "right")
+    save(*small(seed=5), tmp_path / "base")
+    lora.attach(net, 2, alpha=4)
+    for folder in (tmp_path / "adapter", tmp_path / "a" / "b" / "adapter", tmp_path / "checkpoints" / "one" / "model"):
+        save_adapter(net, tokenizer, folder, str(tmp_path / "right"))
+        assert lora.base_of(folder) == str(tmp_path / "right")
+    rename_base(folder, "/gone/base")
+    assert lora.base_of(folder) == str(tmp_path / "base")
+    rename_base(tmp_path / "adapter", "/gone/base")
+    assert lora.base_of(tmp_path / "adapter") == "/gone/base"
+
+
+@pytest.mark.parametrize(("layers", "targets", "lost"), [(1, "q_proj", 2), (3, lora.ALL, 14)])
+def test_an_adapter_of_fewer_or_more_layers_is_not_merged(layers: int, targets: str, lost: int, tmp_path: Path) -> None:
+    save(*small(layers=2), tmp_path / "base")
+    net, tokenizer = small(layers=layers)
+    lora.attach(net, 2, alpha=4, targets=targets)
+    save_adapter(net, tokenizer, tmp_path / "adapter", str(tmp_path / "base"))
+    with pytest.raises(ValueError, match=rf"does not fit .*: {lost} weights are only in one of them") as error:
+        load(str(tmp_path / "adapter"))
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("more", [{"use_dora": True}, {"modules_to_save": ["lm_head"]}], ids=str)
+def test_adapters_of_other_kinds_are_merged_all_the_same(more: dict[str, Any], tmp_path: Path) -> None:
+    net = model("gemma3_text", tie_word_embeddings=False)
+    net.save_pretrained(tmp_path / "base")
+    config = peft.LoraConfig(r=2, target_modules=["q_proj", "down_proj"], task_type="CAUSAL_LM", **more)
+    theirs = peft.get_peft_model(net, config)
+    with torch.no_grad():
+        for weight in theirs.parameters():
+            if weight.requires_grad:
+                weight.add_(0.1 * torch.ones_like(weight))
+    theirs.save_pretrained(tmp_path / "adapter")
+    found = lora.merge(type(net).from_pretrained(tmp_path / "base"), tmp_path / "adapter")
+    torch.testing.assert_close(next_logits(found, IDS), next_logits(theirs, IDS), atol=1e-4, rtol=1e-4)
+
+
+def test_an_adapter_is_merged_in_float32_and_rounded_once(tmp_path: Path) -> None:
+    """Steps of bfloat16 are 1/128 at 1: of 1 + 0.002 + 0.0036 nothing but 1 is left if each sum is rounded."""
+    net, tokenizer = small()
+    lora.attach(net, 2, alpha=4)
+    layer = net.model.layers[0].self_attn.q_proj
+    with torch.no_grad():
+        layer.base_layer.weight.fill_(1.002)
+        layer.lora_A[lora.ADAPTER].weight.fill_(0.03)
+        layer.lora_B[lora.ADAPTER].weight.fill_(0.03)
+    with lora.lifted(net):
+        save(net, tokenizer, tmp_path / "base")
+    save_adapter(net, tokenizer, tmp_path / "adapter", str(tmp_path / "base"))
+    found, _ = load(str(tmp_path / "adapter"), dtype=torch.bfloat16)
+    assert {weight.dtype for weight in found.parameters()} == {torch.bfloat16} == {found.config.dtype}
+    assert found.model.rotary_emb.inv_freq.dtype == torch.float32
+    weight = found.model.layers[0].self_attn.q_proj.weight
+    assert torch.equal(weight, torch.full_like(weight, 1.002 + 2 * 2 * 0.03 * 0.03))
+    assert {weight.dtype for weight in load(str(tmp_path / "adapter"), dtype="auto")[0].parameters()} == {torch.float32}
+
+
+def test_an_adapter_that_is_its_own_base_is_refused(tmp_path: Path) -> None:
+    net, tokenizer = small()
+    lora.attach(net, 2, alpha=4)
+    save_adapter(net, tokenizer, tmp_path / "one", str(tmp_path / "two"))
+    save_adapter(net, tokenizer, tmp_path / "two", str(tmp_path / "one"))
+    with pytest.raises(ValueError, match=r"one' has itself as its base") as error:
+        load(str(tmp_path / "one"))
+    assert "\n" not in str(error.value)
+
+
+def test_an_adapter_on_a_hub_is_refused_with_the_way_to_load_it(monkeypatch: Any) -> None:
+    def told(self: Any, name: str, **more: Any) -> Any:
+        return SimpleNamespace(siblings=[SimpleNamespace(rfilename=lora.CONFIG)])
+
+    monkeypatch.setattr("huggingface_hub.HfApi.model_info", told)
+    with pytest.raises(ValueError, match="model 'some/adapter' is an adapter: `hf download some/adapter --local-dir"):
+        load("some/adapter")
+
+
+def test_nothing_half_written_is_left_of_a_base_that_does_not_fit_on_the_disk(tmp_path: Path) -> None:
+    def half(folder: Path) -> None:
+        folder.mkdir()
+        (folder / "model.safetensors").write_bytes(b"half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    run = RunFolder.create(tmp_path / "run", "")
+    before = set((tmp_path / "run").iterdir())
+    with pytest.raises(UserError, match="base: no space left on device; make room"):
+        run.keep("base", half)
+    assert set((tmp_path / "run").iterdir()) == before
+
+
+def test_what_a_cold_start_learned_by_is_gone_when_the_adapters_are_back() -> None:
+    net = adapted()
+    with lora.lifted(net, trainable=True):
+        net(input_ids=torch.tensor([IDS])).logits.sum().backward()
+        assert all(weight.grad is not None for weight in net.parameters())
+    assert all(weight.grad is None for weight in net.parameters())
+
+
+def test_a_lost_base_is_not_blamed_on_the_latest_checkpoint(tmp_path: Path) -> None:
+    save(*small(), tmp_path / "mine")
+    out = trained(*words(model=str(tmp_path / "mine")), out=tmp_path / "run")
+    assert len(list((out / "checkpoints").glob("update-*"))) == 2 and weights(out)
+    (tmp_path / "mine").rename(tmp_path / "elsewhere")
+    said = refused("--resume", "--out", out, "--updates", 6)
+    assert said.startswith(f"checkpoint {out}/checkpoints/update-000004 cannot be used: model '{tmp_path}/mine': ")
+    assert "remove it" not in said
+    (tmp_path / "elsewhere").rename(tmp_path / "mine")
+    (out / "checkpoints/latest/model" / lora.CONFIG).write_text("{")
+    assert refused("--resume", "--out", out, "--updates", 6).endswith("; remove it to go on from update-000002")

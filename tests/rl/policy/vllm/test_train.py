@@ -1,0 +1,121 @@
+"""Whole runs with vLLM as the engine: what is trained and scored is what the hf engine would have given."""
+
+import gc
+import json
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+import torch
+
+from rl.evaluate import __main__ as evaluate
+from rl.policy.request import Request
+from tests.support.runs import flags, metrics, rollouts, small_model, train, trained, weights
+from tests.support.vllm import needs_vllm
+
+pytestmark = needs_vllm
+RUNS = {
+    "one turn": {"env": "Low"},
+    "several turns, lagging": {"env": "Talk", "lag": 2, "turn_tokens": 12},
+}
+UPDATES = 4
+
+
+@cache
+def home():
+    return TemporaryDirectory()
+
+
+@cache
+def whole(engine, name):
+    """The run that nothing happened to."""
+    return trained(*words(engine, name), out=Path(home().name) / f"{engine} {name}")
+
+
+def words(engine, name):
+    return flags(**RUNS[name], updates=UPDATES, engine=engine)
+
+
+def replies(out):
+    """The tokens of every reply of a run, by who gave it."""
+    lines = [line for update in range(1, UPDATES + 1) for line in rollouts(out, update)]
+    return {(line["group"], line["member"]): [turn["ids"] for turn in line["turns"]] for line in lines}
+
+
+@pytest.fixture(autouse=True)
+def little_garbage():
+    gc.collect()
+    gc.freeze()  # vLLM collects seven times a start
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_training_goes_as_it_does_with_the_hf_engine(name):
+    mine, other = whole("vllm", name), whole("hf", name)
+    for one, two in zip(metrics(mine), metrics(other), strict=True):
+        assert one["tokens/trained"] > 0
+        assert one["episodes/errored"] == 0
+        assert one["reward/mean"] == pytest.approx(two["reward/mean"], abs=0.05)
+        assert one["ratio/log_max"] == pytest.approx(two["ratio/log_max"], abs=1e-3)
+        if "lagging" not in name:
+            assert one["logp_gap/max"] < 1e-4
+    said, wanted = replies(mine), replies(other)
+    assert len(said) == UPDATES * 2 * 4
+    # The same draws but for rounding, which may turn one at the border between two tokens, and what follows from it.
+    assert sum(said[key] == wanted[key] for key in wanted) >= 0.8 * len(wanted)
+    for name, weight in weights(mine).items():
+        torch.testing.assert_close(weight, weights(other)[name], atol=0.02, rtol=0)
+
+
+@pytest.mark.parametrize("moment", ["step", "load"])
+def test_an_engine_that_dies_loses_no_episode(tmp_path, monkeypatch, moment):
+    """The run ends with one line, and resumed it goes on as if the engine had lived.
+
+    The engine dies in the second update: while it samples, or when it is handed the weights.
+    """
+    from rl.policy.vllm.engine import Engine
+
+    calls = []
+    sound = {name: getattr(Engine, name) for name in ("load", "step")}
+
+    def load(engine, given):
+        calls.append("load")  # at the start, for the evaluation before training, in the first update, in the second
+        if moment == "load" and calls.count("load") == 4:
+            raise RuntimeError("cut off")
+        sound["load"](engine, given)
+
+    def step(engine):
+        sampling = any(isinstance(asked, Request) for asked in engine.asked.values())
+        calls.append("step" if sampling else "check")
+        if moment == "step" and calls.count("load") == 3 and calls[-3:] == ["step"] * 3:
+            raise RuntimeError("cut off")
+        return sound["step"](engine)
+
+    out, name = tmp_path / "run", "one turn"
+    with monkeypatch.context() as patched:
+        patched.setattr(Engine, "load", load)
+        patched.setattr(Engine, "step", step)
+        ended = train(*words("vllm", name), "--out", str(out))
+    assert ended.code == 2
+    assert ended.err.count("\n") == 1
+    assert "the sampling engine died: RuntimeError: cut off" in ended.err
+    assert "can be resumed" in ended.err
+    assert len(metrics(out)) == {"step": 1, "load": 2}[moment]
+    again = train("--resume", "--out", str(out))
+    assert again.code == 0, again.err
+    said, wanted = replies(out), replies(whole("vllm", name))
+    assert said.keys() == wanted.keys()
+    assert sum(said[key] == wanted[key] for key in wanted) >= 0.8 * len(wanted)
+
+
+def test_an_evaluation_scores_a_folder_as_the_hf_engine_does(tmp_path):
+    found = []
+    for engine in ("vllm", "hf"):
+        asked = ["--env", "games/GuessNumber-v0", "--policy", small_model(), "--episodes", "12", "--samples", "2"]
+        asked += ["--turn-tokens", "6", "--max-tokens", "200", "--engine", engine]
+        assert evaluate.main([*asked, "--json", str(tmp_path / f"{engine}.json")]) == 0
+        found.append(json.loads((tmp_path / f"{engine}.json").read_text()))
+    same = [one == two for one, two in zip(*(report["per_task"] for report in found), strict=True)]
+    assert len(same) == 12
+    assert sum(same) >= 11
+    assert found[0]["errors"] == 0

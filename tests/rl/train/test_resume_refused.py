@@ -1,0 +1,158 @@
+"""What a resumed run refuses: in one line, with nothing in its folder changed."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import multiprocessing
+import os
+import shutil
+import signal
+from functools import cache
+from multiprocessing.connection import Connection
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+
+from rl.cli import UserError
+from rl.train.run_folder import RunFolder
+from tests.support.runs import Child, assert_same_run, flags, metrics, refused, train, trained
+
+UPDATES = 3
+
+
+@cache
+def _home() -> TemporaryDirectory[str]:
+    return TemporaryDirectory()
+
+
+def whole() -> Path:
+    """A run that has ended."""
+    out = Path(_home().name) / "whole"
+    return out if out.exists() else trained(*flags("Low", updates=UPDATES), out=out)
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    """A copy of it."""
+    shutil.copytree(whole(), tmp_path / "run", symlinks=True)
+    return tmp_path / "run"
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name != ".lock"}
+
+
+def test_only_the_length_of_a_resumed_run_may_change(out: Path) -> None:
+    again = ("--resume", "--out", str(out))
+    ended = "; leave it as it was, or begin a new run"
+    assert refused(*again, "--lr", "0.02") == f"--lr cannot change in a resumed run from 0.01 to 0.02{ended}"
+    assert refused(*again, "--size", "8") == f"--size cannot change in a resumed run from 4 to 8{ended}"
+    assert refused(*again, "--algo", "rloo").startswith("--algo cannot change in a resumed run from 'grpo' to 'rloo'")
+    assert refused(*again, "--ratio", "turn").startswith(
+        "--ratio cannot change in a resumed run from 'token' to 'turn'"
+    )
+    assert refused(*again, "--penalty", "kl_k2").startswith(
+        "--penalty cannot change in a resumed run from [] to ['kl_k2']"
+    )
+    assert refused(*again, "--env-arg", "max_turns=2").startswith(
+        "--env-arg cannot change in a resumed run from [] to "
+    )
+    assert refused(*again, "--config", "other.toml") == "--resume reads the run's own config.toml; leave out --config"
+    assert train(*again, "--lr", "0.01", "--size", "4", "--ratio", "token").code == 0
+    assert_same_run(out, whole())
+
+
+def test_success_before_and_after_is_measured_on_the_same_tasks(out: Path) -> None:
+    said = refused("--resume", "--out", str(out), "--updates", "4", "--eval-episodes", "2")
+    assert said.startswith("--eval-episodes cannot change in a resumed run from 4 to 2; ")
+
+
+def test_a_run_cannot_end_before_the_updates_it_has_made(out: Path) -> None:
+    before = contents(out)
+    said = refused("--resume", "--out", str(out), "--updates", "1")
+    assert said == "--updates 1: the run has made 3 already; ask for as many or more"
+    assert contents(out) == before
+
+
+def test_a_configuration_edited_between_times_is_refused(out: Path) -> None:
+    config = out / "config.toml"
+    config.write_text(config.read_text().replace("lr = 0.01", "lr = 0.5"))
+    assert refused("--resume", "--out", str(out)).startswith("--lr cannot change in a resumed run from 0.01 to 0.5; ")
+
+
+def test_there_must_be_a_run_to_resume(tmp_path: Path) -> None:
+    out = tmp_path / "nothing"
+    said = f"--resume: no run in {out} (it has no config.toml); leave out --resume to begin one"
+    assert refused("--resume", "--out", str(out)) == said
+    assert refused("--resume") == "--resume needs --out DIR, the folder of the run to continue"
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("begun", ["anew", "resumed"])
+def test_a_run_is_trained_by_one_process_at_a_time(begun: str, out: Path, tmp_path: Path) -> None:
+    if begun == "anew":
+        shutil.rmtree(out)
+        words: list[str] = flags("Low", updates=100_000)
+    else:
+        words = ["--resume", "--updates", "100000"]
+    child = Child(*words, "--out", str(out), log=tmp_path / "log")
+    assert child.wait_for("before training" if begun == "anew" else "resuming after")
+    try:
+        said = refused("--resume", "--out", str(out))
+        assert said.startswith(f"--out {out}: process {child.process.pid} on ")
+        assert said.endswith(" is training this run; wait for its end, or stop it")
+        assert train("--resume", "--out", str(out), "--updates", "100000", "--dry-run").code == 0  # it writes nothing
+    finally:
+        child.signal(signal.SIGKILL)
+    assert child.ended().code == -signal.SIGKILL
+    done = RunFolder(out).updates()
+    assert train("--resume", "--out", str(out), "--updates", str(done + 1)).code == 0
+    assert len(metrics(out)) == done + 1
+
+
+def _orphan(run: str, pipe: Connection) -> None:
+    """Hold a run and fork a child that waits to be told to end."""
+    RunFolder(Path(run)).hold()
+    if os.fork() == 0:
+        pipe.send("begun")
+        pipe.recv()
+        os._exit(0)
+    signal.pause()
+
+
+def test_a_child_that_outlives_a_killed_run_does_not_keep_it(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("forkserver")
+    here, there = context.Pipe()
+    holder = context.Process(target=_orphan, args=(str(tmp_path), there))
+    holder.start()
+    assert here.poll(60) and here.recv() == "begun"
+    with pytest.raises(UserError, match=f"process {holder.pid} on "):
+        RunFolder(tmp_path).hold()
+    holder.kill()
+    holder.join(60)
+    RunFolder(tmp_path).hold()
+    here.send("end")
+
+
+@pytest.mark.parametrize("code", [errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS])
+def test_a_file_system_without_locks_is_no_hindrance(code: int, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(*given: Any) -> None:
+        raise OSError(code, "no locks")
+
+    monkeypatch.setattr(fcntl, "lockf", none)
+    assert train("--resume", "--out", str(out)).code == 0
+
+
+@pytest.mark.parametrize("kind", [BlockingIOError, PermissionError])
+def test_a_holder_that_left_no_name_is_another_process(
+    kind: type[OSError], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def taken(*given: Any) -> None:
+        raise kind
+
+    monkeypatch.setattr(fcntl, "lockf", taken)
+    with pytest.raises(UserError, match=r"^--out .*: another process is training this run; wait for its end"):
+        RunFolder(tmp_path).hold()

@@ -1,0 +1,298 @@
+"""`rl.view`: what it reads of a run, what it makes of it, and how it fails."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import re
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from envs.types import Stop
+from rl import view
+from rl.cli import UserError
+from rl.records import Group, Ticket, Trajectory
+from rl.train.run_folder import RunFolder
+from rl.viewer import encoding, reader, server, token_text
+from rl.viewer.page import page
+from tests.support import rollouts as toy
+
+RNG_SEED = 5
+
+
+def small(number: int = 0, size: int = 2, update: int = 1) -> Group:
+    return toy.group(number, size, random.Random(RNG_SEED), update)
+
+
+def rendered(path: Path, *words: object) -> str:
+    """The page that the command writes."""
+    target = path.parent / "page.html"
+    assert view.main([str(path), "--html", str(target), *map(str, words)]) == 0
+    return target.read_text(encoding="utf-8")
+
+
+def data(html: str, name: str) -> str:
+    """What a browser finds in the script element `name`: everything up to the first closing tag."""
+    start = re.search(rf'<script type="application/json" id="{name}-data">', html)
+    assert start
+    return html[start.end() : html.index("</script", start.end())]
+
+
+def episodes(html: str) -> list[dict[str, Any]]:
+    return [json.loads(line, parse_constant=pytest.fail) for line in data(html, "episode").split("\n")]
+
+
+def failure(capsys: pytest.CaptureFixture[str], *words: object) -> str:
+    """The one line that the command fails with."""
+    with pytest.raises(SystemExit) as left:
+        view.run(lambda: view.main(list(map(str, words))))
+    out, err = capsys.readouterr()
+    assert (left.value.code, out, err.count("\n")) == (2, "", 1)
+    return err.partition("error: ")[2].rstrip("\n")
+
+
+def test_a_page_holds_every_number_that_the_run_recorded(tmp_path: Path) -> None:
+    played = small()
+    html = rendered(toy.run(tmp_path / "run", [played]))
+    head = json.loads(data(html, "head"))
+    first, packed_first = played.trajectories[0], episodes(html)[0]
+    assert (head["name"], head["env"], head["recipe"], head["notes"]) == ("run", "games/Toy-v0", "grpo", [])
+    assert head["table"]["reward"] == [trajectory.reward for trajectory in played.trajectories]
+    assert head["table"]["tokens"] == [trajectory.num_sampled for trajectory in played.trajectories]
+    assert packed_first["seed"] == str(first.seed) == "9223372036854775808"
+    ids, texts = head["vocabulary"]["ids"], head["vocabulary"]["texts"]
+    for turn, shown in zip(first.turns, packed_first["turns"], strict=True):
+        assert [ids[k] for k in shown["ids"]] == list(turn.completion.ids)
+        assert "".join(texts[k] for k in shown["ids"]) == f"{turn.reply['content']}<|end|>"
+        assert [x / 1000 for x in shown["logprobs"]] == pytest.approx(turn.completion.logprobs, abs=6e-4)
+        assert shown["streams"]["advantage"] == pytest.approx(turn.streams["advantage"][0])
+        assert shown["streams"]["info_gain"] == pytest.approx(turn.streams["info_gain"][0])
+        assert shown["streams"]["value"] == pytest.approx(turn.streams["value"], abs=6e-5)
+        assert shown.get("reward", 0) == turn.reward and shown["rewards"] == turn.rewards
+        assert shown.get("invalid", False) is not turn.valid
+        assert (shown["state"], shown["metrics"]) == (turn.state, turn.metrics)
+        assert (shown["sample_s"], shown["env_s"], shown["context"]) == (0.0123, 0.0004, len(turn.context))
+
+
+def test_a_page_is_smaller_than_what_it_shows(tmp_path: Path) -> None:
+    run = toy.run(tmp_path / "run", list(toy.groups(80)))
+    html = rendered(run)
+    assert len(data(html, "episode")) < 0.6 * (run / "rollouts" / "update-000001.jsonl").stat().st_size
+
+
+def test_no_text_of_a_rollout_becomes_markup(tmp_path: Path) -> None:
+    html = rendered(toy.run(tmp_path / "run", [toy.hostile()]))
+    shown = episodes(html)
+    assert html.count("<script") == html.count("</script") == 3
+    assert "<" not in data(html, "head") + data(html, "episode")
+    assert [one["answer"] for one in shown] == list(toy.ATTACKS)
+    assert [one["turns"][0]["reply"]["content"] for one in shown] == list(toy.ATTACKS)
+    assert json.loads(data(html, "head"))["table"]["task"]["names"] == list(toy.ATTACKS)
+
+
+def test_the_page_names_no_other_place_and_lets_only_its_own_script_run(tmp_path: Path) -> None:
+    html = rendered(toy.run(tmp_path / "run", [small()]))
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', html)
+    assert policy and "default-src 'none'" in policy[1] and "unsafe" not in policy[1]
+    own = html.replace(data(html, "episode"), "").replace(policy[1], "")
+    assert not re.search(r"https?:|[\"'`(]//|@import|url\(", own)
+    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(", own)
+
+
+def test_numbers_that_json_lacks_do_not_spoil_the_page(tmp_path: Path) -> None:
+    turn = toy.turn("a", "b", advantage=math.nan, metrics={"x": math.inf, "n": 2**60})
+    turn.streams["value"] = (math.nan, 0.5)
+    run = toy.run(tmp_path / "run", [Group(Ticket(0, 0, "train", 0, 1), [Trajectory([turn], Stop.TERMINATED)])])
+    (shown,) = episodes(rendered(run))[0]["turns"]
+    assert shown["metrics"] == {"x": "inf", "n": str(2**60)}
+    assert shown["streams"] == {"value": [None, 0.5]}
+
+
+def test_a_failed_attempt_is_shown_without_being_scored(tmp_path: Path) -> None:
+    html = rendered(toy.run(tmp_path / "run", [small(8)]))
+    table, last = json.loads(data(html, "head"))["table"], episodes(html)[-1]
+    assert table["stop"]["names"][table["stop"]["codes"][-1]] == "error"
+    assert last == {"index": 8, "split": "train", "seed": str(2**63 + 8), "version": 0, "error": toy.FAULT, "turns": []}
+
+
+def test_updates_and_limit_choose_whole_groups_from_the_end(tmp_path: Path) -> None:
+    run = toy.run(tmp_path / "run", *([small(10 * u + g, update=u) for g in range(3)] for u in (1, 2, 3)))
+    source = reader.find(run)
+
+    def chosen(**how: Any) -> list[tuple[int, int]]:
+        return [(one["update"], one["group"]) for one in reader.read(source, **how).episodes]
+
+    assert chosen() == [(u, 10 * u + g) for u in (1, 2, 3) for g in range(3) for _ in range(2)]
+    assert chosen(updates=(3, 1)) == [pair for pair in chosen() if pair[0] != 2]
+    assert chosen(limit=5) == [(3, 31), (3, 31), (3, 32), (3, 32)]
+    assert chosen(limit=6) == chosen(updates=(3,))
+    assert chosen(limit=1) == [(3, 32)]  # of a single group that does not fit, what does
+    assert reader.read(source, limit=5).notes == ["the last 4 episodes, of update 3; --limit or --update reads others"]
+    assert reader.read(source, limit=18).notes == []
+
+
+def test_a_file_alone_a_file_of_a_run_and_its_folder_are_read(tmp_path: Path) -> None:
+    run = toy.run(tmp_path / "run", [small()])
+    file = run / "rollouts" / "update-000001.jsonl"
+    alone = tmp_path / "sent.jsonl"
+    alone.write_bytes(file.read_bytes())
+    heads = [json.loads(data(rendered(path), "head")) for path in (file, run / "rollouts", alone)]
+    assert [head["name"] for head in heads] == ["run", "run", "sent.jsonl"]
+    assert [head["recipe"] for head in heads] == ["grpo", "grpo", ""]
+    assert {head["table"]["env"]["names"][0] for head in heads} == {"games/Toy-v0"}  # each line says it
+    assert set(heads[2]["vocabulary"]["texts"]) == {None}  # nothing tells what its ids mean
+
+
+def test_a_corrupt_line_is_named_and_the_rest_is_shown(tmp_path: Path) -> None:
+    run = toy.run(tmp_path / "run", [small(size=4)])
+    file = run / "rollouts" / "update-000001.jsonl"
+    lines = file.read_bytes().splitlines()
+    wrong = [b'{"update": 1, "turns": [', b"7", b'{"turns": [{"ids": [1], "logprobs": []}]}', b"\xff\xfe", b"[" * 5000]
+    file.write_bytes(b"\n".join([lines[0], *wrong, b"", *lines[1:], b""]))
+    found = reader.read(reader.find(run))
+    assert [one["member"] for one in found.episodes] == [0, 1, 2, 3]
+    numbers = [re.match(r"update-000001.jsonl line (\d+) is left out: not ", note) for note in found.notes]
+    assert [match and int(match[1]) for match in numbers] == [2, 3, 4, 5, 6]
+
+
+def test_a_last_line_that_is_still_being_written_is_left_out(tmp_path: Path) -> None:
+    run = toy.run(tmp_path / "run", [small(size=4)])
+    file = run / "rollouts" / "update-000001.jsonl"
+    file.write_bytes(file.read_bytes()[:-40])
+    found = reader.read(reader.find(run))
+    assert [one["member"] for one in found.episodes] == [0, 1, 2]
+    assert found.notes == ["update-000001.jsonl: its last line is incomplete and left out (still being written?)"]
+
+
+def test_a_broken_config_costs_no_rollout(tmp_path: Path) -> None:
+    run = toy.run(tmp_path / "run", [small()])
+    (run / "config.toml").write_text("env = ", encoding="utf-8")
+    found = reader.read(reader.find(run))
+    assert len(found.episodes) == 2 and found.notes[0].startswith("config.toml cannot be read: ")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["{home}/rnu"], "{home}/rnu: no such run or file; did you mean {home}/run?"),
+        (["{home}/no/where"], "{home}/no/where: no such run or file"),
+        (["{home}/begun"], "{home}/begun: this run has no rollouts yet"),
+        (["{home}/first"], "{home}/first: no episodes yet"),
+        (
+            ["{home}"],
+            "{home}: no run (it has neither config.toml nor rollouts/update-*.jsonl); a run in it is {home}/run",
+        ),
+        (["{home}/run", "--update", "1", "4"], "--update 4: there are rollouts of updates 1 to 2"),
+        (["{home}/one.jsonl", "--update", "4"], "--update 4: no such update in {home}/one.jsonl"),
+        (["{home}/run", "--limit", "0"], "--limit 0: must be at least 1"),
+        (["{home}/run", "--port", "70000"], "--port 70000: must be at most 65535"),
+        (["{home}/run", "--html", "{home}/no/page.html"], "--html {home}/no/page.html: there is no folder {home}/no"),
+        (["{home}/one.jsonl", "--html", "{home}/one.jsonl"], "--html {home}/one.jsonl: is the file to be read"),
+        (
+            ["{home}/bad.jsonl"],
+            "{home}/bad.jsonl: no episodes; bad.jsonl line 1 is left out: not an episode (no list of turns)",
+        ),
+    ],
+)
+def test_a_mistake_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str
+) -> None:
+    run = toy.run(tmp_path / "run", [small()], [small(update=2)])
+    (tmp_path / "one.jsonl").write_bytes((run / "rollouts" / "update-000001.jsonl").read_bytes())
+    (tmp_path / "bad.jsonl").write_text("{}\n", encoding="utf-8")
+    RunFolder.create(tmp_path / "begun", toy.CONFIG)
+    RunFolder.create(tmp_path / "first", toy.CONFIG).write_rollouts(1, [])
+    capsys.readouterr()
+    assert failure(capsys, *(word.format(home=tmp_path) for word in words)) == message.format(home=tmp_path)
+
+
+def test_token_texts_survive_without_a_checkpoint_if_the_model_is_the_bundled_one(tmp_path: Path) -> None:
+    named = token_text.of_run(tmp_path, {"model": "tiny"})
+    assert named(toy.TOKENIZER.eos_token_id) == token_text.Piece("<|end|>", special=True)
+    assert [named(byte).text for byte in b"a \n"] == ["a", " ", "\n"]
+    assert named(0xE2) == token_text.Piece("\\xe2", raw=b"\xe2")
+    assert named(10**6).text is token_text.of_run(tmp_path, {"model": "other/model"})(65).text is None
+
+
+def test_a_word_that_a_tokenizer_begins_with_a_space_keeps_it() -> None:
+    from tokenizers import Tokenizer, decoders, models
+
+    known = Tokenizer(models.BPE({"▁the": 0, "re": 1, "<0xE2>": 2}, [], byte_fallback=True))
+    known.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    )
+    named = token_text.Pieces(known)
+    assert [named(0).text, named(1).text, named(2).raw] == [" the", "re", b"\xe2"]
+
+
+def test_the_local_page_is_made_anew_for_each_visit_and_for_nobody_elses_name(tmp_path: Path) -> None:
+    visits = iter([b"first", b"second"])
+    address: list[str] = []
+    ready = threading.Event()
+
+    def tell(where: str) -> None:
+        address.append(where)
+        ready.set()
+
+    def render() -> bytes:
+        try:
+            return next(visits)
+        except StopIteration:
+            raise UserError("the run is gone") from None
+
+    threading.Thread(target=server.serve, args=(render, 0, tell), daemon=True).start()
+    assert ready.wait(10)
+
+    def ask(path: str = "", host: str | None = None) -> tuple[int, bytes]:
+        request = urllib.request.Request(address[0] + path, headers={"Host": host} if host else {})
+        try:
+            with urllib.request.urlopen(request, timeout=10) as answer:
+                return answer.status, answer.read()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read()
+
+    port = address[0].rstrip("/").rpartition(":")[2]
+    assert ask(host=f"evil.example:{port}")[0] == 403
+    assert ask("etc/passwd")[0] == 404
+    assert [ask(), ask(host=f"localhost:{port}"), ask()] == [
+        (200, b"first"), (200, b"second"), (503, b"the run is gone\n")
+    ]  # fmt: skip
+    with pytest.raises(UserError, match=f"--port {port}: address already in use"):
+        server.serve(render, int(port))
+
+
+def test_the_command_serves_until_interrupted_and_loads_no_torch(tmp_path: Path) -> None:
+    run = toy.run(tmp_path / "run", [small()])
+    script = (
+        "import _thread, sys, urllib.request\n"
+        "from rl import view\nfrom rl.cli import run\n"
+        "def visit(render, port, ready):\n"
+        "    assert render().startswith(b'<!doctype html>')\n"
+        "    raise KeyboardInterrupt\n"
+        "view.serve = visit\n"
+        "def main():\n"
+        "    try: view.main(sys.argv[1:])\n"
+        "    finally: print('torch' in sys.modules)\n"
+        "run(main)\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", script, str(run)], capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout) == (130, "False\n"), ended.stderr
+
+
+def test_packing_is_a_function_of_the_episodes_alone(tmp_path: Path) -> None:
+    run = toy.run(tmp_path / "run", list(toy.groups(32)))
+    source = reader.find(run)
+    assert page(source, reader.read(source)) == page(source, reader.read(source))
+    found = encoding.pack(reader.read(source).episodes, token_text.Pieces())
+    counts = [
+        sum(turn["ids"].count(k) for text in found.episodes for turn in json.loads(text)["turns"]) for k in (0, 5)
+    ]
+    assert counts[0] > counts[1] > 0  # what is used most has the shortest number

@@ -1,0 +1,249 @@
+"""The page of rollouts in a real browser: 2,000 episodes in one file."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from rl import view
+from tests.support import rollouts as toy
+
+pytestmark = pytest.mark.browser
+
+PLACES = ("/usr/lib/chromium/chromium-headless-shell", "chromium-headless-shell", "chromium", "google-chrome")
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--host-resolver-rules=MAP * ~NOTFOUND"]
+
+
+class Opened(NamedTuple):
+    """A page, what it said on its console, and what it asked of any network."""
+
+    page: Any
+    said: list[str]
+    asked: list[str]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is missing: pip install 'turnwise[web]'")
+    with playwright.sync_playwright() as started:
+        own = Path(started.chromium.executable_path)
+        found = next(filter(None, map(shutil.which, PLACES)), None) or (str(own) if own.exists() else None)
+        if found is None:
+            pytest.skip("Chromium is missing: install it from your system or with `playwright install chromium`")
+        chromium = started.chromium.launch(executable_path=found, args=FLAGS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """1,992 played episodes in groups of 8 and 8 hostile ones; failed attempts are left out."""
+    home = tmp_path_factory.mktemp("view")
+    groups = [*toy.groups(1992), toy.hostile()]
+    for group in groups:
+        group.errored.clear()
+    target = home / "page.html"
+    assert view.main([str(toy.run(home / "run", groups)), "--html", str(target)]) == 0
+    return target
+
+
+@pytest.fixture
+def opened(browser: Any, file: Path) -> Iterator[Opened]:
+    context = browser.new_context(viewport={"width": 1300, "height": 850}, reduced_motion="reduce")
+    made = Opened(context.new_page(), [], [])
+    made.page.set_default_timeout(20_000)
+    made.page.on("console", lambda message: made.said.append(message.text))
+    made.page.on("pageerror", lambda error: made.said.append(str(error)))
+    made.page.on("request", lambda request: made.asked.append(request.url))
+    made.page.goto(file.as_uri())
+    yield made
+    alien = [url for url in made.asked if not url.startswith(("data:", file.as_uri()))]
+    hacked = made.page.evaluate("window.hacked")
+    context.close()
+    assert (made.said, alien, hacked) == ([], [], None)
+
+
+def chosen(page: Any) -> str:
+    return str(page.locator('#rows [aria-selected="true"] .c-group').text_content())
+
+
+def count(page: Any, starts: str) -> str:
+    """What the header counts, once it begins so."""
+    page.wait_for_function("text => document.getElementById('count').value.startsWith(text)", arg=starts)
+    return str(page.locator("#count").text_content())
+
+
+def test_2000_episodes_open_with_few_elements(opened: Opened) -> None:
+    page = opened.page
+    assert count(page, "2,000 episodes in 250 groups · mean return")
+    assert page.locator("#facts").text_content() == "games/Toy-v0 · grpo · tiny · update 1"
+    assert page.locator("#rows .row").first.get_attribute("aria-setsize") == "2000"
+    assert page.evaluate("document.querySelectorAll('*').length") < 2000
+    page.locator("#rows").press("End")
+    assert chosen(page) == "10000·7"
+    assert page.evaluate("document.querySelectorAll('#rows .row').length") < 60
+
+
+def test_filters_narrow_the_list_and_clear_brings_it_back(opened: Opened) -> None:
+    page = opened.page
+    page.fill("#low", "1")
+    wins = int(count(page, "7").split()[0])  # of 1,992 about 40 % win
+    assert "success 100 %" in page.locator("#count").text_content()
+    page.select_option("#stop", "turn_limit")
+    assert count(page, "0 of").startswith("0 of 2,000 episodes in 0 groups")
+    assert page.locator("#none").is_visible()
+    page.click("#clear")
+    count(page, "2,000 episodes")
+    page.select_option("#success", "0")
+    assert count(page, "1,").split()[0] == f"{2000 - wins:,}"
+    page.click("#clear")
+    page.fill("#group", "17")
+    assert count(page, "8 of")
+    assert page.locator("#rows .row .c-group").all_text_contents() == [f"17·{member}" for member in range(8)]
+    page.click("#clear")
+    page.fill("#search", "NAÏVE 🙂")
+    assert count(page, "1 of") and chosen(page) == "10000·1"
+
+
+def test_columns_sort_both_ways(opened: Opened) -> None:
+    page = opened.page
+    tokens = page.locator("#rows .c-tokens")
+    page.get_by_role("button", name="Sort by sampled tokens").click()
+    most = [int(text.replace(",", "")) for text in tokens.all_text_contents()]
+    assert most == sorted(most, reverse=True) and most[0] > 2000
+    page.get_by_role("button", name="Sort by sampled tokens").click()
+    fewest = [int(text) for text in tokens.all_text_contents()]
+    assert fewest == sorted(fewest) and fewest[0] < 10
+
+
+def test_keys_walk_through_episodes_mates_and_tokens(opened: Opened) -> None:
+    page = opened.page
+    for key, place in (("j", "0·1"), ("ArrowDown", "0·2"), ("k", "0·1"), ("h", "0·0"), ("h", "0·7"), ("j", "1·0")):
+        page.keyboard.press(key)
+        assert chosen(page) == place
+    page.keyboard.press("g")
+    assert count(page, "8 of")
+    page.keyboard.press("/")
+    page.keyboard.type("jkc")  # into the field, not to the list
+    assert page.input_value("#search") == "jkc"
+    page.keyboard.press("Escape")
+    assert page.evaluate("document.activeElement.id") == "rows"
+    page.locator(".tokens").first.focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    assert re.match(r'token"."id\d+log-probability−[\d.]+ \([\d.]+ %\)advantage', page.locator("#tip").text_content())
+    assert page.locator(".t.at").text_content() == " "  # of "I say"
+
+
+def test_a_token_shows_its_numbers_and_takes_the_colour_of_the_chosen_one(opened: Opened) -> None:
+    page = opened.page
+    token = page.locator(".tokens .t").nth(2)
+    token.hover()
+    said = page.locator("#tip").inner_text().split("\n")
+    assert said[:4] == ["token", '"s"', "id", "115"] and {"advantage", "info_gain", "value"} <= set(said)
+    shown = float(said[said.index("log-probability") + 1].split()[0].replace("−", "-"))
+    shade = sum(2.718281828**shown < least for least in (0.95, 0.8, 0.5, 0.25, 0.1, 0.02))
+    assert token.get_attribute("class") == f"t rare{shade}"
+    page.select_option("#colour", "advantage")
+    assert re.fullmatch(r"t (plus|minus)[1-4]", token.get_attribute("class"))
+    page.select_option("#colour", "none")
+    assert token.get_attribute("class") == "t"
+
+
+def test_a_turn_shows_what_was_recorded_of_it(opened: Opened) -> None:
+    page = opened.page
+    page.fill("#search", "63")
+    page.select_option("#success", "1")
+    count(page, "7")
+    turn = page.get_by_role("article", name="Turn 1", exact=True)
+    words = " ".join(turn.inner_text().split())
+    for part in ("reward", "advantage 0.6", "info_gain 0.", "user between 0 and 63", "assistant I say", "<|end|>",
+                 "reward format 0", "value 0.", "width", "state 0..63", "sampled in 12.3 ms", "environment 0.4 ms"):  # fmt: skip
+        assert part in words
+
+
+def test_group_members_stand_side_by_side(opened: Opened) -> None:
+    page = opened.page
+    page.locator("#rows .row").nth(9).click()
+    page.keyboard.press("c")
+    columns = page.locator(".column")
+    assert [text.split("\n")[0] for text in columns.all_inner_texts()] == [f"member {m}" for m in range(8)]
+    assert page.locator(".opening").inner_text().split("\n") == ["Shown to all", "user", "between 0 and 63"]
+    tops = [page.locator(f'.compared article[aria-label="Turn 1"] >> nth={m}').bounding_box() for m in range(3)]
+    assert tops[0]["y"] == tops[1]["y"] == tops[2]["y"] and tops[0]["x"] < tops[1]["x"] < tops[2]["x"]
+    page.get_by_role("navigation", name="Members shown").get_by_role("button").nth(0).click()
+    assert [text.split("\n")[0] for text in columns.all_inner_texts()] == [f"member {m}" for m in range(1, 8)]
+    page.get_by_role("button", name="member 3", exact=True).click()
+    assert chosen(page) == "1·3" and page.locator(".compared").count() == 0
+
+
+def test_hostile_text_stays_text(opened: Opened) -> None:
+    """In the list, in an episode and in a comparison; the fixture finds scripts that ran and addresses that were asked."""
+    page = opened.page
+    page.fill("#group", "10000")
+    count(page, "8 of")
+    for attack in toy.ATTACKS[:3]:
+        page.fill("#search", attack)
+        assert count(page, "1 of")
+        detail = page.locator("#detail").inner_text()
+        assert detail.count(attack) >= 6  # answer, task, message, reply, reward's name, state
+        page.fill("#search", "")
+        count(page, "8 of")
+    page.keyboard.press("Escape")
+    page.keyboard.press("Home")
+    page.keyboard.press("c")
+    page.locator(".column").nth(7).wait_for()
+    assert page.locator(".column").count() == 8
+    assert page.locator("#detail script, #rows script, #detail svg").count() == 0
+    page.locator("#detail img").first.wait_for(state="attached")
+    sources = page.locator("#detail img").evaluate_all("images => images.map((image) => image.src)")
+    assert sources == [toy.PIXEL]
+
+
+def test_long_replies_and_characters_of_several_tokens_are_readable(opened: Opened) -> None:
+    page = opened.page
+    page.fill("#search", "naïve")
+    count(page, "1 of")
+    reply = page.locator(".tokens").nth(1)
+    assert reply.inner_text().startswith("naï·ve 🙂···↵\nline<|end|>")
+    page.fill("#search", "")
+    count(page, "2,000 episodes")
+    page.fill("#search", "thinking")
+    count(page, "1 of")
+    page.keyboard.press("Escape")
+    page.keyboard.press("n")
+    page.get_by_role("button", name="Show all 10,000 characters").click()
+    assert page.locator(".text", has_text="word word").inner_text().count("word") == 2000
+    assert page.locator(".tokens").nth(1).inner_text().count("thinking") == 300
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_narrow_screen_shows_the_list_or_an_episode(browser: Any, file: Path, scheme: str) -> None:
+    page = browser.new_context(viewport={"width": 400, "height": 800}, color_scheme=scheme).new_page()
+    page.goto(file.as_uri())
+    assert page.locator("#rows").is_visible() and not page.locator("#detail").is_visible()
+    page.locator("#rows .row").nth(2).click()
+    assert page.locator("#detail").is_visible() and not page.locator("#rows").is_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    light = page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert light == (scheme == "light")
+    page.get_by_role("button", name="← Episodes").click()
+    assert page.locator("#rows").is_visible()
+    page.context.close()
+
+
+def test_ids_stand_below_the_text_where_nothing_tells_what_they_mean(browser: Any, file: Path) -> None:
+    lines = (file.parent / "run" / "rollouts" / "update-000001.jsonl").read_bytes().splitlines(keepends=True)
+    (file.parent / "few.jsonl").write_bytes(b"".join(lines[:4]))
+    target = file.with_name("few.html")
+    assert view.main([str(file.parent / "few.jsonl"), "--html", str(target)]) == 0
+    page = browser.new_page()
+    page.goto(target.as_uri())
+    said = page.locator(".reply").first
+    assert re.match(r"assistant\nI say \d+\n *73  32  115  97  121 ", said.inner_text())
+    page.close()

@@ -1,0 +1,70 @@
+"""Every sandbox that can be opened by name keeps every promise of `sandboxes.checks`, for root and for others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import sandboxes
+from sandboxes import PROVIDERS, Sandbox
+from sandboxes.checks import CheckFailure, attempt, behaviours, self_check
+from sandboxes.local.confinement.tiers import TIERS
+from tests.support.sandbox_hosts import as_user, opened, ordinary_python, why_not
+
+WEAKER = [f"local:{tier}" for tier in TIERS if tier != "namespaces"]
+PLAIN = [pytest.param(name, marks=pytest.mark.docker) if name == "docker" else name for name in PROVIDERS]
+NAMES = [*PLAIN, *(pytest.param(name, marks=pytest.mark.slow) for name in WEAKER)]
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
+    if reason := why_not(request.param):
+        pytest.skip(reason)
+    with opened(request.param) as made:
+        yield made
+
+
+@pytest.mark.parametrize("name", behaviours())
+def test_a_sandbox_keeps_its_promises(sandbox: Sandbox, name: str) -> None:
+    finding = attempt(name, behaviours()[name], sandbox)
+    if finding.skipped:
+        pytest.skip(finding.skipped)
+    assert not finding.fault, f"{finding.claim}\n{finding.fault}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["local", *WEAKER])
+def test_a_sandbox_keeps_its_promises_for_an_ordinary_user(name: str) -> None:
+    python, reason = ordinary_python()
+    if reason:
+        pytest.skip(reason)
+    done = as_user(python, "-m", "sandboxes.checks", name, timeout=300)
+    if done.returncode == 2:
+        pytest.skip(done.stderr.strip())
+    assert done.returncode == 0, [line for line in done.stdout.splitlines() if line.startswith("FAIL")] or done.stderr
+    assert done.stdout.count("\nok ") >= 45
+
+
+def test_there_are_at_least_forty_five_behaviours_each_with_a_claim() -> None:
+    assert len(behaviours()) >= 45
+    assert all((behaviour.__doc__ or "").strip() for behaviour in behaviours().values())
+
+
+def test_a_sandbox_that_breaks_promises_is_told_so() -> None:
+    """A sandbox that answers everything with OK and nothing, and does nothing."""
+
+    class Empty:
+        shelter = TIERS["namespaces"]
+
+        def run(self, *_: object, **__: object) -> sandboxes.Result:
+            return sandboxes.Result(sandboxes.Status.OK)
+
+        def session(self, **_: object) -> sandboxes.Session:
+            raise sandboxes.SandboxUnavailable("there are no sessions")
+
+    with pytest.raises(CheckFailure) as found:
+        self_check(Empty())  # type: ignore[arg-type]
+    held = [finding.name for finding in found.value.findings if not finding.fault]
+    assert len(found.value.findings) == len(behaviours())
+    assert len(held) <= 4, held  # those that a program which does nothing cannot break

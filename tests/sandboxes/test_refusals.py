@@ -1,0 +1,76 @@
+"""What is said where `local` cannot be had as asked."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import sandboxes
+from sandboxes import SandboxUnavailable
+from sandboxes.local.confinement import tiers
+from tests.support.sandbox_hosts import as_user, ordinary_python, why_not
+
+
+@pytest.fixture(autouse=True)
+def possible() -> None:
+    if reason := why_not("local"):
+        pytest.skip(reason)
+
+
+def test_every_tier_has_a_name_and_says_what_it_covers() -> None:
+    assert tuple(tiers.TIERS) == sandboxes.TIERS
+
+
+def test_wrong_names_are_told_with_the_nearest_right_one() -> None:
+    with pytest.raises(ValueError, match="no sandbox 'lokal'; did you mean 'local'"):
+        sandboxes.open("lokal")
+    with pytest.raises(ValueError, match="no tier 'namespace'; there are namespaces, landlock, process"):
+        sandboxes.open("local:namespace")
+    with pytest.raises(ValueError, match="places = 0"):
+        sandboxes.open("local", places=0)
+
+
+WITHOUT_NAMESPACES = """
+import json, sandboxes
+from sandboxes.local import kernel
+import os
+user, group = os.geteuid(), os.getegid()
+kernel.set_dumpable(True)
+kernel.unshare(kernel.NEWUSER)
+for name, text in (("setgroups", "deny"), ("uid_map", f"0 {user} 1"), ("gid_map", f"0 {group} 1")):
+    open(f"/proc/self/{name}", "w").write(text)
+open("/proc/sys/user/max_user_namespaces", "w").write("0")
+kernel.drop_capabilities()
+found = {}
+for name in ("local", "local:landlock"):
+    try:
+        with sandboxes.open(name, packages=()) as sandbox:
+            found[name] = sandbox.run("print(1)").stdout
+    except sandboxes.SandboxUnavailable as fault:
+        found[name] = str(fault)
+print(json.dumps(found))
+"""
+
+
+def test_where_namespaces_are_forbidden_the_error_names_the_tier_and_the_ways_out() -> None:
+    python, reason = ordinary_python()
+    if reason:
+        pytest.skip(reason)
+    done = as_user(python, "-c", WITHOUT_NAMESPACES, timeout=60)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["local"].startswith("local: tier 'namespaces' did not start: ")
+    assert "max_user_namespaces" in found["local"] and "'local:landlock'" in found["local"]
+    assert "\n" not in found["local"]
+    assert found["local:landlock"] == "1\n" or "needs a kernel with Landlock" in found["local:landlock"]
+
+
+def test_other_systems_are_told_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.system", lambda: "Darwin")
+    with pytest.raises(SandboxUnavailable, match="tier 'namespaces' needs Linux; this is Darwin"):
+        sandboxes.open("local")
+    monkeypatch.undo()
+    monkeypatch.setattr("platform.release", lambda: "5.4.0-generic")
+    with pytest.raises(SandboxUnavailable, match=r"needs Linux 5\.14 .* this is 5\.4\.0-generic"):
+        sandboxes.open("local")

@@ -1,0 +1,150 @@
+"""The cases in `tests/vectors`: which are checked, which are left out and why, and how closely numbers must agree."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from torch import Tensor
+
+from tests.support.paths import VECTORS
+
+FOLDER = VECTORS
+STEP_WIDE = "a mean over the optimiser step, which a part that sees one micro-batch cannot take"
+OTHER = "no part of this kind"
+
+LEFT_OUT: dict[str, dict[str, str]] = {
+    "mt_arpo_entropy_branching": dict.fromkeys(
+        ("entropy0", "entropy1", "entropy2", "entropy4"), "reads log-probabilities of tokens that were not sampled"
+    ),
+    "mt_rollout_rejection_mask": {
+        "case2|token_k2": OTHER,
+        "case4|seq_mean_k1": OTHER,
+        "case5|seq_sum_k1": OTHER,
+        "case6|seq_mean_k3": OTHER,
+        "case8|token_k1,seq_mean_k3": OTHER,
+        "case9|seq_max_k2": OTHER,
+    },
+    "mt_skyrl_loss_reduction": {
+        "case0|token_mean_legacy": "depends on the size of the micro-batch",
+        "case1|token_mean_legacy": "depends on the size of the micro-batch",
+    },
+    "mt_tis_weights": {"case1|token": STEP_WIDE},
+    "slime_losses": {"gspo kl mild": OTHER, "opsm wide": OTHER, "gspo kl wide": OTHER},
+    "verl_group_advantages": {"alpha = B / #nonzero": OTHER},
+    "verl_policy_losses": {
+        "geo_mean on mild": OTHER,
+        "sapo on mild": "checked by tests/docs/test_add_a_method.py, whose example it is",
+        "sapo on wide": "checked by tests/docs/test_add_a_method.py, whose example it is",
+        "kl_cov on mild": OTHER,
+    },
+    "verl_rollout_correction": {
+        "token, batch normalised": STEP_WIDE,
+        "token k3": OTHER,
+        "mean k3": OTHER,
+        "chained criteria": OTHER,
+        "geometric mean bounds with an empty row": OTHER,
+    },
+}
+# File: cases checked, cases left out.
+COUNTS = {
+    "gdpo_advantage": (6, 0),
+    "mt_agg_loss": (12, 0),
+    "mt_archer_targets": (4, 0),
+    "mt_arpo_advantage_attribution": (4, 0),
+    "mt_arpo_entropy_branching": (5, 4),
+    "mt_atgrpo_groups": (6, 0),
+    "mt_cispo_policy_loss": (4, 0),
+    "mt_dapo_overlong_penalty": (4, 0),
+    "mt_dart_high_entropy_steps": (4, 0),
+    "mt_dart_tis_ppo_loss": (4, 0),
+    "mt_gae_advantage_return": (5, 0),
+    "mt_gdpo_advantage": (5, 0),
+    "mt_gigpo_advantage": (27, 0),
+    "mt_gigpo_similarity_groups": (5, 0),
+    "mt_grpo_outcome_advantage": (12, 0),
+    "mt_grpo_roc_downsample": (6, 0),
+    "mt_grpo_vectorized_outcome_advantage": (12, 0),
+    "mt_gspo_policy_loss": (4, 0),
+    "mt_hgpo_advantage": (27, 0),
+    "mt_hierarchical_role_grpo": (4, 0),
+    "mt_icepop_and_tis_token": (4, 0),
+    "mt_igpo_info_gain": (4, 0),
+    "mt_igpo_outcome_f1": (6, 0),
+    "mt_igpo_snapshot_discounted_advantage": (8, 0),
+    "mt_igpo_snapshot_outcome_advantage": (4, 0),
+    "mt_igpo_turn_advantage": (15, 0),
+    "mt_infopo_fusion": (6, 0),
+    "mt_infopo_info_gain": (4, 0),
+    "mt_kernelgym_erloo": (5, 0),
+    "mt_kernelgym_erloo_norm": (5, 0),
+    "mt_kernelgym_grpo": (5, 0),
+    "mt_kernelgym_reinforce": (5, 0),
+    "mt_kernelgym_trloo": (5, 0),
+    "mt_kernelgym_turn_independent_grpo": (5, 0),
+    "mt_kl_penalty": (8, 0),
+    "mt_masked_statistics": (5, 0),
+    "mt_opo_outcome_advantage": (6, 0),
+    "mt_pivotrl_filter": (4, 0),
+    "mt_portool_tree_advantage": (4, 0),
+    "mt_ppo_clip_policy_loss": (6, 0),
+    "mt_ppo_value_loss": (5, 0),
+    "mt_ragen_bilevel_gae": (5, 0),
+    "mt_ragen_reward_normalisation": (5, 0),
+    "mt_reinforce_plus_plus_advantage": (12, 0),
+    "mt_reinforce_plus_plus_baseline_advantage": (6, 0),
+    "mt_rloo_outcome_advantage": (6, 0),
+    "mt_roll_gigpo": (4, 0),
+    "mt_rollout_rejection_mask": (2, 6),
+    "mt_seeupo_advantage": (4, 0),
+    "mt_seeupo_ratio_update": (5, 0),
+    "mt_segment_discounted_return": (4, 0),
+    "mt_segment_masked_mean": (4, 0),
+    "mt_skyrl_loss_reduction": (10, 2),
+    "mt_starpos_filter": (4, 0),
+    "mt_stepsearch_f1_and_keys": (8, 0),
+    "mt_stepsearch_step_reward": (5, 0),
+    "mt_tis_weights": (4, 1),
+    "mt_tree_opo_advantage": (5, 0),
+    "mt_turn_returns_and_shaping": (4, 0),
+    "mt_uis1_advantage": (4, 0),
+    "mt_unified_group_advantage": (5, 0),
+    "roll_segment_mean": (5, 0),
+    "slime_losses": (11, 3),
+    "verl_group_advantages": (7, 1),
+    "verl_policy_losses": (12, 4),
+    "verl_rollout_correction": (3, 5),
+}
+
+
+@cache
+def read(file: str) -> dict[str, Any]:
+    return json.loads((FOLDER / f"{file}.json").read_text(encoding="utf-8"))
+
+
+def name_of(case: dict[str, Any]) -> str:
+    return case["name"] if "name" in case else case["note"]
+
+
+def checked(file: str) -> list[dict[str, Any]]:
+    return [case for case in read(file)["cases"] if name_of(case) not in LEFT_OUT.get(file, {})]
+
+
+def vectors(*files: str) -> Any:
+    """Run a test once per checked case of `files`."""
+    found = [(file, case) for file in files for case in checked(file)]
+    return pytest.mark.parametrize("file, case", found, ids=[f"{file}-{name_of(case)}" for file, case in found])
+
+
+def agrees(file: str, got: Any, expected: Any) -> None:
+    """Within the file's own tolerance."""
+    got = got.detach().numpy() if isinstance(got, Tensor) else np.asarray(got, dtype=np.float64)
+    tolerance = read(file).get("tolerance") or {"rtol": 1e-6, "atol": read(file)["atol"]}
+    np.testing.assert_allclose(got, np.asarray(expected, dtype=np.float64), **tolerance)
+
+
+def array(table: Any) -> np.ndarray:
+    return np.asarray(table, dtype=np.float64)
