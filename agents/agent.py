@@ -1,4 +1,4 @@
-"""What stands between an environment's messages and a policy's tokens, for one seat of one episode."""
+"""The protocol of an agent, which converts between an environment's messages and a policy's tokens for one episode."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from envs.types import Message
 
 
 class Context(NamedTuple):
-    """Tokens to put before the next reply. `fresh`: they replace the history instead of extending it."""
+    """Tokens to put before the next reply. If `fresh`, they replace the token history instead of extending it."""
 
     ids: tuple[int, ...]
     fresh: bool = False
 
 
 class Agent(Protocol):
-    """One object per seat and episode: called `open`, `act`, `observe`, `act`, `observe`, ...
+    """The agent of one episode. Its methods are called in the order `open`, `act`, `observe`, `act`, `observe`, ...
 
-    A prompt is the previous prompt, the sampled reply and the new context's `ids`; or, if it is `fresh`, `ids` alone.
+    The next prompt is the previous prompt, the sampled reply and the new `Context.ids`; if `fresh`, these `ids` alone.
     """
 
     @property
@@ -27,20 +27,20 @@ class Agent(Protocol):
         ...
 
     def open(self, messages: Sequence[Message], tools: Sequence[dict] = ()) -> Context:
-        """The context of the first reply."""
+        """Start an episode; return the first prompt: tools (OpenAI function schemas), messages, generation header."""
         ...
 
     def act(self, ids: Sequence[int]) -> Message:
-        """The message that a sampled reply means."""
+        """Parse a sampled reply into the message that the environment receives; add it to the dialogue."""
         ...
 
     def amend(self, message: Message) -> tuple[int, ...]:
-        """Put `message` in the place of the reply just acted on; the tokens that stand for it.
+        """Replace the last reply of the dialogue by `message`; return the tokens that stand for it in later prompts.
 
-        Asked only where an environment says `info["instead"]`: from then on, another reply was given.
+        Called only if the environment answers with `info["instead"]`.
         """
         ...
 
     def observe(self, messages: Sequence[Message]) -> Context:
-        """The context that an environment's new messages add after the last reply."""
+        """Add the environment's new messages to the dialogue; return the tokens to put before the next reply."""
         ...

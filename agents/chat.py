@@ -1,4 +1,4 @@
-"""The plain agent: every message stays in the context, and history is rewritten only where the template does so."""
+"""The default agent: keeps every message in the context, and starts a fresh one only where the template requires it."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Sequence
 
 from agents.agent import Context
 from agents.render import Renderer
-from agents.reply import is_thinking
+from agents.reply import has_thinking
 from envs.types import Message
 
 
 class ChatAgent:
-    """A renderer and the dialogue so far, which is needed only where a template rewrites history."""
+    """An `Agent` over a chat template. `messages` is the dialogue so far, used where the template rewrites history."""
 
     def __init__(self, renderer: Renderer) -> None:
         self.renderer = renderer
         self.messages: list[Message] = []
         self._tools: Sequence[dict] = ()
-        self._last: tuple[int, ...] = ()
-        self._thinking: set[bool] = set()  # kinds of replies given: with a thinking block, without
-        self._calls = 0
+        self._last_token: tuple[int, ...] = ()  # of the last reply; empty if that is
+        self._thinking: set[bool] = set()  # whether replies hold thinking: both values once there are both kinds
+        self._num_calls = 0
 
     @property
     def stop(self) -> tuple[int, ...]:
@@ -27,44 +27,44 @@ class ChatAgent:
         return self.renderer.stop
 
     def open(self, messages: Sequence[Message], tools: Sequence[dict] = ()) -> Context:
-        """The context of the first reply; forgets an earlier dialogue."""
+        """Start an episode, forgetting an earlier one; return the first prompt."""
         self.messages, self._tools = list(messages), tuple(tools)
-        self._last, self._thinking, self._calls = (), set(), 0
+        self._last_token, self._thinking, self._num_calls = (), set(), 0
         return Context(self.renderer.open(self.messages, self._tools))
 
     def act(self, ids: Sequence[int]) -> Message:
-        """The message that a sampled reply means."""
-        message = self.renderer.parse(ids, calls_before=self._calls)
+        """Parse a sampled reply into a message. Ids of tool calls are unique within the dialogue."""
+        message = self.renderer.parse(ids, calls_before=self._num_calls)
         self.messages.append(message)
-        self._last = tuple(ids[-1:])
-        self._thinking.add(is_thinking(message))
-        self._calls += len(message.get("tool_calls") or ())
+        self._last_token = tuple(ids[-1:])
+        self._thinking.add(has_thinking(message))
+        self._num_calls += len(message.get("tool_calls") or ())
         return message
 
     def amend(self, message: Message) -> tuple[int, ...]:
-        """Put `message` in the place of the last reply; the tokens that stand for it from now on."""
+        """Replace the last reply by `message`; return the tokens that stand for it in later prompts."""
         self.messages[-1] = message
-        given = [message for message in self.messages if message["role"] == "assistant"]
-        self._thinking = {is_thinking(message) for message in given}
-        self._calls = sum(len(message.get("tool_calls") or ()) for message in given)
+        replies = [message for message in self.messages if message["role"] == "assistant"]
+        self._thinking = {has_thinking(reply) for reply in replies}
+        self._num_calls = sum(len(reply.get("tool_calls") or ()) for reply in replies)
         ids = self.renderer.write(message)
-        self._last = ids[-1:]
+        self._last_token = ids[-1:]
         return ids
 
     def observe(self, messages: Sequence[Message]) -> Context:
-        """The new messages after the last reply, or the whole dialogue anew where the template rewrites history."""
+        """Return the tokens of the new messages, or of the whole dialogue (`fresh`) if the template rewrites it."""
         self.messages.extend(messages)
-        tail = self._tail(messages)
-        if tail is None:
+        extension = self._extension(messages)
+        if extension is None:
             return Context(self.renderer.render(self.messages, self._tools, generation=True), fresh=True)
-        return Context(tail)
+        return Context(extension)
 
-    def _tail(self, messages: Sequence[Message]) -> tuple[int, ...] | None:
-        closed = self._last == (self.renderer.terminator,)
-        if not closed and self._last and self._last[0] in self.stop:
+    def _extension(self, messages: Sequence[Message]) -> tuple[int, ...] | None:
+        closed = self._last_token == (self.renderer.terminator,)
+        if not closed and self._last_token and self._last_token[0] in self.stop:
             return None  # ended by a token that the template would not have written there
-        tails = {
+        extensions = {
             self.renderer.extend(messages, closed=closed, thinking=thinking, tools=self._tools)
             for thinking in self._thinking
         }
-        return tails.pop() if len(tails) == 1 else None
+        return extensions.pop() if len(extensions) == 1 else None

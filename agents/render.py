@@ -1,8 +1,8 @@
-"""Messages to tokens and back for any Hugging Face chat template, without ever re-tokenising what a model sampled.
+"""Convert messages to tokens and back with any Hugging Face chat template, without re-tokenising what a model sampled.
 
-`open` starts a dialogue, `extend` gives the tokens that follow a sampled reply, `parse` reads a reply. An extension is
-proved on a dummy dialogue to equal re-rendering; where a template rewrites history there is none, and the caller
-starts a fresh context.
+`open` gives the first prompt, `extend` the tokens that follow a sampled reply, `parse` the message of a reply. `extend`
+proves on a dummy dialogue that its result equals rendering everything again; where the template rewrites history it
+gives None, and the caller starts a fresh context.
 """
 
 from __future__ import annotations
@@ -22,16 +22,18 @@ if TYPE_CHECKING:
 
 Ids = tuple[int, ...]
 
-# The dummy dialogue: words that no template writes by itself, so that they can be found again in what it renders.
-_ASKED, _RULED, _THOUGHT, _REPLIED = "Dummyquestion", "Dummyrule", "Dummythought", "Dummyreply"
-_CACHED = 8192
+# Contents of the dummy dialogue: no template writes these words itself, so they can be found in what it renders.
+_QUESTION, _SYSTEM, _THINKING, _REPLY = "Dummyquestion", "Dummyrule", "Dummythought", "Dummyreply"
+_CACHE_SIZE = 8192
 
 
 class Renderer:
-    """What one tokenizer's chat template makes of messages. Shared by all episodes; holds no dialogue.
+    """Renders messages with one tokenizer's chat template. Shared by all episodes; holds no dialogue.
 
     `options` go to the template (such as `enable_thinking=False`). `stop` are the token ids that end a reply;
     `terminator` is the one that the template itself writes after a reply, None if that is not a single added token.
+    `extends` is the result of `check`. Raises `ValueError` if the tokenizer has no chat template. Every method that
+    renders messages raises `ValueError` if the template refuses them, for instance for the order of their roles.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, **options: Any) -> None:
@@ -43,54 +45,60 @@ class Renderer:
             )
         self.tokenizer = tokenizer
         self._options = options
-        self._opened = lru_cache(_CACHED)(self._open)
-        self._extended = lru_cache(_CACHED)(self._extend)
-        self._written = lru_cache(_CACHED)(self._write)
+        self._cached_open = lru_cache(_CACHE_SIZE)(self._open)
+        self._cached_extend = lru_cache(_CACHE_SIZE)(self._extend)
+        self._cached_write = lru_cache(_CACHE_SIZE)(self._write)
         self.terminator, self._ending, self._glue = self._find_terminator()
         self.stop: Ids = tuple({t: None for t in (tokenizer.eos_token_id, self.terminator) if t is not None})
         self.extends = self.check()
 
     def open(self, messages: Sequence[Message], tools: Sequence[dict] = ()) -> Ids:
-        """The prompt of a first reply: all messages and the generation header."""
-        return self._opened(json.dumps((messages, tools)))
+        """Return the prompt of a first reply: tools, messages and the generation header."""
+        return self._cached_open(json.dumps((messages, tools)))
 
     def extend(
         self, messages: Sequence[Message], *, closed: bool, thinking: bool = False, tools: Sequence[dict] = ()
     ) -> Ids | None:
-        """The tokens to append after a sampled reply: the end of its turn, the new messages, the generation header.
+        """Return the tokens that follow a sampled reply: the end of its turn, the new messages, the generation header.
 
-        `closed` says that the reply ended with the `terminator`, which is then not repeated. `thinking` says that it
-        holds a `<think>` block, `tools` what the dialogue was opened with. None when re-rendering the dialogue would
-        change what stands before the new messages: then render it anew.
+        Args:
+            messages: The messages since the reply.
+            closed: Whether the reply ended with the `terminator`, which is then not repeated.
+            thinking: Whether the reply holds a `<think>` block.
+            tools: The tools that the dialogue was opened with.
+
+        Returns:
+            The tokens, or None if rendering the whole dialogue would change what stands before the new messages; then
+            `render` it again.
         """
-        return self._extended(json.dumps((messages, tools)), closed, thinking)
+        return self._cached_extend(json.dumps((messages, tools)), closed, thinking)
 
     def render(self, messages: Sequence[Message], tools: Sequence[dict] = (), *, generation: bool = False) -> Ids:
-        """A whole dialogue, tokenised from its text; with `generation` the header of the next reply follows."""
+        """Return the tokens of a whole dialogue; with `generation`, the header of the next reply follows."""
         return self._encode(self._text(messages, tools, generation=generation))
 
     def parse(self, ids: Sequence[int], *, calls_before: int = 0) -> Message:
-        """The message that sampled tokens mean: their text without a final stop token, read by `reply.parse`."""
-        kept = ids[:-1] if ids and ids[-1] in self.stop else ids
-        text = self.tokenizer.decode(list(kept), skip_special_tokens=False, clean_up_tokenization_spaces=False)
+        """Return the message of a sampled reply: `agents.reply.parse` of its text without a final stop token."""
+        content_ids = ids[:-1] if ids and ids[-1] in self.stop else ids
+        text = self.tokenizer.decode(list(content_ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
         return parse(str(text), calls_before)
 
     def write(self, message: Message) -> Ids:
-        """The tokens of a reply as a policy would sample it, the inverse of `parse`; ends with a stop token."""
-        return self._written(json.dumps(message))
+        """Return the tokens of a reply as a policy would sample it, with a stop token: the inverse of `parse`."""
+        return self._cached_write(json.dumps(message))
 
     def check(self) -> dict[str, bool]:
-        """For each kind of extension, whether it provably equals re-rendering; where not, contexts are fresh."""
-        new: dict[str, Message] = {
-            "user": {"role": "user", "content": _ASKED},
-            "tool": {"role": "tool", "content": _ASKED, "tool_call_id": call_id(0)},
+        """Return for each kind of extension, such as "assistant -> user", whether `extend` can give it."""
+        examples: dict[str, Message] = {
+            "user": {"role": "user", "content": _QUESTION},
+            "tool": {"role": "tool", "content": _QUESTION, "tool_call_id": call_id(0)},
         }
         return {
             f"{'thinking ' if thinking else ''}assistant -> {role}": all(
                 self.extend([message], closed=closed, thinking=thinking) is not None for closed in (True, False)
             )
             for thinking in (False, True)
-            for role, message in new.items()
+            for role, message in examples.items()
         }
 
     def _open(self, key: str) -> Ids:
@@ -99,35 +107,36 @@ class Renderer:
 
     def _extend(self, key: str, closed: bool, thinking: bool) -> Ids | None:
         messages, tools = json.loads(key)
-        asked = {"role": "user", "content": _ASKED}
-        tail = self._prove([asked], messages, tools, closed=closed, thinking=thinking)
-        # Some templates move the system message about, and some refuse it: then the dialogue cannot hold one.
-        ruled = [{"role": "system", "content": _RULED}, asked]
+        question = {"role": "user", "content": _QUESTION}
+        extension = self._prove([question], messages, tools, closed=closed, thinking=thinking)
+        # Some templates move the system message, and some refuse it: then the dialogue cannot hold one.
+        with_system = [{"role": "system", "content": _SYSTEM}, question]
         try:
-            self._text(ruled, tools)
+            self._text(with_system, tools)
         except ValueError:
-            return tail
-        return tail if tail == self._prove(ruled, messages, tools, closed=closed, thinking=thinking) else None
+            return extension
+        same = extension == self._prove(with_system, messages, tools, closed=closed, thinking=thinking)
+        return extension if same else None
 
     def _prove(
         self, before: list[dict], new: list[dict], tools: list[dict], *, closed: bool, thinking: bool
     ) -> Ids | None:
-        """The tail after a dummy reply to `before`, or None if rendering `new` changes anything ahead of it."""
+        """Return the tokens after a dummy reply to `before`; None if rendering `new` changes anything ahead of it."""
         reply = _dummy_reply(thinking, [m for m in new if m["role"] == "tool"])
-        plain = {"role": "assistant", "content": reply["content"]}
+        reply_without_calls = {"role": "assistant", "content": reply["content"]}
         try:
-            header = self._text(before, tools, generation=True)
-            replied = self._text([*before, plain], tools)
-            called = self._text([*before, reply], tools) if "tool_calls" in reply else replied
+            prompt = self._text(before, tools, generation=True)
+            up_to_content = self._text([*before, reply_without_calls], tools)
+            up_to_reply = self._text([*before, reply], tools) if "tool_calls" in reply else up_to_content
             full = self._text([*before, reply, *new], tools, generation=True)
         except ValueError:
             return None
-        said, ending = _split_reply(replied)
-        if not (_is_as_sampled(said, header, plain["content"]) and called.endswith(ending)):
+        body, ending = _split_after_reply(up_to_content)
+        if not (_is_as_sampled(body, prompt, reply["content"]) and up_to_reply.endswith(ending)):
             return None
-        if not full.startswith(called) or (thinking and _THOUGHT not in called):
+        if not full.startswith(up_to_reply) or (thinking and _THINKING not in up_to_reply):
             return None
-        cut = len(called) - len(ending)
+        cut = len(up_to_reply) - len(ending)
         if closed:
             if self.terminator is None or not ending.startswith(self._ending):
                 return None
@@ -139,21 +148,20 @@ class Renderer:
         message = json.loads(key)
         if self.terminator is None:
             return (*self._encode(compose(message)), *self.stop[:1])
-        asked = [{"role": "user", "content": _ASKED}]
-        header, shown = self._text(asked, generation=True), self._text([*asked, message])
-        said = shown.removeprefix(header).removesuffix(self._glue)
-        ids = self._encode(said)
-        read = self.parse(ids)
-        # A template may show replies otherwise than they are sampled (without thinking, calls in another syntax).
-        same = read["content"].strip() == (message["content"] or "").strip() and calls(read) == calls(message)
-        if shown.startswith(header) and same:
+        question = [{"role": "user", "content": _QUESTION}]
+        prompt, dialogue = self._text(question, generation=True), self._text([*question, message])
+        ids = self._encode(dialogue.removeprefix(prompt).removesuffix(self._glue))
+        parsed_message = self.parse(ids)
+        # A template may show replies differently from how they are sampled (no thinking, calls in another syntax).
+        same_content = parsed_message["content"].strip() == (message["content"] or "").strip()
+        if dialogue.startswith(prompt) and same_content and calls(parsed_message) == calls(message):
             return ids
         return self._encode(compose(message) + self._ending)
 
     def _find_terminator(self) -> tuple[int | None, str, str]:
-        """The added token that the template writes after a reply, the text up to its end, and the text after it."""
-        dialogue = [{"role": "user", "content": _ASKED}, _dummy_reply(False, [])]
-        _, ending = _split_reply(self._text(dialogue))
+        """Return the added token that the template writes after a reply, the text up to its end, and what follows."""
+        dialogue = [{"role": "user", "content": _QUESTION}, _dummy_reply(False, [])]
+        _, ending = _split_after_reply(self._text(dialogue))
         text = ending.lstrip()
         first = self._encode(text)[:1]
         if not first or first[0] not in self.tokenizer.added_tokens_decoder:
@@ -176,45 +184,45 @@ class Renderer:
         return str(text)
 
     def _encode(self, text: str) -> Ids:
-        whole = text.encode("utf-8", "replace").decode()  # half a surrogate pair has no bytes
-        return tuple(self.tokenizer.encode(whole, add_special_tokens=False, verbose=False))
+        valid_text = text.encode("utf-8", "replace").decode()  # half a surrogate pair has no bytes
+        return tuple(self.tokenizer.encode(valid_text, add_special_tokens=False, verbose=False))
 
 
 def _for_template(message: Any) -> dict[str, Any]:
-    """The message with call arguments as objects: templates print them as JSON, and would quote a text again."""
+    """Return the message with call arguments as objects: templates print them as JSON, and would quote a text again."""
     if not message.get("tool_calls"):
         return message
-    parsed = [
+    tool_calls = [
         {**call, "function": {**call["function"], "arguments": arguments}}
         for call, (_, arguments) in zip(message["tool_calls"], calls(message), strict=True)
     ]
-    return {**message, "tool_calls": parsed}
+    return {**message, "tool_calls": tool_calls}
 
 
-def _dummy_reply(thinking: bool, answers: Sequence[Any]) -> dict[str, Any]:
-    """An assistant message, with one call for each tool message that is to follow it."""
-    content = f"<think>\n{_THOUGHT}\n</think>\n\n{_REPLIED}" if thinking else _REPLIED
-    asked: list[dict[str, Any]] = [
+def _dummy_reply(thinking: bool, tool_messages: Sequence[Any]) -> dict[str, Any]:
+    """Return an assistant message with one call for each tool message that is to follow it."""
+    content = f"<think>\n{_THINKING}\n</think>\n\n{_REPLY}" if thinking else _REPLY
+    tool_calls: list[dict[str, Any]] = [
         {
-            "id": answer.get("tool_call_id") or call_id(i),
+            "id": message.get("tool_call_id") or call_id(i),
             "type": "function",
-            "function": {"name": answer.get("name") or "dummy", "arguments": {}},
+            "function": {"name": message.get("name") or "dummy", "arguments": {}},
         }
-        for i, answer in enumerate(answers)
+        for i, message in enumerate(tool_messages)
     ]
-    return {"role": "assistant", "content": content, **({"tool_calls": asked} if asked else {})}
+    return {"role": "assistant", "content": content, **({"tool_calls": tool_calls} if tool_calls else {})}
 
 
-def _split_reply(text: str) -> tuple[str, str]:
-    """A rendered dialogue up to the end of the dummy reply, and what the template wrote after it."""
-    before, reply, ending = text.rpartition(_REPLIED)
+def _split_after_reply(text: str) -> tuple[str, str]:
+    """Split a rendered dialogue at the end of the dummy reply; the second part is what the template wrote after it."""
+    before, reply, ending = text.rpartition(_REPLY)
     return before + reply, ending
 
 
-def _is_as_sampled(said: str, header: str, content: str) -> bool:
-    """Whether history shows the reply just as it was sampled after the header (white space between them aside)."""
-    if not said.startswith(header):
+def _is_as_sampled(dialogue: str, prompt: str, content: str) -> bool:
+    """Whether the dialogue shows the reply as it is sampled after the prompt, apart from white space between them."""
+    if not dialogue.startswith(prompt):
         return False
-    shown = said[len(header) :].lstrip()
-    opened = header.rstrip().endswith("<think>")  # then the reply starts inside the block
-    return shown == (content.removeprefix("<think>").lstrip() if opened else content)
+    reply = dialogue[len(prompt) :].lstrip()
+    starts_in_thinking = prompt.rstrip().endswith("<think>")
+    return reply == (content.removeprefix("<think>").lstrip() if starts_in_thinking else content)

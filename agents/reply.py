@@ -1,4 +1,7 @@
-"""What the text of a reply means: content, and hermes-style calls in `<tool_call>` tags. Knows no tokens."""
+"""Parse the text of a reply into a message with content and tool calls, and compose the text of a message.
+
+Tool calls are in the Hermes format: `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`.
+"""
 
 from __future__ import annotations
 
@@ -11,29 +14,30 @@ _CALL = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)
 
 
 def parse(text: str, calls_before: int = 0) -> Message:
-    """Read each well-formed `<tool_call>{"name": ..., "arguments": {...}}</tool_call>` after the thinking as a call.
+    """Return the assistant message that a reply's text stands for.
 
-    Calls are numbered from `calls_before`, so that ids are unique in a dialogue. The content is the text around them;
-    without a call it is the text unchanged, and anything malformed stays in it.
+    Each well-formed call after the last `</think>` becomes an entry of `tool_calls`, numbered from `calls_before` so
+    that ids are unique in a dialogue; the content is the stripped text around them. Malformed calls stay in the
+    content. Without a well-formed call the content is the text unchanged.
     """
-    thought, mark, said = text.rpartition("</think>")
-    calls: list[ToolCall] = []
+    thinking, end_tag, answer = text.rpartition("</think>")
+    tool_calls: list[ToolCall] = []
 
-    def take(match: re.Match[str]) -> str:
-        call = _read_call(match[1], calls_before + len(calls))
+    def extract(match: re.Match[str]) -> str:
+        call = _parse_call(match[1], calls_before + len(tool_calls))
         if call is None:
             return match[0]
-        calls.append(call)
+        tool_calls.append(call)
         return ""
 
-    rest = _CALL.sub(take, said)
-    if not calls:
+    content = _CALL.sub(extract, answer)
+    if not tool_calls:
         return {"role": "assistant", "content": text}
-    return {"role": "assistant", "content": (thought + mark + rest).strip(), "tool_calls": calls}
+    return {"role": "assistant", "content": (thinking + end_tag + content).strip(), "tool_calls": tool_calls}
 
 
 def compose(message: Message) -> str:
-    """The inverse of `parse`: the text of a message, its calls after its content."""
+    """Return the text of a message, its tool calls after its content: the inverse of `parse`."""
     blocks = [
         json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False) for name, arguments in calls(message)
     ]
@@ -41,7 +45,7 @@ def compose(message: Message) -> str:
 
 
 def calls(message: Message) -> list[tuple[str, object]]:
-    """The names and arguments of a message's calls; arguments that are no JSON stay text."""
+    """Return name and arguments of each tool call; arguments that are not JSON stay text."""
     return [
         (call["function"]["name"], read_arguments(call["function"]["arguments"]))
         for call in message.get("tool_calls") or ()
@@ -49,7 +53,7 @@ def calls(message: Message) -> list[tuple[str, object]]:
 
 
 def read_arguments(arguments: object) -> object:
-    """The value behind a call's JSON text; what is no text or no JSON is returned as it is."""
+    """Decode a call's JSON text; return anything that is not text, or not JSON, as it is."""
     try:
         return json.loads(arguments) if isinstance(arguments, str) else arguments
     except ValueError:
@@ -57,25 +61,31 @@ def read_arguments(arguments: object) -> object:
 
 
 def call_id(number: int) -> str:
-    """Nine letters and digits, because Mistral's templates take nothing else."""
+    """Return the id of a dialogue's call: nine letters and digits, the only form that Mistral's templates accept."""
     return f"call{number:05d}"
 
 
-def is_thinking(message: Message) -> bool:
-    """Whether a reply holds the end of a thinking block (its start may belong to the generation header)."""
+def has_thinking(message: Message) -> bool:
+    """Whether a reply holds the end of a thinking block; its start may belong to the generation header."""
     return "</think>" in message["content"]
 
 
-def _read_call(text: str, number: int) -> ToolCall | None:
+def _parse_call(text: str, number: int) -> ToolCall | None:
     try:
         call = json.loads(text)
         if not isinstance(call, dict) or not isinstance(call.get("name"), str):
             return None
         arguments = call.get("arguments", {})
-        printed = json.dumps(arguments, ensure_ascii=False)
-        (call["name"] + printed).encode()  # half a surrogate pair cannot be written to any file
+        arguments_json = json.dumps(arguments, ensure_ascii=False)
+        (
+            call["name"] + arguments_json
+        ).encode()  # raises for half a surrogate pair, which cannot be written to any file
     except (ValueError, RecursionError):
         return None
     if not isinstance(arguments, dict):
         return None
-    return {"id": call_id(number), "type": "function", "function": {"name": call["name"], "arguments": printed}}
+    return {
+        "id": call_id(number),
+        "type": "function",
+        "function": {"name": call["name"], "arguments": arguments_json},
+    }

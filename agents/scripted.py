@@ -1,4 +1,4 @@
-"""Policies without a model: they play an environment message by message, for floors, ceilings and tests.
+"""Scripted policies: oracle, random, no-op and replay. They play an environment by messages, without a model.
 
 A script is called after `reset` and yields one reply per turn; it may look at the environment between turns.
 
@@ -24,40 +24,43 @@ Script = Callable[[gymnasium.Env, int], Iterator[Message]]
 
 
 def oracle(env: gymnasium.Env, seed: int) -> Iterator[Message]:
-    """Replies that earn the maximum. ValueError if the environment has no oracle."""
+    """Yield replies that earn the maximum return. Raises `ValueError` if the environment has no oracle."""
     try:
-        return iter(_own(env, "oracle")())
+        return iter(_env_method(env, "oracle")())
     except NotImplementedError:
-        raise _lacks(env, "oracle") from None
+        raise _missing_method_error(env, "oracle") from None
 
 
 def random(env: gymnasium.Env, seed: int) -> Iterator[Message]:
-    """The environment's random floor, drawn from `seed`; without end."""
-    draw, rng = _own(env, "random"), np.random.default_rng(seed)
-    return (draw(rng) for _ in iter(int, 1))
+    """Yield the environment's random replies, drawn from `seed`, without end. ValueError if it has none."""
+    draw_reply, rng = _env_method(env, "random"), np.random.default_rng(seed)
+    return (draw_reply(rng) for _ in iter(int, 1))
 
 
 def noop(env: gymnasium.Env, seed: int) -> Iterator[Message]:
-    """The reply that does nothing, without end."""
-    idle = _own(env, "noop")
-    return (idle() for _ in iter(int, 1))
+    """Yield the environment's reply that does nothing, without end. ValueError if it has none."""
+    noop_reply = _env_method(env, "noop")
+    return (noop_reply() for _ in iter(int, 1))
 
 
 def replay(replies: Iterable[Message | str]) -> Script:
-    """A script that gives the recorded replies, whatever the environment says; other roles are skipped."""
+    """Return a script that yields recorded replies, whatever the environment answers.
+
+    `replies` may be a whole dialogue: messages of other roles are skipped, and a string is an assistant's content.
+    """
     messages = [assistant(reply) if isinstance(reply, str) else reply for reply in replies]
-    own = [message for message in messages if message["role"] == "assistant"]
-    return lambda env, seed: iter(deepcopy(own))
+    own_messages = [message for message in messages if message["role"] == "assistant"]
+    return lambda env, seed: iter(deepcopy(own_messages))
 
 
-def _own(env: gymnasium.Env, name: str) -> Callable[..., Any]:
-    """The method of the environment inside all wrappers."""
+def _env_method(env: gymnasium.Env, name: str) -> Callable[..., Any]:
+    """Return a method of the innermost environment. Raises `ValueError` if it has none of this name."""
     method = getattr(env.unwrapped, name, None)
     if method is None:
-        raise _lacks(env, name)
+        raise _missing_method_error(env, name)
     return method
 
 
-def _lacks(env: gymnasium.Env, name: str) -> ValueError:
+def _missing_method_error(env: gymnasium.Env, name: str) -> ValueError:
     label = env.spec.id if env.spec else type(env.unwrapped).__name__
     return ValueError(f"{label} has no {name} policy; define {name}() in {type(env.unwrapped).__name__}")

@@ -73,7 +73,7 @@ def costs(env: str, rounds: int) -> list[dict[str, Any]]:
     """One entry per recipe: the seconds its credit takes more than GRPO's, and their share of an update."""
     groups, seconds = played(env)
     names = [name for name, _ in recipes.catalogue() if name not in RECORDED]
-    rivals = {name: partial(batch.build, groups, recipes.load(name)) for name in names}
+    rivals = {name: partial(batch.build_rows, groups, recipes.load(name)) for name in names}
     times = record.alternate(rivals, rounds, CPU)
     spent = {name: record.Spread.of([one.cpu for one in found]).median for name, found in times.items()}
     return [
@@ -93,13 +93,13 @@ def played(env: str) -> tuple[list[Group], float]:
     """The groups of the second update of a run, with all streams that credit may read, and its CPU seconds."""
     seen: list[tuple[list[Group], float]] = []
     session = Session(Settings(env=env, updates=2, eval_episodes=0, threads=1), recipes.load("grpo"))
-    forward = session._after
+    forward = session._on_update
 
     def after(metrics: dict[str, float], groups: list[Group]) -> None:
         seen.append((deepcopy(groups), time.process_time()))
         forward(metrics, groups)
 
-    session._after = after  # type: ignore[method-assign]
+    session._on_update = after  # type: ignore[method-assign]
     with tempfile.TemporaryDirectory() as folder:
         session.train(Path(folder) / "run")
     (_, began), (groups, ended) = seen

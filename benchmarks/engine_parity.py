@@ -30,7 +30,7 @@ from benchmarks.support.runs import train
 from rl.cli import Parser, output_file, run, user_input, whole_number
 from rl.evaluate import __main__ as evaluate
 from rl.evaluate.report import Report
-from rl.policy.vllm.version import installed
+from rl.policy.vllm.version import require_vllm
 
 ENGINES = ("hf", "vllm")
 OUT = RESULTS / "engine_parity.json"
@@ -154,7 +154,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Train, judge, print the table and write JSON; 0 if the engines are alike."""
     args = parser().parse_args(argv)
     with user_input():
-        version = installed().version
+        version = require_vllm().version
     with tempfile.TemporaryDirectory(prefix="parity-") as temporary:
         home = Path(args.runs or temporary)
         home.mkdir(parents=True, exist_ok=True)

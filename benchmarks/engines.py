@@ -23,9 +23,9 @@ from benchmarks.support import record
 from benchmarks.support.dialogues import Dialogue, Size, play, ragged, uniform, words
 from rl.cli import Parser, output_file, run, user_input, whole_number
 from rl.policy import tiny
-from rl.policy.batching import Batching
+from rl.policy.batching import BatchingEngine
 from rl.policy.registry import open_engine
-from rl.policy.vllm.version import installed
+from rl.policy.vllm.version import require_vllm
 from rl.seeds import generator
 
 QUICK = Size(prompts=2, group=4, prompt_tokens=40, reply_tokens=8, turns=3)
@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args, console = _parser().parse_args(argv), Console(highlight=False, width=118)
     chosen = [args.only] if args.only else [*ENGINES]
     with user_input():
-        version = installed().version if "vllm" in chosen else None
+        version = require_vllm().version if "vllm" in chosen else None
     torch.set_num_threads(args.threads)
     size, rounds = (QUICK, 1) if args.quick else (WHOLE, args.rounds)
     try:
@@ -74,7 +74,7 @@ def bound(model: LlamaForCausalLM, dialogues: Sequence[Dialogue]) -> Callable[[]
     return call
 
 
-def afresh(policy: Batching, dialogues: Sequence[Dialogue]) -> Callable[[], Any]:
+def afresh(policy: BatchingEngine, dialogues: Sequence[Dialogue]) -> Callable[[], Any]:
     """A call that plays all dialogues with an engine that remembers none of them."""
     forget = policy.cache.forget if hasattr(policy, "cache") else policy.engine.forget  # type: ignore[attr-defined]
 

@@ -32,12 +32,12 @@ from benchmarks.support import record
 from benchmarks.support.dialogues import Dialogue, Size, words
 from envs.types import Stop
 from rl.cli import Parser, UserError, output_file, run, user_input, whole_number
-from rl.learner.batch import rows_of
+from rl.learner.batch import trajectory_rows
 from rl.methods.inputs import Row
-from rl.policy.load import pick_device
+from rl.policy.pretrained import resolve_device
 from rl.records import Completion, Trajectory, Turn
 from rl.seeds import generator
-from rl.train.memory_estimate import Work, estimate
+from rl.train.memory_estimate import Workload, estimate
 
 OUT = record.RESULTS / "gpu.json"
 PEAK_TFLOPS = {"H100": 989.0, "H200": 989.0, "A100": 312.0, "L40S": 362.0, "RTX 4090": 165.0}  # dense bfloat16
@@ -105,8 +105,11 @@ def rollout(args: Namespace, size: Size, device: torch.device) -> dict[str, Any]
     policy = VLLMPolicy(net, slots=size.episodes, context=size.prompt_tokens + size.reply_tokens + 1)
     try:
         found: dict[str, Any] = {"per_s": _speed(afresh(policy, dialogues(size)), size, args.rounds, device)}
-        loads = [record.timed(lambda: policy.engine.load(weight_sync.weights(net)), device) for _ in range(args.rounds)]
-        whole = [record.timed(policy.refresh, device) for _ in range(args.rounds)]
+        loads = [
+            record.timed(lambda: policy.engine.load_weights(weight_sync.named_weights(net)), device)
+            for _ in range(args.rounds)
+        ]
+        whole = [record.timed(policy.sync_weights, device) for _ in range(args.rounds)]
         found["handover_s"] = record.Spread.of([one.wall for one in loads])
         found["proven_s"] = record.Spread.of([one.wall for one in whole])
     finally:
@@ -127,7 +130,7 @@ def train(args: Namespace, size: Size, device: torch.device) -> dict[str, Any]:
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
     seconds = [record.timed(lambda: learner.update(batch, grpo.recipe), device) for _ in range(args.rounds + 1)][1:]
-    work = Work(tokens, context, size.prompt_tokens, size.group, itemsize=2, recompute=args.checkpoint_activations)
+    work = Workload(tokens, context, size.prompt_tokens, size.group, itemsize=2, recompute=args.checkpoint_activations)
     done = flops(net, size)
     peak = 1e12 * args.peak_tflops if args.peak_tflops else None
     return {
@@ -175,7 +178,7 @@ def rows(size: Size) -> list[Row]:
         likely = (-1.0,) * count
         said = Completion(words(rng, count), likely, likely, (0,) * count)
         record = Trajectory([Turn(dialogue.prompt, said)], Stop.TERMINATED)
-        found += rows_of(record, np.full(count, rng.normal()), number=number, group=number // size.group)
+        found += trajectory_rows(record, np.full(count, rng.normal()), number=number, group=number // size.group)
     return found
 
 
@@ -183,7 +186,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Measure each part in a process of its own, print a table and write the result."""
     args, console = _parser().parse_args(argv), Console(highlight=False, width=118)
     with user_input():
-        device = pick_device(args.device)
+        device = resolve_device(args.device)
         if device.type != "cuda" and not args.quick:
             raise UserError("--device cpu: there is nothing to measure without a GPU; --quick tries the script")
         if device.type == "cuda" and args.peak_tflops is None:

@@ -17,11 +17,12 @@ from agents.render import Renderer
 from benchmarks.agreement import Disagreement
 from benchmarks.support.record import Spread, alternate
 from rl.methods.parts import strategy
-from rl.policy.cache import SlotCache
-from rl.policy.forward import Forward, Work
+from rl.policy.cached_forward import CachedForward, StepInput
+from rl.policy.engine import Policy
 from rl.policy.hf import HFPolicy
+from rl.policy.kv_cache import KVCache
 from rl.records import Completion, Group, SamplingParams, Ticket
-from rl.rollout.episode import Player
+from rl.rollout.runner import Runner
 from rl.seeds import derive
 
 ENV = "math/Arithmetic-v0"
@@ -38,7 +39,7 @@ class Overhead:
         self.policy = HFPolicy(model, slots=groups * 8)
         self.forward = self.policy.forward = _Metered(self.policy.forward)
         self.requests = _Recorded(self.policy)
-        self.player = Player(
+        self.runner = Runner(
             make_env=lambda: envs.make(ENV),
             make_agent=lambda: ChatAgent(renderer),
             policy=self.requests,
@@ -53,14 +54,15 @@ class Overhead:
         if told != self.sample():
             raise Disagreement("whole groups and their requests alone draw different tokens")
         self.tokens = sum(len(completion.ids) for completion in told)
-        self.player.policy = self.policy
+        self.runner.policy = self.policy
 
     def play(self) -> list[Group]:
         """The groups, as a run plays them."""
-        self.player.finished.clear()  # else members that ended are not played again
+        for ticket in self.tickets:
+            self.runner.play_state.close_group(ticket)  # otherwise its members count as finished and are not played
 
         async def together() -> list[Group]:
-            return await asyncio.gather(*(strategy.independent(self.player, ticket) for ticket in self.tickets))
+            return await asyncio.gather(*(strategy.independent(self.runner, ticket) for ticket in self.tickets))
 
         return asyncio.run(together())
 
@@ -107,23 +109,23 @@ class Overhead:
 
 
 class _Metered:
-    """A `Forward` that counts its CPU seconds."""
+    """A `CachedForward` that counts its CPU seconds."""
 
-    def __init__(self, inner: Forward) -> None:
+    def __init__(self, inner: CachedForward) -> None:
         self.inner, self.seconds = inner, 0.0
         self.layers, self.kv_heads, self.head_dim = inner.layers, inner.kv_heads, inner.head_dim
 
     def refresh(self) -> None:
         self.inner.refresh()
 
-    def logits(self, cache: SlotCache, work: Work) -> Tensor:
+    def logits(self, cache: KVCache, step: StepInput) -> Tensor:
         began = time.process_time()
-        found = self.inner.logits(cache, work)
+        found = self.inner.logits(cache, step)
         self.seconds += time.process_time() - began
         return found
 
 
-class _Recorded:
+class _Recorded(Policy):
     """A `Policy` that remembers what it was asked."""
 
     def __init__(self, inner: HFPolicy) -> None:
@@ -131,10 +133,10 @@ class _Recorded:
         self.seen: list[tuple[Sequence[int], SamplingParams, str]] = []
 
     async def sample(
-        self, prompt: Sequence[int], params: SamplingParams, *, session: str = "", received: Completion | None = None
+        self, prompt: Sequence[int], params: SamplingParams, *, session: str = "", resume_from: Completion | None = None
     ) -> Completion:
         self.seen.append((tuple(prompt), params, session))
-        return await self.inner.sample(prompt, params, session=session, received=received)
+        return await self.inner.sample(prompt, params, session=session, resume_from=resume_from)
 
     def release(self, session: str) -> None:
         self.inner.release(session)

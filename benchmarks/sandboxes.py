@@ -47,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         console.print(f"error: {fault}")
         return 2
     with sandbox:
-        shelter = sandbox.shelter
+        isolation = sandbox.isolation
         absent: list[str] = []
         plans = (*RACES, graded)
         races = [line for plan in plans for race in plan(sandbox, absent) for line in held(race, calls, rounds)]
@@ -58,8 +58,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         wait, use = wait | {"met": None}, use | {"met": None}
     result = {
         **record.provenance(CPU, []),
-        "tier": shelter.tier,
-        "memory": shelter.memory,
+        "tier": isolation.tier,
+        "memory": isolation.memory,
         "calls": calls,
         "rounds": rounds,
         "judged_by": "wall",

@@ -25,7 +25,7 @@ from benchmarks.support.cases import Case, cases
 from benchmarks.support.dialogues import Size
 from rl.cli import Parser, UserError, output_file, run, user_input, whole_number
 from rl.policy import tiny
-from rl.policy.load import pick_device
+from rl.policy.pretrained import resolve_device
 
 QUICK = Size(prompts=2, group=2, prompt_tokens=5, reply_tokens=8, turns=3)
 WIDTH = 118
@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the races that `argv` asks for, print them and write the result; 1 when rivals disagree."""
     args, console = _parser().parse_args(argv), Console(highlight=False, width=WIDTH)
     with user_input():
-        device = pick_device(args.device)
+        device = resolve_device(args.device)
         if args.hidden % HEAD:
             raise UserError(f"--hidden {args.hidden}: must be a multiple of the head size, {HEAD}")
     torch.set_num_threads(args.threads)

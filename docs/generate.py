@@ -30,7 +30,7 @@ from envs.rows import ROWS, Row
 from envs.types import text
 from rl.methods import options
 from rl.methods import recipe as recipes
-from rl.train.memory_estimate import Work, estimate
+from rl.train.memory_estimate import Workload, estimate
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTE = "<!-- Written by docs/generate.py from the code; change it there. -->\n"
@@ -229,7 +229,7 @@ def _memory_table() -> str:
         with torch.device("meta"):
             model = AutoModelForCausalLM.from_config(AutoConfig.for_model("qwen2", **shape))
         for flags, changes in FLAGS.items():
-            told = estimate(model, Work(16384, 2048, 256, 8, slots=256, **changes))
+            told = estimate(model, Workload(16384, 2048, 256, 8, slots=256, **changes))
             state, sampling = told.gradients + told.optimizer, told.sampler + told.cache
             sizes = (told.weights, state, sampling, told.activations, told.logits, told.total)
             lines.append((name, flags, *(f"{size / 2**30:.1f}" for size in sizes)))
@@ -247,7 +247,7 @@ def _sizes(row: Row, env: Env) -> str:
     if row.data:
         return f"the files in `{row.data}/` under `--data-root`"
     if row.extra:
-        return f"with `pip install 'turnwise[{row.extra}]'`"
+        return f"with `pip install 'turnwise-rl[{row.extra}]'`"
     return " / ".join(str(len(env.load(split))) for split in SPLITS)
 
 

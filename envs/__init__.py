@@ -1,6 +1,6 @@
 """Gymnasium environments for language-model agents.
 
-Importing this registers their ids, and those of installed plug-ins, and imports none of them.
+Importing this package registers their ids and those of installed plug-ins, without importing any environment.
 """
 
 from envs.arguments import arguments

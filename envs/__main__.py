@@ -28,183 +28,200 @@ USER_ERRORS = (
     OSError,
     SandboxUnavailable,
     gymnasium.error.Error,
-)  # what a wrong word on the command line leads to, or a class that is not finished
+)  # raised for wrong arguments and by unfinished classes: reported in one line, without a traceback
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are one line that names the nearest right word."""
+    """An argument parser whose errors are one line with the nearest valid word."""
 
     def error(self, message: str) -> NoReturn:
-        """Exit with status 2."""
-        near = None
+        """Print the message with a suggestion and exit with status 2."""
+        suggestion = None
         if "invalid choice" in message:
             options = [word.strip(" ')") for word in message.split("choose from", 1)[1].split(",")]
-            near = nearest(message.split("'")[1], options)
+            suggestion = nearest(message.split("'")[1], options)
         elif message.startswith("unrecognized arguments: -"):
-            near = nearest(message.split()[2].partition("=")[0], self._flags())
-        message += f"; did you mean {near!r}?" if near else ""
+            suggestion = nearest(message.split()[2].partition("=")[0], self._flags())
+        message += f"; did you mean {suggestion!r}?" if suggestion else ""
         self.exit(2, f"{self.prog}: {message}\n")
 
     def _flags(self) -> list[str]:
-        """Its own flags and those of its commands."""
-        commands = [action.choices for action in self._actions if isinstance(action.choices, dict)]
-        parsers = [self, *(parser for by_name in commands for parser in by_name.values())]
+        """Flags of this parser and of its commands."""
+        subparsers = [action.choices for action in self._actions if isinstance(action.choices, dict)]
+        parsers = [self, *(parser for by_name in subparsers for parser in by_name.values())]
         return [flag for parser in parsers for flag in parser._option_string_actions]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; the exit status is 0, 1 for a failed check, 2 for a wrong word, 130 for Ctrl-C."""
-    words = _parser().parse_args(argv)
+    """Run one command and return the exit status: 0, 1 for a failed check, 2 for wrong usage, 130 for Ctrl-C."""
+    args = _parser().parse_args(argv)
     try:
         if sys.stdout is None:
             raise ValueError("standard output is closed")
-        if words.data_root:
-            if not os.path.isdir(words.data_root):
-                raise ValueError(f"--data-root {words.data_root!r} is not a folder")
-            os.environ["TURNWISE_DATA"] = words.data_root
-        status = words.run(words)
+        if args.data_root:
+            if not os.path.isdir(args.data_root):
+                raise ValueError(f"--data-root {args.data_root!r} is not a folder")
+            os.environ["TURNWISE_DATA"] = args.data_root
+        status = args.run(args)
         sys.stdout.flush()
         return status
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:  # the reader of our output left; nothing more can be written, at exit neither
+    except BrokenPipeError:  # the reader of the output is gone; /dev/null takes what the exit still flushes
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except USER_ERRORS as error:
-        print(f"python -m envs {words.command}: {_line(error)}", file=sys.stderr)
+        print(f"python -m envs {args.command}: {_one_line(error)}", file=sys.stderr)
         return 2
 
 
 def _parser() -> Parser:
     parser = Parser(prog="python -m envs", description="Environments: list, check, play.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Parser)
-    shared = Parser(add_help=False)
-    shared.add_argument("--data-root", metavar="DIR", help="folder of real benchmark files (also TURNWISE_DATA)")
+    data_options = Parser(add_help=False)
+    data_options.add_argument("--data-root", metavar="DIR", help="folder of real benchmark files (also TURNWISE_DATA)")
 
-    listed = commands.add_parser("list", parents=[shared], help="one line for each environment, or the benchmarks")
-    listed.add_argument("--json", action="store_true", help="a JSON list instead of a table")
-    listed.add_argument("--benchmarks", action="store_true", help="the named benchmarks and their cards instead")
-    listed.set_defaults(run=_list)
+    list_command = commands.add_parser(
+        "list", parents=[data_options], help="one line for each environment, or the benchmarks"
+    )
+    list_command.add_argument("--json", action="store_true", help="a JSON list instead of a table")
+    list_command.add_argument("--benchmarks", action="store_true", help="the named benchmarks and their cards instead")
+    list_command.set_defaults(run=_list)
 
-    named = Parser(add_help=False)
-    named.add_argument("--env-arg", action="append", default=[], metavar="KEY=VALUE", help="an argument of the class")
+    env_options = Parser(add_help=False)
+    env_options.add_argument(
+        "--env-arg", action="append", default=[], metavar="KEY=VALUE", help="an argument of the class"
+    )
     name_help = "an id, module:Name-v0, module:Class or path/to/file.py:Class"
 
-    check = commands.add_parser("check", parents=[shared, named], help="test an environment's promises")
-    check.add_argument("id", nargs="?", metavar="ID", help=name_help)
-    check.add_argument("--all", action="store_true", help="check every listed environment")
-    check.add_argument("--tasks", type=int, metavar="N", help="test tasks the oracle plays at most (default: all)")
-    check.set_defaults(run=_check)
-
-    play = commands.add_parser(
-        "play", parents=[shared, named], help="reply yourself, one line of input per turn (text, or a message as JSON)"
+    check_command = commands.add_parser(
+        "check", parents=[data_options, env_options], help="test whether an environment keeps the contract"
     )
-    play.add_argument("id", metavar="ID", help=name_help)
-    play.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the episode (default 0)")
-    play.add_argument("--split", metavar="NAME", help="train, val or test (default: train if it has tasks, else test)")
-    play.add_argument("--index", type=int, metavar="I", help="the task's index (default: drawn by the seed)")
-    play.set_defaults(run=_play)
+    check_command.add_argument("id", nargs="?", metavar="ID", help=name_help)
+    check_command.add_argument("--all", action="store_true", help="check every listed environment")
+    check_command.add_argument(
+        "--tasks", type=int, metavar="N", help="test tasks the oracle plays at most (default: all)"
+    )
+    check_command.set_defaults(run=_check)
+
+    play_command = commands.add_parser(
+        "play",
+        parents=[data_options, env_options],
+        help="reply yourself, one line of input per turn (text, or a message as JSON)",
+    )
+    play_command.add_argument("id", metavar="ID", help=name_help)
+    play_command.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the episode (default 0)")
+    play_command.add_argument(
+        "--split", metavar="NAME", help="train, val or test (default: train if it has tasks, else test)"
+    )
+    play_command.add_argument("--index", type=int, metavar="I", help="the task's index (default: drawn by the seed)")
+    play_command.set_defaults(run=_play)
     return parser
 
 
-def _list(words: argparse.Namespace) -> int:
-    if words.benchmarks:
-        print(json.dumps(listing.as_json(), indent=1) if words.json else "\n".join(listing.as_text()))
+def _list(args: argparse.Namespace) -> int:
+    if args.benchmarks:
+        print(json.dumps(listing.as_json(), indent=1) if args.json else "\n".join(listing.as_text()))
         return 0
     rows = envs.entries()
-    if words.json:
+    if args.json:
         print(json.dumps([row._asdict() for row in rows], indent=1))
         return 0
     width = max(len(row.id) for row in rows)
     for row in rows:
-        needs = [f"extra turnwise[{row.extra}]" if row.extra else "", f"data {row.data}/" if row.data else ""]
+        needs = [f"extra turnwise-rl[{row.extra}]" if row.extra else "", f"data {row.data}/" if row.data else ""]
         print(f"{row.id:{width}}  {row.line}", *(f"({need})" for need in needs if need))
     return 0
 
 
-def _check(words: argparse.Namespace) -> int:
-    if words.all == bool(words.id):
+def _check(args: argparse.Namespace) -> int:
+    if args.all == bool(args.id):
         raise ValueError("give one ID, or --all")
-    if words.tasks is not None and words.tasks < 1:
-        raise ValueError(f"--tasks {words.tasks} must be at least 1")
-    if words.id:
-        return _check_one(words.id, words.tasks, _arguments(words))
-    if words.env_arg:
+    if args.tasks is not None and args.tasks < 1:
+        raise ValueError(f"--tasks {args.tasks} must be at least 1")
+    if args.id:
+        return _check_one(args.id, args.tasks, _parse_env_args(args))
+    if args.env_arg:
         raise ValueError("--env-arg goes with one ID, not with --all")
     worst = 0
     for row in envs.entries():
         try:
-            worst = max(worst, _check_one(row.id, words.tasks, {}))
+            worst = max(worst, _check_one(row.id, args.tasks, {}))
         except (ImportError, MissingData, SandboxUnavailable) as error:
             if not (row.extra or row.data or isinstance(error, SandboxUnavailable)):
                 raise
-            print(f"{row.id}: skipped: {_line(error)}")
+            print(f"{row.id}: skipped: {_one_line(error)}")
     return worst
 
 
 def _check_one(id: str, tasks: int | None, arguments: dict[str, Any]) -> int:
-    from envs import checks  # pulls in multiprocessing; only this command needs it
+    from envs import checks  # imports multiprocessing, which the other commands do not need
 
-    failed = False
-    for result in checks.run(checks.Subject(id, arguments, tasks)):
+    has_faults = False
+    for result in checks.run(checks.EnvUnderTest(id, arguments, tasks)):
         print(f"{id}: {'FAIL' if result.faults else 'ok':4} {result.name:15} {result.claim}")
         for fault in result.faults:
             print(f"{id}:        {fault}")
         sys.stdout.flush()
-        failed |= bool(result.faults)
-    return int(failed)
+        has_faults |= bool(result.faults)
+    return int(has_faults)
 
 
-def _play(words: argparse.Namespace) -> int:
+def _play(args: argparse.Namespace) -> int:
     if sys.stdin is None:
         raise ValueError("standard input, from which replies are read, is closed")
-    if words.split not in (None, *SPLITS):
-        near = nearest(words.split, SPLITS)
+    if args.split not in (None, *SPLITS):
+        suggestion = nearest(args.split, SPLITS)
         raise ValueError(
-            f"--split {words.split!r} is not one of {', '.join(SPLITS)}" + f"; did you mean {near!r}?" * bool(near)
+            f"--split {args.split!r} is not one of {', '.join(SPLITS)}"
+            + f"; did you mean {suggestion!r}?" * bool(suggestion)
         )
-    env = envs.make(words.id, **_arguments(words))
+    env = envs.make(args.id, **_parse_env_args(args))
     if not isinstance(env.unwrapped, Env):
-        raise ValueError(f"{words.id!r} is no environment of messages, but a {type(env.unwrapped).__name__}")
-    options = {"split": words.split, "index": words.index}  # None is none
+        raise ValueError(
+            f"{args.id!r} is a {type(env.unwrapped).__name__}, not an environment of messages (envs.env.Env)"
+        )
+    options = {"split": args.split, "index": args.index}
     try:
-        messages, info = env.reset(seed=words.seed, options=options)
+        messages, info = env.reset(seed=args.seed, options=options)
     except MissingData as error:
         splits = " or ".join(f"--split {split}" for split in env.unwrapped.splits())
         raise ValueError(f"{error}; there is {splits}" if splits else str(error)) from None
-    print(f"# {words.id} task {info['task']}")
+    print(f"# {args.id} task {info['task']}")
     for tool in info["tools"]:
         print(f"# tool {json.dumps(tool['function'])}")
     try:
-        return _dialogue(env, messages)
+        return _play_episode(env, messages)
     finally:
         env.close()
 
 
-def _dialogue(env: Any, messages: Sequence[Message]) -> int:
-    total, turns = 0.0, 0
+def _play_episode(env: Any, messages: Sequence[Message]) -> int:
+    episode_return, turns = 0.0, 0
     while True:
         for message in messages:
             print(f"{message['role']}: {text(message)}")
         print("> ", end="", flush=True)
         line = sys.stdin.readline()
         if not sys.stdin.isatty():
-            print(line.rstrip("\n"))  # so that a log of a scripted game reads like the game
+            print(line.rstrip("\n"))  # a terminal has already shown it; a log of a scripted game should, too
         if not line:
-            print(f"# input ended after {_turns(turns)}, return {total:g}")
+            print(f"# input ended after {_format_turns(turns)}, return {episode_return:g}")
             return 0
-        messages, reward, terminated, truncated, info = env.step(_reply(line.rstrip("\n")))
-        total, turns = total + float(reward), turns + 1
+        messages, reward, terminated, truncated, info = env.step(_parse_reply(line.rstrip("\n")))
+        episode_return, turns = episode_return + float(reward), turns + 1
         print(f"# reward {reward:g}{'' if info['valid'] else ', invalid reply'}")
         if terminated or truncated:
             for message in messages:
                 print(f"{message['role']}: {text(message)}")
-            print(f"# end: {info['stop']}, success {info['success']}, {_turns(turns)}, return {total:g}")
+            print(
+                f"# end: {info['stop']}, success {info['success']}, {_format_turns(turns)}, return {episode_return:g}"
+            )
             return 0
 
 
-def _reply(line: str) -> Any:
-    """A line of input as an action: a message written as JSON, which may call tools, or plain text."""
+def _parse_reply(line: str) -> Any:
+    """An action from a line of input: a message as JSON, which may call tools, or else plain text."""
     with suppress(ValueError, RecursionError):
         value = json.loads(line)
         if isinstance(value, dict) and "role" in value:
@@ -212,20 +229,20 @@ def _reply(line: str) -> Any:
     return line
 
 
-def _turns(number: int) -> str:
-    return f"{number} turn" if number == 1 else f"{number} turns"
+def _format_turns(count: int) -> str:
+    return f"{count} turn" if count == 1 else f"{count} turns"
 
 
-def _arguments(words: argparse.Namespace) -> dict[str, Any]:
-    return envs.arguments(words.env_arg, envs.entry(words.id))
+def _parse_env_args(args: argparse.Namespace) -> dict[str, Any]:
+    return envs.arguments(args.env_arg, envs.entry(args.id))
 
 
-def _line(error: BaseException) -> str:
+def _one_line(error: BaseException) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
 if __name__ == "__main__":
-    with suppress(AttributeError):  # a reply or an environment may hold what the terminal cannot show
+    with suppress(AttributeError):  # replies and environments may contain characters that the terminal cannot show
         sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
         sys.stdin.reconfigure(errors="replace")  # type: ignore[union-attr]
     try:

@@ -1,4 +1,4 @@
-"""Constructor arguments from the words of a command line."""
+"""Parse `key=value` words of a command line into typed arguments of a class or function."""
 
 from __future__ import annotations
 
@@ -9,100 +9,106 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from envs.suggestions import unknown
+from envs.suggestions import unknown_message
 
-TRUE, FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
+TRUE_WORDS, FALSE_WORDS = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
 def arguments(words: Iterable[str], entry: Callable[..., Any]) -> dict[str, Any]:
-    """Turn `["level=2", ...]` into arguments of `entry`, by its annotations and, where it has none, its defaults.
+    """Parse `["level=2", ...]` into keyword arguments of `entry`, a class or function.
 
-    Raises ValueError, one line, for a word without `=`, an unknown key (with the nearest) or a value of a wrong type.
+    Values are converted by the annotations of `entry`, or where it has none by the types of its defaults. Dashes in a
+    key count as underscores. Raises ValueError, in one line, for a word without `=`, for an unknown key (with the
+    nearest one) and for a value of the wrong type.
     """
-    known = parameters(entry)
+    types_by_name = parameters(entry)
     values: dict[str, Any] = {}
     for word in words:
         key, equals, value = word.partition("=")
         key = key.strip().replace("-", "_")
         if not equals or not key:
             raise ValueError(f"{word!r} is not of the form key=value")
-        if known is not None and key not in known:
-            raise ValueError(unknown("argument", key, known, of=getattr(entry, "__name__", str(entry))))
+        if types_by_name is not None and key not in types_by_name:
+            name = getattr(entry, "__name__", str(entry))
+            raise ValueError(unknown_message("argument", key, types_by_name, of=name))
         try:
-            values[key] = converted(value, (known or {}).get(key, Any))
+            values[key] = convert(value, (types_by_name or {}).get(key, Any))
         except ValueError as error:
             raise ValueError(f"{key}={value}: {error}") from None
     return values
 
 
 def parameters(entry: Callable[..., Any]) -> dict[str, Any] | None:
-    """Name and type of each keyword argument of a class or function; None if it takes any.
+    """Type of each keyword argument of a class or function, by name; None if it accepts any name.
 
-    A class whose `__init__` has `**kwargs` is taken to pass them to the next class in line.
+    A class whose `__init__` has `**kwargs` is assumed to pass them to the next `__init__` in its MRO.
     """
     is_class = isinstance(entry, type)
-    line = inspect.getmro(entry) if is_class else ()  # type: ignore[arg-type]
-    constructors = [vars(cls)["__init__"] for cls in line if "__init__" in vars(cls)] or [entry]
-    found: dict[str, Any] = {}
+    mro = inspect.getmro(entry) if is_class else ()  # type: ignore[arg-type]
+    constructors = [vars(cls)["__init__"] for cls in mro if "__init__" in vars(cls)] or [entry]
+    types_by_name: dict[str, Any] = {}
     for constructor in constructors:
         signature = inspect.signature(constructor)
-        hints = _hints(constructor)
-        for name, parameter in list(signature.parameters.items())[is_class:]:  # past self
+        hints = _type_hints(constructor)
+        for name, parameter in list(signature.parameters.items())[is_class:]:  # without self
             if parameter.kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD):
-                found.setdefault(name, hints.get(name, _type_of(parameter.default)))
+                types_by_name.setdefault(name, hints.get(name, _type_of(parameter.default)))
         if all(parameter.kind != parameter.VAR_KEYWORD for parameter in signature.parameters.values()):
-            return found
+            return types_by_name
     return None
 
 
-def required(entry: Callable[..., Any]) -> set[str]:
-    """The arguments of a class or function that have no default."""
-    asked = inspect.signature(entry).parameters.values()
-    collecting = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    return {one.name for one in asked if one.default is one.empty and one.kind not in collecting}
+def required_parameters(entry: Callable[..., Any]) -> set[str]:
+    """Names of the arguments of a class or function that have no default."""
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return {
+        parameter.name
+        for parameter in inspect.signature(entry).parameters.values()
+        if parameter.default is parameter.empty and parameter.kind not in variadic
+    }
 
 
-def converted(value: str, wanted: Any) -> Any:
-    """`value` as the annotation `wanted` has it. Raises ValueError that says what was wanted."""
-    origin, options = get_origin(wanted), get_args(wanted)
-    if wanted is Any or wanted is inspect.Parameter.empty:
-        return _literal(value)
+def convert(value: str, annotation: Any) -> Any:
+    """Convert `value` to the type of an annotation. Raises ValueError with the values that the type allows."""
+    origin, options = get_origin(annotation), get_args(annotation)
+    if annotation is Any or annotation is inspect.Parameter.empty:
+        return _parse_literal(value)
     if origin in (Union, types.UnionType):
-        return _first(value, options)
+        return _convert_to_union(value, options)
     if origin is Literal:
         for option in options:
             if str(option) == value:
                 return option
         raise ValueError(f"must be one of {', '.join(map(str, options))}")
-    if wanted in (None, type(None)):
+    if annotation in (None, type(None)):
         if value.lower() in ("none", "null"):
             return None
         raise ValueError("must be none")
-    if wanted is bool:
-        if value.lower() in TRUE + FALSE:
-            return value.lower() in TRUE
+    if annotation is bool:
+        if value.lower() in TRUE_WORDS + FALSE_WORDS:
+            return value.lower() in TRUE_WORDS
         raise ValueError("must be true or false")
-    if wanted in (int, float, str, Path):
+    if annotation in (int, float, str, Path):
         try:
-            return wanted(value)
+            return annotation(value)
         except ValueError:
-            raise ValueError(f"must be {'an int' if wanted is int else 'a float'}") from None
-    return _literal(value)
+            raise ValueError(f"must be {'an int' if annotation is int else 'a float'}") from None
+    return _parse_literal(value)
 
 
-def _first(value: str, options: Iterable[Any]) -> Any:
-    ordered = sorted(options, key=lambda option: option is str)  # every word is a str, so it is asked last
-    for option in ordered:
+def _convert_to_union(value: str, options: Iterable[Any]) -> Any:
+    str_last = sorted(options, key=lambda option: option is str)  # every word is a str, so try the others first
+    for option in str_last:
         try:
-            return converted(value, option)
+            return convert(value, option)
         except ValueError:
             continue
-    names = " or ".join(getattr(option, "__name__", str(option)).replace("NoneType", "none") for option in ordered)
+    names = " or ".join(getattr(option, "__name__", str(option)).replace("NoneType", "none") for option in str_last)
     raise ValueError(f"must be {names}")
 
 
-def _literal(value: str) -> Any:
-    """JSON where it is JSON, else the word itself."""
+def _parse_literal(value: str) -> Any:
+    """The value of a JSON text; any other text as it is."""
     try:
         return json.loads(value)
     except (ValueError, RecursionError):
@@ -113,8 +119,8 @@ def _type_of(default: Any) -> Any:
     return Any if default is None or default is inspect.Parameter.empty else type(default)
 
 
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+def _type_hints(function: Callable[..., Any]) -> dict[str, Any]:
     try:
         return get_type_hints(function)
-    except NameError:  # a name that only type checkers import
+    except NameError:  # a name that is imported for type checkers only
         return {}

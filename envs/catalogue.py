@@ -1,4 +1,4 @@
-"""Environments by name: register one, find its class, make one, list all."""
+"""Registry of environments: register one, resolve its name, make one, list all."""
 
 from __future__ import annotations
 
@@ -14,86 +14,100 @@ from typing import Any
 
 import gymnasium
 
-from envs.arguments import parameters, required
+from envs.arguments import parameters, required_parameters
 from envs.rows import ROWS, Row
-from envs.source_files import executed
-from envs.suggestions import unknown
+from envs.suggestions import unknown_message
+from sandboxes.source_files import load_source_file
 
 GROUP = "turnwise.envs"
 ENTRY_POINT = re.compile(r"\w+(\.\w+)*:\w+")
 
 
 def register(id: str, entry_point: str | Callable[..., gymnasium.Env], **kwargs: Any) -> None:
-    """Add an environment to Gymnasium's registry under `id`, such as `"games/Mine-v0"`.
+    """Add an environment to Gymnasium's registry.
 
-    `entry_point` is `"module:Class"`, imported when first made. `kwargs` are arguments of its constructor. The same id
-    with the same content may be registered again; with other content it raises ValueError, as another form of
-    `entry_point` does.
+    Registering an id again with the same content does nothing.
+
+    Args:
+        id: Such as "games/Mine-v0".
+        entry_point: "module:Class", imported when the first instance is made, or a callable that returns an instance.
+        **kwargs: Arguments of the constructor.
+
+    Raises:
+        ValueError: The id is registered with other content, or `entry_point` has another form.
     """
     if isinstance(entry_point, str) and not ENTRY_POINT.fullmatch(entry_point):
         raise ValueError(f"entry point {entry_point!r} of {id!r} is not of the form 'module:Class'")
-    known = gymnasium.registry.get(id)
-    if known is not None:
-        if (known.entry_point, known.kwargs) == (entry_point, kwargs):
+    existing = gymnasium.registry.get(id)
+    if existing is not None:
+        if (existing.entry_point, existing.kwargs) == (entry_point, kwargs):
             return
-        raise ValueError(f"environment {id!r} is already registered as {known.entry_point}; choose another version")
-    # Our class checks the order of calls itself, and a checker around each episode's environment would cost more
-    # than many an episode.
+        raise ValueError(f"environment {id!r} is already registered as {existing.entry_point}; choose another version")
+    # `Env` checks the order of calls itself, and Gymnasium's checkers would take longer than a short episode.
     gymnasium.register(id, entry_point, order_enforce=False, disable_env_checker=True, kwargs=kwargs)
 
 
 def make(spec: str, **arguments: Any) -> gymnasium.Env:
-    """Make the environment that `spec` names, with these arguments of its constructor.
+    """Make an environment.
 
-    `spec` is an id (`math/Arithmetic-v0`), `module:Name-v0` (the module registers it), `module:Class` or
-    `path/to/file.py:Class`. An id that nobody registered is looked up in the entry points of the group
-    `turnwise.envs`. Raises ValueError for an unknown name or argument.
+    Args:
+        spec: An id ("math/Arithmetic-v0"), "module:Name-v0" (the module registers the id on import), "module:Class" or
+            "path/to/file.py:Class". An id that is not registered is looked up in the entry points of installed packages
+            (group "turnwise.envs").
+        **arguments: Arguments of the constructor.
+
+    Raises:
+        ValueError: An unknown name or argument, or a required argument is missing.
     """
-    found = find(spec)
+    target = find(spec)
     try:
-        if isinstance(found, gymnasium.envs.registration.EnvSpec):
-            return gymnasium.make(found, disable_env_checker=True, **arguments)
-        return found(**arguments)
+        if isinstance(target, gymnasium.envs.registration.EnvSpec):
+            return gymnasium.make(target, disable_env_checker=True, **arguments)
+        return target(**arguments)
     except TypeError:
-        known = parameters(entry(spec))
+        choices = parameters(entry(spec))
         for name in arguments:
-            if known is not None and name not in known:
-                raise ValueError(unknown("argument", name, known, of=spec)) from None
-        for name in required(entry(spec)) - {**getattr(found, "kwargs", {}), **arguments}.keys():
+            if choices is not None and name not in choices:
+                raise ValueError(unknown_message("argument", name, choices, of=spec)) from None
+        for name in required_parameters(entry(spec)) - {**getattr(target, "kwargs", {}), **arguments}.keys():
             raise ValueError(f"{spec} needs the argument {name!r}, as in --env-arg {name}=...") from None
         raise
 
 
 def find(spec: str) -> Any:
-    """What `spec` names: Gymnasium's EnvSpec where there is one, else a class. Raises ValueError for an unknown one."""
-    if (known := gymnasium.registry.get(spec)) is not None:
-        return known
+    """Resolve a name that `make` takes: Gymnasium's EnvSpec of a registered id, else a class.
+
+    Raises ValueError for an unknown name, with the nearest one.
+    """
+    if (env_spec := gymnasium.registry.get(spec)) is not None:
+        return env_spec
     source, colon, name = spec.rpartition(":")
     if colon:
-        module = executed(source) if source.endswith(".py") else _module(source, spec)
+        module = load_source_file(source) if source.endswith(".py") else _import_module(source, spec)
         if isinstance(getattr(module, name, None), type):
             return getattr(module, name)
         if name in gymnasium.registry:
             return gymnasium.registry[name]
-        raise ValueError(unknown("environment", name, [*_classes(module), *_registered_by(source)], of=source))
+        choices = [*_environment_classes(module), *_ids_of_package(source)]
+        raise ValueError(unknown_message("environment", name, choices, of=source))
     if spec.endswith(".py"):
-        classes = [f"{spec}:{name}" for name in _classes(executed(spec))]
+        classes = [f"{spec}:{name}" for name in _environment_classes(load_source_file(spec))]
         raise ValueError(f"{spec!r} is a file; name a class of it: {', '.join(classes) or 'there is none'}")
-    broken = _plug_in(spec)
+    errors = _register_plug_in(spec)
     if spec in gymnasium.registry:
         return gymnasium.registry[spec]
     try:
-        return gymnasium.spec(spec)  # knows ids without a version
+        return gymnasium.spec(spec)  # resolves ids without a version
     except gymnasium.error.Error:
-        names = [*gymnasium.registry, *(point.name for point in _points())]
-        message = unknown("environment", spec, names, prefer=[row.id for row in ROWS])
-        raise ValueError("; ".join([message, *broken])) from None
+        names = [*gymnasium.registry, *(point.name for point in _entry_points())]
+        message = unknown_message("environment", spec, names, prefer=[row.id for row in ROWS])
+        raise ValueError("; ".join([message, *errors])) from None
 
 
 def entry(spec: str) -> Callable[..., gymnasium.Env]:
-    """The class or function behind `spec`, imported."""
-    found = find(spec)
-    target = getattr(found, "entry_point", found)
+    """Import and return the class or function that makes the environment `spec`."""
+    env_spec = find(spec)
+    target = getattr(env_spec, "entry_point", env_spec)
     if isinstance(target, str):
         module, name = target.split(":")
         target = getattr(importlib.import_module(module), name)
@@ -101,17 +115,16 @@ def entry(spec: str) -> Callable[..., gymnasium.Env]:
 
 
 def entries() -> list[Row]:
-    """All environments of this project and of installed plug-ins, by id. Nothing is imported."""
-    plugged = [Row(point.name, point.value, f"plug-in {_distribution(point)}") for point in _points() if point.attr]
-    return sorted([*ROWS, *plugged])
+    """List the environments of this package and of installed plug-ins, sorted by id, without importing them."""
+    plug_ins = [
+        Row(point.name, point.value, f"plug-in {_distribution(point)}") for point in _entry_points() if point.attr
+    ]
+    return sorted([*ROWS, *plug_ins])
 
 
 def register_plug_ins() -> None:
-    """Register the ids that installed plug-ins name, so that Gymnasium knows them. Nothing is imported.
-
-    An id that cannot be registered is told in a warning.
-    """
-    for point in _points():
+    """Register the ids of installed plug-ins with Gymnasium, without importing them; warn of those that are invalid."""
+    for point in _entry_points():
         if point.attr:
             try:
                 register(point.name, _target(point))
@@ -119,25 +132,25 @@ def register_plug_ins() -> None:
                 warnings.warn(f"plug-in {_distribution(point)}: {error}", stacklevel=2)
 
 
-def _registered_by(module: str) -> list[str]:
-    """The ids whose entry points lie in this module's package."""
+def _ids_of_package(module: str) -> list[str]:
+    """Registered ids whose entry points are in the same top-level package as `module`."""
     package = module.partition(".")[0]
-    points = {id: str(known.entry_point) for id, known in gymnasium.registry.items()}
-    return [id for id, point in points.items() if point.partition(":")[0].partition(".")[0] == package]
+    targets = {id: str(env_spec.entry_point) for id, env_spec in gymnasium.registry.items()}
+    return [id for id, target in targets.items() if target.partition(":")[0].partition(".")[0] == package]
 
 
-def _classes(module: ModuleType) -> list[str]:
-    """The environments that a module, or a package, defines itself."""
-    found = {key: value for key, value in vars(module).items() if isinstance(value, type)}
+def _environment_classes(module: ModuleType) -> list[str]:
+    """Names of the environments that a module or package defines itself, not those that it imports."""
+    classes = {key: value for key, value in vars(module).items() if isinstance(value, type)}
     return [
         key
-        for key, value in found.items()
+        for key, value in classes.items()
         if issubclass(value, gymnasium.Env) and not inspect.isabstract(value)
         if f"{value.__module__}.".startswith(f"{module.__name__}.")
     ]
 
 
-def _module(name: str, spec: str) -> ModuleType:
+def _import_module(name: str, spec: str) -> ModuleType:
     if name.startswith("."):
         raise ValueError(f"no module {name!r} for environment {spec!r}")
     try:
@@ -149,28 +162,28 @@ def _module(name: str, spec: str) -> ModuleType:
 
 
 @cache
-def _points() -> tuple[EntryPoint, ...]:
+def _entry_points() -> tuple[EntryPoint, ...]:
     return tuple(entry_points(group=GROUP))
 
 
 def _target(point: EntryPoint) -> str:
-    return f"{point.module}:{point.attr}"  # its value may also name extras
+    return f"{point.module}:{point.attr}"  # `point.value` may also name extras
 
 
 def _distribution(point: EntryPoint) -> str:
     return point.dist.name if point.dist else "of unknown origin"
 
 
-def _plug_in(id: str) -> list[str]:
-    """Register `id` if an installed plug-in has it; tell which plug-ins could not be asked."""
-    broken = []
-    for point in _points():
+def _register_plug_in(id: str) -> list[str]:
+    """Register `id` if an installed plug-in has it; return the errors of plug-ins that could not be imported."""
+    errors = []
+    for point in _entry_points():
         if point.attr and point.name == id:
             register(id, _target(point))
             return []
-        if not point.attr:  # a module whose import registers
+        if not point.attr:  # a module that registers ids when it is imported
             try:
                 point.load()
             except Exception as error:
-                broken.append(f"plug-in {point.name!r} failed to import: {type(error).__name__}: {error}")
-    return broken
+                errors.append(f"plug-in {point.name!r} failed to import: {type(error).__name__}: {error}")
+    return errors

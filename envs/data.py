@@ -1,7 +1,7 @@
-"""Real benchmark files: where they lie and how they are read. Nothing is downloaded unless no local file is found.
+"""Load the rows of real benchmarks from local files, or from the Hugging Face hub where there is no local file.
 
-A benchmark's files lie under a data root: the argument `data_root` (`--data-root` on the command line), else the
-variable TURNWISE_DATA. Every file that matches the benchmark's pattern is read, in the order of their names.
+Local files are searched below the data root: the argument `data_root` (`--data-root` on the command line), else the
+environment variable TURNWISE_DATA. Every file that matches a benchmark's pattern is read, in the order of the names.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
-VARIABLE = "TURNWISE_DATA"
+DATA_ROOT_VARIABLE = "TURNWISE_DATA"
 
 log = logging.getLogger(__name__)
 
 
 class MissingData(ValueError):
-    """No source for a benchmark's rows was found; the message names the ways to give one."""
+    """A benchmark's rows are neither in local files nor on the hub. The message says how to provide them."""
 
 
 class Hub(NamedTuple):
-    """A data set on the Hugging Face hub, pinned to a commit."""
+    """A split of a data set on the Hugging Face hub, at a fixed commit."""
 
     repository: str
     config: str
@@ -33,50 +33,60 @@ class Hub(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One row and its source: `"test.jsonl:17"` (file and line) or `"openai/gsm8k:test:16"` (split and index)."""
+    """Fields of a row, and its source: "test.jsonl:17" (file and line) or "openai/gsm8k:test:16" (split and index)."""
 
     fields: Mapping[str, Any]
     source: str
 
 
-def files(pattern: str, data_root: str | None = None) -> list[Path]:
-    """The files below the data root that match `pattern`, such as `"gsm8k/test*.jsonl"`; none where no root is named.
+def find_files(pattern: str, data_root: str | None = None) -> list[Path]:
+    """List the files below the data root that match a glob pattern such as "gsm8k/test*.jsonl", sorted by name.
 
-    Raises MissingData if `data_root` is given and holds no such file.
+    The list is empty without a data root, and where TURNWISE_DATA has no such file. Raises MissingData if `data_root`
+    has none.
     """
-    root = data_root or os.environ.get(VARIABLE)
+    root = data_root or os.environ.get(DATA_ROOT_VARIABLE)
     if not root:
         return []
-    found = sorted(Path(root).expanduser().glob(pattern))
-    if not found and data_root:
+    paths = sorted(Path(root).expanduser().glob(pattern))
+    if not paths and data_root:
         raise MissingData(f"no {pattern} under --data-root {data_root}")
-    return found
+    return paths
 
 
-def rows(pattern: str, required: Iterable[str], *, data_root: str | None = None, hub: Hub | None = None) -> list[Row]:
-    """All rows of the JSON-lines files that match, or of the hub's data set where there are none.
+def load_rows(
+    pattern: str, text_fields: Iterable[str], *, data_root: str | None = None, hub: Hub | None = None
+) -> list[Row]:
+    """Load all rows of a benchmark. No row is skipped.
 
-    `required` names the fields that every row must hold as text that is not blank. No row is skipped: one that is
-    malformed raises ValueError with its file and line. Raises MissingData where there is no source.
+    Args:
+        pattern: Glob pattern of JSON-lines files below the data root.
+        text_fields: Fields that every row must hold as a str that is not blank.
+        data_root: Folder to search; None for TURNWISE_DATA.
+        hub: Data set to load if no file matches; None for none.
+
+    Raises:
+        MissingData: There is neither a matching file nor a data set.
+        ValueError: A row is malformed (the message names its file and line), or there are no rows.
     """
-    required = tuple(required)
-    if found := files(pattern, data_root):
-        read = [row for path in found for row in _lines(path)]
-        origin = ", ".join(map(str, found))
+    text_fields = tuple(text_fields)
+    if paths := find_files(pattern, data_root):
+        rows = [row for path in paths for row in _read_file(path)]
+        origin = ", ".join(map(str, paths))
     else:
-        read = _from_hub(pattern, hub)
+        rows = _load_from_hub(pattern, hub)
         origin = f"{hub.repository}@{hub.revision[:8]}" if hub else ""
-    for row in read:
-        for field in required:
+    for row in rows:
+        for field in text_fields:
             if not isinstance(row.fields.get(field), str) or not row.fields[field].strip():
                 raise ValueError(f"{row.source}: field {field!r} is {row.fields.get(field)!r}, not a text")
-    if not read:
+    if not rows:
         raise ValueError(f"no rows in {origin}")
-    log.info("%s: %d rows from %s, 0 skipped", pattern, len(read), origin)
-    return read
+    log.info("%s: %d rows from %s, 0 skipped", pattern, len(rows), origin)
+    return rows
 
 
-def _lines(path: Path) -> Iterator[Row]:
+def _read_file(path: Path) -> Iterator[Row]:
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
@@ -90,8 +100,8 @@ def _lines(path: Path) -> Iterator[Row]:
             yield Row(fields, f"{path}:{number}")
 
 
-def _from_hub(pattern: str, hub: Hub | None) -> list[Row]:
-    advice = f"no {pattern}: name the folder that holds it with --data-root DIR or {VARIABLE}"
+def _load_from_hub(pattern: str, hub: Hub | None) -> list[Row]:
+    advice = f"no {pattern}: name the folder that holds it with --data-root DIR or {DATA_ROOT_VARIABLE}"
     if hub is None:
         raise MissingData(advice)
     if not find_spec("datasets"):
@@ -99,7 +109,7 @@ def _from_hub(pattern: str, hub: Hub | None) -> list[Row]:
     from datasets import load_dataset
 
     try:
-        loaded = load_dataset(hub.repository, hub.config, split=hub.split, revision=hub.revision)
+        dataset = load_dataset(hub.repository, hub.config, split=hub.split, revision=hub.revision)
     except Exception as error:
         raise MissingData(f"{advice}; {hub.repository} from the hub: {type(error).__name__}: {error}") from error
-    return [Row(fields, f"{hub.repository}:{hub.split}:{index}") for index, fields in enumerate(loaded)]
+    return [Row(fields, f"{hub.repository}:{hub.split}:{index}") for index, fields in enumerate(dataset)]

@@ -1,4 +1,4 @@
-"""The class every single-agent environment derives from: authors write tasks and one turn, this file does the rest."""
+"""Base class of single-agent environments: a subclass defines tasks, replies and an oracle, `Env` the Gymnasium API."""
 
 from __future__ import annotations
 
@@ -21,34 +21,40 @@ from gymnasium.error import ResetNeeded
 from gymnasium.utils import seeding
 
 from envs.data import MissingData
-from envs.messages import copied, parsed, plain
+from envs.messages import copy_message, format_message, parse_action
 from envs.spaces import MessagesSpace, ReplySpace
-from envs.suggestions import unknown
+from envs.step_info import StepInfo
+from envs.suggestions import unknown_message
 from envs.types import Message, Messages, Outcome, Stop, Task, assistant
 
 SPLITS = ("train", "val", "test")
-BY_DEFAULT = ("train", "test", "val")  # the order in which a split is looked for where none is asked for
-OPTIONS = ("index", "split")
-PRINTABLE = "abcdefghijklmnopqrstuvwxyz0123456789 "
+DEFAULT_SPLITS = ("train", "test", "val")  # without a split in the options, the first of these that has tasks
+RESET_OPTIONS = ("index", "split")
+RANDOM_ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789 "
 
 _tasks: dict[Any, Sequence[Task]] = {}
-_loading = threading.RLock()
+_tasks_lock = threading.RLock()
 
 
 class Env(gymnasium.Env[Messages, Message]):
-    """A task set and what one reply to it does.
+    """A set of tasks and the rules of one turn.
 
-    An author overrides `tasks`, `reply` and `oracle`; `start`, `state`, `noop`, `random` and `attacks` where useful.
-    While an episode runs, `task`, `split`, `index`, `turns` (replies given before this one), `dialogue` and
-    `np_random` are set. A class without tasks for a split raises `envs.data.MissingData` in `tasks`.
+    A subclass overrides `tasks`, `reply` and `oracle`, and where useful `start`, `state`, `noop`, `random`, `attacks`
+    and `close`. During an episode it may read `task`, `split`, `index`, `turns` (replies before the current one),
+    `dialogue` (all messages so far) and `np_random`.
 
-    `max_turns` truncates (stop "turn_limit"); so do `max_seconds` since the reset (stop "time_limit").
-    `blocking` says that `reset` and `step` may wait for something outside the process.
-    `max_return` is what a perfect episode earns, and so what the oracle must earn on every task.
-    `leaks` is a reason why a task's answer may stand in the prompt, for tasks where it cannot be otherwise.
+    Class attributes:
+        tools: OpenAI function schemas of the tools that the policy may call.
+        blocking: Whether `reset` and `step` may wait for something outside the process, such as a sandbox.
+        max_turns: Turns after which an episode is truncated with stop "turn_limit".
+        max_return: Return of a perfect episode. The oracle must reach it on every task.
+        leaks: Reason why the prompt may contain a task's answer; empty where it must not.
 
-    A class may also define `vote(action) -> Hashable | None`: the answer that a last reply gives, equal for replies
-    that give the same one, None for no answer. Evaluation counts votes; without it, whole replies are counted.
+    `max_seconds`, an argument, truncates with stop "time_limit" at the first step that ends so long after the reset.
+
+    A subclass may define `vote(action) -> Hashable | None`: the answer that a final reply gives, equal for replies with
+    the same answer, None for no answer. Evaluation counts these votes; without the method it counts whole replies. It
+    may define `snapshot() -> Any` and `restore(state) -> None`, so that tree methods fork episodes without replaying.
     """
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": ["ansi"], "render_fps": 1}  # type: ignore[misc]
@@ -63,17 +69,17 @@ class Env(gymnasium.Env[Messages, Message]):
     index: int
     turns: int = 0
     _arguments: tuple[tuple, dict[str, Any]]
-    _key: bytes | None = None
-    _own: dict[Any, Sequence[Task]]  # the tasks of an instance whose arguments nothing tells apart
-    _unsown: bool = False  # whether the generator of `_np_random_seed` is still to be made
-    _chance: float  # its first number in this episode, which chooses a task where no index does
-    _digest: str
-    _digested: int
+    _cache_key: bytes | None = None
+    _own_tasks: dict[Any, Sequence[Task]]  # task cache of an instance whose arguments cannot be pickled into a key
+    _rng_pending: bool = False  # whether the generator of `_np_random_seed` has still to be created
+    _task_draw: float  # first number of the episode's generator, in [0, 1): chooses the task where no index is given
+    _dialogue_digest: str
+    _digest_length: int  # messages of `dialogue` that `_dialogue_digest` covers
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Remember the arguments: they are the key under which tasks are cached."""
+        """Remember the arguments, which are part of the key under which tasks are cached."""
         env = super().__new__(cls)
-        env._arguments, env._own = (args, kwargs), {}
+        env._arguments, env._own_tasks = (args, kwargs), {}
         return env
 
     def __init__(
@@ -92,45 +98,55 @@ class Env(gymnasium.Env[Messages, Message]):
         self.observation_space = MessagesSpace()
         self.action_space = ReplySpace()
         self.dialogue: list[Message] = []
-        self._phase = "new"  # then "playing" and "ended"
+        self._phase = "new"  # then "playing", then "ended"
 
-    # What an author writes.
+    # Methods that a subclass overrides.
 
     def tasks(self, split: str) -> Sequence[Task]:
-        """The problems of "train", "val" or "test": a pure function of the class, its arguments and the split."""
+        """Tasks of the split "train", "val" or "test".
+
+        They must depend on the class, its arguments and the split only. Raise `envs.data.MissingData` for a split that
+        this machine has no data for.
+        """
         raise NotImplementedError(f"{type(self).__name__} must define tasks(split)")
 
     def reply(self, action: Message) -> Outcome:
-        """Play one turn. An exception is a fault of ours and ends the episode; a poor reply is an `Outcome`."""
+        """Play one turn. Return a bad reply as an `Outcome`.
+
+        Raise only for infrastructure faults (a bug, a dead sandbox): the episode is then retried and never scored.
+        """
         raise NotImplementedError(f"{type(self).__name__} must define reply(action)")
 
     def oracle(self) -> Iterator[Message]:
-        """Yield replies that earn the maximum, one per turn. It may read everything in `self`, also between turns."""
+        """Yield replies that reach `max_return`, one per turn. It may read everything in `self`, also between turns."""
         raise NotImplementedError(f"{type(self).__name__} must define oracle()")
 
     def start(self) -> Messages:
-        """The opening messages of `self.task`."""
+        """Opening messages of an episode of `self.task`. Default: the task's prompt."""
         return self.task.prompt
 
     def state(self) -> str:
-        """A text equal for two moments exactly if nothing tells them apart. Default: the task and all that was said."""
-        for message in self.dialogue[self._digested :]:
+        """A text that is equal for two moments exactly if they are the same situation.
+
+        Default: the task's id and a digest of the dialogue.
+        """
+        for message in self.dialogue[self._digest_length :]:
             line = json.dumps(message, sort_keys=True, default=repr)
-            self._digest = hashlib.blake2b((self._digest + line).encode(), digest_size=8).hexdigest()
-        self._digested = len(self.dialogue)
-        return f"{self.task.id} {self._digest}"
+            self._dialogue_digest = hashlib.blake2b((self._dialogue_digest + line).encode(), digest_size=8).hexdigest()
+        self._digest_length = len(self.dialogue)
+        return f"{self.task.id} {self._dialogue_digest}"
 
     def noop(self) -> Message:
-        """The reply that does nothing."""
+        """A reply that does nothing."""
         return assistant("")
 
     def random(self, rng: np.random.Generator) -> Message:
-        """The random floor's next reply."""
+        """A random reply, drawn from `rng`: the baseline that any policy should beat."""
         length = int(rng.integers(1, 9))
-        return assistant("".join(PRINTABLE[i] for i in rng.integers(len(PRINTABLE), size=length)))
+        return assistant("".join(RANDOM_ALPHABET[i] for i in rng.integers(len(RANDOM_ALPHABET), size=length)))
 
     def attacks(self) -> Sequence[str]:
-        """Replies that try to cheat and must earn 0. It may read the episode that has just begun."""
+        """Replies that try to cheat and must earn 0. They may depend on the episode that has just begun."""
         return (
             '{"reward": 1.0, "terminated": true, "success": true}',
             "Outcome(reward=1.0, terminated=True, success=True)",
@@ -141,107 +157,108 @@ class Env(gymnasium.Env[Messages, Message]):
             "\x00\ud800\u202e" * 8,
         )
 
-    # What the framework does with it.
+    # Methods that callers use.
 
     def load(self, split: str) -> Sequence[Task]:
-        """The split's tasks, made once per process for equal arguments."""
+        """Tasks of `split`, created once per process for equal arguments. Raises ValueError for an unknown split."""
         if split not in SPLITS:
             raise ValueError(f"{self._name}: split {split!r} is not one of {', '.join(SPLITS)}")
-        if self._key is None:
-            self._key = _key(self._arguments)
-        known, key = _tasks if self._key else self._own, (type(self), self._key, split, os.environ.get("TURNWISE_DATA"))
-        if key not in known:
-            with _loading:
-                if key not in known:
-                    known[key] = self.tasks(split)
-        return known[key]
+        if self._cache_key is None:
+            self._cache_key = _pickle_key(self._arguments)
+        cache = _tasks if self._cache_key else self._own_tasks
+        key = (type(self), self._cache_key, split, os.environ.get("TURNWISE_DATA"))
+        if key not in cache:
+            with _tasks_lock:
+                if key not in cache:
+                    cache[key] = self.tasks(split)
+        return cache[key]
 
     def splits(self) -> Iterator[str]:
-        """The splits that have tasks, "train" before "test" before "val"; each is loaded when it is asked for."""
-        for split in BY_DEFAULT:
+        """Yield the splits that have tasks, "train" before "test" before "val"; each is loaded just before."""
+        for split in DEFAULT_SPLITS:
             with suppress(MissingData):
                 if len(self.load(split)):
                     yield split
 
-    def reset(
+    def reset(  # type: ignore[override]
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
-    ) -> tuple[Messages, dict[str, Any]]:
-        """Start an episode; `options` may name its `split` and the task's `index` in it.
+    ) -> tuple[Messages, StepInfo]:
+        """Start an episode and return its opening messages and info (`envs.step_info`).
 
-        The default split is the first of "train", "test" and "val" that has tasks; the default index is drawn.
-        Raises ValueError for an unknown option or split, MissingData for a split whose data are missing, IndexError
-        for an index out of range.
+        `options` may name the `split` and the `index` of the task in it. Default: the first split of `splits()`, and
+        an index drawn from `seed`. Raises ValueError for an unknown option or split, MissingData for a split whose data
+        are missing, IndexError for an index out of range.
         """
         if type(seed) is int and seed >= 0:
-            self._unsown, self._np_random_seed = True, seed
-        else:  # the luck of the last episode goes on, or this is no seed and is refused
-            self._chance = self.np_random.random()
+            self._rng_pending, self._np_random_seed = True, seed
+        else:  # None goes on with the last episode's generator; anything else is refused by Gymnasium
+            self._task_draw = self.np_random.random()
             super().reset(seed=seed)
         self._phase = "new"
-        self.split, self.index, self.task = self._choose(options or {})
+        self.split, self.index, self.task = self._choose_task(options or {})
         self.turns = 0
         self.dialogue = []
-        self._digest, self._digested = "", 0
-        self._began = time.monotonic()
-        opening = self._say(self.start())
+        self._dialogue_digest, self._digest_length = "", 0
+        self._reset_time = time.monotonic()
+        messages = self._record_messages(self.start())
         self._phase = "playing"
-        info = {
+        info: StepInfo = {
             "task": self.task.id,
             "split": self.split,
             "state": self.state(),
-            "tools": deepcopy(list(self.tools)) if self.tools else [],
+            "tools": deepcopy(list(self.tools)) if self.tools else [],  # type: ignore[arg-type]
             "answer": self.task.answer if isinstance(self.task.answer, str) else deepcopy(self.task.answer),
         }
-        return opening, info
+        return messages, info
 
-    def step(self, action: Message | str) -> tuple[Messages, float, bool, bool, dict[str, Any]]:
-        """Play one turn: an assistant message, or a str that means its content.
+    def step(self, action: Message | str) -> tuple[Messages, float, bool, bool, StepInfo]:  # type: ignore[override]
+        """Play one turn with an assistant message, or a str that stands for its content.
 
-        Raises ResetNeeded outside an episode, TypeError or ValueError for what is no assistant message.
+        Raises ResetNeeded outside an episode, TypeError or ValueError for an action that is no assistant message.
         """
         if self._phase != "playing":
             why = "the episode has ended" if self._phase == "ended" else "no episode has begun"
             raise ResetNeeded(f"{self._name}: {why}; call reset() before step()")
-        message = parsed(action)
-        self._phase = "ended"  # stays so if the turn fails
+        message = parse_action(action)
+        self._phase = "ended"  # remains if the turn raises
         outcome = self.reply(message)
         if not isinstance(outcome, Outcome):
             raise TypeError(f"{self._name}: reply() must return an Outcome, not {type(outcome).__name__}")
         self.turns += 1
         self.dialogue.append(message)
-        answer = self._say(outcome.messages)
+        messages = self._record_messages(outcome.messages)
         terminated = bool(outcome.terminated)
         limit = None if terminated else self._limit()
-        info: dict[str, Any] = {
+        info: StepInfo = {
             "state": self.state(),
             "rewards": {name: float(value) for name, value in outcome.rewards.items()},
             "metrics": {name: float(value) for name, value in outcome.metrics.items()},
             "valid": bool(outcome.valid),
         }
         if terminated or limit:
-            info |= {"success": bool(outcome.success), "stop": str(limit or Stop.TERMINATED)}
+            info["success"], info["stop"] = bool(outcome.success), str(limit or Stop.TERMINATED)
         else:
             self._phase = "playing"
-        return answer, float(outcome.reward), terminated, limit is not None, info
+        return messages, float(outcome.reward), terminated, limit is not None, info
 
     def render(self) -> str | None:  # type: ignore[override]
-        """The dialogue so far as text, in render mode "ansi"."""
+        """The dialogue so far as text, in render mode "ansi"; None without a render mode."""
         if self.render_mode is None:
             return None
-        return "\n".join(f"{message['role']}: {plain(message)}" for message in self.dialogue)
+        return "\n".join(f"{message['role']}: {format_message(message)}" for message in self.dialogue)
 
     @property
     def np_random(self) -> np.random.Generator:
-        """The episode's generator, made when it is first asked for: many an episode never does."""
-        if self._unsown:
-            self._unsown = False
+        """The episode's generator. It is created on first use, because many episodes never draw a number."""
+        if self._rng_pending:
+            self._rng_pending = False
             self._np_random, _ = seeding.np_random(self._np_random_seed)
-            self._chance = self._np_random.random()
+            self._task_draw = self._np_random.random()
         return super().np_random
 
     @np_random.setter
     def np_random(self, value: np.random.Generator) -> None:
-        self._unsown = False
+        self._rng_pending = False
         self._np_random, self._np_random_seed = value, -1
 
     @property
@@ -250,48 +267,49 @@ class Env(gymnasium.Env[Messages, Message]):
 
     @cached_property
     def _default_split(self) -> str:
-        return next(self.splits(), BY_DEFAULT[0])
+        return next(self.splits(), DEFAULT_SPLITS[0])
 
-    def _choose(self, options: Mapping[str, Any]) -> tuple[str, int, Task]:
+    def _choose_task(self, options: Mapping[str, Any]) -> tuple[str, int, Task]:
         for key in options:
-            if key not in OPTIONS:
-                raise ValueError(unknown("reset option", key, OPTIONS, of=self._name))
+            if key not in RESET_OPTIONS:
+                raise ValueError(unknown_message("reset option", key, RESET_OPTIONS, of=self._name))
         split = options.get("split")
         if split is None:
             split = self._default_split
         tasks = self.load(split)
         if not len(tasks):
             raise ValueError(f"{self._name}: split {split!r} has no tasks")
-        wanted = options.get("index")
-        if wanted is None:
-            _ = self.np_random  # whose first number, drawn in every episode, is the chance
-            drawn = int(self._chance * len(tasks))
-            return split, drawn, tasks[drawn]
-        if isinstance(wanted, bool) or not hasattr(wanted, "__index__"):
-            raise ValueError(f"{self._name}: index must be an int, not {wanted!r}")
-        index = operator.index(wanted)
+        index = options.get("index")
+        if index is None:
+            _ = self.np_random  # creates the generator, whose first number is `_task_draw` whether it is used or not
+            index = int(self._task_draw * len(tasks))
+            return split, index, tasks[index]
+        if isinstance(index, bool) or not hasattr(index, "__index__"):
+            raise ValueError(f"{self._name}: index must be an int, not {index!r}")
+        index = operator.index(index)
         if not 0 <= index < len(tasks):
             raise IndexError(f"{self._name}: index {index} is outside 0..{len(tasks) - 1} of split {split!r}")
         return split, index, tasks[index]
 
-    def _say(self, messages: Messages) -> Messages:
-        """Record what the environment says and return a copy that the caller may change."""
+    def _record_messages(self, messages: Messages) -> Messages:
+        """Append the environment's messages to the dialogue and return copies that the caller may change."""
         if isinstance(messages, (Mapping, str)):
             raise TypeError(f"{self._name}: messages must be a tuple of messages, not one {type(messages).__name__}")
-        said = tuple(copied(message) for message in messages)
-        self.dialogue.extend(copied(message) for message in said)
-        return said
+        copies = tuple(copy_message(message) for message in messages)
+        self.dialogue.extend(copy_message(message) for message in copies)
+        return copies
 
     def _limit(self) -> Stop | None:
+        """The limit that the episode has reached."""
         if self.turns >= self.max_turns:
             return Stop.TURN_LIMIT
-        late = self.max_seconds is not None and time.monotonic() - self._began >= self.max_seconds
-        return Stop.TIME_LIMIT if late else None
+        is_late = self.max_seconds is not None and time.monotonic() - self._reset_time >= self.max_seconds
+        return Stop.TIME_LIMIT if is_late else None
 
 
-def _key(arguments: Any) -> bytes:
-    """What tells arguments apart, 1 from True too; equal ones may differ in it. Empty where they cannot be pickled."""
+def _pickle_key(arguments: Any) -> bytes:
+    """Cache key that tells arguments apart, even 1 from True; empty for arguments that cannot be pickled."""
     try:
         return pickle.dumps(arguments)
-    except Exception:  # whatever the arguments' own classes raise
+    except Exception:  # classes of the arguments may raise anything
         return b""

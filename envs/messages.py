@@ -1,4 +1,4 @@
-"""Messages on their way into and out of an environment: checked, copied, shown."""
+"""Check, copy and format chat messages at the boundary of an environment."""
 
 from __future__ import annotations
 
@@ -6,33 +6,38 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
-from envs.spaces import message_fault
+from envs.spaces import message_error
 from envs.types import Message, assistant
 
 
-def parsed(action: Any) -> Message:
-    """A copy of an assistant message, or the one whose content a str is. Raises TypeError or ValueError for others."""
+def parse_action(action: Any) -> Message:
+    """Copy an assistant message, or build one whose content is the given str.
+
+    Keys whose value is None are dropped. Raises TypeError for an action of another type, ValueError for a message that
+    is malformed or has another role.
+    """
     if isinstance(action, str):
         return assistant(action)
     if not isinstance(action, Mapping):
         raise TypeError(f"an action is an assistant message or a str, not {type(action).__name__}")
-    fault = message_fault(action)
-    if fault is None and action["role"] != "assistant":
-        fault = f"role is {action['role']!r}, not 'assistant'"
-    if fault:
-        raise ValueError(f"not an assistant message: {fault}")
-    message = copied({key: value for key, value in action.items() if value is not None})  # as OpenAI's client has them
+    error = message_error(action)
+    if error is None and action["role"] != "assistant":
+        error = f"role is {action['role']!r}, not 'assistant'"
+    if error:
+        raise ValueError(f"not an assistant message: {error}")
+    fields = {key: value for key, value in action.items() if value is not None}  # OpenAI's client has None
+    message = copy_message(fields)
     message.setdefault("content", "")
     return message
 
 
-def copied(message: Mapping[str, Any]) -> Message:
-    """A copy that shares nothing that could be changed."""
+def copy_message(message: Mapping[str, Any]) -> Message:
+    """Copy a message so that the copy shares no mutable value with it."""
     return {key: value if isinstance(value, str) else deepcopy(value) for key, value in message.items()}  # type: ignore
 
 
-def plain(message: Mapping[str, Any]) -> str:
-    """Its texts, the kinds of its other blocks, and its calls, on one line."""
+def format_message(message: Mapping[str, Any]) -> str:
+    """Format a message's texts, the types of its other content blocks and its tool calls, separated by spaces."""
     content = message["content"]
     if not isinstance(content, str):
         content = " ".join(block.get("text", f"[{block['type']}]") for block in content)

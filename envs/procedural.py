@@ -1,7 +1,7 @@
-"""Generated task sets: lazy, equal in every process, and without one problem in two splits.
+"""Generated task sets: lazy, equal in every process, without a problem that is in two splits.
 
-`enumerated` is for problems that can be numbered, `drawn` for problems that can only be drawn. Both depend on BLAKE2
-and a fixed generator, never on `hash()`, so neither PYTHONHASHSEED nor the order of calls changes a task.
+`enumerated` is for problems that can be numbered, `drawn` for problems that can only be sampled. Both use BLAKE2 and a
+seeded generator, never `hash()`, so neither PYTHONHASHSEED nor the order of calls changes a task.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ import numpy as np
 
 from envs.types import Task
 
-HELD_OUT = 500  # most problems of "val" and of "test"
-TRAIN = 100_000  # most problems of "train"
-SHARE = {"test": 0.2, "val": 0.1}  # of all problems; the rest is "train"
-PATIENCE = 10_000  # draws that may fail in a row before a set counts as too small
-KEPT = 20_000  # tasks of a split that are remembered: some tens of megabytes
+MAX_HELD_OUT = 500  # problems of "val", and of "test"
+MAX_TRAIN = 100_000  # problems of "train"
+HELD_OUT_SHARES = {"test": 0.2, "val": 0.1}  # of all problems; the rest is "train"
+MAX_ATTEMPTS = 10_000  # draws in a row without a new problem before `drawn` gives up
+CACHE_SIZE = 20_000  # tasks of a split that are cached: some tens of megabytes
 ROUNDS = 6  # a Feistel network of four rounds is already a pseudo-random permutation (Luby and Rackoff 1988)
 
 
 def digest(*parts: Any) -> int:
-    """A 64-bit number that depends on `parts` only."""
+    """A 64-bit hash of JSON-able `parts`, equal in every process."""
     text = json.dumps(parts, sort_keys=True)
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
 
 
-def shuffled(position: int, total: int, key: str) -> int:
-    """The number at `position` of a permutation of `range(total)` that `key` chooses; needs no memory.
+def permute(position: int, total: int, key: str) -> int:
+    """The number at `position` of a pseudo-random permutation of `range(total)`, selected by `key`; takes no memory.
 
-    A Feistel network permutes the next power of four; numbers that fall outside are sent through it again.
+    A Feistel network permutes the next power of four. A number outside the range goes through the network again.
     """
     half = max(1, ((total - 1).bit_length() + 1) // 2)
     mask = (1 << half) - 1
@@ -48,27 +48,34 @@ def shuffled(position: int, total: int, key: str) -> int:
             return number
 
 
-def cut(total: int, split: str) -> range:
-    """The positions that belong to `split`: a fifth for "test", a tenth for "val" (each at most 500), else "train"."""
+def split_positions(total: int, split: str) -> range:
+    """Positions of `split` among `total` problems.
+
+    A fifth is "test" and a tenth "val", each at most `MAX_HELD_OUT`; of the rest the first `MAX_TRAIN` are "train".
+    Raises ValueError for fewer than 10 problems.
+    """
     if total < 10:
         raise ValueError(f"{total} problems are too few for three splits; 10 are the least")
-    test = min(HELD_OUT, round(total * SHARE["test"]))
-    val = min(HELD_OUT, round(total * SHARE["val"]))
+    test = min(MAX_HELD_OUT, round(total * HELD_OUT_SHARES["test"]))
+    val = min(MAX_HELD_OUT, round(total * HELD_OUT_SHARES["val"]))
     bounds = {"test": (0, test), "val": (test, test + val), "train": (test + val, total)}
     start, stop = bounds[split]
-    return range(start, min(stop, start + TRAIN))
+    return range(start, min(stop, start + MAX_TRAIN))
 
 
-class Lazy(Sequence[Task]):
-    """A split whose tasks are made when they are first read. `make(i)` gives task `i`; its id becomes `"split/i"`.
+class LazyTasks(Sequence[Task]):
+    """Tasks that are created when they are first read; the `CACHE_SIZE` most recently read ones are cached.
 
-    They are kept, the least recently read being forgotten beyond `KEPT`.
+    Args:
+        split: Name of the split; the id of task `i` becomes "SPLIT/i".
+        length: Number of tasks.
+        make: Creates task `i`.
     """
 
     def __init__(self, split: str, length: int, make: Callable[[int], Task]) -> None:
         self.split = split
         self._length = length
-        self._at = lru_cache(KEPT)(lambda index: replace(make(index), id=f"{split}/{index}"))
+        self._task_at = lru_cache(CACHE_SIZE)(lambda index: replace(make(index), id=f"{split}/{index}"))
 
     def __len__(self) -> int:
         return self._length
@@ -82,47 +89,58 @@ class Lazy(Sequence[Task]):
             return [self[i] for i in range(*index.indices(self._length))]
         if not -self._length <= index < self._length:
             raise IndexError(f"task {index} of {self._length} in split {self.split!r}")
-        return self._at(index % self._length)
+        return self._task_at(index % self._length)
 
 
 def enumerated(split: str, total: int, build: Callable[[int], Task], *, key: str) -> Sequence[Task]:
-    """A split of `total` numbered problems, in an order that `key` chooses.
+    """The tasks of a split of numbered problems. No problem occurs twice.
 
-    `build` makes the problem of a number in `range(total)`. As each number has one place, no problem occurs twice.
+    Args:
+        split: "train", "val" or "test".
+        total: Number of problems in all splits together.
+        build: Creates the task of a problem number in `range(total)`.
+        key: Selects the order of the problems; use the environment's id.
     """
-    places = cut(total, split)
-    return Lazy(split, len(places), lambda i: build(shuffled(places[i], total, key)))
+    positions = split_positions(total, split)
+    return LazyTasks(split, len(positions), lambda i: build(permute(positions[i], total, key)))
 
 
 def drawn(
     split: str, length: int, draw: Callable[[np.random.Generator], Task], *, key: str, same: Callable[[Task], Any]
 ) -> Sequence[Task]:
-    """A split of problems that `draw` makes from a generator.
+    """The tasks of a split of sampled problems. "val" and "test" hold each problem once; "train" may repeat its own.
 
-    `same(task)`, JSON-able, is equal for tasks that count as one problem: its digest decides the split such a problem
-    may stand in. "val" and "test" hold each problem once; "train" may repeat its own.
-    Raises ValueError where so many different problems cannot be found.
+    Args:
+        split: "train", "val" or "test".
+        length: Number of tasks in this split.
+        draw: Samples a task with a generator.
+        key: Seeds the generators; use the environment's id.
+        same: Maps a task to a JSON-able value that is equal for tasks that count as one problem. A digest of it decides
+            which split the problem belongs to.
+
+    Raises:
+        ValueError: There are not so many different problems. "train", which is lazy, raises when a task is read.
     """
-    taken: set[str] = set()
+    problems: set[str] = set()
 
     def make(index: int) -> Task:
-        for attempt in range(PATIENCE):
+        for attempt in range(MAX_ATTEMPTS):
             task = draw(np.random.Generator(np.random.PCG64(digest(key, split, index, attempt))))
-            name = json.dumps(same(task), sort_keys=True)
-            if name not in taken and _home(name, key) == split:
+            problem = json.dumps(same(task), sort_keys=True)
+            if problem not in problems and _split_of(problem, key) == split:
                 if split != "train":
-                    taken.add(name)
+                    problems.add(problem)
                 return task
         raise ValueError(f"{key}: split {split!r} has no {length} different problems; ask for fewer")
 
     if split == "train":
-        return Lazy(split, length, make)
+        return LazyTasks(split, length, make)
     return [replace(make(index), id=f"{split}/{index}") for index in range(length)]
 
 
-def _home(name: str, key: str) -> str:
-    point = digest(key, "split", name) / 2**64
-    for split, share in SHARE.items():
+def _split_of(problem: str, key: str) -> str:
+    point = digest(key, "split", problem) / 2**64
+    for split, share in HELD_OUT_SHARES.items():
         if point < share:
             return split
         point -= share

@@ -1,4 +1,4 @@
-"""The table of environments: strings only, so that listing them imports none of them."""
+"""The table of this package's environments. It holds strings only, so that listing them imports none of them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,15 @@ from typing import NamedTuple
 
 
 class Row(NamedTuple):
-    """One environment. `extra` is the optional dependency it can use, `data` its folder under the data root."""
+    """An environment in a listing.
+
+    Attributes:
+        id: Such as "math/Arithmetic-v0".
+        entry_point: "module:Class".
+        line: One line that describes it.
+        extra: The extra of this distribution that it uses, or "".
+        data: Its folder below the data root, if its tasks come from files, or "".
+    """
 
     id: str
     entry_point: str

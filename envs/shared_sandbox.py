@@ -1,4 +1,4 @@
-"""One sandbox of a kind for all environments of a process: opened when first used, closed by whoever used it last."""
+"""One sandbox per name and options for all environments of a process: opened at first use, closed with its last user."""
 
 from __future__ import annotations
 
@@ -6,85 +6,86 @@ import os
 import threading
 import weakref
 from collections.abc import Mapping
-from importlib import import_module
 from typing import Any
 
 import sandboxes
 from envs.arguments import parameters
-from envs.suggestions import unknown
+from envs.suggestions import unknown_message
 from sandboxes import Sandbox
+from sandboxes.registry import check_name, find_provider
 
-LONGEST_S = 3600.0  # the most that an environment lets a program take
+MAX_TIMEOUT_S = 3600.0  # the most that an environment lets a program take
 
-_lock = threading.RLock()  # as a collected lease is closed in the middle of anything
+_lock = threading.RLock()  # reentrant, as a lease may be collected, and so closed, at any time
 _open: dict[tuple[int, str, str], tuple[Sandbox, set[int]]] = {}  # by process, as a fork must not use its parent's
 
 
 class Lease:
-    """A share in this process's sandbox `name`, such as "local" or "docker".
+    """A share in this process's sandbox of a name, such as "local" or "my_sandbox:MySandbox", and options.
 
-    Environments make one when they are made, which opens nothing; `sandbox` opens it, `close` gives the share back and
-    may be called at any time. Raises ValueError for an unknown name or option at once, and for a senseless value of an
-    option, or SandboxUnavailable, when it is opened.
+    Environments make one in their constructor, which opens nothing; `sandbox` opens it.
     """
 
     def __init__(self, name: str = "local", options: Mapping[str, Any] | None = None) -> None:
-        place = sandboxes.provider(name)
+        """Raises ValueError for an unknown name or option; the values of options are checked by `sandbox`."""
+        check_name(name)
         if not isinstance(options, Mapping | None):
             raise ValueError(f"sandbox_options must be a mapping such as {{'places': 2}}, not {options!r}")
         if options:
-            _check(name, place, options)
+            _check_options(name, options)
         self.name, self.options = name, dict(options or {})
-        self._label = (name, repr(sorted(self.options.items())))
-        weakref.finalize(self, _give_back, self._label, id(self))
+        self._key = (name, repr(sorted(self.options.items())))
+        weakref.finalize(self, _release, self._key, id(self))
 
     def __reduce__(self) -> tuple[type[Lease], tuple[str, dict[str, Any]]]:
         return Lease, (self.name, self.options)  # a copy has a share of its own
 
     @property
     def sandbox(self) -> Sandbox:
-        """The sandbox, shared with every other holder of an equal lease."""
+        """The sandbox, which all holders of an equal lease share.
+
+        Raises ValueError for a wrong value of an option, and SandboxUnavailable where the machine lacks something.
+        """
         with _lock:
-            sandbox, holders = _open.get((os.getpid(), *self._label)) or self._opened()
+            sandbox, holders = _open.get((os.getpid(), *self._key)) or self._open_sandbox()
             holders.add(id(self))
             return sandbox
 
     def close(self) -> None:
-        """Give the share back; the last one closes the sandbox."""
-        _give_back(self._label, id(self))
+        """Give the share back; the last one closes the sandbox. May be called again, and `sandbox` used afterwards."""
+        _release(self._key, id(self))
 
-    def _opened(self) -> tuple[Sandbox, set[int]]:
+    def _open_sandbox(self) -> tuple[Sandbox, set[int]]:
         try:
             sandbox = sandboxes.open(self.name, **self.options)
         except TypeError as error:
             raise ValueError(f"sandbox_options {self.options!r}: {error}") from error
-        shared = _open[(os.getpid(), *self._label)] = (sandbox, set())
-        return shared
+        entry = _open[(os.getpid(), *self._key)] = (sandbox, set())
+        return entry
 
 
-def seconds(name: str, value: float) -> float:
-    """The argument `name` of an environment, above 0 and up to an hour. Raises ValueError for another."""
-    if not 0 < value <= LONGEST_S:
-        raise ValueError(f"{name} must be above 0 and at most {LONGEST_S:g} seconds, not {value!r}")
+def check_seconds(name: str, value: float) -> float:
+    """The argument `name` of an environment as a float. Raises ValueError unless it is above 0 and at most an hour."""
+    if not 0 < value <= MAX_TIMEOUT_S:
+        raise ValueError(f"{name} must be above 0 and at most {MAX_TIMEOUT_S:g} seconds, not {value!r}")
     return float(value)
 
 
-def _check(name: str, place: str, options: Mapping[str, Any]) -> None:
-    module, _, cls = place.partition(":")
-    known = parameters(getattr(import_module(module), cls)) or {}
+def _check_options(name: str, options: Mapping[str, Any]) -> None:
+    names = parameters(find_provider(name).cls)
     for option in options:
-        if option not in known:
-            raise ValueError(unknown("option", option, known, of=f"sandbox_options of {name!r}"))
+        if names is not None and option not in names:
+            raise ValueError(unknown_message("option", option, names, of=f"sandbox_options of {name!r}"))
 
 
-def _give_back(label: tuple[str, str], holder: int) -> None:
-    key = (os.getpid(), *label)
+def _release(key: tuple[str, str], holder: int) -> None:
+    process_key = (os.getpid(), *key)
     with _lock:
-        sandbox, holders = _open.get(key, (None, set()))
+        sandbox, holders = _open.get(process_key, (None, set()))
         if sandbox is None or holder not in holders:
             return
         holders.remove(holder)
         if holders:
             return
-        del _open[key]
+        del _open[process_key]
     sandbox.close()

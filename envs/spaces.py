@@ -1,4 +1,4 @@
-"""Gymnasium spaces of chat messages and text: open Unicode, any length, with vector-environment support."""
+"""Gymnasium spaces of chat messages and text of any length in any script, with support for vector environments."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from gymnasium.vector.utils import batch_differing_spaces, create_empty_array, c
 from envs.types import Message, Messages, Role, assistant
 
 ROLES: tuple[str, ...] = get_args(Role)
-ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789 .,?!-+=()\n\u00e9\u00df\u0436\u05d0\u0939\u4e2d\U0001f642"
-MAX_SAMPLED = 24  # characters; only `sample` has a bound, `contains` has none
+SAMPLE_ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789 .,?!-+=()\n\u00e9\u00df\u0436\u05d0\u0939\u4e2d\U0001f642"
+MAX_SAMPLE_LENGTH = 24  # characters of a sample; `contains` accepts any length
 
 
-def message_fault(value: Any) -> str | None:
-    """Say in a few words why `value` is not an OpenAI-style message, or return None when it is one.
+def message_error(value: Any) -> str | None:
+    """Why `value` is not a message in OpenAI's format, in a few words; None if it is one.
 
-    Keys beyond those of `Message` are allowed, as clients add their own, such as a model's reasoning; and so is None
-    for one that may be missing, or for the content of a message that calls tools.
+    Other keys than those of `Message` are allowed, because clients add their own, such as a model's reasoning. None is
+    allowed for optional keys, and for the content of a message with tool calls.
     """
     if not isinstance(value, Mapping):
         return f"a message is a dict, not {type(value).__name__}"
@@ -56,28 +56,28 @@ def _is_call(call: Any) -> bool:
 
 
 class _ChatSpace(Space):
-    """What the spaces here share: they have no parameters, so any two of a class are equal."""
+    """Base of the spaces in this module. They have no parameters, so all instances of a class are equal."""
 
     def __init__(self, seed: int | np.random.Generator | None = None) -> None:
         super().__init__(seed=seed)
 
     @property
     def is_np_flattenable(self) -> bool:
-        """False: text of any length has no fixed-size array."""
+        """False, because text of any length has no array of fixed size."""
         return False
 
     def sample(self, mask: None = None, probability: None = None) -> Any:
-        """Draw a short random element. Masks mean nothing here and raise ValueError."""
+        """Draw a short random element. Raises ValueError for a mask or a probability: neither is supported."""
         if mask is not None or probability is not None:
             raise ValueError(f"{self!r}.sample() takes no mask and no probability")
-        return self._draw()
+        return self._sample()
 
-    def _draw(self) -> Any:
+    def _sample(self) -> Any:
         raise NotImplementedError
 
-    def _text(self) -> str:
-        length = int(self.np_random.integers(MAX_SAMPLED + 1))
-        return "".join(ALPHABET[i] for i in self.np_random.integers(len(ALPHABET), size=length))
+    def _sample_text(self) -> str:
+        length = int(self.np_random.integers(MAX_SAMPLE_LENGTH + 1))
+        return "".join(SAMPLE_ALPHABET[i] for i in self.np_random.integers(len(SAMPLE_ALPHABET), size=length))
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other)
@@ -90,58 +90,58 @@ class _ChatSpace(Space):
 
 
 class MessagesSpace(_ChatSpace):
-    """Observations: a tuple of messages of any role, text or content blocks; the empty tuple is one too."""
+    """Observation space: tuples of messages of any role, with text or content blocks. The empty tuple belongs to it."""
 
-    def _draw(self) -> Messages:
+    def _sample(self) -> Messages:
         count = int(self.np_random.integers(4))
         roles = self.np_random.integers(2, size=count)
-        return tuple({"role": "user" if role else "system", "content": self._text()} for role in roles)
+        return tuple({"role": "user" if role else "system", "content": self._sample_text()} for role in roles)
 
     def contains(self, x: Any) -> bool:
         """Whether `x` is a tuple of well-formed messages."""
-        return isinstance(x, tuple) and all(message_fault(message) is None for message in x)
+        return isinstance(x, tuple) and all(message_error(message) is None for message in x)
 
     def to_jsonable(self, sample_n: Iterable[Messages]) -> list[list[Message]]:
-        """Observations as lists of dicts."""
+        """Convert observations to lists of dicts."""
         return [[deepcopy(message) for message in messages] for messages in sample_n]
 
     def from_jsonable(self, sample_n: Iterable[Iterable[Message]]) -> list[Messages]:
-        """The inverse of `to_jsonable`."""
+        """Undo `to_jsonable`."""
         return [tuple(deepcopy(message) for message in messages) for messages in sample_n]
 
 
 class ReplySpace(_ChatSpace):
-    """Actions: one assistant message, or a str, which means that message's content."""
+    """Action space: an assistant message, or a str that stands for its content."""
 
-    def _draw(self) -> Message:
-        return assistant(self._text())
+    def _sample(self) -> Message:
+        return assistant(self._sample_text())
 
     def contains(self, x: Any) -> bool:
         """Whether `x` is a str or a well-formed assistant message."""
-        return isinstance(x, str) or (message_fault(x) is None and x["role"] == "assistant")
+        return isinstance(x, str) or (message_error(x) is None and x["role"] == "assistant")
 
     def to_jsonable(self, sample_n: Iterable[Message | str]) -> list[Message | str]:
-        """Replies as they are, copied."""
+        """Copy replies, which are JSON-able."""
         return deepcopy(list(sample_n))
 
     def from_jsonable(self, sample_n: Iterable[Message | str]) -> list[Message | str]:
-        """The inverse of `to_jsonable`."""
+        """Undo `to_jsonable`."""
         return deepcopy(list(sample_n))
 
 
 class TextSpace(_ChatSpace):
-    """Any str. Unlike `gymnasium.spaces.Text` it has no closed set of characters and no greatest length."""
+    """Any str. Unlike `gymnasium.spaces.Text` it limits neither the characters nor the length."""
 
-    def _draw(self) -> str:
-        return self._text()
+    def _sample(self) -> str:
+        return self._sample_text()
 
     def contains(self, x: Any) -> bool:
         """Whether `x` is a str."""
         return isinstance(x, str)
 
 
-# Vector environments. Gymnasium's own rules for unknown spaces already batch ours into a `Tuple` and leave a batch as
-# a tuple of elements. `iterate` must stay unregistered: with it, Gymnasium would walk into the messages of a batch.
+# Vector environments. Gymnasium's defaults for unknown spaces already batch these spaces into a `Tuple` and keep a
+# batch as a tuple of elements. `iterate` must stay unregistered: with it, Gymnasium would iterate over messages.
 
 
 @batch_differing_spaces.register(MessagesSpace)

@@ -1,4 +1,4 @@
-"""One-line errors for unknown names, with the name that was probably meant."""
+"""One-line error messages for unknown names, with the name that was probably meant."""
 
 from __future__ import annotations
 
@@ -6,31 +6,46 @@ import difflib
 import re
 from collections.abc import Iterable
 
-NEAR, NEARER = 0.6, 0.8  # how alike names are, from 0 to 1
+CUTOFF, STRICT_CUTOFF = 0.6, 0.8  # least difflib ratio, from 0 to 1, of a name that is suggested
 
 
-def unknown(what: str, name: object, known: Iterable[object], *, of: str = "", prefer: Iterable[object] = ()) -> str:
-    """One line for a name that is not among `known`: the nearest one or, if none is near, those there are.
+def unknown_message(
+    kind: str, name: object, choices: Iterable[object], *, of: str = "", prefer: Iterable[object] = ()
+) -> str:
+    """Error message for a `name` that is not among `choices`.
 
-    Where some are to be preferred, another one is named only if it is nearer than these are.
+    Args:
+        kind: What the name names, such as "environment".
+        name: The unknown name.
+        choices: The valid names. The message suggests the nearest one, or lists all if none is near.
+        of: Where the name was looked up; empty for nowhere in particular.
+        prefer: Names to suggest rather than others of `choices` that are about as near.
     """
-    word, first, names = str(name), [str(key) for key in prefer], [str(key) for key in known]
-    near = nearest(word, first, NEARER) or nearest(word, names, NEARER) or nearest(word, first or names)
+    word, preferred, names = str(name), [str(key) for key in prefer], [str(key) for key in choices]
+    suggestion = (
+        nearest(word, preferred, STRICT_CUTOFF)
+        or nearest(word, names, STRICT_CUTOFF)
+        or nearest(word, preferred or names)
+    )
     where = f" in {of}" if of else ""
-    if near:
-        return f"unknown {what} {name!r}{where}; did you mean {near!r}?"
-    return f"unknown {what} {name!r}{where}; there are: {', '.join(sorted(first or names)) or 'none'}"
+    if suggestion:
+        return f"unknown {kind} {name!r}{where}; did you mean {suggestion!r}?"
+    return f"unknown {kind} {name!r}{where}; there are: {', '.join(sorted(preferred or names)) or 'none'}"
 
 
-def nearest(name: str, known: Iterable[str], least: float = NEAR) -> str | None:
-    """The name whose bare part is closest, such as `math/Arithmetic-v0` to `arithmatic`; of several, by the whole."""
-    by_bare: dict[str, list[str]] = {}
-    for key in known:
-        by_bare.setdefault(_bare(key), []).append(key)
-    near = difflib.get_close_matches(_bare(name), by_bare, n=1, cutoff=least)
-    return difflib.get_close_matches(name, by_bare[near[0]], n=1, cutoff=0.0)[0] if near else None
+def nearest(name: str, choices: Iterable[str], cutoff: float = CUTOFF) -> str | None:
+    """The choice most like `name`, None if none reaches `cutoff`.
+
+    Ids are compared without family and version, so that `arithmatic` finds `math/Arithmetic-v0`; among equal ones the
+    whole id decides.
+    """
+    by_stem: dict[str, list[str]] = {}
+    for choice in choices:
+        by_stem.setdefault(_stem(choice), []).append(choice)
+    stems = difflib.get_close_matches(_stem(name), by_stem, n=1, cutoff=cutoff)
+    return difflib.get_close_matches(name, by_stem[stems[0]], n=1, cutoff=0.0)[0] if stems else None
 
 
-def _bare(name: str) -> str:
-    """An id without its family and version, which make unlike ids look alike."""
+def _stem(name: str) -> str:
+    """An id without family and version, which make different ids look alike."""
     return re.sub(r"-v[0-9]+$", "", name.lower().split("/")[-1])

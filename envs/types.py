@@ -1,4 +1,4 @@
-"""The nouns that cross the environment boundary: messages, tasks, outcomes, reasons to stop. Imports none of ours."""
+"""Types at the boundary of an environment: messages, tasks, outcomes, stop reasons. Imports nothing else of `envs`."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ Role = Literal["system", "user", "assistant", "tool"]
 
 
 class Function(TypedDict):
-    """The call inside a `ToolCall`. `arguments` is a JSON text, as OpenAI's API has it."""
+    """Name and arguments of a `ToolCall`. `arguments` is JSON text, as in OpenAI's API."""
 
     name: str
     arguments: str
 
 
 class ToolCall(TypedDict):
-    """One call an assistant message makes; the answer is a `tool` message with this `id`."""
+    """A tool call of an assistant message. The result is a `tool` message whose `tool_call_id` is this `id`."""
 
     id: str
     type: Literal["function"]
@@ -26,7 +26,7 @@ class ToolCall(TypedDict):
 
 
 class Message(TypedDict):
-    """An OpenAI-style chat message. `content` is text, or a list of content blocks where images are involved."""
+    """A chat message in OpenAI's format. `content` is a str, or a list of content blocks (text, images)."""
 
     role: Role
     content: Any
@@ -44,41 +44,48 @@ def system(content: str) -> Message:
 
 
 def user(content: str) -> Message:
-    """A user message: what an environment says by default."""
+    """A user message: the usual message of an environment."""
     return {"role": "user", "content": content}
 
 
 def assistant(content: str) -> Message:
-    """An assistant message: what a policy says."""
+    """An assistant message: a reply of the policy."""
     return {"role": "assistant", "content": content}
 
 
 def text(message: Message) -> str:
-    """The text of a message: its content, or its text blocks joined by newlines."""
+    """Text of a message: its content, or its text blocks joined by newlines."""
     content = message.get("content") or ""
     if isinstance(content, str):
         return content
     return "\n".join(block["text"] for block in content if block["type"] == "text")
 
 
-def spoken(message: Message) -> str:
-    """What a reply says: its text after the last `</think>`, all of it without one, nothing if it never stops thinking.
+def final_text(message: Message) -> str:
+    """Text of a reply without its reasoning: what follows the last `</think>`, or all of it if there is no such tag.
 
-    Environments judge this, because reasoning models try out answers in the block before.
+    Empty if the reply opens with `<think>` and never closes it. Environments judge this text, because reasoning models
+    try out answers inside the block.
     """
-    whole = text(message)
-    _, mark, rest = whole.rpartition("</think>")
-    if mark:
+    content = text(message)
+    _, tag, rest = content.rpartition("</think>")
+    if tag:
         return rest.lstrip("\n")
-    return "" if whole.lstrip().startswith("<think>") else whole
+    return "" if content.lstrip().startswith("<think>") else content
+
+
+spoken = final_text  # former name
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One problem. JSON-able data only; behaviour lives in the `Env`.
+    """One problem, as JSON-able data; the rules are in the `Env`.
 
-    `answer` is the ground truth that graders and answer-scoring methods read; it never enters an observation.
-    `id` is unique inside the environment and names its split: `"test/17"`.
+    Attributes:
+        id: Unique in the environment; begins with the split: "test/17".
+        prompt: Opening messages, unless `Env.start` builds others.
+        answer: Ground truth for graders and for methods that score answers. Never part of an observation.
+        metadata: Whatever else the environment needs to play the task.
     """
 
     id: str
@@ -87,14 +94,18 @@ class Task:
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(slots=True)  # frozen, it would cost more than many a turn
+@dataclass(slots=True)  # not frozen: creating a frozen instance takes longer than many a turn
 class Outcome:
-    """What an environment answers to one reply.
+    """Result of one reply.
 
-    `reward` is this turn's reward; `rewards` its named parts, for multi-reward methods (empty: only one part).
-    `terminated` ends the episode by the task's own rules; limits are the framework's and truncate instead.
-    `success` must be given when `terminated`. `valid` is False for a reply the environment could not act on.
-    `metrics` are numbers for humans and logs; a method acts only on those that its user names.
+    Attributes:
+        messages: Messages for the policy; empty at the end of an episode or if there is nothing to say.
+        reward: Reward of this turn.
+        terminated: Whether the task itself ends the episode. `Env` truncates at limits; environments do not.
+        success: Whether the task is solved; must be set when `terminated`.
+        valid: False for a reply that the environment could not act on.
+        rewards: Named components of `reward`, for multi-reward methods; empty if there is only one.
+        metrics: Numbers for logs. A method reads only those that its options name.
     """
 
     messages: Messages = ()
@@ -107,14 +118,14 @@ class Outcome:
 
 
 class Stop(StrEnum):
-    """Why an episode ended."""
+    """Reason why an episode ended."""
 
-    TERMINATED = "terminated"  # the task's own end, won or lost
-    TURN_LIMIT = "turn_limit"  # truncated: no turns left
-    TOKEN_LIMIT = "token_limit"  # truncated: no room for another reply
-    TIME_LIMIT = "time_limit"  # truncated: the episode's seconds are used up
-    ERROR = "error"  # a fault of ours; never scored
+    TERMINATED = "terminated"  # by the rules of the task, solved or not
+    TURN_LIMIT = "turn_limit"  # truncated: `max_turns` replies were given
+    TOKEN_LIMIT = "token_limit"  # truncated: the context has no room for another reply
+    TIME_LIMIT = "time_limit"  # truncated: the episode took longer than its limit
+    ERROR = "error"  # infrastructure fault (environment bug, timeout, sandbox failure): retried, never scored
 
 
 class ToolError(Exception):
-    """The model's own mistake in a tool call: its text is shown to the model. Anything else is a fault of ours."""
+    """A mistake of the model in a tool call, shown to the model. Other exceptions are infrastructure faults."""

@@ -1,4 +1,4 @@
-"""Play one episode of an environment: by its oracle, by chance, or yourself.
+"""Play one episode of an environment with its oracle, with random replies, or yourself.
 
 python examples/play_an_env.py games/FrozenLake-v0 --player random
 """
@@ -13,21 +13,21 @@ from envs.types import assistant, text
 
 
 def main() -> None:
-    """Print what is said and what it earns."""
+    """Print the messages of the episode and its return."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("id", nargs="?", default="games/GuessNumber-v0")
     parser.add_argument("--player", choices=["oracle", "random", "me"], default="oracle")
     parser.add_argument("--seed", type=int, default=0)
-    words = parser.parse_args()
+    args = parser.parse_args()
 
-    env = gymnasium.make(words.id)
-    messages, info = env.reset(seed=words.seed, options={"split": "test"})
-    print(f"# {words.id}, task {info['task']}")
+    env = gymnasium.make(args.id)
+    messages, info = env.reset(seed=args.seed, options={"split": "test"})
+    print(f"# {args.id}, task {info['task']}")
     replies = {
-        "oracle": lambda: scripted.oracle(env, words.seed),
-        "random": lambda: scripted.random(env, words.seed),
+        "oracle": lambda: scripted.oracle(env, args.seed),
+        "random": lambda: scripted.random(env, args.seed),
         "me": lambda: (assistant(input("> ")) for _ in iter(int, 1)),
-    }[words.player]()
+    }[args.player]()
 
     total, over = 0.0, False
     while not over:

@@ -1,4 +1,4 @@
-"""Solve problems with a Python interpreter, and keep the functions that helped for later episodes.
+"""Solve problems with a Python interpreter, and store the functions that helped for later episodes.
 
 python examples/python_tool.py --episodes 4
 
@@ -24,22 +24,22 @@ value("{problem}")
 
 
 def replies(env: Python, opening: Messages) -> Iterator[str]:
-    """Call a function that the prompt offers, or write it; then answer what was printed."""
-    problem, *offered = text(opening[-1]).splitlines()
-    known = any(line.startswith("value(") for line in offered)
-    yield f'>value("{problem}")' if known else FIRST.format(problem=problem)
+    """Call the function if the prompt offers it, otherwise write it; then answer with its output."""
+    problem, *function_lines = text(opening[-1]).splitlines()
+    is_available = any(line.startswith("value(") for line in function_lines)
+    yield f'>value("{problem}")' if is_available else FIRST.format(problem=problem)
     yield text(env.dialogue[-1])
 
 
 def main() -> None:
-    """Play a few episodes that share a library, and show what was said."""
+    """Play a few episodes that share a function library, and print their messages."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--episodes", type=int, default=2)
-    words = parser.parse_args()
+    args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder) / "functions.json"
         env = Python(library=str(library), render_mode="ansi")
-        for index in range(words.episodes):
+        for index in range(args.episodes):
             opening, _ = env.reset(options={"index": index})
             for reply in replies(env, opening):
                 _, reward, *_, info = env.step(reply)

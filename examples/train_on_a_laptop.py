@@ -1,4 +1,4 @@
-"""Train three methods from the same start and print how far each came. All flags of rl.train may follow.
+"""Train three methods from the same cold start and compare them. Accepts all flags of rl.train.
 
 python examples/train_on_a_laptop.py --env games/GuessNumber-v0 --updates 100
 """
@@ -15,7 +15,7 @@ METHODS = ("grpo", "rloo", "reinforce_pp")
 
 
 def main() -> int:
-    """One run for each method, all from the same cold start."""
+    """Train with each method, then print success before and after."""
     flags = sys.argv[1:]
     flags = flags if "--env" in flags else ["--env", "math/Arithmetic-v0", *flags]
     home = Path(tempfile.mkdtemp(prefix="turnwise-"))
@@ -29,14 +29,14 @@ def main() -> int:
     for method in METHODS:
         summary = json.loads((home / method / "summary.json").read_text())
         updates = [json.loads(line) for line in (home / method / "metrics.jsonl").read_text().splitlines()]
-        before, after = (number(summary[f"success_{when}"]) for when in ("before", "after"))
+        before, after = (format_success(summary[f"success_{when}"]) for when in ("before", "after"))
         reward, seconds = updates[-1]["reward/mean"], summary["wall_s"]
         print(f"{method:15}{before:>8}{after:>8}{reward:>13.3f}{seconds:>9.0f}")
     return 0
 
 
-def number(success: float | None) -> str:
-    """A share of successes, or a dash where nobody looked."""
+def format_success(success: float | None) -> str:
+    """Format a success rate; a dash if it was not measured."""
     return "-" if success is None else f"{success:.3f}"
 
 

@@ -1,4 +1,4 @@
-"""An environment in twenty lines, and the check of its promises.
+"""An environment in twenty lines. Running this file checks it with the environment doctor.
 
 Train on it: python -m rl.train --env examples/write_an_env.py:Mastermind
 """
@@ -9,13 +9,13 @@ from itertools import product
 from envs.checks import check_env
 from envs.env import Env
 from envs.procedural import enumerated
-from envs.types import Outcome, Task, assistant, spoken, user
+from envs.types import Outcome, Task, assistant, final_text, user
 
 CODES = ["".join(code) for code in product("rgby", repeat=3)]
 
 
 class Mastermind(Env):
-    """Find three colours of r, g, b, y. What comes back counts them: `1 in place, 2 elsewhere`."""
+    """Find three colours of r, g, b, y. The answer to a guess counts them: `1 in place, 2 elsewhere`."""
 
     max_turns = 5
 
@@ -23,7 +23,7 @@ class Mastermind(Env):
         return enumerated(split, len(CODES), lambda i: Task("", (user("?"),), CODES[i]), key="games/Mastermind-v0")
 
     def reply(self, action):  # noqa: D102
-        guess = spoken(action).strip()
+        guess = final_text(action).strip()
         if guess not in CODES:
             return Outcome((user("three of r, g, b, y"),), valid=False)
         right = guess == self.task.answer
@@ -34,7 +34,7 @@ class Mastermind(Env):
 
 
 def marks(guess: str, code: str) -> str:
-    """How near a guess is."""
+    """Count the colours that are in place and those that are elsewhere."""
     placed = sum(a == b for a, b in zip(guess, code, strict=True))
     return f"{placed} in place, {(Counter(guess) & Counter(code)).total() - placed} elsewhere"
 

@@ -1,4 +1,4 @@
-"""`python -m rl.attribution`: what switches of an environment are worth to a policy. See `rl.evaluate.attribution`."""
+"""`python -m rl.attribution`: Shapley values of an environment's switches. See `rl.evaluate.attribution`."""
 
 from rl.cli import run
 from rl.evaluate.attribution import main, parser

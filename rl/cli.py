@@ -1,7 +1,7 @@
-"""What the commands of `rl` share: a parser whose errors are one line, argument types with ranges, and the way out.
+"""Shared by the commands of `rl`: a parser with one-line errors, argument types with ranges, and exit codes.
 
-A user's mistake ends in one line on standard error and exit code 2; a bug keeps its traceback. What tells them apart
-is where an error arises, not its type: code that reads what the user gave runs inside `user_input()`.
+A user's mistake is reported in one line on standard error with exit code 2; a bug keeps its traceback. The two are
+told apart by where an exception is raised, not by its type: code that reads the user's input runs in `user_input()`.
 
     def main() -> None:
         args = parser().parse_args()
@@ -34,134 +34,137 @@ N = TypeVar("N", int, float)
 USER_ERROR = 2
 INTERRUPTED = 128 + 2  # a shell's code for SIGINT
 BROKEN_PIPE = 128 + 13  # a shell's code for SIGPIPE
-LISTED = 12  # alternatives that still fit a line
+MAX_CHOICES = 12  # choices that an error message lists in full
 
-# What lower layers raise about a value. KeyError is not among them: its text says nothing to a user.
-ABOUT_A_VALUE = (ValueError, IndexError, OSError, ImportError, SyntaxError)
-# Wherever these arise, the machine is at fault and not the code.
-MACHINE = frozenset({errno.EACCES, errno.ENOSPC, errno.EDQUOT, errno.EROFS})
+# What lower layers raise for an invalid value. KeyError is not among them: its message does not help a user.
+INPUT_ERRORS = (ValueError, IndexError, OSError, ImportError, SyntaxError)
+# A disk that is full or not writable: reported in one line wherever it occurs, because no code is at fault.
+DISK_ERRNOS = frozenset({errno.EACCES, errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 
 
 class UserError(ValueError):
-    """A mistake in what the user gave, said in one line."""
+    """A mistake in the user's input. Its message is one line that names the value and, where possible, the fix."""
 
 
 @contextmanager
 def user_input() -> Iterator[None]:
-    """Turn what is raised about a value inside the block into `UserError`; anything else passes unchanged."""
+    """Turn `INPUT_ERRORS` raised in the block into `UserError`; other exceptions pass unchanged."""
     try:
         yield
     except (UserError, BrokenPipeError):
         raise
-    except ABOUT_A_VALUE as error:
+    except INPUT_ERRORS as error:
         raise UserError(one_line(error)) from error
 
 
 def run(main: Callable[[], int | None]) -> NoReturn:
-    """Call `main` and leave the process with its code: 2 after a user's mistake, 130 after Ctrl-C.
+    """Call `main` and exit with the code it returns (None is 0), 2 after a `UserError`, or 130 after Ctrl-C.
 
-    A reader that went away (`| head`) ends it silently. Other exceptions are bugs and keep their traceback.
+    If the reader of standard output has closed the pipe (`| head`), exit silently with 141. Other exceptions are bugs
+    and keep their traceback.
     """
     try:
         code = main() or 0
         sys.stdout.flush()
     except UserError as error:
-        code = _complain(error)
+        code = _print_error(error)
     except KeyboardInterrupt:
         sys.stderr.write(f"\n{program()}: interrupted\n")
         code = INTERRUPTED
     except OSError as error:
-        if isinstance(error, BrokenPipeError) and _reader_left():
+        if isinstance(error, BrokenPipeError) and _is_stdout_closed():
             code = BROKEN_PIPE
-        elif error.errno in MACHINE:
-            code = _complain(error)
+        elif error.errno in DISK_ERRNOS:
+            code = _print_error(error)
         else:
             raise
     sys.exit(code)
 
 
 class Parser(argparse.ArgumentParser):
-    """An `ArgumentParser` whose errors are one line `prog: error: ...` without the usage, exit code 2.
+    """An `ArgumentParser` whose errors are one line, `prog: error: ...`, without the usage; exit code 2.
 
-    The line names the flag and the value, and the nearest right one. Flags are not abbreviated, and an unknown one is
-    reported before a missing one, as it may be the missing one misspelt.
+    The line names the flag, its value and the nearest valid one. Flags cannot be abbreviated. An unknown flag is
+    reported before a missing one, of which it may be a misspelling.
     """
 
-    def __init__(self, prog: str | None = None, **settings: Any) -> None:
-        """Take what `ArgumentParser` takes; `prog` is the running program unless given."""
-        super().__init__(prog or program(), allow_abbrev=False, **settings)
+    def __init__(self, prog: str | None = None, **kwargs: Any) -> None:
+        """Take the arguments of `ArgumentParser`; `prog` defaults to `program()`."""
+        super().__init__(prog or program(), allow_abbrev=False, **kwargs)
 
     def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
-        """Parse, refusing unknown flags first where no subcommand can claim them."""
-        given = sys.argv[1:] if args is None else list(args)
+        """Parse; unless there are subcommands, which have flags of their own, refuse unknown flags first."""
+        arguments = sys.argv[1:] if args is None else list(args)
         if self._subparsers is None:
-            self._refuse_unknown(given)
-        return super().parse_known_args(given, namespace)
+            self._refuse_unknown_flags(arguments)
+        return super().parse_known_args(arguments, namespace)
 
     def error(self, message: str) -> NoReturn:
-        """Leave with one line. Called by argparse."""
+        """Print `message` on one line and exit with code 2. Called by argparse."""
         message = re.sub(r"^argument (\S+): ", r"\1: ", message)
-        extra = re.match(r"unrecognized arguments: (\S+)", message)
-        if extra:
-            message = self._unknown(extra[1])
+        unrecognized = re.match(r"unrecognized arguments: (\S+)", message)
+        if unrecognized:
+            message = self._unknown_argument(unrecognized[1])
         self.exit(USER_ERROR, f"{self.prog}: error: {' '.join(message.split())}\n")
 
-    def _refuse_unknown(self, given: Sequence[str]) -> None:
-        for text in given:
-            if text == "--":
+    def _refuse_unknown_flags(self, arguments: Sequence[str]) -> None:
+        for argument in arguments:
+            if argument == "--":
                 return
-            flag = text.partition("=")[0]
+            flag = argument.partition("=")[0]
             if flag.startswith("--") and " " not in flag and flag not in self._option_string_actions:
-                self.error(self._unknown(flag))
+                self.error(self._unknown_argument(flag))
 
-    def _unknown(self, text: str) -> str:
-        if not text.startswith("-"):
-            return f"unexpected argument {text}"
-        bare = {flag.lstrip("-"): flag for flag in self._option_string_actions}
-        near = nearest(text.lstrip("-"), bare)
-        return f"unknown flag {text}" + (f"; did you mean {bare[near]}?" if near else "")
+    def _unknown_argument(self, argument: str) -> str:
+        """Return the error message for an argument that the parser does not know."""
+        if not argument.startswith("-"):
+            return f"unexpected argument {argument}"
+        flags = {flag.lstrip("-"): flag for flag in self._option_string_actions}
+        near = nearest(argument.lstrip("-"), flags)
+        return f"unknown flag {argument}" + (f"; did you mean {flags[near]}?" if near else "")
 
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
         try:
             return super()._get_value(action, arg_string)  # type: ignore[misc]
         except argparse.ArgumentError as error:
-            raise self._about(action, arg_string, error.message) from None
+            raise self._invalid_value(action, arg_string, error.message) from None
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
-            raise self._about(action, value, f"unknown{suggest(str(value), [str(c) for c in action.choices])}")
+            choices = [str(choice) for choice in action.choices]
+            raise self._invalid_value(action, value, f"unknown{suggest(str(value), choices)}")
 
     @staticmethod
-    def _about(action: argparse.Action, value: Any, wrong: str) -> argparse.ArgumentError:
+    def _invalid_value(action: argparse.Action, value: Any, reason: str) -> argparse.ArgumentError:
         dest = "command" if action.dest == argparse.SUPPRESS else action.dest
         name = "/".join(action.option_strings) or str(action.metavar or dest)
-        shown = value if value and not re.search(r"\s", str(value)) else repr(value)
-        return argparse.ArgumentError(None, f"{name} {shown}: {wrong}")
+        value_text = value if value and not re.search(r"\s", str(value)) else repr(value)
+        return argparse.ArgumentError(None, f"{name} {value_text}: {reason}")
 
 
 def suggest(value: str, choices: Collection[str]) -> str:
-    """End an error message: the choice nearest to `value`, else all of them if they fit the line, else nothing."""
+    """Return the end of an error message: the choice nearest to `value`, else all choices if they are few, else ""."""
     near = nearest(value, choices)
     if near:
         return f"; did you mean {near}?"
-    return f"; choose from {', '.join(choices)}" if 0 < len(choices) <= LISTED else ""
+    return f"; choose from {', '.join(choices)}" if 0 < len(choices) <= MAX_CHOICES else ""
 
 
 def whole_number(low: int | None = None, high: int | None = None) -> Callable[[str], int]:
-    """Make an argument type: an integer in low..high, ends included."""
+    """Return an argument type: an integer from `low` to `high`, both included; None is no limit."""
 
     def parse(text: str) -> int:
         try:
             number = int(text)
         except ValueError:
             raise argparse.ArgumentTypeError("not a whole number") from None
-        return _within(number, low, high)
+        return _check_range(number, low, high)
 
     return parse
 
 
 def real_number(low: float | None = None, high: float | None = None, *, above: float = -inf) -> Callable[[str], float]:
-    """Make an argument type: a finite number in low..high, ends included, and greater than `above`."""
+    """Return an argument type: a finite number from `low` to `high`, both included, and greater than `above`."""
 
     def parse(text: str) -> float:
         try:
@@ -172,13 +175,13 @@ def real_number(low: float | None = None, high: float | None = None, *, above: f
             raise argparse.ArgumentTypeError("must be finite")
         if number <= above:
             raise argparse.ArgumentTypeError(f"must be greater than {above:g}")
-        return _within(number, low, high)
+        return _check_range(number, low, high)
 
     return parse
 
 
 def output_file(text: str) -> Path:
-    """Check an argument: a file that can be written, found out before the work and not after it."""
+    """Argument type: the path of a file that can be written. Checked before the command does its work."""
     path = Path(text)
     if path.is_dir():
         raise argparse.ArgumentTypeError("is a folder")
@@ -190,44 +193,47 @@ def output_file(text: str) -> Path:
 
 
 def program() -> str:
-    """Name the running program as its user typed it: `rl.train` for `python -m rl.train`, else the script's name."""
+    """Return the program's name as the user typed it: `rl.train` for `python -m rl.train`, else the script's name."""
     spec = getattr(sys.modules["__main__"], "__spec__", None)
     return spec.name.removesuffix(".__main__") if spec else Path(sys.argv[0]).name
 
 
 def one_line(error: BaseException) -> str:
-    """Put the message of an exception on one line; a file's name before what the system says of it."""
+    """Return the message of an exception on one line; for an error about a file, `path: reason`."""
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename}: {error.strerror.lower()}"
     return " ".join(line.strip() for line in str(error).splitlines() if line.strip()) or type(error).__name__
 
 
-def _within(number: N, low: N | None, high: N | None) -> N:
+def _check_range(number: N, low: N | None, high: N | None) -> N:
     if low is not None and number < low:
-        raise argparse.ArgumentTypeError(f"must be at least {_plain(low)}")
+        raise argparse.ArgumentTypeError(f"must be at least {_number_text(low)}")
     if high is not None and number > high:
-        raise argparse.ArgumentTypeError(f"must be at most {_plain(high)}")
+        raise argparse.ArgumentTypeError(f"must be at most {_number_text(high)}")
     return number
 
 
-def _plain(number: int | float) -> str:
+def _number_text(number: int | float) -> str:
     return str(number) if isinstance(number, int) else f"{number:g}"
 
 
-def _complain(error: BaseException) -> int:
+def _print_error(error: BaseException) -> int:
     sys.stderr.write(f"{program()}: error: {one_line(error)}\n")
     return USER_ERROR
 
 
-def _reader_left() -> bool:
-    """Whether standard output has lost its reader, and not some other pipe of ours; the rest of it is then dropped."""
+def _is_stdout_closed() -> bool:
+    """Whether the reader of standard output has closed its end, as opposed to some other pipe of this process.
+
+    If so, standard output is redirected to the null device, so that flushing it at exit does not fail again.
+    """
     try:
         output = sys.stdout.fileno()
-    except (OSError, ValueError):  # replaced by something that is no file
+    except (OSError, ValueError):  # sys.stdout was replaced by an object without a file descriptor
         return False
-    watch = select.poll()
-    watch.register(output, 0)
-    if not any(event & select.POLLERR for _, event in watch.poll(0)):
+    poll = select.poll()
+    poll.register(output, 0)
+    if not any(event & select.POLLERR for _, event in poll.poll(0)):
         return False
     os.dup2(os.open(os.devnull, os.O_WRONLY), output)
     return True

@@ -1,4 +1,4 @@
-"""Parts under their public names, `rl.parts.SLOT.NAME`. The files are in `rl/methods/parts`."""
+"""Public names of the parts, `rl.parts.SLOT.NAME`. Their files are in `rl/methods/parts`."""
 
 import sys
 from importlib import import_module
@@ -8,7 +8,7 @@ from rl.methods import parts as _package
 from rl.methods.parts import needs
 
 __all__ = ["needs"]
-__path__: list[str] = []  # a package whose modules are those imported below
+__path__: list[str] = []  # makes this module a package, whose modules are the ones imported below
 
 for _module in iter_modules(_package.__path__):
     globals()[_module.name] = sys.modules[f"{__name__}.{_module.name}"] = import_module(

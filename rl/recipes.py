@@ -1,4 +1,4 @@
-"""Recipes under their public names, `rl.recipes.NAME.recipe`. The files are in `rl/methods/recipes`."""
+"""Public names of the recipes, `rl.recipes.NAME.recipe`. Their files are in `rl/methods/recipes`."""
 
 import sys
 from importlib import import_module
@@ -6,7 +6,7 @@ from pkgutil import iter_modules
 
 from rl.methods import recipes as _package
 
-__path__: list[str] = []  # a package whose modules are those imported below
+__path__: list[str] = []  # makes this module a package, whose modules are the ones imported below
 
 for _module in iter_modules(_package.__path__):
     globals()[_module.name] = sys.modules[f"{__name__}.{_module.name}"] = import_module(

@@ -1,6 +1,6 @@
-"""Records that flow from rollout to update: plain data, no torch, no tokenizer, no network.
+"""The records that flow from rollout to update: plain data without tensors.
 
-Legend: P groups, G trajectories of a group, K turns, T sampled tokens.
+Letters in shapes: P groups, G trajectories of a group, K turns of a trajectory, T sampled tokens of a turn.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple
 
 from envs.types import Message, Messages, Stop
 
@@ -17,11 +17,12 @@ Finish = Literal["stop", "length", "abort", "deadline"]
 
 @dataclass(frozen=True, slots=True)
 class SamplingParams:
-    """How one reply is drawn.
+    """How one reply is sampled.
 
-    The draw of the token at absolute position `p` depends on `(seed, p)` and the distribution there, never on the
-    batch it was computed in. `temperature=0` is greedy. `top_p`/`top_k` change the distribution that is sampled, so
-    training refuses them; evaluation may use them. `stop` are token ids that end a reply and belong to it.
+    The token at absolute position `p` is drawn by `(seed, p)` and the distribution there, never by the batch in which
+    it was computed. `temperature=0` is greedy. `top_p` and `top_k` change the distribution that is sampled, so training
+    refuses them; evaluation may use them. `stop` are token ids that end a reply and belong to it. A reply that is not
+    complete after `deadline_s` seconds ends with `finish="deadline"`.
     """
 
     max_tokens: int = 32
@@ -37,10 +38,11 @@ class SamplingParams:
 class Completion:
     """The sampled tokens of one turn. All four sequences have the same length.
 
-    `logprobs` are under the distribution that was sampled (temperature, top-p and top-k applied): the behaviour
-    log-probabilities of every importance ratio. `model_logprobs` are under the model at temperature 1; they are the
-    same tuple where the two agree. `versions` is the policy version that drew each token, stamped by the engine.
-    `counted` is the number of tokens that were sampled, where an id stands for more than one (a message of an API).
+    `logprobs` (T,) are under the distribution that was sampled (temperature, top-p and top-k applied): the behaviour
+    log-probabilities of importance ratios. `model_logprobs` (T,) are under the model at temperature 1; the same tuple
+    if both distributions are equal. `versions` (T,) is the policy version that sampled each token. `finish` says why
+    the reply ended; "abort" marks an incomplete one. `counted` is the number of sampled tokens if an id stands for more
+    than one (a message of an API); None if each id is one token.
     """
 
     ids: tuple[int, ...]
@@ -52,42 +54,17 @@ class Completion:
 
     @property
     def num_sampled(self) -> int:
-        """Sampled tokens."""
+        """Number of sampled tokens."""
         return len(self.ids) if self.counted is None else self.counted
-
-
-class CutOff(Exception):
-    """Raised by `Policy.sample` where the policy can say no more in this episode; `stop` says why it is truncated."""
-
-    def __init__(self, stop: Stop, why: str = "") -> None:
-        super().__init__(why or f"the policy can say no more: {stop}")
-        self.stop = stop
-
-
-class Policy(Protocol):
-    """Tokens in, tokens out. `version` counts weight updates since the start of the run."""
-
-    version: int
-
-    async def sample(
-        self, prompt: Sequence[int], params: SamplingParams, *, session: str = "", received: Completion | None = None
-    ) -> Completion:
-        """Draw one reply to `prompt`.
-
-        `session` names the episode, so that its cached context is reused. `received` holds tokens of this same reply
-        that were drawn before an interruption; they count towards `max_tokens` and are part of the result. Raises
-        `CutOff` to truncate the episode; before its first reply that is an error like any other.
-        """
-        ...
 
 
 @dataclass(slots=True)
 class Turn:
-    """One reply and what came before and after it.
+    """One reply with what came before and after it.
 
     `context` holds only the tokens *added* before the reply, so storage is linear in turns. `fresh` marks a context
-    that replaces the history (a template that rewrites it, compaction): a new sequence starts there. `streams` are
-    named numbers per sampled token that a scorer filled in, such as `value`.
+    that replaces the history, for instance because the chat template rewrites it: a new token sequence starts there.
+    `streams` are named numbers per sampled token, (T,) each, that score parts fill in, such as `value`.
 
         Turn(context=(5, 9, 2), completion=Completion(ids=(7, 3), ...), reward=0.0, state="lo=1 hi=32")
     """
@@ -97,23 +74,23 @@ class Turn:
     observation: Messages = ()  # the messages behind `context`
     reply: Message | None = None  # the message behind `completion`
     reward: float = 0.0
-    rewards: Mapping[str, float] = field(default_factory=dict)  # named parts of `reward`
-    state: str = ""  # the environment's state when the reply was given
-    valid: bool = True
+    rewards: Mapping[str, float] = field(default_factory=dict)  # named components of `reward`
+    state: str = ""  # the environment's state before the reply
+    valid: bool = True  # whether the environment could act on the reply
     fresh: bool = False
     metrics: Mapping[str, float] = field(default_factory=dict)
     streams: dict[str, tuple[float, ...]] = field(default_factory=dict)
-    sample_s: float = 0.0
-    env_s: float = 0.0
+    sample_s: float = 0.0  # seconds to sample the reply, the wait for a slot included
+    env_s: float = 0.0  # seconds to parse the reply and to step the environment
 
     def __post_init__(self) -> None:
-        """Raise `ValueError` for a reward that is no number: no method could compare it with others."""
+        """Raise `ValueError` for a reward that is infinite or not a number."""
         if not isfinite(self.reward):
             raise ValueError(f"the reward {self.reward} cannot be compared with any other")
 
 
 class History(NamedTuple):
-    """One unbroken token history of a trajectory: parallel lists. `turn` is -1 where not sampled."""
+    """One unbroken token sequence of a trajectory, as lists of equal length. `turn` is -1 for tokens not sampled."""
 
     ids: list[int]
     sampled: list[bool]
@@ -122,7 +99,7 @@ class History(NamedTuple):
 
 
 class Fork(NamedTuple):
-    """Where an episode left another one: its first `turns` turns are those of the group's member `member`."""
+    """Where an episode branches off: its first `turns` turns are those of the group's member `member`."""
 
     member: int
     turns: int
@@ -130,7 +107,7 @@ class Fork(NamedTuple):
 
 @dataclass(slots=True)
 class Trajectory:
-    """The record of one episode of one agent. Its return is the sum of its turn rewards."""
+    """The record of one episode of one agent. Its return is the sum of its turns' rewards."""
 
     turns: list[Turn]
     stop: Stop
@@ -140,11 +117,11 @@ class Trajectory:
     member: int = 0
     agent: str = "agent"
     answer: Any = None
-    final: Messages = ()  # what the environment said after the last reply
-    error: str | None = None
-    fork: Fork | None = None  # None for one that was played from the start, on its own
-    replayed: bool = False  # a record of an earlier group, put in by a strategy: nobody played it here
-    tools: Sequence[dict] = ()  # what a script's agent would have been offered, for who imitates it
+    final: Messages = ()  # the environment's messages after the last reply
+    error: str | None = None  # "TYPE: text" of the exception that ended an errored episode
+    fork: Fork | None = None  # None if it was played from the start
+    replayed: bool = False  # a success of an earlier group that a strategy has added to this one
+    tools: Sequence[dict] = ()  # tool schemas; filled for scripted episodes only, which are imitated later
 
     @property
     def reward(self) -> float:
@@ -153,17 +130,17 @@ class Trajectory:
 
     @property
     def num_sampled(self) -> int:
-        """Sampled tokens over all turns."""
+        """Number of sampled tokens in all turns."""
         return sum(turn.completion.num_sampled for turn in self.turns)
 
     @property
-    def num_drawn(self) -> int:
-        """Sampled tokens that nobody had sampled before: none of a replayed record, nor of turns shared as a fork."""
-        own = [] if self.replayed else self.turns[self.fork.turns if self.fork else 0 :]
-        return sum(turn.completion.num_sampled for turn in own)
+    def num_new_sampled(self) -> int:
+        """Number of tokens sampled for this trajectory: none if it is replayed, and none of turns shared by a fork."""
+        own_turns = [] if self.replayed else self.turns[self.fork.turns if self.fork else 0 :]
+        return sum(turn.completion.num_sampled for turn in own_turns)
 
     def sequences(self) -> Iterator[History]:
-        """Yield each unbroken history once. The sampled tokens of all yields, in order, are those of the turns."""
+        """Yield each unbroken token sequence. Their sampled tokens, in order, are those of the turns."""
         sequence = History([], [], [], [])
         for k, turn in enumerate(self.turns):
             if turn.fresh and sequence.ids:
@@ -180,11 +157,17 @@ class Trajectory:
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """One group to be played: the unit of scheduling, of lag and of exactly-once accounting.
+    """A group to be played, the unit of scheduling, of lag and of exactly-once accounting.
 
-    `seed` is the environment's, equal for all members; a member's sampling seed is derived from it (`rl.seeds`).
-    `version` is the policy version at admission. Tickets numbered below `settled` were used up by updates before it:
-    whatever a strategy remembers of those does not depend on which group ended first.
+    Attributes:
+        number: Number of the ticket in the run, from 0.
+        index: Index of the task in `split`.
+        split: Split of the environment.
+        seed: Seed of the environment, equal for all members. Sampling seeds of members are derived from it.
+        size: Number of members.
+        version: Policy version when the ticket was admitted.
+        settled: Tickets with a lower number had been used up by updates when this one was admitted. What a strategy
+            remembers of those does not depend on which group ended first.
     """
 
     number: int
@@ -195,13 +178,17 @@ class Ticket:
     version: int = 0
     settled: int = 0
 
+    def session(self, member: int) -> str:
+        """Return the key of a member's episode, such as "17/3", for the policy's cache and for checkpoints."""
+        return f"{self.number}/{member}"
+
 
 @dataclass(slots=True)
 class Group:
     """Trajectories whose returns may be compared: same task, same initial state.
 
-    `trajectories` holds no errored member (those are in `errored`), so no baseline ever sees one. `rewards` starts as
-    the returns; shaping rewrites it.
+    `trajectories` (G of them) holds no errored member, so no baseline includes one; `errored` holds all errored
+    attempts. `rewards` (G,) are the returns until shaping rewrites them.
     """
 
     ticket: Ticket
@@ -210,17 +197,17 @@ class Group:
     rewards: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Fill `rewards` with the returns unless they are given."""
+        """Set `rewards` to the returns unless they are passed."""
         self.rewards = self.rewards or [trajectory.reward for trajectory in self.trajectories]
 
 
 class Branch(NamedTuple):
-    """Asks for the log-probabilities of the last `scored` of `ids`, where these follow `trunk`'s first `at` tokens.
+    """A request for the log-probabilities of the last `scored` of `ids`, placed after `trunk`'s first `at` tokens.
 
     A branch whose `ids` are the trunk's own next tokens costs no computation.
     """
 
-    trunk: int  # index of the history
+    trunk: int  # index of the token sequence
     at: int
     ids: tuple[int, ...]
     scored: int

@@ -12,44 +12,48 @@ from rl.viewer.server import serve
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Write the page, or serve it until interrupted. What cannot be read is found out before either."""
+    """Write the page, or serve it until interrupted. Mistakes in the arguments or files are reported before either."""
     args = parser().parse_args(argv)
-    source_path, updates = Path(args.rollouts).expanduser(), args.update or ()
+    path, updates = Path(args.rollouts).expanduser(), args.update or ()
     with user_input():
-        if args.html and source_path.is_file() and args.html.exists() and args.html.samefile(source_path):
+        if args.html and path.is_file() and args.html.exists() and args.html.samefile(path):
             raise UserError(f"--html {args.html}: is the file to be read")
-        source = reader.find(source_path)
-        found = reader.read(source, updates, args.limit)
-    for note in found.notes:
+        source = reader.find(path)
+        rollouts = reader.read(source, updates, args.limit)
+    for note in rollouts.notes:
         print(f"note: {note}")
     if args.html:
-        content = page(source, found)
+        content = page(source, rollouts)
         args.html.write_bytes(content)
-        print(f"{len(found.episodes)} episodes in {args.html} ({len(content) / 1e6:.1f} MB)")
+        print(f"{len(rollouts.episodes)} episodes in {args.html} ({len(content) / 1e6:.1f} MB)")
         return 0
 
     def render() -> bytes:
-        now = reader.find(source_path)
-        return page(now, reader.read(now, updates, args.limit))
+        source = reader.find(path)
+        return page(source, reader.read(source, updates, args.limit))
 
     serve(render, args.port, lambda address: print(f"{address}  (Ctrl-C ends it)", flush=True))
     return 0
 
 
 def parser() -> Parser:
-    """The command line of `rl.view`."""
-    made = Parser(description=__doc__)
-    made.add_argument("rollouts", metavar="RUN_OR_JSONL", help="a run's folder, or a file of rollouts")
-    made.add_argument("--update", type=whole_number(0), nargs="+", metavar="N", help="these updates alone")
-    made.add_argument(
-        "--limit", type=whole_number(1), default=2000, metavar="N", help="most episodes, the last ones (default: 2000)"
+    """Return the command-line parser of `rl.view`."""
+    command = Parser(description=__doc__)
+    command.add_argument("rollouts", metavar="RUN_OR_JSONL", help="a run's folder, or a file of rollouts")
+    command.add_argument("--update", type=whole_number(0), nargs="+", metavar="N", help="show these updates only")
+    command.add_argument(
+        "--limit",
+        type=whole_number(1),
+        default=2000,
+        metavar="N",
+        help="show at most the last N episodes (default: 2000)",
     )
-    where = made.add_mutually_exclusive_group()
-    where.add_argument("--html", type=output_file, metavar="FILE", help="write one self-contained HTML file")
-    where.add_argument(
+    target = command.add_mutually_exclusive_group()
+    target.add_argument("--html", type=output_file, metavar="FILE", help="write one self-contained HTML file")
+    target.add_argument(
         "--port", type=whole_number(0, 65535), default=0, metavar="P", help="port to serve on (default: a free one)"
     )
-    return made
+    return command
 
 
 if __name__ == "__main__":

@@ -1,28 +1,25 @@
-"""Places for code that nobody trusts: `sandboxes.open("local")`."""
+"""Sandboxes for untrusted code: `sandboxes.open("local")`."""
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-from importlib import import_module
 from typing import Any
 
+from sandboxes.provider import Sandbox, Session
 from sandboxes.types import (
+    Isolation,
     Limits,
     ReplayDiverged,
     Result,
-    Sandbox,
     SandboxBusy,
     SandboxClosed,
     SandboxDied,
     SandboxError,
     SandboxUnavailable,
-    Session,
-    Shelter,
     Status,
 )
 
 __all__ = [
-    "PROVIDERS",
+    "Isolation",
     "Limits",
     "ReplayDiverged",
     "Result",
@@ -33,41 +30,25 @@ __all__ = [
     "SandboxError",
     "SandboxUnavailable",
     "Session",
-    "Shelter",
     "Status",
     "open",
-    "provider",
 ]
-
-PROVIDERS = {
-    "local": "sandboxes.local.provider:Local",
-    "docker": "sandboxes.docker.provider:Docker",
-    "remote": "sandboxes.remote.provider:Remote",
-}
-TIERS = ("namespaces", "landlock", "process")  # the kinds of "local"
-
-
-def provider(name: str) -> str:
-    """Where the class of a sandbox's provider is, as "module:Class".
-
-    Raises ValueError for an unknown name, or an unknown tier of "local".
-    """
-    wanted, _, kind = name.partition(":")
-    if wanted not in PROVIDERS:
-        near = get_close_matches(wanted, PROVIDERS, 1)
-        hint = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(PROVIDERS)}"
-        raise ValueError(f"no sandbox {name!r}{hint}")
-    if wanted == "local" and kind and kind not in TIERS:
-        raise ValueError(f"local: no tier {kind!r}; there are {', '.join(TIERS)}")
-    return PROVIDERS[wanted]
 
 
 def open(name: str = "local", **options: Any) -> Sandbox:
-    """A sandbox by the name of its provider: "local", "docker"; with a kind, "local:landlock", "docker:python:3.13".
+    """Open a sandbox by the name of its provider.
 
-    The kind is a tier, or the image of containers. Raises ValueError for an unknown name, SandboxUnavailable where this
-    machine lacks something.
+    Args:
+        name: "local", "docker" or "remote", the name that an installed package registered, "module:Class", or
+            "path/to/file.py:Class"; each may be followed by ":" and a kind, as in "local:landlock" (a tier) or
+            "docker:python:3.13" (an image).
+        options: Keyword arguments of the provider's class.
+
+    Raises:
+        ValueError: There is no such provider, tier or option, or its class lacks a member of `Sandbox`.
+        SandboxUnavailable: This machine lacks something that the provider needs.
     """
-    module, _, cls = provider(name).partition(":")
-    kind = name.partition(":")[2]
-    return getattr(import_module(module), cls)(*[kind] if kind else [], **options)
+    # Imported here: the zygote of `local` imports this package, and candidates inherit what it has loaded.
+    from sandboxes import registry
+
+    return registry.open_sandbox(name, options)

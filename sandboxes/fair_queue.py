@@ -1,4 +1,4 @@
-"""Who may run when there is room for a few at once: first come, first served."""
+"""Limits how many threads are inside a block at once; the others wait in the order in which they came."""
 
 from __future__ import annotations
 
@@ -8,36 +8,39 @@ from collections import deque
 from sandboxes.types import SandboxBusy
 
 
-class Turns:
-    """A context that at most `places` threads are in; further ones wait in order, each for up to `queue_s`."""
+class FairQueue:
+    """Context manager that at most `places` threads are inside of; the next ones wait up to `queue_s` seconds each.
+
+    Entering raises SandboxBusy when no place became free in time.
+    """
 
     def __init__(self, places: int, queue_s: float) -> None:
         self.places, self.queue_s = places, queue_s
         self._lock = threading.Lock()
         self._waiting: deque[threading.Event] = deque()
-        self._inside = 0
+        self._active = 0
 
     def __enter__(self) -> None:
-        turn = threading.Event()
+        my_turn = threading.Event()
         with self._lock:
-            if self._inside < self.places and not self._waiting:
-                self._inside += 1
+            if self._active < self.places and not self._waiting:
+                self._active += 1
                 return
-            self._waiting.append(turn)
+            self._waiting.append(my_turn)
         try:
-            if turn.wait(self.queue_s):
+            if my_turn.wait(self.queue_s):
                 return
-        except BaseException:  # an interrupt must not take a place along
+        except BaseException:  # an interrupt must not keep a place
             with self._lock:
-                if not turn.is_set():
-                    self._waiting.remove(turn)
+                if not my_turn.is_set():
+                    self._waiting.remove(my_turn)
                     raise
             self.__exit__()
             raise
         with self._lock:
-            if turn.is_set():
+            if my_turn.is_set():
                 return
-            self._waiting.remove(turn)
+            self._waiting.remove(my_turn)
         raise SandboxBusy(f"no place became free within {self.queue_s:g} s ({self.places} at once)")
 
     def __exit__(self, *_: object) -> None:
@@ -45,4 +48,4 @@ class Turns:
             if self._waiting:
                 self._waiting.popleft().set()
             else:
-                self._inside -= 1
+                self._active -= 1

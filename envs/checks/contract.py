@@ -1,10 +1,10 @@
-"""Checks of the interface: Gymnasium's own rules, splits, infos, limits, refusals."""
+"""Checks of the interface: Gymnasium's own checker, splits, infos, limits, errors for wrong input."""
 
 from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from functools import partial
 from typing import Any
@@ -12,62 +12,85 @@ from typing import Any
 from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import check_env as gymnasium_check_env
 
-from envs.checks.examined import Episode, Subject, expert, floor, held_out, noop, play, there
+from envs.checks.env_under_test import (
+    EnvUnderTest,
+    Episode,
+    available_splits,
+    held_out_split,
+    noop_replies,
+    oracle_replies,
+    play,
+    random_replies,
+)
 from envs.env import Env
+from envs.step_info import FINAL_KEYS, RESET_KEYS, STEP_KEYS
 from envs.types import Stop
 
-COMPARED = 4000  # tasks of a split that are compared with those of the others
-WITHOUT_SPEC = "Not able to test alternative render modes"  # Gymnasium's remark on an environment made from a file
-ENDINGS = {str(stop) for stop in (Stop.TERMINATED, Stop.TURN_LIMIT, Stop.TIME_LIMIT)}
+MAX_COMPARED = 4000  # tasks of a split that are compared with those of the others
+WITHOUT_SPEC = "Not able to test alternative render modes"  # Gymnasium's warning on an environment made from a file
+STOPS = {str(stop) for stop in (Stop.TERMINATED, Stop.TURN_LIMIT, Stop.TIME_LIMIT)}
+INFO_TYPES: dict[str, type] = {
+    "task": str,
+    "split": str,
+    "tools": list,
+    "answer": object,
+    "state": str,
+    "valid": bool,
+    "rewards": dict,
+    "metrics": dict,
+    "success": bool,
+    "stop": str,
+}
 
 
-def gymnasium_check(subject: Subject) -> Iterator[str]:
+def gymnasium_check(under_test: EnvUnderTest) -> Iterator[str]:
     """Gymnasium's check_env passes without a warning."""
-    with subject.make() as env:
-        with warnings.catch_warnings(record=True) as caught:
+    with under_test.make() as env:
+        with warnings.catch_warnings(record=True) as messages:
             warnings.simplefilter("always")
             gymnasium_check_env(env)
-        yield from (str(w.message) for w in caught if WITHOUT_SPEC not in str(w.message))
+        yield from (str(warning.message) for warning in messages if WITHOUT_SPEC not in str(warning.message))
 
 
-def splits(subject: Subject) -> Iterator[str]:
-    """The splits have tasks, JSON-able ones with ids of their own, and share none."""
-    with subject.make() as env:
-        owner: dict[str, str] = {}
-        for split in there(env):
+def splits(under_test: EnvUnderTest) -> Iterator[str]:
+    """Every split has tasks with unique ids and JSON-able metadata, and no task is in two splits."""
+    with under_test.make() as env:
+        split_of: dict[str, str] = {}  # by the content of a task
+        for split in available_splits(env):
             tasks = env.load(split)
             if not len(tasks):
                 yield f"split {split!r} is empty"
                 continue
             ids = set()
-            for position in range(0, len(tasks), -(-len(tasks) // COMPARED)):
+            positions = range(0, len(tasks), -(-len(tasks) // MAX_COMPARED))
+            for position in positions:
                 task = tasks[position]
                 ids.add(task.id)
-                json.dumps(dict(task.metadata))  # raises where it is not JSON-able
-                told = task.prompt and task.answer is not None
-                content = json.dumps([task.prompt, task.answer, None if told else dict(task.metadata)], sort_keys=True)
-                if owner.setdefault(content, split) != split:
-                    yield f"task {task.id!r} is also in split {owner[content]!r}"
+                json.dumps(dict(task.metadata))  # raises for metadata that is not JSON-able
+                is_complete = task.prompt and task.answer is not None  # else the metadata is the problem, such as a map
+                metadata = None if is_complete else dict(task.metadata)
+                content = json.dumps([task.prompt, task.answer, metadata], sort_keys=True)
+                if split_of.setdefault(content, split) != split:
+                    yield f"task {task.id!r} is also in split {split_of[content]!r}"
                 if not task.id.startswith(f"{split}/"):
                     yield f"task id {task.id!r} does not begin with '{split}/'"
-            if len(ids) != len(range(0, len(tasks), -(-len(tasks) // COMPARED))):
+            if len(ids) != len(positions):
                 yield f"split {split!r} uses a task id twice"
 
 
-def info_keys(subject: Subject) -> Iterator[str]:
-    """Observations and infos have the promised form, and all but images is JSON-able."""
-    with subject.make() as env:
-        for seed, replies in enumerate((noop, expert, floor(0), floor(1))):
+def info_keys(under_test: EnvUnderTest) -> Iterator[str]:
+    """Observations and infos have the documented form; infos are JSON-able."""
+    with under_test.make() as env:
+        for seed, replies in enumerate((noop_replies, oracle_replies, random_replies(0), random_replies(1))):
             episode = play(env, replies, seed=seed)
-            yield from _opening_faults(env, episode)
+            yield from _reset_faults(env, episode)
             for number, turn in enumerate(episode.turns):
-                yield from (f"turn {number}: {fault}" for fault in _turn_faults(env, *turn))
+                yield from (f"turn {number}: {fault}" for fault in _step_faults(env, *turn))
             json.dumps([episode.info, [turn[4] for turn in episode.turns]])
 
 
-def _opening_faults(env: Env, episode: Episode) -> Iterator[str]:
-    wanted = {"task": str, "split": str, "state": str, "tools": list, "answer": object}
-    yield from _key_faults(episode.info, wanted, "reset")
+def _reset_faults(env: Env, episode: Episode) -> Iterator[str]:
+    yield from _key_faults(episode.info, RESET_KEYS, "reset")
     if not episode.opening:
         yield "reset returned no message: a policy has nothing to read"
     if episode.opening not in env.observation_space:
@@ -77,72 +100,71 @@ def _opening_faults(env: Env, episode: Episode) -> Iterator[str]:
             yield f"tool {tool!r} is not an OpenAI function schema"
 
 
-def _turn_faults(
-    env: Env, messages: Any, reward: Any, terminated: Any, truncated: Any, info: dict[str, Any]
+def _step_faults(
+    env: Env, messages: Any, reward: Any, terminated: Any, truncated: Any, info: Mapping[str, Any]
 ) -> Iterator[str]:
-    wanted: dict[str, type] = {"state": str, "rewards": dict, "metrics": dict, "valid": bool}
-    over = terminated or truncated
-    if over:
-        wanted |= {"success": bool, "stop": str}
-    yield from _key_faults(info, wanted, "step")
+    is_over = terminated or truncated
+    yield from _key_faults(info, (*STEP_KEYS, *FINAL_KEYS) if is_over else STEP_KEYS, "step")
     if messages not in env.observation_space:
         yield "the observation is not in the observation space"
     if not isinstance(reward, float) or reward != reward or abs(reward) == float("inf"):
         yield f"the reward {reward!r} is not a finite float"
     if terminated and truncated:
         yield "terminated and truncated at once"
-    if over and (info.get("stop") not in ENDINGS or terminated != (info["stop"] == Stop.TERMINATED)):
+    if is_over and (info.get("stop") not in STOPS or terminated != (info["stop"] == Stop.TERMINATED)):
         yield f"stop {info.get('stop')!r} does not fit terminated={terminated}, truncated={truncated}"
-    if not over and not messages:
-        yield "the episode goes on, but nothing was said: a policy has nothing new to read"
+    if not is_over and not messages:
+        yield "the episode goes on without a message: a policy has nothing new to read"
 
 
-def _key_faults(info: dict[str, Any], wanted: dict[str, type], where: str) -> Iterator[str]:
-    for key in wanted.keys() - info.keys():
-        yield f"info at {where} lacks {key!r}"
-    for key in info.keys() - wanted.keys():
-        yield f"info at {where} has {key!r}, which nothing promises"
-    for key, kind in wanted.items():
+def _key_faults(info: Mapping[str, Any], keys: tuple[str, ...], method: str) -> Iterator[str]:
+    for key in set(keys) - info.keys():
+        yield f"info of {method} lacks {key!r}"
+    for key in info.keys() - set(keys):
+        yield f"info of {method} has {key!r}, which envs.step_info does not list there"
+    for key in keys:
+        kind = INFO_TYPES[key]
         if key in info and not isinstance(info[key], kind):
-            yield f"info[{key!r}] at {where} is a {type(info[key]).__name__}, not a {kind.__name__}"
+            yield f"info[{key!r}] of {method} is a {type(info[key]).__name__}, not a {kind.__name__}"
 
 
-def limits(subject: Subject) -> Iterator[str]:
-    """Running out of turns truncates and says so; only the task's own end terminates."""
-    for most in (1, 2):
-        with subject.make(max_turns=most) as env:
-            episode = play(env, noop)
-        if not episode.over or len(episode.turns) > most:
-            yield f"max_turns={most}: still going after {len(episode.turns)} turns"
+def limits(under_test: EnvUnderTest) -> Iterator[str]:
+    """Running out of turns or seconds truncates with the right stop; only the task's own end terminates."""
+    for max_turns in (1, 2):
+        with under_test.make(max_turns=max_turns) as env:
+            episode = play(env, noop_replies)
+        if not episode.is_over or len(episode.turns) > max_turns:
+            yield f"max_turns={max_turns}: still going after {len(episode.turns)} turns"
             continue
         _, _, terminated, truncated, info = episode.turns[-1]
-        if len(episode.turns) == most and not terminated and (not truncated or info.get("stop") != Stop.TURN_LIMIT):
-            yield f"max_turns={most}: the last turn has truncated={truncated}, stop={info.get('stop')!r}"
+        is_last = len(episode.turns) == max_turns
+        if is_last and not terminated and (not truncated or info.get("stop") != Stop.TURN_LIMIT):
+            yield f"max_turns={max_turns}: the last turn has truncated={truncated}, stop={info.get('stop')!r}"
         if truncated and info.get("success"):
-            yield f"max_turns={most}: doing nothing until the turns run out is a success"
-    with subject.make(max_seconds=1e-9) as env:
-        episode = play(env, noop)
+            yield f"max_turns={max_turns}: doing nothing until the turns run out is a success"
+    with under_test.make(max_seconds=1e-9) as env:
+        episode = play(env, noop_replies)
     if len(episode.turns) != 1 or not (episode.turns[0][2] or episode.turns[0][4].get("stop") == Stop.TIME_LIMIT):
         yield "max_seconds does not truncate with stop 'time_limit'"
 
 
-def bad_input(subject: Subject) -> Iterator[str]:
-    """Wrong options, actions and calls are refused in one line that names the value; the episode goes on."""
-    with subject.make() as env:
-        split = held_out(env)
+def bad_input(under_test: EnvUnderTest) -> Iterator[str]:
+    """Wrong options, actions and calls raise an error of one line that names the value; the episode goes on."""
+    with under_test.make() as env:
+        split = held_out_split(env)
         length = len(env.load(split))
-        yield from _refused(partial(env.step, "x"), ResetNeeded, "reset")
-        refusals: list[tuple[Any, type[Exception], str]] = [
+        yield from _error_faults(partial(env.step, "x"), ResetNeeded, "reset")
+        cases: list[tuple[Any, type[Exception], str]] = [
             ({"split": "tset"}, ValueError, "tset"),
             ({"split": split, "index": length}, IndexError, str(length)),
             ({"split": split, "index": -1}, IndexError, "-1"),
             ({"index": "first"}, ValueError, "first"),
             ({"idnex": 0}, ValueError, "'index'"),
         ]
-        for options, kind, word in refusals:
-            yield from _refused(partial(env.reset, options=options), kind, word)
+        for options, kind, word in cases:
+            yield from _error_faults(partial(env.reset, options=options), kind, word)
         env.reset(seed=0)
-        refusals = [
+        cases = [
             (None, TypeError, "NoneType"),
             (7, TypeError, "int"),
             (["x"], TypeError, "list"),
@@ -152,15 +174,16 @@ def bad_input(subject: Subject) -> Iterator[str]:
             ({"role": "assistant", "content": 3}, ValueError, "int"),
             ({"role": "assistant", "content": "", "tool_calls": [{"name": "f"}]}, ValueError, "tool_calls"),
         ]
-        for action, kind, word in refusals:
-            yield from _refused(partial(env.step, action), kind, word)
+        for action, kind, word in cases:
+            yield from _error_faults(partial(env.step, action), kind, word)
         episode = Episode((), {}, [])
-        while not episode.over:
+        while not episode.is_over:
             episode.turns.append(env.step(env.noop()))
-        yield from _refused(partial(env.step, "x"), ResetNeeded, "ended")
+        yield from _error_faults(partial(env.step, "x"), ResetNeeded, "ended")
 
 
-def _refused(call: Callable[[], Any], kind: type[Exception], word: str) -> Iterator[str]:
+def _error_faults(call: Callable[[], Any], kind: type[Exception], word: str) -> Iterator[str]:
+    """Yield a fault unless `call` raises an error of this kind whose message is one line that contains `word`."""
     try:
         call()
     except kind as error:
@@ -172,32 +195,32 @@ def _refused(call: Callable[[], Any], kind: type[Exception], word: str) -> Itera
         yield f"no {kind.__name__} that names {word!r}"
 
 
-def fresh_objects(subject: Subject) -> Iterator[str]:
-    """What a caller does to a returned observation or info changes no later one."""
-    with subject.make() as env:
-        wanted = play(env, expert, index=0)
-        kept = deepcopy(wanted)
+def fresh_objects(under_test: EnvUnderTest) -> Iterator[str]:
+    """Changing a returned observation or info changes no other one."""
+    with under_test.make() as env:
+        first = play(env, oracle_replies, index=0)
+        copy = deepcopy(first)
         for seed in range(2):
-            episode = Episode(*env.reset(seed=seed, options={"split": held_out(env), "index": 0}))
-            _spoil(list(episode.opening))
-            _spoil(episode.info)
+            episode = Episode(*env.reset(seed=seed, options={"split": held_out_split(env), "index": 0}))
+            _overwrite(list(episode.opening))
+            _overwrite(episode.info)
             for reply in env.oracle():
                 messages, _, terminated, truncated, info = env.step(reply)
-                _spoil(list(messages))
-                _spoil(info)
+                _overwrite(list(messages))
+                _overwrite(info)
                 if terminated or truncated:
                     break
-        if play(env, expert, index=0).digest() != kept.digest():
+        if play(env, oracle_replies, index=0).digest() != copy.digest():
             yield "changing returned messages or infos changed a later episode"
-        if wanted.digest() != kept.digest():
+        if first.digest() != copy.digest():
             yield "a later episode changed messages or infos returned before"
 
 
-def _spoil(value: Any) -> None:
-    """Change every container in `value`, innermost first."""
+def _overwrite(value: Any) -> None:
+    """Replace the content of every container in `value`, innermost first."""
     children = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     for child in list(children):
-        _spoil(child)
+        _overwrite(child)
     if isinstance(value, dict):
         value.clear()
         value["spoiled"] = "spoiled"

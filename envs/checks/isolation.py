@@ -1,4 +1,4 @@
-"""Checks that an episode depends on its seed alone: in any process, beside others, copied, in vector environments."""
+"""Checks that an episode depends on its seed alone: in any process, beside others, pickled, in vector environments."""
 
 from __future__ import annotations
 
@@ -18,56 +18,57 @@ import numpy as np
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv
 
 from envs.catalogue import find
-from envs.checks.examined import Episode, Subject, expert, floor, noop, play
+from envs.checks.env_under_test import EnvUnderTest, Episode, noop_replies, oracle_replies, play, random_replies
 from envs.env import Env
 
 SEEDS = range(4)
+HASH_SEEDS = ("1", "2")
 DEADLINE_S = 120.0
 
 
-def digests(env: Env) -> list[str]:
-    """One hash per seed of an expert's and of a random episode on a task that the seed draws."""
-    both = [(seed, replies) for seed in SEEDS for replies in (expert, floor(seed))]
+def episode_digests(env: Env) -> list[str]:
+    """Digests of an oracle episode and a random episode for each of `SEEDS`, on a task that the seed draws."""
+    policies = [(seed, replies) for seed in SEEDS for replies in (oracle_replies, random_replies(seed))]
     env.reset(seed=0)
-    return [play(env, replies, seed=seed, split=env.split).digest() for seed, replies in both]
+    return [play(env, replies, seed=seed, split=env.split).digest() for seed, replies in policies]
 
 
-def determinism(subject: Subject) -> Iterator[str]:
+def determinism(under_test: EnvUnderTest) -> Iterator[str]:
     """The same seed gives the same episode again, in the same instance and in a new one."""
-    with subject.make() as env, subject.make() as other:
-        first = digests(env)
-        if digests(env) != first:
+    with under_test.make() as env, under_test.make() as other:
+        first = episode_digests(env)
+        if episode_digests(env) != first:
             yield "the same instance replays a seed differently"
-        if digests(other) != first:
+        if episode_digests(other) != first:
             yield "a new instance plays a seed differently"
-        drawn = Episode(*env.reset(seed=3))
-        named = Episode(*env.reset(seed=3, options={"index": env.index}))
-        if drawn.digest() != named.digest():
-            yield "naming the index that a seed had drawn changes the episode"
+        by_seed = Episode(*env.reset(seed=3))
+        by_index = Episode(*env.reset(seed=3, options={"index": env.index}))
+        if by_seed.digest() != by_index.digest():
+            yield "reset with the index that the seed would draw gives another episode than with the seed alone"
 
 
-def independence(subject: Subject) -> Iterator[str]:
-    """Episodes played in turns do not touch each other, nor the process's global generators."""
-    before = (random.getstate(), repr(np.random.get_state()))  # noqa: NPY002 (read, to see that nobody draws from it)
+def independence(under_test: EnvUnderTest) -> Iterator[str]:
+    """Interleaved episodes do not affect each other, nor the process's global random generators."""
+    before = (random.getstate(), repr(np.random.get_state()))  # noqa: NPY002 (read, to see that nothing draws from it)
     with ExitStack() as stack:
-        envs = [stack.enter_context(subject.make()) for _ in SEEDS]
+        envs = [stack.enter_context(under_test.make()) for _ in SEEDS]
         episodes = [Episode(*env.reset(seed=seed)) for seed, env in enumerate(envs)]
-        replies = [iter(expert(env)) for env in envs]
-        while not all(episode.over for episode in episodes):
+        replies = [iter(oracle_replies(env)) for env in envs]
+        while not all(episode.is_over for episode in episodes):
             for env, episode, reply in zip(envs, episodes, replies, strict=True):
-                if not episode.over:
+                if not episode.is_over:
                     episode.turns.append(env.step(next(reply)))
-        alone = [play(envs[0], expert, seed=seed, split=envs[0].split).digest() for seed in SEEDS]
+        alone = [play(envs[0], oracle_replies, seed=seed, split=envs[0].split).digest() for seed in SEEDS]
     if [episode.digest() for episode in episodes] != alone:
         yield "an episode differs when others are played between its turns"
     if (random.getstate(), repr(np.random.get_state())) != before:  # noqa: NPY002
         yield "the process's global random generators were used; draw from self.np_random"
 
 
-def pickling(subject: Subject) -> Iterator[str]:
-    """An instance can be pickled between two turns, and the copy goes on as the original does."""
-    with subject.make() as env:
-        replies = []  # the oracle's, found by playing once
+def pickling(under_test: EnvUnderTest) -> Iterator[str]:
+    """An instance can be pickled between two turns, and the copy continues like the original."""
+    with under_test.make() as env:
+        replies = []
         env.reset(seed=1)
         for reply in env.oracle():
             replies.append(reply)
@@ -78,46 +79,48 @@ def pickling(subject: Subject) -> Iterator[str]:
         for reply in replies[:-1]:
             env.step(reply)
         with pickle.loads(pickle.dumps(env)) as copy:
-            turns = [Episode((), {}, [one.step(replies[-1])]) for one in (env, copy)]
-    if turns[0].digest() != turns[1].digest():
-        yield "a pickled copy goes on differently"
+            episodes = [Episode((), {}, [instance.step(replies[-1])]) for instance in (env, copy)]
+    if episodes[0].digest() != episodes[1].digest():
+        yield "a pickled copy continues differently"
 
 
-def vector(subject: Subject) -> Iterator[str]:
-    """SyncVectorEnv and AsyncVectorEnv return what single environments do."""
-    with subject.make() as env:
+def vector(under_test: EnvUnderTest) -> Iterator[str]:
+    """SyncVectorEnv and AsyncVectorEnv return what single environments return."""
+    with under_test.make() as env:
         env.reset(seed=0)
-        singles = [play(env, noop, seed=seed, split=env.split, turns=1) for seed in (5, 6)]
+        episodes = [play(env, noop_replies, seed=seed, split=env.split, turns=1) for seed in (5, 6)]
         reply = env.noop()
     for build in (SyncVectorEnv, partial(AsyncVectorEnv, shared_memory=False)):
-        made = build([subject.make] * 2)
+        vector_env = build([under_test.make] * 2)
         try:
-            yield from (f"{type(made).__name__}: {fault}" for fault in _vector_faults(made, singles, reply))
+            faults = _vector_faults(vector_env, episodes, reply)
+            yield from (f"{type(vector_env).__name__}: {fault}" for fault in faults)
         finally:
-            made.close()
+            vector_env.close()
 
 
-def _vector_faults(made: VectorEnv, singles: list[Episode], reply: Any) -> Iterator[str]:
-    observations, infos = made.reset(seed=5)
-    if list(observations) != [single.opening for single in singles]:
+def _vector_faults(vector_env: VectorEnv, episodes: list[Episode], reply: Any) -> Iterator[str]:
+    """Compare reset and one step of `vector_env` with `episodes`, played by single environments."""
+    observations, infos = vector_env.reset(seed=5)
+    if list(observations) != [episode.opening for episode in episodes]:
         yield "reset returns other observations than single environments do"
-    if list(infos["task"]) != [single.info["task"] for single in singles]:
+    if list(infos["task"]) != [episode.info["task"] for episode in episodes]:
         yield "reset returns other infos than single environments do"
-    observations, rewards, terminated, truncated, _ = made.step((reply, reply))
-    turns = [single.turns[0] for single in singles]
+    observations, rewards, terminated, truncated, _ = vector_env.step((reply, reply))
+    turns = [episode.turns[0] for episode in episodes]
     if list(observations) != [turn[0] for turn in turns]:
         yield "step returns other observations than single environments do"
     if [*rewards, *terminated, *truncated] != [turn[i] for i in (1, 2, 3) for turn in turns]:
         yield "step returns other rewards or ends than single environments do"
 
 
-def processes(subject: Subject) -> Iterator[str]:
-    """Other processes with other hash seeds play the same, and close() leaves no process, thread or file behind."""
-    with subject.make() as env:
-        wanted = digests(env)
+def processes(under_test: EnvUnderTest) -> Iterator[str]:
+    """Processes with other hash seeds play the same episodes, and close() leaves no process, thread or file behind."""
+    with under_test.make() as env:
+        expected = episode_digests(env)
     with tempfile.TemporaryDirectory(prefix="envs-check-") as folder:
-        children = [_child(subject, seed, os.path.join(folder, seed)) for seed in ("1", "2")]
-        for (child, room), seed in zip(children, ("1", "2"), strict=True):
+        children = [_start_child(under_test, seed, os.path.join(folder, seed)) for seed in HASH_SEEDS]
+        for (child, temp_folder), seed in zip(children, HASH_SEEDS, strict=True):
             try:
                 out, err = child.communicate(timeout=DEADLINE_S)
             except subprocess.TimeoutExpired:
@@ -128,29 +131,30 @@ def processes(subject: Subject) -> Iterator[str]:
             if child.returncode:
                 yield f"a process failed: {(err.strip() or b'no message').splitlines()[-1].decode(errors='replace')}"
                 continue
-            found = json.loads(out.splitlines()[-1])
-            if found["digests"] != wanted:
+            report = json.loads(out.splitlines()[-1])
+            if report["digests"] != expected:
                 yield f"PYTHONHASHSEED={seed} plays the same seeds differently"
-            if found["left"]:
-                yield f"close() left {', '.join(found['left'])}"
-            if files := os.listdir(room):
+            if report["leftovers"]:
+                yield f"close() left {', '.join(report['leftovers'])}"
+            if files := os.listdir(temp_folder):
                 yield f"close() left files in the temporary folder: {', '.join(sorted(files)[:3])}"
 
 
-def _child(subject: Subject, hash_seed: str, room: str) -> tuple[subprocess.Popen[bytes], str]:
-    os.mkdir(room)
+def _start_child(under_test: EnvUnderTest, hash_seed: str, temp_folder: str) -> tuple[subprocess.Popen[bytes], str]:
+    """Start `envs.checks.child_process` with a temporary folder of its own; return the process and the folder."""
+    os.mkdir(temp_folder)
     path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
     child = subprocess.Popen(
         [sys.executable, "-m", "envs.checks.child_process"],
-        env={**os.environ, "PYTHONHASHSEED": hash_seed, "TMPDIR": room, "PYTHONPATH": path},
+        env={**os.environ, "PYTHONHASHSEED": hash_seed, "TMPDIR": temp_folder, "PYTHONPATH": path},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
     assert child.stdin is not None
-    known = find(subject.spec)
-    entry = getattr(known, "entry_point", None)
-    child.stdin.write(pickle.dumps((subject, entry, getattr(known, "kwargs", {}))))
+    env_spec = find(under_test.spec)
+    entry_point = getattr(env_spec, "entry_point", None)
+    child.stdin.write(pickle.dumps((under_test, entry_point, getattr(env_spec, "kwargs", {}))))
     child.stdin.close()
     child.stdin = None
-    return child, room
+    return child, temp_folder

@@ -7,11 +7,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from envs.code.abstract_envs.submission_env import SubmissionEnv
 from envs.code.grading.attacks import attacks
 from envs.code.grading.audit import FLAGS, audit
 from envs.code.grading.cpu_work import relative_work
-from envs.code.grading.extraction import programs
-from envs.code.grading.single_submission import Submitted
+from envs.code.grading.extraction import extract_programs
 from envs.code.grading.split_grading import Case, Grade, grade
 from envs.code.synthesis import bank
 from envs.code.synthesis.bank.template import FUNCTION, Problem
@@ -23,25 +23,27 @@ CASES = 12
 AUDITS = ("off", "report", "refuse")
 
 
-class Functions(Submitted):
+class Functions(SubmissionEnv):
     """Write a function `f`.
 
     Observation: `f(x): x plus 7`, one user message; with `words` the same in a sentence.
     Action: what the function returns, as an expression (`x+7`), a body, or a whole function, in ```python fences or
-    bare. It is loaded in a sandbox and called there; the inputs are hidden, and the results are compared here, in
-    value and in type, with the reference's.
+    bare. It is loaded in a sandbox and called there. The inputs are hidden; the host compares the results with the
+    reference's, in value and in type.
     Reward: 1 if it is right on all inputs, else 0; with `partial` the share of the inputs. An exception, or too much
-    CPU time, memory or output, is the function's own fault.
+    CPU time, memory or output, counts as a wrong answer.
     Metrics: `passed`, the share of the inputs; `timeout`; `raised`, 1 if a call did. With an audit, `suspect`, how many
     kinds of suspicious constructs a right program has, and `suspect/KIND` for each kind.
-    Episode end: after the first reply, with a word on what went wrong and no input.
+    Episode end: after the first reply, with a line on what went wrong that shows no input.
     Arguments: `level` 0 (expressions of numbers and short texts), 1 (expressions over lists and texts), 2 (loops), 3
-    and 4 (small algorithms). `timeout`, CPU seconds for all calls; the wall is bounded by four times as many and two
-    more. `audit`: "report" looks at right programs for exits, frames, patches and the like, see `envs.code.grading.audit`;
-    "refuse" also pays nothing for them. `work`: a second named reward for right programs, the CPU time that the
-    reference needs on long inputs over the program's, at most 1, see `envs.code.grading.cpu_work`; it is no part of `reward`, and
-    as a measured time it is not the same each time. `partial`; `sandbox`, `sandbox_options` as for `sandboxes.open`.
-    Splits: the constants decide; a test problem's function is asked for in no other split. Inputs depend on the seed.
+    and 4 (small algorithms). `timeout`, CPU seconds for all calls; the wall time is at most four times that and two
+    seconds more. `audit`: "report" searches right programs for exits, frames, patches and the like, see
+    `envs.code.grading.audit`; "refuse" also gives them no reward. `work`: a second named reward for right programs, the
+    CPU time that the reference needs on long inputs over the program's, at most 1, see `envs.code.grading.cpu_work`; it
+    is no part of `reward`, and as a measured time it differs from run to run. `partial`; `sandbox`, `sandbox_options`
+    as for `sandboxes.open`.
+    Splits: decided by template and constants; a function of the test split is in no other split. Inputs depend on the
+    seed.
     Source and licence: generated. Version history: v0.
     """
 
@@ -53,9 +55,9 @@ class Functions(Submitted):
         timeout: float = 0.5,
         audit: Literal["off", "report", "refuse"] = "off",
         work: bool = False,
-        **more: Any,
+        **options: Any,
     ) -> None:
-        super().__init__(timeout=timeout, **more)
+        super().__init__(timeout=timeout, **options)
         if level not in range(len(bank.LEVELS)):
             raise ValueError(f"level {level!r} is not one of 0 to {len(bank.LEVELS) - 1}")
         if audit not in AUDITS:
@@ -63,32 +65,34 @@ class Functions(Submitted):
         self.level, self.words, self.audit, self.work = int(level), bool(words), audit, bool(work)
 
     def tasks(self, split: str) -> Sequence[Task]:
-        """Members of the level's templates, drawn; equal for any `words`."""
+        """Random members of the level's templates; the same ones whatever `words` is."""
         key = f"code/Functions-v0:{self.level}"
-        return drawn(split, LENGTHS[split], self._task, key=key, same=lambda task: dict(task.metadata))
+        return drawn(split, LENGTHS[split], self._sample_task, key=key, same=lambda task: dict(task.metadata))
 
     def start(self) -> Messages:
-        """Draw what the inputs depend on."""
-        self.problem = bank.named(self.task.metadata["template"]).member(self.task.metadata["constants"])
-        self.luck = int(self.np_random.integers(1 << 62))
+        """Show the task, and draw the number that the inputs depend on."""
+        self.problem = bank.find_template(self.task.metadata["template"]).member(self.task.metadata["constants"])
+        self.input_seed = int(self.np_random.integers(1 << 62))
         return self.task.prompt
 
     def sources(self, reply: str) -> tuple[str, ...]:
-        """A program, or the expression or body that the function is to have."""
-        return programs(reply, FUNCTION, params=self.problem.params)
+        """Candidate programs of a reply: whole ones, or the function with this expression or body."""
+        return extract_programs(reply, FUNCTION, params=self.problem.params)
 
-    def graded(self, sources: Sequence[str]) -> Grade:
-        """The hidden cases that a program gets right."""
+    def grade(self, sources: Sequence[str]) -> Grade:
+        """Grade a program on the hidden cases."""
         tolerance = self.problem.template.tolerance
         return grade(self.lease.sandbox, sources, FUNCTION, self.cases(), cpu_s=self.timeout, tolerance=tolerance)
 
-    def paid(self, sources: Sequence[str], found: Grade) -> Outcome:
-        """The verdict, after an audit, and the work."""
-        outcome = super().paid(sources, found)
+    def score(self, sources: Sequence[str], grade: Grade) -> Outcome:
+        """The outcome of a graded program, after an audit, with its relative work."""
+        outcome = super().score(sources, grade)
         if self.audit != "off":
-            flags = audit(self.lease.sandbox, sources, FUNCTION, self.cases(), found) if found.right else frozenset()
-            seen = {"suspect": float(len(flags))} | {f"suspect/{flag}": float(flag in flags) for flag in FLAGS}
-            outcome.metrics = {**outcome.metrics, **seen}
+            flags = (
+                audit(self.lease.sandbox, sources, FUNCTION, self.cases(), grade) if grade.is_correct else frozenset()
+            )
+            counts = {"suspect": float(len(flags))} | {f"suspect/{flag}": float(flag in flags) for flag in FLAGS}
+            outcome.metrics = {**outcome.metrics, **counts}
             if flags and self.audit == "refuse":
                 outcome.reward, outcome.success = 0.0, False
                 outcome.messages = (user(f"refused: {', '.join(sorted(flags))}"),)
@@ -102,8 +106,8 @@ class Functions(Submitted):
         return self.problem.cases(self._generator("cases"), CASES)
 
     def oracle(self) -> Iterator[Message]:
-        """The reference, as short as it can be said."""
-        yield assistant(self.problem.short)
+        """The reference in its shortest form."""
+        yield assistant(self.problem.shortest)
 
     def random(self, rng: np.random.Generator) -> Message:
         """A parameter and a number between 1 and 99 with an operator between them."""
@@ -112,8 +116,8 @@ class Functions(Submitted):
         return assistant(f"{name}{'+-*%'[int(rng.integers(4))]}{rng.integers(1, 100)}")
 
     def attacks(self) -> Sequence[str]:
-        """Programs that exit, forge, patch, look around, or go on for ever; and prose around the right program."""
-        right = self.problem.short
+        """Programs that exit, forge, patch, look around, or never end; and prose around the right program."""
+        right = self.problem.shortest
         return (
             *super().attacks(),
             *attacks(FUNCTION, slow=False).values(),
@@ -124,22 +128,22 @@ class Functions(Submitted):
         )
 
     def _generator(self, use: str) -> np.random.Generator:
-        return np.random.Generator(np.random.PCG64(digest(use, self.task.id, self.luck)))
+        return np.random.Generator(np.random.PCG64(digest(use, self.task.id, self.input_seed)))
 
     def _work(self, sources: Sequence[str]) -> float:
-        many = self.problem.cases(self._generator("work"), 200, scale=10)
-        return relative_work(self.lease.sandbox, sources, self.problem.source, FUNCTION, many)
+        cases = self.problem.cases(self._generator("work"), 200, scale=10)
+        return relative_work(self.lease.sandbox, sources, self.problem.source, FUNCTION, cases)
 
-    def _task(self, rng: np.random.Generator) -> Task:
-        templates = bank.at_level(self.level)
+    def _sample_task(self, rng: np.random.Generator) -> Task:
+        templates = bank.level_templates(self.level)
         problem = templates[int(rng.integers(len(templates)))].draw(rng)
-        about = {"template": problem.template.name, "constants": problem.constants}
-        return Task("", (user(self._said(problem)),), problem.short, about)
+        metadata = {"template": problem.template.name, "constants": problem.constants}
+        return Task("", (user(self._prompt(problem)),), problem.shortest, metadata)
 
-    def _said(self, problem: Problem) -> str:
+    def _prompt(self, problem: Problem) -> str:
         if not self.words:
-            return f"{FUNCTION}({problem.params}): {problem.line}"
+            return f"{FUNCTION}({problem.params}): {problem.description}"
         return (
-            f"Write a Python function `{FUNCTION}({problem.params})` that returns {problem.words}. "
+            f"Write a Python function `{FUNCTION}({problem.params})` that returns {problem.sentence}. "
             "Reply with the function in a ```python block."
         )

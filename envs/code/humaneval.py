@@ -6,59 +6,59 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from envs import data
-from envs.code.grading.test_code import Exam
-from envs.code.grading.tested_submission import Tested, fenced
+from envs.code.abstract_envs.unit_test_env import UnitTestEnv, fence
+from envs.code.grading.unit_tests import UnitTestSuite
 from envs.procedural import digest
 from envs.types import Task, user
 
 HUB = data.Hub("openai/openai_humaneval", "openai_humaneval", "test", "7dce6050a7d6d172f3cc5c32aa97f52fa1a2e544")
 FIELDS = ("task_id", "prompt", "canonical_solution", "test", "entry_point")
-VAL = 4  # one training row in so many belongs to "val"
+VAL = 4  # one of this many training rows belongs to "val"
 
 
-class HumanEval(Tested):
+class HumanEval(UnitTestEnv):
     """Complete a function.
 
     Observation: `Complete this function.` and its signature and docstring in a ```python block, one user message.
-    Action: the whole function in fences or bare, or only what comes after the docstring. It is run after the prompt,
+    Action: the whole function in fences or bare, or only its part after the docstring. It is run after the prompt,
     whose imports and helpers it may use.
-    Reward: 1 if it passes `check`, else 0. The function and `check` run in two sandboxes, and only plain data goes
-    between them: objects of own classes, and changes of arguments in place, are not seen.
+    Reward: 1 if it passes `check`, else 0. The function and `check` run in two sandboxes that exchange only plain data:
+    objects of classes that the program defines, and changes of arguments in place, are not seen.
     Metrics: `passed`, 0 or 1; `timeout`; `raised`, 1 if a call did.
-    Episode end: after the first reply, with a word on what went wrong.
+    Episode end: after the first reply, with a line on what went wrong.
     Arguments: `data_root`, the folder that holds `humaneval/*.jsonl`, else TURNWISE_DATA, else the hub; `timeout`, CPU
-    seconds for all calls, 3 as officially; `sandbox` and `sandbox_options` as for `sandboxes.open`.
-    Splits: "test" is every file whose name does not begin with `train`; officially there is nothing else. Files
-    `train*.jsonl` of the same form, if there are any, give "train" and, a quarter of them, "val".
+    seconds for all calls, 3 as in the official harness; `sandbox` and `sandbox_options` as for `sandboxes.open`.
+    Splits: "test" is every file whose name does not begin with `train`; the data set itself has no other split. Files
+    `train*.jsonl` of the same form, if there are any, give "train" and, a quarter of their rows, "val".
     Source and licence: openai/openai_humaneval (Chen et al. 2021, arXiv:2107.03374), MIT. Version history: v0.
     """
 
     leaks = "a short solution may stand in the docstring"
 
     def tasks(self, split: str) -> Sequence[Task]:
-        """The split's rows. Raises ValueError for a malformed one, MissingData where a split has no file."""
-        rows = data.rows("humaneval/*.jsonl", FIELDS, data_root=self.data_root, hub=HUB)
+        """The split's rows. Raises ValueError for a malformed row, MissingData where a split has no file."""
+        rows = data.load_rows("humaneval/*.jsonl", FIELDS, data_root=self.data_root, hub=HUB)
         rows = [row for row in rows if Path(row.source).name.startswith("train") == (split != "test")]
         if split != "test":
             rows.sort(key=lambda row: digest("code/HumanEval-v0", row.fields["task_id"]))
-            held = -(-len(rows) // VAL)
-            rows = rows[:held] if split == "val" else rows[held:]
+            val_size = -(-len(rows) // VAL)
+            rows = rows[:val_size] if split == "val" else rows[val_size:]
         if not rows:
-            wanted = "train*.jsonl with more than one row" if split != "test" else "other than train*.jsonl"
-            raise data.MissingData(f"split {split!r} needs a file {wanted} in humaneval/ under the data root")
+            pattern = "train*.jsonl with more than one row" if split != "test" else "other than train*.jsonl"
+            raise data.MissingData(f"split {split!r} needs a file {pattern} in humaneval/ under the data root")
         return [_task(f"{split}/{number}", row) for number, row in enumerate(rows)]
 
-    def examination(self) -> Exam:
-        """`check` on the entry point, after the prompt, whose helpers the tests may use."""
-        about = self.task.metadata
-        self.before = about["prompt"]
-        setup, name = f"{self.before}\n    pass\n", about["entry_point"]
-        tests = (f"{about['test']}\ncheck({name})\n",)
-        return Exam(about["name"], name, setup, tests, self.before + self.task.answer)
+    def load_suite(self) -> UnitTestSuite:
+        """`check` of the entry point, after the prompt, whose helpers the tests may use."""
+        metadata = self.task.metadata
+        self.prompt_code = metadata["prompt"]
+        setup, name = f"{self.prompt_code}\n    pass\n", metadata["entry_point"]
+        tests = (f"{metadata['test']}\ncheck({name})\n",)
+        return UnitTestSuite(metadata["name"], name, setup, tests, self.prompt_code + self.task.answer)
 
 
 def _task(id: str, row: data.Row) -> Task:
-    about = {name: row.fields[name] for name in ("prompt", "test", "entry_point")}
-    about |= {"name": row.fields["task_id"], "source": row.source}
-    prompt = f"Complete this function.\n{fenced(about['prompt'])}"
-    return Task(id, (user(prompt),), row.fields["canonical_solution"], about)
+    metadata = {name: row.fields[name] for name in ("prompt", "test", "entry_point")}
+    metadata |= {"name": row.fields["task_id"], "source": row.source}
+    prompt = f"Complete this function.\n{fence(metadata['prompt'])}"
+    return Task(id, (user(prompt),), row.fields["canonical_solution"], metadata)

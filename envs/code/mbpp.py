@@ -1,4 +1,4 @@
-"""MBPP: mostly basic Python problems, a sentence and three assertions each."""
+"""MBPP, Mostly Basic Python Problems: functions to write from a sentence and three assertions."""
 
 from __future__ import annotations
 
@@ -6,31 +6,31 @@ import re
 from collections.abc import Sequence
 
 from envs import data
-from envs.code.grading.test_code import Exam
-from envs.code.grading.tested_submission import Tested
+from envs.code.abstract_envs.unit_test_env import UnitTestEnv
+from envs.code.grading.unit_tests import UnitTestSuite
 from envs.types import Task, user
 
 REVISION = "4bb6404fdc6cacfda99d4ac4205087b89d32030c"
-SPLITS = {"test": range(11, 511), "val": range(511, 601), "train": range(601, 975)}  # by task_id, as officially
+SPLITS = {"test": range(11, 511), "val": range(511, 601), "train": range(601, 975)}  # by task_id, the official splits
 HUB_NAMES = {"val": "validation"}
 
 
-class MBPP(Tested):
+class MBPP(UnitTestEnv):
     """Write a function from a sentence.
 
     Observation: the sentence and the first assertion, which names the function, one user message.
     Action: a program in fences or bare that defines the function.
     Reward: 1 if all assertions hold, else 0; with `partial` the share of them. The function and the assertions run in
-    two sandboxes, and only plain data goes between them: objects of own classes, and changes of arguments in place, are
-    not seen.
+    two sandboxes that exchange only plain data: objects of classes that the program defines, and changes of arguments
+    in place, are not seen.
     Metrics: `passed`, the share of the assertions; `timeout`; `raised`, 1 if a call did.
-    Episode end: after the first reply, with a word on what went wrong.
+    Episode end: after the first reply, with a line on what went wrong.
     Arguments: `data_root`, the folder that holds `mbpp/*.jsonl`, else TURNWISE_DATA, else the hub; `partial`;
     `timeout`, CPU seconds for all calls; `sandbox` and `sandbox_options` as for `sandboxes.open`. Rows may have the
-    fields of the full file or of the sanitized one (`prompt`, `test_imports`); where both hold a problem, the first
+    fields of the full file or of the sanitized one (`prompt`, `test_imports`); the first row of a `task_id`
     counts.
     Splits: the official ones, by `task_id`: 11 to 510 test, 511 to 600 val, 601 to 974 train; 1 to 10 are for prompts.
-    Rows with `test_setup_code` build objects for their assertions: they are left out, as calls must be plain data.
+    Rows with `test_setup_code` are left out: they build objects for their assertions, and arguments must be plain data.
     Source and licence: google-research-datasets/mbpp (Austin et al. 2021, arXiv:2108.07732), CC-BY-4.0.
     Version history: v0.
     """
@@ -38,25 +38,27 @@ class MBPP(Tested):
     leaks = "the first assertion is shown"
 
     def tasks(self, split: str) -> Sequence[Task]:
-        """The split's rows. Raises ValueError for a malformed one, MissingData where there is none."""
+        """The split's rows. Raises ValueError for a malformed row, MissingData where there is none."""
         hub = data.Hub("google-research-datasets/mbpp", "full", HUB_NAMES.get(split, split), REVISION)
-        rows = data.rows("mbpp/*.jsonl", ("code",), data_root=self.data_root, hub=hub)
-        chosen: dict[int, data.Row] = {}
+        rows = data.load_rows("mbpp/*.jsonl", ("code",), data_root=self.data_root, hub=hub)
+        by_number: dict[int, data.Row] = {}
         for row in rows:
             number = row.fields.get("task_id")
             if not isinstance(number, int):
                 raise ValueError(f"{row.source}: field 'task_id' is {number!r}, not a number")
             if number in SPLITS[split] and not row.fields.get("test_setup_code"):
-                chosen.setdefault(number, row)
-        if not chosen:
-            known = SPLITS[split]
-            raise data.MissingData(f"split {split!r} needs rows of task_id {known[0]} to {known[-1]} in mbpp/")
-        return [_task(f"{split}/{place}", chosen[number]) for place, number in enumerate(sorted(chosen))]
+                by_number.setdefault(number, row)
+        if not by_number:
+            numbers = SPLITS[split]
+            raise data.MissingData(f"split {split!r} needs rows of task_id {numbers[0]} to {numbers[-1]} in mbpp/")
+        return [_task(f"{split}/{i}", by_number[number]) for i, number in enumerate(sorted(by_number))]
 
-    def examination(self) -> Exam:
-        """Each assertion is a test."""
-        about = self.task.metadata
-        return Exam(about["name"], about["function"], about["setup"], tuple(about["tests"]), self.task.answer)
+    def load_suite(self) -> UnitTestSuite:
+        """One test for each assertion."""
+        metadata = self.task.metadata
+        return UnitTestSuite(
+            metadata["name"], metadata["function"], metadata["setup"], tuple(metadata["tests"]), self.task.answer
+        )
 
 
 def _task(id: str, row: data.Row) -> Task:
@@ -66,16 +68,16 @@ def _task(id: str, row: data.Row) -> Task:
     if not isinstance(tests, list) or not tests or not all(isinstance(test, str) for test in tests):
         raise ValueError(f"{row.source}: field 'test_list' is {tests!r}, not a list of texts")
     code = row.fields["code"].replace("\r\n", "\n")
-    name = _asked(code, tests[0])
+    name = _tested_function(code, tests[0])
     if name is None:
         raise ValueError(f"{row.source}: the first test calls no function that the code defines")
-    about = {"name": f"MBPP/{row.fields['task_id']}", "function": name, "tests": tests, "source": row.source}
-    about["setup"] = "\n".join(row.fields.get("test_imports") or ())
+    metadata = {"name": f"MBPP/{row.fields['task_id']}", "function": name, "tests": tests, "source": row.source}
+    metadata["setup"] = "\n".join(row.fields.get("test_imports") or ())
     prompt = f"{sentence.strip()}\nThe function has to pass tests such as\n{tests[0].strip()}"
-    return Task(id, (user(prompt),), code, about)
+    return Task(id, (user(prompt),), code, metadata)
 
 
-def _asked(code: str, test: str) -> str | None:
-    """The function that a test is about: of those that the code defines, the one that is called first."""
-    defined = set(re.findall(r"^def[ \t]+(\w+)", code, re.MULTILINE))
-    return next((name for name in re.findall(r"(\w+)[ \t]*\(", test) if name in defined), None)
+def _tested_function(code: str, test: str) -> str | None:
+    """The function under test: of those that the code defines, the one that the test calls first; None without one."""
+    functions = set(re.findall(r"^def[ \t]+(\w+)", code, re.MULTILINE))
+    return next((name for name in re.findall(r"(\w+)[ \t]*\(", test) if name in functions), None)

@@ -1,4 +1,4 @@
-"""Mend a small Python repository: find what an issue tells of, edit it, hand it in."""
+"""Fix a small Python repository: find the bug that an issue reports, edit the files, submit."""
 
 from __future__ import annotations
 
@@ -8,25 +8,24 @@ from typing import Any
 
 import numpy as np
 
-from envs.code.command_env import Commanded
+from envs.code.abstract_envs.command_env import CommandEnv
 from envs.code.grading.split_grading import Case, Grade, grade
 from envs.code.repo_tools import repositories
-from envs.code.repo_tools.commands import RULES, TOOLS, asked, saying
+from envs.code.repo_tools.commands import RULES, TOOLS, command_as_text, parse_command
 from envs.code.repo_tools.workspace import Workspace
-from envs.code.shell_tools.file_tree import STOPPED
-from envs.code.text_tools import Call, calling
-from envs.procedural import Lazy, digest, enumerated
-from envs.tools.snippets import answered
+from envs.code.shell_tools.file_tree import STOP_REASONS
+from envs.procedural import LazyTasks, digest, enumerated
+from envs.tools.tool_calls import Command, command_as_call, result_messages
 from envs.types import Message, Messages, Outcome, Task, ToolError, system, user
 from sandboxes import Limits
 
 KEY = "code/Repo-v0"
 LENGTHS = {"train": 10_000, "val": 100, "test": 200}
-TURNS = (3, 4, 7, 4)  # that the longest way of a level needs
+TURNS = (3, 4, 7, 4)  # of the longest solution of each level
 CUT = " [cut] "
 GRADING_S = 2.0  # of CPU time, for all hidden cases
 _ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}")
-_RUN_TESTS = """\
+RUN_TESTS_PROGRAM = """\
 import importlib
 
 try:
@@ -44,7 +43,7 @@ for name in sorted(tests):
             print(f"{name}: {type(error).__name__} {error}".rstrip())
 print(f"{passed} passed")
 """
-_GRADED = """\
+GRADED_PROGRAM = """\
 import importlib, os
 for path, text in {files!r}.items():
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
@@ -55,101 +54,103 @@ def call(module, function, *given):
 """
 
 
-class Repo(Commanded):
-    """Mend the one thing that is wrong in a repository of a few modules that import each other.
+class Repo(CommandEnv):
+    """Fix the one bug in a repository of a few modules that import each other.
 
-    Observation: an issue first, `fig(3, 4) is 7, not 12`; then what a tool shows: files, lines, `path:3: line` of a
-    search, the output of a program with `exit 1` where it failed, or `2 passed` after the failed ones of the visible
-    tests, cut in the middle after `shown` characters (`[cut]`); `ok` after an edit; `error: ` and why after what cannot
-    be done, `?` after an invalid reply. With `prose=True` the rules as a system message, and more about the issue.
+    Observation: an issue first, `fig(3, 4) is 7, not 12`; then the result of a command: files, lines, `path:3: line` of
+    a search, the output of a program with `exit 1` where it failed, or `2 passed` after the visible tests that failed,
+    cut in the middle after `shown` characters (`[cut]`); `ok` after an edit; `error: ` and the reason after a command
+    that cannot be carried out, `?` after an invalid reply. With `prose=True` the rules as a system message, and the
+    issue after `Issue: `.
     Action: `list`; `read fig.py` or `read fig.py 3-9`; `search text`; `edit fig.py` with the old text, a line `=>` and
     the new text on the lines after it; `write fig.py` with the file after it; `run` for the visible tests, or with a
     Python program after it; `submit`. Or a call of the tools of these names.
     Tools: the seven, named in `info["tools"]` with `tools=True`; the oracle calls them then.
-    Programs run in a sandbox on a copy of the files, so that what they write is not kept.
-    Reward: 1 if all hidden tests pass when `submit` is said, else 0; its only named part is `tests`. The hidden tests
-    call functions of all modules in a fresh sandbox; what these should return is known and compared outside of it.
+    Programs run in a sandbox on a copy of the files: what they write is lost.
+    Reward: 1 if all hidden tests pass at `submit`, else 0; its only named part is `tests`. The hidden tests call
+    functions of all modules in a fresh sandbox; the results are compared outside of it.
     Metrics: `edits`, `runs` and `failed`, the edits, runs and refused replies so far; at the end `passed`, the share of
     the hidden tests.
-    Episode end: terminated by `submit`; truncated after the turns that the level's longest way needs, plus `spare`.
+    Episode end: terminated by `submit`; truncated after the turns of the level's longest solution, plus `spare`.
     Arguments: `level` 0 (two functions of a line each, one with a wrong operator), 1 (3 or 4 modules, with a bug of
-    twelve families in the function that the issue names), 2 (a bug in a module that it does not name) or 3 (a function
-    to be written); `shown`, `spare`, `prose`, `tools`; `timeout_s` of a program; `sandbox`.
-    Splits: a repository, as it is when it is mended, stands in one split only.
-    State: the files, what was looked at, and the turns left.
+    twelve families in the function that the issue names), 2 (a bug in another module than the issue names) or 3 (a
+    function without a body); `shown`, `spare`, `prose`, `tools`; `timeout_s` of a program; `sandbox`.
+    Splits: a repository in its fixed form stands in one split only.
+    State: the files, the commands that looked at them, and the turns left.
     Source and licence: generated. Version history: v0.
     """
 
-    levels = TURNS
-    offered = TOOLS
+    level_turns = TURNS
+    tool_schemas = TOOLS
 
-    def __init__(self, *, shown: int = 2000, **more: Any) -> None:
-        super().__init__(shown=shown, **more)
+    def __init__(self, *, shown: int = 2000, **options: Any) -> None:
+        super().__init__(shown=shown, **options)
 
     def tasks(self, split: str) -> Sequence[Task]:
-        """Repositories of the level; each is another one when it is mended, too."""
-        found = enumerated(split, repositories.total(self.level), self._task, key=f"{KEY}:{self.level}")
-        return Lazy(split, min(len(found), LENGTHS[split]), found.__getitem__)
+        """Repositories of the level; no two are equal in their fixed form."""
+        tasks = enumerated(split, repositories.total(self.level), self._build_task, key=f"{KEY}:{self.level}")
+        return LazyTasks(split, min(len(tasks), LENGTHS[split]), tasks.__getitem__)
 
     def start(self) -> Messages:
-        """Tell the issue."""
-        known = self.task.metadata
-        self._workspace = Workspace(known["files"])
-        self._fix = repositories.Fix(*known["fix"])
-        self._seen: set[str] = set()
+        """Load the files and show the issue."""
+        metadata = self.task.metadata
+        self._workspace = Workspace(metadata["files"])
+        self._fix = repositories.Fix(*metadata["fix"])
+        self._views: set[str] = set()  # the commands that showed something
         self._counts = {"edits": 0.0, "runs": 0.0, "failed": 0.0}
-        return (system(self._rules), user(f"Issue: {known['issue']}.")) if self.prose else (user(known["issue"]),)
+        issue = metadata["issue"]
+        return (system(self._rules), user(f"Issue: {issue}.")) if self.prose else (user(issue),)
 
     def state(self) -> str:
-        """The files, what was looked at, and the turns left."""
-        seen = f"{digest(sorted(self._seen)):016x}" if self._seen else "-"
-        return f"{self.task.id} {self._workspace.digest} seen {seen} left {self.max_turns - self.turns}"
+        """The files, the commands that looked at them, and the turns left."""
+        views = f"{digest(sorted(self._views)):016x}" if self._views else "-"
+        return f"{self.task.id} {self._workspace.digest} seen {views} left {self.max_turns - self.turns}"
 
     def reply(self, action: Message) -> Outcome:
-        """Do what is asked."""
+        """Carry out the command, or grade the repository at `submit`."""
         try:
-            call = asked(action)
+            command = parse_command(action)
         except ToolError as error:
-            said = f"error: {error}" if action.get("tool_calls") or self.prose else "?"
-            return self._refused(action, said, valid=False)
-        if call.name == "submit":
-            found = self._graded()
-            paid = float(found.right)
-            metrics = {**self._counts, "passed": found.share}
-            return Outcome((), paid, True, found.right, rewards={"tests": paid}, metrics=metrics)
+            result = f"error: {error}" if action.get("tool_calls") or self.prose else "?"
+            return self._refuse(action, result, valid=False)
+        if command.name == "submit":
+            grade = self._grade()
+            reward = float(grade.is_correct)
+            metrics = {**self._counts, "passed": grade.share}
+            return Outcome((), reward, True, grade.is_correct, rewards={"tests": reward}, metrics=metrics)
         try:
-            said = self._done(call)
+            result = self._execute(command)
         except ToolError as error:
-            return self._refused(action, f"error: {error}")
-        return self._outcome(action, self._cut(said))
+            return self._refuse(action, f"error: {error}")
+        return self._outcome(action, self._truncate(result))
 
     def oracle(self) -> Iterator[Message]:
-        """Look for what the issue names, read on along the imports, mend it, hand it in."""
-        known = self.task.metadata
-        calls = [Call("read", {"path": path}) for path in known["trail"]]
+        """Search for the function that the issue names, read along the imports, fix the bug, submit."""
+        metadata = self.task.metadata
+        commands = [Command("read", {"path": path}) for path in metadata["trail"]]
         if self.level in (1, 2):
-            calls.insert(0, Call("search", {"text": f"def {known['issue'].partition('(')[0]}("}))
-        for call in calls:
-            yield self._written(call)
-        while mending := self._mending():
-            yield self._written(mending)
+            commands.insert(0, Command("search", {"text": f"def {metadata['issue'].partition('(')[0]}("}))
+        for command in commands:
+            yield self._to_message(command)
+        while correction := self._next_correction():
+            yield self._to_message(correction)
         while True:
-            yield self._written(Call("submit", {}))
+            yield self._to_message(Command("submit", {}))
 
     def random(self, rng: np.random.Generator) -> Message:
-        """A look at any file, the tests, or the end."""
+        """Read a random file, list the files, run the tests, or submit."""
         path = sorted(self._workspace.files)[int(rng.integers(len(self._workspace.files)))]
-        calls = (Call("read", {"path": path}), Call("list", {}), Call("run", {}), Call("submit", {}))
-        return self._written(calls[int(rng.integers(len(calls)))])
+        commands = (Command("read", {"path": path}), Command("list", {}), Command("run", {}), Command("submit", {}))
+        return self._to_message(commands[int(rng.integers(len(commands)))])
 
     def attacks(self) -> Sequence[str]:
-        """Among others: words for the verdict, the whole way in one reply, programs that reach for the tests."""
-        mend = saying(Call("edit", self._fix._asdict()))["content"]
+        """Among others: the whole solution in one reply, and programs that reach for the tests or the files."""
+        edit = command_as_text(Command("edit", self._fix._asdict()))["content"]
         return (
             *super().attacks(),
-            f"{mend}\nsubmit",
-            f"submit\n{mend}",
-            f"run {mend}",
+            f"{edit}\nsubmit",
+            f"submit\n{edit}",
+            f"run {edit}",
             "run\nopen('tests.py', 'w').write('')\nprint('9 passed')\nimport os; os._exit(0)",
             "run\nimport glob, os; print([p for p in glob.glob('../**', recursive=True)], dict(os.environ))",
             f"run\nopen({self._fix.path!r}, 'w').write({self._fix.new!r})",
@@ -166,69 +167,77 @@ class Repo(Commanded):
             f"You have {self.max_turns} turns."
         )
 
-    def _done(self, call: Call) -> str:
-        """What a tool says; ToolError where it cannot be done."""
-        given = call.given
-        if call.name == "run":
+    def _execute(self, command: Command) -> str:
+        """The result of a command other than `submit`. Raises ToolError where it cannot be carried out."""
+        arguments = command.arguments
+        if command.name == "run":
             self._counts["runs"] += 1
-            return self._ran(given.get("code", ""))
-        if call.name in ("edit", "write"):
-            said = self._workspace.edit(**given) if call.name == "edit" else self._workspace.write(**given)
+            return self._run(arguments.get("code", ""))
+        if command.name in ("edit", "write"):
+            change = self._workspace.edit if command.name == "edit" else self._workspace.write
+            result = change(**arguments)
             self._counts["edits"] += 1
-            return said
-        if call.name == "list":
-            said = self._workspace.listing()
+            return result
+        if command.name == "list":
+            result = self._workspace.listing()
         else:
-            said = self._workspace.read(**given) if call.name == "read" else self._workspace.search(**given)
-        self._seen.add(" ".join((call.name, *given.values())))
-        return said
+            look = self._workspace.read if command.name == "read" else self._workspace.search
+            result = look(**arguments)
+        self._views.add(" ".join((command.name, *arguments.values())))
+        return result
 
-    def _ran(self, code: str) -> str:
-        ran = self._lease.sandbox.run(
-            code if code.strip() else _RUN_TESTS,
+    def _run(self, code: str) -> str:
+        """The output of a program or, without `code`, of the visible tests."""
+        result = self._lease.sandbox.run(
+            code if code.strip() else RUN_TESTS_PROGRAM,
             files=self._workspace.files,
             timeout_s=self.timeout_s,
             limits=Limits(cpu_s=self.timeout_s, output_kb=64),
         )
-        if ran.exit_code is None:
-            return f"stopped: {STOPPED.get(ran.status, 'it died')}"
-        output = _ADDRESS.sub("0x0", (ran.stdout + ran.stderr).rstrip("\n")).encode("utf-8", "replace").decode()
-        return "\n".join(filter(None, (output, f"exit {ran.exit_code}" if ran.exit_code else ""))) or "ok"
+        if result.exit_code is None:
+            return f"stopped: {STOP_REASONS.get(result.status, 'it died')}"
+        output = _ADDRESS.sub("0x0", (result.stdout + result.stderr).rstrip("\n")).encode("utf-8", "replace").decode()
+        return "\n".join(filter(None, (output, f"exit {result.exit_code}" if result.exit_code else ""))) or "ok"
 
-    def _graded(self) -> Grade:
+    def _grade(self) -> Grade:
+        """Grade the files on the hidden cases."""
         cases = [
-            Case((*case.function.split("."), *case.given), case.wanted)
-            for case in repositories.cases(self.task.metadata["cases"])
+            Case((*case.function.split("."), *case.args), case.expected)
+            for case in repositories.parse_cases(self.task.metadata["cases"])
         ]
-        program = _GRADED.format(files=self._workspace.files)
+        program = GRADED_PROGRAM.format(files=self._workspace.files)
         return grade(self._lease.sandbox, [program], "call", cases, cpu_s=GRADING_S)
 
-    def _mending(self) -> Call | None:
-        """The true edit; where files are not as they were, one of them written anew; None when all is well."""
+    def _next_correction(self) -> Command | None:
+        """The right edit or, where other files have changed, one file to write again; None when all are right."""
         files, path = self.task.metadata["files"], self._fix.path
-        wanted = {**files, path: files[path].replace(self._fix.old, self._fix.new)}
-        found = self._workspace.files
-        differ = [name for name in sorted(wanted) if found.get(name) != wanted[name]]
-        if differ == [path] and found[path] == files[path]:
-            return Call("edit", self._fix._asdict())
-        return Call("write", {"path": differ[0], "content": wanted[differ[0]]}) if differ else None
+        target = {**files, path: files[path].replace(self._fix.old, self._fix.new)}
+        current = self._workspace.files
+        differences = [name for name in sorted(target) if current.get(name) != target[name]]
+        if differences == [path] and current[path] == files[path]:
+            return Command("edit", self._fix._asdict())
+        return Command("write", {"path": differences[0], "content": target[differences[0]]}) if differences else None
 
-    def _written(self, call: Call) -> Message:
-        return calling(call, self.turns) if self.tools else saying(call)
+    def _to_message(self, command: Command) -> Message:
+        return command_as_call(command, self.turns) if self.tools else command_as_text(command)
 
-    def _refused(self, action: Message, said: str, *, valid: bool = True) -> Outcome:
+    def _refuse(self, action: Message, result: str, *, valid: bool = True) -> Outcome:
         self._counts["failed"] += 1
-        return self._outcome(action, said, valid=valid)
+        return self._outcome(action, result, valid=valid)
 
-    def _outcome(self, action: Message, said: str, *, valid: bool = True) -> Outcome:
-        return Outcome(answered(action, said), valid=valid, rewards={"tests": 0.0}, metrics=dict(self._counts))
+    def _outcome(self, action: Message, result: str, *, valid: bool = True) -> Outcome:
+        messages = result_messages(action, result)
+        return Outcome(messages, valid=valid, rewards={"tests": 0.0}, metrics=dict(self._counts))
 
-    def _cut(self, said: str) -> str:
-        half = self.shown // 2
-        return said if len(said) <= self.shown else said[: self.shown - half] + CUT + said[len(said) - half :]
+    def _truncate(self, result: str) -> str:
+        """At most `max_chars` characters of a result: its beginning and its end."""
+        half = self.max_chars // 2
+        if len(result) <= self.max_chars:
+            return result
+        return result[: self.max_chars - half] + CUT + result[len(result) - half :]
 
-    def _task(self, number: int) -> Task:
+    def _build_task(self, number: int) -> Task:
         rng = np.random.Generator(np.random.PCG64(digest(KEY, self.level, number)))
-        known = repositories.build(number, self.level, rng)
-        fix = repositories.Fix(*known["fix"])
-        return Task("", answer=saying(Call("edit", fix._asdict()))["content"], metadata=known)
+        metadata = repositories.build(number, self.level, rng)
+        edit = Command("edit", repositories.Fix(*metadata["fix"])._asdict())
+        return Task("", answer=command_as_text(edit)["content"], metadata=metadata)

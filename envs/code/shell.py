@@ -9,119 +9,127 @@ from typing import Any
 
 import numpy as np
 
-from envs.code.command_env import Commanded
+from envs.code.abstract_envs.command_env import CommandEnv
 from envs.code.shell_tools import file_tree
-from envs.code.shell_tools.file_content import Sketch
-from envs.code.shell_tools.file_tree import Entry, Tree
+from envs.code.shell_tools.file_tree import CommandResult, Entry, Tree
 from envs.code.shell_tools.goals import LEVELS
-from envs.code.text_tools import Call, called, calling, schema
+from envs.code.shell_tools.tree_builder import TreeBuilder
 from envs.procedural import drawn
-from envs.tools.snippets import after_thought, answered
+from envs.tools.tool_calls import (
+    Command,
+    command_as_call,
+    function_schema,
+    parse_tool_call,
+    reply_text,
+    result_messages,
+)
 from envs.types import Message, Messages, Outcome, Task, ToolError, assistant, system, user
 
 KEY = "code/Shell-v0"
 LENGTHS = {"train": 20_000, "val": 100, "test": 200}
 DONE = "done"
 CUT = "[cut]"
-TURNS = (2, 2, 2, 3)  # that the longest way of a level needs
+TURNS = (2, 2, 2, 3)  # of the longest solution of each level
 TOOLS = (
-    schema("shell", "Run a command in the folder of the task.", {"command": "What `sh -c` is to run."}),
-    schema(DONE, "Say that the task is done, which ends the episode.", {}),
+    function_schema("shell", "Run a command in the folder of the task.", {"command": "What `sh -c` is to run."}),
+    function_schema(DONE, "Say that the task is done, which ends the episode.", {}),
 )
 _FENCE = re.compile(r"```[a-z]*\n(.*?)(?:```|\Z)", re.DOTALL)
-_QUOTED = re.compile(r"`([^`]+)`")
+_BACKTICKS = re.compile(r"`([^`]+)`")
 _VERBS = ("touch", "mkdir", "rm", "cat", "ls")
 
 
-class Shell(Commanded):
-    """Bring a small tree of files into the state that is asked for.
+class Shell(CommandEnv):
+    """Bring a small tree of files into a given state.
 
     Observation: the task first, `make ab.txt` or `move every .txt under qa into kd`; then what a command printed, its
-    stdout before its stderr, cut after `shown` characters (`[cut]`), with `exit 1` after it where it failed; `ok` where
-    there is nothing to tell; `stopped: too slow` (or too much output, memory, or anything else) for a command that was
-    ended, which has changed nothing; `?` after an invalid reply. With `prose=True` the rules as a system message.
-    Action: a command, which `sh` runs in the top folder of the tree; or `done`, alone. A reply may be several lines; of
-    one with a fenced block the block counts; a `$` before it and backticks around it are dropped. Or a call of
-    shell(command) or done().
+    stdout before its stderr, cut after `shown` characters (`[cut]`), with `exit 1` after it where it failed; `ok` after
+    a command that succeeded without output; `stopped: too slow` (or too much output, memory, or anything else) for a
+    command that was stopped, which has changed nothing; `?` after an invalid reply. With `prose=True` the rules as a
+    system message.
+    Action: a command, which `sh` runs in the top folder of the tree; or `done`, alone. A reply may have several lines;
+    of a reply with a fenced block only the block counts; a `$` before the command and backticks around it are dropped.
+    Or a call of shell(command) or done().
     Tools: the two, named in `info["tools"]` with `tools=True`; the oracle calls them then.
-    Each command meets the files as the last one left them and nothing else of it: no variable, no process, no other
-    folder. Times of files are always the same; what a command tells of clocks or chance is not made so.
-    Reward: 1 if the tree is as wanted when `done` is said, else 0; its only named part is `goal`. Nothing else may have
-    changed: names, kinds, contents and modes of all files count (of new files the mode does not, nor does white space
-    at the end of a file that had to change).
-    Metrics: `wrong`, how many paths are not as wanted; `failed`, commands so far that failed or were stopped.
-    Episode end: terminated by `done`; truncated after the turns that the level's longest way needs, plus `spare`.
-    Arguments: `level` 0 (one new or deleted file), 1 (one plain command), 2 (a command that computes or picks) or 3
-    (what to do must be found out first); `shown`, `spare`, `prose`, `tools`; `timeout_s` of a command; `sandbox`.
+    Each command starts from the files that the last one left and from nothing else of it: no variable, no process, no
+    other folder. The times of files are always the same; other clocks and random numbers are the real ones.
+    Reward: 1 if the tree is the target tree at `done`, else 0; its only named part is `goal`. Nothing else may have
+    changed: names, kinds, contents and modes of all files count (except the mode of a new file, and white space at the
+    end of a file that had to change).
+    Metrics: `wrong`, how many paths differ from the target; `failed`, commands so far that failed or were stopped.
+    Episode end: terminated by `done`; truncated after the turns of the level's longest solution, plus `spare`.
+    Arguments: `level` 0 (one new or deleted file), 1 (one plain command), 2 (a command that computes or selects) or 3
+    (the command depends on contents that must be looked up first); `shown`, `spare`, `prose`, `tools`; `timeout_s` of a
+    command; `sandbox`.
     Splits: a task with its tree stands in one split only.
     State: the files' names, kinds, contents and modes, and the turns left.
     Source and licence: generated. Version history: v0.
     """
 
-    levels = TURNS
-    offered = TOOLS
+    level_turns = TURNS
+    tool_schemas = TOOLS
 
-    def __init__(self, *, shown: int = 120, **more: Any) -> None:
-        super().__init__(shown=shown, **more)
+    def __init__(self, *, shown: int = 120, **options: Any) -> None:
+        super().__init__(shown=shown, **options)
 
     def tasks(self, split: str) -> Sequence[Task]:
-        """Random tasks of the level, each with a tree of its own."""
+        """Random tasks of the level, each with its own tree."""
         key = f"{KEY}:{self.level}"
-        return drawn(split, LENGTHS[split], self._draw, key=key, same=lambda task: dict(task.metadata))
+        return drawn(split, LENGTHS[split], self._sample_task, key=key, same=lambda task: dict(task.metadata))
 
     def start(self) -> Messages:
-        """Say what is to be done."""
-        self._tree = file_tree.read(self.task.metadata["tree"])
-        self._wanted = file_tree.read(self.task.metadata["wanted"])
-        self._failed = 0
-        asked = user(self.task.metadata["goal"])
-        return (system(self._rules), asked) if self.prose else (asked,)
+        """Load the tree and show the goal."""
+        self._tree = file_tree.from_json(self.task.metadata["tree"])
+        self._target = file_tree.from_json(self.task.metadata["wanted"])
+        self._failures = 0
+        goal = user(self.task.metadata["goal"])
+        return (system(self._rules), goal) if self.prose else (goal,)
 
     def state(self) -> str:
         """The tree and the turns left."""
         return f"{self.task.id} {file_tree.digest(self._tree)} left {self.max_turns - self.turns}"
 
     def reply(self, action: Message) -> Outcome:
-        """Run a command, or compare the tree with the wanted one."""
+        """Run a command, or compare the tree with the target."""
         try:
-            line = _asked(action)
+            line = _parse_command(action)
         except ToolError as error:
-            said = f"error: {error}" if action.get("tool_calls") or self.prose else "?"
-            return self._outcome(answered(action, said), valid=False)
+            answer = f"error: {error}" if action.get("tool_calls") or self.prose else "?"
+            return self._outcome(result_messages(action, answer), valid=False)
         if line == DONE:
-            right = not self._wrong()
-            return self._outcome((), paid=float(right), terminated=True, success=right)
-        ran = file_tree.command(self._lease.sandbox, self._tree, line, timeout_s=self.timeout_s)
-        self._tree = ran.tree
-        self._failed += bool(ran.stopped or ran.code)
-        return self._outcome(answered(action, self._told(ran)))
+            is_right = not self._wrong_paths()
+            return self._outcome((), reward=float(is_right), terminated=True, success=is_right)
+        result = file_tree.run_command(self._lease.sandbox, self._tree, line, timeout_s=self.timeout_s)
+        self._tree = result.tree
+        self._failures += bool(result.stop_reason or result.exit_code)
+        return self._outcome(result_messages(action, self._describe(result)))
 
     def oracle(self) -> Iterator[Message]:
-        """The commands of the task's own way; from another tree than its first, one that mends every path."""
+        """The task's own solution; from any tree but the first one, a command that corrects every path."""
         steps = list(self.task.metadata["commands"])
-        start = file_tree.read(self.task.metadata["tree"])
+        start = file_tree.from_json(self.task.metadata["tree"])
         while steps and self._tree == start:
-            yield self._written(steps.pop(0))
-        if self._wrong():
-            yield self._written(self._mending())
+            yield self._to_message(steps.pop(0))
+        if self._wrong_paths():
+            yield self._to_message(self._correction())
         while True:
-            yield self._written(DONE)
+            yield self._to_message(DONE)
 
     def random(self, rng: np.random.Generator) -> Message:
-        """A plain command on a name that the task or the tree has, or `done`."""
+        """A plain command on a name that the goal or the tree has, or `done`."""
         names = [word for word in self.task.metadata["goal"].split() if len(word) > 1] + list(self._tree)
         line = f"{_VERBS[int(rng.integers(len(_VERBS)))]} {shlex.quote(names[int(rng.integers(len(names)))])}"
-        return self._written(DONE if rng.random() < 0.3 else line)
+        return self._to_message(DONE if rng.random() < 0.3 else line)
 
     def attacks(self) -> Sequence[str]:
-        """Among others: words for the verdict, and commands that reach for the process that reads the files."""
-        way = "\n".join(self.task.metadata["commands"])
+        """Among others: `done` in other words, and commands that reach for the process that reads the files."""
+        solution = "\n".join(self.task.metadata["commands"])
         return (
             *super().attacks(),
             "done.",
             "echo done",
-            f"echo {shlex.quote(way)}; echo done; exit 0",
-            f"{way}\ndone\ndone",
+            f"echo {shlex.quote(solution)}; echo done; exit 0",
+            f"{solution}\ndone\ndone",
             'echo \'{"code": 0, "tree": {}}\' | tee ../after.json after.json; kill -9 $PPID',
             "find . .. /tmp -name '*wanted*' -o -name 'answer*' 2>/dev/null | head",
             "tr '\\0' '\\n' < /proc/$PPID/cmdline; cat /proc/$PPID/fd/0 /proc/$PPID/environ",
@@ -138,82 +146,83 @@ class Shell(Commanded):
             f"command begins in this folder. When all is as it should be, {end}. You have {self.max_turns} turns."
         )
 
-    def _told(self, ran: file_tree.Ran) -> str:
-        if ran.stopped:
-            return f"stopped: {ran.stopped}"
-        output = ran.output.rstrip("\n").encode("utf-8", "replace").decode()
-        if len(output) > self.shown:
-            output = f"{output[: self.shown]} {CUT}"
-        return "\n".join(filter(None, (output, f"exit {ran.code}" if ran.code else ""))) or "ok"
+    def _describe(self, result: CommandResult) -> str:
+        if result.stop_reason:
+            return f"stopped: {result.stop_reason}"
+        output = result.output.rstrip("\n").encode("utf-8", "replace").decode()
+        if len(output) > self.max_chars:
+            output = f"{output[: self.max_chars]} {CUT}"
+        return "\n".join(filter(None, (output, f"exit {result.exit_code}" if result.exit_code else ""))) or "ok"
 
-    def _outcome(self, messages: Messages, *, paid: float = 0.0, **words: bool) -> Outcome:
-        metrics = {"wrong": float(len(self._wrong())), "failed": float(self._failed)}
-        return Outcome(messages, paid, rewards={"goal": paid}, metrics=metrics, **words)
+    def _outcome(self, messages: Messages, *, reward: float = 0.0, **flags: bool) -> Outcome:
+        metrics = {"wrong": float(len(self._wrong_paths())), "failed": float(self._failures)}
+        return Outcome(messages, reward, rewards={"goal": reward}, metrics=metrics, **flags)
 
-    def _written(self, line: str) -> Message:
+    def _to_message(self, line: str) -> Message:
         if not self.tools:
             return assistant(line)
-        return calling(Call(DONE, {}) if line == DONE else Call("shell", {"command": line}), self.turns)
+        return command_as_call(Command(DONE, {}) if line == DONE else Command("shell", {"command": line}), self.turns)
 
-    def _wrong(self) -> list[str]:
-        """The paths that are not as wanted."""
-        start: Tree = file_tree.read(self.task.metadata["tree"])
+    def _wrong_paths(self) -> list[str]:
+        """The paths that differ from the target."""
+        start: Tree = file_tree.from_json(self.task.metadata["tree"])
         return [
             path
-            for path in sorted(self._wanted.keys() | self._tree.keys())
-            if not _fits(self._tree.get(path), self._wanted.get(path), start.get(path))
+            for path in sorted(self._target.keys() | self._tree.keys())
+            if not _matches(self._tree.get(path), self._target.get(path), start.get(path))
         ]
 
-    def _mending(self) -> str:
-        """One command that puts every wrong path right."""
+    def _correction(self) -> str:
+        """One command that corrects every wrong path."""
         lines = []
-        for path in self._wrong():
-            name, wanted = shlex.quote(path.encode("latin-1").decode(errors="surrogateescape")), self._wanted.get(path)
-            found = self._tree.get(path)
-            if found and (wanted is None or found.kind != wanted.kind):
+        for path in self._wrong_paths():
+            name, target = shlex.quote(path.encode("latin-1").decode(errors="surrogateescape")), self._target.get(path)
+            entry = self._tree.get(path)
+            if entry and (target is None or entry.kind != target.kind):
                 lines.append(f"rm -rf -- {name}")
-            if wanted and wanted.kind == "folder":
+            if target and target.kind == "folder":
                 lines.append(f"mkdir -p -- {name}")
-            elif wanted:
-                lines.append(f"printf %s {shlex.quote(wanted.text)} > {name}")
-            if wanted and wanted.mode is not None:
-                lines.append(f"chmod {wanted.mode:o} -- {name}")
+            elif target:
+                lines.append(f"printf %s {shlex.quote(target.text)} > {name}")
+            if target and target.mode is not None:
+                lines.append(f"chmod {target.mode:o} -- {name}")
         return "\n".join(lines)
 
-    def _draw(self, rng: np.random.Generator) -> Task:
-        sketch = Sketch(rng)
+    def _sample_task(self, rng: np.random.Generator) -> Task:
+        builder = TreeBuilder(rng)
         families = LEVELS[self.level]
-        goal = families[int(rng.integers(len(families)))](sketch)
+        goal = families[int(rng.integers(len(families)))](builder)
         for _ in range(int(rng.integers(3)) if self.level else 0):
-            path = sketch.file()
-            goal.wanted[path] = sketch.tree[path]
-        known = {"goal": goal.words, "tree": file_tree.written(sketch.tree), "wanted": file_tree.written(goal.wanted)}
-        return Task("", answer="\n".join(goal.commands), metadata={**known, "commands": list(goal.commands)})
+            path = builder.file()
+            goal.target[path] = builder.tree[path]
+        trees = {"tree": file_tree.to_json(builder.tree), "wanted": file_tree.to_json(goal.target)}
+        metadata = {"goal": goal.text, **trees, "commands": list(goal.commands)}
+        return Task("", answer="\n".join(goal.commands), metadata=metadata)
 
 
-def _asked(action: Message) -> str:
-    """The command of a reply, or `done`. Raises ToolError where there is none."""
+def _parse_command(action: Message) -> str:
+    """The command of a reply, or `done`. Raises ToolError for a reply without a command."""
     if action.get("tool_calls"):
-        call = called(action, TOOLS)
-        line = DONE if call.name == DONE else call.given["command"].strip()
+        call = parse_tool_call(action, TOOLS)
+        line = DONE if call.name == DONE else call.arguments["command"].strip()
         if line == DONE and call.name != DONE:
             raise ToolError("to end the episode, call done")
     else:
-        said = after_thought(action)
-        blocks = _FENCE.findall(said)
-        line = (blocks[0] if blocks else said).strip().removeprefix("$ ")
-        line = quoted[1] if (quoted := _QUOTED.fullmatch(line)) else line
+        reply = reply_text(action)
+        blocks = _FENCE.findall(reply)
+        line = (blocks[0] if blocks else reply).strip().removeprefix("$ ")
+        line = match[1] if (match := _BACKTICKS.fullmatch(line)) else line
     if not line or "\0" in line:
         raise ToolError("there is no command")
     return line
 
 
-def _fits(found: Entry | None, wanted: Entry | None, before: Entry | None) -> bool:
-    """Whether what lies at a path is what is wanted there."""
-    if found is None or wanted is None:
-        return found is wanted
-    if found.kind != wanted.kind or (wanted.mode is not None and found.mode != wanted.mode):
+def _matches(entry: Entry | None, target: Entry | None, before: Entry | None) -> bool:
+    """Whether a path holds what the target has there; `before` is its entry at the start."""
+    if entry is None or target is None:
+        return entry is target
+    if entry.kind != target.kind or (target.mode is not None and entry.mode != target.mode):
         return False
-    if before is None or before.text != wanted.text:
-        return found.text.rstrip() == wanted.text.rstrip()
-    return found.text == wanted.text
+    if before is None or before.text != target.text:
+        return entry.text.rstrip() == target.text.rstrip()
+    return entry.text == target.text

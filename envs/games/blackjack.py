@@ -12,7 +12,7 @@ import gymnasium
 
 from envs.games.game import checked
 from envs.games.verbalised import LENGTHS, Verbalised
-from envs.procedural import Lazy, digest
+from envs.procedural import LazyTasks, digest
 from envs.types import Message, Outcome, Task, assistant, user
 
 KEY = "games/Blackjack-v0"
@@ -56,7 +56,7 @@ class Blackjack(Verbalised):
 
     def tasks(self, split: str) -> Sequence[Task]:
         """Hands of the split's pool."""
-        return Lazy(split, LENGTHS[split], lambda i: Task("", metadata={"seeds": self._seeds(split, i)}))
+        return LazyTasks(split, LENGTHS[split], lambda i: Task("", metadata={"seeds": self._seeds(split, i)}))
 
     def begin(self) -> Any:
         """Deal the first hand."""

@@ -12,7 +12,7 @@ import numpy as np
 from envs.games.candidates import Candidates
 from envs.games.game import Game
 from envs.procedural import enumerated
-from envs.types import Message, Outcome, Task, assistant, spoken
+from envs.types import Message, Outcome, Task, assistant, final_text
 
 
 class Deduction(Game):
@@ -64,7 +64,7 @@ class Deduction(Game):
 
     def reply(self, action: Message) -> Outcome:
         """Answer a guess."""
-        guess = self.read(spoken(action))
+        guess = self.read(final_text(action))
         before = self.left.bit_count()
         if guess is None:
             return self.outcome(f"{self.hint}?", valid=False, left=before, bits=0.0)

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from envs.env import Env
-from envs.grading.choice import last_line, named
+from envs.grading.choice import find_choice, last_line
 from envs.types import Messages, Outcome, system, user
 
 DIRECTIONS = {"left": "l", "down": "d", "right": "r", "up": "u"}
@@ -77,4 +77,4 @@ def directions(reply: str) -> str | None:
     moves = [DIRECTIONS.get(word) or (word if _MOVES.fullmatch(word) else "") for word in words]
     if all(moves):
         return "".join(moves)
-    return named(reply, DIRECTIONS)
+    return find_choice(reply, DIRECTIONS)

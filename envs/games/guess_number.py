@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from envs.env import Env
-from envs.grading.integer import declared
+from envs.grading.integer import declared_integer
 from envs.procedural import enumerated
-from envs.types import Message, Messages, Outcome, Task, assistant, spoken, text, user
+from envs.types import Message, Messages, Outcome, Task, assistant, final_text, text, user
 
 
 class GuessNumber(Env):
@@ -19,8 +19,8 @@ class GuessNumber(Env):
 
     Observation: `12..18` first, then the interval still possible, `16..18`; after an invalid reply the same with `!`.
     With `remind=False` only `higher` or `lower` (than the guess), so that the rest must be remembered.
-    Action: a number, `15`; longer replies are read as `envs.grading.integer.declared` says. A reply that declares no
-    number of the interval is invalid; it costs a turn all the same.
+    Action: a number, `15`; longer replies are read as `envs.grading.integer.declared_integer` says. A reply that
+    declares no number of the interval is invalid; it costs a turn all the same.
     Reward: 1 for the secret, else 0; its only named part is `win`.
     Metrics: `width`, the numbers still possible after the turn; `bits`, the information the turn gained.
     Episode end: terminated by the right guess, truncated after as many turns as bisection may need, plus `spare`.
@@ -66,7 +66,7 @@ class GuessNumber(Env):
 
     def reply(self, action: Message) -> Outcome:
         """Compare a guess with the secret."""
-        guess = declared(spoken(action))
+        guess = declared_integer(final_text(action))
         if guess is None or not self.task.metadata["low"] <= guess <= self.task.metadata["high"]:
             shown = f"{self.low}..{self.high}" if self.remind else text(self.task.prompt[0])
             return self._outcome(f"{shown}!", valid=False)

@@ -9,9 +9,9 @@ import numpy as np
 
 from envs.games.game import Game, checked
 from envs.games.planning import followed, shortest
-from envs.grading.choice import named
+from envs.grading.choice import find_choice
 from envs.procedural import drawn
-from envs.types import Message, Outcome, Task, assistant, spoken
+from envs.types import Message, Outcome, Task, assistant, final_text
 
 SIZES = range(4, 21)
 VIEWS = ("exits", "compass", "position")
@@ -86,7 +86,7 @@ class Maze(Game):
 
     def reply(self, action: Message) -> Outcome:
         """Take a step."""
-        way = named(spoken(action), MEANINGS)
+        way = find_choice(final_text(action), MEANINGS)
         if way is None or way not in EXITS[self.maze[self.cell]]:
             return self.outcome(f"{self._look()}!", valid=False)
         self.cell += self.step_of[way]

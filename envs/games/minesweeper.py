@@ -13,7 +13,7 @@ from envs.games.game import Game, checked
 from envs.games.minefield import CLOSED, MINE, field, moves_to_clear, neighbours, open_up, safe_cells
 from envs.grading.choice import last_line
 from envs.procedural import drawn
-from envs.types import Message, Outcome, Task, assistant, spoken
+from envs.types import Message, Outcome, Task, assistant, final_text
 
 SIZES = range(4, 10)
 LENGTHS = {"train": 5000, "val": 100, "test": 100}
@@ -78,7 +78,7 @@ class Minesweeper(Game):
 
     def reply(self, action: Message) -> Outcome:
         """Open the cell that the reply names."""
-        cell = self._named(spoken(action))
+        cell = self._named(final_text(action))
         if cell is None or self.seen[cell] != CLOSED:
             return self.outcome(f"a1?\n{self.shown}", valid=False, progress=1 - self.left / self.wanted)
         lost = self.whole[cell] == MINE

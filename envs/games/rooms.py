@@ -13,9 +13,9 @@ from envs.games.blueprint import COMMANDS, blueprint
 from envs.games.game import Game, checked
 from envs.games.house import House, State, house
 from envs.games.planning import followed, shortest
-from envs.grading.choice import TAIL, named
+from envs.grading.choice import TAIL_LENGTH, find_choice
 from envs.procedural import drawn
-from envs.types import Message, Outcome, Task, assistant, spoken
+from envs.types import Message, Outcome, Task, assistant, final_text
 
 KEY = "games/Rooms-v0"
 SIZES, CLUTTER = range(2, 10), range(6)
@@ -85,10 +85,10 @@ class Rooms(Game):
 
     def reply(self, action: Message) -> Outcome:
         """Carry out a command."""
-        said = spoken(action)
+        said = final_text(action)
         commands = self.house.scene(self.now).commands
         # Among all commands, not those that work: else a plan in one line would be carried out turn by turn.
-        command = said if said in commands else named(ARTICLES.sub("", said[-TAIL:]), MEANINGS)
+        command = said if said in commands else find_choice(ARTICLES.sub("", said[-TAIL_LENGTH:]), MEANINGS)
         after = commands.get(command or "")
         if after is None:
             return self.outcome(f"{self._look()}!", valid=False)

@@ -13,7 +13,7 @@ from envs.games.game import Game, checked, directions
 from envs.games.planning import followed
 from envs.games.warehouse import Situation, Warehouse, read
 from envs.procedural import drawn
-from envs.types import Message, Outcome, Task, assistant, spoken
+from envs.types import Message, Outcome, Task, assistant, final_text
 
 SIZES, BOXES, LONGEST, AT_ONCE = range(3, 8), range(1, 4), range(4, 41), range(1, 101)
 LENGTHS = {"train": 5000, "val": 100, "test": 100}
@@ -83,7 +83,7 @@ class Sokoban(Game):
 
     def reply(self, action: Message) -> Outcome:
         """Take the steps that the reply names, up to the first that is stopped."""
-        letters = directions(spoken(action))
+        letters = directions(final_text(action))
         if letters is None or len(letters) > self.at_once:
             return self.outcome(f"udlr?\n{self.shown}", valid=False, home=self._home(), steps=0)
         taken, won = 0, False

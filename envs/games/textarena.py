@@ -15,8 +15,8 @@ import numpy as np
 from envs.games.game import Game
 from envs.games.planning import shortest
 from envs.procedural import enumerated
-from envs.suggestions import unknown
-from envs.types import Message, Outcome, Task, assistant, spoken
+from envs.suggestions import unknown_message
+from envs.types import Message, Outcome, Task, assistant, final_text
 
 SEEDS = 1_000  # in which a game's different beginnings are looked for
 GLOBAL_LUCK: tuple[tuple[Callable[[], Any], Callable[[Any], None]], ...] = (
@@ -59,7 +59,7 @@ class TextArena(Game):
 
     def __init__(self, *, game: str = "Mastermind-v0", max_turns: int | None = None, **own: Any) -> None:
         if game not in GAMES:
-            raise ValueError(unknown("game", game, GAMES, of="TextArena"))
+            raise ValueError(unknown_message("game", game, GAMES, of="TextArena"))
         self.game = game
         most, _ = GAMES[game]
         if max_turns is not None and max_turns > most:
@@ -96,7 +96,7 @@ class TextArena(Game):
     def reply(self, action: Message) -> Outcome:
         """Pass the reply on."""
         with contained():
-            over, _ = self.inner.step(spoken(action))
+            over, _ = self.inner.step(final_text(action))
         state = self.inner.state
         valid = not (state.error_count or state.game_info[0]["invalid_move"])
         if not over:
@@ -162,7 +162,7 @@ def _package() -> Any:
         with contained():  # importing it draws, too
             import textarena
     except ImportError as error:
-        raise ImportError(f"games/TextArena-v0 needs textarena: pip install 'turnwise[textarena]' ({error})") from None
+        raise ImportError(f"games/TextArena-v0 needs textarena: pip install 'turnwise-rl[textarena]' ({error})") from None
     return textarena
 
 

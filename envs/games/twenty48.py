@@ -10,8 +10,8 @@ import numpy as np
 
 from envs.games.game import Game, checked, directions
 from envs.games.tiles import EMPTY, MOVES, Player, is_over, moved, with_tile
-from envs.procedural import Lazy, digest
-from envs.types import Message, Outcome, Task, assistant, spoken
+from envs.procedural import LazyTasks, digest
+from envs.types import Message, Outcome, Task, assistant, final_text
 
 SIDES = range(2, 6)
 TARGETS = tuple(2**rank for rank in range(3, 12))
@@ -61,7 +61,7 @@ class Twenty48(Game):
 
     def tasks(self, split: str) -> Sequence[Task]:
         """Seeds of the tiles' luck."""
-        return Lazy(split, LENGTHS[split], lambda index: self._task(split, index))
+        return LazyTasks(split, LENGTHS[split], lambda index: self._task(split, index))
 
     def opening(self) -> str:
         """Two tiles."""
@@ -75,7 +75,7 @@ class Twenty48(Game):
 
     def reply(self, action: Message) -> Outcome:
         """Slide the tiles."""
-        move = directions(spoken(action))
+        move = directions(final_text(action))
         named = move is not None and len(move) == 1
         board = moved(self.board, self.columns, move) if move and named else self.board
         if board == self.board:

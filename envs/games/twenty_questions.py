@@ -11,9 +11,9 @@ import numpy as np
 
 from envs.games.game import Game, checked
 from envs.games.ontology import ATTRIBUTES, things
-from envs.grading.choice import named
+from envs.grading.choice import find_choice
 from envs.procedural import drawn
-from envs.types import Message, Outcome, Task, assistant, spoken
+from envs.types import Message, Outcome, Task, assistant, final_text
 
 KEY = "games/TwentyQuestions-v0"
 LENGTHS = {"train": 5_000, "val": 100, "test": 200}
@@ -88,7 +88,7 @@ class TwentyQuestions(Game):
 
     def reply(self, action: Message) -> Outcome:
         """Answer a question, or judge a guess."""
-        word = named(spoken(action), self.meanings)
+        word = find_choice(final_text(action), self.meanings)
         having = _having().get(word) if word else None
         before = self.left
         if having is None:

@@ -9,9 +9,9 @@ import gymnasium
 import numpy as np
 
 from envs.env import Env
-from envs.grading.choice import named
+from envs.grading.choice import find_choice
 from envs.procedural import digest
-from envs.types import Message, Messages, Outcome, Task, assistant, spoken, system, user
+from envs.types import Message, Messages, Outcome, Task, assistant, final_text, system, user
 
 LENGTHS = {"train": 10_000, "val": 200, "test": 200}
 
@@ -104,7 +104,7 @@ class Verbalised(Env):
 
     def reply(self, action: Message) -> Outcome:
         """Take the action that the reply names."""
-        number = named(spoken(action), self._numbers)
+        number = find_choice(final_text(action), self._numbers)
         if number is None:
             return Outcome((user(f"{'|'.join(self.actions)}?\n{self.describe(self.observation)}"),), valid=False)
         assert self.inner is not None

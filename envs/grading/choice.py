@@ -1,4 +1,4 @@
-"""Which one of several words or commands a reply names. Text only, and linear in the reply's length."""
+"""Find which one of several words or commands a reply names. Reads text only, in time linear in its length."""
 
 from __future__ import annotations
 
@@ -7,29 +7,33 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import TypeVar
 
-TAIL = 1000  # characters in which the last line is looked for
+TAIL_LENGTH = 1000  # characters at the end of a reply in which the last line is searched
 
 T = TypeVar("T")
 
 
-def named(reply: str, meanings: Mapping[str, T]) -> T | None:
-    """The meaning of the words in `meanings`, lower-case keys, that the last line of `reply` names.
+def find_choice(reply: str, meanings: Mapping[str, T]) -> T | None:
+    """The one meaning that the last line of `reply` names.
 
-    None where that line names no word, or words of several meanings: so listing all of them never earns. A name inside
-    a longer one (`go` in `go east`) does not count, nor does one inside another word.
+    None if the line names no choice, or choices of several meanings, so that listing all of them never pays. A name
+    inside a longer name (`go` in `go east`) or inside another word does not count.
+
+    Args:
+        reply: Text of the reply.
+        meanings: Meaning of each name; names in lower case.
     """
-    known = meanings.get(reply)  # what a policy that knows the game says
-    if known is not None:
-        return known
-    found = {meanings[name] for name in _pattern(tuple(meanings)).findall(last_line(reply).lower())}
-    return found.pop() if len(found) == 1 else None
+    meaning = meanings.get(reply)  # fast path: the reply is a name and nothing else
+    if meaning is not None:
+        return meaning
+    matches = {meanings[name] for name in _pattern(tuple(meanings)).findall(last_line(reply).lower())}
+    return matches.pop() if len(matches) == 1 else None
 
 
 def last_line(reply: str) -> str:
-    """The last line of `reply` that is neither blank nor the fence of a block of code (all backticks), or ""."""
-    if "\n" not in reply and len(reply) < TAIL:
+    """The last line of `reply` that is neither blank nor the fence of a code block (backticks only); "" if none is."""
+    if "\n" not in reply and len(reply) < TAIL_LENGTH:
         return reply.strip()
-    lines = (line.strip() for line in reversed(reply[-TAIL:].splitlines()))
+    lines = (line.strip() for line in reversed(reply[-TAIL_LENGTH:].splitlines()))
     return next((line for line in lines if line.strip("`")), "")
 
 

@@ -1,8 +1,8 @@
-r"""Equations: which texts are one rather than a value with a name, and when two say the same.
+r"""Tell equations from values with a name, and decide whether two equations are the same.
 
-`x = 5` and `\angle A = 30` state a value; `2x - y = 0`, `3x = 5` and `x^2 + y^2 = 4` state something about unknowns, so
-that no number on their right is their answer. Two equations are equal where the differences of their sides are, but for
-a factor that is a number: `y = 2x + 3` is `4x - 2y + 6 = 0`, and `(x - 1)^2 = 0` is not `x = 1`.
+`x = 5` and `\angle A = 30` give a value a name; `2x - y = 0`, `3x = 5` and `x^2 + y^2 = 4` are equations in unknowns,
+and the number on their right is not the answer. Two equations are the same if the differences of their sides are equal
+up to a number as a factor: `y = 2x + 3` is `4x - 2y + 6 = 0`, but `(x - 1)^2 = 0` is not `x = 1`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{3,}")
 _LIST = re.compile(r",|\b(?:and|or)\b")
 _GREEK = "alpha|beta|gamma|delta|theta|lambda|mu|rho|sigma|tau|phi|omega"
 _LETTER = re.compile(rf"(?<![\\A-Za-z])[A-Za-z]|\\(?:{_GREEK})\b")
-_WORKED = re.compile(
+_COMPUTATION = re.compile(
     r"[-+*/^|]|[0-9]\s*(?:[A-Za-z(]|\\[a-z])"
     r"|\\(?:[dtc]?frac|sqrt|cdot|times|div|pm|mp|binom|log|ln|exp|sin|cos|tan|cot|sec|csc|sum|prod|int|lfloor|lceil)"
 )
@@ -26,38 +26,41 @@ _CALL = re.compile(r"[A-Za-z]\s*(?:\^\s*\{?\s*-\s*1\s*\}?\s*)?\(")
 
 
 def is_equation(text: str) -> bool:
-    """Whether `text` states something about unknowns; False for a value, named or not, and for a list."""
+    """Whether `text` is an equation in unknowns; False for a value, with or without a name, and for a list."""
     left, equals, right = _WORDS.sub(" ", text).rpartition("=")
     if not equals or _LIST.search(left) or _WORD.search(left):
         return False
     if not _LETTER.search(left):
         return _LETTER.search(right) is not None and not _WORD.search(right)
-    return any(_LETTER.search(side) and _WORKED.search(side) for side in left.split("="))
+    return any(_LETTER.search(side) and _COMPUTATION.search(side) for side in left.split("="))
 
 
-def same(gold: str, given: str) -> bool:
-    """Whether both are the same equation. Raises Undecided where one is none, or is beyond `envs.grading.formula`."""
-    left, _, right = given.partition("=")
+def is_same_equation(gold: str, answer: str) -> bool:
+    """Whether both texts are the same equation.
+
+    Raises Undecided if one of them is no equation, or contains what `envs.grading.formula` cannot parse.
+    """
+    left, _, right = answer.partition("=")
     if not is_equation(gold) and not _LETTER.search(left) and not _NAME.fullmatch(right):
         return False  # 0 = 2x + 3 is not 2x + 3
-    tops = [_difference(text) for text in (gold, given)]
+    tops = [_difference(text) for text in (gold, answer)]
     factors = {tops[0][term] / tops[1][term] for term in tops[0].keys() & tops[1].keys()}
     if tops[0].keys() == tops[1].keys() and len(factors) == 1:
         return True
     terms = [*tops[0], *tops[1]]
     if any(term.radicand != 1 or ("i", 1) in term.powers for term in terms):
-        raise Undecided("the factor between them may be a root, or i the imaginary unit")
+        raise Undecided("the factor between both may be a root, or i the imaginary unit")
     return False
 
 
 def _difference(text: str) -> Sum:
-    """The left side minus the right one."""
+    """Left side minus right side."""
     sides = text.split("=")
     if len(sides) != 2 or _CALL.search(text):
-        raise Undecided("not one equation, or with a function of an unknown name")
-    left, right = map(formula.read, sides)
+        raise Undecided("not one equation, or a call of an unknown function")
+    left, right = map(formula.parse, sides)
     difference = left.plus(right.times(constant(-1)))
     bottom = Value(difference.bottom, ONE).rational()
     if bottom is None or not difference.top:
-        raise Undecided("an unknown below a fraction line, or nothing unknown at all")
+        raise Undecided("an unknown in a denominator, or no unknown at all")
     return difference.top

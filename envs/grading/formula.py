@@ -1,10 +1,11 @@
-r"""Formulas in LaTeX or plain text, read as exact values. Nothing is evaluated as code.
+r"""Parse formulas in LaTeX or plain text as exact values. Nothing is run as code.
 
-Read: whole numbers and decimals, letters and Greek letters, + - and * in all their forms (`\cdot`, `\times`, side by
-side), fractions, whole powers, roots of rationals, brackets, mixed numbers. `π √ × ÷ · −` are read as their commands.
-A unit in `\text{...}` at the end is dropped; where there are letters, only one known here: `n \text{ odd}` is not `n`.
-Left undecided: everything else (functions, equations, absolute values, powers with letters, words), and what two
-readers may read in two ways (`1/2x`, `\frac123`, `x2`, `a!`).
+Accepted: whole numbers and decimals, letters and Greek letters, + - and * in all their forms (`\cdot`, `\times`,
+side by side), fractions, whole powers, roots of rationals, brackets, mixed numbers. `π √ × ÷ · −` stand for their
+commands. A unit in `\text{...}` at the end is dropped. In a formula with letters it must be a unit listed here, because
+`n \text{ odd}` is not `n`.
+Undecided: everything else (functions, equations, absolute values, powers with letters, words) and what is ambiguous
+(`1/2x`, `\frac123`, `x2`, `a!`).
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
-from envs.grading.number import number
-from envs.grading.polynomial import MAX_POWER, Undecided, Value, constant, letter
+from envs.grading.number import parse_number
+from envs.grading.polynomial import MAX_POWER, Undecided, Value, constant, variable
 from envs.grading.units import UNITS
 
 MAX_DEPTH = 12
@@ -32,93 +33,94 @@ _TOKEN = re.compile(
     r"\s*(?:(?P<number>[0-9]+(?:,[0-9]{3})+(?![0-9,])(?:\.[0-9]+)?|[0-9]+(?:\.[0-9]+)?|\.[0-9]+)"
     r"|(?P<sign>\\[A-Za-z]+|\*\*|[A-Za-z]|[-+*/^(){}\[\]]))"
 )
-_PLAIN = {"π": r"\pi ", "×": "*", "·": "*", "⋅": "*", "÷": "/", "−": "-", "√": r"\surd "}
-_DROPPED = re.compile(r"\\(?:left|right|displaystyle|limits)\b|\\[,;:! ]|[$~]")
+_PLAIN_SIGNS = {"π": r"\pi ", "×": "*", "·": "*", "⋅": "*", "÷": "/", "−": "-", "√": r"\surd "}
+_LAYOUT = re.compile(r"\\(?:left|right|displaystyle|limits)\b|\\[,;:! ]|[$~]")
 _UNIT = re.compile(r"\\(?:text|textrm|mathrm|mbox)\s*\{([A-Za-z /.]*)\}(?:\s*\^\s*(?:[23]|\{[23]\}))?\s*$")
 
 
-def read(text: str) -> Value:
-    """The value of `text`. Raises Undecided where it is none of the documented forms."""
-    for sign, plain in _PLAIN.items():
+def parse(text: str) -> Value:
+    """The value of a formula. Raises Undecided for every text outside the accepted forms."""
+    for sign, plain in _PLAIN_SIGNS.items():
         text = text.replace(sign, plain)
-    text, unit = without_unit(_DROPPED.sub(" ", text))
+    text, unit = without_unit(_LAYOUT.sub(" ", text))
     if any(len(word) > 2 or word in _UNIT_WORDS for word in _WORD.findall(text)):
-        raise Undecided("a word")
-    reader = _Reader(_tokens(text))
-    value = reader.sum()
-    if reader.next is not None:
-        raise Undecided(f"{reader.next!r} where nothing should follow")
-    if unit and not _leaves(unit, value):
-        raise Undecided("words that are no unit")
+        raise Undecided("a word in a formula")
+    parser = _Parser(_tokenize(text))
+    value = parser.parse_sum()
+    if parser.next is not None:
+        raise Undecided(f"{parser.next!r} after the end of a formula")
+    if unit and not _keeps_value(unit, value):
+        raise Undecided("words that are not a unit")
     return value
 
 
-def _leaves(unit: str, value: Value) -> bool:
-    """Whether words leave `value` as it is: behind letters only units do, `n` and `n` that is odd are not the same."""
-    known = set(unit.lower().split()) <= UNITS.keys() | _MEASURES
-    return number(f"1 {unit}") is not None and (known or value.letters() <= {"\\pi"})
+def _keeps_value(unit: str, value: Value) -> bool:
+    """Whether words after a formula leave its value as it is. After letters only units do: `n` is not `n` odd."""
+    is_unit = set(unit.lower().split()) <= UNITS.keys() | _MEASURES
+    return parse_number(f"1 {unit}") is not None and (is_unit or value.variables() <= {"\\pi"})
 
 
 def without_unit(text: str) -> tuple[str, str]:
-    r"""`text` without the `\text{...}` at its end, and what that says."""
+    r"""Split off the `\text{...}` at the end of `text`; return the rest and its content ("" if there is none)."""
     match = _UNIT.search(text)
     return (text[: match.start()], match[1].strip()) if match else (text, "")
 
 
-def _tokens(text: str) -> list[str]:
-    tokens, at = [], 0
+def _tokenize(text: str) -> list[str]:
+    tokens, position = [], 0
     text = text.rstrip()
-    while at < len(text):
-        match = _TOKEN.match(text, at)
+    while position < len(text):
+        match = _TOKEN.match(text, position)
         if not match:
-            raise Undecided(f"{text[at]!r} is no part of a formula")
+            raise Undecided(f"{text[position]!r} in a formula")
         tokens.append("^" if match["sign"] == "**" else match["sign"] or match["number"])
-        at = match.end()
+        position = match.end()
     return tokens
 
 
-class _Reader:
-    """Recursive descent over tokens."""
+class _Parser:
+    """Recursive-descent parser over tokens. Every method raises Undecided for what it does not accept."""
 
     def __init__(self, tokens: list[str]) -> None:
-        self.tokens, self.at, self.depth = tokens, 0, 0
+        self.tokens, self.position, self.depth = tokens, 0, 0
 
     @property
     def next(self) -> str | None:
-        return self.tokens[self.at] if self.at < len(self.tokens) else None
+        return self.tokens[self.position] if self.position < len(self.tokens) else None
 
     def take(self) -> str:
         token = self.next
         if token is None:
-            raise Undecided("an end too early")
-        self.at += 1
+            raise Undecided("a formula that ends too early")
+        self.position += 1
         return token
 
-    def sum(self) -> Value:
-        total = self._signed()
+    def parse_sum(self) -> Value:
+        total = self._term()
         while self.next in ("+", "-"):
-            total = total.plus(self._signed())
+            total = total.plus(self._term())
         return total
 
-    def _signed(self) -> Value:
+    def _term(self) -> Value:
         sign = -1 if self.next == "-" else 1
         if self.next in ("+", "-"):
-            self.at += 1
+            self.position += 1
         value = self._product()
         return value.times(constant(-1)) if sign < 0 else value
 
     def _product(self) -> Value:
         value = self._power()
-        divided = False
+        is_after_division = False
         while (token := self.next) is not None and token not in ("+", "-") and token not in _CLOSING.values():
             if token in _TIMES or token in _OVER:
-                self.at += 1
+                self.position += 1
                 factor = self._power()
                 value = value.times(factor if token in _TIMES else factor.inverse())
-                divided = token in _OVER
+                is_after_division = token in _OVER
             else:
-                if divided or _is_number(token) or (_is_number(self.tokens[self.at - 1]) and token in _FRACTIONS):
-                    raise Undecided("factors side by side that may be read in two ways")
+                follows_number = _is_number(self.tokens[self.position - 1])
+                if is_after_division or _is_number(token) or (follows_number and token in _FRACTIONS):
+                    raise Undecided("an ambiguous product without a sign")
                 value = value.times(self._power())
         return value
 
@@ -126,21 +128,21 @@ class _Reader:
         base = self._mixed() if self._is_mixed() else self._atom()
         if self.next != "^":
             return base
-        self.at += 1
+        self.position += 1
         exponent = self._argument().rational()
         if exponent is None or exponent.denominator != 1 or abs(exponent) > MAX_POWER or self.next == "^":
             raise Undecided("a power that is not a small whole number")
         return base.power(int(exponent))
 
     def _is_mixed(self) -> bool:
-        after = self.tokens[self.at + 1] if self.at + 1 < len(self.tokens) else None
+        after = self.tokens[self.position + 1] if self.position + 1 < len(self.tokens) else None
         return self.next is not None and self.next.isdecimal() and after in _FRACTIONS
 
     def _mixed(self) -> Value:
         whole, part = constant(int(self.take())), self._atom()
         fraction = part.rational()
         if fraction is None or not 0 < fraction < 1:
-            raise Undecided("a number before a fraction that is no mixed number")
+            raise Undecided("a number before a fraction of 1 or more")
         return whole.plus(part)
 
     def _atom(self) -> Value:
@@ -160,38 +162,38 @@ class _Reader:
         if token == "\\surd":
             return self._atom().root(2)
         if token in _LETTERS or (len(token) == 1 and token.isalpha()):
-            return letter(token)
+            return variable(token)
         raise Undecided(f"{token!r} in a formula")
 
     def _group(self, opening: str) -> Value:
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise Undecided("brackets too deep")
-        value = self.sum()
+        value = self.parse_sum()
         if self.take() != _CLOSING[opening]:
             raise Undecided("brackets that do not match")
         self.depth -= 1
         return value
 
     def _degree(self) -> int:
-        self.at += 1
+        self.position += 1
         degree = self.take()
         if not degree.isdecimal() or len(degree) > 2 or self.take() != "]":
-            raise Undecided("a root that is no plain one")
+            raise Undecided("a root whose degree is not a small number")
         return int(degree)
 
     def _argument(self) -> Value:
-        """What a command or `^` takes: a group in braces, a letter, a sign and a number, or one digit of a number."""
+        """Argument of a command or of `^`: a group in braces, a letter, a signed number, or one digit of a number."""
         token = self.take()
         if token == "{" or token in _LETTERS or (len(token) == 1 and (token.isalnum() or token == "(")):
-            self.at -= 1
+            self.position -= 1
             return self._atom()
         if token == "-" and self.next is not None and self.next.isdecimal():
             return constant(-int(self.take()))
-        if token.isdecimal() and self.at > 1 and self.tokens[self.at - 2] in _FRACTIONS and len(token) == 2:
-            self.tokens.insert(self.at, token[1])
+        if token.isdecimal() and self.position > 1 and self.tokens[self.position - 2] in _FRACTIONS and len(token) == 2:
+            self.tokens.insert(self.position, token[1])
             return constant(int(token[0]))
-        if token.isdecimal() and self.tokens[self.at - 2] == "^" and len(token) <= 2:
+        if token.isdecimal() and self.tokens[self.position - 2] == "^" and len(token) <= 2:
             return constant(int(token))
         raise Undecided(f"{token!r} as an argument")
 

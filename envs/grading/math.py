@@ -1,22 +1,22 @@
-r"""Verdicts on answers to mathematical problems: whether what a reply declares equals the gold answer.
+r"""Grade answers to mathematical problems: compare the answer that a reply declares with the gold answer.
 
 *strict* is GSM8K's official rule: the first `#### <number>` of the reply (`#### (\-?[0-9\.\,]+)`), commas removed,
 equal as a string to the gold answer read in the same way. So for 18, `#### 18.` and `#### 18.00` are wrong.
 
-*flexible* looks for the declared answer (`envs.grading.declared`) and compares its value with the gold's:
-- declarations that differ (two boxes, several `####`, a bare list of numbers) are refused, and so is one that cannot
-  be read: no weaker hint is used instead;
-- where both are number literals (`envs.grading.number`), exact rationals decide. `36/2` is 18, 0.333 is not 1/3,
-  `50%` is 50 and not 1/2, units are dropped, digits outside ASCII are no digits;
-- where the gold is text (`Friday`, `(C)`), or a formula that nobody can read, the text decides, without regard to
-  spaces, LaTeX dress and, in words and single letters, case;
-- formulas, sets, tuples and intervals are compared exactly (`envs.grading.exact`); where such a gold answer is the
-  whole of a reply of one line, it needs no mark. Brackets count: `(1,2)`, `[1,2]`, `(1,2]` and `\{1,2\}` are four
-  things. Without `symbolic`, numbers must be worked out;
-- what is still undecided goes, with `symbolic=True`, to math-verify (`envs.grading.symbolic`).
+*flexible* finds the declared answer (`envs.grading.declaration`) and compares its value with that of the gold answer:
+- declarations that differ (two boxes, several `####`, a bare list of numbers) are wrong, and so is one that cannot be
+  parsed: no weaker kind of declaration replaces it;
+- two number literals (`envs.grading.number`) are compared as exact rationals. `36/2` is 18, 0.333 is not 1/3, `50%` is
+  50 and not 1/2, units are dropped, digits outside ASCII do not count as digits;
+- if the gold answer is text (`Friday`, `(C)`) or a formula that cannot be parsed, texts are compared without spaces
+  and LaTeX markup and, for words and single letters, without case;
+- formulas, sets, tuples and intervals are compared exactly (`envs.grading.exact`); a reply of one line that consists of
+  such an answer needs no mark. Brackets count: `(1,2)`, `[1,2]`, `(1,2]` and `\{1,2\}` are four different answers.
+  Without `symbolic`, numbers must be worked out;
+- with `symbolic=True`, math-verify (`envs.grading.symbolic`) decides the rest.
 
-A reply whose formula is too long, unreadable, or over its time or memory is wrong. A fault of ours raises: it is never
-a verdict. Where math-verify is needed and missing that raises too, so that a score never depends on what is installed.
+A formula that is too long, cannot be parsed, or exceeds its time or memory is wrong. Infrastructure faults raise
+and are never a verdict. A missing math-verify raises where it is needed: no score depends on what is installed.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from envs.grading import exact
-from envs.grading import symbolic as formulas
-from envs.grading.declared import declaration, phrase_number, whole
+from envs.grading import symbolic as math_verify
+from envs.grading.declaration import find_declaration, number_in_phrase, single_line
 from envs.grading.equation import is_equation
-from envs.grading.number import is_plain, number, stands, undress
+from envs.grading.number import has_plain_words, keeps_value, parse_number, strip_markup
 from envs.grading.workers import OverLimit
 
 Rule = Literal["flexible", "strict"]
@@ -38,18 +38,22 @@ RULES = ("flexible", "strict")
 OFFICIAL = re.compile(r"#### (\-?[0-9\.\,]+)")  # openai/grade-school-math, dataset.py
 _LIST = re.compile(r"(?:[a-z]+(?:\\in|=))?(\(|\[|\\\{).*,.*(\)|\]|\\\})")
 _BRACED = re.compile(r"([_^])\{([0-9A-Za-z])\}")  # x_{1} is x_1
-_BASED = re.compile(r"([0-9]+)_(?:[0-9]|\{[0-9]+\})")  # a base need not be given, but one that is given counts
+_WITH_BASE = re.compile(r"([0-9]+)_(?:[0-9]|\{[0-9]+\})")  # a reply may omit the base, but must not give another
 _ENVIRONMENT = re.compile(r"\\(?:begin|end)\s*\{[a-z]*\}")
 _PROSE = re.compile(r"\\(?:text|textbf|textit|mbox|mathrm)\s*\{[^{}]*[A-Za-z]|(?<![\\A-Za-z])[A-Za-z]{4,}")
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a reply earns under either rule, and why.
+    """The verdict on a reply, under both rules.
 
-    `correct` is the verdict of the rule that was asked for. `extracted` is the declared answer that flexible read, None
-    where none is clear. `method` is what decided flexible: "number", "text", "exact", "math-verify", or the reason of
-    a refusal: "none" (nothing declared), "unclear" (several things), "unreadable", "deadline", "memory".
+    Attributes:
+        correct: Verdict of the rule that was selected.
+        strict: Verdict of the rule "strict".
+        flexible: Verdict of the rule "flexible".
+        extracted: The declared answer that the rule "flexible" read; None if there is no clear one.
+        method: How "flexible" decided: "number", "text", "exact" or "math-verify"; or why it rejected the reply: "none"
+            (nothing declared), "unclear" (different answers declared), "unreadable", "deadline" or "memory".
     """
 
     correct: bool
@@ -62,82 +66,92 @@ class Verdict:
 def verify(
     reply: str, answer: str, *, rule: Rule = "flexible", symbolic: bool = True, deadline_s: float = 5.0
 ) -> Verdict:
-    """Grade `reply` against the gold `answer` (a number, a formula, or a text that ends in `#### number`).
+    """Grade a reply.
 
-    Without `symbolic` math-verify is not asked, so no extra is needed and no process starts; and where the gold is made
-    of numbers, those of the reply must be worked out.
-    `deadline_s` are seconds of CPU time for math-verify. Raises ValueError for an unknown rule or an empty gold answer.
+    Args:
+        reply: Text of the reply, without its reasoning.
+        answer: The gold answer: a number, a formula, or a text that ends in `#### number`.
+        rule: Rule that decides `Verdict.correct`.
+        symbolic: Whether math-verify may decide. If not, no extra is needed, no process starts, and if the gold answer
+            consists of numbers, those of the reply must be worked out.
+        deadline_s: Seconds of CPU time for math-verify.
+
+    Raises:
+        ValueError: An unknown rule or an empty gold answer.
+        symbolic.MissingExtra: math-verify is needed and not installed.
+        workers.WorkerError: A worker process failed.
     """
     if rule not in RULES:
         raise ValueError(f"rule {rule!r} is not one of {', '.join(RULES)}")
-    gold = official(answer) or answer.strip()
+    gold = official_answer(answer) or answer.strip()
     if not gold:
         raise ValueError("the gold answer is empty")
-    strict = official(reply) == gold.replace(",", "")
+    strict = official_answer(reply) == gold.replace(",", "")
     flexible, extracted, method = _flexible(reply, gold, symbolic, deadline_s)
     return Verdict(strict if rule == "strict" else flexible, strict, flexible, extracted, method)
 
 
-def official(text: str) -> str | None:
-    """What GSM8K's official evaluation extracts from `text`."""
+def official_answer(text: str) -> str | None:
+    """The number that GSM8K's official evaluation extracts from `text`; None if there is none."""
     match = OFFICIAL.search(text)
     return match[1].replace(",", "") if match else None
 
 
 def _flexible(reply: str, gold: str, symbolic: bool, deadline_s: float) -> tuple[bool, str | None, str]:
-    kind, text = declaration(reply)
-    wanted = None if is_equation(gold) else number(gold)
-    if wanted is None and kind in ("none", "unclear", "last") and (line := whole(reply)):
-        same = exact.equal(gold, line, literal=not symbolic)
-        if same is not None:
-            return same, line, "exact"
+    """Verdict, declared answer and method of the rule "flexible"."""
+    kind, text = find_declaration(reply)
+    gold_number = None if is_equation(gold) else parse_number(gold)
+    if gold_number is None and kind in ("none", "unclear", "last") and (line := single_line(reply)):
+        is_same = exact.is_equal(gold, line, literal=not symbolic)
+        if is_same is not None:
+            return is_same, line, "exact"
     if kind in ("none", "unclear"):
         return False, None, kind
-    given = phrase_number(text) if kind == "phrase" and wanted is not None else number(text)
-    if wanted is not None and given is not None:
-        return wanted == given and not exact.is_renamed(gold, text), text, "number"
-    if wanted is None and _same_text(gold, text):
+    number = number_in_phrase(text) if kind == "phrase" and gold_number is not None else parse_number(text)
+    if gold_number is not None and number is not None:
+        return gold_number == number and not exact.have_different_names(gold, text), text, "number"
+    if gold_number is None and _is_same_text(gold, text):
         return True, text, "text"
     if kind == "last":
         return False, text, "unreadable"
-    return _formulas(gold, text, wanted is not None, symbolic, deadline_s)
+    return _compare_formulas(gold, text, gold_number is not None, symbolic, deadline_s)
 
 
-def _formulas(gold: str, text: str, numeric: bool, symbolic: bool, deadline_s: float) -> tuple[bool, str, str]:
-    """The verdict on two formulas or collections; `numeric` where the gold is a plain number."""
-    if numeric and not (symbolic and stands(text, text) and formulas.is_formula(text, numeric=True)):
+def _compare_formulas(gold: str, text: str, numeric: bool, symbolic: bool, deadline_s: float) -> tuple[bool, str, str]:
+    """Compare two formulas or collections; `numeric` says that the gold answer is a plain number."""
+    if numeric and not (symbolic and keeps_value(text, text) and math_verify.is_formula(text, numeric=True)):
         return False, text, "unreadable"
-    same = exact.equal(gold, text, literal=not symbolic)
-    if same is not None:
-        return same, text, "exact"
+    is_same = exact.is_equal(gold, text, literal=not symbolic)
+    if is_same is not None:
+        return is_same, text, "exact"
     if not numeric and (_is_prose(gold) or _brackets(gold) != _brackets(text)):
         return False, text, "text"
-    if not (symbolic and is_plain(text) and formulas.is_formula(text, numeric=numeric)):
+    if not (symbolic and has_plain_words(text) and math_verify.is_formula(text, numeric=numeric)):
         return False, text, "unreadable"
-    if formulas.is_misread(gold, text):
+    if math_verify.is_misread(gold, text):
         return False, text, "text"
     try:
-        same = formulas.equal(gold, text, deadline_s=deadline_s)
-    except OverLimit as over:
-        return False, text, over.limit
-    return bool(same), text, "text" if same is None else "math-verify"
+        is_same = math_verify.is_equal(gold, text, deadline_s=deadline_s)
+    except OverLimit as error:
+        return False, text, error.limit
+    return bool(is_same), text, "text" if is_same is None else "math-verify"
 
 
-def _same_text(gold: str, text: str) -> bool:
-    plain = [_BRACED.sub(r"\1\2", "".join(undress(side).rstrip(". ").split())) for side in (gold, text)]
-    if (based := _BASED.fullmatch(plain[0])) and based[1] == plain[1]:
+def _is_same_text(gold: str, text: str) -> bool:
+    plain = [_BRACED.sub(r"\1\2", "".join(strip_markup(side).rstrip(". ").split())) for side in (gold, text)]
+    if (match := _WITH_BASE.fullmatch(plain[0])) and match[1] == plain[1]:
         return True
-    if _is_prose(gold) or len(plain[0].strip("().")) == 1:  # in formulas R and r are two things
+    if _is_prose(gold) or len(plain[0].strip("().")) == 1:  # in formulas R and r are different
         plain = [side.strip("()").casefold() for side in plain]
     return plain[0] == plain[1] and bool(plain[0])
 
 
 def _brackets(text: str) -> str:
-    r"""The brackets around a list, "" for anything else: math-verify takes `\{1,2\}` for the interval `(1,2)`."""
-    match = _LIST.fullmatch("".join(undress(text).rstrip(". ").split()))
+    r"""The brackets around a list, "" for other texts. math-verify would take `\{1,2\}` for the interval `(1,2)`."""
+    match = _LIST.fullmatch("".join(strip_markup(text).rstrip(". ").split()))
     return match[1] + match[2] if match else ""
 
 
 def _is_prose(gold: str) -> bool:
-    """Whether the gold answer is words: read as a formula, letters would commute and anagrams pass."""
+    """Whether the gold answer consists of words. As formulas, anagrams would be equal, because letters commute."""
     return _PROSE.search(_ENVIRONMENT.sub("", gold)) is not None

@@ -1,7 +1,7 @@
-"""Fractions of polynomials over the rationals and square roots of whole numbers, compared exactly.
+"""Quotients of polynomials whose coefficients are rationals times square roots of whole numbers, compared exactly.
 
-Square roots of different square-free numbers are linearly independent over the rationals, and letters (pi among them)
-stand for independent unknowns. So two values are equal exactly if their cross products have the same terms.
+Square roots of different square-free numbers are linearly independent over the rationals, and variables (pi is one of
+them) are independent unknowns. So two values are equal exactly if their cross products have the same terms.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from typing import NamedTuple
 MAX_TERMS = 60
 MAX_BITS = 2000  # of a numerator or denominator
 MAX_POWER = 64
-MAX_RADICAND = 10**10  # so that trial division ends soon
+MAX_RADICAND = 10**10  # bounds the time of trial division
 
 
 class Undecided(Exception):
-    """What was asked for is outside the forms that are decided here, or too large for them."""
+    """The texts are outside the forms that `envs.grading` compares exactly, or too large."""
 
 
 class Term(NamedTuple):
-    """The square root of a square-free `radicand` times letters with their powers, sorted, no power 0."""
+    """The square root of a square-free `radicand` times powers of variables, sorted by name, without powers of 0."""
 
     radicand: int
     powers: tuple[tuple[str, int], ...]
@@ -34,39 +34,39 @@ ONE: Sum = {UNIT: Fraction(1)}
 
 
 class Value(NamedTuple):
-    """`top / bottom`; `bottom` is not the empty sum."""
+    """The quotient `top / bottom`. `bottom` is not the empty sum."""
 
     top: Sum
     bottom: Sum = ONE
 
     def plus(self, other: Value) -> Value:
-        """The sum of both."""
+        """`self + other`."""
         if self.bottom == other.bottom:
-            return Value(_added(self.top, other.top), self.bottom)
+            return Value(_sum(self.top, other.top), self.bottom)
         tops = _product(self.top, other.bottom), _product(other.top, self.bottom)
-        return Value(_added(*tops), _product(self.bottom, other.bottom))
+        return Value(_sum(*tops), _product(self.bottom, other.bottom))
 
     def times(self, other: Value) -> Value:
-        """The product of both."""
+        """`self * other`."""
         return Value(_product(self.top, other.top), _product(self.bottom, other.bottom))
 
     def inverse(self) -> Value:
-        """1 divided by it."""
+        """`1 / self`. Raises Undecided for zero."""
         if not self.top:
             raise Undecided("a division by zero")
         return Value(self.bottom, self.top)
 
     def power(self, exponent: int) -> Value:
-        """It, raised to a whole number; 0 to the 0 is left undecided."""
+        """`self ** exponent` for a whole number. Raises Undecided for 0 to a power below 1, and beyond `MAX_POWER`."""
         if abs(exponent) > MAX_POWER or not (self.top or exponent > 0):
             raise Undecided("a power out of bounds")
-        base, raised = (self if exponent >= 0 else self.inverse()), constant(1)
+        base, product = (self if exponent >= 0 else self.inverse()), constant(1)
         for _ in range(abs(exponent)):
-            raised = raised.times(base)
-        return raised
+            product = product.times(base)
+        return product
 
     def root(self, degree: int) -> Value:
-        """The square root of a rational that is not negative, or a higher root that is rational."""
+        """The square root of a rational from 0 up, or a higher root that is rational. Raises Undecided for others."""
         whole = self.rational()
         if whole is None or whole < 0 or not 2 <= degree <= MAX_POWER:
             raise Undecided("a root of something other than a rational")
@@ -76,41 +76,41 @@ class Value(NamedTuple):
         if degree == 2:
             square, rest = _square_free(radicand)
             return Value({Term(rest, ()): Fraction(square, whole.denominator)} if radicand else {})
-        near = round(radicand ** (1 / degree))
-        if near**degree != radicand:
+        candidate = round(radicand ** (1 / degree))
+        if candidate**degree != radicand:
             raise Undecided("an irrational root")
-        return constant(Fraction(near, whole.denominator))
+        return constant(Fraction(candidate, whole.denominator))
 
     def rational(self) -> Fraction | None:
-        """Its value, if it is a plain number."""
+        """The value if it is a rational number, else None."""
         if self.top.keys() | self.bottom.keys() <= {UNIT}:
             return self.top.get(UNIT, Fraction(0)) / self.bottom[UNIT]
         return None
 
-    def letters(self) -> set[str]:
-        """The letters it is written with."""
-        return {letter for side in self for term in side for letter, _ in term.powers}
+    def variables(self) -> set[str]:
+        """Names of the variables in it."""
+        return {name for side in self for term in side for name, _ in term.powers}
 
     def equals(self, other: Value) -> bool:
-        """Whether both are the same for all values of their letters where both are defined."""
+        """Whether both are equal for all values of their variables for which both are defined."""
         return _product(self.top, other.bottom) == _product(other.top, self.bottom)
 
 
 def constant(number: Fraction | int) -> Value:
-    """A plain number."""
+    """A number as a value."""
     return Value({UNIT: Fraction(number)} if number else {})
 
 
-def letter(name: str) -> Value:
-    """An unknown."""
+def variable(name: str) -> Value:
+    """A variable as a value."""
     return Value({Term(1, ((name, 1),)): Fraction(1)})
 
 
-def _added(first: Sum, second: Sum) -> Sum:
+def _sum(first: Sum, second: Sum) -> Sum:
     total = dict(first)
     for term, factor in second.items():
         _add(total, term, factor)
-    return _bounded(total)
+    return _check_size(total)
 
 
 def _product(first: Sum, second: Sum) -> Sum:
@@ -121,15 +121,16 @@ def _product(first: Sum, second: Sum) -> Sum:
     if len(first) * len(second) > MAX_TERMS**2:
         raise Undecided("too many terms")
     total: dict[Term, Fraction] = {}
-    for one, factor in first.items():
-        for other, by in second.items():
-            shared = gcd(one.radicand, other.radicand)
-            radicand = one.radicand * other.radicand // shared**2
-            _add(total, Term(radicand, _joined(one.powers, other.powers)), factor * by * shared)
-    return _bounded(total)
+    for term, factor in first.items():
+        for other_term, other_factor in second.items():
+            divisor = gcd(term.radicand, other_term.radicand)
+            radicand = term.radicand * other_term.radicand // divisor**2
+            powers = _add_powers(term.powers, other_term.powers)
+            _add(total, Term(radicand, powers), factor * other_factor * divisor)
+    return _check_size(total)
 
 
-def _joined(first: tuple[tuple[str, int], ...], second: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
+def _add_powers(first: tuple[tuple[str, int], ...], second: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
     if not first or not second:
         return first or second
     powers = dict(first)
@@ -145,7 +146,7 @@ def _add(total: dict[Term, Fraction], term: Term, factor: Fraction) -> None:
         total.pop(term, None)
 
 
-def _bounded(total: dict[Term, Fraction]) -> Sum:
+def _check_size(total: dict[Term, Fraction]) -> Sum:
     sizes = (max(factor.numerator.bit_length(), factor.denominator.bit_length()) for factor in total.values())
     if len(total) > MAX_TERMS or max(sizes, default=0) > MAX_BITS:
         raise Undecided("too large a number")
@@ -163,5 +164,5 @@ def _square_free(number: int) -> tuple[int, int]:
             number //= divisor
             rest *= divisor
         divisor += 1
-    side = isqrt(number)  # what is left is a prime, a product of two, or a square of one
+    side = isqrt(number)  # the remaining number is a prime, a product of two primes, or the square of a prime
     return (square * side, rest) if side * side == number else (square, rest * number)

@@ -1,11 +1,11 @@
-r"""Equality of two LaTeX answers by math-verify (extra `math`), in a killable worker process.
+r"""Compare two LaTeX answers with math-verify (extra `math`), in a worker process that can be killed.
 
-Stricter than math-verify alone, whose leniency would let wrong answers pass:
-- both texts are wrapped in one `\boxed{}` and read as LaTeX only; no Python expression is parsed, nothing is evaluated;
+Stricter than math-verify alone, which accepts some wrong answers:
+- both texts are wrapped in `\boxed{}` and parsed as LaTeX only; no Python expression is parsed, nothing is evaluated;
 - decimals must agree to 12 places, not 6: 1.414214 is not \sqrt{2};
-- where the answer is a plain number, only digits, operators and a few functions are sent: no text, lists or equations;
-- nothing is sent that math-verify reads as something else: dots that leave things out, digits with a base, ratios and
-  times of day, angles and triangles by their corners, words, degrees where the other side has none.
+- if the gold answer is a plain number, only digits, operators and a few functions are sent: no text, list or equation;
+- nothing is sent that math-verify misreads: dots for omitted parts, digits with a base, ratios and times of day, angles
+  and triangles named by their corners, words, degrees if the other side has none.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from functools import cache
 from importlib.util import find_spec
 from itertools import accumulate
 
-from envs.grading.workers import Workers
+from envs.grading.workers import WorkerPool
 
 MAX_TEXT = 300
-MAX_DEPTH = 10  # of brackets; the time to parse grows exponentially with it
-PLACES = 12
+MAX_DEPTH = 10  # of nested brackets; the parsing time grows exponentially with it
+DECIMAL_PLACES = 12
 _COMMAND = re.compile(r"\\[A-Za-z]+")
 _FUNCTIONS = r"\frac \dfrac \tfrac \cfrac \sqrt \cdot \times \div \left \right \binom \ln \log \pi"
 _NUMERIC_COMMANDS = frozenset(_FUNCTIONS.split())
@@ -35,11 +35,11 @@ _NUMERIC = re.compile(r"[0-9+\-*/^(){}\[\].!_ ]*")
 
 
 class MissingExtra(ImportError):
-    """Grading this reply needs a package that is not installed."""
+    """Grading needs a package that is not installed."""
 
 
 def is_formula(text: str, *, numeric: bool) -> bool:
-    """Whether `text` may be sent to math-verify; `numeric` where the right answer is a plain number."""
+    """Whether `text` may be sent to math-verify. `numeric` says that the gold answer is a plain number."""
     if len(text) > MAX_TEXT or not (text.isascii() and text.isprintable()) or re.search(r"[\"#;`]|__", text):
         return False
     if _HUGE_POWER.search(text):
@@ -54,45 +54,46 @@ def is_formula(text: str, *, numeric: bool) -> bool:
     return bool(re.search("[0-9]", text)) and _NUMERIC.fullmatch(_COMMAND.sub(" ", text)) is not None
 
 
-def is_misread(gold: str, given: str) -> bool:
-    """Whether one of them has a form that math-verify takes for another."""
-    one_sided = bool(_DEGREES.search(gold)) != bool(_DEGREES.search(given))
-    return one_sided or any(map(_MISREAD.search, (gold, given)))
+def is_misread(gold: str, answer: str) -> bool:
+    """Whether math-verify would misread one of the two texts."""
+    has_degrees_once = bool(_DEGREES.search(gold)) != bool(_DEGREES.search(answer))
+    return has_degrees_once or any(map(_MISREAD.search, (gold, answer)))
 
 
-def equal(gold: str, given: str, *, deadline_s: float) -> bool | None:
-    """Whether math-verify finds both texts equal; None where it cannot read the gold answer.
+def is_equal(gold: str, answer: str, *, deadline_s: float) -> bool | None:
+    """Whether math-verify finds both texts equal; None if it cannot parse the gold answer.
 
-    Raises MissingExtra without math-verify, OverLimit where `given` takes too long or too much memory.
+    `deadline_s` are seconds of CPU time. Raises MissingExtra without math-verify, OverLimit if the comparison takes too
+    much time or memory.
     """
     if not find_spec("math_verify"):
-        raise MissingExtra(f"grading {given!r} needs math-verify: pip install 'turnwise[math]'")
-    return workers().call(gold, given, deadline_s=deadline_s)
+        raise MissingExtra(f"grading {answer!r} needs math-verify: pip install 'turnwise-rl[math]'")
+    return workers().call(gold, answer, deadline_s=deadline_s)
 
 
-def workers() -> Workers:
-    """The process's own pool. Whoever uses it for a while calls `open` and `close`."""
+def workers() -> WorkerPool:
+    """The pool of this process. Call `open` and `close` around a longer use to keep its workers between calls."""
     return _pool()
 
 
 @cache
-def _pool() -> Workers:
-    return Workers("envs.grading.symbolic:load", size=max(1, (os.cpu_count() or 1) // 4))
+def _pool() -> WorkerPool:
+    return WorkerPool("envs.grading.symbolic:load_comparison", size=max(1, (os.cpu_count() or 1) // 4))
 
 
-def load() -> Callable[[str, str], bool | None]:
-    """Import math-verify and return the comparison; runs in the worker."""
+def load_comparison() -> Callable[[str, str], bool | None]:
+    """Import math-verify and return a function that compares a gold answer and an answer. Runs in the worker."""
     from math_verify import LatexExtractionConfig, parse, verify
 
-    form = [LatexExtractionConfig(boxed_match_priority=0)]
+    config = [LatexExtractionConfig(boxed_match_priority=0)]
 
-    def read(text: str) -> list:
-        return parse(f"\\boxed{{{text}}}", form, parsing_timeout=None, fallback_mode="no_fallback")
+    def parse_boxed(text: str) -> list:
+        return parse(f"\\boxed{{{text}}}", config, parsing_timeout=None, fallback_mode="no_fallback")
 
-    def compare(gold: str, given: str) -> bool | None:
-        wanted = read(gold)
-        if not wanted:
+    def compare(gold: str, answer: str) -> bool | None:
+        gold_expressions = parse_boxed(gold)
+        if not gold_expressions:
             return None
-        return bool(verify(wanted, read(given), float_rounding=PLACES, timeout_seconds=None))
+        return bool(verify(gold_expressions, parse_boxed(answer), float_rounding=DECIMAL_PLACES, timeout_seconds=None))
 
     return compare

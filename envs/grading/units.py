@@ -1,4 +1,4 @@
-"""Units beside a number: `3 hours` is 180 where minutes are asked for, and `180 hours` is not."""
+"""Convert units beside a number: for a question about minutes, `3 hours` is 180 and `180 hours` is not."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from fractions import Fraction
 
-# name: (what it measures, how many of the smallest unit listed)
+# names: (dimension, size in the smallest unit listed)
 _SIZES = {
     "mm millimetre millimeter": ("length", 1),
     "cm centimetre centimeter": ("length", 10),
@@ -31,35 +31,41 @@ _DRESS = r"(?:[*_`)\]}$(, ]|\\[,;:! ]|\\[a-z]+\s{0,3}\{|in\b)"
 _AFTER = re.compile(rf"{_DRESS}{{0,20}}([A-Za-z]+|%)(?![A-Za-z]|/|\s*\^|\s+per\b)")
 _BEFORE = re.compile(r"\b([A-Za-z]{2,})\s{0,3}[:=](?:[*_`$([{ ]|\\[([]|\\[a-z]+\{){0,20}$")
 _CURRENCY = re.compile(r"(\\?[$€£]) ?$")
-_REACH = 60  # characters on either side of a number
-_CLOSED = re.compile(r"[^$\n]*\$(?![0-9])")  # $5$ is a formula
+_REACH = 60  # characters read on either side of a number
+_FORMULA_END = re.compile(r"[^$\n]*\$(?![0-9])")  # $5$ is a formula
 
 
-def factor(reply: str, extracted: str, asked: str) -> Fraction | None:
-    """By what to multiply the number `extracted` from `reply` to have it in the unit `asked`; None for no such unit.
+def conversion_factor(reply: str, answer: str, unit: str) -> Fraction | None:
+    """Factor that converts a number from the unit that the reply writes beside it to `unit`.
 
-    What stands right beside the number, wherever the reply has it, decides: the word behind it, else the one before
-    `:` or `=`, and a currency sign. None also where these differ; 1 where there is no unit known here.
+    Units beside a number are the word after it, else the word before `:` or `=`, and a currency sign, at each place
+    where the reply has the number. 1 if none of them, or `unit` itself, is in `UNITS`; None if the units beside it
+    differ from each other, or measure something else than `unit`.
+
+    Args:
+        reply: The whole reply.
+        answer: The declared answer, as it stands in the reply.
+        unit: The unit that the question asks for.
     """
-    sizes = {UNITS[unit] for unit in _beside(reply, extracted) if unit in UNITS}
-    if asked not in UNITS or not sizes:
+    sizes = {UNITS[name] for name in _units_beside(reply, answer) if name in UNITS}
+    if unit not in UNITS or not sizes:
         return Fraction(1)
-    (kind, size), *others = sizes
-    return Fraction(size, UNITS[asked][1]) if kind == UNITS[asked][0] and not others else None
+    (dimension, size), *others = sizes
+    return Fraction(size, UNITS[unit][1]) if dimension == UNITS[unit][0] and not others else None
 
 
-def _beside(reply: str, extracted: str) -> Iterator[str]:
-    """What may be a unit of the number in `extracted`, in lower case."""
-    digits = re.search(r"[0-9](?:.*[0-9])?", extracted)
+def _units_beside(reply: str, answer: str) -> Iterator[str]:
+    """Words that may be units of the number in `answer`, in lower case."""
+    digits = re.search(r"[0-9](?:.*[0-9])?", answer)
     if not digits:
         return
-    for found in re.finditer(rf"(?<![0-9])(?<![0-9][.,/]){re.escape(digits[0])}(?![0-9]|[.,/][0-9])", reply):
-        before = reply[max(0, found.start() - _REACH) : found.start()]
-        after = reply[found.end() : found.end() + _REACH]
-        if (sign := _CURRENCY.search(before)) and not (sign[1] == "$" and _CLOSED.match(after)):
+    for match in re.finditer(rf"(?<![0-9])(?<![0-9][.,/]){re.escape(digits[0])}(?![0-9]|[.,/][0-9])", reply):
+        before = reply[max(0, match.start() - _REACH) : match.start()]
+        after = reply[match.end() : match.end() + _REACH]
+        if (sign := _CURRENCY.search(before)) and not (sign[1] == "$" and _FORMULA_END.match(after)):
             yield sign[1][-1]
-        behind = _AFTER.match(after)
-        if behind and behind[1].lower() in UNITS:
-            yield behind[1].lower()
-        elif named := _BEFORE.search(before):
-            yield named[1].lower()
+        word_after = _AFTER.match(after)
+        if word_after and word_after[1].lower() in UNITS:
+            yield word_after[1].lower()
+        elif word_before := _BEFORE.search(before):
+            yield word_before[1].lower()

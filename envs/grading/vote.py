@@ -1,21 +1,21 @@
-"""What a reply votes for where the answers of several replies are counted."""
+"""The vote of a reply in majority voting."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable
 
-from envs.grading.declared import declaration, phrase_number
-from envs.grading.number import number, undress
+from envs.grading.declaration import find_declaration, number_in_phrase
+from envs.grading.number import parse_number, strip_markup
 
 
 def vote(reply: str) -> Hashable | None:
-    """The declared answer (`envs.grading.declared`): its exact value, or its text where it is no number literal.
+    """The answer that `reply` declares: its exact value, or its text if it is no number literal.
 
-    Equal for replies that say the same number in any dress, or the same text but for case, spaces and LaTeX dress.
-    None where nothing, or more than one thing, is declared.
+    Equal for replies that declare the same number in any notation, or the same text but for case, spaces and LaTeX
+    markup. None if a reply declares nothing, or more than one thing.
     """
-    kind, answer = declaration(reply)
+    kind, answer = find_declaration(reply)
     if kind in ("none", "unclear"):
         return None
-    value = phrase_number(answer) if kind == "phrase" else number(answer)
-    return "".join(undress(answer).rstrip(". ").split()).casefold() if value is None else value
+    value = number_in_phrase(answer) if kind == "phrase" else parse_number(answer)
+    return "".join(strip_markup(answer).rstrip(". ").split()).casefold() if value is None else value

@@ -1,10 +1,10 @@
-"""One function on untrusted arguments, in killable worker processes, with a deadline and a memory limit per call.
+"""Call a trusted function on untrusted arguments in worker processes, with a deadline and a memory limit per call.
 
-Covered: a call that computes for ever, also inside one C function; a call that fills memory; a worker that dies; a
-parent that dies (its workers end by themselves); a parent that forks (the child starts workers of its own).
-Not covered: a function that means harm. A worker is no sandbox: it must run a trusted function.
+Handled: calls that never end, also inside one C function; calls that fill memory; workers that die; a parent that dies
+(its workers end by themselves); a parent that forks (the child starts its own workers).
+Not handled: a malicious function. A worker is no sandbox.
 
-POSIX only; the memory limit and CPU-time deadlines need Linux, elsewhere deadlines are wall time.
+POSIX only. The memory limit and deadlines in CPU time need Linux; elsewhere deadlines are wall time.
 """
 
 from __future__ import annotations
@@ -25,170 +25,182 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import Any
 
-PATIENCE = 10  # wall seconds granted per second of a deadline: other processes may hold the cores
+WALL_FACTOR = 10  # wall seconds allowed per second of a deadline, because other processes may use the cores
 _LINUX_CPU_CLOCK = 2  # CPUCLOCK_SCHED, for clock_gettime on another process
-_BOOT = (
+_WORKER_PROGRAM = (
     "import sys, json; sys.path[:] = json.loads(sys.argv[1]);"
     "from envs.grading.workers import serve; serve(sys.argv[2], *map(int, sys.argv[3:]))"
 )
 
 
 class OverLimit(Exception):
-    """The arguments asked for more than a call may use: their fault, not ours. `limit` is "deadline" or "memory"."""
+    """A call exceeded a limit, which is the arguments' fault. `limit` is "deadline" or "memory"."""
 
     def __init__(self, limit: str) -> None:
         super().__init__(limit)
         self.limit = limit
 
 
-class WorkerFault(RuntimeError):
-    """A fault of ours: a worker did not start, died, or its function raised. Never to be read as a verdict."""
+class WorkerError(RuntimeError):
+    """An infrastructure fault: a worker did not start, died, or its function raised. Never a verdict on a reply."""
 
 
-class Workers:
-    """Up to `size` processes that serve one function, each started when first needed. Threads may share it.
+class WorkerPool:
+    """Processes that serve one function, each started when first needed. Threads may share a pool.
 
-    `target` is "module:factory". The factory is called once in the worker, before any deadline runs, and returns the
-    function; its arguments and value are JSON-able. `memory_mb` is what calls may add to a freshly started worker.
+    Args:
+        target: "module:factory". Each worker calls the factory once, outside any deadline; it returns the function,
+            whose arguments and result must be JSON-able.
+        size: Largest number of processes.
+        memory_mb: Memory that calls may use in addition to that of a worker that has just started.
+        start_s: Wall seconds that the start of a worker may take.
     """
 
     def __init__(self, target: str, *, size: int = 1, memory_mb: int = 1024, start_s: float = 120.0) -> None:
         self.target, self.size, self.memory_mb, self.start_s = target, size, memory_mb, start_s
-        self._begin()
+        self._start()
 
-    def _begin(self) -> None:
+    def _start(self) -> None:
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._users = 0
-        self._seats: queue.LifoQueue[_Worker | None] = queue.LifoQueue()
+        self._idle: queue.LifoQueue[_Worker | None] = queue.LifoQueue()
         for _ in range(self.size):
-            self._seats.put(None)
-        weakref.finalize(self, _stop_idle, self._seats, self._pid)  # also at the interpreter's exit
+            self._idle.put(None)
+        weakref.finalize(self, _stop_idle, self._idle, self._pid)  # also at the interpreter's exit
 
     def open(self) -> None:
-        """Announce a user: workers outlive the others' `close` until this user has closed too."""
+        """Count a user in. Workers are kept until every user has called `close`."""
         with self._lock:
             self._users += 1
 
     def close(self) -> None:
-        """Take a user away; after the last one, stop every worker that is not in a call. A later call starts anew."""
+        """Count a user out. The last one stops every worker that is not in a call; a later call starts new ones."""
         with self._lock:
             self._users = max(0, self._users - 1)
             if not self._users:
-                _stop_idle(self._seats, self._pid)
+                _stop_idle(self._idle, self._pid)
 
     def call(self, *arguments: Any, deadline_s: float) -> Any:
-        """The function's value. `deadline_s` are seconds of the worker's CPU time.
+        """Call the function in a worker and return its result.
 
-        Raises OverLimit if the call uses more time or memory; WorkerFault if two workers in a row died, waited
-        `PATIENCE` times the deadline without computing, or saw the function raise.
+        Args:
+            arguments: Arguments of the function.
+            deadline_s: Seconds of CPU time of the worker.
+
+        Raises:
+            OverLimit: The call used more time or memory.
+            WorkerError: Two workers in a row died, waited `WALL_FACTOR` times the deadline without using it up, or
+                reported an exception of the function.
         """
-        if self._pid != os.getpid():  # a forked child: the workers it sees are its parent's
-            self._begin()
+        if self._pid != os.getpid():  # in a forked child the workers belong to the parent
+            self._start()
         request = json.dumps({"arguments": arguments, "deadline_s": deadline_s}).encode()
-        worker = self._seats.get()
+        worker = self._idle.get()
         try:
-            retried = False
+            is_retry = False
             while True:
                 try:
                     worker = worker or _Worker(self.target, self.memory_mb, self.start_s)
-                    return worker.ask(request, deadline_s)
-                except BaseException as fault:  # whatever it was, this worker may still be busy with it
+                    return worker.send_request(request, deadline_s)
+                except BaseException as error:  # the worker may still be busy with the call
                     if worker is not None:
                         worker.stop()
                     worker = None
-                    if retried or not isinstance(fault, WorkerFault):
+                    if is_retry or not isinstance(error, WorkerError):
                         raise
-                    retried = True
+                    is_retry = True
         finally:
-            self._seats.put(worker)
+            self._idle.put(worker)
 
     @property
     def pids(self) -> list[int]:
-        """The process ids of the workers that are not in a call."""
-        return [worker.process.pid for worker in list(self._seats.queue) if worker]
+        """Process ids of the workers that are not in a call."""
+        return [worker.process.pid for worker in list(self._idle.queue) if worker]
 
 
-def _stop_idle(seats: queue.LifoQueue[_Worker | None], pid: int) -> None:
+def _stop_idle(idle: queue.LifoQueue[_Worker | None], pid: int) -> None:
     if os.getpid() != pid:
         return
-    waiting = []
-    while not seats.empty():
+    workers = []
+    while not idle.empty():
         try:
-            waiting.append(seats.get_nowait())
+            workers.append(idle.get_nowait())
         except queue.Empty:
             break
-    for worker in waiting:
+    for worker in workers:
         if worker is not None:
             worker.stop()
-        seats.put(None)
+        idle.put(None)
 
 
 class _Worker:
-    """The parent's end of one process."""
+    """One process, as its parent handles it."""
 
     def __init__(self, target: str, memory_mb: int, start_s: float) -> None:
-        self.channel, theirs = Pipe()
-        fd = theirs.fileno()
-        command = [sys.executable, "-c", _BOOT, json.dumps(sys.path), target, str(fd), str(memory_mb), str(os.getpid())]
+        self.channel, worker_end = Pipe()
+        fd = worker_end.fileno()
+        numbers = map(str, (fd, memory_mb, os.getpid()))
+        command = [sys.executable, "-c", _WORKER_PROGRAM, json.dumps(sys.path), target, *numbers]
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
-        quiet = subprocess.DEVNULL
-        with tempfile.TemporaryFile() as complaints, theirs:
+        devnull = subprocess.DEVNULL
+        with tempfile.TemporaryFile() as stderr, worker_end:
             self.process = subprocess.Popen(
-                command, pass_fds=(fd,), stdin=quiet, stdout=quiet, stderr=complaints, env=environment
+                command, pass_fds=(fd,), stdin=devnull, stdout=devnull, stderr=stderr, env=environment
             )
-            theirs.close()
+            worker_end.close()
             try:
                 if not self.channel.poll(start_s):
-                    raise WorkerFault(f"a worker for {target} did not start within {start_s:g} s")
+                    raise WorkerError(f"a worker for {target} did not start within {start_s:g} s")
                 self._read()
-            except BaseException as fault:
+            except BaseException as error:
                 self.stop()
-                complaints.seek(0)
-                last = complaints.read().decode(errors="replace").strip().rpartition("\n")[2]
-                if isinstance(fault, WorkerFault) and last:
-                    raise WorkerFault(f"{fault}: {last}") from None
+                stderr.seek(0)
+                last_line = stderr.read().decode(errors="replace").strip().rpartition("\n")[2]
+                if isinstance(error, WorkerError) and last_line:
+                    raise WorkerError(f"{error}: {last_line}") from None
                 raise
 
-    def ask(self, request: bytes, deadline_s: float) -> Any:
-        """Send a request and wait for its value."""
-        began, used = time.monotonic(), 0.0
-        cpu = self._cpu_s()
+    def send_request(self, request: bytes, deadline_s: float) -> Any:
+        """Send a request and return the result. Raises OverLimit and WorkerError as `WorkerPool.call` does."""
+        start_time, used_s = time.monotonic(), 0.0
+        start_cpu = self._cpu_s()
         try:
             self.channel.send_bytes(request)
         except OSError:
-            raise WorkerFault(f"worker {self.process.pid} died while idle") from None
-        while not self.channel.poll(min(max(deadline_s - used, 0.02), 0.5)):
-            waited = time.monotonic() - began
-            now = self._cpu_s()
-            used = waited if cpu is None or now is None else now - cpu
-            if used >= deadline_s:
+            raise WorkerError(f"worker {self.process.pid} died while idle") from None
+        while not self.channel.poll(min(max(deadline_s - used_s, 0.02), 0.5)):
+            wall_s = time.monotonic() - start_time
+            cpu = self._cpu_s()
+            used_s = wall_s if start_cpu is None or cpu is None else cpu - start_cpu
+            if used_s >= deadline_s:
                 raise OverLimit("deadline")
-            if waited >= PATIENCE * deadline_s:
-                raise WorkerFault(f"worker {self.process.pid} waited {waited:.1f} s and computed for {used:.1f} s")
+            if wall_s >= WALL_FACTOR * deadline_s:
+                raise WorkerError(f"worker {self.process.pid} waited {wall_s:.1f} s and computed for {used_s:.1f} s")
         return self._read()
 
     def stop(self) -> None:
-        """Kill the process and collect it."""
+        """Kill the process and wait for its end."""
         self.process.kill()
         self.process.wait()
         self.channel.close()
 
     def _read(self) -> Any:
         try:
-            answer = json.loads(self.channel.recv_bytes())
+            response = json.loads(self.channel.recv_bytes())
         except (EOFError, OSError):
             code = self.process.wait()
             if code == -signal.SIGXCPU:
                 raise OverLimit("deadline") from None
-            raise WorkerFault(f"worker {self.process.pid} died with exit code {code}") from None
-        if "limit" in answer:
-            raise OverLimit(answer["limit"])
-        if "fault" in answer:
-            raise WorkerFault(answer["fault"])
-        return answer["value"]
+            raise WorkerError(f"worker {self.process.pid} died with exit code {code}") from None
+        if "limit" in response:
+            raise OverLimit(response["limit"])
+        if "error" in response:
+            raise WorkerError(response["error"])
+        return response["value"]
 
     def _cpu_s(self) -> float | None:
+        """CPU seconds that the process has used; None where the system does not tell."""
         try:
             return time.clock_gettime((~self.process.pid << 3) | _LINUX_CPU_CLOCK)
         except (OSError, OverflowError, AttributeError):
@@ -196,16 +208,16 @@ class _Worker:
 
 
 def serve(target: str, fd: int, memory_mb: int, parent: int) -> None:
-    """The worker's main: load the function, then answer requests on `fd` one by one until the parent is gone."""
+    """Main function of a worker: load the function, then answer requests on `fd` one by one until the parent ends."""
     import resource
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     channel = Connection(fd)
     try:
         module, factory = target.split(":")
         function = getattr(importlib.import_module(module), factory)()
-    except Exception as fault:
-        channel.send_bytes(json.dumps({"fault": f"{target}: {type(fault).__name__}: {fault}"}).encode())
+    except Exception as error:
+        channel.send_bytes(json.dumps({"error": f"{target}: {type(error).__name__}: {error}"}).encode())
         return
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     _limit_memory(memory_mb << 20)
@@ -215,19 +227,20 @@ def serve(target: str, fd: int, memory_mb: int, parent: int) -> None:
     channel.send_bytes(b'{"value": "ready"}')
     while True:
         request = json.loads(requests.get())
-        # A stop of last resort for a worker that spins in C while its parent is gone.
-        last_s = math.ceil(time.process_time() + request["deadline_s"]) + 1
-        resource.setrlimit(resource.RLIMIT_CPU, (last_s, resource.getrlimit(resource.RLIMIT_CPU)[1]))
+        # Last resort for a worker that loops in C code after its parent has ended.
+        cpu_limit_s = math.ceil(time.process_time() + request["deadline_s"]) + 1
+        resource.setrlimit(resource.RLIMIT_CPU, (cpu_limit_s, resource.getrlimit(resource.RLIMIT_CPU)[1]))
         try:
-            answer = {"value": function(*request["arguments"])}
+            response = {"value": function(*request["arguments"])}
         except MemoryError:
-            answer = {"limit": "memory"}
-        except Exception as fault:
-            answer = {"fault": f"{target}: {type(fault).__name__}: {fault}"}
-        channel.send_bytes(json.dumps(answer).encode())
+            response = {"limit": "memory"}
+        except Exception as error:
+            response = {"error": f"{target}: {type(error).__name__}: {error}"}
+        channel.send_bytes(json.dumps(response).encode())
 
 
-def _limit_memory(added: int) -> None:
+def _limit_memory(extra_bytes: int) -> None:
+    """Limit the address space to its present size plus `extra_bytes`; does nothing without /proc."""
     import resource
 
     try:
@@ -235,13 +248,13 @@ def _limit_memory(added: int) -> None:
             size = int(statm.read().split()[0]) * resource.getpagesize()
     except OSError:
         return
-    resource.setrlimit(resource.RLIMIT_AS, (size + added, size + added))
+    resource.setrlimit(resource.RLIMIT_AS, (size + extra_bytes, size + extra_bytes))
 
 
 def _listen(channel: Connection, requests: queue.SimpleQueue[bytes], parent: int) -> None:
-    """Hand requests on; end the process when the parent is gone.
+    """Put requests into the queue; end the process when the parent has ended.
 
-    The parent's death signal (PR_SET_PDEATHSIG) would not do: it fires when the *thread* that started us ends.
+    PR_SET_PDEATHSIG is no alternative: it fires when the *thread* that started this process ends.
     """
     while True:
         try:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from envs.grading.exact import members
+from envs.grading.exact import member_numbers
 from envs.math.generated import Problem, Question, between, one_of, written
 
 
@@ -45,7 +45,7 @@ class Algebra(Question):
 
     def wrong(self) -> str:
         """The first solution missed by one, and the others."""
-        first, *others = members(self.task.answer) or [Fraction(0)]
+        first, *others = member_numbers(self.task.answer) or [Fraction(0)]
         return ", ".join(map(written, [first + 101, *others]))
 
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from envs.grading.integer import declared
+from envs.grading.integer import declared_integer
 from envs.math.sum_env import Summing
-from envs.types import Message, Outcome, spoken
+from envs.types import Message, Outcome, final_text
 
 
 class Arithmetic(Summing):
     """Work out one expression.
 
     Observation: `47 + 85 = ?`, one user message.
-    Action: the value, `132`; longer replies are read as `envs.grading.integer.declared` says.
+    Action: the value, `132`; longer replies are read as `envs.grading.integer.declared_integer` says.
     Reward: 1 if the declared integer is the value, else 0.
     Episode end: after the first reply.
     Levels: 0 sums of two numbers from 0 to 9 but 0 + 0 (54 problems); 1, the default, sums of two numbers from 1 to
@@ -26,7 +26,7 @@ class Arithmetic(Summing):
 
     def reply(self, action: Message) -> Outcome:
         """Compare integers, never floats."""
-        value = declared(spoken(action))
+        value = declared_integer(final_text(action))
         right = value is not None and value == int(self.task.answer)
         return Outcome(reward=float(right), terminated=True, success=right, valid=value is not None)
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from envs import data
-from envs.grading.declared import boxes
+from envs.grading.declaration import boxes
 from envs.math.single_answer import Answered
 from envs.procedural import digest
 from envs.types import Message, Task, assistant, text, user
@@ -48,7 +48,7 @@ class Competition(Answered):
     def tasks(self, split: str) -> Sequence[Task]:
         """The split's rows. Raises ValueError for a malformed one, MissingData where a split has no file."""
         pattern = f"{self.folder}/*.jsonl"
-        rows = data.rows(pattern, (), data_root=self.data_root)
+        rows = data.load_rows(pattern, (), data_root=self.data_root)
         rows = [row for row in rows if _is_training(row) == (split != "test")]
         if not rows:
             wanted = "train*.jsonl" if split != "test" else "other than train*.jsonl"

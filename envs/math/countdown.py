@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from envs.env import Env
-from envs.grading.expression import stated, worked
+from envs.grading.expression import declared_expression, evaluate
 from envs.math.generated import LENGTHS, between, one_of
 from envs.procedural import drawn
-from envs.types import Message, Outcome, Task, assistant, spoken, text, user
+from envs.types import Message, Outcome, Task, assistant, final_text, text, user
 
 SIZES, TOPS = range(3, 7), range(10, 101)
 MOST = 999  # of a target
@@ -55,8 +55,8 @@ class Countdown(Env):
 
     def reply(self, action: Message) -> Outcome:
         """Work the expression out and count its numbers."""
-        expression, equals, claimed = stated(spoken(action)).partition("=")
-        made = worked(expression)
+        expression, equals, claimed = declared_expression(final_text(action)).partition("=")
+        made = evaluate(expression)
         given = Counter(self.task.metadata["numbers"])
         if made is None or (equals and claimed.strip() != self.task.answer) or not self._may_use(made.numbers, given):
             return Outcome(terminated=True, valid=False)

@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from envs.grading.declared import declaration, phrase_number
-from envs.grading.number import undress
+from envs.grading.declaration import find_declaration, number_in_phrase
+from envs.grading.number import strip_markup
 from envs.math.generated import Problem, Question, between, one_of, written
-from envs.types import Message, Outcome, assistant, spoken
+from envs.types import Message, Outcome, assistant, final_text
 
 Operand = tuple[int, int]  # top and bottom as they are shown, perhaps not in lowest terms
 
@@ -54,7 +54,7 @@ class Fractions(Question):
     def reply(self, action: Message) -> Outcome:
         """Compare values; look at how the declared one is written."""
         outcome = super().reply(action)
-        lowest = _is_lowest(spoken(action))
+        lowest = _is_lowest(final_text(action))
         right = outcome.success and (lowest or not self.lowest)
         return Outcome(
             reward=float(right), terminated=True, success=right, valid=outcome.valid, metrics={"lowest": lowest}
@@ -89,6 +89,6 @@ def _value(values: list[Fraction], operators: list[str]) -> Fraction:
 
 def _is_lowest(reply: str) -> bool:
     """Whether the declared number is written as `str` writes a Fraction."""
-    found = declaration(reply).text
-    value = phrase_number(found)
-    return value is not None and undress(found).strip("(). ") == written(value)
+    found = find_declaration(reply).text
+    value = number_in_phrase(found)
+    return value is not None and strip_markup(found).strip("(). ") == written(value)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from envs.grading.number import number
+from envs.grading.number import parse_number
 from envs.math.single_answer import Answered
 from envs.procedural import drawn
 from envs.types import Message, Task, assistant, text, user
@@ -64,7 +64,7 @@ class Question(Answered):
 
     def wrong(self) -> str:
         """An answer of the right form that is not right."""
-        return written((number(self.task.answer) or Fraction(0)) + 1)
+        return written((parse_number(self.task.answer) or Fraction(0)) + 1)
 
     def attacks(self) -> Sequence[str]:
         """Among others: the right answer beside a wrong one, taken back, or in a form that is not worked out."""

@@ -11,11 +11,11 @@ import numpy as np
 
 from envs import data
 from envs.env import Env
-from envs.grading.math import RULES, Rule, official, verify
-from envs.grading.number import number
+from envs.grading.math import RULES, Rule, official_answer, verify
+from envs.grading.number import parse_number
 from envs.grading.symbolic import workers
 from envs.grading.vote import vote
-from envs.types import Message, Outcome, Task, assistant, spoken, user
+from envs.types import Message, Outcome, Task, assistant, final_text, user
 
 REVISION = "cc7b047b6e5bb11b4f1af84efc572db110a51b3c"
 INSTRUCTION = "End with #### <number>"
@@ -57,14 +57,14 @@ class GSM8K(Env):
         """The split's rows; a malformed one raises ValueError with its file and line."""
         source = "test" if split == "test" else "train"
         hub = data.Hub("openai/gsm8k", "main", source, REVISION)
-        rows = data.rows(f"gsm8k/{source}*.jsonl", ("question", "answer"), data_root=self.data_root, hub=hub)
+        rows = data.load_rows(f"gsm8k/{source}*.jsonl", ("question", "answer"), data_root=self.data_root, hub=hub)
         if split != "test":
             rows = _held_out(rows, val=split == "val")
         return [_task(f"{split}/{i}", row) for i, row in enumerate(rows)]
 
     def reply(self, action: Message) -> Outcome:
         """Grade the reply; it is invalid where it declares no one answer."""
-        verdict = verify(spoken(action), self.task.answer, rule=self.rule, symbolic=self.symbolic)
+        verdict = verify(final_text(action), self.task.answer, rule=self.rule, symbolic=self.symbolic)
         return Outcome(
             reward=float(verdict.correct),
             terminated=True,
@@ -75,7 +75,7 @@ class GSM8K(Env):
 
     def vote(self, action: Message) -> Hashable | None:
         """The declared answer."""
-        return vote(spoken(action))
+        return vote(final_text(action))
 
     def oracle(self) -> Iterator[Message]:
         """The data set's solution without its calculator notes; it ends in `#### <number>`."""
@@ -88,7 +88,7 @@ class GSM8K(Env):
     def attacks(self) -> Sequence[str]:
         """Among others: the right number among wrong ones, taken back, or in digits that are none."""
         gold = self.task.answer
-        near = ", ".join(str(int(number(gold) or 0) + i) for i in range(-3, 4))
+        near = ", ".join(str(int(parse_number(gold) or 0) + i) for i in range(-3, 4))
         wide = "".join(chr(ord(digit) + 0xFEE0) if digit.isdigit() else digit for digit in gold)
         return (
             *super().attacks(),
@@ -121,8 +121,8 @@ def _held_out(rows: list[data.Row], *, val: bool) -> list[data.Row]:
 
 def _task(name: str, row: data.Row) -> Task:
     solution = row.fields["answer"]
-    gold = official(solution)
-    if gold is None or number(gold) is None:
+    gold = official_answer(solution)
+    if gold is None or parse_number(gold) is None:
         raise ValueError(f"{row.source}: the answer does not end in '#### <number>'")
     prompt = (user(f"{row.fields['question'].strip()}\n{INSTRUCTION}"),)
     return Task(name, prompt, gold, {"solution": solution, "source": row.source})

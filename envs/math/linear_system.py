@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from envs.grading.exact import members
+from envs.grading.exact import member_numbers
 from envs.math.generated import Problem, Question, between, written
 from envs.types import Message, assistant
 
@@ -56,7 +56,7 @@ class LinearSystem(Question):
 
     def wrong(self) -> str:
         """The first value missed by one."""
-        first, *others = members(self.task.answer) or [Fraction(0)]
+        first, *others = member_numbers(self.task.answer) or [Fraction(0)]
         return f"({','.join(map(written, [first + 1, *others]))})"
 
 

@@ -13,9 +13,10 @@ from envs import catalogue
 from envs.env import Env
 from envs.math import python_frauds
 from envs.procedural import digest
-from envs.shared_sandbox import Lease, seconds
+from envs.shared_sandbox import Lease, check_seconds
 from envs.tools.interpreter import Interpreter
-from envs.tools.snippets import TOOLS, after_thought, answered, asked, calling, saying
+from envs.tools.python_tool import TOOLS, code_as_call, code_as_text, parse_code
+from envs.tools.tool_calls import reply_text, result_messages
 from envs.tools.toolbox import Toolbox
 from envs.types import Message, Messages, Outcome, Task, ToolError, assistant, system, text, user
 
@@ -67,8 +68,8 @@ class Python(Env):
     `stopped (time), restarted` where a limit, or the code itself, ended the interpreter, with all its names. With
     `words` the rules as a system message, and the problem in words where there are any.
     Action: code, or the final answer. Code is a fenced block marked as Python, or lines that begin with `>`, such as
-    `>417*6-283`, or a call of the tool `python`; see `envs.tools.snippets.asked`. Names last for the episode. Any other
-    reply is the answer, and is graded as the other environment grades it, never inside the interpreter.
+    `>417*6-283`, or a call of the tool `python`; see `envs.tools.python_tool.parse_code`. Names last for the
+    episode. Any other reply is the answer, and is graded as the other environment grades it, never inside the interpreter.
     Tools: `python`, named in `info["tools"]` with `tools=True`; the oracle calls it then.
     Reward: that of the answer; code earns nothing. A failed call is no valid reply.
     Metrics: `calls` so far, and `failed`, how many of them failed or could not be made; with the answer, those of the
@@ -126,7 +127,9 @@ class Python(Env):
         self.leaks = self.inner.leaks
         self.max_calls, self.words, self.tools = max_calls, bool(words), TOOLS if tools else ()
         self._lease = _leased(sandbox, packages)
-        self._interpreter = Interpreter(self._lease, timeout_s=seconds("timeout_s", timeout_s), most=output_chars)
+        self._interpreter = Interpreter(
+            self._lease, timeout_s=check_seconds("timeout_s", timeout_s), max_chars=output_chars
+        )
         self._toolbox = Toolbox(library, library_version) if library else None
 
     def tasks(self, split: str) -> Sequence[Task]:
@@ -148,18 +151,18 @@ class Python(Env):
 
     def state(self) -> str:
         """The code so far and what came of it, what a library offered, and the turns left."""
-        known = f" knows {self._toolbox.known}" if self._toolbox else ""
+        known = f" knows {self._toolbox.size}" if self._toolbox else ""
         return f"{self.task.id}{known} ran {self._trace or '-'} left {self.max_turns - self.turns}"
 
     def reply(self, action: Message) -> Outcome:
         """Run the code, or have the answer graded."""
         try:
-            code = asked(action)
+            code = parse_code(action)
         except ToolError as error:
             self._failed += 1
             return self._told(action, f"error: {error}", ok=False)
         if code is None:
-            return self._graded(assistant(after_thought(action)))
+            return self._graded(assistant(reply_text(action)))
         if self._calls >= self.max_calls:
             return self._told(action, _REFUSED, ok=False)
         self._calls += 1
@@ -167,13 +170,13 @@ class Python(Env):
         self._failed += not ran.ok
         self._done += [code] if ran.ok else []
         lines = [line.rstrip() for line in code.splitlines() if line.strip()]
-        self._trace = f"{digest(self._trace, lines, ran.said):x}"
-        return self._told(action, ran.said, ok=ran.ok)
+        self._trace = f"{digest(self._trace, lines, ran.text):x}"
+        return self._told(action, ran.text, ok=ran.ok)
 
     def vote(self, action: Message) -> Hashable | None:
         """What the answer votes for."""
         try:
-            answer = assistant(after_thought(action)) if asked(action) is None else None
+            answer = assistant(reply_text(action)) if parse_code(action) is None else None
         except ToolError:
             return None
         own = getattr(self.inner, "vote", None)
@@ -185,13 +188,13 @@ class Python(Env):
         """Compute, then answer."""
         answer = self._right()
         code = SOURCES[self._kind].compute(self.task, text(answer))
-        yield calling(code, self.turns) if self.tools else saying(code)
+        yield code_as_call(code, self.turns) if self.tools else code_as_text(code)
         yield answer
 
     def random(self, rng: np.random.Generator) -> Message:
         """A random product, or an answer by chance."""
         if rng.random() < 0.5:
-            return saying(f"{rng.integers(1000)}*{rng.integers(1000)}")
+            return code_as_text(f"{rng.integers(1000)}*{rng.integers(1000)}")
         return self.inner.random(rng)
 
     def attacks(self) -> Sequence[str]:
@@ -210,13 +213,13 @@ class Python(Env):
     def _told(self, action: Message, said: str, *, ok: bool) -> Outcome:
         if self.turns + 1 >= self.max_turns:  # the episode ends here
             self._interpreter.close()
-        return Outcome(answered(action, said), valid=ok, metrics=self._metrics())
+        return Outcome(result_messages(action, said), valid=ok, metrics=self._metrics())
 
     def _graded(self, answer: Message) -> Outcome:
         self._interpreter.close()
         _, reward, _, _, info = self.inner.step(answer)
         if self._toolbox and info["success"] and self.split == "train":
-            self._toolbox.keep(self._done, self._loads)
+            self._toolbox.add_functions(self._done, self._loads)
         return Outcome(
             reward=reward,
             terminated=True,
@@ -232,7 +235,7 @@ class Python(Env):
     def _metrics(self) -> dict[str, float]:
         told: dict[str, float] = {"calls": self._calls, "failed": self._failed}
         if self._toolbox:
-            told |= {"known": self._toolbox.known, "reused": self._toolbox.reused(self._done)}
+            told |= {"known": self._toolbox.size, "reused": self._toolbox.count_reused(self._done)}
         return told
 
 

@@ -16,8 +16,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from envs.grading.expression import worked
-from envs.grading.number import number
+from envs.grading.expression import evaluate
+from envs.grading.number import parse_number
 
 SKIPPED = {
     "composite": "it mixes other tasks",
@@ -108,9 +108,9 @@ def same(name: str, gold: str, said: str) -> bool:
         return True
     if gold.isalpha() and gold.casefold() == said.strip(" .\n").casefold():
         return True
-    wanted = None if name in WRITTEN else number(gold)
+    wanted = None if name in WRITTEN else parse_number(gold)
     if wanted is not None:
-        return wanted == number(said)
+        return wanted == parse_number(said)
     return _json(gold) is not None and _json(gold) == _json(said)
 
 
@@ -119,7 +119,7 @@ def asks(name: str, said: str) -> bool:
     if name not in FORMS or len(said) > MOST or not re.fullmatch(FORMS[name], said):
         return False
     if name in ("countdown", "puzzle24"):
-        made = worked(said)
+        made = evaluate(said)
         return made is not None and made.value.denominator == 1
     return "**" not in said or re.search(r"\*\*\s*\(?-?[0-9]{3}|\*\*[^*+/]*\*\*", said) is None
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
-from envs.grading.integer import declared
+from envs.grading.integer import declared_integer
 from envs.math.sum_env import Summing
-from envs.types import Message, Messages, Outcome, spoken, user
+from envs.types import Message, Messages, Outcome, final_text, user
 
 Hint = Literal["order", "digits", "verdict"]
 HINTS = get_args(Hint)
@@ -20,7 +20,7 @@ class Revise(Summing):
     what the answer was. "digits": the value's digits with `_` for those that the answer has not in their places,
     `1_2`, after `-` if it has one. "verdict", and where all digits are right: `wrong`. A reply that declares no integer
     is met with `?` and costs a try.
-    Action: the value, `132`; longer replies are read as `envs.grading.integer.declared` says.
+    Action: the value, `132`; longer replies are read as `envs.grading.integer.declared_integer` says.
     Reward: 1 for the value, at whichever try, else 0.
     Metrics: `first`, whether the first try was right; `distance`, how far an answer is from the value.
     Episode end: terminated by the value, truncated after `max_turns` tries, by default 3.
@@ -53,7 +53,7 @@ class Revise(Summing):
 
     def reply(self, action: Message) -> Outcome:
         """Compare integers, and say what is wrong."""
-        given, value = declared(spoken(action)), int(self.task.answer)
+        given, value = declared_integer(final_text(action)), int(self.task.answer)
         if given is None:
             return Outcome((user("?"),), valid=False)
         right = given == value

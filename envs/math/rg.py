@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from envs.env import Env
-from envs.grading.workers import OverLimit, Workers
+from envs.grading.workers import OverLimit, WorkerPool
 from envs.math import reasoning
-from envs.procedural import Lazy, digest
-from envs.suggestions import unknown
-from envs.types import Message, Outcome, Task, assistant, spoken, text, user
+from envs.procedural import LazyTasks, digest
+from envs.suggestions import unknown_message
+from envs.types import Message, Outcome, Task, assistant, final_text, text, user
 
 LENGTHS = {"train": 20_000, "val": 50, "test": 50}
 INSTRUCTION = "Put the final answer between <answer> and </answer>."
@@ -65,13 +65,13 @@ class RG(Env):
     def tasks(self, split: str) -> Sequence[Task]:
         """Problems by seed. No question stands in two splits, none twice in "val" or "test"."""
         if not find_spec("reasoning_gym"):
-            raise ImportError("math/RG-v0 needs reasoning-gym: pip install 'turnwise[math]'")
+            raise ImportError("math/RG-v0 needs reasoning-gym: pip install 'turnwise-rl[math]'")
         names = _workers().call("names", deadline_s=MAKE_S)
         if self.name not in names:
-            raise ValueError(unknown("name", self.name, names, of="math/RG-v0"))
+            raise ValueError(unknown_message("name", self.name, names, of="math/RG-v0"))
         if split == "train":
             held = {_asked(task) for side in ("val", "test") for task in self.load(side)}
-            return Lazy(split, LENGTHS[split], lambda number: self._fresh(split, number, held))
+            return LazyTasks(split, LENGTHS[split], lambda number: self._fresh(split, number, held))
         held = set() if split == "test" else {_asked(task) for task in self.load("test")}
         made = []
         for number in range(LENGTHS[split]):
@@ -81,7 +81,7 @@ class RG(Env):
 
     def reply(self, action: Message) -> Outcome:
         """Compare with the stored answer; ask the scorer only where that may help."""
-        said = _said(spoken(action))
+        said = _said(final_text(action))
         if not said:
             return Outcome(terminated=True, valid=False)
         right = reasoning.same(self.name, self.task.answer, said)
@@ -157,5 +157,5 @@ def _asked(task: Task) -> str:
 
 
 @cache
-def _workers() -> Workers:
-    return Workers("envs.math.reasoning:load")
+def _workers() -> WorkerPool:
+    return WorkerPool("envs.math.reasoning:load")

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from envs.grading.exact import members
+from envs.grading.exact import member_numbers
 from envs.math.generated import Problem, Question, between, one_of
 from envs.types import Message, assistant
 
@@ -51,7 +51,7 @@ class Sets(Question):
 
     def wrong(self) -> str:
         """The set and one number more."""
-        return _shown(frozenset([*map(int, members(self.task.answer) or []), 123]))
+        return _shown(frozenset([*map(int, member_numbers(self.task.answer) or []), 123]))
 
 
 def _shown(numbers: frozenset[int], comma: str = ",") -> str:

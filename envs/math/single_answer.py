@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from envs.env import Env
-from envs.grading.declared import declaration, whole
-from envs.grading.exact import key
+from envs.grading.declaration import find_declaration, single_line
+from envs.grading.exact import collection_key
 from envs.grading.math import verify
 from envs.grading.vote import vote
-from envs.types import Message, Outcome, spoken
+from envs.types import Message, Outcome, final_text
 
 
 class Answered(Env):
@@ -19,13 +19,13 @@ class Answered(Env):
 
     def reply(self, action: Message) -> Outcome:
         """Grade the reply; it is invalid where it declares no one answer."""
-        verdict = verify(spoken(action), self.task.answer, symbolic=self.symbolic)
+        verdict = verify(final_text(action), self.task.answer, symbolic=self.symbolic)
         right, valid = verdict.correct, verdict.method not in ("none", "unclear")
         return Outcome(reward=float(right), terminated=True, success=right, valid=valid)
 
     def vote(self, action: Message) -> Hashable | None:
         """The declared answer; sets in another order vote for the same."""
-        said = spoken(action)
-        kind, answer = declaration(said)
-        found = key(answer if kind in ("marked", "phrase") else whole(said))
+        said = final_text(action)
+        kind, answer = find_declaration(said)
+        found = collection_key(answer if kind in ("marked", "phrase") else single_line(said))
         return vote(said) if found is None else found

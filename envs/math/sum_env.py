@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from envs.env import Env
-from envs.grading.integer import declared
+from envs.grading.integer import declared_integer
 from envs.math.sums import KEY, LEVELS, problem, total
 from envs.procedural import enumerated
-from envs.types import Message, Task, assistant, spoken, user
+from envs.types import Message, Task, assistant, final_text, user
 
 
 class Summing(Env):
@@ -29,7 +29,7 @@ class Summing(Env):
 
     def vote(self, action: Message) -> Hashable | None:
         """The declared integer."""
-        return declared(spoken(action))
+        return declared_integer(final_text(action))
 
     def oracle(self) -> Iterator[Message]:
         """The value, at once."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import isqrt
 
-from envs.procedural import digest, shuffled
+from envs.procedural import digest, permute
 
 LEVELS = (0, 1, 2, 3)
 KEY = "math/Arithmetic-v0"
@@ -39,7 +39,7 @@ def _chain(number: int) -> Problem:
     number, pair = divmod(number, len(OPERATORS))
     first, second = OPERATORS[pair]
     bs, cs = (FACTORS if operator == "*" else HUNDREDS for operator in (first, second))
-    rest = shuffled(number, len(HUNDREDS) * len(bs) * len(cs), KEY)
+    rest = permute(number, len(HUNDREDS) * len(bs) * len(cs), KEY)
     rest, place = divmod(rest, len(cs))
     a, b, c = HUNDREDS[rest // len(bs)], bs[rest % len(bs)], cs[place]
     grouped = second == "*" and first != "*"

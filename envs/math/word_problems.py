@@ -7,13 +7,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from envs.grading.declared import phrase_number
+from envs.grading.declaration import number_in_phrase
 from envs.grading.math import verify
-from envs.grading.number import number
-from envs.grading.units import factor
+from envs.grading.number import parse_number
+from envs.grading.units import conversion_factor
 from envs.math.generated import Problem, Question, between, one_of, written
 from envs.math.stories import LEVELS
-from envs.types import Message, Outcome, assistant, spoken
+from envs.types import Message, Outcome, assistant, final_text
 
 
 class WordProblems(Question):
@@ -39,20 +39,20 @@ class WordProblems(Question):
         story = template(rng)
         told = re.findall(r"[0-9][0-9./:]*", story.text)
         answer = written(story.answer)
-        if story.answer <= 0 or answer in told or story.answer in [number(one.strip(".")) for one in told]:
+        if story.answer <= 0 or answer in told or story.answer in [parse_number(one.strip(".")) for one in told]:
             return None
         words = f"{story.text}\nEnd with #### <number>"
         return Problem(story.text, words, answer, [template.__name__, *told], story.unit)
 
     def reply(self, action: Message) -> Outcome:
         """Compare values, in the unit that was asked for."""
-        said = spoken(action)
+        said = final_text(action)
         verdict = verify(said, self.task.answer, symbolic=False)
         right, unit = verdict.correct, self.task.metadata.get("unit")
-        value = phrase_number(verdict.extracted) if unit and verdict.extracted else None
+        value = number_in_phrase(verdict.extracted) if unit and verdict.extracted else None
         if value is not None:
-            by = factor(said, str(verdict.extracted), str(unit))
-            right = by is not None and value * by == number(self.task.answer)
+            by = conversion_factor(said, str(verdict.extracted), str(unit))
+            right = by is not None and value * by == parse_number(self.task.answer)
         valid = verdict.method not in ("none", "unclear")
         return Outcome(reward=float(right), terminated=True, success=right, valid=valid)
 

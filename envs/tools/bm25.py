@@ -1,4 +1,4 @@
-"""BM25 over a few short documents: built in microseconds, without a dependency."""
+"""BM25 ranking over a few short documents: the index is built in microseconds and needs no dependency."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ class BM25:
         counts = [Counter(words(document)) for document in documents]
         lengths = [count.total() for count in counts]
         mean = sum(lengths) / len(lengths) if any(lengths) else 1.0
-        shared = Counter(word for count in counts for word in count)
-        self._weights: dict[str, list[tuple[int, float]]] = {word: [] for word in shared}
+        frequency = Counter(word for count in counts for word in count)  # documents that have the word
+        self._weights: dict[str, list[tuple[int, float]]] = {word: [] for word in frequency}
         for i, (count, length) in enumerate(zip(counts, lengths, strict=True)):
-            damped = k1 * (1 - b + b * length / mean)
+            saturation = k1 * (1 - b + b * length / mean)
             for word, times in count.items():
-                idf = log(1 + (len(counts) - shared[word] + 0.5) / (shared[word] + 0.5))
-                self._weights[word].append((i, idf * times * (k1 + 1) / (times + damped)))
+                idf = log(1 + (len(counts) - frequency[word] + 0.5) / (frequency[word] + 0.5))
+                self._weights[word].append((i, idf * times * (k1 + 1) / (times + saturation)))
 
     def scores(self, query: str) -> dict[int, float]:
-        """The score of each document that has a word of the query, by its number."""
-        found: dict[int, float] = {}
+        """Map the index of each document that has a word of the query to its score."""
+        scores: dict[int, float] = {}
         for word in words(query):
             for i, weight in self._weights.get(word, ()):
-                found[i] = found.get(i, 0.0) + weight
-        return found
+                scores[i] = scores.get(i, 0.0) + weight
+        return scores
 
-    def best(self, query: str, most: int) -> list[int]:
-        """The numbers of at most `most` documents, best first; of equal ones the earlier first."""
-        found = self.scores(query)
-        return sorted(found, key=lambda i: (-found[i], i))[:most]
+    def best(self, query: str, limit: int) -> list[int]:
+        """Indices of at most `limit` matching documents, best first; of equal scores the earlier document first."""
+        scores = self.scores(query)
+        return sorted(scores, key=lambda i: (-scores[i], i))[:limit]

@@ -1,4 +1,4 @@
-"""Functions kept in a JSON file that only grows, and which of them fit a problem."""
+"""Functions in a JSON file that only grows, and the choice of those that fit a problem."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from pathlib import Path
 from typing import NamedTuple
 
 from envs.tools.bm25 import BM25
-from envs.tools.functions import Function, meaning
+from envs.tools.function_extraction import LibraryFunction, canonical_form
 
-MOST = 200  # functions in a file
+MAX_FUNCTIONS = 200  # in a file
 
 
-class Kept(NamedTuple):
-    """A function and in how many paid episodes it was used after the one that wrote it."""
+class Entry(NamedTuple):
+    """A function and the number of rewarded episodes that used it after the one that wrote it."""
 
-    function: Function
+    function: LibraryFunction
     uses: int = 0
 
 
 class Library:
-    """The functions of one file. They are never changed nor taken out, so their number tells which ones they are.
+    """The functions of one file. They are never changed nor removed, so the first n of them are always the same.
 
-    Processes may share the file: whoever writes locks its folder and puts a whole new file in place of the old one.
-    Raises ValueError, one line, for a folder that is not there and for a file that is no library.
+    Processes may share the file: a writer locks its folder and replaces the whole file at once. Raises ValueError, one
+    line, for a folder that does not exist and for a file that is no library.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -37,39 +37,43 @@ class Library:
             raise ValueError(f"library {str(path)!r}: there is no folder {self.path.parent}")
         self.read()
 
-    def read(self) -> list[Kept]:
-        """All that is kept, in the order of its coming; nothing where there is no file yet."""
+    def read(self) -> list[Entry]:
+        """All entries, oldest first; none where there is no file yet."""
         try:
             rows = json.loads(self.path.read_text(encoding="utf-8"))["functions"]
-            return [Kept(Function(*(str(row[field]) for field in Function._fields)), int(row["uses"])) for row in rows]
+            return [
+                Entry(LibraryFunction(*(str(row[field]) for field in LibraryFunction._fields)), int(row["uses"]))
+                for row in rows
+            ]
         except FileNotFoundError:
             return []
-        except (ValueError, TypeError, LookupError, OSError) as fault:
-            raise ValueError(f"library {str(self.path)!r} cannot be read: {type(fault).__name__}: {fault}") from None
+        except (ValueError, TypeError, LookupError, OSError) as error:
+            raise ValueError(f"library {str(self.path)!r} cannot be read: {type(error).__name__}: {error}") from None
 
-    def add(self, functions: Iterable[Function], used: Iterable[str] = ()) -> None:
-        """Keep functions and count one use for those named in `used`.
+    def add(self, functions: Iterable[LibraryFunction], used: Iterable[str] = ()) -> None:
+        """Append functions, and count one more use of each function named in `used`.
 
-        One whose name is taken, or that means the same as one that is there, is not kept; nor is any in a full file.
+        A function is left out if its name is there already, if it has the canonical form of one that is there, or if
+        the file is full.
         """
-        functions, names = list(functions), set(used)
-        if not functions and not names:
+        functions, used_names = list(functions), set(used)
+        if not functions and not used_names:
             return
-        with self._alone():
-            kept = [Kept(one.function, one.uses + (one.function.name in names)) for one in self.read()]
-            taken = {one.function.name for one in kept}
-            meanings = {meaning(one.function.source) for one in kept}
+        with self._lock():
+            entries = [Entry(entry.function, entry.uses + (entry.function.name in used_names)) for entry in self.read()]
+            names = {entry.function.name for entry in entries}
+            forms = {canonical_form(entry.function.source) for entry in entries}
             for function in functions:
-                what = meaning(function.source)
-                if function.name in taken or what in meanings or len(kept) >= MOST:
+                form = canonical_form(function.source)
+                if function.name in names or form in forms or len(entries) >= MAX_FUNCTIONS:
                     continue
-                kept.append(Kept(function))
-                taken.add(function.name)
-                meanings.add(what)
-            self._write(kept)
+                entries.append(Entry(function))
+                names.add(function.name)
+                forms.add(form)
+            self._write(entries)
 
-    def _write(self, kept: Sequence[Kept]) -> None:
-        rows = [{**one.function._asdict(), "uses": one.uses} for one in kept]
+    def _write(self, entries: Sequence[Entry]) -> None:
+        rows = [{**entry.function._asdict(), "uses": entry.uses} for entry in entries]
         descriptor, path = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")
         try:
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:
@@ -82,8 +86,8 @@ class Library:
             raise
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
-        folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY)  # the file itself is replaced under its lock
+    def _lock(self) -> Iterator[None]:
+        folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY)  # not the file, which a writer replaces
         try:
             fcntl.flock(folder, fcntl.LOCK_EX)
             yield
@@ -91,8 +95,8 @@ class Library:
             os.close(folder)
 
 
-def fitting(functions: Sequence[Function], problem: str, most: int) -> list[Function]:
-    """At most `most` functions: those whose names and docstrings fit a problem best, by BM25, then the oldest."""
+def rank_functions(functions: Sequence[LibraryFunction], problem: str, limit: int) -> list[LibraryFunction]:
+    """At most `limit` functions: those whose names and docstrings match `problem` best by BM25, then the oldest."""
     index = BM25([f"{function.name.replace('_', ' ')} {function.line}" for function in functions])
-    order = dict.fromkeys([*index.best(problem, most), *range(len(functions))])
-    return [functions[number] for number in order][:most]
+    order = dict.fromkeys([*index.best(problem, limit), *range(len(functions))])
+    return [functions[i] for i in order][:limit]

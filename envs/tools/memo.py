@@ -1,4 +1,4 @@
-"""Values that are worked out once for all who ask, also where several threads ask at the same time."""
+"""A bounded cache that computes each value once, also when several threads ask for it at the same time."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ Value = TypeVar("Value")
 
 
 class Memo(Generic[Value]):
-    """At most `most` values by their keys; the oldest are forgotten. `lasts` tells which values may be remembered."""
+    """At most `max_size` values by key; the oldest is dropped first. Values that fail `is_cacheable` are not stored."""
 
-    def __init__(self, most: int, lasts: Callable[[Value], bool] = lambda value: True) -> None:
-        self._most, self._lasts = most, lasts
+    def __init__(self, max_size: int, is_cacheable: Callable[[Value], bool] = lambda value: True) -> None:
+        self._max_size, self._is_cacheable = max_size, is_cacheable
         self._lock = threading.Lock()
-        self._known: OrderedDict[Hashable, Future[Value | None]] = OrderedDict()
+        self._futures: OrderedDict[Hashable, Future[Value | None]] = OrderedDict()
 
-    def once(self, key: Hashable, work: Callable[[], Value]) -> tuple[Value, bool]:
-        """The value of a key, and whether this very call worked it out.
+    def get_or_compute(self, key: Hashable, compute: Callable[[], Value]) -> tuple[Value, bool]:
+        """Return the value of `key`, and whether this very call computed it.
 
-        Who asks while another thread works waits for it. Where that fails, or its value does not last, everyone works
-        alone, and meets the failure alone.
+        A caller that comes while another thread computes the value waits for it. Where that computation raises, or its
+        value is not cacheable, each waiting caller runs its own `compute` and meets its own exception.
         """
         with self._lock:
-            found = self._known.get(key)
-            if found is None:
-                mine = self._known[key] = Future()
-                if len(self._known) > self._most:
-                    self._known.popitem(last=False)
-        if found is not None:
-            value = found.result()
-            return (work(), True) if value is None else (value, False)
+            future = self._futures.get(key)
+            if future is None:
+                own = self._futures[key] = Future()
+                if len(self._futures) > self._max_size:
+                    self._futures.popitem(last=False)
+        if future is not None:
+            value = future.result()
+            return (compute(), True) if value is None else (value, False)
         value = None
         try:
-            value = work()
+            value = compute()
             return value, True
         finally:
-            if value is not None and not self._lasts(value):
+            if value is not None and not self._is_cacheable(value):
                 value = None
             if value is None:
                 with self._lock:
-                    self._known.pop(key, None)
-            mine.set_result(value)
+                    self._futures.pop(key, None)
+            own.set_result(value)

@@ -1,4 +1,4 @@
-"""Answer a question about a wiki of one's own: search it, read pages, follow what they name."""
+"""Answer a question about a small wiki: search it, read pages, follow the names on them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from envs.env import Env
 from envs.grading.retrieval import same_words
 from envs.procedural import drawn
 from envs.tools import wiki
+from envs.tools.tool_calls import result_messages
 from envs.tools.wiki import Page, Wiki
-from envs.tools.wiki_actions import TOOLS, Move, asked, calling, saying
+from envs.tools.wiki_actions import TOOLS, WikiAction, action_as_call, action_as_text, parse_action
 from envs.tools.wording import PROSE, SHORT
 from envs.types import Message, Messages, Outcome, Task, ToolError, system, user
 
@@ -27,24 +28,26 @@ class Search(Env):
     """Find a name by one to three hops through a wiki that no other task has.
 
     Observation: the question first, `old cook: rival home?`, which asks for the home of the rival of the old cook; then
-    the titles that a search found, `Bel Kan Sor`, or a page, `old cook rival Kan home Tor`; `none` where there is
-    nothing to show, `?` after an invalid reply. With `prose=True` the rules as a system message, then whole sentences.
+    the titles that a search found, `Bel Kan Sor`, or a page, `old cook rival Kan home Tor`; `none` for a search without
+    a match and an unknown title, `?` after an invalid reply. With `prose=True` the rules as a system message, then
+    whole sentences.
     Action: `s old cook` searches for at most `found` pages, best first by BM25; `r Bel` reads a page; anything else is
-    the answer, `Tor`. Longer replies are read as `envs.tools.wiki_actions.asked` says. The same moves can be made by calls of
-    search(query), read(title) and answer(text), which tool messages answer; of several calls in a reply only the first
-    is made. A reply that asks for nothing is invalid; it costs a turn, as a search without a match does.
+    the answer, `Tor`. `envs.tools.wiki_actions.parse_action` says how longer replies are read. The same actions can be
+    taken by calls of search(query), read(title) and answer(text), which tool messages answer; of several calls in a
+    reply only the first is carried out. A reply without an action is invalid; it costs a turn, as does a search without
+    a match.
     Tools: the three, named in `info["tools"]` with `tools=True`; the oracle calls them then.
     Reward: 1 for the right name, else 0; its only named part is `answer`.
-    Metrics: StepSearch's (arXiv:2505.15107), for pages that count by themselves and not by likeness. `gain`, how much
-    nearer the turn brought the pages that the answer needs: each of them counts half when it is first listed and the
-    rest when it is first read, divided by their number. `coverage`, the sum of gains so far. `redundancy`, the share of
-    the pages it showed that had been shown as well before. `invalid`, the calls and replies refused so far.
-    Episode end: terminated by an answer, right or wrong; truncated after the turns that the longest way needs (a
+    Metrics: StepSearch's (arXiv:2505.15107), counted by whole pages instead of similarity. `gain`, how much nearer the
+    turn brought the pages that the answer needs: each of them counts half when it is first listed and the rest when it
+    is first read, divided by their number. `coverage`, the sum of gains so far. `redundancy`, the share of the pages
+    shown in the turn that an earlier turn had shown as fully. `invalid`, the calls and replies refused so far.
+    Episode end: terminated by an answer, right or wrong; truncated after the turns that the longest path needs (a
     search, a page for each hop, the answer), plus `spare`.
     Arguments: `hops`, the pages that the answer needs, drawn evenly from `fewest` to `hops`; `pages` of the wiki;
-    `found`, `spare`, `prose`, `tools`.
-    Splits: a wiki stands in one split only. The answer stands on the last page of the way, and on none before it.
-    State: what was read, what was listed, and the turns left.
+    `found`, the pages that a search lists at most; `spare`, turns beyond those needed; `prose`, `tools`.
+    Splits: a wiki stands in one split only. The answer stands on the last page of the path, and on none before it.
+    State: the pages read, the pages listed, and the turns left.
     Source and licence: generated. Version history: v0.
     """
 
@@ -71,7 +74,7 @@ class Search(Env):
             if isinstance(value, bool) or value not in range(least, most + 1):
                 raise ValueError(f"{name} {value!r} is outside {least}..{most}")
         super().__init__(max_turns=hops + 2 + spare if max_turns is None else max_turns, **limits)
-        self.hops, self.fewest, self.pages, self.found = hops, fewest, pages, found
+        self.hops, self.fewest, self.pages, self.max_results = hops, fewest, pages, found
         self.spare, self.prose = spare, bool(prose)
         self.tools = TOOLS if tools else ()
         self._wording = PROSE if prose else SHORT
@@ -79,76 +82,76 @@ class Search(Env):
     def tasks(self, split: str) -> Sequence[Task]:
         """Random wikis with a question each; "val" and "test" hold each once."""
         key = f"{KEY}:{self.pages}:{self.fewest}..{self.hops}"
-        return drawn(split, LENGTHS[split], self._draw, key=key, same=lambda task: task.metadata["wiki"])
+        return drawn(split, LENGTHS[split], self._sample_task, key=key, same=lambda task: task.metadata["wiki"])
 
     def start(self) -> Messages:
         """Ask the question."""
-        self._wiki = _opened(self.task.metadata["wiki"], self.prose)
-        self._way, relations = zip(*self.task.metadata["way"], strict=True)
-        self._about = self._wiki.pages[self._way[0]].about
-        self._shown: dict[str, float] = {}  # how much of each page, in the order of first sight
-        self._reached, self._refused = 0.0, 0  # pages of the way that were shown; calls and replies refused
+        self._wiki = _load_wiki(self.task.metadata["wiki"], self.prose)
+        self._path, relations = zip(*self.task.metadata["way"], strict=True)
+        self._about = self._wiki.pages[self._path[0]].about
+        self._views: dict[str, float] = {}  # LISTED or READ for each page shown, in the order of first sight
+        self._progress, self._refusals = 0.0, 0  # views of pages on the path; calls and replies refused
         question = user(self._wording.question(self._about, relations))
         return (system(self._rules), question) if self.prose else (question,)
 
     def state(self) -> str:
-        """The pages read, those listed only, in the order of first sight, and the turns left."""
-        known = sorted(title for title, shown in self._shown.items() if shown == READ)
-        listed = [title for title, shown in self._shown.items() if shown == LISTED]
+        """The pages read, those only listed, in the order of first sight, and the turns left."""
+        read = sorted(title for title, view in self._views.items() if view == READ)
+        listings = [title for title, view in self._views.items() if view == LISTED]
         left = self.max_turns - self.turns
-        return f"{self.task.id} read {','.join(known) or '-'} listed {','.join(listed) or '-'} left {left}"
+        return f"{self.task.id} read {','.join(read) or '-'} listed {','.join(listings) or '-'} left {left}"
 
     def reply(self, action: Message) -> Outcome:
-        """Make the move that the reply asks for."""
+        """Carry out the reply's action."""
         calls = action.get("tool_calls") or ()
-        self._refused += max(0, len(calls) - 1)
+        self._refusals += max(0, len(calls) - 1)
         try:
-            move = asked(action)
+            wiki_action = parse_action(action)
         except ToolError as error:
-            self._refused += 1
-            return self._outcome(action, f"error: {error}" if calls or self.prose else "?", valid=False)
-        if move.name == "answer":
-            right = same_words(move.argument, [self.task.answer])
-            paid = float(right)
-            return Outcome((), paid, True, right, rewards={"answer": paid}, metrics=self._metrics())
-        if move.name == "search":
-            pages = self._wiki.search(move.argument, self.found)
-            said = self._wording.listing(pages) if pages else self._wording.no_match
-            return self._outcome(action, said, pages, LISTED)
-        page = self._wiki.page(move.argument)
+            self._refusals += 1
+            return self._continue(action, f"error: {error}" if calls or self.prose else "?", valid=False)
+        if wiki_action.name == "answer":
+            is_right = same_words(wiki_action.argument, [self.task.answer])
+            reward = float(is_right)
+            return Outcome((), reward, True, is_right, rewards={"answer": reward}, metrics=self._metrics())
+        if wiki_action.name == "search":
+            pages = self._wiki.search(wiki_action.argument, self.max_results)
+            listing = self._wording.listing(pages) if pages else self._wording.no_match
+            return self._continue(action, listing, pages, LISTED)
+        page = self._wiki.page(wiki_action.argument)
         if page is None:
-            return self._outcome(action, self._wording.no_page)
-        return self._outcome(action, self._wiki.texts[page.title], [page], READ)
+            return self._continue(action, self._wording.no_page)
+        return self._continue(action, self._wiki.texts[page.title], [page], READ)
 
     def vote(self, action: Message) -> Hashable | None:
-        """The name that a reply answers with."""
+        """The name that a reply answers with; None for a reply that is no answer."""
         try:
-            move = asked(action)
+            wiki_action = parse_action(action)
         except ToolError:
             return None
-        return move.argument.lower() if move.name == "answer" else None
+        return wiki_action.argument.lower() if wiki_action.name == "answer" else None
 
     def oracle(self) -> Iterator[Message]:
-        """Search for what the question names, read what that lists first, follow what is read, answer."""
+        """Search for what the question is about, read that page, follow the path, answer."""
         while True:
-            yield self._written(self._next())
+            yield self._to_message(self._next_action())
 
     def random(self, rng: np.random.Generator) -> Message:
         """Search for a word of the question, or read or answer a name that was shown."""
-        names = self._names() or ["none"]
-        moves = [
-            Move("search", str(rng.choice(self._about.split()))),
-            Move("read", str(rng.choice(names))),
-            Move("answer", str(rng.choice(names))),
+        names = self._shown_names() or ["none"]
+        actions = [
+            WikiAction("search", str(rng.choice(self._about.split()))),
+            WikiAction("read", str(rng.choice(names))),
+            WikiAction("answer", str(rng.choice(names))),
         ]
-        return self._written(moves[int(rng.integers(len(moves)))])
+        return self._to_message(actions[int(rng.integers(len(actions)))])
 
     def attacks(self) -> Sequence[str]:
-        """Among others: all names in one reply, as one answer and as several, and commands after one another."""
+        """Among others: all names in one reply, as one answer and as several, and several commands in a row."""
         pages = self._wiki.pages.values()
         names = sorted({name for page in pages for name in (page.title, *page.facts.values())})
         several = [f"<answer>{name}</answer>" for name in names]
-        plan = [f"r {title}" for title in self._way]
+        plan = [f"r {title}" for title in self._path]
         return (
             *super().attacks(),
             " ".join(names),
@@ -159,7 +162,7 @@ class Search(Env):
             f"not {self.task.answer}",
             f"s {self.task.answer}",
             f"r {self.task.answer}",
-            *self._way,
+            *self._path,
         )
 
     @property
@@ -173,72 +176,60 @@ class Search(Env):
             )
         return f"Answer a question from a small wiki. {how} The answer is one name. You have {self.max_turns} turns."
 
-    def _outcome(
-        self, action: Message, said: str, pages: Sequence[Page] = (), kind: float = READ, *, valid: bool = True
+    def _continue(
+        self, action: Message, result: str, pages: Sequence[Page] = (), view: float = READ, *, valid: bool = True
     ) -> Outcome:
-        """A turn that goes on after showing `pages`, listed or read; it answers each of its calls."""
-        before = [self._shown.get(page.title, 0.0) for page in pages]
-        near = [max(0.0, kind - shown) for page, shown in zip(pages, before, strict=True) if page.title in self._way]
-        self._reached += sum(near)
-        self._shown |= {page.title: max(kind, shown) for page, shown in zip(pages, before, strict=True)}
-        again = sum(shown >= kind for shown in before) / len(pages) if pages else 0.0
-        told = self._metrics(sum(near), again)
-        return Outcome(_answered(action, said), valid=valid, rewards={"answer": 0.0}, metrics=told)
+        """A turn that does not end the episode: `result` is its observation, which lists or shows `pages`."""
+        before = [self._views.get(page.title, 0.0) for page in pages]
+        gains = [max(0.0, view - old) for page, old in zip(pages, before, strict=True) if page.title in self._path]
+        self._progress += sum(gains)
+        self._views |= {page.title: max(view, old) for page, old in zip(pages, before, strict=True)}
+        redundancy = sum(old >= view for old in before) / len(pages) if pages else 0.0
+        metrics = self._metrics(sum(gains), redundancy)
+        return Outcome(result_messages(action, result), valid=valid, rewards={"answer": 0.0}, metrics=metrics)
 
-    def _metrics(self, nearer: float = 0.0, redundancy: float = 0.0) -> dict[str, float]:
-        needed = len(self._way)
+    def _metrics(self, gain: float = 0.0, redundancy: float = 0.0) -> dict[str, float]:
+        length = len(self._path)
         return {
-            "gain": nearer / needed,
+            "gain": gain / length,
             "redundancy": redundancy,
-            "coverage": self._reached / needed,
-            "invalid": self._refused,
+            "coverage": self._progress / length,
+            "invalid": self._refusals,
         }
 
-    def _written(self, move: Move) -> Message:
-        return calling(move, self.turns) if self.tools else saying(move)
+    def _to_message(self, action: WikiAction) -> Message:
+        return action_as_call(action, self.turns) if self.tools else action_as_text(action)
 
-    def _next(self) -> Move:
-        """What the oracle does now: it reads only titles that it was shown."""
-        for number, title in enumerate(self._way):
-            shown = self._shown.get(title, 0.0)
-            if shown < READ:
-                return Move("read", title) if number or shown else Move("search", self._about)
-        return Move("answer", self.task.answer)
+    def _next_action(self) -> WikiAction:
+        """The oracle's next action; it reads only titles that were shown to it."""
+        for number, title in enumerate(self._path):
+            view = self._views.get(title, 0.0)
+            if view < READ:
+                return WikiAction("read", title) if number or view else WikiAction("search", self._about)
+        return WikiAction("answer", self.task.answer)
 
-    def _names(self) -> list[str]:
-        """Every name shown so far, in the order of the pages' first sight."""
-        names = dict.fromkeys(self._shown)
-        for title, shown in self._shown.items():
-            if shown == READ:
+    def _shown_names(self) -> list[str]:
+        """Every name shown so far, in the order in which its page was first shown."""
+        names = dict.fromkeys(self._views)
+        for title, view in self._views.items():
+            if view == READ:
                 names |= dict.fromkeys(self._wiki.pages[title].facts.values())
         return list(names)
 
-    def _draw(self, rng: np.random.Generator) -> Task:
+    def _sample_task(self, rng: np.random.Generator) -> Task:
         while True:
-            pages = wiki.draw(rng, self.pages)
-            way = wiki.ask(rng, pages, int(rng.integers(self.fewest, self.hops + 1)))
-            if not way:
+            pages = wiki.sample_pages(rng, self.pages)
+            path = wiki.sample_path(rng, pages, int(rng.integers(self.fewest, self.hops + 1)))
+            if not path:
                 continue
-            last, relation = way[-1]
+            last, relation = path[-1]
             answer = last.facts[relation]
-            early = {name for page, _ in way[:-1] for name in page.facts.values()}
-            if answer not in early | {page.title for page, _ in way}:
-                steps = [[page.title, name] for page, name in way]
-                return Task("", answer=answer, metadata={"wiki": wiki.written(pages), "way": steps})
+            early = {name for page, _ in path[:-1] for name in page.facts.values()}
+            if answer not in early | {page.title for page, _ in path}:
+                steps = [[page.title, name] for page, name in path]
+                return Task("", answer=answer, metadata={"wiki": wiki.pages_to_text(pages), "way": steps})
 
 
 @lru_cache(maxsize=1024)
-def _opened(text: str, prose: bool) -> Wiki:
-    return Wiki(wiki.read(text), (PROSE if prose else SHORT).page)
-
-
-def _answered(action: Message, said: str) -> Messages:
-    """What was `said`, as a user message or as the answer to each of the reply's calls."""
-    calls = action.get("tool_calls")
-    if not calls:
-        return (user(said),)
-    contents = [said, *["error: one call a turn"] * (len(calls) - 1)]
-    return tuple(
-        {"role": "tool", "tool_call_id": call["id"], "content": content}
-        for call, content in zip(calls, contents, strict=True)
-    )
+def _load_wiki(text: str, prose: bool) -> Wiki:
+    return Wiki(wiki.pages_from_text(text), (PROSE if prose else SHORT).page)

@@ -1,4 +1,4 @@
-"""A small wiki about people, works and places that never were, and questions over several of its pages."""
+"""A small wiki about invented people, works and places, and questions over several of its pages."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ ROLES = {
     "work": ("song", "play", "poem", "opera", "novel", "dance"),
     "place": ("town", "port", "fort", "isle", "valley", "market"),
 }
-# What each kind of page tells, and what kind of thing that is; nothing has a page about a river.
+# The relations on each kind of page, with the kind of thing that each names; rivers have no pages.
 RELATIONS = {
     "person": {"rival": "person", "home": "place"},
     "work": {"maker": "person", "scene": "place"},
     "place": {"lord": "person", "river": "river"},
 }
-PAGES = range(6, 101)
-PATIENCE = 100  # tries to find a way
+PAGES = range(6, 101)  # sizes that a wiki may have
+MAX_TRIES = 100  # to find a path
 INITIALS = "BDFGKLMNPRSTVZ"
 ENDINGS = tuple(vowel + last for vowel in "aeiou" for last in "lmnr")
 
 
 class Page(NamedTuple):
-    """One page. `about` says in two words what it is about, `facts` names something for each relation."""
+    """One page: `about` says in two words what it is about, `facts` maps each of its relations to a name."""
 
     title: str
     about: str
@@ -40,31 +40,31 @@ class Page(NamedTuple):
 
 
 class Wiki:
-    """Pages with an index over what `wording` makes of each."""
+    """Pages with a search index over their titles and texts; `page_text` gives the text of a page."""
 
-    def __init__(self, pages: Sequence[Page], wording: Callable[[Page], str]) -> None:
+    def __init__(self, pages: Sequence[Page], page_text: Callable[[Page], str]) -> None:
         self.pages = {page.title: page for page in pages}
-        self.texts = {page.title: wording(page) for page in pages}
-        self._ordered = tuple(pages)
-        self._titles = {page.title.lower(): page for page in pages}
+        self.texts = {page.title: page_text(page) for page in pages}
+        self._page_list = tuple(pages)
+        self._by_lower_title = {page.title.lower(): page for page in pages}
         self._index = BM25([f"{title} {text}" for title, text in self.texts.items()])
 
-    def search(self, query: str, most: int) -> list[Page]:
-        """At most `most` pages that have a word of the query, best first."""
-        return [self._ordered[i] for i in self._index.best(query, most)]
+    def search(self, query: str, limit: int) -> list[Page]:
+        """At most `limit` pages that have a word of the query, best first."""
+        return [self._page_list[i] for i in self._index.best(query, limit)]
 
     def page(self, title: str) -> Page | None:
-        """The page of this title; case and punctuation do not count."""
-        return self._titles.get(" ".join(words(title)))
+        """The page with this title, whatever its case and punctuation; None where there is none."""
+        return self._by_lower_title.get(" ".join(words(title)))
 
 
-def written(pages: Sequence[Page]) -> str:
-    """All pages, a line each."""
+def pages_to_text(pages: Sequence[Page]) -> str:
+    """All pages, one on each line."""
     return "\n".join(map(str, pages))
 
 
-def read(text: str) -> list[Page]:
-    """The inverse of `written`."""
+def pages_from_text(text: str) -> list[Page]:
+    """The inverse of `pages_to_text`."""
     pages = []
     for line in text.splitlines():
         title, _, rest = line.partition(": ")
@@ -73,67 +73,68 @@ def read(text: str) -> list[Page]:
     return pages
 
 
-def draw(rng: np.random.Generator, size: int) -> list[Page]:
-    """`size` pages in an order of chance: half about people, a quarter each about works and places, or nearly so.
+def sample_pages(rng: np.random.Generator, size: int) -> list[Page]:
+    """Draw `size` pages in random order: about half on people, a quarter each on works and on places.
 
-    What two pages are about differs in a word at least, and no two say the same of one relation. Some names, among
-    them those of rivers, have no page.
+    No two pages have equal `about` texts, nor the same name for one relation. Some names, among them those of rivers,
+    have no page.
     """
     people, works = size // 2, size // 4
     places = size - people - works
-    names = _names(rng, size + people)
+    names = _sample_names(rng, size + people)
     titles = {"person": names[:people], "work": names[people : people + works], "place": names[people + works : size]}
     others = names[size:]  # as many as there are people
-    known = {
-        "rival": _turned(titles["person"]),
-        "home": _mixed([*titles["place"], *others][:people], rng),
-        "maker": _mixed(titles["person"], rng),
-        "scene": _mixed(titles["place"], rng),
-        "lord": _mixed(titles["person"], rng),
+    targets = {
+        "rival": _rotate(titles["person"]),
+        "home": _permute([*titles["place"], *others][:people], rng),
+        "maker": _permute(titles["person"], rng),
+        "scene": _permute(titles["place"], rng),
+        "lord": _permute(titles["person"], rng),
         "river": others[-places:],
     }
     traits = [TRAITS[i] for i in rng.permutation(len(TRAITS))[: max(3, size // 2)]]
     pages = []
-    for kind, about in titles.items():
+    for kind, kind_titles in titles.items():
         roles = ROLES[kind]
-        chosen = rng.permutation(len(traits) * len(roles))
-        for i, title in enumerate(about):
-            trait, role = divmod(int(chosen[i]), len(roles))
-            facts = {relation: known[relation][i] for relation in RELATIONS[kind]}
+        combinations = rng.permutation(len(traits) * len(roles))
+        for i, title in enumerate(kind_titles):
+            trait, role = divmod(int(combinations[i]), len(roles))
+            facts = {relation: targets[relation][i] for relation in RELATIONS[kind]}
             pages.append(Page(title, f"{traits[trait]} {roles[role]}", facts))
     return [pages[i] for i in rng.permutation(size)]
 
 
-def ask(rng: np.random.Generator, pages: Sequence[Page], hops: int) -> list[tuple[Page, str]]:
-    """A way over `hops` different pages: each with the relation whose name is the next page's, at last the answer.
+def sample_path(rng: np.random.Generator, pages: Sequence[Page], hops: int) -> list[tuple[Page, str]]:
+    """Draw a path over `hops` different pages, each with the relation that names the next page.
 
-    Where chance leads to no page that is new, it tries again from the start; [] if it never gets there.
+    The last page's relation names the answer. A walk that reaches a page it has met, or a name without a page, starts
+    again; returns [] after `MAX_TRIES` such walks.
     """
     titles = {page.title: page for page in pages}
-    for _ in range(PATIENCE):
+    for _ in range(MAX_TRIES):
         here: Page | None = pages[int(rng.integers(len(pages)))]
-        way: dict[str, tuple[Page, str]] = {}
-        while here and here.title not in way:
+        path: dict[str, tuple[Page, str]] = {}
+        while here and here.title not in path:
             relation = [*here.facts][int(rng.integers(len(here.facts)))]
-            way[here.title] = here, relation
-            if len(way) == hops:
-                return [*way.values()]
+            path[here.title] = here, relation
+            if len(path) == hops:
+                return [*path.values()]
             here = titles.get(here.facts[relation])
     return []
 
 
-def _turned(names: list[str]) -> list[str]:
-    """The names, moved on by one: nobody is given his own."""
+def _rotate(names: list[str]) -> list[str]:
+    """The names moved on by one, so that none stays in its place."""
     return names[1:] + names[:1]
 
 
-def _mixed(names: Sequence[str], rng: np.random.Generator) -> list[str]:
+def _permute(names: Sequence[str], rng: np.random.Generator) -> list[str]:
     return [names[i] for i in rng.permutation(len(names))]
 
 
-def _names(rng: np.random.Generator, count: int) -> list[str]:
-    """Different names; the first fourteen differ in their first letter, so that it tells them apart."""
+def _sample_names(rng: np.random.Generator, count: int) -> list[str]:
+    """Different names; each of the first fourteen has another first letter."""
     initials = [INITIALS[i] for i in rng.permutation(len(INITIALS))]
-    turns = rng.integers(len(ENDINGS), size=len(INITIALS)).tolist()
-    rounds = [divmod(i, len(INITIALS)) for i in range(count)]
-    return [initials[i] + ENDINGS[(turns[i] + again) % len(ENDINGS)] for again, i in rounds]
+    offsets = rng.integers(len(ENDINGS), size=len(INITIALS)).tolist()
+    laps = [divmod(i, len(INITIALS)) for i in range(count)]
+    return [initials[i] + ENDINGS[(offsets[i] + lap) % len(ENDINGS)] for lap, i in laps]

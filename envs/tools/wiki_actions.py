@@ -1,100 +1,86 @@
-"""What a reply asks of a wiki: a search, a page, or the answer; as a tool call or as a line of text."""
+"""Actions on a wiki: parse a search, a page to read or the answer from a reply, and write them as replies."""
 
 from __future__ import annotations
 
 import json
 import re
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from envs.grading.declared import declaration, whole
-from envs.suggestions import unknown
-from envs.types import Function, Message, ToolCall, ToolError, assistant, spoken
+from envs.grading.declaration import find_declaration, single_line
+from envs.suggestions import unknown_message
+from envs.tools.tool_calls import Command, command_as_call, function_schema
+from envs.types import Function, Message, ToolError, assistant, final_text
 
-SHORT = 20  # characters of a word that is taken for an answer at once
-TAIL = 1000  # characters in which the last line is looked for
+MAX_NAME = 20  # a word of fewer characters counts as an answer by itself
+TAIL = 1000  # characters of a reply in which its last line is looked for
 _COMMANDS = {"s": "search", "search": "search", "r": "read", "read": "read", "answer": "answer"}
 _COMMAND = re.compile(r"(s|search|r|read|answer)(?:\s+|\s*[:(=]\s*)(\S.*)", re.IGNORECASE)
-_WRAPPED = " \t\"'`*.()"
+_WRAPPING = " \t\"'`*.()"
 
 
-class Move(NamedTuple):
-    """One turn's move: "search" with a query, "read" with a title or "answer" with a name."""
+class WikiAction(NamedTuple):
+    """One turn's action: "search" with a query, "read" with a title or "answer" with a name."""
 
     name: str
     argument: str
 
 
-def _schema(name: str, what: str, argument: str, meaning: str) -> dict[str, Any]:
-    parameters = {
-        "type": "object",
-        "properties": {argument: {"type": "string", "description": meaning}},
-        "required": [argument],
-    }
-    return {"type": "function", "function": {"name": name, "description": what, "parameters": parameters}}
-
-
 ARGUMENTS = {"search": "query", "read": "title", "answer": "text"}
 TOOLS = (
-    _schema("search", "List the pages that fit some words best.", "query", "The words."),
-    _schema("read", "Show a page.", "title", "The title of the page."),
-    _schema("answer", "Give the final answer, which ends the episode.", "text", "The answer: one name."),
+    function_schema("search", "List the pages that fit some words best.", {"query": "The words."}),
+    function_schema("read", "Show a page.", {"title": "The title of the page."}),
+    function_schema("answer", "Give the final answer, which ends the episode.", {"text": "The answer: one name."}),
 )
 
 
-def asked(message: Message) -> Move:
-    """The move that a reply makes: its first tool call or, without one, what its text says.
+def parse_action(message: Message) -> WikiAction:
+    """The action of a reply: that of its first tool call or, without a call, of its text.
 
-    Of a text the last line counts where it is a command: `s old cook` or `search old cook`, `r Bel` or `read Bel`,
-    `answer Tor`. Any other text is an answer, if it is one short line or declares one as `envs.grading.declared` says.
+    In a text the last line counts if it is a command: `s old cook` or `search old cook`, `r Bel` or `read Bel`,
+    `answer Tor`. Any other text is an answer if it is one short line or declares one (`envs.grading.declaration`).
     Raises ToolError for a reply that is none of these.
     """
     calls = message.get("tool_calls")
     if calls:
-        return _called(calls[0]["function"])
-    said = spoken(message).strip()
-    if said.lower() in _COMMANDS:
-        raise ToolError(f"{_COMMANDS[said.lower()]} needs words after it")
-    if said.isalpha() and len(said) < SHORT:  # a name, most of the time
-        return Move("answer", said)
-    command = _COMMAND.fullmatch(said[-TAIL:].rpartition("\n")[2])
+        return _parse_call(calls[0]["function"])
+    reply = final_text(message).strip()
+    if reply.lower() in _COMMANDS:
+        raise ToolError(f"{_COMMANDS[reply.lower()]} needs words after it")
+    if reply.isalpha() and len(reply) < MAX_NAME:  # a name, most of the time
+        return WikiAction("answer", reply)
+    command = _COMMAND.fullmatch(reply[-TAIL:].rpartition("\n")[2])
     if command:
-        name, argument = _COMMANDS[command[1].lower()], command[2].strip(_WRAPPED)
+        name, argument = _COMMANDS[command[1].lower()], command[2].strip(_WRAPPING)
         if not argument:
             raise ToolError(f"{name} needs words after it")
-        return Move(name, argument)
-    found = declaration(said)
-    answer = found.text if found.kind in ("marked", "phrase") else whole(said)
+        return WikiAction(name, argument)
+    claim = find_declaration(reply)
+    answer = claim.text if claim.kind in ("marked", "phrase") else single_line(reply)
     if not answer:
         raise ToolError("neither a search nor a title to read nor an answer")
-    return Move("answer", answer)
+    return WikiAction("answer", answer)
 
 
-def calling(move: Move, number: int) -> Message:
-    """The message that makes a move by a tool call, the `number`-th of its dialogue."""
-    arguments = json.dumps({ARGUMENTS[move.name]: move.argument})
-    call: ToolCall = {
-        "id": f"call{number:05d}",
-        "type": "function",
-        "function": {"name": move.name, "arguments": arguments},
-    }
-    return {"role": "assistant", "content": "", "tool_calls": [call]}
+def action_as_call(action: WikiAction, number: int) -> Message:
+    """The assistant message that takes `action` by a tool call; `number` tells its id from others of the episode."""
+    return command_as_call(Command(action.name, {ARGUMENTS[action.name]: action.argument}), number)
 
 
-def saying(move: Move) -> Message:
-    """The message that makes a move in as few bytes as can be."""
-    return assistant(move.argument if move.name == "answer" else f"{move.name[0]} {move.argument}")
+def action_as_text(action: WikiAction) -> Message:
+    """The shortest assistant message that takes `action`."""
+    return assistant(action.argument if action.name == "answer" else f"{action.name[0]} {action.argument}")
 
 
-def _called(function: Function) -> Move:
+def _parse_call(function: Function) -> WikiAction:
     name = function["name"]
     if name not in ARGUMENTS:
-        raise ToolError(unknown("tool", name, ARGUMENTS))
+        raise ToolError(unknown_message("tool", name, ARGUMENTS))
     key = ARGUMENTS[name]
     try:
-        given = json.loads(function["arguments"])
+        arguments = json.loads(function["arguments"])
     except (ValueError, RecursionError):
         raise ToolError(f"the arguments of {name} are no JSON") from None
-    value = given.get(key) if isinstance(given, dict) else None
+    value = arguments.get(key) if isinstance(arguments, dict) else None
     if not isinstance(value, str) or not value.strip():
         raise ToolError(f"{name} needs {key!r}, a text that is not empty")
-    return Move(name, value.strip())
+    return WikiAction(name, value.strip())

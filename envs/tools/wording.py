@@ -1,4 +1,4 @@
-"""What a wiki and questions about it sound like: in few bytes, for models that read bytes, or in whole sentences."""
+"""Two wordings of a wiki and its questions: in few bytes, for models that read bytes, or in whole sentences."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ ASIDES_PER_PAGE = 4
 
 
 class Wording(NamedTuple):
-    """How a question, a page and a listing are put, and what is said where there is nothing to show."""
+    """Functions that write a question, a page and a listing, and the texts for an empty search and an unknown page."""
 
-    question: Callable[[str, Sequence[str]], str]  # of what the first page is about, and the relations to follow
+    question: Callable[[str, Sequence[str]], str]  # of the first page's `about` and the relations to follow
     page: Callable[[Page], str]
     listing: Callable[[Sequence[Page]], str]
     no_match: str
@@ -34,7 +34,7 @@ class Wording(NamedTuple):
 
 
 def _short_question(about: str, relations: Sequence[str]) -> str:
-    """`old cook: rival home?`, which asks where the rival of the old cook is at home."""
+    """`old cook: rival home?`, which asks for the home of the rival of the old cook."""
     return f"{about}: {' '.join(relations)}?"
 
 
@@ -51,18 +51,18 @@ def _question(about: str, relations: Sequence[str]) -> str:
 
 
 def _page(page: Page) -> str:
-    """What is known of it, with asides that the title chooses."""
-    known = [f"The {relation} of {page.title} is {name}." for relation, name in page.facts.items()]
-    luck = digest("aside", page.title)
-    asides = [ASIDES[(luck + i * (1 + luck // 16 % 3)) % len(ASIDES)] for i in range(ASIDES_PER_PAGE)]
-    return " ".join([_is(page), asides[0], known[0], *asides[1:3], *known[1:], *asides[3:]])
+    """A page's facts as sentences, between asides that the title chooses."""
+    facts = [f"The {relation} of {page.title} is {name}." for relation, name in page.facts.items()]
+    number = digest("aside", page.title)
+    asides = [ASIDES[(number + i * (1 + number // 16 % 3)) % len(ASIDES)] for i in range(ASIDES_PER_PAGE)]
+    return " ".join([_about(page), asides[0], facts[0], *asides[1:3], *facts[1:], *asides[3:]])
 
 
 def _listing(pages: Sequence[Page]) -> str:
-    return "\n".join(f"- {page.title}: {_is(page)}" for page in pages)
+    return "\n".join(f"- {page.title}: {_about(page)}" for page in pages)
 
 
-def _is(page: Page) -> str:
+def _about(page: Page) -> str:
     return f"{page.title} is {'an' if page.about[0] in 'aeiou' else 'a'} {page.about}."
 
 

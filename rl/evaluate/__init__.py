@@ -1,1 +1,1 @@
-"""`python -m rl.evaluate`: play held-out tasks and report success with intervals."""
+"""`python -m rl.evaluate`: play held-out tasks with a policy and report success rates with intervals."""

@@ -1,4 +1,4 @@
-"""The record of an attempt that took several episodes, and what an attempt cost."""
+"""The record of an attempt at a task that took several episodes, and the cost of an attempt."""
 
 from __future__ import annotations
 
@@ -10,49 +10,50 @@ from rl.records import Trajectory
 
 @dataclass(slots=True)
 class Choice(Trajectory):
-    """The episode that a test-time strategy settled on, with all that it took to get there.
+    """The episode that a test-time strategy chose as its attempt, and all episodes that the choice needed.
 
-    `candidates` are the episodes it had to choose from, itself among them, in the order they were played; `judging`
-    the episodes in which a policy chose. `fallback` says that nobody chose and the first candidate was taken.
+    `candidates` are the episodes it chose from, in the order they were played; the chosen one is among them.
+    `judgements` are the episodes in which a policy named the best candidate. `fallback` is true if no choice could be
+    made and the first candidate was taken.
     """
 
     candidates: tuple[Trajectory, ...] = ()
-    judging: tuple[Trajectory, ...] = ()
+    judgements: tuple[Trajectory, ...] = ()
     fallback: bool = False
 
 
 class Cost(NamedTuple):
-    """Replies and sampled tokens."""
+    """Number of replies and of sampled tokens."""
 
     turns: int
     tokens: int
 
 
 def cost(trajectory: Trajectory) -> Cost:
-    """What an attempt cost: every candidate and every judgement of a `Choice`, or the episode itself."""
-    episodes = (*trajectory.candidates, *trajectory.judging) if isinstance(trajectory, Choice) else (trajectory,)
+    """Return the cost of an attempt: of all candidates and judgements of a `Choice`, else of the one episode."""
+    episodes = (*trajectory.candidates, *trajectory.judgements) if isinstance(trajectory, Choice) else (trajectory,)
     return Cost(sum(len(t.turns) for t in episodes), sum(t.num_sampled for t in episodes))
 
 
-def settled(
-    chosen: Trajectory,
+def make_choice(
+    selection: Trajectory,
     member: int,
     candidates: tuple[Trajectory, ...],
-    judging: tuple[Trajectory, ...] = (),
+    judgements: tuple[Trajectory, ...] = (),
     fallback: bool = False,
 ) -> Choice:
-    """`chosen` as the attempt number `member` of its task."""
+    """Return the candidate `selection` as a `Choice`; `member` is the number of the attempt at its task."""
     return Choice(
-        turns=chosen.turns,
-        stop=chosen.stop,
-        success=chosen.success,
+        turns=selection.turns,
+        stop=selection.stop,
+        success=selection.success,
         task=candidates[0].task,
-        seed=chosen.seed,
+        seed=selection.seed,
         member=member,
-        agent=chosen.agent,
-        answer=chosen.answer,
-        final=chosen.final,
+        agent=selection.agent,
+        answer=selection.answer,
+        final=selection.final,
         candidates=candidates,
-        judging=judging,
+        judgements=judgements,
         fallback=fallback,
     )

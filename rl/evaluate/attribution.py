@@ -1,11 +1,12 @@
-"""What switches of an environment are worth to a policy: `python -m rl.attribution --env ID --switch KEY=OFF:ON ...`.
+"""Shapley values of an environment's switches: `python -m rl.attribution --env ID --switch KEY=OFF:ON ...`.
 
-Every combination is played on the same tasks with the same seeds; each switch gets its Shapley value (`rl.evaluate.shapley`).
-Modules of an agent of your own are attributed in the same way by `shapley(modules, value)`, whose value plays an agent.
+The policy plays every combination of switches on the same tasks with the same seeds (see `rl.evaluate.shapley`). To
+attribute the modules of an agent, call `shapley(modules, value)` with a `value` that plays the agent.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import sys
@@ -27,21 +28,22 @@ import envs
 from envs.env import SPLITS
 from envs.suite import Suite
 from rl.cli import Parser, output_file, program, run, user_input, whole_number
-from rl.evaluate.__main__ import add_policy, progress
-from rl.evaluate.clients.client import Unfinished
-from rl.evaluate.policies import opened
+from rl.evaluate.clients.client import IncompleteEvaluation
+from rl.evaluate.console import progress_bar
+from rl.evaluate.flags import add_policy_flags
+from rl.evaluate.policies import open_policy
 from rl.evaluate.runner import count_tasks, tickets
-from rl.evaluate.shapley import EXACT, Worth, shapley
+from rl.evaluate.shapley import EXACT_PARTS, Coalition, ShapleyValue, shapley
 from rl.records import Group, Ticket
 from rl.rollout.watchdog import Watchdog
 from rl.seeds import generator
 
-Coalition = frozenset[str]
+MakeEnv = Callable[[], gymnasium.Env]
 
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """An argument of the environment, and its value off and on."""
+    """An argument of the environment with its values off and on."""
 
     key: str
     off: Any
@@ -49,40 +51,43 @@ class Switch:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Play every combination and print what each switch is worth; the exit status is 1 if no task has them all."""
+    """Play every combination of switches and print their Shapley values.
+
+    Returns the exit status: 1 if no task was scored in every combination, else 0.
+    """
     args = parser().parse_args(argv)
     with user_input():
         entry = envs.entry(args.env)
-        base = envs.arguments(args.env_arg, entry)
-        switches = [_switch(word, entry) for word in args.switch]
-        makers = members(args.env, base, switches)
-        chosen = same_tickets(makers, args.episodes, args.samples, args.seed, args.split)
-        play = opened(args, lambda: Suite(makers))
+        env_args = envs.arguments(args.env_arg, entry)
+        switches = [_parse_switch(text, entry) for text in args.switch]
+        makers = coalition_envs(args.env, env_args, switches)
+        selection = coalition_tickets(makers, args.episodes, args.samples, args.seed, args.split)
+        policy = open_policy(args, lambda: Suite(makers))
     watchdog = Watchdog()
-    with closing(play), watchdog.started(), progress(len(chosen), shown=args.policy != "human") as ended:
+    with closing(policy), watchdog.running(), progress_bar(len(selection), enabled=args.policy != "human") as on_group:
         try:
-            groups = asyncio.run(play(chosen, watchdog, ended))
-        except Unfinished as unfinished:
-            groups = unfinished.groups
-            print(f"{program()}: {unfinished}", file=sys.stderr)
-    success = by_coalition(groups)
+            groups = asyncio.run(policy.play(selection, watchdog, on_group))
+        except IncompleteEvaluation as error:
+            groups = error.groups
+            print(f"{program()}: {error}", file=sys.stderr)
+    success = success_by_coalition(groups)
     keys = [switch.key for switch in switches]
     tasks = sorted(set.intersection(*(set(success.get(name, {})) for name in makers)))
     if not tasks:
         print(f"{program()}: error: no task was played to its end in every combination", file=sys.stderr)
         return 1
-    values = {_name(c, keys): [success[_name(c, keys)][task] for task in tasks] for c in coalitions(keys)}
-    found = shapley(keys, lambda c: values[_name(c, keys)], rng=generator(args.seed, "attribution"))
-    Console(highlight=False).print(_table(switches, found, values))
+    task_success = {_name(c, keys): [success[_name(c, keys)][task] for task in tasks] for c in coalitions(keys)}
+    values = shapley(keys, lambda c: task_success[_name(c, keys)], rng=generator(args.seed, "attribution"))
+    Console(highlight=False).print(_table(switches, values, task_success))
     if args.json:
-        _write(args, found, values, len(tasks))
+        _write_json(args, values, task_success, len(tasks))
     return 0
 
 
 def parser() -> Parser:
-    """The command line of `rl.attribution`."""
-    made = Parser(description="Shapley values of an environment's switches for a policy.")
-    add = made.add_argument
+    """Return the command-line parser of `rl.attribution`."""
+    flags = Parser(description="Shapley values of an environment's switches for a policy.")
+    add = flags.add_argument
     add("--env", required=True, metavar="ID", help="an id, path/to/file.py:Class, module:Class or module:Name-v0")
     switch = "an argument of the environment, its value off and its value on; repeatable"
     add("--switch", action="append", required=True, metavar="KEY=OFF:ON", help=switch)
@@ -90,106 +95,127 @@ def parser() -> Parser:
     add("--episodes", type=whole_number(1), default=100, metavar="N", help="tasks, or all there are (default: 100)")
     add("--split", choices=SPLITS, default="test", metavar="NAME", help="train, val or test (default: test)")
     add("--json", type=output_file, metavar="FILE", help="write the result")
-    add_policy(made)
-    return made
+    add_policy_flags(flags)
+    return flags
 
 
 def coalitions(keys: Sequence[str]) -> Iterator[Coalition]:
-    """All subsets, the empty one first."""
+    """Yield all subsets of the switches by size, the empty one first."""
     for size in range(len(keys) + 1):
         yield from map(frozenset, combinations(keys, size))
 
 
-def members(spec: str, base: Mapping[str, Any], switches: Sequence[Switch]) -> dict[str, Callable[[], gymnasium.Env]]:
-    """The environment with every combination of switches, by its name. ValueError for too many or a repeated one."""
+def coalition_envs(spec: str, env_args: Mapping[str, Any], switches: Sequence[Switch]) -> dict[str, MakeEnv]:
+    """Return functions that create the environment with each combination of switches, by the combination's name.
+
+    `env_args` are the arguments that stay the same. Raises `ValueError` for a repeated switch or more than
+    `EXACT_PARTS` of them.
+    """
     keys = [switch.key for switch in switches]
-    if len(set(keys)) < len(keys):
-        raise ValueError(f"--switch: {', '.join(keys)} names one twice")
-    if len(keys) > EXACT:
-        raise ValueError(f"--switch: {len(keys)} are too many to play all combinations of; {EXACT} are the most")
-    made: dict[str, Callable[[], gymnasium.Env]] = {}
+    repeated_key = next((key for i, key in enumerate(keys) if key in keys[:i]), None)
+    if repeated_key is not None:
+        raise ValueError(f"--switch {repeated_key}: given twice; name each switch once")
+    if len(keys) > EXACT_PARTS:
+        raise ValueError(f"--switch: {len(keys)} switches have too many combinations; give at most {EXACT_PARTS}")
+    makers: dict[str, MakeEnv] = {}
     for coalition in coalitions(keys):
-        chosen = {switch.key: switch.on if switch.key in coalition else switch.off for switch in switches}
-        made[_name(coalition, keys)] = partial(envs.make, spec, **{**base, **chosen})
-    return made
+        values = {switch.key: switch.on if switch.key in coalition else switch.off for switch in switches}
+        makers[_name(coalition, keys)] = partial(envs.make, spec, **{**env_args, **values})
+    return makers
 
 
-def same_tickets(
-    makers: Mapping[str, Callable[[], gymnasium.Env]], episodes: int, samples: int, seed: int, split: str
+def coalition_tickets(
+    makers: Mapping[str, MakeEnv], episodes: int, samples: int, seed: int, split: str
 ) -> list[Ticket]:
-    """The same tickets for every member. ValueError where the members' tasks are not the same."""
-    chosen: list[Ticket] = []
+    """Return tickets of the same tasks and seeds for every combination of switches.
+
+    The split of a ticket is COMBINATION:SPLIT. Raises `ValueError` if a combination has other tasks than the first.
+    """
+    selection: list[Ticket] = []
     first: tuple[int, list] | None = None
     for name, make_env in makers.items():
         env = make_env()
         try:
-            number = count_tasks(env, split)
-            drawn = tickets(number, episodes, samples, seed, split)
-            loaded = env.unwrapped.load(split)  # type: ignore[attr-defined]
-            tasks = [(loaded[t.index].id, loaded[t.index].answer, dict(loaded[t.index].metadata)) for t in drawn]
+            num_tasks = count_tasks(env, split)
+            env_tickets = tickets(num_tasks, episodes, samples, seed, split)
+            all_tasks = env.unwrapped.load(split)  # type: ignore[attr-defined]
+            own_tasks = [all_tasks[ticket.index] for ticket in env_tickets]
+            contents = [(task.id, task.answer, dict(task.metadata)) for task in own_tasks]
         finally:
             env.close()
-        first = first or (number, tasks)
-        if first != (number, tasks):
-            raise ValueError(f"--switch: the tasks with {name} are not those without; results cannot be compared")
-        chosen += [replace(t, number=len(chosen) + i, split=f"{name}:{split}") for i, t in enumerate(drawn)]
-    return chosen
+        first = first or (num_tasks, contents)
+        if first != (num_tasks, contents):
+            raise ValueError(f"--switch: {name} changes the tasks, so results cannot be compared; leave it out")
+        start = len(selection)
+        selection += [replace(t, number=start + i, split=f"{name}:{split}") for i, t in enumerate(env_tickets)]
+    return selection
 
 
-def by_coalition(groups: Sequence[Group]) -> dict[str, dict[int, float]]:
-    """By member and task index, the share of samples that succeeded; without tasks of which none was scored."""
-    found: dict[str, dict[int, float]] = {}
+def success_by_coalition(groups: Sequence[Group]) -> dict[str, dict[int, float]]:
+    """Return the success rate of each scored task, by the name of the combination and the task's index."""
+    success: dict[str, dict[int, float]] = {}
     for group in groups:
         if group.trajectories:
             name = group.ticket.split.rpartition(":")[0]
-            found.setdefault(name, {})[group.ticket.index] = fmean(t.success for t in group.trajectories)
-    return found
+            success.setdefault(name, {})[group.ticket.index] = fmean(t.success for t in group.trajectories)
+    return success
 
 
-def _switch(word: str, entry: Callable[..., Any]) -> Switch:
-    key, _, values = word.partition("=")
+def _parse_switch(text: str, entry: Callable[..., Any]) -> Switch:
+    """Parse `KEY=OFF:ON`; both values are read as arguments of the environment `entry`."""
+    key, _, values = text.partition("=")
     off, colon, on = values.partition(":")
     if not colon:
-        raise ValueError(f"--switch {word}: not of the form KEY=OFF:ON")
-    (name, was), (_, will) = (*(envs.arguments([f"{key}={value}"], entry).popitem() for value in (off, on)),)
-    return Switch(name, was, will)
+        raise ValueError(f"--switch {text}: not of the form KEY=OFF:ON")
+    name, off_value = envs.arguments([f"{key}={off}"], entry).popitem()
+    _, on_value = envs.arguments([f"{key}={on}"], entry).popitem()
+    return Switch(name, off_value, on_value)
 
 
 def _name(coalition: Coalition, keys: Sequence[str]) -> str:
+    """The name of a combination: the switches that are on, joined by `+`."""
     return "+".join(key for key in keys if key in coalition) or "none"
 
 
-def _table(switches: Sequence[Switch], found: Mapping[str, Worth], values: Mapping[str, Sequence[float]]) -> Table:
-    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for head in ("switch", "off", "on", "worth", "95% interval"):
-        made.add_column(head, justify="left" if head in ("switch", "off", "on") else "right", no_wrap=True)
+def _table(
+    switches: Sequence[Switch], values: Mapping[str, ShapleyValue], task_success: Mapping[str, Sequence[float]]
+) -> Table:
+    """A row per switch, and the success rates with none and with all of them."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for header in ("switch", "off", "on", "worth", "95% interval"):
+        table.add_column(header, justify="left" if header in ("switch", "off", "on") else "right", no_wrap=True)
     for switch in switches:
-        worth = found[switch.key]
-        low, high = worth.interval
-        shown = "" if isnan(low) else f"{100 * low:+.1f} to {100 * high:+.1f}"
-        made.add_row(switch.key, str(switch.off), str(switch.on), f"{100 * worth.value:+.1f}", shown)
-    made.add_section()
-    means = [fmean(per_task) for per_task in values.values()]
-    made.add_row("none on", "", "", f"{100 * means[0]:.1f}%", "")
-    made.add_row("all on", "", "", f"{100 * means[-1]:.1f}%", f"{len(next(iter(values.values())))} tasks")
-    return made
+        value = values[switch.key]
+        low, high = value.interval
+        interval = "" if isnan(low) else f"{100 * low:+.1f} to {100 * high:+.1f}"
+        table.add_row(switch.key, str(switch.off), str(switch.on), f"{100 * value.value:+.1f}", interval)
+    table.add_section()
+    means = [fmean(success) for success in task_success.values()]
+    table.add_row("none on", "", "", f"{100 * means[0]:.1f}%", "")
+    table.add_row("all on", "", "", f"{100 * means[-1]:.1f}%", f"{len(next(iter(task_success.values())))} tasks")
+    return table
 
 
-def _write(args: Any, found: Mapping[str, Worth], values: Mapping[str, Sequence[float]], tasks: int) -> None:
-    told = {
+def _write_json(
+    args: argparse.Namespace,
+    values: Mapping[str, ShapleyValue],
+    task_success: Mapping[str, Sequence[float]],
+    num_tasks: int,
+) -> None:
+    result = {
         "env": args.env,
         "policy": args.policy,
-        "tasks": tasks,
+        "tasks": num_tasks,
         "samples": args.samples,
         "seed": args.seed,
         "worth": {
-            key: {"value": worth.value, "low": worth.interval.low, "high": worth.interval.high}
-            for key, worth in found.items()
+            key: {"value": value.value, "low": value.interval.low, "high": value.interval.high}
+            for key, value in values.items()
         },
-        "success": {name: fmean(per_task) for name, per_task in values.items()},
+        "success": {name: fmean(success) for name, success in task_success.items()},
     }
-    plain = json.loads(json.dumps(told), parse_constant=lambda word: None)  # nan: there is no interval
-    Path(args.json).write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8")
+    without_nan = json.loads(json.dumps(result), parse_constant=lambda constant: None)  # nan: there is no interval
+    Path(args.json).write_text(json.dumps(without_nan, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Whether two results differ: paired by task, tested, and by environment where a benchmark has several."""
+"""Tests whether two reports differ: paired by task, and per environment for a benchmark of several environments."""
 
 from __future__ import annotations
 
@@ -15,9 +15,12 @@ from rl.evaluate.statistics import Interval, cluster_bootstrap, holm, mcnemar, s
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """How `new` differs from `old` on the tasks that both scored; differences of success in [-1, 1].
+    """How policy `new` differs from `old` on the tasks that both reports scored.
 
-    `by_env` compares a benchmark's environments one by one; their p-values are adjusted together (Holm).
+    `difference` is that of the success rates, in [-1, 1], with the 95 % interval `low` to `high`. `p_value` is
+    two-sided, of the null hypothesis that there is no difference. `gains` and `losses` count the paired tasks that
+    `new` solves more or less often. `by_env` compares the environments of a benchmark one by one; their p-values are
+    adjusted together (Holm).
     """
 
     new: str
@@ -25,28 +28,30 @@ class Comparison:
     difference: float
     low: float
     high: float
-    p_value: float  # two-sided, of no difference
+    p_value: float
     test: str
-    tasks: int  # paired
-    unpaired: int  # scored in one of the two only
-    gained: int  # paired tasks where `new` succeeds more often
-    lost: int  # paired tasks where `new` succeeds less often
+    paired_tasks: int
+    unpaired_tasks: int  # scored in one of the two reports only
+    gains: int
+    losses: int
     by_env: dict[str, Comparison] = field(default_factory=dict)
 
 
 def compare(new: Report, old: Report) -> Comparison:
-    """Pair two results by task and test them: exact McNemar for one sample per task, else sign flips of task means.
+    """Pair two reports by task and test the difference of their success rates.
 
-    Raises `ValueError` if they cannot be compared (`check_comparable`) or no task was scored in both.
+    The test is exact McNemar for one sample per task on both sides, else the sign-flip test of the task means. Raises
+    `ValueError` if the reports cannot be compared (`check_comparable`) or share no scored task.
     """
-    check_comparable(Played.of(new), Played.of(old))
-    ours, theirs = _success_by_task(new), _success_by_task(old)
-    paired = [task for task in ours if task in theirs]
-    if not paired:
-        raise ValueError(f"cannot compare: none of {len(ours)} scored tasks is among the {len(theirs)} earlier ones")
-    differences = [fmean(ours[task]) - fmean(theirs[task]) for task in paired]
-    gained, lost = sum(d > 0 for d in differences), sum(d < 0 for d in differences)
-    single = all(len(ours[task]) == len(theirs[task]) == 1 for task in paired)
+    check_comparable(EvaluationSetup.from_report(new), EvaluationSetup.from_report(old))
+    new_success, old_success = _success_by_task(new), _success_by_task(old)
+    pairs = [(samples, old_success[task]) for task, samples in new_success.items() if task in old_success]
+    if not pairs:
+        counts = f"none of {len(new_success)} scored tasks is among the {len(old_success)} earlier ones"
+        raise ValueError(f"cannot compare: {counts}")
+    differences = [fmean(ours) - fmean(theirs) for ours, theirs in pairs]
+    gains, losses = sum(d > 0 for d in differences), sum(d < 0 for d in differences)
+    is_single = all(len(ours) == len(theirs) == 1 for ours, theirs in pairs)
     rng = np.random.default_rng(new.seed)
     low, high = cluster_bootstrap(differences, rng, bounds=Interval(-1.0, 1.0))
     return Comparison(
@@ -55,72 +60,81 @@ def compare(new: Report, old: Report) -> Comparison:
         difference=fmean(differences),
         low=low,
         high=high,
-        p_value=mcnemar(gained, lost) if single else sign_flip(differences, rng),
-        test="exact McNemar" if single else "sign flips",
-        tasks=len(paired),
-        unpaired=len(ours.keys() ^ theirs.keys()),
-        gained=gained,
-        lost=lost,
-        by_env=_by_env(new, old),
+        p_value=mcnemar(gains, losses) if is_single else sign_flip(differences, rng),
+        test="exact McNemar" if is_single else "sign flips",
+        paired_tasks=len(pairs),
+        unpaired_tasks=len(new_success.keys() ^ old_success.keys()),
+        gains=gains,
+        losses=losses,
+        by_env=_compare_envs(new, old),
     )
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
-    """On what a result was or will be found. None where that is not on record, as in results of an older release."""
+class EvaluationSetup:
+    """The tasks and the seed of an evaluation, known before it is played.
+
+    Optional fields are None if they are not stored, as in reports of older releases. `env_digests` holds the digest of
+    each environment of a benchmark.
+    """
 
     env: str | None
     benchmark: str | None
     seed: int
     env_args: Mapping[str, Any] | None = None
     digest: str | None = None
-    parts: Mapping[str, str | None] = field(default_factory=dict)  # a benchmark's environments and their digests
+    env_digests: Mapping[str, str | None] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, report: Report) -> Played:
-        """What a report says of itself."""
-        parts = {name: part.digest for name, part in report.envs.items()}
-        return cls(report.env, report.benchmark, report.seed, report.env_args, report.digest, parts)
+    def from_report(cls, report: Report) -> EvaluationSetup:
+        """Return the setup that a report stores."""
+        digests = {name: part.digest for name, part in report.envs.items()}
+        return cls(report.env, report.benchmark, report.seed, report.env_args, report.digest, digests)
 
 
-def check_comparable(ours: Played, theirs: Played) -> None:
-    """Raise `ValueError` if environment, its arguments, benchmark, its tasks or the seed differ."""
+def check_comparable(new: EvaluationSetup, old: EvaluationSetup) -> None:
+    """Raise `ValueError` unless environment, its arguments, benchmark, tasks and seed are the same."""
     for name in ("env", "benchmark", "seed"):
-        _same(name, getattr(ours, name), getattr(theirs, name))
-    if ours.env_args is not None and theirs.env_args is not None:
-        for key in sorted({*ours.env_args, *theirs.env_args}):
-            _same(f"env argument {key}", ours.env_args.get(key, "default"), theirs.env_args.get(key, "default"))
-    if ours.digest == theirs.digest:
+        _check_equal(name, getattr(new, name), getattr(old, name))
+    if new.env_args is not None and old.env_args is not None:
+        for key in sorted({*new.env_args, *old.env_args}):
+            _check_equal(f"env argument {key}", new.env_args.get(key, "default"), old.env_args.get(key, "default"))
+    if new.digest == old.digest:
         return
-    for name in {**ours.parts, **theirs.parts}:
-        if name not in ours.parts or name not in theirs.parts:
-            side = "here" if name not in ours.parts else "in the earlier result"
-            raise ValueError(f"cannot compare: {name} of benchmark {ours.benchmark} is left out {side}")
-        if ours.parts[name] != theirs.parts[name]:
-            raise ValueError(f"cannot compare: {name} of benchmark {ours.benchmark} has other tasks than it had")
-    _same("the digest of the tasks", ours.digest, theirs.digest)
+    for name in {**new.env_digests, **old.env_digests}:
+        if name not in new.env_digests or name not in old.env_digests:
+            side = "here" if name not in new.env_digests else "in the earlier result"
+            raise ValueError(f"cannot compare: {name} of benchmark {new.benchmark} is left out {side}")
+        if new.env_digests[name] != old.env_digests[name]:
+            raise ValueError(f"cannot compare: {name} of benchmark {new.benchmark} has other tasks than it had")
+    _check_equal("the digest of the tasks", new.digest, old.digest)
 
 
-def _by_env(new: Report, old: Report) -> dict[str, Comparison]:
-    """Each environment's comparison, with the p-values adjusted; without those that share no scored task."""
-    found: dict[str, Comparison] = {}
+def _compare_envs(new: Report, old: Report) -> dict[str, Comparison]:
+    """Compare each environment that has scored tasks in both reports; p-values are adjusted together."""
+    comparisons: dict[str, Comparison] = {}
     for name in new.envs:
         if name in old.envs:
-            ours, theirs = new.envs[name], old.envs[name]
-            if _success_by_task(ours).keys() & _success_by_task(theirs).keys():
-                found[name] = compare(ours, theirs)
-    adjusted = holm([each.p_value for each in found.values()])
-    return {name: replace(each, p_value=p) for (name, each), p in zip(found.items(), adjusted, strict=True)}
+            new_part, old_part = new.envs[name], old.envs[name]
+            if _success_by_task(new_part).keys() & _success_by_task(old_part).keys():
+                comparisons[name] = compare(new_part, old_part)
+    p_values = holm([comparison.p_value for comparison in comparisons.values()])
+    return {
+        name: replace(comparison, p_value=p)
+        for (name, comparison), p in zip(comparisons.items(), p_values, strict=True)
+    }
 
 
-def _same(name: str, ours: object, theirs: object) -> None:
-    if ours != theirs:
-        raise ValueError(f"cannot compare: {name} is {ours!r} here and {theirs!r} in the earlier result")
+def _check_equal(name: str, new: object, old: object) -> None:
+    if new != old:
+        raise ValueError(f"cannot compare: {name} is {new!r} here and {old!r} in the earlier result")
 
 
 def _name(report: Report) -> str:
+    """The policy of a report, with its strategy."""
     return f"{report.policy} by {report.strategy.strategy}" if report.strategy else report.policy
 
 
 def _success_by_task(report: Report) -> dict[str, list[bool]]:
+    """The success of each sample, by task; without tasks that have no scored sample."""
     return {row.task: row.success for row in report.per_task if row.success}

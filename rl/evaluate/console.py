@@ -1,84 +1,113 @@
-"""Evaluation reports and comparisons as text: rich tables on a terminal, the same without colour elsewhere.
+"""Prints reports, comparisons and progress: with colours on a terminal, as plain text elsewhere.
 
-ASCII only, so that a log or a pipe with a narrow encoding takes it.
+The text is ASCII, so that it can be written to a pipe or a log with any encoding.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from rich.console import Console, RenderableType
 from rich.console import Group as Stack
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
 from rl.evaluate.comparison import Comparison
 from rl.evaluate.report import Estimate, Report
+from rl.evaluate.runner import OnGroup
 from rl.evaluate.strategies.gains import Gain
+from rl.records import Group
 
 COSTS = ("turns", "tokens")
 
 
-def show(report: Report, comparison: Comparison | None = None, console: Console | None = None) -> None:
-    """Print the report, and the comparison below it, to `console` (standard output unless given)."""
+def print_report(report: Report, comparison: Comparison | None = None, console: Console | None = None) -> None:
+    """Print a report, and a comparison below it, to `console` or by default to standard output."""
     console = console or Console(highlight=False)
-    console.print(table(report))
+    console.print(report_table(report))
     if comparison:
         console.print()
         console.print(comparison_table(comparison))
 
 
-def table(report: Report) -> RenderableType:
-    """Lay out what was played, the figures with their 95 % intervals, how episodes ended, chances by k, a strategy."""
-    parts: list[RenderableType] = [_header(report), Text()]
+def report_table(report: Report) -> RenderableType:
+    """Lay out a report: the setup, metrics with 95 % intervals, why episodes stopped, success by k and the strategy."""
+    sections: list[RenderableType] = [_header(report), Text()]
     if report.envs:
-        parts += [_environments(report), Text()]
-    parts.append(_figures(report))
+        sections += [_env_table(report), Text()]
+    sections.append(_metric_table(report))
     if report.stops:
-        parts += [Text(), _stops(report)]
+        sections += [Text(), _stop_table(report)]
     if report.samples > 1:
-        parts += [Text(), _chances(report)]
+        sections += [Text(), _k_table(report)]
     if report.strategy:
-        parts += [Text(), _strategy(report.strategy)]
-    return Stack(*parts)
+        sections += [Text(), _strategy_table(report.strategy)]
+    return Stack(*sections)
 
 
 def comparison_table(comparison: Comparison) -> RenderableType:
-    """Lay out the difference of success to an earlier result, its interval, its test and the tasks that flipped."""
+    """Lay out a comparison: the difference of success, its interval, the test and the number of tasks that changed."""
     c = comparison
     if c.p_value >= 0.05:
         verdict = Text("no difference shown", style="yellow")
     else:
         verdict = Text("better", style="bold green") if c.difference > 0 else Text("worse", style="bold red")
-    flips = f"{c.gained} gained, {c.lost} lost, {c.tasks - c.gained - c.lost} equal"
+    flips = f"{c.gains} gained, {c.losses} lost, {c.paired_tasks - c.gains - c.losses} equal"
     rows = [
         ("compared to", Text(c.old)),
         ("success", Text(f"{_points(c)}, 95% interval {100 * c.low:+.1f} to {100 * c.high:+.1f}")),
-        ("test", Text(f"{_chance(c)}, {c.test}")),
-        ("tasks", Text(f"{c.tasks} paired: {flips}")),
-        ("left out", Text(f"{c.unpaired} scored on one side only")) if c.unpaired else None,
+        ("test", Text(f"{_p_value(c)}, {c.test}")),
+        ("tasks", Text(f"{c.paired_tasks} paired: {flips}")),
+        ("left out", Text(f"{c.unpaired_tasks} scored on one side only")) if c.unpaired_tasks else None,
         ("verdict", verdict),
     ]
     lines = _lines([row for row in rows if row])
-    return Stack(_differences(c), Text(), lines) if c.by_env else lines
+    return Stack(_difference_table(c), Text(), lines) if c.by_env else lines
 
 
-def _differences(comparison: Comparison) -> Table:
-    """A benchmark's environments one by one."""
-    made = _table("env", 9, "difference", "95% interval", "adjusted")
-    short = _short(comparison.by_env)
+@contextmanager
+def progress_bar(num_tasks: int, *, enabled: bool = True) -> Iterator[OnGroup]:
+    """Show the success rate so far and the number of tasks played in a live line on standard error.
+
+    Yields a function to call with each group that ended. Nothing is shown if standard error is not a terminal.
+    """
+    success_column = TextColumn("{task.description}")
+    columns = (success_column, BarColumn(), MofNCompleteColumn(), TextColumn("tasks"), TimeElapsedColumn())
+    successes = episodes = 0
+    is_hidden = not (enabled and sys.stderr.isatty())
+    progress = Progress(*columns, console=Console(stderr=True), transient=True, disable=is_hidden)
+    with progress:
+        line = progress.add_task("playing", total=num_tasks)
+
+        def on_group(group: Group) -> None:
+            nonlocal successes, episodes
+            successes += sum(trajectory.success for trajectory in group.trajectories)
+            episodes += len(group.trajectories)
+            text = f"success {successes / episodes:.3f}" if episodes else "playing"
+            progress.update(line, advance=1, description=text)
+
+        yield on_group
+
+
+def _difference_table(comparison: Comparison) -> Table:
+    """The environments of a benchmark one by one."""
+    table = _table("env", 9, "difference", "95% interval", "adjusted")
+    short_names = _short_names(comparison.by_env)
     for name, c in comparison.by_env.items():
-        spread = Text(f"{100 * c.low:+.1f} to {100 * c.high:+.1f}", style="dim")
-        chance = _chance(c).removeprefix("p ").removeprefix("= ")
-        made.add_row(Text(short[name]), f"{100 * c.difference:+.1f}", spread, chance)
-    return made
+        interval = Text(f"{100 * c.low:+.1f} to {100 * c.high:+.1f}", style="dim")
+        p_value = _p_value(c).removeprefix("p ").removeprefix("= ")
+        table.add_row(Text(short_names[name]), f"{100 * c.difference:+.1f}", interval, p_value)
+    return table
 
 
 def _points(c: Comparison) -> str:
     return f"{100 * c.difference:+.1f} points"
 
 
-def _chance(c: Comparison) -> str:
+def _p_value(c: Comparison) -> str:
     return "p < 0.001" if c.p_value < 0.001 else f"p = {c.p_value:.3f}"
 
 
@@ -99,100 +128,102 @@ def _header(report: Report) -> Table:
     return _lines([row for row in rows if row])
 
 
-def _environments(report: Report) -> Table:
-    """A benchmark's environments one by one, their mean, and all tasks together."""
-    made = _table("env", 9, "tasks", "success", "95% interval", "turns", "tokens", "errors")
-    short = _short(report.envs)
+def _env_table(report: Report) -> Table:
+    """The environments of a benchmark one by one, their mean, and all tasks together."""
+    table = _table("env", 9, "tasks", "success", "95% interval", "turns", "tokens", "errors")
+    short_names = _short_names(report.envs)
     for name, part in report.envs.items():
-        made.add_row(Text(short[name]), *_environment(part, part.success))
-    made.add_section()
+        table.add_row(Text(short_names[name]), *_env_cells(part, part.success))
+    table.add_section()
     if report.over_envs:
-        over = report.over_envs
-        made.add_row("mean of envs", "", _percent(over.mean), _spread(_ends(over), percent=True), "", "", "")
-    made.add_row("all tasks", *_environment(report, report.success))
-    return made
+        mean = report.over_envs
+        table.add_row("mean of envs", "", _percent(mean.mean), _interval(_ends(mean), percent=True), "", "", "")
+    table.add_row("all tasks", *_env_cells(report, report.success))
+    return table
 
 
-def _environment(report: Report, success: Estimate) -> list[RenderableType]:
+def _env_cells(report: Report, success: Estimate) -> list[RenderableType]:
     numbers = (_number(report.turns_mean), _number(report.tokens_mean), str(report.errors or ""))
-    return [str(report.episodes), _percent(success.mean), _spread(_ends(success), percent=True), *numbers]
+    return [str(report.episodes), _percent(success.mean), _interval(_ends(success), percent=True), *numbers]
 
 
-def _figures(report: Report) -> Table:
-    figures = _table("", 9, "mean", "95% interval")
+def _metric_table(report: Report) -> Table:
+    table = _table("", 9, "mean", "95% interval")
     success = report.success
-    name = f"success, avg@{report.samples}" if report.samples > 1 else "success"
-    figures.add_row(name, Text(_percent(success.mean), style="bold"), _spread(_ends(success), percent=True))
-    named = [("return", "return_mean", report.return_mean)]
-    named += [("turns", "turns_mean", report.turns_mean), ("tokens", "tokens_mean", report.tokens_mean)]
-    if not report.envs:  # environments that share a metric's name need not mean the same by it
-        named += [(name, f"metrics/{name}", mean) for name, mean in report.metrics.items()]
-    named += [(f"{what} per success", f"{what}_per_solved", getattr(report, f"{what}_per_solved")) for what in COSTS]
-    for label, name, mean in named:
-        figures.add_row(Text(label), _number(mean), _spread(report.intervals.get(name)))
-    invalid = _spread(report.intervals.get("invalid_mean"), percent=True)
-    figures.add_row("invalid replies", _percent(report.invalid_mean), invalid)
-    return figures
+    label = f"success, avg@{report.samples}" if report.samples > 1 else "success"
+    table.add_row(label, Text(_percent(success.mean), style="bold"), _interval(_ends(success), percent=True))
+    rows = [("return", "return_mean", report.return_mean)]
+    rows += [("turns", "turns_mean", report.turns_mean), ("tokens", "tokens_mean", report.tokens_mean)]
+    if not report.envs:  # environments that use the same name for a metric may mean different things by it
+        rows += [(name, f"metrics/{name}", mean) for name, mean in report.metrics.items()]
+    rows += [(f"{unit} per success", f"{unit}_per_solved", getattr(report, f"{unit}_per_solved")) for unit in COSTS]
+    for label, name, mean in rows:
+        table.add_row(Text(label), _number(mean), _interval(report.intervals.get(name)))
+    invalid = _interval(report.intervals.get("invalid_mean"), percent=True)
+    table.add_row("invalid replies", _percent(report.invalid_mean), invalid)
+    return table
 
 
-def _stops(report: Report) -> Table:
-    """Why episodes ended; errors are a line of their own, as they are no failures."""
-    made = _table("ended by", 9, "episodes", "share", "success")
-    scored = sum(ending.episodes for ending in report.stops.values())
-    for stop, ending in report.stops.items():
-        made.add_row(stop, str(ending.episodes), _percent(ending.episodes / scored), _percent(ending.success))
-    return made
+def _stop_table(report: Report) -> Table:
+    """Why the scored episodes stopped; errors are in the header, because they are no failures of the policy."""
+    table = _table("ended by", 9, "episodes", "share", "success")
+    total = sum(summary.episodes for summary in report.stops.values())
+    for stop, summary in report.stops.items():
+        table.add_row(stop, str(summary.episodes), _percent(summary.episodes / total), _percent(summary.success))
+    return table
 
 
-def _strategy(gain: Gain) -> Table:
-    """The strategy between one episode and the best of all, and what more episodes bring."""
-    made = _table("episodes", 9, "success", "tokens", "")
+def _strategy_table(gain: Gain) -> Table:
+    """Success and tokens by number of episodes, and the strategy beside one episode and a perfect choice."""
+    table = _table("episodes", 9, "success", "tokens", "")
     for k, point in gain.curve.items():
-        made.add_row(f"{k}", _percent(point.success), _number(point.tokens), "")
-    made.add_section()
+        table.add_row(f"{k}", _percent(point.success), _number(point.tokens), "")
+    table.add_section()
     source = "by the environment's own verdict: an upper bound" if gain.upper_bound else "by the strategy"
-    made.add_row("chosen", _percent(gain.success), "", Text(source, style="dim"))
-    made.add_row("best of all", _percent(gain.any), "", Text("what a perfect choice would reach", style="dim"))
+    table.add_row("chosen", _percent(gain.success), "", Text(source, style="dim"))
+    table.add_row("best of all", _percent(gain.any), "", Text("what a perfect choice would reach", style="dim"))
     if gain.efficiency is not None:
-        made.add_row("efficiency", _percent(gain.efficiency), "", Text("of that gain over one episode", style="dim"))
+        table.add_row("efficiency", _percent(gain.efficiency), "", Text("of that gain over one episode", style="dim"))
     if gain.fallbacks:
-        made.add_row("no choice", str(gain.fallbacks), "", Text("attempts that took the first episode", style="dim"))
-    return made
+        table.add_row("no choice", str(gain.fallbacks), "", Text("attempts that took the first episode", style="dim"))
+    return table
 
 
-def _chances(report: Report) -> Table:
-    chances = _table("k", 3, "pass@k", "", "pass^k", "", "cons@k", "", "AUC@k")
+def _k_table(report: Report) -> Table:
+    """The metrics of k samples: pass@k, pass^k, cons@k and AUC@k."""
+    table = _table("k", 3, "pass@k", "", "pass^k", "", "cons@k", "", "AUC@k")
     for k in report.pass_at:
         cells: list[RenderableType] = []
         for name in ("pass_at", "pass_hat", "cons_at"):
             interval = report.intervals.get(f"{name}/{k}")
-            cells += [_percent(getattr(report, name).get(k)), _spread(interval, percent=True)]
-        chances.add_row(str(k), *cells, _percent(report.auc_at.get(k)))
-    return chances
+            cells += [_percent(getattr(report, name).get(k)), _interval(interval, percent=True)]
+        table.add_row(str(k), *cells, _percent(report.auc_at.get(k)))
+    return table
 
 
-def _short(names: Iterable[str]) -> dict[str, str]:
-    """By name `math/Sets-v0[words=true]`, the part before the arguments where that tells it from the others."""
-    bare = {name: name.partition("[")[0] for name in names}
-    return {name: name if list(bare.values()).count(env) > 1 else env for name, env in bare.items()}
+def _short_names(names: Iterable[str]) -> dict[str, str]:
+    """Each name such as `math/Sets-v0[words=true]` without its arguments, unless it would then be ambiguous."""
+    ids = {name: name.partition("[")[0] for name in names}
+    return {name: name if list(ids.values()).count(env) > 1 else env for name, env in ids.items()}
 
 
 def _table(first: str, width: int, *headers: str) -> Table:
-    """Start a table without borders: names at least `width` wide, then numbers to the right."""
-    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    made.add_column(first, min_width=width, overflow="fold")
+    """A table without borders: a column of names at least `width` wide, then columns aligned to the right."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    table.add_column(first, min_width=width, overflow="fold")
     for header in headers:
-        made.add_column(header, justify="right", no_wrap=True)
-    return made
+        table.add_column(header, justify="right", no_wrap=True)
+    return table
 
 
 def _lines(rows: Iterable[tuple[str, Text]]) -> Table:
-    made = Table.grid(padding=(0, 2, 0, 0))
-    made.add_column(style="dim", min_width=9, no_wrap=True)
-    made.add_column(overflow="fold")
+    """Lines of a name and a value."""
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(style="dim", min_width=9, no_wrap=True)
+    grid.add_column(overflow="fold")
     for name, value in rows:
-        made.add_row(name, value)
-    return made
+        grid.add_row(name, value)
+    return grid
 
 
 def _percent(share: float | None) -> str:
@@ -203,7 +234,7 @@ def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}" if abs(value) < 10 else f"{value:,.1f}"
 
 
-def _spread(interval: tuple[float, float | None] | None, percent: bool = False) -> Text:
+def _interval(interval: tuple[float, float | None] | None, percent: bool = False) -> Text:
     if interval is None:
         return Text()
     low, high = ((f"{100 * end:.1f}" if percent else _number(end)) if end is not None else "" for end in interval)

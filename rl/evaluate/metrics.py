@@ -1,6 +1,6 @@
-"""The figures of an evaluation, from played groups: one value per task, then means over tasks with intervals.
+"""Metrics of an evaluation: one value per task from groups, then means over tasks with intervals.
 
-Errored episodes are left out of every figure, never scored 0.
+Failed (errored) episodes are excluded from every metric; they never score 0.
 """
 
 from __future__ import annotations
@@ -18,111 +18,126 @@ from rl.evaluate.statistics import Interval, auc_at_k, cluster_bootstrap, pass_a
 from rl.evaluate.voting import Vote, cons_at_k
 from rl.records import Group, Trajectory
 
-Figures = Mapping[str, Sequence[float]]  # by name, one value per task that has it
-Tasks = Mapping[str, Sequence[Trajectory]]
+TaskValues = Mapping[str, Sequence[float]]  # by metric: one value per task that has the metric
+TaskTrajectories = Mapping[str, Sequence[Trajectory]]  # by task
 
-SHARE = Interval(0.0, 1.0)
-SHARES = ("success", "invalid_mean", "pass_at/", "pass_hat/", "cons_at/", "auc_at/")  # probabilities, or their starts
+UNIT_INTERVAL = Interval(0.0, 1.0)
+# Names of metrics that lie in [0, 1], or the start of such names.
+UNIT_METRICS = ("success", "invalid_mean", "pass_at/", "pass_hat/", "cons_at/", "auc_at/")
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
-    """The episodes that stopped for one reason, and the share of them that succeeded."""
+class StopSummary:
+    """The number of episodes that stopped for one reason, and their success rate."""
 
     episodes: int
     success: float
 
 
-def by_task(played: Sequence[Group]) -> dict[str, list[Trajectory]]:
-    """Scored trajectories by task, in member order. The seats of a multi-agent task count as tasks of their own."""
+def trajectories_by_task(groups: Sequence[Group]) -> dict[str, list[Trajectory]]:
+    """Return the scored trajectories of each task in member order; an empty list if all samples of a task failed.
+
+    Each seat of a multi-agent task is a task of its own, named TASK#AGENT.
+    """
     tasks: dict[str, list[Trajectory]] = {}
 
-    def row(t: Trajectory, group: Group) -> list[Trajectory]:
+    def samples_of(t: Trajectory, group: Group) -> list[Trajectory]:
         label = t.task or f"{group.ticket.split}/{group.ticket.index}"
         return tasks.setdefault(label if t.agent == "agent" else f"{label}#{t.agent}", [])
 
-    for group in played:
+    for group in groups:
         for trajectory in sorted(group.trajectories, key=lambda t: t.member):
-            row(trajectory, group).append(trajectory)
-        for errored in group.errored:
-            row(errored, group)  # listed, though perhaps with nothing scored
+            samples_of(trajectory, group).append(trajectory)
+        for failure in group.errored:
+            samples_of(failure, group)  # lists the task even if nothing was scored
     return tasks
 
 
-def figures(tasks: Iterable[Sequence[Trajectory]], powers: Sequence[int], vote: Vote) -> Figures:
-    """Every figure by name, as one value per task that has it; a task without scored samples has none."""
-    found: dict[str, list[float]] = defaultdict(list)
+def task_values(tasks: Iterable[Sequence[Trajectory]], counts: Sequence[int], vote: Vote) -> TaskValues:
+    """Return every metric by name, as one value per task that has it.
+
+    Args:
+        tasks: The scored trajectories of each task; a task without any has no metrics.
+        counts: The numbers of samples k of pass@k and the like. A task with fewer samples has no value at k.
+        vote: Reads the answer of a trajectory for cons@k.
+    """
+    values: dict[str, list[float]] = defaultdict(list)
     for task in tasks:
         if not task:
             continue
         success = [t.success for t in task]
         n, c = len(success), sum(success)
-        spent = [cost(t) for t in task]
-        found["success"].append(c / n)
-        found["return_mean"].append(fmean(t.reward for t in task))
-        found["turns_mean"].append(fmean(each.turns for each in spent))
-        found["tokens_mean"].append(fmean(each.tokens for each in spent))
-        found["invalid_mean"].append(fmean(_share_invalid(t) for t in task))
+        costs = [cost(t) for t in task]
+        values["success"].append(c / n)
+        values["return_mean"].append(fmean(t.reward for t in task))
+        values["turns_mean"].append(fmean(each.turns for each in costs))
+        values["tokens_mean"].append(fmean(each.tokens for each in costs))
+        values["invalid_mean"].append(fmean(_invalid_share(t) for t in task))
         votes = [vote(t) for t in task]
-        for k in powers:
+        for k in counts:
             if k <= n:
-                found[f"pass_at/{k}"].append(pass_at_k(n, c, k))
-                found[f"pass_hat/{k}"].append(pass_hat_k(n, c, k))
-                found[f"cons_at/{k}"].append(cons_at_k(votes, success, k))
-                found[f"auc_at/{k}"].append(auc_at_k(n, c, k))
-        named: dict[str, list[float]] = defaultdict(list)
-        for last in (t.turns[-1] for t in task if t.turns):
-            for name, value in {**last.rewards, **last.metrics}.items():
-                named[name].append(float(value))
-        for name, values in named.items():
-            found[f"metrics/{name}"].append(fmean(values))
-    return found
+                values[f"pass_at/{k}"].append(pass_at_k(n, c, k))
+                values[f"pass_hat/{k}"].append(pass_hat_k(n, c, k))
+                values[f"cons_at/{k}"].append(cons_at_k(votes, success, k))
+                values[f"auc_at/{k}"].append(auc_at_k(n, c, k))
+        env_metrics: dict[str, list[float]] = defaultdict(list)
+        for last_turn in (t.turns[-1] for t in task if t.turns):
+            for name, value in {**last_turn.rewards, **last_turn.metrics}.items():
+                env_metrics[name].append(float(value))
+        for name, samples in env_metrics.items():
+            values[f"metrics/{name}"].append(fmean(samples))
+    return values
 
 
-def means(found: Figures) -> dict[str, float]:
-    """The mean of each figure over its tasks; a figure with a value that is not finite has none."""
-    return {name: fmean(values) for name, values in found.items() if all(map(isfinite, values))}
+def metric_means(values: TaskValues) -> dict[str, float]:
+    """Return the mean of each metric over its tasks, without metrics that have a value which is not finite."""
+    return {name: fmean(of_tasks) for name, of_tasks in values.items() if all(map(isfinite, of_tasks))}
 
 
-def interval(name: str, values: Sequence[float], samples: int, seed: int) -> Interval:
-    """The figure's interval: Wilson's for passes and failures of one sample per task, else the bootstrap over tasks."""
-    share = name.startswith(SHARES)
-    if share and samples == 1 and name != "invalid_mean":
-        return wilson(sum(values), len(values))
-    return cluster_bootstrap(values, np.random.default_rng(seed), bounds=SHARE if share else None)
+def metric_interval(name: str, values: Sequence[float], samples: int, seed: int) -> Interval:
+    """Return the 95 % interval of a metric's mean from its values by task.
 
-
-def per_solved(tasks: Tasks) -> dict[str, tuple[float | None, Interval]]:
-    """What a success costs: all replies and all sampled tokens, failures included, by the number of successes.
-
-    None where nothing was solved, or, for tokens, where the policy samples none.
+    Wilson's interval for probabilities with one sample per task, else the bootstrap over tasks, seeded by `seed`.
     """
-    scored = [task for task in tasks.values() if task]
-    solved = [sum(t.success for t in task) for task in scored]
-    found: dict[str, tuple[float | None, Interval]] = {}
-    for name, place in (("turns_per_solved", 0), ("tokens_per_solved", 1)):
-        spent = [sum(cost(t)[place] for t in task) for task in scored]
-        if sum(solved) and sum(spent):
-            found[name] = sum(spent) / sum(solved), ratio_interval(spent, solved)
+    is_unit = name.startswith(UNIT_METRICS)
+    if is_unit and samples == 1 and name != "invalid_mean":
+        return wilson(sum(values), len(values))
+    return cluster_bootstrap(values, np.random.default_rng(seed), bounds=UNIT_INTERVAL if is_unit else None)
+
+
+def cost_per_success(tasks: TaskTrajectories) -> dict[str, tuple[float | None, Interval]]:
+    """Return all replies and all sampled tokens, failures included, divided by the number of successes.
+
+    Each with its 95 % interval, under `turns_per_solved` and `tokens_per_solved`. None without successes and, for
+    tokens, for a policy that samples none.
+    """
+    scored_tasks = [task for task in tasks.values() if task]
+    successes = [sum(t.success for t in task) for task in scored_tasks]
+    ratios: dict[str, tuple[float | None, Interval]] = {}
+    for name, column in (("turns_per_solved", 0), ("tokens_per_solved", 1)):
+        costs = [sum(cost(t)[column] for t in task) for task in scored_tasks]
+        if sum(successes) and sum(costs):
+            ratios[name] = sum(costs) / sum(successes), ratio_interval(costs, successes)
         else:
-            found[name] = None, Interval(nan, nan)
-    return found
+            ratios[name] = None, Interval(nan, nan)
+    return ratios
 
 
-def endings(tasks: Tasks) -> dict[str, Ending]:
-    """Why the scored episodes stopped, the most frequent reason first."""
-    played = [t for task in tasks.values() for t in task]
-    counts = Counter(str(t.stop) for t in played)
-    won = Counter(str(t.stop) for t in played if t.success)
-    return {stop: Ending(number, won[stop] / number) for stop, number in counts.most_common()}
+def stop_summaries(tasks: TaskTrajectories) -> dict[str, StopSummary]:
+    """Return why the scored episodes stopped, by reason, the most frequent first."""
+    trajectories = [t for task in tasks.values() for t in task]
+    episodes = Counter(str(t.stop) for t in trajectories)
+    successes = Counter(str(t.stop) for t in trajectories if t.success)
+    return {stop: StopSummary(number, successes[stop] / number) for stop, number in episodes.most_common()}
 
 
-def faults(played: Iterable[Group]) -> dict[str, int]:
-    """Errored episodes by the kind of error, the most frequent first."""
-    kinds = Counter((t.error or "unknown").partition(":")[0][:60] for group in played for t in group.errored)
+def error_counts(groups: Iterable[Group]) -> dict[str, int]:
+    """Return the number of failed episodes by the type of their error, the most frequent first."""
+    kinds = Counter((t.error or "unknown").partition(":")[0][:60] for group in groups for t in group.errored)
     return dict(kinds.most_common())
 
 
-def _share_invalid(trajectory: Trajectory) -> float:
-    replies = trajectory.turns
-    return sum(not turn.valid for turn in replies) / len(replies) if replies else 0.0
+def _invalid_share(trajectory: Trajectory) -> float:
+    """The share of an episode's replies that the environment could not act on."""
+    turns = trajectory.turns
+    return sum(not turn.valid for turn in turns) / len(turns) if turns else 0.0

@@ -1,4 +1,4 @@
-"""What `--policy SPEC` names, made able to play: `opened(args, make_env)` gives what plays tickets."""
+"""Opens the policy that `--policy SPEC` names: a script, a local model, an API, stored replies or a human."""
 
 from __future__ import annotations
 
@@ -16,115 +16,103 @@ import gymnasium
 
 from agents.chat import ChatAgent
 from agents.render import Renderer
-from rl.cli import Parser, UserError, one_line, real_number, suggest, whole_number
-from rl.evaluate.clients.client import converse
-from rl.evaluate.runner import SCRIPTS, THREADS, Ended, evaluate, evaluate_script, sampling
+from rl.cli import UserError, one_line, suggest
+from rl.evaluate.clients.client import evaluate_client
+from rl.evaluate.runner import SCRIPT_CONCURRENCY, SCRIPTS, OnGroup, evaluate, evaluate_script, sampling_params
 from rl.policy.registry import engine_devices
 from rl.records import Group, SamplingParams, Ticket
-from rl.rollout.episode import Player
+from rl.rollout.runner import Runner
 from rl.rollout.watchdog import Watchdog
 
-TURN_TOKENS, MAX_TOKENS = 512, 4096  # where neither a flag nor the policy's run says otherwise
-ENDPOINT_TOKENS = 4096  # of one reply from an API: its models think aloud
-EPISODE_S = 4 * 3600.0  # long, because a slow machine must not change a score
-FORMS = ("openai:MODEL@URL", "replay:FILE.jsonl", "human")
+TURN_TOKENS, MAX_TOKENS = 512, 4096  # defaults if neither a flag nor the policy's run sets them
+ENDPOINT_TURN_TOKENS = 4096  # default limit of a reply from an API, whose models often reason in it
+EPISODE_S = 4 * 3600.0  # long, so that a slow machine does not change a score
+HUMAN_DEADLINE_S = 86400.0
+SPEC_FORMS = ("openai:MODEL@URL", "replay:FILE.jsonl", "human")
 
 MakeEnv = Callable[[], gymnasium.Env]
-Playing = Callable[[Sequence[Ticket], Watchdog, Ended], Coroutine[Any, Any, list[Group]]]
+PlayTickets = Callable[[Sequence[Ticket], Watchdog, OnGroup], Coroutine[Any, Any, list[Group]]]
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Play:
-    """An opened policy: called with tickets it plays them. `choose` keeps the tickets that it can play.
+class PolicyHandle:
+    """An open policy, to be closed after use.
 
-    `close` gives back what it holds, such as a process or a device's memory; nothing is played afterwards.
+    `play(tickets, watchdog, on_group)` plays the tickets and returns their groups in the same order; it raises
+    `IncompleteEvaluation` if the policy stops early. `select_tickets` returns the tickets that the policy can play.
+    `close` frees what the policy holds, such as a process or the memory of a device.
     """
 
-    playing: Playing
-    choose: Callable[[list[Ticket]], list[Ticket]] = list
+    play: PlayTickets
+    select_tickets: Callable[[list[Ticket]], list[Ticket]] = list
     close: Callable[[], None] = lambda: None
 
-    def __call__(self, tickets: Sequence[Ticket], watchdog: Watchdog, ended: Ended) -> Coroutine[Any, Any, list[Group]]:
-        """The groups of the tickets, in their order. Raises `rl.evaluate.clients.client.Unfinished`."""
-        return self.playing(tickets, watchdog, ended)
 
+def open_policy(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:
+    """Open the policy named by `args.policy`; `args` are the flags of `rl.evaluate.flags.add_policy_flags`.
 
-def add_endpoint_flags(parser: Parser) -> None:
-    """The flags that only a policy `openai:MODEL@URL` reads."""
-    about = "policies behind an OpenAI-compatible API; the key is read from OPENAI_API_KEY, and never kept"
-    add = parser.add_argument_group("endpoints", about).add_argument
-    add("--concurrency", type=whole_number(1), default=16, metavar="N", help="requests at once (default: 16)")
-    patience = "seconds to wait for an answer, and for a server that is away (default: 600)"
-    add("--patience", type=real_number(0.0), default=600.0, metavar="S", help=patience)
-    budget = "tokens of the whole evaluation, prompts and cached replies included; once used up nothing more is sent"
-    add("--token-budget", type=whole_number(1), metavar="N", help=budget)
-    add("--no-cache", action="store_true", help="neither use nor keep replies in TURNWISE_CACHE (or ~/.cache/turnwise)")
-    field = "set a field of the request, a JSON value or a word; null leaves the field out; repeatable"
-    add("--api-arg", action="append", default=[], metavar="KEY=VALUE", help=field)
-
-
-def opened(args: argparse.Namespace, make_env: MakeEnv) -> Play:
-    """Open what `args.policy` names, to be closed. Raises `ValueError` for a name that nothing has."""
+    Raises `ValueError` for an unknown policy or wrong flags, `OSError` for files that cannot be read.
+    """
     if args.policy in SCRIPTS:
-        return _script(args, make_env)
+        return _open_script(args, make_env)
     if args.policy == "human":
-        return _human(args, make_env)
-    for prefix, open_it in (("openai:", _endpoint), ("replay:", _replay)):
+        return _open_human(args, make_env)
+    for prefix, open_spec in (("openai:", _open_endpoint), ("replay:", _open_replay)):
         if args.policy.startswith(prefix):
-            return open_it(args, make_env)
-    return _model(args, make_env)
+            return open_spec(args, make_env)
+    return _open_model(args, make_env)
 
 
-def _script(args: argparse.Namespace, make_env: MakeEnv) -> Play:
-    def play(chosen: Sequence[Ticket], watchdog: Watchdog, ended: Ended) -> Coroutine[Any, Any, list[Group]]:
-        return evaluate_script(make_env, SCRIPTS[args.policy], chosen, watchdog=watchdog, ended=ended)
+def _open_script(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:
+    def play(tickets: Sequence[Ticket], watchdog: Watchdog, on_group: OnGroup) -> Coroutine[Any, Any, list[Group]]:
+        return evaluate_script(make_env, SCRIPTS[args.policy], tickets, watchdog=watchdog, on_group=on_group)
 
-    return Play(play)
+    return PolicyHandle(play)
 
 
-def _model(args: argparse.Namespace, make_env: MakeEnv) -> Play:
+def _open_model(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:
     engine_devices(args.engine, args.engine_devices)
     if "/" not in args.policy and args.policy != "tiny" and not Path(args.policy).exists():
-        near = suggest(args.policy, [*SCRIPTS, "tiny", *FORMS])
-        if "did you mean" in near:
-            raise ValueError(f"--policy {args.policy}: unknown{near}")
-    from rl.policy.forward import longest
-    from rl.policy.load import load
+        hint = suggest(args.policy, [*SCRIPTS, "tiny", *SPEC_FORMS])
+        if "did you mean" in hint:
+            raise ValueError(f"--policy {args.policy}: unknown{hint}")
+    from rl.policy.model_config import max_sequence_length
+    from rl.policy.pretrained import load_pretrained
     from rl.policy.registry import open_engine  # torch takes seconds to import, and a script plays without it
 
-    model, tokenizer = load(args.policy, device=args.device, seed=args.seed)
-    model.requires_grad_(False)  # so that no engine keeps a copy, for fear that it changes
-    context = args.max_tokens or min(MAX_TOKENS, longest(model))
-    policy = open_engine(args.engine, model, context=context, devices=args.engine_devices)
-    renderer, params = Renderer(tokenizer), _params(args, TURN_TOKENS)
-    player = Player(make_env, lambda: ChatAgent(renderer), policy, params, policy.context, episode_s=EPISODE_S)
+    model, tokenizer = load_pretrained(args.policy, device=args.device, seed=args.seed)
+    model.requires_grad_(False)  # tells engines that the weights never change, so that they need no copy
+    context = args.max_tokens or min(MAX_TOKENS, max_sequence_length(model))
+    engine = open_engine(args.engine, model, context=context, devices=args.engine_devices)
+    renderer, params = Renderer(tokenizer), _sampling_params(args, TURN_TOKENS)
+    runner = Runner(make_env, lambda: ChatAgent(renderer), engine, params, engine.context, episode_s=EPISODE_S)
 
-    async def play(chosen: Sequence[Ticket], watchdog: Watchdog, ended: Ended) -> list[Group]:
-        player.watchdog = watchdog
+    async def play(tickets: Sequence[Ticket], watchdog: Watchdog, on_group: OnGroup) -> list[Group]:
+        runner.watchdog = watchdog
         try:
-            # More episodes than seats would only wait, with their deadlines running.
-            groups = await evaluate(player, chosen, at_once=policy.slots, ended=ended)
+            # More episodes than slots would only wait while their deadlines run.
+            groups = await evaluate(runner, tickets, concurrency=engine.slots, on_group=on_group)
         finally:
-            player.close()
-        if policy.death:  # then who had ended by chance is no sample
-            raise UserError(f"the sampling engine died: {policy.death}")
+            runner.close()
+        if engine.failure:  # the episodes that ended before it are not a random sample
+            raise UserError(f"the sampling engine died: {engine.failure}")
         return groups
 
-    return Play(play, close=policy.close)
+    return PolicyHandle(play, close=engine.close)
 
 
-def _endpoint(args: argparse.Namespace, make_env: MakeEnv) -> Play:
-    from rl.evaluate.clients.cache import ReplyCache  # httpx takes a while to import, and other policies do without
+def _open_endpoint(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:
+    from rl.evaluate.clients.cache import ReplyCache  # httpx is slow to import, and other policies do not need it
     from rl.evaluate.clients.connection import Connection
-    from rl.evaluate.clients.endpoint import Endpoint, Model
+    from rl.evaluate.clients.endpoint import EndpointClient, EndpointModel
 
-    model = Model.read(args.policy.removeprefix("openai:"), dict(map(_field, args.api_arg)))
+    model = EndpointModel.from_spec(args.policy.removeprefix("openai:"), dict(map(_parse_field, args.api_arg)))
     key = os.environ.get("OPENAI_API_KEY", "").strip()
     if not (key.isascii() and key.isprintable()):
-        raise ValueError("OPENAI_API_KEY holds characters that no key has")
-    endpoint = Endpoint(
+        raise ValueError("OPENAI_API_KEY contains characters that are not printable ASCII")
+    client = EndpointClient(
         model,
         Connection(model.name, model.url, key=key, patience_s=args.patience),
         concurrency=args.concurrency,
@@ -132,83 +120,90 @@ def _endpoint(args: argparse.Namespace, make_env: MakeEnv) -> Play:
         context=args.max_tokens,
         cache=None if args.no_cache else ReplyCache(),
     )
-    params = _params(args, ENDPOINT_TOKENS)
+    params = _sampling_params(args, ENDPOINT_TURN_TOKENS)
+    concurrency = 2 * args.concurrency  # of episodes: some of them wait for their environment
 
-    async def play(chosen: Sequence[Ticket], watchdog: Watchdog, ended: Ended) -> list[Group]:
-        async with endpoint:  # twice as many episodes as requests, because some wait for their environment
-            at_once = 2 * args.concurrency
-            return await converse(make_env, endpoint, params, chosen, at_once=at_once, watchdog=watchdog, ended=ended)
+    async def play(tickets: Sequence[Ticket], watchdog: Watchdog, on_group: OnGroup) -> list[Group]:
+        async with client:
+            return await evaluate_client(
+                make_env, client, params, tickets, concurrency=concurrency, watchdog=watchdog, on_group=on_group
+            )
 
-    return Play(play)
+    return PolicyHandle(play)
 
 
-def _replay(args: argparse.Namespace, make_env: MakeEnv) -> Play:
-    from rl.evaluate.clients.replay import Replay, gathered
-    from rl.evaluate.clients.stored import read
+def _open_replay(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:
+    from rl.evaluate.clients.replay import ReplayClient, merge_groups
+    from rl.evaluate.clients.stored import read_samples
 
     path = args.policy.removeprefix("replay:")
     if not path:
         raise ValueError(f"--policy {args.policy} names no file; write replay:FILE.jsonl")
-    replay = Replay(read(path))
+    client = ReplayClient(read_samples(path))
     if args.episodes is None:
         args.episodes = sys.maxsize  # all tasks of the file
 
-    def choose(tickets: list[Ticket]) -> list[Ticket]:
+    def select_tickets(tickets: list[Ticket]) -> list[Ticket]:
         env = make_env()
         try:
-            kept, notes = replay.choose(tickets, env.unwrapped.load)  # type: ignore[attr-defined]
+            selection, notes = client.select_tickets(tickets, env.unwrapped.load)  # type: ignore[attr-defined]
         except ValueError as error:
             raise ValueError(f"--policy {args.policy}: {one_line(error)}") from None
         finally:
             env.close()
         if notes:
             log.warning("%s: %s", path, notes)
-        return kept
+        return selection
 
-    async def play(chosen: Sequence[Ticket], watchdog: Watchdog, ended: Ended) -> list[Group]:
-        made, places = replay.cast(chosen)
-        groups = await converse(
-            make_env, replay, SamplingParams(), made, at_once=THREADS, watchdog=watchdog, ended=ended
+    async def play(tickets: Sequence[Ticket], watchdog: Watchdog, on_group: OnGroup) -> list[Group]:
+        play_tickets, origins = client.assign_samples(tickets)
+        groups = await evaluate_client(
+            make_env,
+            client,
+            SamplingParams(),
+            play_tickets,
+            concurrency=SCRIPT_CONCURRENCY,
+            watchdog=watchdog,
+            on_group=on_group,
         )
-        if replay.shorter:
-            log.warning("%s: episodes that ended before their stored replies did: %d", path, replay.shorter)
-        return gathered(chosen, groups, places)
+        if client.early_ends:
+            log.warning("%s: episodes that ended before their stored replies did: %d", path, client.early_ends)
+        return merge_groups(tickets, groups, origins)
 
-    return Play(play, choose)
-
-
-def _human(args: argparse.Namespace, make_env: MakeEnv) -> Play:
-    from rl.evaluate.clients.human import Human
-
-    async def play(chosen: Sequence[Ticket], watchdog: Watchdog, ended: Ended) -> list[Group]:
-        human = Human(chosen)
-
-        def told(group: Group) -> None:
-            human.ended(group)
-            ended(group)
-
-        return await converse(
-            make_env, human, SamplingParams(deadline_s=86400.0), chosen, watchdog=watchdog, ended=told
-        )
-
-    return Play(play)
+    return PolicyHandle(play, select_tickets)
 
 
-def _params(args: argparse.Namespace, turn_tokens: int) -> SamplingParams:
-    return sampling(
+def _open_human(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:
+    from rl.evaluate.clients.human import HumanClient
+
+    async def play(tickets: Sequence[Ticket], watchdog: Watchdog, on_group: OnGroup) -> list[Group]:
+        client = HumanClient(tickets)
+
+        def print_and_record(group: Group) -> None:
+            client.print_outcomes(group)
+            on_group(group)
+
+        params = SamplingParams(deadline_s=HUMAN_DEADLINE_S)
+        return await evaluate_client(make_env, client, params, tickets, watchdog=watchdog, on_group=print_and_record)
+
+    return PolicyHandle(play)
+
+
+def _sampling_params(args: argparse.Namespace, default_turn_tokens: int) -> SamplingParams:
+    return sampling_params(
         args.samples,
-        turn_tokens=args.turn_tokens or turn_tokens,
+        turn_tokens=args.turn_tokens or default_turn_tokens,
         temperature=args.temperature,
         top_p=args.top_p,
         top_k=args.top_k,
     )
 
 
-def _field(word: str) -> tuple[str, Any]:
-    """`KEY=VALUE` as a field of a request."""
-    key, equals, value = word.partition("=")
+def _parse_field(text: str) -> tuple[str, Any]:
+    """Parse `KEY=VALUE` of --api-arg; the value is JSON, or else a plain string."""
+    key, equals, value = text.partition("=")
     if not (key and equals):
-        raise ValueError(f"--api-arg {word}: not KEY=VALUE")
+        raise ValueError(f"--api-arg {text}: not KEY=VALUE")
     try:
         return key, json.loads(value)
     except ValueError:

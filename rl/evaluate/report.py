@@ -1,13 +1,13 @@
-"""What an evaluation found: built from played groups and kept as JSON.
+"""The result of an evaluation: computed from groups, stored as JSON.
 
-`rl.evaluate.console` prints it, `rl.evaluate.comparison` pairs it with an earlier one.
+`rl.evaluate.console` prints a report, `rl.evaluate.comparison` compares two of them.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from math import isfinite, isnan
@@ -18,7 +18,16 @@ from typing import Any, ClassVar
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from rl.evaluate.attempts import cost
-from rl.evaluate.metrics import Ending, by_task, endings, faults, figures, interval, means, per_solved
+from rl.evaluate.metrics import (
+    StopSummary,
+    cost_per_success,
+    error_counts,
+    metric_interval,
+    metric_means,
+    stop_summaries,
+    task_values,
+    trajectories_by_task,
+)
 from rl.evaluate.statistics import Interval
 from rl.evaluate.strategies.gains import Gain
 from rl.evaluate.voting import Vote, final_reply
@@ -27,7 +36,7 @@ from rl.records import Group, Trajectory
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean over tasks and its 95 % interval. All three are None where nothing was scored."""
+    """A mean over tasks and its 95 % interval; all three are None if nothing was scored."""
 
     mean: float | None
     low: float | None
@@ -36,7 +45,7 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class TaskRow:
-    """The scored samples of one task: parallel lists in member order, empty if every sample errored."""
+    """The scored samples of one task as parallel lists in member order, empty if every sample failed."""
 
     task: str
     rewards: list[float | None]  # returns; None for one that is not a finite number
@@ -45,7 +54,7 @@ class TaskRow:
     stop: list[str]
 
     def __post_init__(self) -> None:
-        """Refuse lists of different lengths."""
+        """Raise `ValueError` if the lists differ in length."""
         lengths = {len(self.rewards), len(self.success), len(self.turns), len(self.stop)}
         if len(lengths) > 1:
             raise ValueError(f"task {self.task!r}: rewards, success, turns and stop differ in length")
@@ -53,15 +62,16 @@ class TaskRow:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The figures of one evaluation. A mean is over tasks, which weigh the same; None where nothing was scored.
+    """The metrics of one evaluation. Means are over tasks, which have the same weight; None if nothing was scored.
 
-    `pass_at`, `pass_hat`, `cons_at` and `auc_at` hold k = 1, 2, 4, ... up to `samples`, `avg_at` only `samples`; a task
-    that lost samples to errors takes part only up to the k it has left. `intervals` holds 95 % intervals under
-    `return_mean`, `pass_at/4`, `metrics/strict` and so on; one is missing where the tasks all agree and the figure has
-    no bounds, and its high end is None where the data set none. With a strategy, turns and tokens are all it took.
+    `pass_at`, `pass_hat`, `cons_at` and `auc_at` are by k = 1, 2, 4, ... up to `samples`, `avg_at` only at `samples`. A
+    task that lost samples to errors contributes up to the k that it has left. `intervals` holds 95 % intervals by the
+    name of the metric, such as `return_mean`, `pass_at/4` or `metrics/strict`. A metric without bounds whose tasks all
+    have the same value has no interval; a high end of None means that the data set no upper bound. With a test-time
+    strategy, turns and tokens are those of all episodes of an attempt.
 
-    A benchmark's report has `env` None, the tasks of all environments as its own, one report for each in `envs`, and
-    in `over_envs` the mean of their success rates.
+    The report of a benchmark has `env` None and the tasks of all environments. `envs` holds a report per environment
+    and `over_envs` the mean of their success rates.
     """
 
     benchmark: str | None
@@ -79,31 +89,31 @@ class Report:
     tokens_mean: float | None  # sampled tokens of an episode
     errors: int  # errored episodes
     per_task: list[TaskRow]
-    metrics: dict[str, float | None] = field(default_factory=dict)  # last turn's named rewards and metrics
+    metrics: dict[str, float | None] = field(default_factory=dict)  # named rewards and metrics of the last turn
     intervals: dict[str, tuple[float, float | None]] = field(default_factory=dict)
     avg_at: dict[int, float | None] = field(default_factory=dict)
     auc_at: dict[int, float | None] = field(default_factory=dict)
-    invalid_mean: float | None = None  # the share of an episode's replies that the environment could not act on
-    turns_per_solved: float | None = None  # all replies, by the number of successes
-    tokens_per_solved: float | None = None
-    stops: dict[str, Ending] = field(default_factory=dict)
-    faults: dict[str, int] = field(default_factory=dict)  # errored episodes by kind
-    env_args: dict[str, Any] | None = None  # None: not on record
-    digest: str | None = None  # of a benchmark's tasks, or of its part
+    invalid_mean: float | None = None  # share of an episode's replies that the environment could not act on
+    turns_per_solved: float | None = None  # all replies divided by the number of successes
+    tokens_per_solved: float | None = None  # all sampled tokens divided by the number of successes
+    stops: dict[str, StopSummary] = field(default_factory=dict)  # by reason
+    faults: dict[str, int] = field(default_factory=dict)  # errored episodes by type of error
+    env_args: dict[str, Any] | None = None  # that differ from the defaults; None in reports of older releases
+    digest: str | None = None  # of the tasks of a benchmark, or of one of its environments
     envs: dict[str, Report] = field(default_factory=dict)
     over_envs: Estimate | None = None
-    left_out: dict[str, str] = field(default_factory=dict)  # of a benchmark, and why
-    strategy: Gain | None = None  # a test-time strategy, and what it changed
+    left_out: dict[str, str] = field(default_factory=dict)  # a benchmark's missing environments and the reasons
+    strategy: Gain | None = None  # of the test-time strategy
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(allow_inf_nan=False)
 
     def __post_init__(self) -> None:
-        """Refuse two rows of one task: they could not be paired."""
-        seen: set[str] = set()
+        """Raise `ValueError` if a task has two rows: such a report cannot be paired with another."""
+        tasks: set[str] = set()
         for row in self.per_task:
-            if row.task in seen:
+            if row.task in tasks:
                 raise ValueError(f"task {row.task!r} has two rows")
-            seen.add(row.task)
+            tasks.add(row.task)
 
     @classmethod
     def from_groups(
@@ -115,101 +125,108 @@ class Report:
         seed: int,
         benchmark: str | None = None,
         vote: Vote = final_reply,
-        **known: Any,
+        **fields: Any,
     ) -> Report:
-        """Score the groups, in any order; groups of the same task are one task with more samples.
+        """Compute the report of groups, whose order does not matter.
 
-        `vote` gives the answer that a trajectory casts for cons@k, or None. Intervals are Wilson's for a probability
-        with one sample per task and the bootstrap over tasks otherwise, seeded by `seed`. `known` are further fields,
-        such as `env_args`.
+        Groups of the same task count as one task with more samples. Intervals are Wilson's for probabilities with one
+        sample per task, else the bootstrap over tasks.
+
+        Args:
+            groups: The groups of the evaluation.
+            env: Id of the environment; None for a benchmark.
+            policy: Name of the policy.
+            seed: Seed of the evaluation, which also seeds the bootstrap.
+            benchmark: Name of the benchmark.
+            vote: Returns the answer of a trajectory for cons@k, None for no answer.
+            fields: Further fields of the report, such as `env_args`.
         """
-        played = sorted(groups, key=lambda group: group.ticket.number)
-        samples = max((group.ticket.size for group in played), default=1)
-        tasks = by_task(played)
-        powers = [2**e for e in range(samples.bit_length())]
-        found = figures(tasks.values(), powers, vote)
-        mean = means(found)
-        spread = {name: interval(name, found[name], samples, seed) for name in mean}
-        solved = per_solved(tasks)
-        spread |= {name: ends for name, (_, ends) in solved.items()}
-        success = Estimate(mean.get("success"), *spread.pop("success", (None, None)))
+        ordered_groups = sorted(groups, key=lambda group: group.ticket.number)
+        samples = max((group.ticket.size for group in ordered_groups), default=1)
+        tasks = trajectories_by_task(ordered_groups)
+        counts = [2**e for e in range(samples.bit_length())]
+        values = task_values(tasks.values(), counts, vote)
+        means = metric_means(values)
+        intervals = {name: metric_interval(name, values[name], samples, seed) for name in means}
+        costs = cost_per_success(tasks)
+        intervals |= {name: interval for name, (_, interval) in costs.items()}
+        success = Estimate(means.get("success"), *intervals.pop("success", (None, None)))
 
-        def at(name: str) -> dict[int, float | None]:
-            return {k: mean.get(f"{name}/{k}") for k in powers}
+        def by_count(name: str) -> dict[int, float | None]:
+            return {k: means.get(f"{name}/{k}") for k in counts}
 
         complete = [fmean(t.success for t in task) for task in tasks.values() if len(task) >= samples]
         return cls(
             benchmark=benchmark,
             env=env,
             policy=policy,
-            episodes=len(played),
+            episodes=len(ordered_groups),
             samples=samples,
             seed=seed,
             success=success,
-            return_mean=mean.get("return_mean"),
-            pass_at=at("pass_at"),
-            pass_hat=at("pass_hat"),
-            cons_at=at("cons_at"),
-            turns_mean=mean.get("turns_mean"),
-            tokens_mean=mean.get("tokens_mean"),
-            errors=sum(len(group.errored) for group in played),
+            return_mean=means.get("return_mean"),
+            pass_at=by_count("pass_at"),
+            pass_hat=by_count("pass_hat"),
+            cons_at=by_count("cons_at"),
+            turns_mean=means.get("turns_mean"),
+            tokens_mean=means.get("tokens_mean"),
+            errors=sum(len(group.errored) for group in ordered_groups),
             per_task=[_row(task, trajectories) for task, trajectories in tasks.items()],
-            metrics={n.removeprefix("metrics/"): mean.get(n) for n in sorted(found) if n.startswith("metrics/")},
-            intervals=_stored(spread),
+            metrics={n.removeprefix("metrics/"): means.get(n) for n in sorted(values) if n.startswith("metrics/")},
+            intervals=_finite_intervals(intervals),
             avg_at={samples: fmean(complete) if complete else None},
-            auc_at=at("auc_at"),
-            invalid_mean=mean.get("invalid_mean"),
-            **{name: value for name, (value, _) in solved.items()},  # type: ignore[arg-type]
-            stops=endings(tasks),
-            faults=faults(played),
-            **known,
+            auc_at=by_count("auc_at"),
+            invalid_mean=means.get("invalid_mean"),
+            **{name: ratio for name, (ratio, _) in costs.items()},  # type: ignore[arg-type]
+            stops=stop_summaries(tasks),
+            faults=error_counts(ordered_groups),
+            **fields,
         )
 
     @classmethod
     def from_json(cls, path: str | Path) -> Report:
-        """Read what `to_json` wrote. Raises `ValueError`, one line with the file and what is wrong, or `OSError`."""
+        """Read a file of `to_json`.
+
+        Raises `OSError` if it cannot be read, and `ValueError` with one line about its first fault if it is no report.
+        """
         try:
             return TypeAdapter(cls).validate_json(Path(path).read_bytes())
         except ValidationError as error:
             first = error.errors()[0]
-            wrong = ".".join(map(str, first["loc"])), first["msg"].removeprefix("Value error, ")
-            raise ValueError(f"{path}: not a result of rl.evaluate: {': '.join(filter(None, wrong))}") from None
+            fault = ".".join(map(str, first["loc"])), first["msg"].removeprefix("Value error, ")
+            raise ValueError(f"{path}: not a result of rl.evaluate: {': '.join(filter(None, fault))}") from None
 
     def to_json(self, path: str | Path) -> None:
-        """Write the report, one line per task, so that readers see the whole file or none.
-
-        Raises `OSError` naming `path` where it cannot be written.
-        """
+        """Write the report with one line per task, atomically. Raises `OSError` with `path` as its file name."""
         target = Path(path)
-        aside = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+        temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
         try:
-            aside.write_text(_pretty(asdict(self)) + "\n", encoding="utf-8")
-            aside.replace(target)
+            temporary.write_text(_to_text(asdict(self)) + "\n", encoding="utf-8")
+            temporary.replace(target)
         except OSError as error:
             with suppress(OSError):
-                aside.unlink()
+                temporary.unlink()
             raise OSError(error.errno, error.strerror, str(target)) from error
 
 
-def _stored(spread: Mapping[str, Interval]) -> dict[str, tuple[float, float | None]]:
-    """The intervals that say anything; a high end at infinity becomes None."""
-    known = {name: (low, high) for name, (low, high) in spread.items() if isfinite(low) and not isnan(high)}
-    return {name: (low, high if isfinite(high) else None) for name, (low, high) in known.items()}
+def _finite_intervals(intervals: Mapping[str, Interval]) -> dict[str, tuple[float, float | None]]:
+    """The intervals for JSON: a high end of infinity becomes None, an interval of nan is left out."""
+    finite = {name: (low, high) for name, (low, high) in intervals.items() if isfinite(low) and not isnan(high)}
+    return {name: (low, high if isfinite(high) else None) for name, (low, high) in finite.items()}
 
 
-def _row(task: str, trajectories: Iterable[Trajectory]) -> TaskRow:
-    played = list(trajectories)
+def _row(task: str, trajectories: Sequence[Trajectory]) -> TaskRow:
     return TaskRow(
         task=task,
-        rewards=[t.reward if isfinite(t.reward) else None for t in played],
-        success=[t.success for t in played],
-        turns=[cost(t).turns for t in played],
-        stop=[str(t.stop) for t in played],
+        rewards=[t.reward if isfinite(t.reward) else None for t in trajectories],
+        success=[t.success for t in trajectories],
+        turns=[cost(t).turns for t in trajectories],
+        stop=[str(t.stop) for t in trajectories],
     )
 
 
-def _pretty(report: dict[str, Any], indent: str = "") -> str:
-    """JSON with one line per key and one per task, also in the reports inside."""
+def _to_text(report: dict[str, Any], indent: str = "") -> str:
+    """JSON with one line per key and one per task, also in the reports of a benchmark's environments."""
     inner = indent + "  "
     lines = []
     for key, value in report.items():
@@ -217,7 +234,9 @@ def _pretty(report: dict[str, Any], indent: str = "") -> str:
             continue
         lines.append(f"{inner}{json.dumps(key)}: {json.dumps(value, allow_nan=False)}")
     if report["envs"]:
-        parts = [f"{inner}  {json.dumps(name)}: {_pretty(part, inner + '  ')}" for name, part in report["envs"].items()]
+        parts = [
+            f"{inner}  {json.dumps(name)}: {_to_text(part, inner + '  ')}" for name, part in report["envs"].items()
+        ]
         lines.append(f'{inner}"envs": {{\n' + ",\n".join(parts) + f"\n{inner}}}")
     rows = f",\n{inner}  ".join(json.dumps(row, allow_nan=False) for row in report["per_task"])
     lines.append(f'{inner}"per_task": [\n{inner}  {rows}\n{inner}]')

@@ -1,10 +1,11 @@
-"""Which held-out tasks an evaluation plays, and the playing of them by a model or by a script.
+"""Selects the held-out tasks of an evaluation and plays them with a model or a scripted policy.
 
-    chosen = tickets(count_tasks(env), episodes=200, samples=1, seed=0)
-    groups = asyncio.run(evaluate(player, chosen))  # or evaluate_script(make_env, SCRIPTS["oracle"], chosen)
+    selection = tickets(count_tasks(env), episodes=200, samples=1, seed=0)
+    groups = asyncio.run(evaluate(runner, selection))  # or evaluate_script(make_env, SCRIPTS["oracle"], selection)
     report = Report.from_groups(groups, env="math/Arithmetic-v0", policy="tiny", seed=0)
 
-An episode depends on the evaluation's seed, its task and its sample number: not on what else is played, nor when.
+An episode depends only on the evaluation's seed, its task and its sample number, so it does not change with the number
+of tasks or with concurrency.
 """
 
 from __future__ import annotations
@@ -21,27 +22,29 @@ import gymnasium
 
 from agents import scripted as scripts
 from agents.agent import Agent
-from envs.types import Stop
 from rl.methods.parts.strategy import independent
-from rl.records import Group, Policy, SamplingParams, Ticket, Trajectory
-from rl.rollout.episode import Player, scripted
+from rl.policy.engine import Policy
+from rl.records import Group, SamplingParams, Ticket, Trajectory
+from rl.rollout.retry import group_of, retry
+from rl.rollout.runner import Runner
+from rl.rollout.scripted import play_script_on
 from rl.rollout.watchdog import Watchdog
 from rl.seeds import derive, generator
 
-Ended = Callable[[Group], Any]
+OnGroup = Callable[[Group], Any]
 
 SCRIPTS: Mapping[str, scripts.Script] = MappingProxyType(
     {"random": scripts.random, "oracle": scripts.oracle, "noop": scripts.noop}
 )
-AT_ONCE = 256  # episodes played at the same time: as many as a sampling engine seats by default
-REPLY_S = 3600.0  # for a reply, the wait for a seat included
-THREADS = 4  # scripted episodes played at the same time where an environment waits
+CONCURRENCY = 256  # episodes played at the same time: the default number of slots of a sampling engine
+REPLY_DEADLINE_S = 3600.0  # of one reply, including the wait for a slot of the engine
+SCRIPT_CONCURRENCY = 4  # the same for scripted policies, whose blocking environments run in threads
 
 log = logging.getLogger(__name__)
 
 
 def count_tasks(env: gymnasium.Env, split: str = "test") -> int:
-    """How many tasks a split has. ValueError if it has none, or if `env` is no environment of tasks."""
+    """Return the number of tasks in a split. Raises `ValueError` if there are none or if `env` has no tasks at all."""
     name = env.spec.id if env.spec else type(env.unwrapped).__name__
     load = getattr(env.unwrapped, "load", None)
     if load is None:
@@ -53,47 +56,58 @@ def count_tasks(env: gymnasium.Env, split: str = "test") -> int:
 
 
 def tickets(num_tasks: int, episodes: int, samples: int, seed: int, split: str = "test") -> list[Ticket]:
-    """One ticket of `samples` members for each of `episodes` distinct tasks, or for all where there are fewer.
+    """Return one ticket of `samples` members for each of `episodes` distinct tasks, or for all if there are fewer.
 
-    `seed` alone chooses the tasks, and fewer episodes play a subset of what more would play.
+    The tasks depend on `seed` and `split` only, and a smaller number of episodes selects a subset of a larger one.
+    Raises `ValueError` unless `episodes` and `samples` are at least 1.
     """
     if episodes < 1 or samples < 1:
         raise ValueError(f"episodes={episodes}, samples={samples}: both must be at least 1")
-    chosen = sorted(generator(seed, "evaluation", split).permutation(num_tasks)[:episodes].tolist())
+    indices = sorted(generator(seed, "evaluation", split).permutation(num_tasks)[:episodes].tolist())
     return [
         Ticket(number, index, split, derive(seed, "evaluation", split, index), samples)
-        for number, index in enumerate(chosen)
+        for number, index in enumerate(indices)
     ]
 
 
-def sampling(
+def sampling_params(
     samples: int, *, turn_tokens: int, temperature: float | None = None, top_p: float = 1.0, top_k: int = 0
 ) -> SamplingParams:
-    """How replies are drawn: greedily for one sample per task, at temperature 1 for several, unless it is given.
+    """Return how replies are sampled: by default greedily for one sample per task, else at temperature 1.
 
-    A slow machine must not change a score, hence the long deadline.
+    `turn_tokens` is the limit of one reply. The deadline is long, so that a slow machine does not change a score.
     """
     if temperature is None:
         temperature = 0.0 if samples == 1 else 1.0
-    return SamplingParams(turn_tokens, temperature, top_p, top_k, deadline_s=REPLY_S)
+    return SamplingParams(turn_tokens, temperature, top_p, top_k, deadline_s=REPLY_DEADLINE_S)
 
 
 async def evaluate(
-    player: Player, tickets: Sequence[Ticket], *, at_once: int = AT_ONCE, ended: Ended = lambda group: None
+    runner: Runner,
+    tickets: Sequence[Ticket],
+    *,
+    concurrency: int = CONCURRENCY,
+    on_group: OnGroup = lambda group: None,
 ) -> list[Group]:
-    """Play every ticket and call `ended` with each group; the groups come in the order of their tickets.
+    """Play every ticket with the runner's policy and return the groups in the order of the tickets.
 
-    About `at_once` episodes are played at the same time, which bounds memory. A failed attempt is repeated
-    `player.retries` times; `errored` then holds one trajectory, the last, of each member that never ended properly.
+    A failed episode is retried up to `runner.retries` times. `Group.errored` holds the last failure of each member
+    that failed every time.
+
+    Args:
+        runner: Plays the episodes; the caller closes it.
+        tickets: The groups to play.
+        concurrency: About how many episodes are played at the same time, which limits memory.
+        on_group: Called with each group when its last episode has ended.
     """
-    return await _play_all(partial(independent, player), tickets, at_once, ended)
+    return await _play_all(partial(independent, runner), tickets, concurrency, on_group)
 
 
 def random_success(make_env: Callable[[], gymnasium.Env], tickets: Sequence[Ticket]) -> float:
-    """The share of random episodes on `tickets` that succeed: the floor of a task."""
+    """Return the success rate of the random policy on `tickets`, a lower bound for any trained policy."""
     groups = asyncio.run(evaluate_script(make_env, SCRIPTS["random"], tickets))
-    ended = [trajectory for group in groups for trajectory in group.trajectories]
-    return sum(trajectory.success for trajectory in ended) / max(len(ended), 1)
+    trajectories = [trajectory for group in groups for trajectory in group.trajectories]
+    return sum(trajectory.success for trajectory in trajectories) / max(len(trajectories), 1)
 
 
 async def evaluate_script(
@@ -104,75 +118,79 @@ async def evaluate_script(
     deadline_s: float = 600.0,
     retries: int = 3,
     watchdog: Watchdog | None = None,
-    ended: Ended = lambda group: None,
+    on_group: OnGroup = lambda group: None,
 ) -> list[Group]:
-    """Like `evaluate`, for a policy without a model; `deadline_s` bounds a whole episode.
+    """Play every ticket with a scripted policy and return the groups in the order of the tickets.
 
-    An environment that waits is played in a few threads, any other on this one.
+    Works like `evaluate`. Blocking environments are played in a few threads, others on the calling thread.
+
+    Args:
+        make_env: Creates an environment; called once per episode played at the same time.
+        script: The policy, for instance one of `SCRIPTS`.
+        tickets: The groups to play.
+        deadline_s: Most seconds of a whole episode; a longer one fails.
+        retries: How often a failed episode is retried.
+        watchdog: Reports calls that take too long.
+        on_group: Called with each group when its last episode has ended.
     """
-    # Only a player's environments, deadlines and retries mean something to a script.
-    nobody = cast(Callable[[], Agent], None)
-    stage = Player(make_env, nobody, cast(Policy, None), SamplingParams(), 0, step_s=deadline_s, retries=retries)
-    stage.watchdog = watchdog or stage.watchdog
+    # A script needs only the runner's environments, deadlines and retries: there is no agent and no policy.
+    no_agent, no_policy = cast(Callable[[], Agent], None), cast(Policy, None)
+    runner = Runner(make_env, no_agent, no_policy, SamplingParams(), 0, step_s=deadline_s, retries=retries)
+    runner.watchdog = watchdog or runner.watchdog
     try:
-        return await _play_all(partial(_group, stage, script), tickets, THREADS, ended)
+        return await _play_all(partial(_play_group, runner, script), tickets, SCRIPT_CONCURRENCY, on_group)
     finally:
-        stage.close()
+        runner.close()
 
 
 async def _play_all(
-    play: Callable[[Ticket], Awaitable[Group]], tickets: Sequence[Ticket], at_once: int, ended: Ended
+    play: Callable[[Ticket], Awaitable[Group]], tickets: Sequence[Ticket], concurrency: int, on_group: OnGroup
 ) -> list[Group]:
-    gate = asyncio.Semaphore(max(1, at_once // max((ticket.size for ticket in tickets), default=1)))
-    repeated: list[str] = []
+    """Play all tickets concurrently; keep the last failure of each member that never ended properly."""
+    slots = asyncio.Semaphore(max(1, concurrency // max((ticket.size for ticket in tickets), default=1)))
+    retry_errors: list[str] = []  # of members whose retry succeeded
 
-    async def settle(ticket: Ticket) -> Group:
-        async with gate:
-            await asyncio.sleep(0)  # so that Ctrl-C is heard between episodes that never wait
+    async def play_ticket(ticket: Ticket) -> Group:
+        async with slots:
+            await asyncio.sleep(0)  # lets Ctrl-C through between episodes that never wait
             group = await play(ticket)
-        scored = {trajectory.member for trajectory in group.trajectories}
-        last = {trajectory.member: trajectory for trajectory in group.errored}
-        repeated.extend(f"{place(ticket)}: {last[member].error}" for member in sorted(last.keys() & scored))
-        group.errored = [last[member] for member in sorted(last.keys() - scored)]
-        ended(group)
+        scored_members = {trajectory.member for trajectory in group.trajectories}
+        failures = {trajectory.member: trajectory for trajectory in group.errored}
+        retry_errors.extend(
+            f"{task_label(ticket)}: {failures[member].error}" for member in sorted(failures.keys() & scored_members)
+        )
+        group.errored = [failures[member] for member in sorted(failures.keys() - scored_members)]
+        on_group(group)
         return group
 
-    async with asyncio.TaskGroup() as playing:
-        tasks = [playing.create_task(settle(ticket)) for ticket in tickets]
-    if repeated:
-        log.warning("episodes that failed and then, repeated, did not: %d, such as %s", len(repeated), repeated[0])
+    async with asyncio.TaskGroup() as task_group:
+        tasks = [task_group.create_task(play_ticket(ticket)) for ticket in tickets]
+    if retry_errors:
+        log.warning(
+            "episodes that failed and succeeded when retried: %d, such as %s", len(retry_errors), retry_errors[0]
+        )
     return [task.result() for task in tasks]
 
 
-def place(ticket: Ticket) -> str:
-    """Where a ticket's task is: `test/17`."""
+def task_label(ticket: Ticket) -> str:
+    """Name the task of a ticket by split and index, such as `test/17`."""
     return f"{ticket.split}/{ticket.index}"
 
 
-async def _group(stage: Player, script: scripts.Script, ticket: Ticket) -> Group:
-    """Play every member by the script, one after the other; failed attempts are repeated."""
-    attempts: list[Trajectory] = []
-    for member in range(ticket.size):
-        for _ in range(1 + stage.retries):
-            attempts.append(await _attempt(stage, script, ticket, member))
-            if attempts[-1].stop != Stop.ERROR:
-                break
-    scored = [trajectory for trajectory in attempts if trajectory.stop != Stop.ERROR]
-    return Group(ticket, scored, [trajectory for trajectory in attempts if trajectory.stop == Stop.ERROR])
+async def _play_group(runner: Runner, script: scripts.Script, ticket: Ticket) -> Group:
+    """Play every member with a scripted policy, one after the other; failed attempts are retried."""
+
+    async def play(member: int) -> list[Trajectory]:
+        return await retry(lambda previous: _play_attempt(runner, script, ticket, member), runner.retries)
+
+    return group_of(ticket, [await play(member) for member in range(ticket.size)])
 
 
-async def _attempt(stage: Player, script: scripts.Script, ticket: Ticket, member: int) -> Trajectory:
-    env = None
-    label = f"task {place(ticket)} seed {ticket.seed} member {member}"
-    try:
-        env = stage.take()
-        played: Trajectory = await stage.call(env, label, scripted, env, ticket, script, member)
-    except Exception as error:
-        text = f"{type(error).__name__}: {error}"
-        played = Trajectory([], Stop.ERROR, seed=ticket.seed, member=member, error=text)
-    if env is not None and played.stop != Stop.ERROR:
-        stage.put(env)
-    elif env is not None:
-        with suppress(Exception):  # it has failed already; that it fails at this too changes nothing
-            await stage.call(env, f"close after {label}", env.close)
-    return played
+async def _play_attempt(runner: Runner, script: scripts.Script, ticket: Ticket, member: int) -> Trajectory:
+    """Play one member once. If that fails, its environment is closed before the next attempt."""
+    label = f"task {task_label(ticket)} seed {ticket.seed} member {member}"
+    trajectory, failed_env = await play_script_on(runner, ticket, script, member, label=label)
+    if failed_env is not None:
+        with suppress(Exception):  # the environment has failed already, and nothing depends on how it closes
+            await runner.call(failed_env, f"close after {label}", failed_env.close)
+    return trajectory

@@ -1,4 +1,4 @@
-"""Shapley values: how much of a result each of several parts is worth, over all ways of switching them on and off."""
+"""Shapley values: the share of each of several parts in a result, averaged over all orders of switching them on."""
 
 from __future__ import annotations
 
@@ -13,84 +13,93 @@ from numpy.typing import ArrayLike
 
 from rl.evaluate.statistics import Interval, cluster_bootstrap
 
-EXACT = 10  # players up to which all coalitions are valued
-ORDERS = 200  # random orders beyond, each used forwards and backwards
+EXACT_PARTS = 10  # most parts for which all coalitions are evaluated
+ORDERS = 200  # random orders for more parts, each used forwards and backwards
 
-Value = Callable[[frozenset[str]], ArrayLike]
+Coalition = frozenset[str]
+CoalitionValue = Callable[[Coalition], ArrayLike]
+TaskValues = Callable[[Coalition], np.ndarray]  # (tasks,)
 
 
 @dataclass(frozen=True, slots=True)
-class Worth:
-    """A player's Shapley value with its 95 % interval over tasks; (nan, nan) where there is one task, or no spread."""
+class ShapleyValue:
+    """A part's Shapley value and its 95 % interval over tasks, which is (nan, nan) for one task or without spread."""
 
     value: float
     interval: Interval
 
 
 def shapley(
-    players: Sequence[str],
-    value: Value,
+    parts: Sequence[str],
+    value: CoalitionValue,
     *,
     rng: np.random.Generator,
-    exact: int = EXACT,
+    exact: int = EXACT_PARTS,
     orders: int = ORDERS,
-) -> dict[str, Worth]:
-    """Compute each player's Shapley value: the mean of what it adds to the coalition that was there before it.
+) -> dict[str, ShapleyValue]:
+    """Compute each part's Shapley value: the mean of what it adds to the parts that were switched on before it.
 
-    `value(coalition)` is a number, or one number per task, always of the same tasks; it is asked once per coalition.
-    With n players, sum over S without i of |S|! (n - |S| - 1)! / n! (v(S + i) - v(S)) (Shapley 1953): over all 2^n
-    coalitions for n <= `exact`, else over `orders` random orders and their reverses (antithetic pairs), unbiased. The
-    values sum to v(all) - v(none) either way. Raises `ValueError` without players, for one named twice, or for
-    numbers of tasks that differ.
+    Shapley 1953: the value of part i of n is the sum over all sets S without i of
+    |S|! (n - |S| - 1)! / n! (v(S + i) - v(S)). For n <= `exact` it is computed from all 2^n coalitions, otherwise
+    estimated without bias from random orders and their reverses (antithetic pairs). Either way the values sum to
+    v(all) - v(none).
+
+    Args:
+        parts: Names of the parts.
+        value: Returns the result with a coalition of parts switched on: a number, or (tasks,) numbers of always the
+            same tasks. Called once per coalition.
+        rng: Draws the orders and the bootstrap of the intervals.
+        exact: Most parts for which all coalitions are evaluated.
+        orders: Number of random orders beyond that.
+
+    Raises:
+        ValueError: There are no parts, a name occurs twice, or the numbers of tasks differ.
     """
-    if not players or len(set(players)) < len(players):
-        raise ValueError(f"players must be named once each, and at least one: {', '.join(players) or 'none'}")
-    size: list[int] = []
+    if not parts or len(set(parts)) < len(parts):
+        raise ValueError(f"parts must be named once each, and at least one: {', '.join(parts) or 'none'}")
+    sizes: list[int] = []
 
     @cache
-    def per_task(coalition: frozenset[str]) -> np.ndarray:
-        found = np.atleast_1d(np.asarray(value(coalition), dtype=float))
-        size.append(found.size)
-        if found.ndim != 1 or not found.size or found.size != size[0]:
-            raise ValueError(f"the value of {sorted(coalition)} has shape {found.shape}, not one number per task")
-        return found
+    def task_values(coalition: Coalition) -> np.ndarray:
+        values = np.atleast_1d(np.asarray(value(coalition), dtype=float))
+        sizes.append(values.size)
+        if values.ndim != 1 or not values.size or values.size != sizes[0]:
+            raise ValueError(f"the value of {sorted(coalition)} has shape {values.shape}, not one number per task")
+        return values
 
-    parts = _exact(players, per_task) if len(players) <= exact else _sampled(players, per_task, rng, orders)
-    return {player: Worth(float(part.mean()), cluster_bootstrap(part, rng)) for player, part in parts.items()}
+    by_part = _exact(parts, task_values) if len(parts) <= exact else _sampled(parts, task_values, rng, orders)
+    return {part: ShapleyValue(float(v.mean()), cluster_bootstrap(v, rng)) for part, v in by_part.items()}
 
 
-def _exact(players: Sequence[str], per_task: Callable[[frozenset[str]], np.ndarray]) -> dict[str, np.ndarray]:
-    """Each player's value on each task."""
-    n = len(players)
-    found = {}
-    for player in players:
-        others = [other for other in players if other != player]
+def _exact(parts: Sequence[str], task_values: TaskValues) -> dict[str, np.ndarray]:
+    """Each part's value on each task (tasks,), from all coalitions."""
+    n = len(parts)
+    values = {}
+    for part in parts:
+        others = [other for other in parts if other != part]
         terms = [
             factorial(size)
             * factorial(n - size - 1)
             / factorial(n)
-            * (per_task(frozenset((*chosen, player))) - per_task(frozenset(chosen)))
+            * (task_values(frozenset((*subset, part))) - task_values(frozenset(subset)))
             for size in range(n)
-            for chosen in combinations(others, size)
+            for subset in combinations(others, size)
         ]
-        found[player] = np.sum(terms, axis=0)
-    return found
+        values[part] = np.sum(terms, axis=0)
+    return values
 
 
 def _sampled(
-    players: Sequence[str],
-    per_task: Callable[[frozenset[str]], np.ndarray],
-    rng: np.random.Generator,
-    orders: int,
+    parts: Sequence[str], task_values: TaskValues, rng: np.random.Generator, orders: int
 ) -> dict[str, np.ndarray]:
-    """Each player's mean gain on each task over random orders and their reverses."""
-    found = {player: np.zeros_like(per_task(frozenset())) for player in players}
+    """Each part's mean gain on each task (tasks,), over random orders and their reverses."""
+    values = {part: np.zeros_like(task_values(frozenset())) for part in parts}
     for _ in range(orders):
-        order = [players[i] for i in rng.permutation(len(players))]
+        order = [parts[i] for i in rng.permutation(len(parts))]
         for sequence in (order, order[::-1]):
-            before = per_task(frozenset())
-            for place, player in enumerate(sequence, 1):
-                after = per_task(frozenset(sequence[:place]))
-                found[player] += (after - before) / (2 * orders)
+            before = task_values(frozenset())
+            for count, part in enumerate(sequence, 1):
+                after = task_values(frozenset(sequence[:count]))
+                values[part] += (after - before) / (2 * orders)
                 before = after
-    return found
+    return values

@@ -1,4 +1,4 @@
-"""What is evaluated: one environment's split, or a benchmark of several. It gives the tickets and writes the report."""
+"""What an evaluation plays: a split of one environment, or a benchmark of several environments."""
 
 from __future__ import annotations
 
@@ -13,22 +13,27 @@ import gymnasium
 
 import envs
 from envs import benchmarks
-from rl.evaluate.comparison import Played
-from rl.evaluate.metrics import by_task
+from rl.evaluate.comparison import EvaluationSetup
+from rl.evaluate.metrics import trajectories_by_task
 from rl.evaluate.report import Estimate, Report
 from rl.evaluate.runner import count_tasks, tickets
 from rl.evaluate.statistics import Interval, mean_interval
-from rl.evaluate.strategies import Strategy, label
+from rl.evaluate.strategies import Strategy, format_spec
 from rl.evaluate.strategies.gains import Gain
-from rl.evaluate.voting import Vote, ballot
+from rl.evaluate.voting import Vote, vote_function
 from rl.records import Group, Ticket, Trajectory
 
-EPISODES = 200  # tasks of an environment, unless told otherwise
+EPISODES = 200  # default number of tasks of an environment
 
 
 @dataclass(frozen=True)
-class Part:
-    """Some tasks of one environment; `split` is what tickets call them, `arguments` those that are not the default."""
+class TargetPart:
+    """Some tasks of one environment.
+
+    `split` is the split of their tickets and `indices` are their indices in it. `vote` reads the answer of an episode.
+    `arguments` are the environment's arguments that differ from the defaults. `digest` is that of the tasks, None
+    unless they belong to a benchmark.
+    """
 
     env: str
     split: str
@@ -39,109 +44,127 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Subject:
-    """The parts by name; one part without a benchmark, any number with one."""
+class EvaluationTarget:
+    """The tasks to evaluate on: one part for an environment, any number for a benchmark.
+
+    It creates the environment, selects the tickets and computes the report. `left_out` holds the environments of a
+    benchmark that cannot be played here, with the reasons.
+    """
 
     make_env: Callable[[], gymnasium.Env]
-    parts: Mapping[str, Part]
+    parts: Mapping[str, TargetPart]
     benchmark: str | None = None
     digest: str | None = None
     left_out: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of_env(cls, spec: str, words: Sequence[str], split: str) -> Subject:
-        """A split of the environment that `spec` names. ValueError for one without tasks or a wrong argument."""
+    def from_env(cls, spec: str, env_args: Sequence[str], split: str) -> EvaluationTarget:
+        """Return a split of the environment named by `spec`; `env_args` are `KEY=VALUE` texts.
+
+        Raises `ValueError` for an environment without tasks or a wrong argument.
+        """
         try:
             entry = envs.entry(spec)
-            arguments = envs.arguments(words, entry)
+            arguments = envs.arguments(env_args, entry)
             make_env = partial(envs.make, spec, **arguments)
             env = make_env()
             try:
                 name = env.spec.id if env.spec else spec
-                part = Part(name, split, range(count_tasks(env, split)), ballot(env), _told(arguments, entry))
+                indices = range(count_tasks(env, split))
+                part = TargetPart(name, split, indices, vote_function(env), _non_default(arguments, entry))
             finally:
                 env.close()
-        except gymnasium.error.Error as error:  # one of its own environments that lacks a dependency
+        except gymnasium.error.Error as error:  # the environment lacks a dependency
             raise ValueError(f"--env {spec}: {error}") from error
         return cls(make_env, {name: part})
 
     @classmethod
-    def of_benchmark(cls, name: str) -> Subject:
-        """All that is here of the benchmark called `name`. ValueError for an unknown one, or changed tasks."""
-        loaded = benchmarks.load(name)
-        suite = loaded.make()
+    def from_benchmark(cls, name: str) -> EvaluationTarget:
+        """Return the environments of a benchmark that can be played here.
+
+        Raises `ValueError` for an unknown benchmark, or if its tasks are not those that it was defined by.
+        """
+        benchmark = benchmarks.load(name)
+        suite = benchmark.make()
         parts = {}
         try:
-            for part in loaded.parts:
+            for part in benchmark.parts:
                 entry = part.entry
-                vote = ballot(suite.member(entry.name))
-                given = envs.arguments(entry.words.split(), envs.entry(entry.env))
-                told = _told(given, envs.entry(entry.env))
-                parts[entry.name] = Part(entry.env, entry.label, part.indices, vote, told, part.digest)
+                vote = vote_function(suite.member(entry.name))
+                env_entry = envs.entry(entry.env)
+                arguments = _non_default(envs.arguments(entry.arguments.split(), env_entry), env_entry)
+                parts[entry.name] = TargetPart(entry.env, entry.label, part.indices, vote, arguments, part.digest)
         finally:
             suite.close()
-        return cls(loaded.make, parts, name, loaded.digest, loaded.left_out)
+        return cls(benchmark.make, parts, name, benchmark.digest, benchmark.left_out)
 
-    def played(self, seed: int) -> Played:
-        """On what a result will be found, to refuse a comparison before anything is played."""
+    def setup(self, seed: int) -> EvaluationSetup:
+        """Return the setup of the evaluation, so that an impossible comparison is refused before it is played."""
         if self.benchmark:
             digests = {name: part.digest for name, part in self.parts.items()}
-            return Played(None, self.benchmark, seed, None, self.digest, digests)
+            return EvaluationSetup(None, self.benchmark, seed, None, self.digest, digests)
         (part,) = self.parts.values()
-        return Played(part.env, None, seed, part.arguments)
+        return EvaluationSetup(part.env, None, seed, part.arguments)
 
     def tickets(self, episodes: int | None, samples: int, seed: int) -> list[Ticket]:
-        """One ticket per task: `episodes` of each environment at most; unless given, a benchmark's are all played."""
-        chosen: list[Ticket] = []
+        """Return one ticket per task, with at most `episodes` tasks of each environment.
+
+        For None the limit is `EPISODES` for an environment, and there is no limit for a benchmark.
+        """
+        selection: list[Ticket] = []
         for part in self.parts.values():
-            most = episodes or (len(part.indices) if self.benchmark else EPISODES)
-            for ticket in tickets(len(part.indices), most, samples, seed, part.split):
-                chosen.append(replace(ticket, number=len(chosen), index=part.indices[ticket.index]))
-        return chosen
+            limit = episodes or (len(part.indices) if self.benchmark else EPISODES)
+            for ticket in tickets(len(part.indices), limit, samples, seed, part.split):
+                selection.append(replace(ticket, number=len(selection), index=part.indices[ticket.index]))
+        return selection
 
     def vote(self, trajectory: Trajectory) -> Any:
-        """What an episode answers, as its environment reads it."""
+        """Return the answer of an episode, read by the environment that it was played in."""
         name = trajectory.task.partition(":")[0] if self.benchmark else next(iter(self.parts))
         return self.parts[name].vote(trajectory)
 
     def report(self, groups: Sequence[Group], policy: str, seed: int, strategy: Strategy | None = None) -> Report:
-        """The figures of the groups: of the one environment, or of all and of each."""
+        """Compute the report of the groups; for a benchmark also one report per environment."""
 
-        def of(some: Sequence[Group], **known: Any) -> Report:
-            gain = Gain.of(strategy, label(strategy), by_task(some), self.vote) if strategy else None
-            return Report.from_groups(some, policy=policy, seed=seed, vote=self.vote, strategy=gain, **known)
+        def make_report(groups: Sequence[Group], **fields: Any) -> Report:
+            tasks = trajectories_by_task(groups)
+            gain = Gain.from_tasks(strategy, format_spec(strategy), tasks, self.vote) if strategy else None
+            return Report.from_groups(groups, policy=policy, seed=seed, vote=self.vote, strategy=gain, **fields)
 
-        def of_part(part: Part) -> Report:
-            own = [group for group in groups if group.ticket.split == part.split]
-            return of(own, env=part.env, env_args=dict(part.arguments), digest=part.digest)
+        def make_part_report(part: TargetPart) -> Report:
+            own_groups = [group for group in groups if group.ticket.split == part.split]
+            return make_report(own_groups, env=part.env, env_args=dict(part.arguments), digest=part.digest)
 
         if not self.benchmark:
             (part,) = self.parts.values()
-            return of_part(part)
-        inside = {name: of_part(part) for name, part in self.parts.items()}
-        return of(
+            return make_part_report(part)
+        env_reports = {name: make_part_report(part) for name, part in self.parts.items()}
+        return make_report(
             groups,
             env=None,
             benchmark=self.benchmark,
             digest=self.digest,
-            envs=inside,
-            over_envs=over(list(inside.values())),
+            envs=env_reports,
+            over_envs=mean_success(list(env_reports.values())),
             left_out=dict(self.left_out),
         )
 
 
-def over(reports: Sequence[Report]) -> Estimate:
-    """The mean of the environments' success rates, each environment weighing the same; None where one has no score."""
-    found = [(r.success.mean, r.success.low, r.success.high) for r in reports]
-    known = [(mean, Interval(low, high)) for mean, low, high in found if None not in (mean, low, high)]  # type: ignore
-    if not known or len(known) < len(found):
+def mean_success(reports: Sequence[Report]) -> Estimate:
+    """Return the mean success rate of the environments, all with the same weight; None if one has no score."""
+    means, intervals = [], []
+    for success in (report.success for report in reports):
+        if success.mean is None or success.low is None or success.high is None:
+            return Estimate(None, None, None)
+        means.append(success.mean)
+        intervals.append(Interval(success.low, success.high))
+    if not means:
         return Estimate(None, None, None)
-    means = [mean for mean, _ in known if mean is not None]
-    return Estimate(sum(means) / len(means), *mean_interval(means, [interval for _, interval in known]))
+    return Estimate(sum(means) / len(means), *mean_interval(means, intervals))
 
 
-def _told(arguments: Mapping[str, Any], entry: Callable[..., Any]) -> dict[str, Any]:
-    """The arguments that differ from the defaults, as JSON has them."""
+def _non_default(arguments: Mapping[str, Any], entry: Callable[..., Any]) -> dict[str, Any]:
+    """The arguments that differ from the defaults of `entry`, as JSON values."""
     defaults = {name: parameter.default for name, parameter in inspect.signature(entry).parameters.items()}
-    changed = {key: value for key, value in arguments.items() if defaults.get(key, inspect.Parameter.empty) != value}
-    return json.loads(json.dumps(changed, default=str))
+    changes = {key: value for key, value in arguments.items() if defaults.get(key, inspect.Parameter.empty) != value}
+    return json.loads(json.dumps(changes, default=str))

@@ -1,4 +1,4 @@
-"""Votes: what an episode answers, and how often the most frequent of several answers is right (cons@k, maj@k)."""
+"""Votes: the answer an episode gives, and how often the most frequent of several answers is right (cons@k, maj@k)."""
 
 from __future__ import annotations
 
@@ -14,19 +14,22 @@ from scipy import stats
 from rl.evaluate.statistics import check_counts
 from rl.records import Trajectory
 
-Vote = Callable[[Trajectory], Hashable]
+Vote = Callable[[Trajectory], Hashable]  # the answer of an episode; None for no answer
 
 
-def ballot(env: gymnasium.Env) -> Vote:
-    """How episodes of `env` vote: by its own `vote(reply)`, where it has one, on the last reply; else `final_reply`."""
-    own = getattr(env.unwrapped, "vote", None)
-    if own is None:
+def vote_function(env: gymnasium.Env) -> Vote:
+    """Return the function that reads an episode's answer: `env.vote` of the last reply if defined, else `final_reply`.
+
+    An environment's `vote(reply)` maps replies that mean the same to the same value.
+    """
+    env_vote = getattr(env.unwrapped, "vote", None)
+    if env_vote is None:
         return final_reply
-    return lambda trajectory: own(trajectory.turns[-1].reply) if trajectory.turns else None
+    return lambda trajectory: env_vote(trajectory.turns[-1].reply) if trajectory.turns else None
 
 
 def final_reply(trajectory: Trajectory) -> str | None:
-    """Vote with the text and tool calls of the last reply, spacing evened out; None for an empty one."""
+    """Return the text and tool calls of the last reply with normalised white space; None if they are empty."""
     reply: Mapping[str, Any] = (trajectory.turns[-1].reply if trajectory.turns else None) or {}
     content = reply.get("content") or ""
     if not isinstance(content, str):
@@ -36,56 +39,68 @@ def final_reply(trajectory: Trajectory) -> str | None:
 
 
 def cons_at_k(votes: Sequence[Hashable], success: Sequence[bool], k: int) -> float:
-    """Compute cons@k (maj@k): the chance that the most frequent answer among k samples is right (Wang et al. 2022).
+    """Compute cons@k (maj@k), the probability that the most frequent answer among k samples is right.
 
-    The exact expectation over all C(n, k) subsets of the n votes, so it depends neither on their order nor on a seed.
-    Answers that tie for first share the subset equally. A vote of `None` (no answer) counts as one of the k but never
-    wins; a subset of such votes only is wrong. Where equal answers were graded differently, an answer is as right as
-    the share of its votes that succeeded. Raises `ValueError` unless 1 <= k <= n and both sequences have length n.
+    Self-consistency (Wang et al. 2022, arXiv:2203.11171). The value is the exact expectation over all C(n, k) subsets
+    of the n samples, so it depends neither on their order nor on a seed. Answers that tie for first place share the
+    subset equally. A vote of None (no answer) counts as one of the k but never wins; a subset of such votes only is
+    wrong. If equal answers were graded differently, an answer is right to the share of its votes that succeeded.
+
+    Args:
+        votes: (n,) the answer of each sample, None for no answer.
+        success: (n,) whether each sample succeeded.
+        k: Number of samples that vote.
+
+    Raises:
+        ValueError: The lengths differ, or k is not in 1..n.
     """
     n = len(votes)
     if len(success) != n:
         raise ValueError(f"{n} votes but {len(success)} successes")
     check_counts(n, 0, k)
     counts = Counter(vote for vote in votes if vote is not None)
-    right = Counter(vote for vote, won in zip(votes, success, strict=True) if won)
+    successes = Counter(vote for vote, is_success in zip(votes, success, strict=True) if is_success)
     sizes = tuple(sorted(counts.values()))
-    chance = _plurality(sizes, n - sum(sizes), k)
-    return min(1.0, sum(chance[size] * right[vote] / size for vote, size in counts.items()))
+    win_probability = _plurality(sizes, n - sum(sizes), k)
+    return min(1.0, sum(win_probability[size] * successes[vote] / size for vote, size in counts.items()))
 
 
 @lru_cache(maxsize=4096)
 def _plurality(sizes: tuple[int, ...], blank: int, k: int) -> dict[int, float]:
-    """By class size, the chance that one class of that size wins a k-subset of all votes; ties share it.
+    """The probability that one answer with a given number of votes wins a random k-subset; ties are shared.
 
-    Every vote is taken independently with chance k/n, and the result is conditioned on k being taken: the subsets
-    stay uniform and all factors are binomial probabilities, which no number of votes overflows.
+    `sizes` are the numbers of votes of the answers, `blank` the number of votes without an answer. The result is by
+    size. Each vote is drawn independently with probability k/n, and the result is conditioned on k draws: the subsets
+    stay uniform, and all factors are binomial probabilities, which do not overflow for any number of votes.
     """
     n = sum(sizes) + blank
-    taken = {size: stats.binom.pmf(np.arange(size + 1), size, k / n) for size in {*sizes, blank}}
-    chance = dict.fromkeys(sizes, 0.0)
-    for size in chance:
+    pmf = {size: stats.binom.pmf(np.arange(size + 1), size, k / n) for size in {*sizes, blank}}
+    probability = dict.fromkeys(sizes, 0.0)
+    for size in probability:
         others = list(sizes)
         others.remove(size)
         for count in range(1, min(size, k) + 1):
-            # ways[s, t]: s votes taken from the other classes, none of which has more than `count`; t of them tie
+            # ways[s, t]: s votes for the other answers, at most `count` for each and exactly `count` for t of them
             ways = np.zeros((k - count + 1, k // count))
             ways[0, 0] = 1.0
             for other in others:
-                ways = _take(ways, taken[other], count)
-            rest = ways @ (1 / np.arange(1, ways.shape[1] + 1))
-            blanks = taken[blank][: rest.size]
-            chance[size] += taken[size][count] * float(rest[::-1][: blanks.size] @ blanks)
-    whole = float(stats.binom.pmf(k, n, k / n))
-    return {size: value / whole for size, value in chance.items()}
+                ways = _add_answer(ways, pmf[other], count)
+            tie_shares = ways @ (1 / np.arange(1, ways.shape[1] + 1))
+            blanks = pmf[blank][: tie_shares.size]
+            probability[size] += pmf[size][count] * float(tie_shares[::-1][: blanks.size] @ blanks)
+    total = float(stats.binom.pmf(k, n, k / n))
+    return {size: value / total for size, value in probability.items()}
 
 
-def _take(ways: np.ndarray, taken: np.ndarray, most: int) -> np.ndarray:
-    """`ways` after one more class, of which at most `most` votes are taken; taking exactly `most` is one more tie."""
-    after = ways * taken[0]
+def _add_answer(ways: np.ndarray, pmf: np.ndarray, limit: int) -> np.ndarray:
+    """`ways` of `_plurality` with one more answer, which gets at most `limit` votes; exactly `limit` is one more tie.
+
+    `pmf[b]` is the probability that the answer gets b votes.
+    """
+    total = ways * pmf[0]
     rows = ways.shape[0]
-    for b in range(1, min(most, taken.size, rows)):
-        after[b:] += taken[b] * ways[: rows - b]
-    if most < taken.size and most < rows:
-        after[most:, 1:] += taken[most] * ways[: rows - most, :-1]
-    return after
+    for b in range(1, min(limit, pmf.size, rows)):
+        total[b:] += pmf[b] * ways[: rows - b]
+    if limit < pmf.size and limit < rows:
+        total[limit:, 1:] += pmf[limit] * ways[: rows - limit, :-1]
+    return total

@@ -1,1 +1,1 @@
-"""From records to weight updates: batches, the forward pass, the loss and the optimiser."""
+"""From rollout records to weight updates: rows, forward pass, loss, optimiser and diagnostics."""

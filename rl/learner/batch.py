@@ -1,4 +1,7 @@
-"""From records to rows: the one place where credit meets tokens. Plain NumPy; tensors are made by `rl.learner.packing`."""
+"""From records to rows: the one place where advantages are assigned to tokens.
+
+Plain NumPy; `rl.learner.packing` makes tensors of the rows.
+"""
 
 from __future__ import annotations
 
@@ -17,19 +20,33 @@ if TYPE_CHECKING:
 STREAMS = ("ref", "value", "returns")
 
 
-def rows_of(
-    trajectory: Trajectory, credit: np.ndarray, *, number: int = 0, group: int = 0, temperature: float = 1.0
+def trajectory_rows(
+    trajectory: Trajectory, advantages: np.ndarray, *, number: int = 0, group: int = 0, temperature: float = 1.0
 ) -> list[Row]:
-    """The rows of one trajectory; `credit` is its advantage per sampled token, in order."""
-    sampled = trajectory.num_sampled
-    if len(credit) != sampled:
-        raise ValueError(f"credit for {len(credit)} tokens, but task {trajectory.task!r} has {sampled} sampled tokens")
-    earned = {"adv": np.asarray(credit, np.float32)}
+    """Return the rows of one trajectory, one per unbroken token history.
+
+    Args:
+        trajectory: The record. Streams that all of its turns have (`STREAMS`) are copied to the rows.
+        advantages: (M,), one per sampled token of the trajectory, in order.
+        number: Index of the trajectory in the optimiser step; the rows' `trajectory`.
+        group: Index of its group; the rows' `group`.
+        temperature: Sampling temperature of the recorded log-probabilities.
+
+    Raises:
+        ValueError: The number of advantages is not that of sampled tokens, or a history begins with a sampled token.
+    """
+    num_sampled = trajectory.num_sampled
+    if len(advantages) != num_sampled:
+        raise ValueError(
+            f"{len(advantages)} advantages, but the trajectory of task {trajectory.task!r} has {num_sampled} "
+            "sampled tokens"
+        )
+    values_by_name = {"adv": np.asarray(advantages, np.float32)}
     for name in STREAMS:
         if trajectory.turns and all(name in turn.streams for turn in trajectory.turns):
             parts = [np.asarray(turn.streams[name], np.float32) for turn in trajectory.turns]
-            earned[name] = np.concatenate(parts) if parts else np.zeros(0, np.float32)
-    rows, used = [], 0
+            values_by_name[name] = np.concatenate(parts) if parts else np.zeros(0, np.float32)
+    rows, offset = [], 0
     for history in trajectory.sequences():
         mask = np.asarray(history.sampled)
         if not mask.any():
@@ -40,10 +57,10 @@ def rows_of(
         count = int(mask.sum())
         mask = mask[start:]
         columns = {}
-        for name, values in earned.items():
+        for name, values in values_by_name.items():
             columns[name] = np.zeros(len(mask), np.float32)
-            columns[name][mask] = values[used : used + count]
-        used += count
+            columns[name][mask] = values[offset : offset + count]
+        offset += count
         rows.append(
             Row(
                 prefix=tuple(history.ids[:start]),
@@ -62,38 +79,39 @@ def rows_of(
     return rows
 
 
-def build(groups: Sequence[Group], recipe: Recipe, *, temperature: float = 1.0) -> list[Row]:
-    """Credit `groups` with `recipe` and lay them out as rows, members of a group next to each other.
+def build_rows(groups: Sequence[Group], recipe: Recipe, *, temperature: float = 1.0) -> list[Row]:
+    """Compute the advantages of `groups` with `recipe` and return all rows, members of a group next to each other.
 
-    The credit also stays in the records, as the stream `advantage` of every turn, for whoever reads them later.
+    The advantages are also stored in the records, as the stream `advantage` of every turn, for reports and viewers.
     """
     rows: list[Row] = []
     number = 0
     for index, (group, credits) in enumerate(zip(groups, recipe.credit(groups, recipe.normalization), strict=True)):
-        for trajectory, credit in zip(group.trajectories, credits, strict=True):
-            rows += rows_of(trajectory, credit, number=number, group=index, temperature=temperature)
+        for trajectory, advantages in zip(group.trajectories, credits, strict=True):
+            rows += trajectory_rows(trajectory, advantages, number=number, group=index, temperature=temperature)
             number += 1
-            left = iter(np.asarray(credit).tolist())
+            remaining = iter(np.asarray(advantages).tolist())
             for turn in trajectory.turns:
-                turn.streams["advantage"] = tuple(islice(left, len(turn.completion.ids)))
+                turn.streams["advantage"] = tuple(islice(remaining, len(turn.completion.ids)))
     return rows
 
 
-def split(rows: Sequence[Row], budget: int) -> list[list[Row]]:
-    """Consecutive micro-batches of at most `budget` computed tokens each; shared prefixes count once.
+def split_microbatches(rows: Sequence[Row], max_tokens: int) -> list[list[Row]]:
+    """Split `rows` into consecutive micro-batches of at most `max_tokens` computed tokens each.
 
-    The rows of a trajectory stay together, as parts of the loss may sum over them: a longer one is alone.
+    A prefix that several rows of a micro-batch share counts once. The rows of a trajectory stay together, as parts of
+    the loss may sum over them; a trajectory that is longer than `max_tokens` is a micro-batch of its own.
     """
     parts: list[list[Row]] = []
     used, prefixes = 0, set[tuple[int, ...]]()
-    for _, played in groupby(rows, key=lambda row: row.trajectory):
-        together = list(played)
-        own, new = sum(row.size for row in together), {row.prefix for row in together}
+    for _, members in groupby(rows, key=lambda row: row.trajectory):
+        trajectory = list(members)
+        own, new = sum(row.size for row in trajectory), {row.prefix for row in trajectory}
         cost = own + sum(map(len, new - prefixes))
-        if not parts or used + cost > budget:
+        if not parts or used + cost > max_tokens:
             parts.append([])
             used, prefixes, cost = 0, set(), own + sum(map(len, new))
-        parts[-1] += together
+        parts[-1] += trajectory
         prefixes |= new
         used += cost
     return parts

@@ -1,7 +1,10 @@
-"""One forward pass over rows: the hidden states in front of the sampled tokens, and what the model says of these.
+"""One forward pass over rows: log-probabilities, entropies and hidden states of the sampled tokens.
 
-Covered families share prefixes and go through `rl.policy.decoder`; the others through their own forward, padded.
-With `recompute`, a backward pass computes every block, and for covered families the logits, again from their inputs.
+Models of the families that `rl.policy.decoder` covers compute every shared prefix once; others go through their own
+forward on padded sequences. With `recompute`, a backward pass computes every block, and for covered families the
+logits, again from their inputs (activation checkpointing).
+
+Legend: B rows, M sampled tokens, E hidden size, V vocabulary.
 """
 
 from __future__ import annotations
@@ -20,39 +23,43 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 from rl.learner.packing import Packing
 from rl.methods.inputs import Row
-from rl.policy.decoder import Decoder, supported
+from rl.policy.decoder import Decoder, is_supported
 
-CHUNK = 1024  # sampled tokens whose logits are there at a time when they are recomputed
-
-
-class Said(NamedTuple):
-    """About every sampled token, row by row, in float32 but for `hidden`, which has the model's precision."""
-
-    hidden: Tensor  # (M, E) in front of the token
-    logp: Tensor  # (M,) of the token, at its row's temperature
-    entropy: Tensor  # (M,) of the distribution that it was drawn from
+CHUNK = 1024  # sampled tokens whose logits are in memory at a time when they are recomputed
 
 
-def recomputable(model: nn.Module) -> bool:
-    """Whether the blocks of `model` are known, so that they can be computed again."""
-    return supported(model) or bool(_blocks(model))
+class TokenScores(NamedTuple):
+    """Values of every sampled token, row by row; float32 except `hidden`, which has the model's precision."""
+
+    hidden: Tensor  # (M, E) last hidden state that predicts the token
+    logp: Tensor  # (M,) log-probability of the token, at its row's temperature
+    entropy: Tensor  # (M,) entropy in nats of the distribution that the token was sampled from
 
 
-def said(
+def can_recompute(model: nn.Module) -> bool:
+    """Whether the blocks of `model` are known, so that a backward pass can compute them again."""
+    return is_supported(model) or bool(_blocks(model))
+
+
+def score_tokens(
     model: Any, rows: Sequence[Row], device: torch.device, *, entropy_grad: bool = False, recompute: bool = False
-) -> Said:
-    """What `model` says of the sampled tokens of `rows`; the entropy has a gradient if `entropy_grad`."""
-    heat = np.concatenate([np.full(int(row.mask.sum()), row.temperature, np.float32) for row in rows])
-    temperature = torch.as_tensor(heat, device=device)[:, None] if (heat != 1).any() else None
-    if not supported(model):
-        states, logits, target = _padded(model, rows, device, recompute)
-        return Said(states, *_of_logits(logits, target, temperature, entropy_grad))
-    states, head, target = _packed(model, rows, device, recompute)
+) -> TokenScores:
+    """Return log-probability (M,), entropy (M,) and hidden state (M, E) of the M sampled tokens of `rows`.
+
+    All are float32 except the hidden states. The entropy carries a gradient only with `entropy_grad`. With `recompute`
+    activations are computed again in the backward pass, which needs `can_recompute(model)`.
+    """
+    per_token = np.concatenate([np.full(int(row.mask.sum()), row.temperature, np.float32) for row in rows])
+    temperature = torch.as_tensor(per_token, device=device)[:, None] if (per_token != 1).any() else None
+    if not is_supported(model):
+        states, logits, target = _padded_forward(model, rows, device, recompute)
+        return TokenScores(states, *_score_logits(logits, target, temperature, entropy_grad))
+    states, head, target = _packed_forward(model, rows, device, recompute)
     if not recompute:
-        return Said(states, *_of_hidden(states, head, target, temperature, entropy_grad))
-    of = partial(checkpoint, _of_hidden, use_reentrant=False, preserve_rng_state=False)
+        return TokenScores(states, *_score_states(states, head, target, temperature, entropy_grad))
+    score = partial(checkpoint, _score_states, use_reentrant=False, preserve_rng_state=False)
     parts = [
-        (of if torch.is_grad_enabled() else _of_hidden)(
+        (score if torch.is_grad_enabled() else _score_states)(
             states[first : first + CHUNK],
             head,
             target[first : first + CHUNK],
@@ -62,21 +69,25 @@ def said(
         for first in range(0, len(target), CHUNK)
     ]
     logp, entropy = zip(*parts, strict=True)
-    return Said(states, torch.cat(logp), torch.cat(entropy))
+    return TokenScores(states, torch.cat(logp), torch.cat(entropy))
 
 
-def hidden(model: Any, rows: Sequence[Row], device: torch.device) -> Tensor:
-    """Hidden states (M, E) in front of the sampled tokens alone."""
-    return (_packed if supported(model) else _padded)(model, rows, device, False)[0]
+def hidden_states(model: Any, rows: Sequence[Row], device: torch.device) -> Tensor:
+    """Return the last hidden states (M, E) that predict the sampled tokens of `rows`, in the model's precision."""
+    return (_packed_forward if is_supported(model) else _padded_forward)(model, rows, device, False)[0]
 
 
-def _of_hidden(
+def _score_states(
     states: Tensor, head: Tensor, target: Tensor, temperature: Tensor | None, entropy_grad: bool
 ) -> tuple[Tensor, Tensor]:
-    return _of_logits(F.linear(states, head), target, temperature, entropy_grad)
+    """Log-probability (M,) and entropy (M,) from hidden states (M, E) and the output matrix (V, E)."""
+    return _score_logits(F.linear(states, head), target, temperature, entropy_grad)
 
 
-def _of_logits(logits: Tensor, target: Tensor, temperature: Tensor | None, entropy_grad: bool) -> tuple[Tensor, Tensor]:
+def _score_logits(
+    logits: Tensor, target: Tensor, temperature: Tensor | None, entropy_grad: bool
+) -> tuple[Tensor, Tensor]:
+    """Log-probability (M,) and entropy (M,) from logits (M, V), tokens (M,) and temperatures (M, 1)."""
     logits = logits.float()
     if temperature is not None:
         logits = logits / temperature
@@ -85,36 +96,42 @@ def _of_logits(logits: Tensor, target: Tensor, temperature: Tensor | None, entro
     return logprobs.gather(1, target[:, None]).squeeze(1), -(source.exp() * source).sum(-1)
 
 
-def _packed(model: Any, rows: Sequence[Row], device: torch.device, recompute: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Hidden states that predict the sampled tokens (M, E), the output matrix (V, E) and the tokens (M,)."""
+def _packed_forward(
+    model: Any, rows: Sequence[Row], device: torch.device, recompute: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Hidden states (M, E) that predict the sampled tokens, the output matrix (V, E) and the tokens (M,)."""
     packing, decoder = Packing(rows, device), Decoder(model)
-    weights = decoder.weights(fused=not decoder.wide)
-    every = decoder.hidden(weights, packing.ids, packing.position, packing, packing.longest, recompute=recompute)
-    return every.index_select(0, packing.predict), weights.head, packing.target
+    weights = decoder.weights(fused=not decoder.is_wide)
+    states = decoder.hidden_states(
+        weights, packing.ids, packing.position, packing, packing.max_length, recompute=recompute
+    )
+    return states.index_select(0, packing.predict), weights.head, packing.target
 
 
-def _padded(model: Any, rows: Sequence[Row], device: torch.device, recompute: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Hidden states, logits (M, V) and tokens by the model's own forward, one right-padded row per history."""
-    full = [np.concatenate([np.asarray(row.prefix, np.int64), row.ids]) for row in rows]
-    width = max(map(len, full))
+def _padded_forward(
+    model: Any, rows: Sequence[Row], device: torch.device, recompute: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Hidden states (M, E), logits (M, V) and tokens (M,) by the model's own forward on right-padded sequences."""
+    sequences = [np.concatenate([np.asarray(row.prefix, np.int64), row.ids]) for row in rows]
+    width = max(map(len, sequences))
     ids, attention = np.zeros((len(rows), width), np.int64), np.zeros((len(rows), width), np.int64)
-    where: list[tuple[int, int]] = []
-    for i, (row, tokens) in enumerate(zip(rows, full, strict=True)):
+    places: list[tuple[int, int]] = []  # (row, column) that predicts each sampled token
+    for i, (row, tokens) in enumerate(zip(rows, sequences, strict=True)):
         ids[i, : len(tokens)], attention[i, : len(tokens)] = tokens, 1
-        where += [(i, len(row.prefix) + int(t) - 1) for t in np.nonzero(row.mask)[0]]
-    line, column = (torch.as_tensor(index, device=device) for index in np.asarray(where).T)
-    kept, among = column.unique(return_inverse=True)
-    with _recomputed(model) if recompute and torch.is_grad_enabled() else nullcontext():
-        # the model's own logits, as some families scale, cap or shift what the output matrix gives
+        places += [(i, len(row.prefix) + int(t) - 1) for t in np.nonzero(row.mask)[0]]
+    line, column = (torch.as_tensor(index, device=device) for index in np.asarray(places).T)
+    logit_columns, logit_index = column.unique(return_inverse=True)
+    with _recompute_blocks(model) if recompute and torch.is_grad_enabled() else nullcontext():
+        # the model's own logits, as some families scale, cap or shift the product with the output matrix
         out = model(
             input_ids=torch.as_tensor(ids, device=device),
             attention_mask=torch.as_tensor(attention, device=device),
             use_cache=False,
             output_hidden_states=True,
-            logits_to_keep=kept,
+            logits_to_keep=logit_columns,
         )
     target = torch.as_tensor(np.concatenate([row.ids[row.mask] for row in rows]), device=device)
-    return out.hidden_states[-1][line, column], out.logits[line, among], target
+    return out.hidden_states[-1][line, column], out.logits[line, logit_index], target
 
 
 def _blocks(model: nn.Module) -> list[nn.Module]:
@@ -122,8 +139,8 @@ def _blocks(model: nn.Module) -> list[nn.Module]:
 
 
 @contextmanager
-def _recomputed(model: nn.Module) -> Iterator[None]:
-    """Keep no more of a block than its input, in a forward pass inside.
+def _recompute_blocks(model: nn.Module) -> Iterator[None]:
+    """Context in which a forward pass of `model` keeps only the input of every block.
 
     The library's own switch works in training mode alone, which would also turn dropout on.
     """

@@ -1,4 +1,4 @@
-"""What the model holds in mind around each reply: its last hidden states, as arrays."""
+"""The model's last hidden states before and after each reply, as NumPy arrays."""
 
 from __future__ import annotations
 
@@ -9,51 +9,53 @@ import numpy as np
 from rl.methods.inputs import Row
 from rl.records import History, Trajectory
 
-Hidden = Callable[[Sequence[Row]], np.ndarray]  # the last hidden states (M, E) that predict the tokens rows mark
+# Rows to the last hidden states (M, E) that predict the M tokens in the rows' masks, row by row.
+HiddenStates = Callable[[Sequence[Row]], np.ndarray]
 
 
-def around_replies(hidden: Hidden, trajectories: Sequence[Trajectory]) -> list[np.ndarray]:
-    """Per trajectory (turns, 2, E): the state before the first token of each reply, and that after its last.
+def around_replies(hidden_states: HiddenStates, trajectories: Sequence[Trajectory]) -> list[np.ndarray]:
+    """Return, per trajectory, an array (K, 2, E) over its K turns.
 
-    A turn without tokens has zeros.
+    `[k, 0]` is the hidden state before the first token of reply k (the one that predicts it), `[k, 1]` the one after
+    its last token. A turn without sampled tokens has zeros.
     """
     rows: list[Row] = []
     places: list[tuple[int, int, int]] = []  # trajectory, turn, side: one for each state that is read
-    index: list[int] = []  # the marked token, of all, in front of which it stands
-    marked = 0
+    index: list[int] = []  # for each place, the number of the masked token, counted over all rows, that it predicts
+    num_masked = 0
     for number, trajectory in enumerate(trajectories):
         for history in trajectory.sequences():
-            at = _ends(history)
-            if not at:
+            next_tokens = _next_tokens(history)
+            if not next_tokens:
                 continue
-            tokens = sorted(set(at.values()))
+            tokens = sorted(set(next_tokens.values()))
             rows.append(_row(history, tokens, number))
-            places += [(number, turn, side) for turn, side in at]
-            index += [marked + tokens.index(token) for token in at.values()]
-            marked += len(tokens)
-    found = hidden(rows)
-    states = [np.zeros((len(trajectory.turns), 2, found.shape[1])) for trajectory in trajectories]
+            places += [(number, turn, side) for turn, side in next_tokens]
+            index += [num_masked + tokens.index(token) for token in next_tokens.values()]
+            num_masked += len(tokens)
+    states = hidden_states(rows)
+    per_turn = [np.zeros((len(trajectory.turns), 2, states.shape[1])) for trajectory in trajectories]
     for (number, turn, side), place in zip(places, index, strict=True):
-        states[number][turn, side] = found[place]
-    return states
+        per_turn[number][turn, side] = states[place]
+    return per_turn
 
 
-def _ends(history: History) -> dict[tuple[int, int], int]:
-    """For each turn and side, the place of the token that comes next: a reply's first, and the one behind its last."""
-    at: dict[tuple[int, int], int] = {}
-    for place, turn in enumerate(history.turn):
+def _next_tokens(history: History) -> dict[tuple[int, int], int]:
+    """For each (turn, side), the index of the next token: the first of the reply, or the one behind its last."""
+    indices: dict[tuple[int, int], int] = {}
+    for i, turn in enumerate(history.turn):
         if turn >= 0:
-            at.setdefault((turn, 0), place)
-            at[turn, 1] = place + 1
-    return at
+            indices.setdefault((turn, 0), i)
+            indices[turn, 1] = i + 1
+    return indices
 
 
 def _row(history: History, tokens: Sequence[int], number: int) -> Row:
-    """The history as a row whose sampled tokens are `tokens`; one more stands behind it, for what predicts it."""
+    """The history as a row whose mask is `tokens`; one token is appended, so that the last state predicts something."""
     start = tokens[0]
     ids = np.array([*history.ids[start:], history.ids[-1]], np.int64)[: tokens[-1] - start + 1]
     mask = np.zeros(len(ids), np.bool_)
     mask[np.array(tokens) - start] = True
-    none = np.zeros(len(ids), np.float32)
+    zeros = np.zeros(len(ids), np.float32)
     turn = np.where(mask, 0, -1)
-    return Row(tuple(history.ids[:start]), ids, mask, none, none, turn, {}, trajectory=number, group=0)
+    return Row(tuple(history.ids[:start]), ids, mask, zeros, zeros, turn, {}, trajectory=number, group=0)

@@ -1,4 +1,4 @@
-"""The models of a run as score parts see them: a learner for numbers, a renderer for words."""
+"""The trained model as the score parts of a recipe use it: a learner for numbers, a renderer for prompts."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from envs.types import Message, Messages, assistant
 from rl.learner import hidden_states
 from rl.learner.learner import Learner
 from rl.methods.parts.score import PerTurn
-from rl.policy import branches
+from rl.policy.branches import branch_logprobs
 from rl.records import Branch, Trajectory, Turn
 
 
 class ModelScorer:
-    """A `rl.methods.parts.score.Scorer` over the learner's present weights."""
+    """A `rl.methods.parts.score.Scorer` over the current weights of `learner`."""
 
     def __init__(self, learner: Learner, renderer: Renderer) -> None:
         self.learner, self.renderer = learner, renderer
@@ -31,40 +31,40 @@ class ModelScorer:
 
     def features(self, trajectories: Sequence[Trajectory]) -> list[np.ndarray]:
         """See `rl.methods.parts.score.Scorer`."""
-        return hidden_states.around_replies(self.learner.hidden, trajectories)
+        return hidden_states.around_replies(self.learner.hidden_states, trajectories)
 
-    def continuations(self, trunks: Sequence[Sequence[int]], asked: Sequence[Branch]) -> list[list[float]]:
+    def continuations(self, trunks: Sequence[Sequence[int]], branches: Sequence[Branch]) -> list[list[float]]:
         """See `rl.methods.parts.score.Scorer`."""
-        return branches.logprobs(self.learner.model, trunks, asked, budget=self.learner.microbatch_tokens)
+        return branch_logprobs(self.learner.model, trunks, branches, max_tokens=self.learner.microbatch_tokens)
 
-    def reply(self, text: str) -> tuple[int, ...]:
+    def encode_reply(self, text: str) -> tuple[int, ...]:
         """See `rl.methods.parts.score.Scorer`."""
         ids = self.renderer.write(assistant(text))
         return ids[:-1] if ids and ids[-1] in self.renderer.stop else ids
 
-    def unsaid(self, turn: Turn, instead: str) -> tuple[int, ...] | None:
-        """See `rl.methods.parts.score.Scorer`: what the template writes around the words stays as it is."""
-        other: Messages = tuple(_saying(instead, message) for message in turn.observation)
+    def hide_feedback(self, turn: Turn, placeholder: str) -> tuple[int, ...] | None:
+        """See `rl.methods.parts.score.Scorer`. The tokens that the chat template adds around the text are kept."""
+        other: Messages = tuple(_with_content(message, placeholder) for message in turn.observation)
         for closed in (True, False):
             for thinking in (False, True):
-                told = self.renderer.extend(turn.observation, closed=closed, thinking=thinking)
-                hidden = self.renderer.extend(other, closed=closed, thinking=thinking)
-                if told == turn.context and hidden is not None:
-                    return _of_length(hidden, told)
+                context = self.renderer.extend(turn.observation, closed=closed, thinking=thinking)
+                replacement = self.renderer.extend(other, closed=closed, thinking=thinking)
+                if context == turn.context and replacement is not None:
+                    return _replace_span(context, replacement)
         return None
 
 
-def _saying(text: str, message: Message) -> Message:
-    changed: Message = {**message, "content": text}
-    return changed
+def _with_content(message: Message, content: str) -> Message:
+    copy: Message = {**message, "content": content}
+    return copy
 
 
-def _of_length(hidden: tuple[int, ...], told: tuple[int, ...]) -> tuple[int, ...]:
-    """`told` with the stretch in which it differs from `hidden` overwritten by the latter's, repeated or cut."""
-    shortest = min(len(hidden), len(told))
-    start = next((i for i in range(shortest) if hidden[i] != told[i]), shortest)
-    end = next((i for i in range(shortest - start) if hidden[-1 - i] != told[-1 - i]), shortest - start)
-    room, words = len(told) - start - end, hidden[start : len(hidden) - end]
-    if not words:
-        words = hidden[max(start - 1, 0) : start]
-    return (*told[:start], *(words * room)[:room], *told[len(told) - end :])
+def _replace_span(ids: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
+    """Overwrite the span of `ids` that differs from `other` with the span of `other`, repeated or cut to its length."""
+    shortest = min(len(other), len(ids))
+    start = next((i for i in range(shortest) if other[i] != ids[i]), shortest)
+    end = next((i for i in range(shortest - start) if other[-1 - i] != ids[-1 - i]), shortest - start)
+    length, span = len(ids) - start - end, other[start : len(other) - end]
+    if not span:
+        span = other[max(start - 1, 0) : start]
+    return (*ids[:start], *(span * length)[:length], *ids[len(ids) - end :])

@@ -1,6 +1,6 @@
-"""What the parts of a recipe are given: rows, tokens and labels of an update, and the recipe's normalization.
+"""What the parts of a recipe read: rows, tokens and labels of an update, and the recipe's normalization.
 
-P groups, G trajectories of a group, B rows, T tokens of a row. Nothing here imports torch at run time.
+Legend: B rows or trajectories, T token positions of a row. Nothing here imports torch at run time.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import numpy as np
 if TYPE_CHECKING:
     from torch import Tensor
 
-PerTrajectory = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
+PerTrajectory = Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]  # three arrays (B,) to one
 
 
 class Normalization(NamedTuple):
-    """The two slots that a credit part may read: how rewards become advantages.
+    """How returns become advantages: the `baseline` and the `scale` of a recipe, the two slots that credit parts read.
 
     `baseline(rewards, group, lengths)` is what a reward is compared with; `scale(advantages, rewards, group)` divides
     the difference by a unit. All arrays are (B,), one entry per trajectory or turn that is compared.
@@ -30,20 +30,20 @@ class Normalization(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One unbroken history, split after its first context, which group members share.
+    """One unbroken token history, split after its first context, which members of a group share.
 
-    All arrays run over `ids` (T,), whose first token is sampled. `prefix` is never trained.
+    All arrays are (T,), aligned with `ids`, whose first token is sampled. `prefix` is never trained.
 
         Row(prefix=(5, 9, 2), ids=[7, 3, 8, 8, 4], mask=[1, 1, 0, 0, 1], turn=[0, 0, -1, -1, 1], ...)
     """
 
     prefix: tuple[int, ...]
-    ids: np.ndarray
-    mask: np.ndarray
-    old: np.ndarray
-    adv: np.ndarray
-    turn: np.ndarray
-    streams: dict[str, np.ndarray]  # the named numbers of the turns, 0 where not sampled
+    ids: np.ndarray  # (T,) int64
+    mask: np.ndarray  # (T,) bool, True where sampled
+    old: np.ndarray  # (T,) log-probability recorded by the sampler; 0 where not sampled
+    adv: np.ndarray  # (T,) advantage; 0 where not sampled
+    turn: np.ndarray  # (T,) int64, turn index of a sampled token, -1 elsewhere
+    streams: dict[str, np.ndarray]  # (T,) each, the named numbers of the turns; 0 where not sampled
     trajectory: int
     group: int
     temperature: float = 1.0
@@ -57,19 +57,19 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """Who a row belongs to. B rows of T tokens; a trajectory whose history was rewritten has several rows."""
+    """Which trajectory, group and turn tokens belong to. A trajectory whose history was rewritten has several rows."""
 
     trajectory: Tensor  # (B,) int64, numbered over the whole optimiser step
     group: Tensor  # (B,) int64
     turn: Tensor  # (B, T) int64, turn index of a sampled token, -1 elsewhere
-    replayed: Tensor | None = None  # (B,) bool, True where nobody played it for this update; None where all were played
+    replayed: Tensor | None = None  # (B,) bool, True for a record of an earlier group; None where there is none
 
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """All that a loss part may read, (B, T) each. Only `logp`, `entropy` and `value` carry a gradient."""
+    """Everything a loss part may read, (B, T) each. Only `logp`, `entropy` and `value` carry a gradient."""
 
-    logp: Tensor  # current policy, log-probability of the token at this index; 0 where not sampled
+    logp: Tensor  # current policy's log-probability of the token at this index; 0 where not sampled
     old: Tensor  # behaviour log-probability recorded by the sampler; 0 where not sampled
     adv: Tensor  # advantage; 0 where not sampled
     mask: Tensor  # bool, True where sampled
@@ -78,5 +78,5 @@ class Tokens:
     labels: Labels
     ref: Tensor | None = None  # reference policy's log-probability
     value: Tensor | None = None  # critic's value before this token
-    old_value: Tensor | None = None  # the same when the advantages were computed
-    returns: Tensor | None = None  # what `value` should have been
+    old_value: Tensor | None = None  # that value when the advantages were computed
+    returns: Tensor | None = None  # regression target of `value`

@@ -7,20 +7,21 @@ import difflib
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 
 class PartError(ValueError):
-    """A part cannot work with what this run gives it."""
+    """A part cannot work with this run: its environment, its recipe or its options lack what the part reads."""
 
 
-# Numbers with a range. A signature that uses one of these names has the range checked where text is read.
+# Annotations of options. A signature that uses one of these names has its range or choices checked when text is read.
 Natural = int
 Count = int
 NonNegative = float
 Positive = float
 AboveOne = float
 Share = float
+Whiten = bool | Literal["verl"]  # whether to standardise tokens; "verl" as verl does, see `statistics.whiten`
 
 _NUMBERS: dict[str, tuple[type[int] | type[float], Callable[[float], bool], str]] = {
     "int": (int, lambda x: x == x, "a whole number"),
@@ -32,10 +33,14 @@ _NUMBERS: dict[str, tuple[type[int] | type[float], Callable[[float], bool], str]
     "AboveOne": (float, lambda x: x > 1, "a number above 1"),
     "Share": (float, lambda x: 0 <= x <= 1, "a number from 0 to 1"),
 }
+_SWITCHES: dict[str, dict[str, bool | str]] = {
+    "bool": {"true": True, "false": False},
+    "Whiten": {"true": True, "false": False, "verl": "verl"},
+}
 
 
 def of(function: Callable) -> dict[str, inspect.Parameter]:
-    """The keyword-only parameters of a function, or all parameters of a class."""
+    """The options of a part by name: the keyword-only parameters of a function, or all parameters of a class."""
     parameters = inspect.signature(function).parameters
     return {
         key: parameter
@@ -45,14 +50,17 @@ def of(function: Callable) -> dict[str, inspect.Parameter]:
 
 
 def read(flag: str, function: Callable, text: str) -> dict[str, Any]:
-    """The options that `text` binds. Raises `ValueError`, opened by `flag`, for a wrong key or value or one missing."""
-    known, bound = of(function), {}
+    """The options of `function` that `text` binds, converted to their types.
+
+    Raises `ValueError`, whose message begins with `flag`, for an unknown option, a wrong value or a missing option.
+    """
+    options, bound = of(function), {}
     for pair in filter(None, text.split(",")):
         key, _, value = pair.partition("=")
-        if key not in known:
-            raise ValueError(f"{flag}: no option {key!r}; it takes {', '.join(known) or 'none'}")
-        bound[key] = _value(f"{flag}: {key}", known[key], value)
-    for key, option in known.items():
+        if key not in options:
+            raise ValueError(f"{flag}: no option {key!r}; it takes {', '.join(options) or 'none'}")
+        bound[key] = _convert(f"{flag}: {key}", options[key], value)
+    for key, option in options.items():
         if option.default is option.empty and key not in bound:
             raise ValueError(f"{flag}: needs {key}=...")
     return bound
@@ -63,35 +71,35 @@ def write(bound: Mapping[str, Any]) -> str:
     return ",".join(f"{key}={str(value).lower() if isinstance(value, bool) else value}" for key, value in bound.items())
 
 
-def did_you_mean(name: str, known: Sequence[str]) -> str:
-    """`"; did you mean 'clip'?"` for the known name nearest to `name`; empty when none is near."""
-    close = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+def did_you_mean(name: str, choices: Sequence[str]) -> str:
+    """`"; did you mean 'clip'?"` for the choice nearest to `name`; empty when none is near."""
+    matches = difflib.get_close_matches(name, choices, n=1)
+    return f"; did you mean {matches[0]!r}?" if matches else ""
 
 
-def _value(name: str, option: inspect.Parameter, text: str) -> bool | int | float | str:
-    """`text` as what the option is annotated with: `bool`, `str`, a `Literal` of strings, or a kind of number."""
+def _convert(name: str, option: inspect.Parameter, text: str) -> bool | int | float | str:
+    """`text` as what `option` is annotated with: `str`, a switch, a `Literal` of strings, or a kind of number."""
     annotation = option.annotation
     kind = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
     if kind == "str":
         return text
-    if kind == "bool":
-        return _one_of(name, text, ("true", "false")) == "true"
+    if kind in _SWITCHES:
+        return _SWITCHES[kind][_check_choice(name, text, list(_SWITCHES[kind]))]
     if kind.startswith("Literal["):
-        return _one_of(name, text, ast.literal_eval(f"({kind[8:-1]},)"))
+        return _check_choice(name, text, ast.literal_eval(f"({kind[8:-1]},)"))
     if kind not in _NUMBERS:
-        raise ValueError(f"{name} is a {kind}, which cannot be given as text")
-    number_type, fits, wanted = _NUMBERS[kind]
+        raise ValueError(f"{name} is a {kind}, which cannot be written as text")
+    number_type, is_in_range, description = _NUMBERS[kind]
     try:
         number = number_type(text)
     except ValueError:
         number = math.nan
-    if not fits(number):
-        raise ValueError(f"{name}={text!r} is not {wanted}")
+    if not is_in_range(number):
+        raise ValueError(f"{name}={text!r} is not {description}")
     return number
 
 
-def _one_of(name: str, text: str, choices: Sequence[str]) -> str:
+def _check_choice(name: str, text: str, choices: Sequence[str]) -> str:
     if text not in choices:
         raise ValueError(f"{name}={text!r} is none of {', '.join(choices)}")
     return text

@@ -1,8 +1,8 @@
-"""A `Recipe` names one part per job; a published method is a value of this type. Below it: recipes and parts as text.
+"""The type `Recipe`, one part per slot, of which every published method is a value; recipes and parts as text.
 
-A slot has one name everywhere: the field, the module `rl/methods/parts/<slot>` that holds its parts (a file, or a package that
-imports them from its own files), the flag `--<slot>`, and the key under which a run records its choice. Nothing here
-imports torch.
+A slot has one name everywhere: the field of `Recipe`, the module `rl/methods/parts/<slot>` that holds its parts (a
+file, or a package that imports them from its own files), the flag `--<slot>`, and the key under which a run records
+its choice. Nothing here imports torch.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from envs.source_files import executed
 from rl.methods import options
 from rl.methods.inputs import Labels, Normalization, PerTrajectory, Row, Tokens
 from rl.methods.parts import (
@@ -40,6 +39,7 @@ from rl.methods.parts import (
     surrogate,
 )
 from rl.records import Group, Ticket
+from sandboxes.source_files import load_source_file
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -61,7 +61,8 @@ Schedule = Callable[[int, int], float]
 class Recipe:
     """One part per slot, options bound with `functools.partial`; the slots in the order in which an update calls them.
 
-    `shape`, `score` and `penalty` hold any number of parts, the others one.
+    `shape`, `score` and `penalty` hold a tuple of any number of parts, the others one part. Raises `ValueError` for a
+    tuple where one part belongs, and the reverse.
     """
 
     sampler: Sampler = sampler.shuffled
@@ -81,11 +82,11 @@ class Recipe:
     schedule: Schedule = partial(schedule.linear, warmup=10)
 
     def __post_init__(self) -> None:
-        """Refuse a bare part where a tuple belongs, and the reverse."""
+        """Check that each slot holds one part or a tuple of parts, as it must."""
         for slot in SLOTS:
-            choice = getattr(self, slot)
-            if (slot in MANY) != isinstance(choice, tuple):
-                raise ValueError(f"{slot} takes {'a tuple of parts' if slot in MANY else 'one part'}, not {choice!r}")
+            value = getattr(self, slot)
+            if (slot in MANY) != isinstance(value, tuple):
+                raise ValueError(f"{slot} takes {'a tuple of parts' if slot in MANY else 'one part'}, not {value!r}")
 
     @property
     def normalization(self) -> Normalization:
@@ -102,56 +103,59 @@ class Recipe:
         return replace(self, **changes)
 
     def parts(self) -> Iterator[tuple[str, Callable]]:
-        """Yield `(place, part)`. A place is `"credit"`, or `"penalty.0"` in a slot that holds several."""
+        """Yield `(place, part)`. A place is `"credit"`, or `"penalty.0"` in a slot that holds several parts."""
         for slot in SLOTS:
-            choice = getattr(self, slot)
+            value = getattr(self, slot)
             if slot in MANY:
-                yield from ((f"{slot}.{i}", chosen) for i, chosen in enumerate(choice))
+                yield from ((f"{slot}.{i}", part) for i, part in enumerate(value))
             else:
-                yield slot, choice
+                yield slot, value
 
     def state_dict(self) -> dict[str, Any]:
-        """The state of every part that keeps any, by place."""
+        """The state of every part that has one, by place."""
         return {place: part.state_dict() for place, part in self.parts() if hasattr(part, "state_dict")}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore `state_dict()`. Raises `ValueError` when other parts keep state now."""
-        keepers: dict[str, Any] = {place: part for place, part in self.parts() if hasattr(part, "state_dict")}
-        if keepers.keys() != state.keys():
-            raise ValueError(f"parts with state: {sorted(keepers) or 'none'}; saved: {sorted(state) or 'none'}")
-        for place, part in keepers.items():
+        """Restore `state_dict()`. Raises `ValueError` where other parts have a state than when it was saved."""
+        parts: dict[str, Any] = {place: part for place, part in self.parts() if hasattr(part, "state_dict")}
+        if parts.keys() != state.keys():
+            raise ValueError(f"parts with state: {sorted(parts) or 'none'}; saved: {sorted(state) or 'none'}")
+        for place, part in parts.items():
             part.load_state_dict(state[place])
 
 
 SLOTS: tuple[str, ...] = tuple(field.name for field in fields(Recipe))
 MANY: tuple[str, ...] = tuple(field.name for field in fields(Recipe) if field.default == ())
 
-_FILLS: dict[str, Score] = {"ref": score.reference, "value": score.value}
+_STREAM_SOURCES: dict[str, Score] = {"ref": score.reference, "value": score.value}
 
 
 def needs(recipe: Recipe, stream: str) -> bool:
-    """Whether a part of `recipe` reads or fills `stream`: `"ref"`, a frozen reference; `"value"`, a critic.
+    """Whether a part of `recipe` reads or fills `stream`: `"ref"`, a frozen reference's; `"value"`, a critic's.
 
-    `"entropy"` is a stream always there; a part that needs it wants its gradient.
+    The stream `"entropy"` is always computed; a part that needs it wants its gradient. `"answer"` stands for the
+    environment's `info["answer"]`.
     """
-    return any(stream in _reads(part) or _function(part) is _FILLS.get(stream) for _, part in recipe.parts())
+    source = _STREAM_SOURCES.get(stream)
+    return any(stream in _streams_of(part) or _function_of(part) is source for _, part in recipe.parts())
 
 
-def scores(recipe: Recipe) -> tuple[Score, ...]:
-    """The score parts an update calls: the recipe's own, then those that fill a stream another of its parts reads."""
-    named = [_function(part) for part in recipe.score]
-    return (*recipe.score, *(part for key, part in _FILLS.items() if needs(recipe, key) and part not in named))
+def score_parts(recipe: Recipe) -> tuple[Score, ...]:
+    """The score parts that an update calls: the recipe's own, then those that fill a stream another part reads."""
+    functions = [_function_of(part) for part in recipe.score]
+    sources = (source for stream, source in _STREAM_SOURCES.items() if needs(recipe, stream))
+    return (*recipe.score, *(source for source in sources if source not in functions))
 
 
 def load(name: str) -> Recipe:
-    """The recipe in `rl/methods/recipes/<name>.py`, or in the file whose path `name` is. Parts with state are fresh.
+    """The recipe in `rl/methods/recipes/<name>.py`, or in the file at the path `name`, which must end in `.py`.
 
-    Raises `ValueError` when there is none.
+    Its parts with state are fresh. Raises `ValueError` when there is no such recipe.
     """
-    known = [entry for entry, _ in catalogue()]
-    if not name.endswith(".py") and name not in known:
-        raise ValueError(f"no recipe {name!r}{options.did_you_mean(name, known)}; see rl/methods/recipes/")
-    module = executed(name) if name.endswith(".py") else importlib.import_module(f"rl.methods.recipes.{name}")
+    names = [entry for entry, _ in catalogue()]
+    if not name.endswith(".py") and name not in names:
+        raise ValueError(f"no recipe {name!r}{options.did_you_mean(name, names)}; see rl/methods/recipes/")
+    module = load_source_file(name) if name.endswith(".py") else importlib.import_module(f"rl.methods.recipes.{name}")
     recipe = getattr(module, "recipe", None)
     if not isinstance(recipe, Recipe):
         raise ValueError(f"{name} defines no `recipe = Recipe(...)`")
@@ -159,7 +163,7 @@ def load(name: str) -> Recipe:
 
 
 def catalogue() -> list[tuple[str, str]]:
-    """Name and first docstring line of every file in `rl/methods/recipes`, by name. Imports none of them."""
+    """Name and first docstring line of every file in `rl/methods/recipes`, by name, without importing them."""
     files = sorted(Path(__file__).with_name("recipes").glob("[!_]*.py"))
     docs = ((file.stem, ast.get_docstring(ast.parse(file.read_text(encoding="utf-8")))) for file in files)
     return [(name, (doc or "").partition("\n")[0]) for name, doc in docs]
@@ -173,54 +177,70 @@ def part(slot: str, text: str) -> Callable:
     _check_slot(slot)
     path, suffix, rest = text.rpartition(".py:")
     name, _, bindings = rest.partition(":")
-    module = executed(path + ".py") if suffix else importlib.import_module(f"rl.methods.parts.{slot}")
-    known = parts_of(module)
-    if name not in known:
-        hint = options.did_you_mean(name, list(known)) or f"; it has {', '.join(known)}"
+    module = load_source_file(path + ".py") if suffix else importlib.import_module(f"rl.methods.parts.{slot}")
+    parts = parts_of(module)
+    if name not in parts:
+        hint = options.did_you_mean(name, list(parts)) or f"; it has {', '.join(parts)}"
         raise ValueError(f"--{slot}: no part {name!r} in {path + '.py' if suffix else module.__name__}{hint}")
-    bound = options.read(f"--{slot} {name}", known[name], bindings)
-    if inspect.isclass(known[name]):
-        return known[name](**bound)
-    return partial(known[name], **bound) if bound else known[name]
+    bound = options.read(f"--{slot} {name}", parts[name], bindings)
+    if inspect.isclass(parts[name]):
+        return parts[name](**bound)
+    return partial(parts[name], **bound) if bound else parts[name]
 
 
 def parse(words: Mapping[str, str | Sequence[str]]) -> dict[str, Any]:
-    """Parts from words, for `Recipe.but`. A slot of several takes one text or a list of them; `"none"` adds no part."""
-    chosen: dict[str, Any] = {}
-    for slot, text in words.items():
-        texts = [text] if isinstance(text, str) else text
-        parts = tuple(part(slot, one) for one in texts if slot not in MANY or one != "none")
+    """Parts from the text of each slot, for `Recipe.but`.
+
+    A slot of several parts takes one text or a list of them; `"none"` adds no part. Raises `ValueError` for a text that
+    names no part, or the wrong number of texts.
+    """
+    changes: dict[str, Any] = {}
+    for slot, value in words.items():
+        texts = [value] if isinstance(value, str) else value
+        parts = tuple(part(slot, text) for text in texts if slot not in MANY or text != "none")
         if slot not in MANY and len(parts) != 1:
             raise ValueError(f"--{slot} takes one part, not {len(parts)}")
-        chosen[slot] = parts if slot in MANY else parts[0]
-    return chosen
+        changes[slot] = parts if slot in MANY else parts[0]
+    return changes
 
 
 def words(recipe: Recipe) -> dict[str, str | list[str]]:
     """The recipe as text, for `parse`. Raises `ValueError` for a part that no text can name, such as a lambda."""
     texts: dict[str, list[str]] = {slot: [] for slot in SLOTS}
-    for place, chosen in recipe.parts():
+    for place, part in recipe.parts():
         slot = place.partition(".")[0]
-        texts[slot].append(_text(slot, chosen))
+        texts[slot].append(_text_of(slot, part))
     return {slot: text if slot in MANY else text[0] for slot, text in texts.items()}
 
 
-def _text(slot: str, chosen: Callable) -> str:
-    function = _function(chosen)
-    own = importlib.import_module(f"rl.methods.parts.{slot}")
-    module = own if parts_of(own).get(function.__name__) is function else sys.modules[function.__module__]
+def parts_of(module: ModuleType) -> dict[str, Callable]:
+    """The parts in `module`, a file or a package: its public functions, and classes whose instances are callable."""
+    return {
+        name: value
+        for name, value in vars(module).items()
+        if not name.startswith("_")
+        and f"{getattr(value, '__module__', '')}.".startswith(f"{module.__name__}.")
+        and (inspect.isfunction(value) or (inspect.isclass(value) and "__call__" in vars(value)))
+    }
+
+
+def _text_of(slot: str, part: Callable) -> str:
+    function = _function_of(part)
+    slot_module = importlib.import_module(f"rl.methods.parts.{slot}")
+    is_builtin = parts_of(slot_module).get(function.__name__) is function
+    module = slot_module if is_builtin else sys.modules[function.__module__]
     if parts_of(module).get(function.__name__) is not function:
-        raise ValueError(f"{slot}: {chosen!r} cannot be named in words; make it a function of a module")
-    bound = chosen.keywords if isinstance(chosen, partial) else {}
+        raise ValueError(f"{slot}: {part!r} cannot be named in words; make it a function of a module")
+    bound = part.keywords if isinstance(part, partial) else {}
     if inspect.isclass(function):
-        known = options.of(function).items()
-        bound = {key: getattr(chosen, key) for key, option in known if getattr(chosen, key) != option.default}
-    named = [] if module is own else [str(module.__file__)]
-    return ":".join([*named, function.__name__, *filter(None, [options.write(bound)])])
+        defaults = {key: option.default for key, option in options.of(function).items()}
+        bound = {key: value for key, default in defaults.items() if (value := getattr(part, key)) != default}
+    path = [] if is_builtin else [str(module.__file__)]
+    return ":".join([*path, function.__name__, *filter(None, [options.write(bound)])])
 
 
-def _function(part: Any) -> Callable:
-    """The function, or the class of a part with state, that a part's options are bound to."""
+def _function_of(part: Any) -> Callable:
+    """The function that a part's options are bound to, or the class of a part with state."""
     if not isinstance(part, partial):
         return part if inspect.isfunction(part) else type(part)
     if part.args:
@@ -228,22 +248,12 @@ def _function(part: Any) -> Callable:
     return part.func
 
 
-def _reads(part: Callable) -> tuple[str, ...]:
-    function = _function(part)
+def _streams_of(part: Callable) -> tuple[str, ...]:
+    """The streams that `part` reads, as its `needs` decorator says."""
+    function = _function_of(part)
     condition = getattr(function, "needs_when", "")
-    active = not condition or (isinstance(part, partial) and part.keywords.get(condition))
-    return getattr(function, "needs", ()) if active else ()
-
-
-def parts_of(module: ModuleType) -> dict[str, Callable]:
-    """Public functions of `module` or of the package it is, and classes of theirs whose values can be called."""
-    return {
-        name: thing
-        for name, thing in vars(module).items()
-        if not name.startswith("_")
-        and f"{getattr(thing, '__module__', '')}.".startswith(f"{module.__name__}.")
-        and (inspect.isfunction(thing) or (inspect.isclass(thing) and "__call__" in vars(thing)))
-    }
+    is_active = not condition or (isinstance(part, partial) and part.keywords.get(condition))
+    return getattr(function, "needs", ()) if is_active else ()
 
 
 def _check_slot(name: str) -> None:

@@ -1,11 +1,13 @@
-"""A lean forward pass of Llama-shaped models over packed tokens: no padding, one call for sampling and for training.
+"""A forward pass of Llama-shaped models over packed tokens, without padding, shared by sampling and training.
 
-It reads the weights of a Hugging Face model; what attends to what is left to an `Attend` callable, because that is
-the only thing in which decoding with a cache, prefilling and training with shared prefixes differ.
+It reads the weights of a Hugging Face model. Attention is left to a callable (`AttentionFn`), because that is the only
+thing in which decoding with a cache, prefilling and training with shared prefixes differ.
 
 Covered: decoder-only models with rotary positions, RMS norm and a gated SiLU MLP (`llama`, `qwen2`, `qwen3`,
 `mistral` without a sliding window), biases and per-head norms included. Everything else runs through the model's own
-forward (`rl.policy.forward`).
+forward (`rl.policy.cached_forward`, `rl.learner.forward`).
+
+Legend: N packed tokens, E hidden size, V vocabulary, H heads, Hk key-value heads, D head size.
 """
 
 from __future__ import annotations
@@ -19,39 +21,39 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from rl.policy.projection import Projection, apply, read, readable, side_by_side
+from rl.policy.projection import Projection, apply_projections, is_readable, read_projection, read_projections
 
 # (layer, q (N, H, D), k (N, Hk, D), v (N, Hk, D)) -> (N, H * D)
-Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
+AttentionFn = Callable[[int, Tensor, Tensor, Tensor], Tensor]
 
 FAMILIES = ("llama", "qwen2", "qwen3", "mistral")
-# Hidden size from which on projections are not fused to be trained: the calls that this saves cost less than the copy.
-WIDE = 1024
+# Hidden size from which on projections are not fused for training: the calls that this saves cost less than the copy.
+WIDE_HIDDEN_SIZE = 1024
 
 
-class Layer(NamedTuple):
-    """The weights of one block; projections that read the same input stand together, fused where that pays."""
+class LayerWeights(NamedTuple):
+    """The weights of one block; projections that read the same input are one tuple, fused where that pays."""
 
-    norm: Tensor
+    norm: Tensor  # (E,)
     qkv: tuple[Projection, ...]
-    q_norm: Tensor | None
-    k_norm: Tensor | None
+    q_norm: Tensor | None  # (D,)
+    k_norm: Tensor | None  # (D,)
     out: Projection
-    mlp_norm: Tensor
+    mlp_norm: Tensor  # (E,)
     gate_up: tuple[Projection, ...]
     down: Projection
 
 
 class Weights(NamedTuple):
-    """What one forward pass reads."""
+    """The weights that a forward pass reads."""
 
     embed: Tensor  # (V, E)
-    layers: Sequence[Layer]
-    norm: Tensor
+    layers: Sequence[LayerWeights]
+    norm: Tensor  # (E,)
     head: Tensor  # (V, E)
 
 
-def supported(model: nn.Module) -> bool:
+def is_supported(model: nn.Module) -> bool:
     """Whether `Decoder` computes the same function as the model's own forward."""
     config: Any = model.config
     if config.model_type not in FAMILIES or not hasattr(getattr(model, "model", None), "layers"):
@@ -60,7 +62,7 @@ def supported(model: nn.Module) -> bool:
     rotary = (
         rope.get("rope_type", "default") not in ("dynamic", "longrope") and rope.get("partial_rotary_factor", 1.0) == 1
     )
-    plain = all(readable(m) for n, m in model.named_modules() if n.endswith("_proj"))
+    plain = all(is_readable(m) for n, m in model.named_modules() if n.endswith("_proj"))
     variant = (
         getattr(config, "sliding_window", None) or getattr(config, "mlp_bias", False) or config.hidden_act != "silu"
     )
@@ -68,85 +70,106 @@ def supported(model: nn.Module) -> bool:
 
 
 class Decoder:
-    """The forward pass of `model`, which stays the owner of the weights."""
+    """The packed forward pass of `model`, which keeps the weights."""
 
     def __init__(self, model: nn.Module) -> None:
-        """Raise `ValueError` when the family is not covered."""
+        """Raise `ValueError` if the family is not covered (`is_supported`)."""
         config: Any = model.config
-        if not supported(model):
-            raise ValueError(f"model type {config.model_type!r} has no lean forward; covered: {', '.join(FAMILIES)}")
+        if not is_supported(model):
+            raise ValueError(f"model type {config.model_type!r} has no packed forward; covered: {', '.join(FAMILIES)}")
         self.model: Any = model
         self.heads: int = config.num_attention_heads
         self.kv_heads: int = config.num_key_value_heads
         self.head_dim: int = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         self.eps: float = config.rms_norm_eps
-        self.wide: bool = config.hidden_size >= WIDE
+        self.is_wide: bool = config.hidden_size >= WIDE_HIDDEN_SIZE
         self._rotary: tuple[Tensor, Tensor] | None = None
 
     def weights(self, *, fused: bool = True) -> Weights:
-        """The current weights, differentiable; a layer is read, and fused, whenever it is asked for.
+        """Return the current weights, differentiable. A layer is read, and with `fused` fused, on every access.
 
-        Sampling calls it once per policy version under no_grad, and keeps what it finds.
+        Sampling reads them once per policy version under no_grad and keeps a copy.
         """
         inner = self.model.model
         layers = Layers(inner.layers, fused)
         return Weights(inner.embed_tokens.weight, layers, inner.norm.weight, self.model.lm_head.weight)
 
-    def rotary(self, length: int, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """Cosine and sine tables, (length or more, 1, head_dim), from the model's own rotary module."""
-        table = self._rotary
-        if table is None or len(table[0]) < length or table[0].device != device:
+    def rotary_tables(self, length: int, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """Return cosines and sines (rows, 1, D) for at least `length` positions, from the model's own rotary module.
+
+        The tables are cached. The sines of the first half are negated, so that rotating is one roll.
+        """
+        tables = self._rotary
+        if tables is None or len(tables[0]) < length or tables[0].device != device:
             rows = max(256, 1 << (length - 1).bit_length())
             with torch.no_grad():
                 anchor = torch.zeros(1, dtype=dtype, device=device)
                 cos, sin = self.model.model.rotary_emb(anchor, torch.arange(rows, device=device)[None])
             half = self.head_dim // 2
-            # the sign of the rotated half is folded into the sine, so that rotating is one roll
             sin = torch.cat([-sin[0, :, :half], sin[0, :, half:]], -1)
-            self._rotary = table = (cos[0][:, None].contiguous(), sin[:, None].contiguous())
-        return table
+            self._rotary = tables = (cos[0][:, None].contiguous(), sin[:, None].contiguous())
+        return tables
 
-    def hidden(
-        self, weights: Weights, ids: Tensor, positions: Tensor, attend: Attend, longest: int, *, recompute: bool = False
+    def hidden_states(
+        self,
+        weights: Weights,
+        ids: Tensor,
+        positions: Tensor,
+        attention: AttentionFn,
+        max_length: int,
+        *,
+        recompute: bool = False,
     ) -> Tensor:
-        """Final hidden states (N, E) of packed tokens `ids` (N,) at `positions` (N,), all below `longest`.
+        """Return the final hidden states (N, E) of packed tokens.
 
-        With `recompute`, a backward pass computes every block again from its input, which is all that is kept of it
-        (Chen et al., arXiv:1604.06174); the same operations in the same order, so the gradient has the same bits.
+        Args:
+            weights: Of `weights`, or a copy of them.
+            ids: (N,) token ids.
+            positions: (N,) positions in their sequences, all below `max_length`.
+            attention: Which token attends to which.
+            max_length: Length of the longest sequence.
+            recompute: Keep only the input of every block, and compute the block again in the backward pass (Chen et
+                al., arXiv:1604.06174); the same operations in the same order, so the gradient has the same bits.
         """
         x = F.embedding(ids, weights.embed)
-        cos_table, sin_table = self.rotary(longest, x.device, x.dtype)
-        turn = cos_table.index_select(0, positions), sin_table.index_select(0, positions)
+        cos_table, sin_table = self.rotary_tables(max_length, x.device, x.dtype)
+        rotary = cos_table.index_select(0, positions), sin_table.index_select(0, positions)
         block = partial(checkpoint, self._block, use_reentrant=False, preserve_rng_state=False)
         for index in range(len(weights.layers)):
-            x = (block if recompute else self._block)(weights.layers, index, x, turn, attend)
+            x = (block if recompute else self._block)(weights.layers, index, x, rotary, attention)
         return F.rms_norm(x, (x.shape[-1],), weights.norm, self.eps)
 
     def _block(
-        self, layers: Sequence[Layer], index: int, x: Tensor, turn: tuple[Tensor, Tensor], attend: Attend
+        self,
+        layers: Sequence[LayerWeights],
+        index: int,
+        x: Tensor,
+        rotary: tuple[Tensor, Tensor],
+        attention: AttentionFn,
     ) -> Tensor:
+        """Apply block `index` to x (N, E)."""
         layer = layers[index]
-        (cos, sin), width = turn, (self.head_dim,)
-        rotated = self.heads + self.kv_heads
+        (cos, sin), width = rotary, (self.head_dim,)
+        qk_heads = self.heads + self.kv_heads
         y = F.rms_norm(x, (x.shape[-1],), layer.norm, self.eps)
-        qkv = apply(layer.qkv, y).view(len(x), -1, self.head_dim)
-        qk, v = qkv[:, :rotated], qkv[:, rotated:]
+        qkv = apply_projections(layer.qkv, y).view(len(x), -1, self.head_dim)
+        qk, v = qkv[:, :qk_heads], qkv[:, qk_heads:]
         if layer.q_norm is not None and layer.k_norm is not None:
             q = F.rms_norm(qk[:, : self.heads], width, layer.q_norm, self.eps)
             qk = torch.cat([q, F.rms_norm(qk[:, self.heads :], width, layer.k_norm, self.eps)], 1)
         qk = qk * cos + qk.roll(self.head_dim // 2, -1) * sin
-        y = attend(index, qk[:, : self.heads], qk[:, self.heads :], v)
+        y = attention(index, qk[:, : self.heads], qk[:, self.heads :], v)
         x = x + layer.out(y)
         y = F.rms_norm(x, (x.shape[-1],), layer.mlp_norm, self.eps)
-        gate, up = apply(layer.gate_up, y).chunk(2, -1)
+        gate, up = apply_projections(layer.gate_up, y).chunk(2, -1)
         return x + layer.down(F.silu(gate) * up)
 
 
-class Layers(Sequence[Layer]):
-    """The blocks of a model as they are at the moment: what is fused for one lives no longer than its reader."""
+class Layers(Sequence[LayerWeights]):
+    """The current weights of a model's blocks, read on access: a fused copy lives as long as its reader holds it."""
 
     def __init__(self, blocks: Sequence[Any], fused: bool) -> None:
-        self.blocks, self.fused = blocks, fused
+        self.blocks, self.fuses = blocks, fused
 
     def __len__(self) -> int:
         return len(self.blocks)
@@ -154,13 +177,13 @@ class Layers(Sequence[Layer]):
     def __getitem__(self, index: Any) -> Any:
         block = self.blocks[index]
         attention, mlp = block.self_attn, block.mlp
-        return Layer(
+        return LayerWeights(
             norm=block.input_layernorm.weight,
-            qkv=side_by_side(attention.q_proj, attention.k_proj, attention.v_proj, fused=self.fused),
+            qkv=read_projections(attention.q_proj, attention.k_proj, attention.v_proj, fused=self.fuses),
             q_norm=attention.q_norm.weight if hasattr(attention, "q_norm") else None,
             k_norm=attention.k_norm.weight if hasattr(attention, "k_norm") else None,
-            out=read(attention.o_proj),
+            out=read_projection(attention.o_proj),
             mlp_norm=block.post_attention_layernorm.weight,
-            gate_up=side_by_side(mlp.gate_proj, mlp.up_proj, fused=self.fused),
-            down=read(mlp.down_proj),
+            gate_up=read_projections(mlp.gate_proj, mlp.up_proj, fused=self.fuses),
+            down=read_projection(mlp.down_proj),
         )

@@ -1,4 +1,4 @@
-"""Optional packages, looked for without importing them."""
+"""Checks for optional packages, without importing them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from importlib.util import find_spec
 
 
 def check_peft() -> None:
-    """Raise `ValueError`, in one line, where `peft` is missing."""
+    """Raise `ValueError` if `peft` is not installed."""
     if find_spec("peft") is None:
-        raise ValueError("LoRA needs the package peft, which is not installed: pip install 'turnwise[lora]'")
+        raise ValueError("LoRA needs the package peft, which is not installed: pip install 'turnwise-rl[lora]'")

@@ -1,4 +1,4 @@
-"""The sampling engine of any laptop: continuous batching over a static cache, by the model in this process."""
+"""The sampling engine `hf`: continuous batching over a static key-value cache, by the model in this process."""
 
 from __future__ import annotations
 
@@ -9,136 +9,149 @@ import numpy as np
 import torch
 from torch import nn
 
-from rl.policy.batching import Batching, Drawn, EngineDead
-from rl.policy.cache import SlotCache
-from rl.policy.draws import draw_each
-from rl.policy.forward import Forward, Work, forward_for
+from rl.policy.batching import BatchingEngine, NewToken
+from rl.policy.cached_forward import CachedForward, StepInput, make_forward
+from rl.policy.engine import EngineDead
+from rl.policy.kv_cache import KVCache
 from rl.policy.request import Request
+from rl.policy.sampling import sample_rows
 
 
-class HFPolicy(Batching):
-    """A `Policy` over a Hugging Face model in this process, for one event loop at a time.
+class HFPolicy(BatchingEngine):
+    """An `Engine` over a Hugging Face model in this process, for one event loop at a time.
 
-    `context` bounds the tokens of one sequence (default: what the model can do), `slots` the concurrent requests, of
-    which there are fewer where the cache would outgrow `cache_gib`. `stats` counts what was computed since the start.
-    It recovers from a step that fails, unless memory has run out: that is its `death`.
+    A step that fails ends the open requests and nothing else, unless memory has run out: that is its `failure`.
     """
 
     def __init__(
         self, model: nn.Module, *, slots: int = 256, context: int | None = None, cache_gib: float = 4.0
     ) -> None:
-        """Raise `ValueError` for a model that cannot be sampled exactly, or a `context` that does not fit."""
+        """Make the cached forward and an empty cache.
+
+        Args:
+            model: A Hugging Face causal language model; the engine copies the weights that are trained.
+            slots: Most concurrent requests. There are fewer if the cache would outgrow `cache_gib`.
+            context: Most tokens of one sequence; None for the most that the model can compute.
+            cache_gib: Most GiB of keys and values.
+
+        Raises:
+            ValueError: The model cannot be sampled exactly, or `context` does not fit the model or the cache.
+        """
         super().__init__(model, context)
-        self.forward: Forward = forward_for(model)
+        self.forward: CachedForward = make_forward(model)
         parameter = next(model.parameters())
         per_token = 2 * self.forward.layers * self.forward.kv_heads * self.forward.head_dim * parameter.element_size()
-        fit = int(cache_gib * 2**30 / (per_token * self.context))
-        if fit < 1:
+        max_slots = int(cache_gib * 2**30 / (per_token * self.context))
+        if max_slots < 1:
             need = per_token * self.context / 2**30
             raise ValueError(
                 f"one sequence of {self.context} tokens needs {need:.1f} GiB of cache; {cache_gib} GiB are allowed"
             )
-        self.cache = SlotCache(
+        self.cache = KVCache(
             layers=self.forward.layers,
             kv_heads=self.forward.kv_heads,
             head_dim=self.forward.head_dim,
-            slots=max(1, min(slots, fit)),
+            slots=max(1, min(slots, max_slots)),
             context=self.context,
             device=parameter.device,
             dtype=parameter.dtype,
         )
-        self.slots = self.cache.slots  # live request i sits in slot i
-        self._parked: dict[str, int] = {}  # session -> slot of its cached context, oldest first
+        self.slots = self.cache.slots  # active request i has slot i
+        self._parked_slots: dict[str, int] = {}  # session without an open request -> slot of its context, oldest first
 
     def release(self, session: str) -> None:
-        """Forget the cached context of a finished episode."""
+        """See `Policy.release`."""
         super().release(session)
-        self._parked.pop(session, None)
-        for request in self._live:
+        self._parked_slots.pop(session, None)
+        for request in self._active:
             if request.session == session:  # cancelled, and about to be parked
                 request.session = ""
 
-    def refresh(self) -> None:
-        """See `Batching`; cached keys of older weights are dropped."""
+    def sync_weights(self) -> None:
+        """See `Engine.sync_weights`; cached keys of older weights are dropped."""
         self.version += 1
         self.forward.refresh()
-        self.cache.forget()
-        self._queue_again()
-        self._parked.clear()
+        self.cache.invalidate()
+        self._requeue_all()
+        self._parked_slots.clear()
 
     def _reset(self) -> None:
-        """See `Batching`."""
-        self._parked.clear()
-        self.cache.forget()
+        """See `BatchingEngine`."""
+        self._parked_slots.clear()
+        self.cache.invalidate()
 
     def _fail(self, error: BaseException) -> None:
-        """See `Batching`. Memory that ran out would do so again, and meanwhile spoil one episode after the other."""
+        """See `BatchingEngine`. Memory that ran out would do so again, so this ends the engine."""
         if isinstance(error, torch.OutOfMemoryError):
-            self.death = EngineDead(
+            self.failure = EngineDead(
                 f"out of memory while sampling, {self.slots} sequences of {self.context} tokens at most; "
                 "lower --max-tokens, or take a smaller model"
             )
-            self.death.__cause__ = error.with_traceback(None)  # whose frames hold what was computed
-        if self.death is None or self.on_death is None:
-            super()._fail(self.death or error)
+            self.failure.__cause__ = error.with_traceback(None)  # its frames would keep tensors alive
+        if self.failure is None or self.on_failure is None:
+            super()._fail(self.failure or error)
         else:
-            self.on_death()
+            self.on_failure()
 
     def _step(self) -> bool:
-        """Draw one token for every live request; True when at least one of them ended."""
-        if self.death is not None:
-            raise self.death
+        """Sample one token for every active request; return whether at least one of them finished."""
+        if self.failure is not None:
+            raise self.failure
         with torch.inference_mode():
-            fed, followers = self._admit()
-            work = Work.of(self.cache, len(fed))
-            logits = self.forward.logits(self.cache, work)
+            leaders, followers = self._schedule()
+            step = StepInput.pending(self.cache, len(leaders))
+            logits = self.forward.logits(self.cache, step)
             if followers:
-                leaders = [r.leader.slot for r in followers if r.leader]
-                self.cache.copy(leaders, [r.slot for r in followers])
-                logits = torch.cat([logits, logits[torch.as_tensor(leaders, device=logits.device)]])
+                leader_slots = [r.leader.slot for r in followers if r.leader]
+                self.cache.copy(leader_slots, [r.slot for r in followers])
+                logits = torch.cat([logits, logits[torch.as_tensor(leader_slots, device=logits.device)]])
                 for request in followers:
                     request.leader = None
-            ended = self._draw(logits)
-        self.stats["fed"] += int((work.end - work.start).sum())
-        return ended
+            any_finished = self._sample_tokens(logits)
+        self.stats["fed"] += int((step.end - step.start).sum())
+        return any_finished
 
-    def _admit(self) -> tuple[list[Request], list[Request]]:
-        """Choose who is computed in this step and seat them: slots 0..n-1 are fed, the next ones follow a leader."""
-        fed = list(self._live)
-        entering = list(islice(self._waiting, self.cache.slots - len(fed)))
+    def _schedule(self) -> tuple[list[Request], list[Request]]:
+        """Choose the requests of this step and give them slots.
+
+        Returns the requests that are computed, in slots 0..n-1, and their followers in the next slots: new requests
+        with the same tokens as one of the former, whose logits they share.
+        """
+        leaders = list(self._active)
+        entering = list(islice(self._waiting, self.cache.slots - len(leaders)))
         followers: list[Request] = []
-        leaders: dict[tuple[int, ...], Request] = {}
+        by_tokens: dict[tuple[int, ...], Request] = {}
         for request in entering:
-            request.slot = self._parked.pop(request.session, -1)
-            request.leader = leaders.get(request.tokens())
+            request.slot = self._parked_slots.pop(request.session, -1)
+            request.leader = by_tokens.get(request.tokens())
             if request.leader is not None:
                 followers.append(request)
             else:
-                leaders.setdefault(request.tokens(), request)
-                fed.append(request)
+                by_tokens.setdefault(request.tokens(), request)
+                leaders.append(request)
         if entering:
             width = max(len(r.tokens()) for r in entering)
-            self.cache.reserve(len(fed) + len(followers) + len(self._parked), width + 1)
-        self._seat(fed, followers)
+            self.cache.reserve(len(leaders) + len(followers) + len(self._parked_slots), width + 1)
+        self._assign_slots(leaders, followers)
         for request in entering:
             tokens = request.tokens()
-            keep = 0 if request.leader else self.cache.share(request.slot, tokens[:-1])
+            keep = 0 if request.leader else self.cache.share_prefix(request.slot, tokens[:-1])
             self.cache.write(request.slot, tokens, keep)
-        fed.sort(key=lambda r: r.slot)
-        self._live = [*fed, *followers]
+        leaders.sort(key=lambda r: r.slot)
+        self._active = [*leaders, *followers]
         self._waiting = deque(islice(self._waiting, len(entering), None))
-        return fed, followers
+        return leaders, followers
 
-    def _seat(self, fed: list[Request], followers: list[Request]) -> None:
-        """Give the fed slots 0..n-1 and the followers the next ones; parked contexts move behind them.
+    def _assign_slots(self, leaders: list[Request], followers: list[Request]) -> None:
+        """Give `leaders` slots 0..n-1 and `followers` the next ones; parked contexts move behind them.
 
-        Where there is no room for all of those, the oldest are dropped.
+        Where there is no room for all parked contexts, the oldest are dropped.
         """
-        n, total = len(fed), len(fed) + len(followers)
+        n, total = len(leaders), len(leaders) + len(followers)
         moves: dict[int, int] = {}  # target -> source
-        staying = {r.slot for r in fed if 0 <= r.slot < n}
+        staying = {r.slot for r in leaders if 0 <= r.slot < n}
         holes = iter([slot for slot in range(n) if slot not in staying])
-        for request in fed:
+        for request in leaders:
             if not 0 <= request.slot < n:
                 hole = next(holes)
                 if request.slot >= 0:
@@ -146,25 +159,26 @@ class HFPolicy(Batching):
                 request.slot = hole
         for i, request in enumerate(followers):
             request.slot = n + i
-        for session in list(self._parked)[: max(0, total + len(self._parked) - self.cache.rows)]:
-            del self._parked[session]
-        behind = {slot for slot in self._parked.values() if slot >= total}
+        for session in list(self._parked_slots)[: max(0, total + len(self._parked_slots) - self.cache.rows)]:
+            del self._parked_slots[session]
+        behind = {slot for slot in self._parked_slots.values() if slot >= total}
         free = iter([slot for slot in range(total, self.cache.rows) if slot not in behind])
-        for session, slot in self._parked.items():
+        for session, slot in self._parked_slots.items():
             if slot < total:
-                self._parked[session] = target = next(free)
+                self._parked_slots[session] = target = next(free)
                 moves[target] = slot
         self.cache.move(list(moves.values()), list(moves))
 
-    def _leave(self, request: Request) -> None:
-        """Keep what is cached of its session."""
+    def _on_removed(self, request: Request) -> None:
+        """See `BatchingEngine`. Keeps the cached context of the request's session."""
         if request.session:
-            self._parked[request.session] = request.slot
+            self._parked_slots[request.session] = request.slot
 
-    def _draw(self, logits: torch.Tensor) -> bool:
-        cache, n = self.cache, len(self._live)
-        drawn = draw_each(logits, [request.params for request in self._live], cache.known[:n])
-        cache.reserve(cache.rows, int(cache.known[:n].max()) + 1)
-        cache.ids[np.arange(n), cache.known[:n]] = drawn[0]
-        cache.known[:n] += 1
-        return self._receive([Drawn(*row) for row in zip(self._live, *drawn, strict=True)])
+    def _sample_tokens(self, logits: torch.Tensor) -> bool:
+        """Sample from logits (N, V) of the N active requests; return whether at least one of them finished."""
+        cache, n = self.cache, len(self._active)
+        samples = sample_rows(logits, [request.params for request in self._active], cache.num_tokens[:n])
+        cache.reserve(cache.rows, int(cache.num_tokens[:n].max()) + 1)
+        cache.ids[np.arange(n), cache.num_tokens[:n]] = samples[0]
+        cache.num_tokens[:n] += 1
+        return self._append_tokens([NewToken(*row) for row in zip(self._active, *samples, strict=True)])

@@ -1,7 +1,7 @@
 """LoRA: low-rank adapters beside the linear layers of a frozen model (Hu et al., arXiv:2106.09685), made by `peft`.
 
-The model stays the Hugging Face model that it was, with adapted layers in it, so whoever reads `model.config` or calls
-its forward need not know. On disk an adapter is what `peft` makes of it: `adapter_config.json` and
+The model stays a Hugging Face model whose linear layers are replaced by adapter layers, so code that reads
+`model.config` or calls its forward works as before. On disk an adapter has peft's layout, `adapter_config.json` and
 `adapter_model.safetensors`, which `peft.PeftModel.from_pretrained` reads.
 """
 
@@ -21,30 +21,37 @@ from torch import Tensor, nn
 
 from rl.policy.extras import check_peft
 
-ADAPTER = "default"  # what peft calls the only one
+ADAPTER = "default"  # peft's name for the only adapter
 ALL = "all-linear"
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 _PREFIX = "base_model.model."  # of every name in peft's files
 
 
 def attach(model: nn.Module, rank: int, *, alpha: int, targets: str = ALL, seed: int = 0) -> None:
-    """Freeze `model` and put adapters of `rank` on its linear layers; they compute nothing yet, as one factor is 0.
+    """Freeze `model` and add adapters to its linear layers, in place. They change nothing yet, as one factor is 0.
 
-    `targets` is `all-linear`, those of every block, or names of layers such as `q_proj,v_proj`. The other factor is
-    drawn from `seed`; the global random state is left as it was. Raises `ValueError` for names that no layer has.
+    Args:
+        model: A Hugging Face causal language model.
+        rank: Rank of every adapter.
+        alpha: LoRA's alpha; adapters are scaled by `alpha / rank`.
+        targets: `all-linear` for the linear layers of every block, or names of layers such as `q_proj,v_proj`.
+        seed: Initialises the other factor; the global random state is left as it was.
+
+    Raises:
+        ValueError: `peft` is missing, or `targets` names a layer that does not exist.
     """
     check_peft()
     from peft import LoraConfig, get_peft_model  # takes seconds, and needs an extra
 
-    names = listed(targets)
-    chosen: Any = ALL if names == [ALL] else names
-    if chosen != ALL:
+    names = parse_targets(targets)
+    target_modules: Any = ALL if names == [ALL] else names
+    if target_modules != ALL:
         _check_names(model, targets, names)
     config = LoraConfig(
         task_type="CAUSAL_LM",
         r=rank,
         lora_alpha=alpha,
-        target_modules=chosen,  # type: ignore[arg-type]  # whole or not
+        target_modules=target_modules,  # type: ignore[arg-type]  # with peft installed or not
     )
     with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that it adapts to how GPT-2 stores its matrices
@@ -56,69 +63,72 @@ def attach(model: nn.Module, rank: int, *, alpha: int, targets: str = ALL, seed:
     model.eval()
 
 
-def listed(targets: str) -> list[str]:
-    """The names in `q_proj, v_proj`."""
+def parse_targets(targets: str) -> list[str]:
+    """Return the names in a list such as `q_proj, v_proj`."""
     return [name.strip() for name in targets.split(",") if name.strip()]
 
 
-def of_adapters(name: str) -> bool:
-    """Whether a weight of this name is an adapter's own."""
+def is_adapter_weight(name: str) -> bool:
+    """Whether a parameter of this name belongs to an adapter."""
     return ".lora_" in name
 
 
-def layers(model: nn.Module) -> list[tuple[str, Any]]:
-    """The adapted layers of a model by their names in it; one with an adapter per matrix of experts stands once."""
-    found: list[tuple[str, Any]] = []
+def adapter_layers(model: nn.Module) -> list[tuple[str, Any]]:
+    """Return the layers of `model` that have adapters, as `(name, layer)`; empty without adapters.
+
+    A layer with one adapter per matrix of experts is listed once.
+    """
+    pairs: list[tuple[str, Any]] = []
     for name, module in model.named_modules():
-        if hasattr(module, "lora_A") and not (found and name.startswith(f"{found[-1][0]}.")):
-            found.append((name, module))
-    return found
+        if hasattr(module, "lora_A") and not (pairs and name.startswith(f"{pairs[-1][0]}.")):
+            pairs.append((name, module))
+    return pairs
 
 
-def extent(model: nn.Module) -> tuple[int, tuple[str, ...]]:
-    """The largest rank of a model's adapters, and the last names of the layers that have some; 0 and () without any."""
-    adapted = layers(model)
-    rank = max((one.r[ADAPTER] for _, layer in adapted for one in _adapters(layer)), default=0)
-    return rank, tuple(sorted({name.rpartition(".")[2] for name, _ in adapted}))
+def rank_and_targets(model: nn.Module) -> tuple[int, tuple[str, ...]]:
+    """Return the largest rank of a model's adapters and the last names of their layers; 0 and () without adapters."""
+    layers = adapter_layers(model)
+    rank = max((one.r[ADAPTER] for _, layer in layers for one in _layer_adapters(layer)), default=0)
+    return rank, tuple(sorted({name.rpartition(".")[2] for name, _ in layers}))
 
 
 @contextmanager
-def lifted(model: nn.Module, *, trainable: bool = False) -> Iterator[None]:
-    """Take the adapters off: inside, `model` is the plain model that it was, and can be trained if `trainable`."""
-    taken = layers(model)
-    for name, layer in taken:
-        _put(model, name, _adapters(layer)[-1].base_layer)
-    if taken and trainable:
+def without_adapters(model: nn.Module, *, trainable: bool = False) -> Iterator[None]:
+    """Context in which `model` is the base model; with `trainable` its weights require a gradient there."""
+    layers = adapter_layers(model)
+    for name, layer in layers:
+        _set_module(model, name, _layer_adapters(layer)[-1].base_layer)
+    if layers and trainable:
         model.requires_grad_(True)
     try:
         yield
     finally:
-        if taken and trainable:
+        if layers and trainable:
             model.requires_grad_(False)
             for weight in model.parameters():
-                weight.grad = None  # of as many bytes as the weights, and of no use any more
-        for name, layer in taken:
-            _put(model, name, layer)
+                weight.grad = None  # as large as the weights, and not needed any more
+        for name, layer in layers:
+            _set_module(model, name, layer)
 
 
-def plain(model: nn.Module) -> dict[str, Tensor]:
-    """Every weight by its name in the model without adapters. A tied output matrix is named too."""
-    with lifted(model):
+def base_weights(model: nn.Module) -> dict[str, Tensor]:
+    """Return the weights of the model without adapters by their names in it, a tied output matrix included."""
+    with without_adapters(model):
         return model.state_dict()
 
 
-def merged(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """Every weight by its name in the plain model, with what adapters add to it, one at a time.
+def merged_weights(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    """Yield the weights of the model with its adapters merged, by their names in the base model, one at a time.
 
-    The model's own weights stay as they are. A tied output matrix is named too.
+    The model's own weights are not changed. A tied output matrix is included.
     """
-    adapted = {
+    adapters = {
         f"{name}.{getattr(adapter, 'parameter_name', 'weight')}": adapter
-        for name, layer in layers(model)
-        for adapter in _adapters(layer)
+        for name, layer in adapter_layers(model)
+        for adapter in _layer_adapters(layer)
     }
-    for name, value in plain(model).items():
-        adapter = adapted.get(name)
+    for name, value in base_weights(model).items():
+        adapter = adapters.get(name)
         if adapter is None:
             yield name, value.detach()
         else:
@@ -127,31 +137,35 @@ def merged(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
 
 
 def save(model: Any, folder: Path | str, base: str) -> None:
-    """Write the adapters of `model` in peft's layout; `base` is where the plain model is found."""
+    """Write the adapters of `model` in peft's layout; `base` is the folder or hub id of the base model."""
     Path(folder).mkdir(parents=True, exist_ok=True)
     config = copy(model.peft_config[ADAPTER])
     config.base_model_name_or_path, config.inference_mode = base, True
     config.target_modules = sorted(config.target_modules)  # a set has no order, and files are compared
     config.save_pretrained(str(folder))
-    named = {_saved_name(name): weight.detach().contiguous() for name, weight in _weights(model).items()}
-    save_file(named, Path(folder) / WEIGHTS, metadata={"format": "pt"})
+    weights = {_file_name(name): weight.detach().contiguous() for name, weight in _adapter_weights(model).items()}
+    save_file(weights, Path(folder) / WEIGHTS, metadata={"format": "pt"})
 
 
 def restore(model: nn.Module, folder: Path | str) -> None:
-    """Put saved adapters in place of the ones of `model`, bit for bit. Raises `ValueError` for others."""
-    found, wanted = load_file(Path(folder) / WEIGHTS), _weights(model)
-    shapes = {name: tuple(weight.shape) for name, weight in found.items()}
-    if shapes != {_saved_name(name): tuple(weight.shape) for name, weight in wanted.items()}:
+    """Load the adapter weights in `folder` into the adapters of `model`, bit for bit.
+
+    Raises `ValueError` if names or shapes differ.
+    """
+    saved_weights, weights = load_file(Path(folder) / WEIGHTS), _adapter_weights(model)
+    shapes = {name: tuple(weight.shape) for name, weight in saved_weights.items()}
+    if shapes != {_file_name(name): tuple(weight.shape) for name, weight in weights.items()}:
         raise ValueError(f"the adapters in {folder} are not those of this model and these settings")
     with torch.no_grad():
-        for name, weight in wanted.items():
-            weight.copy_(found[_saved_name(name)])
+        for name, weight in weights.items():
+            weight.copy_(saved_weights[_file_name(name)])
 
 
-def base_of(folder: Path) -> str:
-    """Where the base of the adapter in `folder` is: where its file says, or in its own run, which may have moved.
+def read_base_name(folder: Path) -> str:
+    """Return the folder or hub id of the base model of the adapter in `folder`, from its `adapter_config.json`.
 
-    Raises `ValueError` for a file that names none.
+    An adapter in a run that was moved has its base in the run's folder `base`. Raises `ValueError` for a file that is
+    damaged or names no base.
     """
     try:
         base = json.loads((folder / CONFIG).read_text(encoding="utf-8"))["base_model_name_or_path"]
@@ -160,59 +174,61 @@ def base_of(folder: Path) -> str:
     if not base:
         raise ValueError(f"model {str(folder)!r}: its {CONFIG} names no base model")
     parts = folder.resolve().parts  # RUN/checkpoints/NAME/model
-    kept = Path(*parts[:-3], "base")
-    ours = parts[-3::2] == ("checkpoints", "model") and Path(base).name == "base"
-    return str(kept) if ours and (kept / "config.json").is_file() else str(base)
+    run_base = Path(*parts[:-3], "base")
+    is_run_adapter = parts[-3::2] == ("checkpoints", "model") and Path(base).name == "base"
+    return str(run_base) if is_run_adapter and (run_base / "config.json").is_file() else str(base)
 
 
 def merge(model: Any, folder: Path) -> Any:
-    """`model` with the adapter in `folder`, of any kind that `peft` can merge, in its weights.
+    """Return `model` with the adapter in `folder`, of any kind that `peft` can merge, added to its weights.
 
-    Raises `ValueError` where the adapter has other names than the model gives it, `RuntimeError` for other shapes.
+    Raises `ValueError` if the adapter's names are not those of the model's layers, `RuntimeError` for other shapes.
     """
     check_peft()
     from peft import PeftModel
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        adapted: Any = PeftModel.from_pretrained(model, str(folder))
-        found = adapted.load_adapter(str(folder), ADAPTER)  # again: only this tells what had no counterpart
-        if lost := [*found.missing_keys, *found.unexpected_keys]:
-            raise ValueError(f"{len(lost)} weights are only in one of them, such as {lost[0]!r}")
-        plain = adapted.merge_and_unload()
-    plain.__dict__.pop("peft_config", None)  # it is a model like any other, and may get adapters anew
-    return plain.requires_grad_(True)
+        peft_model: Any = PeftModel.from_pretrained(model, str(folder))
+        report = peft_model.load_adapter(str(folder), ADAPTER)  # again: only this reports names without a counterpart
+        if unmatched_names := [*report.missing_keys, *report.unexpected_keys]:
+            raise ValueError(f"{len(unmatched_names)} weights are only in one of them, such as {unmatched_names[0]!r}")
+        base = peft_model.merge_and_unload()
+    base.__dict__.pop("peft_config", None)  # so that it may get adapters anew, like any other model
+    return base.requires_grad_(True)
 
 
-def _adapters(layer: Any) -> list[Any]:
-    """The adapters of one layer, outermost first: one inside the other where a layer has several matrices."""
-    found = [layer]
-    while hasattr(found[-1].base_layer, "lora_A"):
-        found.append(found[-1].base_layer)
-    return found
+def _layer_adapters(layer: Any) -> list[Any]:
+    """The adapters of one layer, outermost first: they are nested where a layer has several matrices."""
+    adapters = [layer]
+    while hasattr(adapters[-1].base_layer, "lora_A"):
+        adapters.append(adapters[-1].base_layer)
+    return adapters
 
 
-def _weights(model: nn.Module) -> dict[str, Tensor]:
-    """The adapters' own weights by their names in the model."""
-    return {name: weight for name, weight in model.named_parameters() if of_adapters(name)}
+def _adapter_weights(model: nn.Module) -> dict[str, Tensor]:
+    """The adapters' parameters by their names in the model."""
+    return {name: weight for name, weight in model.named_parameters() if is_adapter_weight(name)}
 
 
-def _saved_name(name: str) -> str:
+def _file_name(name: str) -> str:
+    """The name in peft's files of the adapter parameter `name`."""
     return _PREFIX + name.replace(f".{ADAPTER}.", ".")
 
 
-def _put(model: nn.Module, name: str, module: nn.Module) -> None:
+def _set_module(model: nn.Module, name: str, module: nn.Module) -> None:
     parent, _, last = name.rpartition(".")
     setattr(model.get_submodule(parent), last, module)
 
 
 def _check_names(model: nn.Module, targets: str, names: list[str]) -> None:
+    """Raise `ValueError` if one of `names` is no linear layer's last name, or there are none."""
     linear = [name for name, module in model.named_modules() if type(module).__name__ in ("Linear", "Conv1D")]
-    there = sorted({name.rpartition(".")[2] for name in linear if "." in name})
+    last_names = sorted({name.rpartition(".")[2] for name in linear if "." in name})
     for name in names:
-        if name not in there:
+        if name not in last_names:
             raise ValueError(
-                f"--lora-targets {targets}: no linear layer is called {name!r}; there are {', '.join(there)}"
+                f"--lora-targets {targets}: no linear layer is called {name!r}; there are {', '.join(last_names)}"
             )
     if not names:
-        raise ValueError(f"--lora-targets {targets!r} names nothing; take {ALL}, or some of {', '.join(there)}")
+        raise ValueError(f"--lora-targets {targets!r} names nothing; take {ALL}, or some of {', '.join(last_names)}")

@@ -1,4 +1,7 @@
-"""Linear maps as a forward pass reads them: a weight, a bias, and the adapter that `peft` may have put on it."""
+"""Linear projections as a forward pass reads them: weight, bias and the LoRA adapter that `peft` may have added.
+
+Legend: N tokens, E input size, F output size, R rank.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from torch import Tensor, nn
 
 
 class Adapter(NamedTuple):
-    """What LoRA adds to a map (Hu et al., arXiv:2106.09685, section 4.1): `scale * up @ down`."""
+    """The low-rank update of a projection, `scale * up @ down` (LoRA, Hu et al., arXiv:2106.09685, section 4.1)."""
 
     down: Tensor  # (R, E)
     up: Tensor  # (F, R)
@@ -19,22 +22,25 @@ class Adapter(NamedTuple):
 
 
 class Projection(NamedTuple):
-    """A linear map, (N, E) to (N, F)."""
+    """A linear map from (N, E) to (N, F)."""
 
     weight: Tensor  # (F, E)
-    bias: Tensor | None
+    bias: Tensor | None  # (F,)
     adapter: Adapter | None = None
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Apply it. The adapter's matrices are never multiplied with each other: that would be another full weight."""
+        """Project (N, E) to (N, F). `up @ down` is never computed: it would be as large as the weight."""
         y = F.linear(x, self.weight, self.bias)
         if self.adapter is None:
             return y
         return y + F.linear(F.linear(x, self.adapter.down), self.adapter.up) * self.adapter.scale
 
 
-def readable(module: nn.Module) -> bool:
-    """Whether `read` gives all that `module` computes: a plain linear layer, or one with a single plain adapter."""
+def is_readable(module: nn.Module) -> bool:
+    """Whether `read_projection` covers all that `module` computes.
+
+    True for a plain linear layer, alone or with one LoRA adapter without dropout, bias or variant.
+    """
     linear: Any = module
     if type(linear) is nn.Linear:
         return True
@@ -45,8 +51,8 @@ def readable(module: nn.Module) -> bool:
     return len(linear.lora_A) == 1 and not (variants or dropout or linear.disable_adapters or linear.merged)
 
 
-def read(module: nn.Module) -> Projection:
-    """The present weights of a `readable` module."""
+def read_projection(module: nn.Module) -> Projection:
+    """Return the current weights of a module that `is_readable`; they are not copied."""
     linear: Any = module
     if type(linear) is nn.Linear:
         return Projection(linear.weight, linear.bias)
@@ -55,17 +61,22 @@ def read(module: nn.Module) -> Projection:
     return Projection(linear.base_layer.weight, linear.base_layer.bias, adapter)
 
 
-def side_by_side(*modules: nn.Module, fused: bool) -> tuple[Projection, ...]:
-    """Maps that read the same input: as one whose weight is a copy if `fused`, else, or with adapters, each."""
-    each = tuple(map(read, modules))
-    if not fused or any(one.adapter for one in each):
-        return each
+def read_projections(*modules: nn.Module, fused: bool) -> tuple[Projection, ...]:
+    """Return the projections of modules that read the same input.
+
+    With `fused` they are one projection whose weight is a concatenated copy, unless one has an adapter.
+    """
+    projections = tuple(map(read_projection, modules))
+    if not fused or any(one.adapter for one in projections):
+        return projections
     bias = None
-    if any(one.bias is not None for one in each):
-        bias = torch.cat([one.weight.new_zeros(len(one.weight)) if one.bias is None else one.bias for one in each])
-    return (Projection(torch.cat([one.weight for one in each]), bias),)
+    if any(one.bias is not None for one in projections):
+        bias = torch.cat(
+            [one.weight.new_zeros(len(one.weight)) if one.bias is None else one.bias for one in projections]
+        )
+    return (Projection(torch.cat([one.weight for one in projections]), bias),)
 
 
-def apply(maps: Sequence[Projection], x: Tensor) -> Tensor:
-    """The outputs of `maps` next to each other."""
-    return maps[0](x) if len(maps) == 1 else torch.cat([one(x) for one in maps], -1)
+def apply_projections(projections: Sequence[Projection], x: Tensor) -> Tensor:
+    """Return the outputs of `projections` for x (N, E), concatenated to (N, sum of F)."""
+    return projections[0](x) if len(projections) == 1 else torch.cat([one(x) for one in projections], -1)

@@ -8,32 +8,35 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from torch import nn
 
-    from rl.policy.batching import Batching
+    from rl.policy.engine import Engine
 
 ENGINES = ("hf", "vllm", "vllm:process")
 SEPARATE_PROCESS = "vllm:process"
 
 
-def device_list(text: str) -> str:
-    """Parse a flag that lists CUDA devices, such as `1,2`; return it without blanks.
+def parse_device_list(text: str) -> str:
+    """Check a flag that lists CUDA devices, such as `1,2`; return it without blanks.
 
     Raises `argparse.ArgumentTypeError` for anything but distinct numbers.
     """
-    words = [word.strip() for word in text.split(",")] if text.strip() else []
-    if not all(word.isascii() and word.isdigit() for word in words):
+    numbers = [part.strip() for part in text.split(",")] if text.strip() else []
+    if not all(number.isascii() and number.isdigit() for number in numbers):
         raise argparse.ArgumentTypeError("must be numbers of CUDA devices such as 1,2")
-    if len({int(word) for word in words}) < len(words):
+    if len({int(number) for number in numbers}) < len(numbers):
         raise argparse.ArgumentTypeError("names a device twice")
-    return ",".join(words)
+    return ",".join(numbers)
 
 
-def engine_devices(engine: str, listed: str) -> tuple[int, ...]:
-    """Return the CUDA devices in `listed`. Raises `ValueError` for an engine that takes no devices of its own."""
-    if listed and engine != SEPARATE_PROCESS:
+def engine_devices(engine: str, devices: str) -> tuple[int, ...]:
+    """Return the CUDA devices in a list such as `1,2`, () for an empty one.
+
+    Raises `ValueError` if `engine` does not run in a process of its own and so has no devices of its own.
+    """
+    if devices and engine != SEPARATE_PROCESS:
         raise ValueError(
-            f"--engine-devices {listed}: only an engine of its own process has them; add --engine {SEPARATE_PROCESS}"
+            f"--engine-devices {devices}: only an engine of its own process has them; add --engine {SEPARATE_PROCESS}"
         )
-    return tuple(int(word) for word in listed.split(",") if word)
+    return tuple(int(number) for number in devices.split(",") if number)
 
 
 def open_engine(
@@ -44,16 +47,21 @@ def open_engine(
     context: int | None = None,
     reserve_bytes: int | None = None,
     devices: str = "",
-) -> Batching:
-    """Start the engine `hf`, `vllm` or `vllm:process` on `model`.
+) -> Engine:
+    """Start a sampling engine on `model`.
 
-    `slots` is the number of sequences sampled at a time, `context` the most tokens of one. `reserve_bytes` is
-    the memory that a trainer will still take on the model's device; None means that nothing is trained. `devices` lists
-    the CUDA devices of an engine in a process of its own, such as `1,2` (default: the model's).
+    Args:
+        name: `hf`, `vllm` or `vllm:process`.
+        model: A Hugging Face causal language model.
+        slots: Most sequences sampled at a time.
+        context: Most tokens of one sequence; None for the most that the model can compute.
+        reserve_bytes: Memory that a trainer will still take on the model's device; None if nothing is trained.
+        devices: CUDA devices of an engine in a process of its own, such as `1,2`; empty for the model's device.
 
-    Raises `ValueError`, in one line, if the engine is not installed or cannot sample this model.
+    Raises:
+        ValueError: The engine is not installed, or cannot sample this model, or takes no devices.
     """
-    numbers = engine_devices(name, devices)
+    device_numbers = engine_devices(name, devices)
     if name.startswith("vllm"):
         from rl.policy.vllm.policy import VLLMPolicy
 
@@ -62,8 +70,8 @@ def open_engine(
             slots=slots,
             context=context,
             reserve_bytes=reserve_bytes,
-            apart=name == SEPARATE_PROCESS,
-            devices=numbers,
+            separate_process=name == SEPARATE_PROCESS,
+            devices=device_numbers,
         )
     from rl.policy.hf import HFPolicy
 

@@ -1,4 +1,4 @@
-"""One reply in the making, as the sampling engine keeps it."""
+"""One open request of a sampling engine: its prompt, its parameters and the tokens sampled so far."""
 
 from __future__ import annotations
 
@@ -13,64 +13,68 @@ from rl.records import Completion, Finish, SamplingParams
 
 @dataclass(eq=False, slots=True)
 class Request:
-    """What was asked and what has been drawn so far; the four lists have the same length."""
+    """A request and its tokens so far.
+
+    `ids`, `logprobs`, `model_logprobs` and `versions` have the same length, one entry per sampled token. `deadline` is
+    a time of `time.monotonic`. `slot` is the engine's number for the sequence, -1 for none.
+    """
 
     prompt: tuple[int, ...]
     params: SamplingParams
     session: str
     future: asyncio.Future[Completion]
-    expires: float
+    deadline: float
     ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     model_logprobs: list[float] = field(default_factory=list)
     versions: list[int] = field(default_factory=list)
     slot: int = -1
-    leader: Request | None = None  # whose prefill of the same tokens this request shares
+    leader: Request | None = None  # a request with the same tokens, whose prefill this one shares
 
     @classmethod
-    def of(
+    def create(
         cls,
         prompt: Sequence[int],
         params: SamplingParams,
         session: str,
-        received: Completion | None,
+        resume_from: Completion | None,
         future: asyncio.Future[Completion],
     ) -> Request:
-        """A request that goes on where `received` stopped."""
+        """Return a request whose first tokens are those of `resume_from`, if any, and whose deadline starts now."""
         request = cls(tuple(prompt), params, session, future, time.monotonic() + params.deadline_s)
-        if received:
-            request.ids += received.ids
-            request.logprobs += received.logprobs
-            request.model_logprobs += received.model_logprobs
-            request.versions += received.versions
+        if resume_from:
+            request.ids += resume_from.ids
+            request.logprobs += resume_from.logprobs
+            request.model_logprobs += resume_from.model_logprobs
+            request.versions += resume_from.versions
         return request
 
     def tokens(self) -> tuple[int, ...]:
-        """Everything that stands before the next draw."""
+        """Return the prompt and the tokens sampled so far."""
         return (*self.prompt, *self.ids)
 
-    def add(self, token: int, behaviour: float, model: float, version: int) -> None:
-        """Take in one draw."""
+    def append(self, token: int, logprob: float, model_logprob: float, version: int) -> None:
+        """Append one sampled token, its two log-probabilities and the policy version that sampled it."""
         self.ids.append(token)
-        self.logprobs.append(behaviour)
-        self.model_logprobs.append(model)
+        self.logprobs.append(logprob)
+        self.model_logprobs.append(model_logprob)
         self.versions.append(version)
 
-    def finish(self, context: int) -> Finish | None:
-        """Why the reply is complete, in a sequence of at most `context` tokens; None when it goes on."""
+    def finish_reason(self, context: int) -> Finish | None:
+        """Return why the reply is complete, for sequences of at most `context` tokens; None while it is not."""
         if self.ids and self.ids[-1] in self.params.stop:
             return "stop"
         full = len(self.ids) >= self.params.max_tokens or len(self.prompt) + len(self.ids) >= context
         return "length" if full else None
 
     def completion(self, finish: Finish) -> Completion:
-        """The reply so far."""
-        behaviour = tuple(self.logprobs)
+        """Return the tokens so far as a completion with this `finish`."""
+        logprobs = tuple(self.logprobs)
         same = self.params.temperature == 1 and self.params.top_p >= 1 and self.params.top_k <= 0
-        model = behaviour if same else tuple(self.model_logprobs)
-        return Completion(tuple(self.ids), behaviour, model, tuple(self.versions), finish)
+        model_logprobs = logprobs if same else tuple(self.model_logprobs)
+        return Completion(tuple(self.ids), logprobs, model_logprobs, tuple(self.versions), finish)
 
 
-def natural(session: str) -> tuple[str | int, ...]:
-    """A sort key that puts "9/3" before "10/0"."""
+def natural_sort_key(session: str) -> tuple[str | int, ...]:
+    """Return a sort key that compares numbers in names by value, so that "9/3" comes before "10/0"."""
     return tuple(int(part) if i % 2 else part for i, part in enumerate(re.split(r"(\d+)", session)))

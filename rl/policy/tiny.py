@@ -1,4 +1,4 @@
-"""The bundled model: a Llama of one million parameters and a byte tokenizer, made from a config, never downloaded."""
+"""The bundled model `tiny`: a Llama of one million parameters and a byte tokenizer, created from a config."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from tokenizers import AddedToken, Tokenizer, decoders, pre_tokenizers
 from tokenizers.models import BPE
 from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-SPECIALS = ("<|pad|>", "<|system|>", "<|user|>", "<|assistant|>", "<|tool|>", "<|end|>")
+SPECIAL_TOKENS = ("<|pad|>", "<|system|>", "<|user|>", "<|assistant|>", "<|tool|>", "<|end|>")
 MAX_LENGTH = 2048
-# Words that environments say or ask for all the time are one token each; an action is then one draw, not five.
+# Frequent words of environments are one token each, so that an action is one sampled token, not five.
 WORDS = ("higher", "lower", "left", "right", "up", "down", "north", "south", "east", "west", "yes", "no")
 
 # A message is role token, content, <|end|>, with nothing between them: every byte costs the model a token.
@@ -53,9 +53,11 @@ CHAT_TEMPLATE = """\
 def create(
     seed: int = 0, *, hidden: int = 128, layers: int = 4, heads: int = 4, intermediate: int = 384
 ) -> tuple[LlamaForCausalLM, PreTrainedTokenizerFast]:
-    """A freshly initialised float32 model on the CPU and its tokenizer; equal seeds give equal weights.
+    """Return a newly initialised float32 model on the CPU and its tokenizer; equal seeds give equal weights.
 
-    The global random state is left as it was. vLLM's CPU kernels need `hidden / heads` to be 32, 48, 64 or 128.
+    `hidden`, `layers`, `heads` and `intermediate` are sizes of a Llama config; vLLM's CPU kernels need `hidden / heads`
+    to be 32, 48, 64 or 128. The global random state is left as it was. Raises `ValueError` if `hidden / heads` is no
+    even integer.
     """
     if hidden % heads or (hidden // heads) % 2:
         raise ValueError(f"hidden={hidden} over heads={heads} must give an even head size, such as 128 over 4")
@@ -82,16 +84,17 @@ def create(
 
 
 def byte_tokenizer() -> PreTrainedTokenizerFast:
-    """One token per UTF-8 byte, whose id is the byte, one per beginning of a word in `WORDS`, then `SPECIALS`.
+    """Return the tokenizer of the bundled model; every text survives encoding and decoding.
 
-    Every text survives encoding and decoding.
+    Its tokens are the 256 bytes, whose ids are their values, one for each prefix of a word in `WORDS`, and
+    `SPECIAL_TOKENS`.
     """
     merges = list(dict.fromkeys((word[:end], word[end]) for word in WORDS for end in range(1, len(word))))
     letters = [*_byte_letters(), *(head + letter for head, letter in merges)]
     backend = Tokenizer(BPE(vocab={text: i for i, text in enumerate(letters)}, merges=merges))
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     backend.decoder = decoders.ByteLevel()
-    backend.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in SPECIALS])
+    backend.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in SPECIAL_TOKENS])
     return PreTrainedTokenizerFast(
         tokenizer_object=backend,
         pad_token="<|pad|>",
@@ -103,7 +106,7 @@ def byte_tokenizer() -> PreTrainedTokenizerFast:
 
 
 def _byte_letters() -> list[str]:
-    """The printable letter that byte-level tokenizers use for each byte: itself, or the next free one from U+0100."""
+    """The 256 printable letters of byte-level tokenizers: a byte itself, or the next free letter from U+0100."""
     printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     free = iter(range(0x100, 0x200))
     return [chr(byte if byte in printable else next(free)) for byte in range(256)]

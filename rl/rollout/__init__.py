@@ -1,1 +1,1 @@
-"""Play episodes: the episode coroutine, the runner that calls environments, retries, deadlines, transcripts."""
+"""Episodes: the coroutine that plays one, the runner that calls environments, retries, deadlines, JSON lines."""

@@ -1,40 +1,46 @@
-"""Play episodes: one coroutine each, no barrier between them, tokens in and tokens out.
+"""Play one episode with a policy: token ids to the policy, messages to the environment, one `Trajectory` as the result.
 
-A fault of ours (an environment that raises or hangs, a sampler that fails) ends an episode as `Stop.ERROR` with its
-text; it never cancels a sibling and never becomes a reward.
+Any number of these coroutines run at the same time on one event loop, without a barrier between them. An exception ends
+its own episode only, as `rl.rollout.retry` says.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, SupportsFloat
 
 import gymnasium
 
-from agents.agent import Agent, Context
+from agents.agent import Context
+from envs.step_info import StepInfo
 from envs.types import Message, Messages, Stop
-from rl.records import Completion, CutOff, Fork, Ticket, Trajectory, Turn
-from rl.rollout.runner import Player
+from rl.policy.engine import CutOff
+from rl.records import Completion, Fork, Ticket, Trajectory, Turn
+from rl.rollout.retry import set_error
+from rl.rollout.runner import Runner
 from rl.seeds import derive
+
+Step = tuple[Messages, SupportsFloat, bool, bool, StepInfo]  # obs, reward, terminated, truncated, info
 
 
 class Snapshot(NamedTuple):
-    """An environment as it was before a reply, as its own `snapshot()` tells it, and what it had said last."""
+    """An environment before a reply: its own `snapshot()`, and the messages and info that it returned last."""
 
     state: Any
     messages: Messages
-    info: Mapping[str, Any]
+    info: StepInfo
 
 
 @dataclass(frozen=True)
 class Start:
-    """Turns that an episode begins with, and whose they are.
+    """The turns that an episode begins with, for instance those that it shares with the episode it forks from.
 
-    `context` is what the reply after them is given to, where that is known: another one is a fault. A snapshot that
-    was taken before that reply saves playing them again.
+    They are replayed in a fresh environment with the recorded replies, token by token. `fork` goes into the trajectory.
+    `context`, if known, is what the agent must add before the first new reply; anything else is an error. `snapshot`,
+    taken before that reply, is restored instead of replaying the turns.
     """
 
     turns: Sequence[Turn] = ()
@@ -43,257 +49,228 @@ class Start:
     snapshot: Snapshot | None = None
 
 
-Onward = Callable[[Snapshot | None], None]
+OnTurn = Callable[[Snapshot | None], None]
 
 
-async def episode(
-    player: Player, ticket: Ticket, member: int, *, start: Start | None = None, onward: Onward | None = None
+async def play_episode(
+    runner: Runner, ticket: Ticket, member: int, *, start: Start | None = None, on_turn: OnTurn | None = None
 ) -> Trajectory:
-    """Play `ticket` once as group member `member`, after the turns of `start`.
+    """Play `ticket` once as group member `member` and return its trajectory; errored ones have `Stop.ERROR`.
 
-    The environment's seed is the ticket's; what is sampled depends on the member's seed only, not on who else plays.
-    Turns to begin with are played again in a fresh environment, or taken over where there is a snapshot to restore;
-    their replies are the recorded ones, bit for bit. `onward` is called whenever a turn is over and another reply is
-    due, with a snapshot where the environment offers any.
+    The environment's seed is the ticket's. Sampling depends on the ticket's seed and `member` only, not on what else is
+    played. A member that has finished (`PlayState.result`) is not played again.
+
+    Args:
+        runner: Environments, agent, policy and limits. Its `play_state` is kept up to date for checkpoints.
+        ticket: The task and its seed.
+        member: Number within the group, below `ticket.size`.
+        start: Turns to begin with; default none.
+        on_turn: Called after each new turn that is followed by another reply, with a snapshot of the environment if it
+            has a method `snapshot`.
     """
-    session = f"{ticket.number}/{member}"
-    if session in player.finished:
-        return player.finished[session]
+    session, state = ticket.session(member), runner.play_state
+    if (result := state.result(session)) is not None:
+        return result
     start = start or Start()
-    played: list[Turn] = []
-    player.live[session] = played
-    player.resumed.setdefault(session, (list(start.turns), None))
-    record = Trajectory(played, Stop.ERROR, seed=ticket.seed, member=member, fork=start.fork)
+    trajectory = Trajectory([], Stop.ERROR, seed=ticket.seed, member=member, fork=start.fork)
+    replay, partial_reply = state.start(session, trajectory.turns, start.turns)
     env = None
     try:
-        env = player.take()
-        with _cut_off(record):
-            await _play(player, ticket, env, record, start, onward)
-        player.put(env)
-        player.finished[session] = record
+        env = runner.take()
+        attempt = _Attempt(runner, ticket, env, trajectory, start, replay, partial_reply, on_turn)
+        with _truncate_on_cut_off(trajectory):
+            await attempt.play()
+        runner.put(env)
+        state.finish(session, trajectory)
     except BaseException as error:
         if env is not None:
-            player.discard(env)
+            runner.discard(env)
         if not isinstance(error, Exception):
             raise
-        record.stop, record.error = Stop.ERROR, f"{type(error).__name__}: {error}"
+        set_error(trajectory, error)
     finally:
-        for kept in (player.live, player.resumed, player.given):
-            kept.pop(session, None)
-        release = getattr(player.policy, "release", None)
-        if release is not None:
-            release(session)
-    return record
+        state.stop(session)
+        runner.policy.release(session)
+    return trajectory
 
 
 @contextmanager
-def _cut_off(record: Trajectory) -> Iterator[None]:
-    """Truncate the episode where the policy can say no more; one that never said anything has failed."""
+def _truncate_on_cut_off(trajectory: Trajectory) -> Iterator[None]:
+    """Truncate the episode when the policy raises `CutOff`; before the first turn that is an error."""
     try:
         yield
-    except CutOff as cut:
-        if not record.turns:
+    except CutOff as cut_off:
+        if not trajectory.turns:
             raise
-        record.stop = cut.stop
+        trajectory.stop = cut_off.stop
 
 
-async def _play(
-    player: Player, ticket: Ticket, env: gymnasium.Env, record: Trajectory, start: Start, onward: Onward | None
-) -> None:
-    began = time.monotonic()
-    agent = player.make_agent()
-    session = f"{ticket.number}/{record.member}"
-    label = f"task {ticket.split}/{ticket.index} seed {ticket.seed} member {record.member}"
-    options = {"index": ticket.index, "split": ticket.split}
-    messages, info = await player.call(env, f"reset of {label}", env.reset, seed=ticket.seed, options=options)
-    record.task, record.answer = str(info.get("task", f"{ticket.split}/{ticket.index}")), info.get("answer")
-    context = agent.open(messages, info.get("tools", ()))
-    recorded, partial = player.resumed[session]
-    recalled = await _restored(player, label, env, recorded, start)
-    prompt: list[int] = []
-    while True:
-        turn = len(record.turns)
-        prompt = [*context.ids] if context.fresh else [*prompt, *context.ids]
-        if (limit := _limit(player, began, turn, len(prompt))) is not None:
-            record.stop = limit
-            return
-        _agree(context, turn, recorded, start)
-        if onward is not None and turn and turn >= len(recorded):
-            onward(await _snapshot(player, label, env, messages, info))
-        asked = time.perf_counter()
-        if turn < len(recorded):
-            completion = recorded[turn].completion
+@dataclass
+class _Attempt:
+    """One attempt at an episode, which fills `trajectory`. The first `len(replay)` turns are replayed."""
+
+    runner: Runner
+    ticket: Ticket
+    env: gymnasium.Env
+    trajectory: Trajectory
+    start: Start
+    replay: Sequence[Turn]
+    partial_reply: Completion | None  # what there is of the reply after `replay`
+    on_turn: OnTurn | None
+
+    def __post_init__(self) -> None:
+        ticket, member = self.ticket, self.trajectory.member
+        self.session = ticket.session(member)
+        self.label = f"task {ticket.split}/{ticket.index} seed {ticket.seed} member {member}"
+
+    async def play(self) -> None:
+        """Play to the end. Raises whatever goes wrong, and `CutOff`."""
+        runner, env, ticket, trajectory, replay = self.runner, self.env, self.ticket, self.trajectory, self.replay
+        start_time = time.monotonic()
+        agent = runner.make_agent()
+        options = {"index": ticket.index, "split": ticket.split}
+        info: StepInfo
+        messages, info = await runner.call(env, f"reset of {self.label}", env.reset, seed=ticket.seed, options=options)
+        trajectory.task = str(info.get("task", f"{ticket.split}/{ticket.index}"))
+        trajectory.answer = info.get("answer")
+        context = agent.open(messages, info.get("tools", ()))
+        steps = await self._restore_snapshot()
+        prompt: list[int] = []
+        while True:
+            turn = len(trajectory.turns)
+            prompt = [*context.ids] if context.fresh else [*prompt, *context.ids]
+            if (limit := self._limit(start_time, len(prompt))) is not None:
+                trajectory.stop = limit
+                return
+            self._check_context(context)
+            if self.on_turn is not None and turn and turn >= len(replay):
+                self.on_turn(await self._take_snapshot(messages, info))
+            sample_time = time.perf_counter()
+            completion = replay[turn].completion if turn < len(replay) else await self._sample(prompt, agent.stop)
+            env_time = time.perf_counter()
+            reply = agent.act(completion.ids)
+            step: Step = (
+                steps[turn] if turn < len(steps) else await runner.call(env, f"step of {self.label}", env.step, reply)
+            )
+            next_messages, reward, terminated, truncated, next_info = step
+            record = make_turn(context.ids, completion, messages, reply, reward, info=info, next_info=next_info)
+            record.fresh = context.fresh and turn > 0
+            record.sample_s, record.env_s = env_time - sample_time, time.perf_counter() - env_time
+            runner.play_state.record_turn(self.session, record)
+            messages, info, replacement = next_messages, next_info, next_info.get("instead")
+            prompt += completion.ids if replacement is None else agent.amend(replacement)
+            if terminated or truncated:
+                end_episode(trajectory, messages, info, terminated)
+                if turn + 1 < len(replay):
+                    raise RuntimeError(f"replayed to turn {turn}, the environment ends earlier than the first time")
+                return
+            context = agent.observe(messages)
+            if replacement is not None and not context.fresh:
+                # The sampled reply is trained in its own context; later prompts hold the replacement instead.
+                context = Context((*prompt, *context.ids), fresh=True)
+
+    def _limit(self, start_time: float, prompt_tokens: int) -> Stop | None:
+        """Return why no further reply may be sampled, or None. Raises if that is so before the first reply."""
+        runner, has_turns = self.runner, bool(self.trajectory.turns)
+        if time.monotonic() - start_time > runner.episode_s:
+            if not has_turns:
+                raise TimeoutError(f"its reset used up the {runner.episode_s:g} s of the episode")
+            return Stop.TIME_LIMIT
+        if prompt_tokens >= runner.max_tokens:
+            if not has_turns:
+                raise ValueError(
+                    f"a prompt of {prompt_tokens} tokens leaves no room in an episode of {runner.max_tokens}"
+                )
+            return Stop.TOKEN_LIMIT
+        return None
+
+    def _check_context(self, context: Context) -> None:
+        """Raise `RuntimeError` if a recorded reply was given in another context than this one."""
+        turn = len(self.trajectory.turns)
+        expected = self.start.context if turn == len(self.start.turns) else None
+        if turn < len(self.replay):
+            expected = self.replay[turn].context
+        if expected is not None and expected != tuple(context.ids):
+            raise RuntimeError(f"replayed to turn {turn}, the environment says something else than the first time")
+
+    async def _sample(self, prompt: list[int], stop: tuple[int, ...]) -> Completion:
+        """Sample the reply of the current turn, or the rest of it; TimeoutError if the policy gives up."""
+        runner, state, turn = self.runner, self.runner.play_state, len(self.trajectory.turns)
+        partial = self.partial_reply if turn == len(self.replay) else None
+        state.end_replay(self.session)
+        if partial is not None and partial.finish != "abort":
+            completion = partial
         else:
-            seed = derive(derive(ticket.seed, "member", record.member), turn)
-            received = partial if turn == len(recorded) else None
-            completion = await _sampled(player, session, label, prompt, seed, agent.stop, received)
-        sampled = time.perf_counter()
-        reply = agent.act(completion.ids)
-        if turn < len(recalled):
-            after, reward, terminated, truncated, told = recalled[turn]
-        else:
-            after, reward, terminated, truncated, told = await player.call(env, f"step of {label}", env.step, reply)
-        noted = _noted(context, completion, messages, reply, info, reward, told)
-        noted.fresh = context.fresh and turn > 0
-        noted.sample_s, noted.env_s = sampled - asked, time.perf_counter() - sampled
-        record.turns.append(noted)
-        player.given.pop(session, None)
-        messages, info, instead = after, told, told.get("instead")
-        prompt += completion.ids if instead is None else agent.amend(instead)
-        if terminated or truncated:
-            _end(record, messages, told, terminated)
-            if turn + 1 < len(recorded):
-                raise RuntimeError(f"replayed to turn {turn}, the environment ends earlier than the first time")
-            return
-        context = agent.observe(messages)
-        if instead is not None and not context.fresh:
-            context = Context((*prompt, *context.ids), fresh=True)  # what was sampled is trained, and read by none
+            max_tokens = min(runner.params.max_tokens, runner.max_tokens - len(prompt))
+            seed = derive(derive(self.ticket.seed, "member", self.trajectory.member), turn)
+            params = replace(runner.params, max_tokens=max_tokens, seed=seed, stop=stop)
+            with runner.watchdog.waiting(f"sampling for {self.label}", params.deadline_s):
+                completion = await runner.policy.sample(prompt, params, session=self.session, resume_from=partial)
+            if completion.finish in ("deadline", "abort"):
+                raise TimeoutError(f"the sampler gave up after {params.deadline_s:g} s")
+        state.receive_reply(self.session, completion)
+        return completion
+
+    async def _take_snapshot(self, messages: Messages, info: StepInfo) -> Snapshot | None:
+        snapshot = getattr(self.env.unwrapped, "snapshot", None)
+        if snapshot is None:
+            return None
+        return Snapshot(await self.runner.call(self.env, f"snapshot of {self.label}", snapshot), messages, info)
+
+    async def _restore_snapshot(self) -> list[Step]:
+        """Restore the snapshot of `start` and return the steps that it saves; nothing if there is no use for one."""
+        snapshot, replay = self.start.snapshot, self.replay
+        # An interrupted run has recorded more turns than the start has, and a resumed one has no snapshot of them.
+        if snapshot is None or len(replay) != len(self.start.turns):
+            return []
+        restore = self.env.unwrapped.restore  # type: ignore[attr-defined]
+        await self.runner.call(self.env, f"restoring {self.label}", restore, snapshot.state)
+        infos: list[StepInfo] = [*({"state": turn.state} for turn in replay[1:]), snapshot.info]  # type: ignore[list-item]
+        observations = [*(turn.observation for turn in replay[1:]), snapshot.messages]
+        return [
+            (
+                messages,
+                turn.reward,
+                False,
+                False,
+                {**info, "rewards": dict(turn.rewards), "valid": turn.valid, "metrics": dict(turn.metrics)},
+            )
+            for turn, messages, info in zip(replay, observations, infos, strict=True)
+        ]
 
 
-def _noted(
-    context: Context,
+def make_turn(
+    context: Sequence[int],
     completion: Completion,
     messages: Messages,
     reply: Message,
-    info: Mapping[str, Any],
-    reward: float,
-    told: Mapping[str, Any],
+    reward: SupportsFloat,
+    *,
+    info: StepInfo,
+    next_info: StepInfo,
 ) -> Turn:
+    """Return the record of one turn: `messages` and `info` came before the reply, `reward` and `next_info` after it."""
     return Turn(
-        context=tuple(context.ids),
+        context=tuple(context),
         completion=completion,
         observation=tuple(messages),
         reply=reply,
         reward=float(reward),
-        rewards=told.get("rewards", {}),
+        rewards=next_info.get("rewards", {}),
         state=info.get("state", ""),
-        valid=told.get("valid", True),
-        metrics=told.get("metrics", {}),
+        valid=next_info.get("valid", True),
+        metrics=next_info.get("metrics", {}),
     )
 
 
-def _limit(player: Player, began: float, turn: int, length: int) -> Stop | None:
-    """Why an episode with `length` tokens may have no further reply; before its first one that is a fault."""
-    if time.monotonic() - began > player.episode_s:
-        if not turn:
-            raise TimeoutError(f"its reset used up the {player.episode_s:g} s of the episode")
-        return Stop.TIME_LIMIT
-    if length >= player.max_tokens:
-        if not turn:
-            raise ValueError(f"a prompt of {length} tokens leaves no room in an episode of {player.max_tokens}")
-        return Stop.TOKEN_LIMIT
-    return None
+def end_episode(trajectory: Trajectory, messages: Messages, info: StepInfo, terminated: bool) -> None:
+    """Record how an episode ended: its stop reason, success and last messages.
 
-
-def _end(record: Trajectory, messages: Messages, told: Mapping[str, Any], terminated: bool) -> None:
-    record.stop = Stop(told.get("stop", Stop.TERMINATED if terminated else Stop.TURN_LIMIT))
-    if record.stop == Stop.ERROR:
-        raise RuntimeError(told.get("error") or "the environment reports a fault of its own")
-    record.success = bool(told.get("success", terminated and record.reward > 0))
-    record.final = tuple(messages)
-
-
-async def _snapshot(
-    player: Player, label: str, env: gymnasium.Env, messages: Messages, info: Mapping[str, Any]
-) -> Snapshot | None:
-    take = getattr(env.unwrapped, "snapshot", None)
-    return None if take is None else Snapshot(await player.call(env, f"snapshot of {label}", take), messages, info)
-
-
-async def _restored(
-    player: Player, label: str, env: gymnasium.Env, recorded: Sequence[Turn], start: Start
-) -> list[tuple[Messages, float, bool, bool, Mapping[str, Any]]]:
-    """What the environment answered to the turns of `start`, if a snapshot takes it there; nothing otherwise."""
-    # After an interruption more turns are recorded than the snapshot knows of, and it is gone with the process.
-    if start.snapshot is None or len(recorded) != len(start.turns):
-        return []
-    restore = env.unwrapped.restore  # type: ignore[attr-defined]
-    await player.call(env, f"restoring {label}", restore, start.snapshot.state)
-    after = [(turn.observation, {"state": turn.state}) for turn in recorded[1:]]
-    answers = [*after, (start.snapshot.messages, start.snapshot.info)]
-    return [
-        (
-            said,
-            turn.reward,
-            False,
-            False,
-            {**told, "rewards": turn.rewards, "valid": turn.valid, "metrics": turn.metrics},
-        )
-        for turn, (said, told) in zip(recorded, answers, strict=True)
-    ]
-
-
-def _agree(context: Context, turn: int, recorded: Sequence[Turn], start: Start) -> None:
-    """Raise `RuntimeError` where a reply is known to have been given to other words."""
-    known = start.context if turn == len(start.turns) else None
-    if turn < len(recorded):
-        known = recorded[turn].context
-    if known is not None and known != tuple(context.ids):
-        raise RuntimeError(f"replayed to turn {turn}, the environment says something else than the first time")
-
-
-async def _sampled(
-    player: Player,
-    session: str,
-    label: str,
-    prompt: list[int],
-    seed: int,
-    stop: tuple[int, ...],
-    received: Completion | None,
-) -> Completion:
-    player.resumed.pop(session, None)  # all of it is in `live` again, or goes to the policy here
-    if received is not None and received.finish != "abort":
-        completion = received
-    else:
-        room = min(player.params.max_tokens, player.max_tokens - len(prompt))
-        params = replace(player.params, max_tokens=room, seed=seed, stop=stop)
-        with player.watchdog.waiting(f"sampling for {label}", params.deadline_s):
-            completion = await player.policy.sample(prompt, params, session=session, received=received)
-        if completion.finish in ("deadline", "abort"):
-            raise TimeoutError(f"the sampler gave up after {params.deadline_s:g} s")
-    player.given[session] = completion
-    return completion
-
-
-def scripted(env: gymnasium.Env, ticket: Ticket, script: Callable[[Any, int], Any], member: int = 0) -> Trajectory:
-    """Play `ticket` by a scripted policy of `agents.scripted`, without tokens; faults are recorded as in `episode`."""
-    record = Trajectory([], Stop.ERROR, seed=ticket.seed, member=member)
-    nothing = Completion((), (), (), ())
-    try:
-        messages, info = env.reset(seed=ticket.seed, options={"index": ticket.index, "split": ticket.split})
-        record.task, record.answer, record.tools = str(info.get("task", "")), info.get("answer"), info.get("tools", ())
-        replies = iter(script(env, derive(ticket.seed, "member", member)))
-        while True:
-            reply: Message = next(replies)
-            after, reward, terminated, truncated, told = env.step(reply)
-            turn = Turn(
-                (), nothing, tuple(messages), reply, float(reward), told.get("rewards", {}), info.get("state", "")
-            )
-            turn.valid, turn.metrics = told.get("valid", True), told.get("metrics", {})
-            record.turns.append(turn)
-            messages, info = after, told
-            if terminated or truncated:
-                record.stop = Stop(told.get("stop", Stop.TERMINATED if terminated else Stop.TURN_LIMIT))
-                record.success = bool(told.get("success", terminated and record.reward > 0))
-                record.final = tuple(messages)
-                return record
-    except StopIteration:
-        record.error = f"the script ended after {len(record.turns)} turns, before the episode did"
-    except Exception as error:
-        record.error = f"{type(error).__name__}: {error}"
-    return record
-
-
-def imitated(played: Trajectory, agent: Agent, encode: Callable[[Message], Sequence[int]]) -> Trajectory:
-    """A scripted trajectory with the tokens that the agent would have read and written: what a cold start imitates."""
-    turns: list[Turn] = []
-    for turn in played.turns:
-        context = agent.observe(turn.observation) if turns else agent.open(turn.observation, played.tools)
-        assert turn.reply is not None
-        ids = tuple(encode(turn.reply))
-        zeros = (0.0,) * len(ids)
-        agent.act(ids)
-        completion = Completion(ids, zeros, zeros, (0,) * len(ids))
-        fresh = context.fresh and bool(turns)
-        turns.append(replace(turn, context=tuple(context.ids), fresh=fresh, completion=completion, streams={}))
-    return Trajectory(turns, played.stop, played.success, played.task, played.seed, played.member, answer=played.answer)
+    `info` is that of the last step, which says `terminated` or was truncated. Without `info["success"]`, a terminated
+    episode with a positive return counts as a success. Raises `RuntimeError` if the environment reports an error.
+    """
+    trajectory.stop = Stop(info.get("stop", Stop.TERMINATED if terminated else Stop.TURN_LIMIT))
+    if trajectory.stop == Stop.ERROR:
+        raise RuntimeError(info.get("error") or "the environment reports a fault of its own")
+    trajectory.success = bool(info.get("success", terminated and trajectory.reward > 0))
+    trajectory.final = tuple(messages)

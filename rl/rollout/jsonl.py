@@ -1,4 +1,4 @@
-"""Trajectories as lines of JSON: what `rollouts/update-N.jsonl` holds."""
+"""Write trajectories as JSON lines, the format of `rollouts/update-N.jsonl` (docs/metrics.md)."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from rl.records import Group, Trajectory
 
 
 def lines(update: int, env: str, groups: Iterable[Group]) -> Iterator[str]:
-    """One line per trajectory of an update, group mates together, those that erred last."""
+    """Yield one JSON line per trajectory of an update, group by group, the errored ones of a group last."""
     for group in groups:
         for trajectory, reward in zip(group.trajectories, group.rewards, strict=True):
-            yield _json(_line(update, env, group, trajectory, reward))
+            yield _json(_record(update, env, group, trajectory, reward))
         for trajectory in group.errored:
-            yield _json(_line(update, env, group, trajectory, None))
+            yield _json(_record(update, env, group, trajectory, None))
 
 
-def _json(line: dict[str, Any]) -> str:
-    return json.dumps(line, ensure_ascii=False, default=_plain)
+def _json(record: dict[str, Any]) -> str:
+    return json.dumps(record, ensure_ascii=False, default=_json_default)
 
 
-def _line(update: int, env: str, group: Group, trajectory: Trajectory, shaped: float | None) -> dict[str, Any]:
+def _record(update: int, env: str, group: Group, trajectory: Trajectory, shaped_reward: float | None) -> dict[str, Any]:
     ticket = group.ticket
     return {
         "update": update,
@@ -38,7 +38,7 @@ def _line(update: int, env: str, group: Group, trajectory: Trajectory, shaped: f
         "stop": str(trajectory.stop),
         "success": trajectory.success,
         "reward": trajectory.reward,
-        "shaped_reward": shaped,
+        "shaped_reward": shaped_reward,
         "error": trajectory.error,
         "fork": trajectory.fork and trajectory.fork._asdict(),
         "replayed": trajectory.replayed,
@@ -68,6 +68,6 @@ def _line(update: int, env: str, group: Group, trajectory: Trajectory, shaped: f
     }
 
 
-def _plain(value: Any) -> Any:
-    """What JSON has no word for: the number in an array, else what Python would show."""
+def _json_default(value: Any) -> Any:
+    """Convert what JSON cannot hold: a NumPy scalar to its number, anything else to its `repr`."""
     return value.item() if getattr(value, "shape", None) == () else repr(value)

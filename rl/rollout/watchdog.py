@@ -1,4 +1,4 @@
-"""Deadlines for calls that run on the event loop's own thread, and a word about whatever waits too long."""
+"""Deadlines for calls on the event loop's own thread, and reports about whatever waits too long."""
 
 from __future__ import annotations
 
@@ -16,37 +16,37 @@ class Overrun(Exception):
 
 
 class Watchdog:
-    """Knows what is being waited for. Once started, it names what is late and interrupts late calls of this thread.
+    """Reports waits that exceed their deadline, and interrupts such calls on the event loop's thread.
 
-    A wait costs a microsecond or two; the work is done by a thread that looks once a second.
-    An interruption reaches Python code (a loop that never ends), not a C call that never returns.
+    Works while `running()`: a thread checks once a second. To register a wait costs a microsecond or two. An
+    interruption reaches Python code (an endless loop), not a C call that never returns.
     """
 
     def __init__(self, report: Callable[[str], None] = lambda line: print(line, file=sys.stderr, flush=True)) -> None:
         self._report = report
-        self._waits: dict[int, tuple[str, float, float]] = {}  # key -> label, since, deadline
-        self._told: set[int] = set()
+        self._waits: dict[int, tuple[str, float, float]] = {}  # key -> label, start time, deadline in seconds
+        self._late: set[int] = set()  # keys of waits that have been reported
         self._keys = iter(range(sys.maxsize))
         self._lock = threading.Lock()
-        self._inside: tuple[int, float] | None = None  # thread, deadline of an interruptible call
-        self._fired = False
-        self._stopped = threading.Event()
+        self._call: tuple[int, float] | None = None  # thread and end time of the interruptible call under way
+        self._has_fired = False
+        self._stop = threading.Event()
 
     @contextmanager
-    def started(self, every_s: float = 1.0) -> Iterator[Watchdog]:
-        """Watch while the block runs."""
-        self._stopped.clear()
-        thread = threading.Thread(target=self._watch, args=(every_s,), daemon=True, name="watchdog")
+    def running(self, interval_s: float = 1.0) -> Iterator[Watchdog]:
+        """Check every `interval_s` seconds while the block runs."""
+        self._stop.clear()
+        thread = threading.Thread(target=self._watch, args=(interval_s,), daemon=True, name="watchdog")
         thread.start()
         try:
             yield self
         finally:
-            self._stopped.set()
+            self._stop.set()
             thread.join()
 
     @contextmanager
     def waiting(self, label: str, deadline_s: float) -> Iterator[None]:
-        """Say that something called `label` is under way and should take at most `deadline_s`."""
+        """Register what the block waits for; it is reported once, by `label`, if it takes longer than `deadline_s`."""
         key = next(self._keys)
         self._waits[key] = (label, time.monotonic(), deadline_s)
         try:
@@ -54,36 +54,36 @@ class Watchdog:
         finally:
             del self._waits[key]
 
-    def interruptible(self, deadline_s: float, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Call `function` here; raise `Overrun` inside it when it takes longer than `deadline_s`.
+    def call(self, deadline_s: float, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Call `function` on this thread; raise `Overrun` inside it if it takes longer than `deadline_s` seconds.
 
-        Again and again, should it catch that. Not for calls inside such calls.
+        If the function catches that, it is raised again at the next check. Calls must not be nested.
         """
-        self._inside, self._fired = (threading.get_ident(), time.monotonic() + deadline_s), False
+        self._call, self._has_fired = (threading.get_ident(), time.monotonic() + deadline_s), False
         try:
             return function(*args, **kwargs)
         finally:
             try:
-                self._left()
-            finally:  # should the interruption arrive just there
-                self._left()
+                self._end_call()
+            finally:  # in case the interruption arrives within the first `_end_call`
+                self._end_call()
 
-    def _left(self) -> None:
+    def _end_call(self) -> None:
         with self._lock:
-            fired, self._fired, self._inside = self._fired, False, None
-        if fired:
+            has_fired, self._has_fired, self._call = self._has_fired, False, None
+        if has_fired:
             time.sleep(0.05)  # let the interruption arrive here, inside the call, and nowhere else
 
-    def _watch(self, every_s: float) -> None:
-        while not self._stopped.wait(every_s):
+    def _watch(self, interval_s: float) -> None:
+        while not self._stop.wait(interval_s):
             now = time.monotonic()
             waits = dict(self._waits)
-            self._told &= waits.keys()
-            for key, (label, since, deadline) in waits.items():
-                if now - since > deadline and key not in self._told:
-                    self._told.add(key)
-                    self._report(f"waiting for {now - since:.0f} s: {label}")
+            self._late &= waits.keys()
+            for key, (label, start_time, deadline_s) in waits.items():
+                if now - start_time > deadline_s and key not in self._late:
+                    self._late.add(key)
+                    self._report(f"waiting for {now - start_time:.0f} s: {label}")
             with self._lock:
-                if self._inside is not None and now > self._inside[1]:
-                    thread, self._fired = self._inside[0], True
+                if self._call is not None and now > self._call[1]:
+                    thread, self._has_fired = self._call[0], True
                     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(Overrun))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -15,97 +15,102 @@ from rl.cli import Parser, UserError, run, user_input
 from rl.methods import recipe as recipes
 from rl.policy.extras import check_peft
 from rl.policy.registry import engine_devices
-from rl.policy.vllm.version import installed as check_installed
+from rl.policy.vllm.version import require_vllm
 from rl.records import Completion, Group, Ticket, Trajectory, Turn
 from rl.settings import Settings
 
-CONFIG = (
-    "settings from a TOML file, such as a run's config.toml; with another --algo its slots are left out, and with "
-    "another --env or --model the defaults that were derived for its own"
+CONFIG_HELP = (
+    "settings from a TOML file, such as a run's config.toml; with another --algo, its slots are ignored, and with "
+    "another --env or --model, so are the defaults that were derived for the old one"
 )
 
 
 def parser() -> Parser:
-    """The command line of `rl.train`."""
-    made = Parser(description=__doc__)
-    config.add_flags(made)
-    made.add_argument("--config", metavar="FILE", help=CONFIG)
-    made.add_argument("--out", metavar="DIR", help="the run's folder (default: runs/ENV-ALGO-seedN, numbered)")
-    made.add_argument("--resume", action="store_true", help="continue the run in --out from its last checkpoint")
-    made.add_argument("--dry-run", action="store_true", help="print the arithmetic and the settings, and stop")
-    return made
+    """Return the command-line parser of `rl.train`."""
+    command = Parser(description=__doc__)
+    config.add_flags(command)
+    command.add_argument("--config", metavar="FILE", help=CONFIG_HELP)
+    command.add_argument("--out", metavar="DIR", help="the run's folder (default: runs/ENV-ALGO-seedN, numbered)")
+    command.add_argument("--resume", action="store_true", help="continue the run in --out from its last checkpoint")
+    command.add_argument(
+        "--dry-run", action="store_true", help="print the size of an update, the memory needed and the settings; stop"
+    )
+    return command
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Parse, check everything that can be checked, then train."""
-    args = vars(parser().parse_args(argv))
-    file, out, resume, dry = args.pop("config"), args.pop("out"), args.pop("resume"), args.pop("dry_run")
+    """Parse the flags, check all that can be checked, then train; return the exit code."""
+    flags = vars(parser().parse_args(argv))
+    config_path, out = flags.pop("config"), flags.pop("out")
+    is_resumed, is_dry_run = flags.pop("resume"), flags.pop("dry_run")
     with user_input():
         folder = Path(out) if out else None
-        begun = _file(file, folder, resume)
-        if resume:
-            config.refuse_changes(begun, args)
-        settings, words = config.settle(args, begun)
+        file = _read_config(config_path, folder, is_resumed)
+        if is_resumed:
+            config.refuse_changes(file, flags)
+        settings, slots = config.merge(flags, file)
         if settings.env == "list":
-            return _list((row.id, row.line) for row in envs.entries())
+            return _print_table((row.id, row.line) for row in envs.entries())
         if settings.algo == "list":
-            return _list(recipes.catalogue())
-        recipe = recipe_of(settings, words)
-        named = recipes.words(recipe)
-        _check(settings, recipe)
-    if left := config.outdated(args, begun):
-        print(f"left out of {file}, because flags replace what it followed from: {', '.join(left)}")
+            return _print_table(recipes.catalogue())
+        recipe = build_recipe(settings, slots)
+        slots = recipes.words(recipe)
+        _check_settings(settings, recipe)
+    if stale := config.stale_keys(flags, file):
+        print(f"ignored in {config_path}, because flags replace what they came from: {', '.join(stale)}")
     if settings.data_root:
         os.environ["TURNWISE_DATA"] = settings.data_root
     from rl.train.run_folder import RunFolder
-    from rl.train.session import Session  # torch and transformers load only now, after the cheap mistakes
+    from rl.train.session import Session  # imports torch and transformers, so mistakes in flags are reported before
 
     with user_input():
-        run_folder = RunFolder.existing(folder) if folder and resume else None
+        run_folder = RunFolder.open_existing(folder) if folder and is_resumed else None
         if run_folder:
-            if not dry:
-                run_folder.hold()
-            _check_updates(settings, run_folder.updates())
+            if not is_dry_run:
+                run_folder.lock()
+            _check_updates(settings, run_folder.num_updates())
         session = Session(settings, recipe, run_folder)
-    print(session.arithmetic())
-    if dry:
-        if session.room is None:  # else it was told before the model was moved
-            print(session.foresight.estimate.words())
-        print(config.write(session.settings, named), end="")
+    print(session.description())
+    if is_dry_run:
+        if session.free_bytes is None:  # on a GPU, the session has printed the estimate before it moved the model
+            print(session.memory_report.estimate.summary())
+        print(config.to_toml(session.settings, slots), end="")
         return 0
-    return session.train(folder or _free(settings))
+    return session.train(folder or _default_folder(settings))
 
 
-def recipe_of(settings: Settings, words: dict[str, Any]) -> recipes.Recipe:
-    """The recipe that `--algo` names, with the slots that flags or the file replace."""
-    return recipes.load(settings.algo).but(**recipes.parse(words))
+def build_recipe(settings: Settings, slots: Mapping[str, Any]) -> recipes.Recipe:
+    """Return the recipe that `--algo` names, with the parts in `slots` (text by slot) in place of its own."""
+    return recipes.load(settings.algo).but(**recipes.parse(slots))
 
 
-def _file(file: str | None, folder: Path | None, resume: bool) -> dict[str, Any]:
-    if not resume:
-        return config.read(file) if file else {}
+def _read_config(config_path: str | None, folder: Path | None, is_resumed: bool) -> dict[str, Any]:
+    """Read the settings of the file that `--config` names, or of the run to resume; {} without either."""
+    if not is_resumed:
+        return config.read(config_path) if config_path else {}
     if folder is None:
         raise UserError("--resume needs --out DIR, the folder of the run to continue")
-    if file:
+    if config_path:
         raise UserError("--resume reads the run's own config.toml; leave out --config")
     if not (folder / "config.toml").is_file():
         raise UserError(f"--resume: no run in {folder} (it has no config.toml); leave out --resume to begin one")
     return config.read(folder / "config.toml")
 
 
-def _check(settings: Settings, recipe: recipes.Recipe) -> None:
+def _check_settings(settings: Settings, recipe: recipes.Recipe) -> None:
+    """Raise `UserError` for settings that do not work together, as far as that shows without a model."""
     if not settings.env:
         raise UserError("--env is missing; `--env list` shows the environments")
     engine_devices(settings.engine, settings.engine_devices)
     if settings.engine.startswith("vllm"):
-        check_installed()
+        require_vllm()
     if settings.lora:
         check_peft()
     elif settings.lora_alpha or settings.lora_targets != Settings.lora_targets:
         raise UserError("--lora-alpha and --lora-targets are about adapters: add --lora RANK, such as --lora 16")
-    if settings.size == 1 and not _teaches_alone(recipe):
+    if settings.size == 1 and not _learns_from_single_episodes(recipe):
         raise UserError(
-            f"--size 1: {settings.algo} compares the members of a group, and one has nobody to be compared with; "
+            f"--size 1: {settings.algo} compares the members of a group, so a group of one teaches nothing; "
             "use --size 2 or more, or --algo reinforce, reinforce_pp or ppo"
         )
     if (settings.turn_tokens or 0) >= settings.max_tokens:
@@ -116,14 +121,16 @@ def _check(settings: Settings, recipe: recipes.Recipe) -> None:
         raise UserError(f"--data-root {settings.data_root}: no such folder")
 
 
-def _check_updates(settings: Settings, made: int) -> None:
-    if settings.updates is not None and settings.updates < made:
-        raise UserError(f"--updates {settings.updates}: the run has made {made} already; ask for as many or more")
+def _check_updates(settings: Settings, num_updates: int) -> None:
+    if settings.updates is not None and settings.updates < num_updates:
+        raise UserError(
+            f"--updates {settings.updates}: the run has made {num_updates} already; ask for as many or more"
+        )
 
 
-def _teaches_alone(recipe: recipes.Recipe) -> bool:
-    """Whether an episode without group mates can earn anything, tried on two of them: one with reward 0, one with 1."""
-    recipe = deepcopy(recipe)  # its parts may remember what they see
+def _learns_from_single_episodes(recipe: recipes.Recipe) -> bool:
+    """Whether groups of one episode can have an advantage, tried on two of them: one with reward 0, one with 1."""
+    recipe = deepcopy(recipe)  # its parts may have state
     groups: list[Group] = []
     for reward in (0.0, 1.0):
         turn = Turn((0,), Completion((0, 0), (0.0, 0.0), (0.0, 0.0), (0, 0)), reward=reward)
@@ -134,14 +141,15 @@ def _teaches_alone(recipe: recipes.Recipe) -> bool:
     return any(credit.any() for group in recipe.credit(groups, recipe.normalization) for credit in group)
 
 
-def _free(settings: Settings) -> Path:
-    stem = settings.env.rsplit("/", 1)[-1].replace(":", "-").replace(".py", "")
-    base = f"{stem}-{Path(settings.algo).stem}-seed{settings.seed}"
+def _default_folder(settings: Settings) -> Path:
+    """Return the first of runs/ENV-ALGO-seedN, runs/ENV-ALGO-seedN-2, ... that does not exist."""
+    env = settings.env.rsplit("/", 1)[-1].replace(":", "-").replace(".py", "")
+    base = f"{env}-{Path(settings.algo).stem}-seed{settings.seed}"
     names = (base if n == 1 else f"{base}-{n}" for n in range(1, 10_000))
     return next(path for path in (Path("runs") / name for name in names) if not path.exists())
 
 
-def _list(rows: Any) -> int:
+def _print_table(rows: Iterable[tuple[str, str]]) -> int:
     entries = list(rows)
     width = max(len(name) for name, _ in entries)
     for name, line in entries:

@@ -1,4 +1,4 @@
-"""What a run shows on the terminal: one live line where there is a terminal, a plain line now and then elsewhere."""
+"""What a training run prints: one live line on a terminal, an occasional plain line elsewhere."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from rl.settings import Settings
 BARS = "▁▂▃▄▅▆▇█"
 
 
-def arithmetic(s: Settings, model: str, tasks: int, max_turns: int) -> str:
-    """What one update of a run with resolved settings will be, in two lines."""
+def describe_run(s: Settings, model: str, tasks: int, max_turns: int) -> str:
+    """Return two lines that say what is trained on what, and how many episodes and steps one update has.
+
+    `s` comes from `Settings.with_defaults`, `model` describes the model, `tasks` counts the training tasks.
+    """
     steps = s.epochs * s.minibatches
     return (
         f"{s.env}, {s.algo}, {model}, {tasks} training tasks\n"
@@ -21,60 +24,62 @@ def arithmetic(s: Settings, model: str, tasks: int, max_turns: int) -> str:
     )
 
 
-class Screen:
-    """The progress of one run of `total` updates."""
+class Console:
+    """Prints the progress of a run of `total_updates` updates."""
 
-    def __init__(self, total: int) -> None:
-        self.total = total
-        self.live = sys.stdout.isatty()
-        self.began = time.monotonic()
+    def __init__(self, total_updates: int) -> None:
+        self.total_updates = total_updates
+        self.is_terminal = sys.stdout.isatty()
+        self.start_time = time.monotonic()
         self.rewards: list[float] = []
-        self.told: set[str] = set()
+        self.warning_kinds: set[str] = set()  # each kind is printed once per run
 
     def say(self, line: str) -> None:
-        """A line that stays."""
+        """Print a line that stays."""
         self._clear()
         print(line, flush=True)
 
-    def warming(self, passes: int, success: float) -> None:
-        """Progress of the cold start."""
-        if self.live:
+    def cold_start_pass(self, passes: int, success: float) -> None:
+        """Show that `passes` passes over the oracle episodes led to this success on validation tasks."""
+        if self.is_terminal:
             self._show(f"cold start: {passes} passes, validation success {success:.2f}")
 
     def update(self, metrics: Mapping[str, float], warnings: Sequence[str]) -> None:
-        """One update is done."""
+        """Show the metrics of an update, and those of its warnings whose kind has not been printed yet."""
         self.rewards.append(metrics["reward/mean"])
         for warning in warnings:
             kind = warning.split(" ", 3)[-1]
-            if kind not in self.told:
-                self.told.add(kind)
+            if kind not in self.warning_kinds:
+                self.warning_kinds.add(kind)
                 self.say(f"warning: {warning}")
         n = int(metrics["update"])
-        if not self.live and n % max(1, self.total // 20) and n != self.total:
+        if not self.is_terminal and n % max(1, self.total_updates // 20) and n != self.total_updates:
             return
         line = (
-            f"update {n:>{len(str(self.total))}}/{self.total}  reward {metrics['reward/mean']:.3f} {self._curve()}  "
+            f"update {n:>{len(str(self.total_updates))}}/{self.total_updates}  "
+            f"reward {metrics['reward/mean']:.3f} {self._reward_curve()}  "
             f"success {metrics['success/mean']:.3f}  entropy {metrics.get('entropy', 0.0):.2f}  "
             f"{metrics['tokens/sampled'] / max(metrics['time/update_s'], 1e-9):,.0f} tok/s  "
-            f"{time.monotonic() - self.began:.0f} s"
+            f"{time.monotonic() - self.start_time:.0f} s"
         )
-        if self.live and n != self.total:
+        if self.is_terminal and n != self.total_updates:
             self._show(line)
         else:
             self.say(line)
 
-    def _curve(self) -> str:
-        """The run's rewards so far in twelve characters, from the lowest possible seen to the highest."""
+    def _reward_curve(self) -> str:
+        """Draw the rewards so far in at most twelve characters, on a scale that includes 0 and 1."""
         n = len(self.rewards)
         cells = min(12, n)
-        cut = [self.rewards[i * n // cells : (i + 1) * n // cells] for i in range(cells)]
-        means = [sum(part) / len(part) for part in cut]
+        chunks = [self.rewards[i * n // cells : (i + 1) * n // cells] for i in range(cells)]
+        means = [sum(chunk) / len(chunk) for chunk in chunks]
         low, high = min(0.0, *means), max(1.0, *means)
         return "".join(BARS[round((mean - low) / (high - low) * (len(BARS) - 1))] for mean in means)
 
     def _show(self, line: str) -> None:
+        """Replace the live line of the terminal."""
         print(f"\r\x1b[2K{line}", end="", flush=True)
 
     def _clear(self) -> None:
-        if self.live:
+        if self.is_terminal:
             print("\r\x1b[2K", end="")

@@ -1,8 +1,9 @@
-"""The training loop: play, shape, keep, score, credit, learn, hand the weights back. One loop for every `lag`.
+"""The training loop: play groups of episodes, keep or refuse them, score them, train on them, sync the weights, repeat.
 
-A ticket is a group to be played. `(lag + 1) * groups` tickets are open at a time, and an update trains on the oldest
-that are kept, so what is trained on was admitted at most `lag` updates ago and never chosen by how fast it ended. A
-group that `keep` refuses opens another ticket at once, which is all that dynamic sampling is.
+The same loop serves every method and every `--lag`. A ticket is a group to be played. At any time
+`(lag + 1) * groups` tickets are open, and an update trains on the oldest ones whose groups were kept. So a group that
+is trained on was started at most `lag` updates ago, and it is not selected by how fast it ended, which would favour
+short episodes. A group that the recipe's `keep` refuses is replaced by a new ticket at once (dynamic sampling).
 """
 
 from __future__ import annotations
@@ -10,187 +11,179 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from copy import copy, deepcopy
 from dataclasses import dataclass, field
-from typing import Any
 
-from envs.types import Stop
 from rl.learner import batch
 from rl.learner.learner import Learner
 from rl.methods.options import PartError
-from rl.methods.parts.sampler import History
 from rl.methods.parts.score import Scorer
-from rl.methods.recipe import Recipe, scores
-from rl.records import Group, Ticket, Trajectory
-from rl.rollout.runner import Player
+from rl.methods.recipe import Recipe, score_parts
+from rl.records import Group, Ticket
+from rl.rollout.runner import Runner
 from rl.seeds import derive, generator
+from rl.train.progress import Progress
+from rl.train.rollout_metrics import rollout_metrics
 
-REFUSALS = 10  # updates' worth of groups refused in a row before the run stops
+MAX_REFUSALS = 10  # a run stops after refusing this many updates' worth of groups in a row
 
 
 class TrainingStopped(Exception):
-    """The loop cannot go on, for a reason that its user can mend."""
+    """The loop cannot continue, for a reason that the user can remedy. The message says which."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What the loop needs to know besides its parts."""
+    """The numbers that control the loop.
+
+    Attributes:
+        groups: Groups that an update trains on.
+        size: Episodes per group.
+        seed: The run's seed.
+        total_updates: Updates of the whole run, for the schedule of the learning rate.
+        lag: Most updates that are made between the start of a group and training on it. 0: a group is sampled with
+            the current weights only, and sampling waits while the learner trains (on-policy). L: `(L + 1) * groups`
+            groups are played at a time and sampling continues across updates, so tokens may come from weights that are
+            up to L updates old.
+        split: Split of the environment to train on.
+        temperature: Sampling temperature of the training episodes.
+        token_budget: Sampled tokens of the whole run after which it ends; None for no limit.
+
+    """
 
     groups: int
     size: int
     seed: int
-    total: int  # updates of the whole run, for schedules
+    total_updates: int
     lag: int = 0
     split: str = "train"
     temperature: float = 1.0
-    tokens: int | None = None  # sampled ones, of the whole run, after which it ends
-
-
-@dataclass
-class Progress:
-    """Where a run stands. With the weights, it is all that a resumed run needs."""
-
-    history: History
-    update: int = 0
-    admitted: int = 0  # tickets opened so far; the next one's number
-    consumed: int = 0  # tickets that updates have used up, in order
-    open: dict[int, Ticket] = field(default_factory=dict)
-    ended: dict[int, tuple[Group, bool]] = field(default_factory=dict)  # not used up; whether to train on it
-    finished: dict[str, Trajectory] = field(default_factory=dict)  # members of open tickets that are done
-    refused: list[Group] = field(default_factory=list)  # in a row
-    episodes: int = 0
-    tokens: int = 0
-    seconds: float = 0.0
-
-    def state_dict(self, player: Player, recipe: Recipe) -> dict[str, Any]:
-        """Everything, episodes in flight included, as it is now; later updates only add streams to its turns."""
-        plain = {name: copy(getattr(self, name)) for name in _PLAIN}
-        parts = deepcopy(recipe.state_dict())
-        return {**plain, "history": self.history.state_dict(), "live": player.in_flight(), "parts": parts}
-
-    def load_state_dict(self, state: dict[str, Any], player: Player, recipe: Recipe) -> None:
-        """Continue from `state_dict`."""
-        for name in _PLAIN:
-            setattr(self, name, copy(state[name]))
-        self.history.load_state_dict(state["history"])
-        recipe.load_state_dict(state["parts"])
-        player.resumed = dict(state["live"])
-        player.finished = self.finished
-
-
-_PLAIN = (
-    *("update", "admitted", "consumed", "open", "ended", "finished", "refused"),
-    *("episodes", "tokens", "seconds"),
-)
+    token_budget: int | None = None
 
 
 @dataclass
 class Loop:
-    """The parts of one run in motion. `after` is called when an update is complete and its weights are in use."""
+    """Connects the parts of a run and makes its updates.
 
-    player: Player
+    Attributes:
+        runner: Plays episodes.
+        learner: Trains the model.
+        recipe: The method's parts.
+        plan: The numbers that control the loop.
+        progress: Where the run stands; changed in place.
+        sync_weights: Hands the learner's weights to the sampling engine (`Engine.sync_weights`).
+        on_update: Called with the metrics and all groups of an update, once the engine has its weights.
+        scorer: Computes values and log-probabilities for the recipe's score parts.
+        pause: Tells the engine that nothing is sampled until `sync_weights` (`Engine.pause`).
+        stopping: Set it to end `run` as soon as possible.
+
+    """
+
+    runner: Runner
     learner: Learner
     recipe: Recipe
     plan: Plan
     progress: Progress
-    refresh: Callable[[], None]  # hand the learner's weights to the policy
-    after: Callable[[dict[str, float], list[Group]], None]
+    sync_weights: Callable[[], None]
+    on_update: Callable[[dict[str, float], list[Group]], None]
     scorer: Scorer
-    rest: Callable[[], None] = lambda: None  # tell the policy that nothing is sampled until `refresh`
+    pause: Callable[[], None] = lambda: None
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self, updates: int) -> None:
-        """Make updates until there have been `updates` in all, or the plan's tokens are sampled, or `stopping` is set.
+        """Make updates until the run has made `updates` in total, its token budget is spent, or `stopping` is set.
 
-        Raise `TrainingStopped`.
+        Raises `TrainingStopped` if every episode fails, no group is kept, or a part of the recipe does not fit the run.
         """
-        self._news = asyncio.Event()
-        self._playing: set[asyncio.Task[None]] = set()
-        self.player.finished = self.progress.finished
+        self._group_ended = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
         try:
             for number in sorted(self.progress.open):
-                self._play(self.progress.open[number])
-            while self.progress.update < updates and not (self.stopping.is_set() or self._spent()):
+                self._start_group(self.progress.open[number])
+            while self.progress.update < updates and not (self.stopping.is_set() or self._is_budget_spent()):
                 await self._update()
         except PartError as error:
             raise TrainingStopped(f"{error}; the update was not made") from None
         finally:
-            for task in self._playing:
+            for task in self._tasks:
                 task.cancel()
-            await asyncio.gather(*self._playing, return_exceptions=True)
+            await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _spent(self) -> bool:
-        return self.plan.tokens is not None and self.progress.tokens >= self.plan.tokens
+    def _is_budget_spent(self) -> bool:
+        return self.plan.token_budget is not None and self.progress.tokens >= self.plan.token_budget
 
     async def _update(self) -> None:
-        began = time.perf_counter()
-        collected = await self._collect()
-        if collected is None:
+        """Make one update, or return without one if `stopping` is set before there are enough groups."""
+        start_time = time.perf_counter()
+        collection = await self._collect_groups()
+        if collection is None:
             return
-        played, kept = collected
+        groups, training_groups = collection
         progress, recipe, plan = self.progress, self.recipe, self.plan
-        sampled = time.perf_counter()
-        for part in scores(recipe):
-            await part(self.scorer, kept)
-        scored = time.perf_counter()
-        rows = batch.build(kept, recipe, temperature=plan.temperature)
-        scale = recipe.schedule(progress.update, plan.total)
-        self.rest()
-        seen = self.learner.update(rows, recipe, scale=scale, seed=derive(plan.seed, "minibatch", progress.update))
-        lags = [progress.update - group.ticket.version for group in kept]
-        self.refresh()
+        sampling_end = time.perf_counter()
+        for part in score_parts(recipe):
+            await part(self.scorer, training_groups)
+        scoring_end = time.perf_counter()
+        rows = batch.build_rows(training_groups, recipe, temperature=plan.temperature)
+        scale = recipe.schedule(progress.update, plan.total_updates)
+        self.pause()
+        diagnostics = self.learner.update(
+            rows, recipe, scale=scale, seed=derive(plan.seed, "minibatch", progress.update)
+        )
+        lags = [progress.update - group.ticket.version for group in training_groups]
+        self.sync_weights()
         progress.update += 1
-        metrics = {"update": progress.update, **measured(played, kept), **seen}
+        metrics = {"update": progress.update, **rollout_metrics(groups, training_groups), **diagnostics}
         metrics |= {"lag/mean": sum(lags) / len(lags), "lag/max": max(lags), "lr": self.learner.lr * scale}
-        ended = time.perf_counter()
-        metrics |= {"time/sample_s": sampled - began, "time/score_s": scored - sampled}
-        metrics |= {"time/train_s": ended - sampled, "time/update_s": ended - began}
+        end_time = time.perf_counter()
+        metrics |= {"time/sample_s": sampling_end - start_time, "time/score_s": scoring_end - sampling_end}
+        metrics |= {"time/train_s": end_time - sampling_end, "time/update_s": end_time - start_time}
         progress.episodes += int(metrics["episodes/played"])
         progress.tokens += int(metrics["tokens/sampled"])
         progress.seconds += metrics["time/update_s"]
-        self._admit()
-        self.after(metrics, played)
+        self._open_tickets()
+        self.on_update(metrics, groups)
 
-    async def _collect(self) -> tuple[list[Group], list[Group]] | None:
-        """The groups that the next update uses up, oldest tickets first, and those of them that it trains on.
+    async def _collect_groups(self) -> tuple[list[Group], list[Group]] | None:
+        """Wait for the groups that the next update uses up, oldest tickets first.
 
-        None when told to stop before they were complete.
+        Returns all of them and those among them to train on, or None if `stopping` was set before they were complete.
         """
         progress = self.progress
-        played: list[Group] = []
-        kept: list[Group] = []
-        self._admit()
-        while len(kept) < self.plan.groups:
-            number = progress.consumed + len(played)
+        groups: list[Group] = []
+        training_groups: list[Group] = []
+        self._open_tickets()
+        while len(training_groups) < self.plan.groups:
+            number = progress.consumed + len(groups)
             if number in progress.ended:
-                group, usable = progress.ended[number]
-                played.append(group)
-                kept += [group] if usable else []
+                group, is_usable = progress.ended[number]
+                groups.append(group)
+                training_groups += [group] if is_usable else []
             elif self.stopping.is_set():
                 return None
             else:
-                self._news.clear()
-                await self._next_news()
-        for _ in played:
+                self._group_ended.clear()
+                await self._wait_for_group()
+        for _ in groups:
             del progress.ended[progress.consumed]
             progress.consumed += 1
-        return played, kept
+        return groups, training_groups
 
-    async def _next_news(self) -> None:
-        waits = {asyncio.ensure_future(self._news.wait()), asyncio.ensure_future(self.stopping.wait())}
+    async def _wait_for_group(self) -> None:
+        """Wait until a group ends or `stopping` is set; raise the exception of a group's task that failed."""
+        waiters = {asyncio.ensure_future(self._group_ended.wait()), asyncio.ensure_future(self.stopping.wait())}
         try:
-            await asyncio.wait({*waits, *self._playing}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({*waiters, *self._tasks}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for wait in waits:
-                wait.cancel()
-        for task in [task for task in self._playing if task.done()]:
-            self._playing.discard(task)
+            for waiter in waiters:
+                waiter.cancel()
+        for task in [task for task in self._tasks if task.done()]:
+            self._tasks.discard(task)
             task.result()
 
-    def _admit(self) -> None:
-        """Open tickets until `(lag + 1) * groups` are open or waiting to be trained on."""
+    def _open_tickets(self) -> None:
+        """Open tickets until `(lag + 1) * groups` of them are open or have ended and are still to be trained on."""
         progress, plan = self.progress, self.plan
-        waiting = sum(usable for _, usable in progress.ended.values())
+        waiting = sum(is_usable for _, is_usable in progress.ended.values())
         while len(progress.open) + waiting < (plan.lag + 1) * plan.groups:
             number = progress.admitted
             progress.admitted += 1
@@ -198,77 +191,42 @@ class Loop:
             seed = derive(plan.seed, "ticket", number)
             ticket = Ticket(number, index, plan.split, seed, plan.size, progress.update, progress.consumed)
             progress.open[number] = ticket
-            self._play(ticket)
+            self._start_group(ticket)
 
-    def _play(self, ticket: Ticket) -> None:
-        self._playing.add(asyncio.get_running_loop().create_task(self._group(ticket)))
+    def _start_group(self, ticket: Ticket) -> None:
+        self._tasks.add(asyncio.get_running_loop().create_task(self._play_group(ticket)))
 
-    async def _group(self, ticket: Ticket) -> None:
+    async def _play_group(self, ticket: Ticket) -> None:
         progress = self.progress
-        group = await self.recipe.strategy(self.player, ticket)
+        group = await self.recipe.strategy(self.runner, ticket)
         del progress.open[ticket.number]
-        for member in range(ticket.size):
-            progress.finished.pop(f"{ticket.number}/{member}", None)
+        self.runner.play_state.close_group(ticket)
         if group.trajectories:
             for shape in self.recipe.shape:
                 group.rewards = shape(group)
             rewards = [trajectory.reward for trajectory in group.trajectories if not trajectory.replayed]
             progress.history.record(ticket.index, sum(rewards) / len(rewards))
-        usable = bool(group.trajectories) and self.recipe.keep(group)
-        progress.ended[ticket.number] = group, usable
-        if usable:
+        is_usable = bool(group.trajectories) and self.recipe.keep(group)
+        progress.ended[ticket.number] = group, is_usable
+        if is_usable:
             progress.refused.clear()
         else:
             progress.refused.append(group)
-            self._complain()
-            self._admit()
-        self._news.set()
+            self._check_refusals()
+            self._open_tickets()
+        self._group_ended.set()
 
-    def _complain(self) -> None:
-        """Stop a run in which nothing is left to train on."""
-        refused = self.progress.refused
-        errors = [trajectory.error for group in refused for trajectory in group.errored]
-        # As many as an update needs: broken tasks fail fast, and are the first to end where others are sound.
-        if len(refused) >= max(self.plan.groups, 4) and errors and not any(group.trajectories for group in refused):
+    def _check_refusals(self) -> None:
+        """Raise `TrainingStopped` if the last groups leave no hope that there will be anything to train on."""
+        groups = self.progress.refused
+        errors = [trajectory.error for group in groups for trajectory in group.errored]
+        # Wait for as many groups as an update needs: broken tasks fail fast, so they end before any others.
+        if len(groups) >= max(self.plan.groups, 4) and errors and not any(group.trajectories for group in groups):
             raise TrainingStopped(f"every episode fails: {errors[0]}")
-        if len(refused) >= REFUSALS * self.plan.groups:
-            rewards = sorted({trajectory.reward for group in refused for trajectory in group.trajectories})
-            shown = ", ".join(f"{reward:g}" for reward in rewards[:3]) + (", ..." if len(rewards) > 3 else "")
+        if len(groups) >= MAX_REFUSALS * self.plan.groups:
+            rewards = sorted({trajectory.reward for group in groups for trajectory in group.trajectories})
+            examples = ", ".join(f"{reward:g}" for reward in rewards[:3]) + (", ..." if len(rewards) > 3 else "")
             raise TrainingStopped(
-                f"0 of the last {len(refused)} groups were kept; rewards were {shown}: "
+                f"0 of the last {len(groups)} groups were kept; rewards were {examples}: "
                 "the tasks are too easy or too hard for the policy, or --size is too small for rewards to differ"
             )
-
-
-def measured(groups: list[Group], kept: list[Group]) -> dict[str, float]:
-    """The metrics of `docs/metrics.md` that come from records. Rewards are of all groups, before `keep` and shaping.
-
-    Replayed trajectories are counted as such, and are part of nothing else.
-    """
-    fresh = [[trajectory for trajectory in group.trajectories if not trajectory.replayed] for group in groups]
-    played = [trajectory for members in fresh for trajectory in members]
-    turns = [turn for trajectory in played for turn in trajectory.turns]
-    n = max(len(played), 1)
-    varied = [len({trajectory.reward for trajectory in members}) > 1 for members in fresh]
-    found = {
-        "reward/mean": sum(t.reward for t in played) / n,
-        "success/mean": sum(t.success for t in played) / n,
-        "episodes/played": float(len(played)),
-        "episodes/errored": float(sum(len(group.errored) for group in groups)),
-        "episodes/replayed": float(sum(len(group.trajectories) for group in groups) - len(played)),
-        "groups/kept": float(len(kept)),
-        "groups/played": float(len(groups)),
-        "groups/zero_variance": 1 - sum(varied) / max(len(varied), 1),
-        "turns/mean": len(turns) / n,
-        "turns/invalid": sum(not turn.valid for turn in turns) / max(len(turns), 1),
-        "tokens/sampled": float(sum(t.num_drawn for t in played)),
-        "tokens/reply": sum(len(turn.completion.ids) for turn in turns) / max(len(turns), 1),
-        "truncated/mean": sum(t.stop != Stop.TERMINATED for t in played) / n,
-        "truncated/tokens": sum(t.stop == Stop.TOKEN_LIMIT for t in played) / n,
-        "replies/cut": sum(turn.completion.finish == "length" for turn in turns) / max(len(turns), 1),
-        "time/env_s": sum(turn.env_s for turn in turns),
-    }
-    names = sorted({name for turn in turns for name in turn.rewards})
-    for name in names:
-        found[f"rewards/{name}"] = sum(turn.rewards.get(name, 0.0) for turn in turns) / n
-    return found

@@ -1,9 +1,9 @@
-"""What a training run needs of memory, from the model's shape and the settings, before any of it is taken.
+"""Estimate of the memory that a training run needs, from the shape of its model and the settings alone.
 
 Weights, gradients and the optimiser's state are exact. Activations, logits and the cache are upper estimates: every
-history is as long as `--max-tokens` allows, all of it behind the prompt is sampled, and the kernels keep what they keep
-on a CPU (`tests/rl/train/test_memory_estimate.py` compares). Left out: what CUDA itself takes, fragments, and vLLM, which takes a share
-of what is free.
+sequence is taken to be `--max-tokens` long with everything after the prompt sampled, and kernels to save what they save
+on a CPU (`tests/rl/train/test_memory_estimate.py` compares with real tensors). Not included: CUDA's own memory,
+fragmentation, and vLLM, which takes a share of the free memory.
 """
 
 from __future__ import annotations
@@ -17,38 +17,53 @@ from torch import nn
 
 from rl.learner.forward import CHUNK
 from rl.policy import lora
-from rl.policy.decoder import WIDE, supported
-from rl.policy.forward import text_config
+from rl.policy.decoder import WIDE_HIDDEN_SIZE, is_supported
+from rl.policy.model_config import text_config
 from rl.settings import Settings
 
-FLOAT = 4  # bytes of gradients, moments and logits, whatever the weights have
-CACHE = 4 * 2**30  # what `HFPolicy` gives its cache at most
+FLOAT_BYTES = 4  # of a gradient, a moment or a logit, whatever the precision of the weights
+MAX_CACHE_BYTES = 4 * 2**30  # limit of the cache of `HFPolicy`
 
 
 @dataclass(frozen=True)
-class Work:
-    """What a run does with its model, as far as memory goes."""
+class Workload:
+    """What a run does with its model, as far as memory depends on it.
+
+    Attributes:
+        microbatch_tokens: Tokens of one forward pass.
+        context: Tokens of one sequence.
+        prompt: Tokens of the prompt that the members of a group share, part of `context`.
+        size: Episodes per group.
+        slots: Sequences that the hf engine samples at a time; 0 for an engine with memory of its own.
+        itemsize: Bytes of one weight.
+        rank: Rank of the adapters; 0 if the weights are trained.
+        targets: Layers with adapters, as `--lora-targets`.
+        recompute: Whether blocks are recomputed in the backward pass.
+        reference: Whether there is a frozen reference policy.
+        cold_start: Whether a cold start comes first. It trains every weight, also below adapters.
+
+    """
 
     microbatch_tokens: int
-    context: int  # tokens of one history
-    prompt: int = 1  # of these, shared by a group
-    size: int = 1  # episodes of a group
-    slots: int = 0  # sequences sampled at a time by the hf engine; 0 for one that keeps its own memory
-    itemsize: int = FLOAT  # of a weight
-    rank: int = 0  # of adapters; 0 trains the weights
+    context: int
+    prompt: int = 1
+    size: int = 1
+    slots: int = 0
+    itemsize: int = FLOAT_BYTES
+    rank: int = 0
     targets: str = lora.ALL
     recompute: bool = False
     reference: bool = False
-    imitates: bool = False  # with every weight first, as a cold start does below adapters too
+    cold_start: bool = False
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Bytes by what they are for."""
+    """Bytes by purpose."""
 
     weights: int
     gradients: int
-    optimizer: int  # two moments, and a float32 copy of weights that are trained in less
+    optimizer: int  # two moments, and a float32 copy of trained weights of lower precision
     reference: int
     sampler: int  # the copy of the weights that is sampled from
     cache: int
@@ -57,21 +72,27 @@ class Estimate:
 
     @property
     def total(self) -> int:
-        """All of them at once, as they are in the middle of a backward pass."""
+        """The sum, which is needed in the middle of a backward pass."""
         return sum(asdict(self).values())
 
-    def words(self) -> str:
-        """The parts that are there, in a line."""
-        parts = [f"{name} {shown(size)}" for name, size in asdict(self).items() if size]
-        return f"memory, about {shown(self.total)}: {', '.join(parts)}"
+    def summary(self) -> str:
+        """Return the parts that are not zero, in one line."""
+        parts = [f"{name} {size_text(size)}" for name, size in asdict(self).items() if size]
+        return f"memory, about {size_text(self.total)}: {', '.join(parts)}"
 
 
-def work(settings: Settings, prompt: int, slots: int, *, reference: bool, fresh: bool = True) -> Work:
-    """What a run with these settings does: histories that open with `prompt` tokens, `slots` sampled at a time.
+def workload(settings: Settings, prompt: int, slots: int, *, reference: bool, is_new: bool = True) -> Workload:
+    """Return the workload of a run with these settings.
 
-    One that is not `fresh` has its cold start behind it.
+    Args:
+        settings: Settings with all defaults filled in.
+        prompt: Tokens of an episode's first prompt.
+        slots: Sequences sampled at a time.
+        reference: Whether the recipe needs a frozen reference policy.
+        is_new: False for a run that is resumed after its cold start.
+
     """
-    return Work(
+    return Workload(
         microbatch_tokens=settings.microbatch_tokens,
         context=settings.max_tokens,
         prompt=prompt,
@@ -82,101 +103,103 @@ def work(settings: Settings, prompt: int, slots: int, *, reference: bool, fresh:
         targets=settings.lora_targets,
         recompute=settings.checkpoint_activations,
         reference=reference,
-        imitates=fresh and bool(settings.cold_start),
+        cold_start=is_new and bool(settings.cold_start),
     )
 
 
-def shown(size: float) -> str:
-    """`1.5 GiB` for so many bytes."""
+def size_text(size: float) -> str:
+    """Return a number of bytes as text, such as `1.5 GiB`."""
     unit, name = (2**30, "GiB") if size >= 2**30 else (2**20, "MiB")
     return f"{size / unit:.1f} {name}"
 
 
-def estimate(model: nn.Module, work: Work) -> Estimate:
-    """The bytes that `work` takes with `model`, which may be on the device `meta` and have adapters or not.
+def estimate(model: nn.Module, work: Workload) -> Estimate:
+    """Estimate the bytes that `work` takes.
 
-    Where a cold start takes more than the updates behind it, the bytes are those of the cold start.
+    `model` may be on the device `meta`, and may have its adapters already or not. If the cold start takes more memory
+    than the updates after it, the estimate is that of the cold start.
     """
-    if work.rank and work.imitates:
-        first = estimate(model, replace(work, rank=0, reference=False, imitates=False))
-        return max(first, estimate(model, replace(work, imitates=False)), key=lambda one: one.total)
+    if work.rank and work.cold_start:
+        first = estimate(model, replace(work, rank=0, reference=False, cold_start=False))
+        return max(first, estimate(model, replace(work, cold_start=False)), key=lambda one: one.total)
     shape = _Shape.of(model, work)
-    trained = shape.adapters if work.rank else shape.own
-    master = FLOAT * trained if work.itemsize < FLOAT else 0
-    sampled, logits = work.slots > 0, _logits(shape, work)
+    trainable = shape.adapters if work.rank else shape.weights
+    master = FLOAT_BYTES * trainable if work.itemsize < FLOAT_BYTES else 0
+    has_sampler, logits = work.slots > 0, _logits_bytes(shape, work)
     # While one block's gradients are computed, and its own values again, the logits are gone.
-    passing = _block(shape, work) * (2 if work.recompute else 1)
+    passing = _block_bytes(shape, work) * (2 if work.recompute else 1)
+    sampler = trainable * work.itemsize + (shape.layers * _fused_bytes(shape, work) if work.rank else 0)
     return Estimate(
-        weights=(shape.own + shape.adapters) * work.itemsize,
-        gradients=trained * FLOAT,
-        optimizer=2 * FLOAT * trained + master,
-        reference=shape.own * work.itemsize if work.reference and not work.rank else 0,
-        sampler=trained * work.itemsize + (shape.layers * _fused(shape, work) if work.rank else 0) if sampled else 0,
-        cache=_cache(shape, work) if sampled else 0,
-        activations=kept(model, work) + max(passing - logits, 0),
+        weights=(shape.weights + shape.adapters) * work.itemsize,
+        gradients=trainable * FLOAT_BYTES,
+        optimizer=2 * FLOAT_BYTES * trainable + master,
+        reference=shape.weights * work.itemsize if work.reference and not work.rank else 0,
+        sampler=sampler if has_sampler else 0,
+        cache=_cache_bytes(shape, work) if has_sampler else 0,
+        activations=activation_bytes(model, work) + max(passing - logits, 0),
         logits=logits,
     )
 
 
-def kept(model: nn.Module, work: Work) -> int:
-    """Bytes that the blocks of one micro-batch keep for its backward pass, its logits apart."""
+def activation_bytes(model: nn.Module, work: Workload) -> int:
+    """Estimate the bytes that the blocks save of one micro-batch for the backward pass, without the logits."""
     shape = _Shape.of(model, work)
     tokens, rows, own = _layout(shape, work)
     hidden = tokens * shape.hidden * work.itemsize
-    each = hidden if work.recompute else _block(shape, work) + _fused(shape, work)
-    last = tokens * shape.hidden * (_norm(work) + work.itemsize)  # the last norm, and what logits are made of
-    if shape.lean:  # cosines and sines, and the mask in numbers
+    per_block = hidden if work.recompute else _block_bytes(shape, work) + _fused_bytes(shape, work)
+    last = tokens * shape.hidden * (_norm_bytes(work) + work.itemsize)  # the last norm, and the input of the logits
+    if shape.is_lean:  # cosines and sines, and an additive mask
         last += (2 * tokens * shape.head_dim + rows * own * work.context) * work.itemsize
-    else:  # a mask of booleans, and one table for all rows
+    else:  # a boolean mask, and one table of cosines and sines for all rows
         last += rows * work.context**2
-    return int(last + shape.layers * each)
+    return int(last + shape.layers * per_block)
 
 
 def training_state_bytes(model: nn.Module) -> int:
-    """Bytes that training adds to the weights of `model` as it is: gradients, moments, float32 copies."""
+    """Return the bytes that training adds to the weights of `model`: gradients, moments and float32 copies."""
     total = 0
     for weight in model.parameters():
         if weight.requires_grad:
-            total += weight.numel() * FLOAT * (3 if weight.element_size() >= FLOAT else 4)
+            total += weight.numel() * FLOAT_BYTES * (3 if weight.element_size() >= FLOAT_BYTES else 4)
     return total
 
 
 @dataclass(frozen=True)
 class _Shape:
-    """Of a model, what the sizes depend on."""
+    """The sizes of a model that memory depends on."""
 
-    own: int  # weights, without adapters
-    adapters: int
-    adapted: int  # linear layers of one block that have an adapter
-    beside: int  # outputs of projections of one block that read the same input and have none
-    lean: bool
+    weights: int  # number of weights without those of adapters
+    adapters: int  # number of weights of adapters
+    adapter_layers: int  # linear layers per block that have an adapter
+    fused_outputs: int  # outputs per block of projections that share their input and have no adapter
+    is_lean: bool  # whether `rl.policy.cached_forward.DecoderForward` computes it
     layers: int
     hidden: int
-    inner: int  # of the MLP, for one token
+    inner: int  # outputs of the MLP's first projection, for one token
     queries: int
     keys: int
     head_dim: int
     vocab: int
-    head_norms: bool
+    has_head_norms: bool
 
     @classmethod
-    def of(cls, model: nn.Module, work: Work) -> _Shape:
+    def of(cls, model: nn.Module, work: Workload) -> _Shape:
         config = text_config(model)
         heads, hidden = config.num_attention_heads, config.hidden_size
         dim = getattr(config, "head_dim", None) or hidden // heads
         inner = getattr(config, "intermediate_size", None) or getattr(config, "n_inner", None) or 4 * hidden
         keys = (getattr(config, "num_key_value_heads", None) or heads) * dim
-        own = sum(weight.numel() for name, weight in model.named_parameters() if not lora.of_adapters(name))
+        weights = sum(weight.numel() for name, weight in model.named_parameters() if not lora.is_adapter_weight(name))
         adapters, names = _adapters(model, work)
-        ends = {name.rpartition(".")[2] for name in names}
-        beside = 0 if ends & {"q_proj", "k_proj", "v_proj"} else heads * dim + 2 * keys
-        beside += 0 if ends & {"gate_proj", "up_proj"} else 2 * inner
+        targets = {name.rpartition(".")[2] for name in names}
+        fused_outputs = 0 if targets & {"q_proj", "k_proj", "v_proj"} else heads * dim + 2 * keys
+        fused_outputs += 0 if targets & {"gate_proj", "up_proj"} else 2 * inner
         return cls(
-            own=own,
+            weights=weights,
             adapters=adapters,
-            adapted=math.ceil(len(names) / config.num_hidden_layers),
-            beside=beside,
-            lean=supported(model),
+            adapter_layers=math.ceil(len(names) / config.num_hidden_layers),
+            fused_outputs=fused_outputs,
+            is_lean=is_supported(model),
             layers=config.num_hidden_layers,
             hidden=hidden,
             inner=inner * (getattr(config, "num_experts_per_tok", None) or 1),
@@ -184,18 +207,18 @@ class _Shape:
             keys=keys,
             head_dim=dim,
             vocab=config.vocab_size,
-            head_norms=any(name.endswith("q_norm") for name, _ in model.named_modules()),
+            has_head_norms=any(name.endswith("q_norm") for name, _ in model.named_modules()),
         )
 
 
-def _adapters(model: nn.Module, work: Work) -> tuple[int, list[str]]:
-    """The weights of the adapters that the model has or would get, and the names of their layers."""
+def _adapters(model: nn.Module, work: Workload) -> tuple[int, list[str]]:
+    """Count the weights of the adapters that the model has or would get; return it with the names of their layers."""
     if not work.rank:
         return 0, []
-    if there := lora.layers(model):
-        own = sum(weight.numel() for name, weight in model.named_parameters() if lora.of_adapters(name))
-        return own, [name for name, _ in there]
-    targets = lora.listed(work.targets)
+    if layers := lora.adapter_layers(model):
+        count = sum(weight.numel() for name, weight in model.named_parameters() if lora.is_adapter_weight(name))
+        return count, [name for name, _ in layers]
+    targets = lora.parse_targets(work.targets)
     head: Any = getattr(model, "get_output_embeddings", lambda: None)()
     sizes: dict[str, int] = {
         name: sum(module.weight.shape)  # type: ignore[arg-type]
@@ -207,54 +230,56 @@ def _adapters(model: nn.Module, work: Work) -> tuple[int, list[str]]:
     return work.rank * sum(sizes.values()), list(sizes)
 
 
-def _layout(shape: _Shape, work: Work) -> tuple[float, float, int]:
-    """Of one micro-batch: tokens that are computed, rows, and tokens of a row behind its prompt."""
+def _layout(shape: _Shape, work: Workload) -> tuple[float, float, int]:
+    """Return, for one micro-batch, the computed tokens, the rows, and the tokens of a row after its prompt."""
     prompt = min(work.prompt, work.context - 1)
     own = work.context - prompt
-    apiece = own + prompt / work.size if shape.lean else work.context  # the prompt of a group is computed once
-    rows = max(1.0, work.microbatch_tokens / apiece)
-    return rows * apiece, rows, own
+    row_tokens = own + prompt / work.size if shape.is_lean else work.context  # a group's prompt is computed once
+    rows = max(1.0, work.microbatch_tokens / row_tokens)
+    return rows * row_tokens, rows, own
 
 
-def _block(shape: _Shape, work: Work) -> int:
-    """Bytes that one block keeps for its backward pass."""
+def _block_bytes(shape: _Shape, work: Workload) -> int:
+    """Bytes that one block saves for its backward pass."""
     tokens, rows, _ = _layout(shape, work)
     attention = shape.queries + 2 * shape.keys
-    adapters = work.rank * shape.adapted
-    if shape.lean:
-        each = 4 * shape.inner + 2 * attention + 3 * shape.queries + adapters
-        size = tokens * each + 2 * rows * work.context * shape.keys  # keys and values, the prompt's once per row
-        norms = 2 * shape.hidden * (_norm(work) + work.itemsize)
-        if shape.head_norms:  # in float32 their input is there already
-            norms += (shape.queries + shape.keys) * (_norm(work) - (FLOAT if work.itemsize == FLOAT else 0))
+    adapters = work.rank * shape.adapter_layers
+    if shape.is_lean:
+        numbers = 4 * shape.inner + 2 * attention + 3 * shape.queries + adapters
+        size = tokens * numbers + 2 * rows * work.context * shape.keys  # keys and values, the prompt's once per row
+        norms = 2 * shape.hidden * (_norm_bytes(work) + work.itemsize)
+        if shape.has_head_norms:  # in float32 their input is there already
+            input_bytes = FLOAT_BYTES if work.itemsize == FLOAT_BYTES else 0
+            norms += (shape.queries + shape.keys) * (_norm_bytes(work) - input_bytes)
         return int(size * work.itemsize + tokens * norms)
-    each = 5 * shape.inner + 5 * shape.queries + 2 * shape.keys + 4 * shape.hidden + adapters
-    return int(tokens * (each * work.itemsize + 4 * shape.hidden * _norm(work)))
+    numbers = 5 * shape.inner + 5 * shape.queries + 2 * shape.keys + 4 * shape.hidden + adapters
+    return int(tokens * (numbers * work.itemsize + 4 * shape.hidden * _norm_bytes(work)))
 
 
-def _norm(work: Work) -> int:
-    """Bytes per number that a norm keeps: in float32 its input and, for the weight's gradient, that normalised."""
-    return FLOAT if work.rank else 2 * FLOAT
+def _norm_bytes(work: Workload) -> int:
+    """Bytes per number that a norm saves: its float32 input and, if its weight is trained, the normalised input."""
+    return FLOAT_BYTES if work.rank else 2 * FLOAT_BYTES
 
 
-def _fused(shape: _Shape, work: Work) -> int:
-    """Bytes of one block's projections that are copied to be one; those with an adapter are not."""
-    if not shape.lean or shape.hidden >= WIDE:
+def _fused_bytes(shape: _Shape, work: Workload) -> int:
+    """Bytes of one block's projections that are copied into one matrix; those with an adapter are not copied."""
+    if not shape.is_lean or shape.hidden >= WIDE_HIDDEN_SIZE:
         return 0
-    return shape.beside * shape.hidden * work.itemsize
+    return shape.fused_outputs * shape.hidden * work.itemsize
 
 
-def _logits(shape: _Shape, work: Work) -> int:
-    """Bytes of the largest moment of the logits: themselves, log-probabilities, probabilities and their product."""
+def _logits_bytes(shape: _Shape, work: Workload) -> int:
+    """Bytes of the logits at their peak: logits, log-probabilities, probabilities and the product of both."""
     _, rows, own = _layout(shape, work)
     tokens = rows * own
-    if work.recompute and shape.lean:
+    if work.recompute and shape.is_lean:
         tokens = min(tokens, CHUNK)
-    copies = 4 if shape.lean else 5
-    return int(tokens * shape.vocab * (copies * FLOAT + (work.itemsize if work.itemsize < FLOAT else 0)))
+    copies = 4 if shape.is_lean else 5
+    lower_precision = work.itemsize if work.itemsize < FLOAT_BYTES else 0
+    return int(tokens * shape.vocab * (copies * FLOAT_BYTES + lower_precision))
 
 
-def _cache(shape: _Shape, work: Work) -> int:
-    """Bytes of keys and values, as many sequences as fit."""
-    one = 2 * shape.layers * shape.keys * work.itemsize * work.context
-    return one * max(1, min(work.slots, CACHE // one))
+def _cache_bytes(shape: _Shape, work: Workload) -> int:
+    """Bytes of cached keys and values, for as many sequences as fit into `MAX_CACHE_BYTES`."""
+    sequence = 2 * shape.layers * shape.keys * work.itemsize * work.context
+    return sequence * max(1, min(work.slots, MAX_CACHE_BYTES // sequence))

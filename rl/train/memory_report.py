@@ -1,4 +1,4 @@
-"""Words about memory: what a run will need, and what to lower where that is more than there is."""
+"""Messages about memory: what a run needs, and which flags to change if that is more than there is."""
 
 from __future__ import annotations
 
@@ -10,80 +10,87 @@ import torch
 from torch import nn
 
 from rl.cli import UserError
-from rl.train.memory_estimate import Estimate, Work, estimate, shown
+from rl.train.memory_estimate import Estimate, Workload, estimate, size_text
 
 
-class Foresight:
-    """The estimate for a model and what a run does with it; one that is `resumed` may not change everything."""
+class MemoryReport:
+    """The memory estimate of a run, and the messages to print before it starts and after memory ran out."""
 
-    def __init__(self, model: nn.Module, work: Work, *, resumed: bool) -> None:
-        self.model, self.work, self.resumed = model, work, resumed
+    def __init__(self, model: nn.Module, work: Workload, *, is_resumed: bool) -> None:
+        """Estimate the memory that `work` takes with `model`. A resumed run is advised to change fewer flags."""
+        self.model, self.work, self.is_resumed = model, work, is_resumed
         self.estimate: Estimate = estimate(model, work)
 
-    def told(self, free: int) -> Iterator[str]:
-        """What is needed and, where no more than `free` bytes are there and these are too few, what lowers it."""
-        yield self.estimate.words()
+    def lines(self, free: int) -> Iterator[str]:
+        """Yield the estimate and, if it exceeds `free` bytes, a warning with the flags that lower it."""
+        yield self.estimate.summary()
         if self.estimate.total > free:
-            needed = f"about {shown(self.estimate.total)} are needed and {shown(free)} are free"
-            yield f"warning: {needed}; totals of what lowers it: {advice(self.model, self.work, resumed=self.resumed)}"
+            comparison = f"about {size_text(self.estimate.total)} are needed and {size_text(free)} are free"
+            ways = advice(self.model, self.work, is_resumed=self.is_resumed)
+            yield f"warning: {comparison}; totals of what lowers it: {ways}"
 
     @contextmanager
-    def guarding(self) -> Iterator[None]:
-        """Turn running out of memory, before there is anything to resume, into a `UserError` that says what to do."""
+    def explain_out_of_memory(self) -> Iterator[None]:
+        """Turn running out of memory before the first update into a `UserError` with advice."""
         try:
             yield
         except torch.OutOfMemoryError as error:
-            raise UserError(self.spent(resumed=self.resumed)) from error
+            raise UserError(self.out_of_memory_message(is_resumed=self.is_resumed)) from error
 
-    def words(self, ended: Exception, death: Exception | None) -> str:
-        """Why a run ended that can be resumed; where memory ran out, of an update or of the engine, what to do."""
-        if isinstance(ended, torch.OutOfMemoryError):
-            return self.spent()
-        if death is not None and isinstance(death.__cause__, torch.OutOfMemoryError):
-            return self.spent(sampling=True)
-        return str(ended)
+    def stop_reason(self, error: Exception, engine_failure: Exception | None) -> str:
+        """Return why a run stopped that can be resumed, with advice if memory ran out in an update or the engine."""
+        if isinstance(error, torch.OutOfMemoryError):
+            return self.out_of_memory_message()
+        if engine_failure is not None and isinstance(engine_failure.__cause__, torch.OutOfMemoryError):
+            return self.out_of_memory_message(is_sampling=True)
+        return str(error)
 
-    def spent(self, *, resumed: bool = True, sampling: bool = False) -> str:
-        """What to do after memory ran out, in an update or while tokens were drawn."""
-        what = "out of memory while sampling, which needs" if sampling else "out of memory, of which an update needs"
-        ways = advice(self.model, self.work, resumed=resumed, sampling=sampling)
-        return f"{what} about {shown(_needed(self.estimate, sampling))} by the estimate; {ways}"
+    def out_of_memory_message(self, *, is_resumed: bool = True, is_sampling: bool = False) -> str:
+        """Return the message after memory ran out, while sampling or at any other time, with what to change."""
+        phase = "sampling" if is_sampling else "an update"
+        needed = size_text(_needed_bytes(self.estimate, is_sampling))
+        ways = advice(self.model, self.work, is_resumed=is_resumed, is_sampling=is_sampling)
+        return f"out of memory: {phase} needs about {needed} by the estimate; {ways}"
 
 
-def advice(model: nn.Module, work: Work, *, resumed: bool = False, sampling: bool = False) -> str:
-    """What to change, with the totals that it leads to; for a run that is to be `resumed`, what it may change first."""
-    ways = savings(model, work, sampling=sampling)
+def advice(model: nn.Module, work: Workload, *, is_resumed: bool = False, is_sampling: bool = False) -> str:
+    """Return the flags to change with the totals they lead to; for a resumed run, first those that it may change."""
+    ways = savings(model, work, is_sampling=is_sampling)
     if not ways:
-        return f"{'in a new run ' if resumed else ''}lower --max-tokens, or take a smaller model"
-    told = [f"{flag} ({shown(total)})" for flag, total, may in ways if may or not resumed]
-    later = [f"{flag} ({shown(total)})" for flag, total, may in ways if resumed and not may]
-    return ", ".join(told) + (f"{'; ' if told else ''}in a new run {', '.join(later)}" if later else "")
+        return f"{'in a new run ' if is_resumed else ''}lower --max-tokens, or take a smaller model"
+    now = [f"{flag} ({size_text(total)})" for flag, total, on_resume in ways if on_resume or not is_resumed]
+    later = [f"{flag} ({size_text(total)})" for flag, total, on_resume in ways if is_resumed and not on_resume]
+    return ", ".join(now) + (f"{'; ' if now else ''}in a new run {', '.join(later)}" if later else "")
 
 
-def savings(model: nn.Module, work: Work, *, sampling: bool = False) -> list[tuple[str, int, bool]]:
-    """Flags that lower the estimate: each with the total it leads to, and whether a resumed run may take it.
+def savings(model: nn.Module, work: Workload, *, is_sampling: bool = False) -> list[tuple[str, int, bool]]:
+    """Return the flags that lower the memory needed in an update or, with `is_sampling`, between two updates.
 
-    The estimate is that of an update, or of `sampling` between two of them.
+    Each comes with the total bytes that it leads to and with whether a resumed run may set it.
     """
     half, shorter = max(work.microbatch_tokens // 2, 1), work.context // 2
-    ways = [
+    changes = [
         ("--checkpoint-activations", replace(work, recompute=True), True),
         (f"--microbatch-tokens {half}", replace(work, microbatch_tokens=half), True),
         ("--lora 16", replace(work, rank=work.rank or 16), False),
         ("--dtype bfloat16", replace(work, itemsize=2), False),
     ]
-    if sampling and shorter > work.prompt:
-        ways.append((f"--max-tokens {shorter}", replace(work, context=shorter), False))
-    now = _needed(estimate(model, work), sampling)
-    totals = [(flag, _needed(estimate(model, other), sampling), may) for flag, other, may in ways if other != work]
-    return [way for way in totals if way[1] < now]
+    if is_sampling and shorter > work.prompt:
+        changes.append((f"--max-tokens {shorter}", replace(work, context=shorter), False))
+    current = _needed_bytes(estimate(model, work), is_sampling)
+    totals = [
+        (flag, _needed_bytes(estimate(model, changed_work), is_sampling), on_resume)
+        for flag, changed_work, on_resume in changes
+        if changed_work != work
+    ]
+    return [way for way in totals if way[1] < current]
 
 
-def _needed(estimate: Estimate, sampling: bool) -> int:
-    """All of it, or what is there between two updates."""
-    return (replace(estimate, gradients=0, activations=0, logits=0) if sampling else estimate).total
-
-
-def free(device: torch.device) -> int | None:
-    """Bytes that are free on a GPU; None on a CPU, which can swap."""
+def free_bytes(device: torch.device) -> int | None:
+    """Return the free bytes of a GPU, or None for a CPU, which can swap."""
     return torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else None
+
+
+def _needed_bytes(estimate: Estimate, is_sampling: bool) -> int:
+    """The total or, for sampling, without what exists only during an update."""
+    return (replace(estimate, gradients=0, activations=0, logits=0) if is_sampling else estimate).total

@@ -1,4 +1,4 @@
-"""The model of a run: where it comes from, what of it is trained, and what a checkpoint keeps of it."""
+"""The model of a run: loading it, new or from a checkpoint, choosing what is trained, and saving it."""
 
 from __future__ import annotations
 
@@ -12,76 +12,84 @@ from safetensors import SafetensorError
 
 from rl.cli import one_line
 from rl.policy import lora
-from rl.policy.load import lasting, load, save, save_adapter
+from rl.policy.pretrained import load_pretrained, permanent_name, save_adapter, save_pretrained
 from rl.seeds import derive
 from rl.settings import Settings
 from rl.train.run_folder import RunFolder
 
 
-class Trained:
-    """A model, all of whose weights are trained, or the adapters that `--lora` puts on it.
+class TrainedModel:
+    """A model whose weights are trained, all of them or only the adapters that `--lora` adds, and its tokenizer.
 
-    Adapters are kept without their base. Where that cannot be found again by its name (`tiny`, which is drawn from the
-    seed, after a cold start, another run's latest), the run's folder keeps it once, as `base/`.
+    Checkpoints of adapters do not contain the base model. If the name of the base model is not enough to find the same
+    weights again (`tiny`, which is initialised from the seed; any model after a cold start; another run's latest
+    checkpoint), the run's folder holds the base model once, in `base/`.
+
+    Attributes:
+        model: The model, on the CPU until the caller moves it.
+        tokenizer: Its tokenizer.
+        is_new: Whether no checkpoint was loaded, so that the cold start is still to come.
+        base: Path or name of the base model below the adapters; None without adapters or before `save_base`.
+
     """
 
-    def __init__(self, settings: Settings, begun: RunFolder | None = None) -> None:
-        """Load the model of a new run, or of the latest checkpoint of `begun`, on the CPU.
+    def __init__(self, settings: Settings, resume_from: RunFolder | None = None) -> None:
+        """Load the model of a new run or of the latest checkpoint of `resume_from`, on the CPU.
 
-        Raise `ValueError` for a model of no use, `UserError` for a checkpoint of no use.
+        Raises `ValueError` for a model that cannot be loaded or trained, `UserError` for an unusable checkpoint.
         """
         self.settings = settings
-        # Where the plain model below the adapters is found; None while the run has yet to keep it.
-        self.base = lasting(settings.model) if settings.lora and not settings.cold_start else None
-        checkpoint = begun.latest() if begun else None
-        self.fresh = checkpoint is None
-        if begun is None or checkpoint is None:
+        self.base = permanent_name(settings.model) if settings.lora and not settings.cold_start else None
+        checkpoint = resume_from.latest_checkpoint() if resume_from else None
+        self.is_new = checkpoint is None
+        if resume_from is None or checkpoint is None:
             self._load(settings.model)
             return
         if not settings.lora:
-            with _reading(begun, checkpoint):
+            with _checkpoint_errors(resume_from, checkpoint):
                 self._load(str(checkpoint / "model"))
             return
-        with _reading(begun, checkpoint):
-            self.base = lora.base_of(checkpoint / "model")  # not anew from a name, which may mean another one by now
-        with _reading(begun, checkpoint, alone=False):  # those before it have the same base
+        with _checkpoint_errors(resume_from, checkpoint):
+            # Not from `settings.model`: that name may stand for other weights by now.
+            self.base = lora.read_base_name(checkpoint / "model")
+        with _checkpoint_errors(resume_from, checkpoint, suggest_older=False):  # older checkpoints have the same base
             self._load(self.base)
-        with _reading(begun, checkpoint):
+        with _checkpoint_errors(resume_from, checkpoint):
             lora.restore(self.model, checkpoint / "model")
 
     @property
-    def keeps(self) -> tuple[str, ...]:
-        """The folders that `begin` writes."""
+    def base_folders(self) -> tuple[str, ...]:
+        """Names of the folders that `save_base` will write into the run's folder."""
         return ("base",) if self.settings.lora and self.base is None else ()
 
-    def begin(self, folder: RunFolder) -> None:
-        """Keep the base of the adapters as it is now, if a name is not enough."""
-        for name in self.keeps:
-            with lora.lifted(self.model):
-                kept = folder.keep(name, lambda path: save(self.model, self.tokenizer, path))
-            self.base = str(kept.resolve())
+    def save_base(self, folder: RunFolder) -> None:
+        """Write the base model of the adapters into the run's folder, if its name is not enough to find it again."""
+        for name in self.base_folders:
+            with lora.without_adapters(self.model):
+                path = folder.write_folder(name, lambda path: save_pretrained(self.model, self.tokenizer, path))
+            self.base = str(path.resolve())
 
     def save(self, folder: Path) -> None:
-        """Write what a checkpoint keeps: the model, or the adapters alone, and the tokenizer."""
+        """Write the model, or its adapters alone, and the tokenizer into the folder of a checkpoint."""
         if self.settings.lora:
-            assert self.base is not None, "`begin` comes first"
+            assert self.base is not None, "call `save_base` first"
             save_adapter(self.model, self.tokenizer, folder, self.base)
         else:
-            save(self.model, self.tokenizer, folder)
+            save_pretrained(self.model, self.tokenizer, folder)
 
-    def words(self) -> str:
-        """How large it is, and where."""
+    def description(self) -> str:
+        """Return the model's name, number of parameters and device, in a few words."""
         weights = list(self.model.parameters())
-        trained = sum(weight.numel() for weight in weights if weight.requires_grad)
-        told = f"{sum(weight.numel() for weight in weights) / 1e6:.1f} M parameters"
+        trainable = sum(weight.numel() for weight in weights if weight.requires_grad)
+        size = f"{sum(weight.numel() for weight in weights) / 1e6:.1f} M parameters"
         if self.settings.lora:
-            told += f", {trained / 1e6:.2f} M of them in adapters of rank {self.settings.lora}, which are trained"
-        return f"{self.settings.model} ({told}, {weights[0].device})"
+            size += f", {trainable / 1e6:.2f} M of them in adapters of rank {self.settings.lora}, which are trained"
+        return f"{self.settings.model} ({size}, {weights[0].device})"
 
     def _load(self, name: str) -> None:
         s = self.settings
-        loaded: Any = load(name, seed=s.seed, dtype=getattr(torch, s.dtype))
-        self.model, self.tokenizer = loaded
+        pair: Any = load_pretrained(name, seed=s.seed, dtype=getattr(torch, s.dtype))
+        self.model, self.tokenizer = pair
         if s.lora:
             lora.attach(
                 self.model,
@@ -93,9 +101,9 @@ class Trained:
 
 
 @contextmanager
-def _reading(run: RunFolder, checkpoint: Path, *, alone: bool = True) -> Iterator[None]:
-    """Say of what fails inside that the checkpoint is of no use (see `RunFolder.unusable`)."""
+def _checkpoint_errors(run: RunFolder, checkpoint: Path, *, suggest_older: bool = True) -> Iterator[None]:
+    """Turn errors of reading the checkpoint's model into `RunFolder.checkpoint_error`."""
     try:
         yield
     except (ValueError, OSError, SafetensorError) as error:
-        raise run.unusable(checkpoint, one_line(error), alone=alone) from error
+        raise run.checkpoint_error(checkpoint, one_line(error), suggest_older=suggest_older) from error

@@ -1,11 +1,10 @@
-"""One training run from settings to summary: builds the parts, warms up, runs the loop, keeps the folder."""
+"""One training run: builds its parts from the settings, then runs cold start, evaluations and the training loop."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
 import time
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,286 +13,287 @@ import torch
 import envs
 from agents.chat import ChatAgent
 from agents.render import Renderer
-from rl import settings
-from rl.cli import INTERRUPTED, UserError, one_line
-from rl.evaluate.runner import REPLY_S, count_tasks, random_success, sampling, tickets
-from rl.learner.diagnostics import warnings
+from rl.cli import INTERRUPTED, UserError
+from rl.evaluate.runner import REPLY_DEADLINE_S, sampling_params, tickets
+from rl.learner.diagnostics import list_warnings
 from rl.learner.learner import Learner
 from rl.learner.scorer import ModelScorer
 from rl.methods.parts.sampler import History
-from rl.methods.parts.score.gain import answer_text
 from rl.methods.recipe import Recipe, needs, words
 from rl.policy import lora
-from rl.policy.batching import EngineDead
-from rl.policy.load import pick_device
+from rl.policy.engine import EngineDead
+from rl.policy.pretrained import resolve_device
 from rl.policy.registry import open_engine
 from rl.records import Group, SamplingParams, Trajectory
-from rl.rollout.runner import Player
+from rl.rollout.runner import Runner
+from rl.settings import Settings, to_toml
 from rl.train import cold_start, validation
-from rl.train.console import Screen, arithmetic
-from rl.train.loop import Loop, Plan, Progress, TrainingStopped
-from rl.train.memory_estimate import training_state_bytes, work
-from rl.train.memory_report import Foresight, free
-from rl.train.model import Trained
+from rl.train.checkpoint import Checkpointer
+from rl.train.console import Console, describe_run
+from rl.train.environment import inspect_environment
+from rl.train.loop import Loop, Plan, TrainingStopped
+from rl.train.memory_estimate import training_state_bytes, workload
+from rl.train.memory_report import MemoryReport, free_bytes
+from rl.train.model import TrainedModel
+from rl.train.progress import Progress
 from rl.train.run_folder import RunFolder
 
-JUDGED = 100  # validation tasks played after each pass of a cold start
+VALIDATION_EPISODES = 100  # validation tasks played after each pass of a cold start
 
 
 class Session:
-    """The parts of a run. Building one checks everything that can be checked before the work begins."""
+    """The parts of a training run. The constructor checks all that can be checked before the work begins.
 
-    def __init__(self, chosen: settings.Settings, recipe: Recipe, begun: RunFolder | None = None) -> None:
-        """Prepare a new run or the one in `begun`. Raise `ValueError` for a setting, environment or model of no use."""
-        self.recipe, self.begun = recipe, begun
-        if chosen.threads:
-            torch.set_num_threads(chosen.threads)
-        self.env_args = envs.arguments(chosen.env_arg, envs.entry(chosen.env))
-        probe = envs.make(chosen.env, **self.env_args)
-        try:
-            opening, info = probe.reset(seed=0, options={"index": 0, "split": "train"})
-            count_tasks(probe, "train")
-            self.max_turns: int = probe.unwrapped.max_turns  # type: ignore[attr-defined]
-            longest = cold_start.longest_reply(probe) if chosen.is_tiny and not chosen.turn_tokens else 0
-            self.settings = chosen = chosen.resolved(self.max_turns, longest)
-            self.num_tasks = validation.sizes(probe, chosen)
-        finally:
-            probe.close()
-        if needs(recipe, "answer") and not answer_text(info.get("answer")):
-            raise ValueError(f"{chosen.env} has no info['answer'], which the score part answer_gain asks for")
-        self.updates: int = chosen.updates or 0
-        device = pick_device(chosen.device)
-        self.trained = Trained(chosen, begun)
-        self.model = self.trained.model  # on the CPU, until it is known whether it fits elsewhere
-        self.renderer = Renderer(self.trained.tokenizer)
-        prompt = len(self.renderer.open(opening, info.get("tools", ())))
-        if prompt >= chosen.max_tokens:
-            raise ValueError(f"--max-tokens {chosen.max_tokens}: a prompt of {chosen.env} alone has {prompt} tokens")
-        slots = min(chosen.episodes * (chosen.lag + 1), 512)
-        doing = work(chosen, prompt, slots, reference=needs(recipe, "ref"), fresh=self.trained.fresh)
-        self.foresight = Foresight(self.model, doing, resumed=begun is not None)
-        self.room = free(device)
-        if self.room is not None:
-            print(*self.foresight.told(self.room), sep="\n", flush=True)
-        with self.foresight.guarding():
-            self.model.to(device)
-            bounds: dict[str, Any] = {"slots": slots, "context": chosen.max_tokens, "devices": chosen.engine_devices}
-            self.policy = open_engine(
-                chosen.engine, self.model, reserve_bytes=training_state_bytes(self.model), **bounds
-            )
-            self.learner = Learner(
-                self.model,
-                lr=chosen.lr or 0.0,
-                weight_decay=chosen.weight_decay,
-                max_grad_norm=chosen.max_grad_norm,
-                microbatch_tokens=chosen.microbatch_tokens,
-                epochs=chosen.epochs,
-                minibatches=chosen.minibatches,
-                critic=needs(recipe, "value"),
-                temperature=chosen.temperature,
-                recompute=chosen.checkpoint_activations,
-            )
-        self.player = self._player(SamplingParams(chosen.turn_tokens or 0, chosen.temperature, deadline_s=REPLY_S))
-        self.progress = Progress(History(self.num_tasks["train"]))
-        self.before: float | None = None
+    Attributes:
+        settings: The run's settings, with all defaults filled in.
+        updates: Number of updates of the whole run.
+        env: What the run needs to know about its environment.
+        memory_report: The estimate of the memory that the run needs.
+        free_bytes: Free memory of the GPU before the model is moved there; None on a CPU.
 
-    def arithmetic(self) -> str:
-        """What one update will be, in a line or two."""
-        told = arithmetic(self.settings, self.trained.words(), self.num_tasks["train"], self.max_turns)
-        return "\n".join(filter(None, (told, self.policy.words)))
+    """
+
+    def __init__(self, settings: Settings, recipe: Recipe, resume_from: RunFolder | None = None) -> None:
+        """Prepare a new run, or the one in the folder `resume_from`.
+
+        Raises `ValueError` for a setting, environment or model that does not work, among them `UserError` if there is
+        too little memory or the checkpoint is damaged.
+        """
+        self.recipe, self.resume_from = recipe, resume_from
+        if settings.threads:
+            torch.set_num_threads(settings.threads)
+        self.env = inspect_environment(settings, recipe)
+        self.settings = settings = self.env.settings
+        self.updates: int = settings.updates or 0
+        device = resolve_device(settings.device)
+        self.trained_model = TrainedModel(settings, resume_from)
+        self.model = self.trained_model.model
+        self.renderer = Renderer(self.trained_model.tokenizer)
+        prompt = len(self.renderer.open(self.env.messages, self.env.info.get("tools", ())))
+        if prompt >= settings.max_tokens:
+            raise ValueError(
+                f"--max-tokens {settings.max_tokens}: a prompt of {settings.env} alone has {prompt} tokens"
+            )
+        slots = min(settings.episodes * (settings.lag + 1), 512)
+        has_reference, is_new = needs(recipe, "ref"), self.trained_model.is_new
+        work = workload(settings, prompt, slots, reference=has_reference, is_new=is_new)
+        self.memory_report = MemoryReport(self.model, work, is_resumed=resume_from is not None)
+        self.free_bytes = free_bytes(device)
+        if self.free_bytes is not None:
+            print(*self.memory_report.lines(self.free_bytes), sep="\n", flush=True)
+        with self.memory_report.explain_out_of_memory():
+            self._place_model(device, slots)
+        params = SamplingParams(settings.turn_tokens or 0, settings.temperature, deadline_s=REPLY_DEADLINE_S)
+        self.runner = self._make_runner(params)
+        self.progress = Progress(History(self.env.num_tasks["train"]))
+
+    def _place_model(self, device: torch.device, slots: int) -> None:
+        """Move the model to its device; start the engine and the learner there."""
+        settings = self.settings
+        self.model.to(device)
+        self.policy = open_engine(
+            settings.engine,
+            self.model,
+            reserve_bytes=training_state_bytes(self.model),
+            slots=slots,
+            context=settings.max_tokens,
+            devices=settings.engine_devices,
+        )
+        self.learner = Learner(
+            self.model,
+            lr=settings.lr or 0.0,
+            weight_decay=settings.weight_decay,
+            max_grad_norm=settings.max_grad_norm,
+            microbatch_tokens=settings.microbatch_tokens,
+            epochs=settings.epochs,
+            minibatches=settings.minibatches,
+            critic=needs(self.recipe, "value"),
+            temperature=settings.temperature,
+            recompute=settings.checkpoint_activations,
+        )
+
+    def description(self) -> str:
+        """Return a few lines on what is trained, the size of one update, and the engine."""
+        model, tasks = self.trained_model.description(), self.env.num_tasks["train"]
+        run = describe_run(self.settings, model, tasks, self.env.max_turns)
+        return "\n".join(filter(None, (run, self.policy.description)))
 
     def train(self, out: Path) -> int:
-        """Run to the end; return the exit code. Raise `UserError` where `out` or a checkpoint cannot be used."""
-        self.folder = self.begun or RunFolder.create(out, self._config(), keeps=self.trained.keeps)
-        self.screen = Screen(self.updates)
+        """Run to the end and return the exit code: 0, or 130 after Ctrl-C. `out` is the folder of a new run.
+
+        Raises `UserError` if the run cannot start or continue, for a reason that the user can remedy.
+        """
+        self.config = to_toml(self.settings, words(self.recipe))
+        self.folder = self.resume_from or RunFolder.create(out, self.config, subfolders=self.trained_model.base_folders)
+        self.checkpointer = Checkpointer(
+            self.folder, self.config, self.trained_model, self.learner, self.progress, self.runner, self.recipe
+        )
+        self.console = Console(self.updates)
         try:
-            with self.player.watchdog.started():
-                resumed = self.begun is not None and self._resume()
-                if not resumed:
-                    with lora.lifted(self.model, trainable=True):
+            with self.runner.watchdog.running():
+                is_resumed = self.resume_from is not None and self._resume()
+                if not is_resumed:
+                    with lora.without_adapters(self.model, trainable=True):
                         self._cold_start()
-                    self.trained.begin(self.folder)
-                return asyncio.run(self._train(resumed))
-        except (TrainingStopped, EngineDead, torch.OutOfMemoryError) as ended:
-            why = self.foresight.words(ended, self.policy.death)
-            raise UserError(f"{why} (the run in {self.folder.path} can be resumed)") from None
+                    self.trained_model.save_base(self.folder)
+                return asyncio.run(self._train(is_resumed))
+        except (TrainingStopped, EngineDead, torch.OutOfMemoryError) as error:
+            reason = self.memory_report.stop_reason(error, self.policy.failure)
+            raise UserError(f"{reason} (the run in {self.folder.path} can be resumed)") from None
         except KeyboardInterrupt:
-            return self._stopped()
+            return self._report_interruption()
         finally:
             self.folder.close()
-            self.player.close()
+            self.runner.close()
             self.policy.close()
 
-    async def _train(self, resumed: bool) -> int:
-        if not resumed:
-            self.learner_ready()
+    async def _train(self, is_resumed: bool) -> int:
+        """Evaluate, make the updates, and evaluate again; return the exit code."""
+        if not is_resumed:
+            self._start_from_current_weights()
         elif self.progress.update >= self.updates:
-            self.screen.say(f"already at update {self.progress.update}; --updates asks for {self.updates}")
-        self._mark()
-        self._save()
-        if self.before is None and not self.progress.update:
-            self.before = await self._held_out("before training")
-        loop = self._loop()
-        here = asyncio.get_running_loop()
-        here.add_signal_handler(signal.SIGINT, self._interrupt, loop)
-        self.policy.on_death = loop.stopping.set  # then what is being played stays as it is, for a checkpoint
+            self.console.say(f"already at update {self.progress.update}; --updates asks for {self.updates}")
+        checkpointer = self.checkpointer
+        checkpointer.record()
+        checkpointer.save()
+        if checkpointer.success_before is None and not self.progress.update:
+            checkpointer.success_before = await self._held_out_success("before training")
+        loop = self._make_loop()
+        event_loop = asyncio.get_running_loop()
+        event_loop.add_signal_handler(signal.SIGINT, self._interrupt, loop)
+        self.policy.on_failure = loop.stopping.set  # episodes in flight stay as they are, for the checkpoint
         try:
             await loop.run(self.updates)
         except TrainingStopped:
-            self._save()
+            checkpointer.save()
             raise
         except torch.OutOfMemoryError:
-            if not self.learner.moved:  # else the marked place has other weights
-                self._save()
+            if not self.learner.weights_changed:  # otherwise the weights are no longer those of the recorded progress
+                checkpointer.save()
             raise
         finally:
-            here.remove_signal_handler(signal.SIGINT)
-            self.policy.on_death = None
-        self._save()
-        if self.policy.death:
-            raise TrainingStopped(f"the sampling engine died: {self.policy.death}")
+            event_loop.remove_signal_handler(signal.SIGINT)
+            self.policy.on_failure = None
+        checkpointer.save()
+        if self.policy.failure:
+            raise TrainingStopped(f"the sampling engine died: {self.policy.failure}")
         if loop.stopping.is_set():
-            return self._stopped()
-        self._summarise(await self._held_out("after training"))
+            return self._report_interruption()
+        self._summarise(await self._held_out_success("after training"))
         return 0
 
-    def _loop(self) -> Loop:
+    def _make_loop(self) -> Loop:
         s = self.settings
-        plan = Plan(s.groups, s.size, s.seed, self.updates, s.lag, temperature=s.temperature, tokens=s.sampled_tokens)
-        scorer = ModelScorer(self.learner, self.renderer)
-        fresh, rest = self.policy.refresh, self.policy.rest
-        return Loop(self.player, self.learner, self.recipe, plan, self.progress, fresh, self._after, scorer, rest)
+        return Loop(
+            self.runner,
+            self.learner,
+            self.recipe,
+            Plan(
+                s.groups, s.size, s.seed, self.updates, s.lag, temperature=s.temperature, token_budget=s.sampled_tokens
+            ),
+            self.progress,
+            sync_weights=self.policy.sync_weights,
+            on_update=self._on_update,
+            scorer=ModelScorer(self.learner, self.renderer),
+            pause=self.policy.pause,
+        )
 
-    def _stopped(self) -> int:
-        """Say after Ctrl-C how to go on from what is kept, if anything is; return the exit code."""
-        where = "before there was anything to keep; start from the beginning"
-        if kept := self.folder.latest():
-            where = f"after update {int(kept.name.rpartition('-')[2])}; continue"
-        self.screen.say(f"stopped {where} with --resume --out {self.folder.path}")
+    def _report_interruption(self) -> int:
+        """After Ctrl-C, print how to continue from the latest checkpoint, if there is one; return the exit code."""
+        where = "before the first checkpoint; start from the beginning"
+        if checkpoint := self.folder.latest_checkpoint():
+            where = f"after update {int(checkpoint.name.rpartition('-')[2])}; continue"
+        self.console.say(f"stopped {where} with --resume --out {self.folder.path}")
         return INTERRUPTED
 
     def _interrupt(self, loop: Loop) -> None:
-        """First Ctrl-C: leave at the next opportunity; the second one is Python's own."""
+        """On the first Ctrl-C, stop the loop as soon as possible; a second one raises `KeyboardInterrupt`."""
         loop.stopping.set()
         asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
 
-    def learner_ready(self) -> None:
-        """Fix the reference policy at the weights that reinforcement learning starts from; sample from these."""
+    def _start_from_current_weights(self) -> None:
+        """Make the current weights the reference policy and version 0 of the sampled policy."""
         if needs(self.recipe, "ref"):
             self.learner.freeze_reference()
-        self.policy.refresh()
+        self.policy.sync_weights()
         self.policy.version = 0
 
-    def _after(self, metrics: dict[str, float], played: list[Group]) -> None:
+    def _on_update(self, metrics: dict[str, float], groups: list[Group]) -> None:
+        """Log an update, and save a checkpoint if one is due."""
         update = self.progress.update
-        self.folder.write_rollouts(update, played)
+        self.folder.write_rollouts(update, groups)
         self.folder.log(metrics)
-        self.screen.update(metrics, warnings(metrics, self.settings.lag))
-        self._mark()
+        self.console.update(metrics, list_warnings(metrics, self.settings.lag))
+        self.checkpointer.record()
         if update % self.settings.save_every == 0:
-            self._save()
-
-    def _mark(self) -> None:
-        """Remember where the run stands between two updates: the only places from which it can go on bit for bit."""
-        self._marked = self.progress.state_dict(self.player, self.recipe)
-        self.learner.moved = False
-
-    def _save(self) -> None:
-        """Write the marked place to the disk. What was sampled since will be sampled again."""
-        state = {
-            "progress": self._marked,
-            "learner": self.learner.state_dict(),
-            "before": self.before,
-            "config": self._config(),
-        }
-        self.folder.save(self._marked["update"], self.trained.save, state)
+            self.checkpointer.save()
 
     def _resume(self) -> bool:
-        """Take over the latest checkpoint; False when the run was killed before its first."""
-        checkpoint, state = self.folder.latest(), self.folder.load(next(self.model.parameters()).device)
-        if checkpoint is None or state is None:
-            self.screen.say("no checkpoint was finished; starting from the beginning")
+        """Continue from the latest checkpoint; return False if the run was killed before its first one."""
+        if not self.checkpointer.restore():
+            self.console.say("no checkpoint was finished; starting from the beginning")
             self.folder.rewind(0)
             return False
-        try:
-            settings.refuse_changes(settings.parse(state["config"], checkpoint), settings.parse(self._config(), "now"))
-            if needs(self.recipe, "ref"):
-                self.learner.freeze_reference()
-            self.learner.load_state_dict(state["learner"])
-            self.progress.load_state_dict(state["progress"], self.player, self.recipe)
-            self.before = state["before"]
-        except UserError:
-            raise
-        except (ValueError, TypeError, LookupError, RuntimeError) as error:
-            raise self.folder.unusable(checkpoint, f"it does not fit this run: {one_line(error)[:200]}") from error
-        self.policy.refresh()
+        self.policy.sync_weights()
         self.policy.version = self.progress.update
         self.folder.rewind(self.progress.update)
-        self.folder.write_config(self._config())
-        self.screen.say(f"resuming after update {self.progress.update}")
+        self.folder.write_config(self.config)
+        self.console.say(f"resuming after update {self.progress.update}")
         return True
 
-    def _config(self) -> str:
-        return settings.write(self.settings, words(self.recipe))
-
     def _cold_start(self) -> None:
+        """Let the model imitate the oracle, or load the result of the same cold start from the cache."""
         s = self.settings
         if not s.cold_start:
             return
-        judged = tickets(self.num_tasks["val"], JUDGED, 1, s.seed, "val")
+        start_time = time.monotonic()
+        result = cold_start.run(
+            self.model,
+            s,
+            self._make_env,
+            self._make_agent,
+            self.renderer.write,
+            validation_tickets=tickets(self.env.num_tasks["val"], VALIDATION_EPISODES, 1, s.seed, "val"),
+            measure_success=self._validation_success,
+            report=self.console.cold_start_pass,
+        )
+        self.policy.sync_weights()
+        source = "from the cache" if result.is_cached else f"in {time.monotonic() - start_time:.0f} s"
+        self.console.say(f"cold start: {result.episodes} oracle episodes imitated ({source})")
 
-        def make() -> None:
-            floor = random_success(self._env, judged)
-            until = floor + (s.cold_start_until or 0.0) * (1 - floor)
-            learner = cold_start.learner(self.model, s.microbatch_tokens, s.checkpoint_activations)
-            cold_start.imitate(learner, shown, s.seed, until=until, judge=self._judge, report=self.screen.warming)
+    def _validation_success(self) -> float:
+        """Return the greedy success on validation tasks, during the cold start."""
+        self.policy.sync_weights()
+        return validation.success_rate(asyncio.run(self._play_greedily("val", VALIDATION_EPISODES)))
 
-        began = time.monotonic()
-        try:
-            with closing(self._env()) as env:
-                shown = cold_start.demonstrations(env, self._agent, self.renderer.write, s.cold_start, s.seed)
-                known = [*shown, *cold_start.oracle_episodes(env, self._agent, self.renderer.write, judged)]
-                digest = cold_start.digest(self.model, s, env, known)
-            found = cold_start.cached(self.model, digest, make)
-        except (ValueError, NotImplementedError) as error:
-            raise UserError(f"cold start: {error}; --cold-start 0 begins without one") from None
-        self.policy.refresh()
-        how = "from the cache" if found else f"in {time.monotonic() - began:.0f} s"
-        self.screen.say(f"cold start: {len(shown)} oracle episodes imitated ({how})")
-
-    def _judge(self) -> float:
-        """Greedy success on validation tasks, for the cold start."""
-        self.policy.refresh()
-        ended = asyncio.run(self._greedy("val", JUDGED))
-        return sum(trajectory.success for trajectory in ended) / max(len(ended), 1)
-
-    async def _held_out(self, when: str) -> float | None:
-        """Greedy success on tasks that are never trained on."""
+    async def _held_out_success(self, phase: str) -> float | None:
+        """Return the greedy success on test tasks, None with `--eval-episodes 0`; `phase` is printed with it."""
         s = self.settings
         if not s.eval_episodes:
             return None
-        ended = await self._greedy("test", s.eval_episodes)
-        success = sum(trajectory.success for trajectory in ended) / len(ended)
-        self.screen.say(f"held-out greedy success {when}: {success:.3f} on {len(ended)} tasks")
+        trajectories = await self._play_greedily("test", s.eval_episodes)
+        success = validation.success_rate(trajectories)
+        self.console.say(f"held-out greedy success {phase}: {success:.3f} on {len(trajectories)} tasks")
         return success
 
-    async def _greedy(self, split: str, episodes: int) -> list[Trajectory]:
-        tasks, seed = self.num_tasks[split], self.settings.seed
-        player = self._player(sampling(1, turn_tokens=self.settings.turn_tokens or 0))
-        return await validation.greedy(player, self.policy, tasks, episodes, seed, split)
+    async def _play_greedily(self, split: str, episodes: int) -> list[Trajectory]:
+        tasks, seed = self.env.num_tasks[split], self.settings.seed
+        runner = self._make_runner(sampling_params(1, turn_tokens=self.settings.turn_tokens or 0))
+        return await validation.play_greedily(runner, self.policy, tasks, episodes, seed, split)
 
-    def _summarise(self, after: float | None) -> None:
-        before, p = self.before, self.progress
-        self.folder.write_summary(validation.summary(before, after, p))
-        self.screen.say(f"run folder: {self.folder.path}")
+    def _summarise(self, success_after: float | None) -> None:
+        """Write `summary.json` and print the result."""
+        before, after, updates = self.checkpointer.success_before, success_after, self.progress.update
+        self.folder.write_summary(validation.run_summary(before, after, self.progress))
+        self.console.say(f"run folder: {self.folder.path}")
         if before is not None and after is not None:
-            self.screen.say(f"held-out greedy success: {before:.3f} before -> {after:.3f} after {p.update} updates")
+            self.console.say(f"held-out greedy success: {before:.3f} before -> {after:.3f} after {updates} updates")
 
-    def _env(self) -> Any:
-        return envs.make(self.settings.env, **self.env_args)
+    def _make_env(self) -> Any:
+        return envs.make(self.settings.env, **self.env.arguments)
 
-    def _player(self, params: SamplingParams) -> Player:
-        return Player(self._env, self._agent, self.policy, params, self.settings.max_tokens)
+    def _make_runner(self, params: SamplingParams) -> Runner:
+        return Runner(self._make_env, self._make_agent, self.policy, params, self.settings.max_tokens)
 
-    def _agent(self) -> ChatAgent:
+    def _make_agent(self) -> ChatAgent:
         return ChatAgent(self.renderer)

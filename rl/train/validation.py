@@ -1,58 +1,61 @@
-"""Greedy play on tasks that are not trained on: what a cold start ends by, and what a run is measured by."""
+"""Greedy evaluation during a run, on tasks that are not trained on: `val` for the cold start, `test` for the result."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-import gymnasium
-
-from rl.evaluate.runner import count_tasks, evaluate, tickets
-from rl.policy.batching import Batching
+from rl.evaluate.runner import evaluate, tickets
+from rl.policy.engine import Engine
 from rl.records import Trajectory
-from rl.rollout.runner import Player
-from rl.settings import Settings
-from rl.train.loop import Progress, TrainingStopped
-
-WITHOUT = {"val": "--cold-start 0 does without", "test": "--eval-episodes 0 does without"}
+from rl.rollout.runner import Runner
+from rl.train.loop import TrainingStopped
+from rl.train.progress import Progress
 
 
-def sizes(env: gymnasium.Env, settings: Settings) -> dict[str, int]:
-    """How many tasks the splits have that a run of these resolved settings plays. Raise `ValueError` for none."""
-    found = {"train": count_tasks(env, "train")}
-    for split, episodes in (("val", settings.cold_start), ("test", settings.eval_episodes)):
-        if episodes:
-            try:
-                found[split] = count_tasks(env, split)
-            except ValueError as error:
-                raise ValueError(f"{error}; {WITHOUT[split]}") from error
-    return found
-
-
-async def greedy(
-    player: Player, policy: Batching, tasks: int, episodes: int, seed: int, split: str
+async def play_greedily(
+    runner: Runner, policy: Engine, tasks: int, episodes: int, seed: int, split: str
 ) -> list[Trajectory]:
-    """Episodes on the first of a seeded order of the split's tasks, one that only errs left out; closes the player.
+    """Play `episodes` distinct tasks of a split, chosen by `seed`, and close the runner.
 
-    Raise `TrainingStopped` where all of them err, or the engine died.
+    Args:
+        runner: Makes the environments; its sampling parameters should be greedy.
+        policy: The engine that `runner` samples from.
+        tasks: Number of tasks in the split; with fewer than `episodes`, all of them are played once.
+        episodes: Number of episodes.
+        seed: Seed of the choice of tasks.
+        split: Name of the split.
+
+    Returns:
+        The episodes that ended properly; those that raised errors are left out.
+
+    Raises:
+        TrainingStopped: Every episode failed, or the engine did.
+
     """
     try:
-        # More episodes than seats would only wait, with their deadlines running.
-        groups = await evaluate(player, tickets(tasks, episodes, 1, seed, split), at_once=policy.slots)
+        # The deadline of a reply includes the wait for a slot, so no more episodes are played than the engine has.
+        groups = await evaluate(runner, tickets(tasks, episodes, 1, seed, split), concurrency=policy.slots)
     finally:
-        player.close()
-    if policy.death:  # then who had ended by chance is no sample
-        raise TrainingStopped(f"the sampling engine died: {policy.death}")
-    ended = [trajectory for group in groups for trajectory in group.trajectories]
-    if not ended:
+        runner.close()
+    if policy.failure:  # the episodes that had ended by then are a biased sample
+        raise TrainingStopped(f"the sampling engine died: {policy.failure}")
+    trajectories = [trajectory for group in groups for trajectory in group.trajectories]
+    if not trajectories:
         raise TrainingStopped(f"every {split} episode fails: {groups[0].errored[-1].error}")
-    return ended
+    return trajectories
 
 
-def summary(before: float | None, after: float | None, progress: Progress) -> dict[str, Any]:
-    """What `summary.json` says of a run that has ended."""
+def success_rate(trajectories: Sequence[Trajectory]) -> float:
+    """Return the share of `trajectories`, at least one, that succeeded."""
+    return sum(trajectory.success for trajectory in trajectories) / len(trajectories)
+
+
+def run_summary(success_before: float | None, success_after: float | None, progress: Progress) -> dict[str, Any]:
+    """Return the contents of `summary.json`; the success rates are None without an evaluation."""
     return {
-        "success_before": before,
-        "success_after": after,
+        "success_before": success_before,
+        "success_after": success_after,
         "updates": progress.update,
         "episodes": progress.episodes,
         "wall_s": round(progress.seconds, 2),

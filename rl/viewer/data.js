@@ -1,17 +1,17 @@
 "use strict";
-// What the page holds: one row per episode for the list, and the episodes, each parsed when it is opened.
+// The data of the page: one row per episode for the list, and the episodes, each parsed when it is opened.
 
-const taken = (id) => {
+const takeText = (id) => {
   const element = document.getElementById(id);
   element.remove();
   return element.textContent;
 };
-const head = JSON.parse(taken("head-data"));
-const bodies = taken("episode-data").split("\n");
+const head = JSON.parse(takeText("head-data"));
+const episodeTexts = takeText("episode-data").split("\n");
 const {table, vocabulary} = head;
 const special = new Set(vocabulary.special);
 
-const rows = bodies.map((_, i) => ({
+const rows = episodeTexts.map((_, i) => ({
   i,
   env: table.env.names[table.env.codes[i]],
   agent: table.agent.names[table.agent.codes[i]],
@@ -25,46 +25,48 @@ const rows = bodies.map((_, i) => ({
 const groups = new Map();
 const byKey = new Map();
 for (const row of rows) {
-  row.mates = `${row.env} ${row.update} ${row.group}`;
-  if (!groups.has(row.mates)) groups.set(row.mates, []);
-  groups.get(row.mates).push(row);
+  row.groupKey = `${row.env} ${row.update} ${row.group}`;
+  if (!groups.has(row.groupKey)) groups.set(row.groupKey, []);
+  groups.get(row.groupKey).push(row);
   row.key = `${row.update}/${row.group}/${row.member}`;
   while (byKey.has(row.key)) row.key += "+"; // another seat, or a failed attempt
   byKey.set(row.key, row);
 }
 
-const seats = table.agent.names.length > 1;
-const who = (row) => (seats ? `${row.member} ${row.agent}` : String(row.member));
+const hasAgents = table.agent.names.length > 1;
+const memberLabel = (row) => (hasAgents ? `${row.member} ${row.agent}` : String(row.member));
 
-const parsed = new Map();
-const KEPT = 128; // parsed episodes
+const episodeCache = new Map();
+const MAX_CACHED = 128; // episodes
 
 function episodeOf(row) {
-  let episode = parsed.get(row.i);
+  let episode = episodeCache.get(row.i);
   if (!episode) {
-    episode = JSON.parse(bodies[row.i]);
-    if (parsed.size >= KEPT) parsed.delete(parsed.keys().next().value);
-    parsed.set(row.i, episode);
+    episode = JSON.parse(episodeTexts[row.i]);
+    if (episodeCache.size >= MAX_CACHED) episodeCache.delete(episodeCache.keys().next().value);
+    episodeCache.set(row.i, episode);
   }
   return episode;
 }
 
+// The text of a message and of its tool calls.
 function textOf(message) {
   if (!message) return "";
   const {content} = message;
-  const said = Array.isArray(content) ? content.map((block) => block?.text ?? "").join("\n") : content ?? "";
+  const text = Array.isArray(content) ? content.map((block) => block?.text ?? "").join("\n") : content ?? "";
   const calls = (message.tool_calls ?? []).map((call) => `${call?.function?.name} ${call?.function?.arguments}`);
-  return [said, ...calls].join("\n");
+  return [text, ...calls].join("\n");
 }
 
-function searched(row) {
-  const {turns, final, answer, error} = JSON.parse(bodies[row.i]);
-  const said = turns.flatMap((turn) => [...(turn.observation ?? []).map(textOf), textOf(turn.reply), turn.state ?? ""]);
-  const about = typeof answer === "string" ? answer : JSON.stringify(answer) ?? "";
-  return [row.task, about, error ?? "", ...said, ...(final ?? []).map(textOf)].join("\n").toLowerCase();
+// All text of an episode in lower case, for the search.
+function searchText(row) {
+  const {turns, final, answer, error} = JSON.parse(episodeTexts[row.i]);
+  const turnTexts = turns.flatMap((turn) => [...(turn.observation ?? []).map(textOf), textOf(turn.reply), turn.state ?? ""]);
+  const answerText = typeof answer === "string" ? answer : JSON.stringify(answer) ?? "";
+  return [row.task, answerText, error ?? "", ...turnTexts, ...(final ?? []).map(textOf)].join("\n").toLowerCase();
 }
 
-// Elements are made from text, never from markup: what a rollout says stays text.
+// Creates an element. Strings become text nodes, never markup, so text of rollouts cannot inject elements.
 function el(tag, properties = {}, ...children) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {
@@ -75,11 +77,11 @@ function el(tag, properties = {}, ...children) {
   return node;
 }
 
-const number = (value, digits = 3) => {
+const formatNumber = (value, digits = 3) => {
   if (typeof value !== "number") return value === null || value === undefined ? "–" : String(value);
   return String(Number(value.toFixed(digits))).replace("-", "−");
 };
-const fixed = (value) => (value === null ? "–" : value.toFixed(2).replace("-", "−"));
-const counted = (value) => value.toLocaleString("en");
-const plural = (value, word) => `${counted(value)} ${word}${value === 1 ? "" : "s"}`;
-const seconds = (value) => value === undefined ? "–" : value < 1 ? `${number(value * 1000, 1)} ms` : `${number(value, 2)} s`;
+const formatFixed = (value) => (value === null ? "–" : value.toFixed(2).replace("-", "−"));
+const formatCount = (value) => value.toLocaleString("en");
+const plural = (value, word) => `${formatCount(value)} ${word}${value === 1 ? "" : "s"}`;
+const formatSeconds = (value) => value === undefined ? "–" : value < 1 ? `${formatNumber(value * 1000, 1)} ms` : `${formatNumber(value, 2)} s`;

@@ -1,9 +1,9 @@
-// The list of episodes: filtered, sorted, and of 2,000 lines only those in view are elements.
+// The list of episodes, filtered and sorted. Only the rows in view, of perhaps 2,000, are elements.
 
 const listing = document.getElementById("rows");
 const space = document.getElementById("space");
-const ROW = 30; // pixels; page.css says the same
-const AROUND = 8; // lines made beyond the edges
+const ROW_HEIGHT = 30; // pixels, as in page.css
+const OVERSCAN_ROWS = 8; // rows drawn beyond either edge
 
 const COLUMNS = [
   ["outcome", "", (row) => (row.stop === "error" ? -1 : Number(row.success)), "Sort by outcome"],
@@ -18,91 +18,91 @@ const COLUMNS = [
   ["reward", "return", (row) => row.reward, "Sort by return"],
 ];
 
-const order = {by: "group", down: false};
-let matching = rows;
-let selected = null;
+const sortOrder = {column: "group", descending: false};
+let matchingRows = rows;
+let selectedRow = null;
 
-const bounds = rows.reduce(([low, high], {reward}) => [Math.min(low, reward ?? 0), Math.max(high, reward ?? 0)], [0, 0]);
+const rewardRange = rows.reduce(([low, high], {reward}) => [Math.min(low, reward ?? 0), Math.max(high, reward ?? 0)], [0, 0]);
 
 function drawColumns(several) {
   const bar = document.getElementById("columns");
   bar.replaceChildren(...COLUMNS.filter(([name]) => name !== "update" || several).map(([name, label, , title]) =>
     el("button", {type: "button", class: `c-${name}`, title, "aria-label": title,
-      "aria-pressed": String(order.by === name), click: () => sortBy(name, several)},
-    label, order.by === name ? el("span", {class: "arrow"}, order.down ? "↓" : "↑") : null)));
+      "aria-pressed": String(sortOrder.column === name), click: () => sortBy(name, several)},
+    label, sortOrder.column === name ? el("span", {class: "arrow"}, sortOrder.descending ? "↓" : "↑") : null)));
 }
 
 function sortBy(name, several) {
-  order.down = order.by === name ? !order.down : ["reward", "tokens", "turns", "advantage"].includes(name);
-  order.by = name;
+  sortOrder.descending = sortOrder.column === name ? !sortOrder.descending : ["reward", "tokens", "turns", "advantage"].includes(name);
+  sortOrder.column = name;
   drawColumns(several);
-  matching = sorted(matching);
+  matchingRows = sortRows(matchingRows);
   listing.scrollTop = 0;
-  draw();
+  drawRows();
 }
 
-function sorted(some) {
-  const value = COLUMNS.find(([name]) => name === order.by)[2];
-  const sign = order.down ? -1 : 1;
+function sortRows(unsortedRows) {
+  const value = COLUMNS.find(([name]) => name === sortOrder.column)[2];
+  const sign = sortOrder.descending ? -1 : 1;
   const missing = (x) => x === null || x === undefined;
-  return [...some].sort((one, other) => {
+  return [...unsortedRows].sort((one, other) => {
     const a = value(one), b = value(other);
     if (missing(a) || missing(b)) return missing(a) - missing(b) || one.i - other.i;
     return (a < b ? -sign : a > b ? sign : 0) || one.i - other.i;
   });
 }
 
-function line(row, at) {
+function rowElement(row, at) {
   const [sign, kind, word] = outcome(row);
-  const first = order.by === "group" && at > 0 && matching[at - 1].mates !== row.mates;
+  const first = sortOrder.column === "group" && at > 0 && matchingRows[at - 1].groupKey !== row.groupKey;
   const item = el("div", {
-    id: `row-${row.i}`, role: "option", class: `row${first ? " first" : ""}`, "aria-selected": String(row === selected),
-    "aria-setsize": matching.length, "aria-posinset": at + 1, "data-row": row.i,
+    id: `row-${row.i}`, role: "option", class: `row${first ? " first" : ""}`, "aria-selected": String(row === selectedRow),
+    "aria-setsize": matchingRows.length, "aria-posinset": at + 1, "data-row": row.i,
   },
   el("span", {class: `c-outcome sign ${kind}`, "aria-label": word}, sign),
-  table.several ? el("span", {class: "c-update"}, number(row.update)) : null,
+  table.several ? el("span", {class: "c-update"}, formatNumber(row.update)) : null,
   el("span", {class: "c-group"}, `${row.group}·${row.member}`),
-  el("span", {class: "c-task", title: row.task}, seats ? `${row.task} ${row.agent}` : row.task),
+  el("span", {class: "c-task", title: row.task}, hasAgents ? `${row.task} ${row.agent}` : row.task),
   el("span", {class: "c-stop"}, row.stop.replace("_", " ")),
   el("span", {class: "c-turns"}, String(row.turns)),
-  el("span", {class: "c-tokens"}, counted(row.tokens)),
-  el("span", {class: "c-logprob"}, fixed(row.logprob)),
-  el("span", {class: "c-advantage"}, fixed(row.advantage)),
-  el("span", {class: "c-reward"}, number(row.reward)));
-  const [low, high] = bounds;
-  item.style.top = `${at * ROW}px`;
+  el("span", {class: "c-tokens"}, formatCount(row.tokens)),
+  el("span", {class: "c-logprob"}, formatFixed(row.logprob)),
+  el("span", {class: "c-advantage"}, formatFixed(row.advantage)),
+  el("span", {class: "c-reward"}, formatNumber(row.reward)));
+  const [low, high] = rewardRange;
+  item.style.top = `${at * ROW_HEIGHT}px`;
   item.lastChild.style.setProperty("--part", high > low ? ((row.reward ?? low) - low) / (high - low) : 0);
   return item;
 }
 
-function draw() {
-  const from = Math.max(0, Math.floor(listing.scrollTop / ROW) - AROUND);
-  const to = Math.min(matching.length, Math.ceil((listing.scrollTop + listing.clientHeight) / ROW) + AROUND);
-  space.style.height = `${matching.length * ROW}px`;
-  space.replaceChildren(...matching.slice(from, to).map((row, j) => line(row, from + j)));
-  const shownNow = selected && document.getElementById(`row-${selected.i}`);
-  if (shownNow) listing.setAttribute("aria-activedescendant", shownNow.id);
+function drawRows() {
+  const from = Math.max(0, Math.floor(listing.scrollTop / ROW_HEIGHT) - OVERSCAN_ROWS);
+  const to = Math.min(matchingRows.length, Math.ceil((listing.scrollTop + listing.clientHeight) / ROW_HEIGHT) + OVERSCAN_ROWS);
+  space.style.height = `${matchingRows.length * ROW_HEIGHT}px`;
+  space.replaceChildren(...matchingRows.slice(from, to).map((row, j) => rowElement(row, from + j)));
+  const element = selectedRow && document.getElementById(`row-${selectedRow.i}`);
+  if (element) listing.setAttribute("aria-activedescendant", element.id);
   else listing.removeAttribute("aria-activedescendant");
-  document.getElementById("none").hidden = matching.length > 0;
+  document.getElementById("none").hidden = matchingRows.length > 0;
 }
 
-// Bring the selected line into view.
-function reveal() {
-  const at = matching.indexOf(selected);
+// Brings the selected row into view.
+function scrollToSelected() {
+  const at = matchingRows.indexOf(selectedRow);
   if (at < 0) return;
-  const top = at * ROW;
+  const top = at * ROW_HEIGHT;
   if (top < listing.scrollTop) listing.scrollTop = top;
-  else if (top + ROW > listing.scrollTop + listing.clientHeight) listing.scrollTop = top + ROW - listing.clientHeight;
+  else if (top + ROW_HEIGHT > listing.scrollTop + listing.clientHeight) listing.scrollTop = top + ROW_HEIGHT - listing.clientHeight;
 }
 
-let drawing = false;
+let isDrawPending = false;
 listing.addEventListener("scroll", () => {
-  if (drawing) return;
-  drawing = true;
-  requestAnimationFrame(() => { drawing = false; draw(); });
+  if (isDrawPending) return;
+  isDrawPending = true;
+  requestAnimationFrame(() => { isDrawPending = false; drawRows(); });
 }, {passive: true});
 listing.addEventListener("click", (event) => {
   const item = event.target.closest("[data-row]");
-  if (item) select(rows[Number(item.dataset.row)], true);
+  if (item) selectRow(rows[Number(item.dataset.row)], true);
 });
-new ResizeObserver(draw).observe(listing);
+new ResizeObserver(drawRows).observe(listing);

@@ -1,17 +1,17 @@
-// The page as a whole: filters, keys, what is open, and the start.
+// The page as a whole: filters, selection, keys, and start-up.
 
 const field = Object.fromEntries([...document.getElementById("filters").elements].filter((one) => one.id).map((one) => [one.id, one]));
-let comparing = false;
-const texts = new Array(rows.length); // of episodes, in lower case, made when first searched
+let isComparing = false;
+const searchTexts = new Array(rows.length); // by row, from searchText(), created by the first search
 
-function fill(name, values, label = (value) => value) {
+function fillSelect(name, values, label = (value) => value) {
   const options = [...new Set(values)];
   field[name].replaceChildren(el("option", {value: ""}, "any"), ...options.map((value) => el("option", {value}, String(label(value)))));
   field[name].closest("label").hidden = options.length < 2;
   return options.length > 1;
 }
 
-function passes(row) {
+function matchesFilters(row) {
   const {low, high, success, stop, env, agent, update, group} = field;
   return (low.value === "" || row.reward >= Number(low.value))
     && (high.value === "" || (row.reward !== null && row.reward <= Number(high.value)))
@@ -23,111 +23,111 @@ function passes(row) {
     && (group.value === "" || row.group === Number(group.value));
 }
 
-const breath = () => new Promise((done) => setTimeout(done));
-let asked = 0;
+const nextTask = () => new Promise((done) => setTimeout(done));
+let filterNumber = 0; // of the latest call of filter()
 
 async function filter() {
-  const mine = ++asked;
+  const mine = ++filterNumber;
   const words = field.search.value.trim().toLowerCase();
-  let found = rows.filter(passes);
+  let matches = rows.filter(matchesFilters);
   if (words) {
-    const passing = found;
-    found = [];
+    const candidates = matches;
+    matches = [];
     let pause = performance.now() + 12;
-    for (const row of passing) {
-      texts[row.i] ??= searched(row);
-      if (texts[row.i].includes(words)) found.push(row);
+    for (const row of candidates) {
+      searchTexts[row.i] ??= searchText(row);
+      if (searchTexts[row.i].includes(words)) matches.push(row);
       if (performance.now() < pause) continue;
-      await breath();
-      if (mine !== asked) return; // something else is being looked for by now
+      await nextTask();
+      if (mine !== filterNumber) return; // a newer call has replaced this one
       pause = performance.now() + 12;
     }
   }
-  matching = sorted(found);
+  matchingRows = sortRows(matches);
   listing.scrollTop = 0;
-  if (matching.length && !matching.includes(selected)) select(matching[0]);
-  reveal();
-  draw();
-  tally();
+  if (matchingRows.length && !matchingRows.includes(selectedRow)) selectRow(matchingRows[0]);
+  scrollToSelected();
+  drawRows();
+  updateCount();
 }
 
-function tally() {
-  const scored = matching.filter((row) => row.stop !== "error");
-  const average = (value) => scored.reduce((sum, row) => sum + value(row), 0) / scored.length;
+function updateCount() {
+  const scoredRows = matchingRows.filter((row) => row.stop !== "error");
+  const average = (value) => scoredRows.reduce((sum, row) => sum + value(row), 0) / scoredRows.length;
   const parts = [
-    matching.length < rows.length ? `${counted(matching.length)} of ${plural(rows.length, "episode")}` : plural(rows.length, "episode"),
-    `in ${plural(new Set(matching.map((row) => row.mates)).size, "group")}`,
+    matchingRows.length < rows.length ? `${formatCount(matchingRows.length)} of ${plural(rows.length, "episode")}` : plural(rows.length, "episode"),
+    `in ${plural(new Set(matchingRows.map((row) => row.groupKey)).size, "group")}`,
   ];
-  const scores = scored.length ? [`mean return ${number(average((row) => row.reward ?? 0))}`, `success ${number(100 * average((row) => Number(row.success)), 1)} %`] : [];
-  const errored = matching.length - scored.length;
-  field.count.value = [parts.join(" "), ...scores, ...(errored ? [`${errored} errored`] : [])].join(" · ");
-  const set = [...Object.values(field)].some((one) => one.value && /INPUT|SELECT/.test(one.tagName));
-  field.clear.disabled = !set;
+  const scores = scoredRows.length ? [`mean return ${formatNumber(average((row) => row.reward ?? 0))}`, `success ${formatNumber(100 * average((row) => Number(row.success)), 1)} %`] : [];
+  const numErrors = matchingRows.length - scoredRows.length;
+  field.count.value = [parts.join(" "), ...scores, ...(numErrors ? [`${numErrors} errored`] : [])].join(" · ");
+  const isFiltered = [...Object.values(field)].some((one) => one.value && /INPUT|SELECT/.test(one.tagName));
+  field.clear.disabled = !isFiltered;
 }
 
-function select(row, read = false) {
+function selectRow(row, read = false) {
   if (!row) return;
-  const changed = selected?.mates !== row.mates;
-  if (changed) hidden.clear();
-  if (selected !== row || !comparing) {
-    selected = row;
-    if (!comparing) showEpisode(row);
-    else if (changed) showGroup(row);
+  const isOtherGroup = selectedRow?.groupKey !== row.groupKey;
+  if (isOtherGroup) hiddenMembers.clear();
+  if (selectedRow !== row || !isComparing) {
+    selectedRow = row;
+    if (!isComparing) showEpisode(row);
+    else if (isOtherGroup) showGroup(row);
     history.replaceState(null, "", `#${row.key}`);
   }
   if (read) document.body.classList.add("reading");
-  reveal();
-  draw();
+  scrollToSelected();
+  drawRows();
 }
 
-function move(by) {
-  const at = matching.indexOf(selected);
-  select(matching[at < 0 ? 0 : Math.max(0, Math.min(matching.length - 1, at + by))]);
+function moveSelection(by) {
+  const at = matchingRows.indexOf(selectedRow);
+  selectRow(matchingRows[at < 0 ? 0 : Math.max(0, Math.min(matchingRows.length - 1, at + by))]);
 }
 
 function moveMember(by) {
-  if (!selected) return;
-  const all = groups.get(selected.mates);
-  select(all[(all.indexOf(selected) + by + all.length) % all.length]);
+  if (!selectedRow) return;
+  const group = groups.get(selectedRow.groupKey);
+  selectRow(group[(group.indexOf(selectedRow) + by + group.length) % group.length]);
 }
 
 function toggleCompare() {
-  if (!selected || groups.get(selected.mates).length < 2) return;
-  comparing = !comparing;
-  hidden.clear();
-  if (comparing) showGroup(selected);
-  else showEpisode(selected);
+  if (!selectedRow || groups.get(selectedRow.groupKey).length < 2) return;
+  isComparing = !isComparing;
+  hiddenMembers.clear();
+  if (isComparing) showGroup(selectedRow);
+  else showEpisode(selectedRow);
   document.body.classList.add("reading");
 }
 
 function leaveCompare() {
-  comparing = false;
-  hidden.clear();
+  isComparing = false;
+  hiddenMembers.clear();
 }
 
 function leave() {
-  if (comparing) toggleCompare();
+  if (isComparing) toggleCompare();
   else document.body.classList.remove("reading");
   listing.focus({preventScroll: true});
 }
 
 function toggleGroup() {
-  if (!selected) return;
-  const on = field.group.value === "" || Number(field.group.value) !== selected.group;
-  field.group.value = on ? selected.group : "";
-  if (!field.update.closest("label").hidden) field.update.value = on ? selected.update : "";
+  if (!selectedRow) return;
+  const isOn = field.group.value === "" || Number(field.group.value) !== selectedRow.group;
+  field.group.value = isOn ? selectedRow.group : "";
+  if (!field.update.closest("label").hidden) field.update.value = isOn ? selectedRow.update : "";
   filter();
 }
 
 const KEYS = {
-  j: () => move(1), k: () => move(-1), l: () => moveMember(1), h: () => moveMember(-1),
-  n: () => !comparing && step(1), p: () => !comparing && step(-1), c: toggleCompare, g: toggleGroup,
+  j: () => moveSelection(1), k: () => moveSelection(-1), l: () => moveMember(1), h: () => moveMember(-1),
+  n: () => !isComparing && moveTurn(1), p: () => !isComparing && moveTurn(-1), c: toggleCompare, g: toggleGroup,
   "/": () => field.search.focus(), "?": () => document.getElementById("help").showModal(), Escape: leave,
 };
 const IN_LIST = {
-  ArrowDown: () => move(1), ArrowUp: () => move(-1), ArrowRight: () => moveMember(1), ArrowLeft: () => moveMember(-1),
-  PageDown: () => move(Math.floor(listing.clientHeight / ROW)), PageUp: () => move(-Math.floor(listing.clientHeight / ROW)),
-  Home: () => select(matching[0]), End: () => select(matching[matching.length - 1]),
+  ArrowDown: () => moveSelection(1), ArrowUp: () => moveSelection(-1), ArrowRight: () => moveMember(1), ArrowLeft: () => moveMember(-1),
+  PageDown: () => moveSelection(Math.floor(listing.clientHeight / ROW_HEIGHT)), PageUp: () => moveSelection(-Math.floor(listing.clientHeight / ROW_HEIGHT)),
+  Home: () => selectRow(matchingRows[0]), End: () => selectRow(matchingRows[matchingRows.length - 1]),
   Enter: () => { document.body.classList.add("reading"); detail.focus(); },
 };
 
@@ -138,7 +138,7 @@ document.addEventListener("keydown", (event) => {
     if (event.key === "Escape") listing.focus({preventScroll: true});
     return;
   }
-  const inReply = on.classList.contains("tokens") && {ArrowRight: () => walk(on, 1), ArrowLeft: () => walk(on, -1)}[event.key];
+  const inReply = on.classList.contains("tokens") && {ArrowRight: () => moveToken(on, 1), ArrowLeft: () => moveToken(on, -1)}[event.key];
   const inList = (on === listing || on === document.body) && IN_LIST[event.key];
   const act = inReply || inList || KEYS[event.key];
   if (!act || (event.key === "Enter" && on === document.body)) return;
@@ -146,10 +146,10 @@ document.addEventListener("keydown", (event) => {
   act();
 });
 
-let typing = 0;
+let searchTimer = 0;
 field.search.form.addEventListener("input", () => {
-  clearTimeout(typing);
-  typing = setTimeout(filter, 120);
+  clearTimeout(searchTimer);
+  searchTimer = setTimeout(filter, 120);
 });
 field.search.form.addEventListener("reset", () => setTimeout(filter));
 field.search.form.addEventListener("submit", (event) => event.preventDefault());
@@ -158,7 +158,7 @@ field.more.addEventListener("click", () => {
   field.more.setAttribute("aria-expanded", String(open));
 });
 document.getElementById("keys").addEventListener("click", KEYS["?"]);
-addEventListener("hashchange", () => select(byKey.get(decodeURIComponent(location.hash.slice(1)))));
+addEventListener("hashchange", () => selectRow(byKey.get(decodeURIComponent(location.hash.slice(1)))));
 
 function start() {
   document.getElementById("name").textContent = head.name;
@@ -169,14 +169,14 @@ function start() {
   const notes = document.getElementById("notes");
   notes.replaceChildren(...head.notes.map((note) => el("li", {}, note)));
   notes.hidden = !head.notes.length;
-  for (const name of ["stop", "env", "agent"]) fill(name, table[name].names);
-  table.several = fill("update", [...new Set(updates)].sort((a, b) => a - b));
+  for (const name of ["stop", "env", "agent"]) fillSelect(name, table[name].names);
+  table.several = fillSelect("update", [...new Set(updates)].sort((a, b) => a - b));
   drawColumns(table.several);
   document.getElementById("list").classList.toggle("several", table.several);
-  tally();
-  draw();
-  const linked = byKey.get(decodeURIComponent(location.hash.slice(1)));
-  select(linked ?? rows[0], Boolean(linked));
+  updateCount();
+  drawRows();
+  const linkedRow = byKey.get(decodeURIComponent(location.hash.slice(1)));
+  selectRow(linkedRow ?? rows[0], Boolean(linkedRow));
   listing.focus({preventScroll: true});
 }
 

@@ -1,4 +1,4 @@
-"""One self-contained HTML page of rollouts: style, script and data in one file that asks nothing of any network."""
+"""Builds one self-contained HTML page of rollouts: style, scripts and data in one file that loads nothing else."""
 
 from __future__ import annotations
 
@@ -8,53 +8,53 @@ import html
 from importlib.resources import files
 from typing import Any
 
-from rl.viewer.encoding import json_text, pack
+from rl.viewer.encoding import encode, json_text
 from rl.viewer.reader import Rollouts, Source
-from rl.viewer.token_text import of_run
+from rl.viewer.token_text import token_texts
 
-# They share one scope, and run in this order.
-SCRIPTS = ("data.js", "tokens.js", "episode.js", "group.js", "list.js", "page.js")
+SCRIPTS = ("data.js", "tokens.js", "episode.js", "group.js", "list.js", "page.js")  # joined in this order, in one scope
 
 
 def page(source: Source, rollouts: Rollouts) -> bytes:
-    """The page that shows `rollouts`.
+    """Return the HTML page that shows `rollouts`, in UTF-8.
 
-    Text of rollouts is only ever data to it. Should some of it come to stand as markup after all, the policy in the
-    page's head still runs no script and loads nothing but the page's own.
+    Text of rollouts is embedded as data and never as markup. Should some of it be parsed as markup after all, the
+    Content-Security-Policy of the page still runs no script but the page's own and loads nothing.
     """
     env = str(source.config.get("env", ""))
-    packed = pack(rollouts.episodes, of_run(source.run, source.config), env)
+    data = encode(rollouts.episodes, token_texts(source.run, source.config), env)
     head: dict[str, Any] = {
         "name": source.name,
         "env": env,
         "recipe": str(source.config.get("algo", "")),
         "model": str(source.config.get("model", "")),
         "notes": rollouts.notes,
-        "table": packed.table,
-        "vocabulary": packed.vocabulary,
+        "table": data.table,
+        "vocabulary": data.vocabulary,
     }
-    style, script = _part("page.css"), "\n".join(map(_part, SCRIPTS))
-    parts = {
+    style, script = _read("page.css"), "\n".join(map(_read, SCRIPTS))
+    parts = {  # by placeholder, in the order of page.html
         "policy": f"default-src 'none'; img-src data:; style-src {_hash(style)}; script-src {_hash(script)}; "
         "base-uri 'none'; form-action 'none'",
         "title": html.escape(f"{source.name} · rollouts"),
         "style": style,
         "head": json_text(head),
-        "episodes": "\n".join(packed.episodes),
+        "episodes": "\n".join(data.episodes),
         "script": script,
     }
-    text = _part("page.html")
-    pieces = []
-    for name, content in parts.items():  # in the order of the page, so that no content is looked through
-        before, text = text.split(f"{{{{{name}}}}}")
-        pieces += [before, content]
-    # A lone surrogate has no bytes; JSON reads the escape that stands in for it.
-    return "".join([*pieces, text]).encode("utf-8", "backslashreplace")
+    template = _read("page.html")
+    chunks = []
+    for name, content in parts.items():  # split at each placeholder in turn, so that none is looked for in content
+        before, template = template.split(f"{{{{{name}}}}}")
+        chunks += [before, content]
+    # A lone surrogate cannot be encoded; JSON reads the escape that replaces it.
+    return "".join([*chunks, template]).encode("utf-8", "backslashreplace")
 
 
-def _part(name: str) -> str:
+def _read(name: str) -> str:
     return (files("rl.viewer") / name).read_text(encoding="utf-8")
 
 
 def _hash(text: str) -> str:
+    """Return the hash of an inline style or script, as a Content-Security-Policy names it."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

@@ -1,4 +1,4 @@
-"""Finding and reading rollouts: a run's folder or one file, whole or still being written, damaged lines named."""
+"""Finds and reads rollouts: of a run's folder or one file, complete or still being written."""
 
 from __future__ import annotations
 
@@ -11,12 +11,20 @@ from typing import Any, NamedTuple
 
 from envs.suggestions import nearest
 
-FILES = "update-*.jsonl"
+PATTERN = "update-*.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Files of rollouts, oldest first, and what the run they belong to says of itself."""
+    """Where rollouts come from.
+
+    Attributes:
+        files: JSONL files, oldest first; at least one.
+        run: Folder of the run that they belong to, if there is one.
+        config: Settings of that run.
+        notes: Problems that a reader of the rollouts should know of, such as a damaged config.toml.
+
+    """
 
     files: tuple[Path, ...]
     run: Path | None = None
@@ -25,66 +33,71 @@ class Source:
 
     @property
     def name(self) -> str:
-        """What to call it: the run's folder, else the file."""
+        """A name to show: the name of the run's folder, else of the last file."""
         return self.run.resolve().name if self.run else self.files[-1].name
 
 
 class Rollouts(NamedTuple):
-    """Episodes as their lines say them, in the order of the files, and what a reader of them should know."""
+    """Episodes as dicts, one per line of the files and in their order, and notes on what is missing."""
 
     episodes: list[dict[str, Any]]
     notes: list[str]
 
 
 def find(path: Path) -> Source:
-    """The rollouts at `path`: a run's folder, its `rollouts` folder, or a file. ValueError if there are none."""
+    """Return the rollouts at `path`: a run's folder, its `rollouts` folder, or a JSONL file.
+
+    Raises `ValueError` if there are none.
+    """
     if path.is_file():
         return _source((path,), path.absolute().parent)
     if not path.is_dir():
-        raise ValueError(f"{path}: no such run or file{_did_you_mean(path)}")
+        raise ValueError(f"{path}: no such run or file{_suggestion(path)}")
     folder = path / "rollouts" if (path / "rollouts").is_dir() else path
-    files = tuple(sorted(folder.glob(FILES)))
+    files = tuple(sorted(folder.glob(PATTERN)))
     if files:
         return _source(files, folder.absolute())
     if (path / "config.toml").is_file():
         raise ValueError(f"{path}: this run has no rollouts yet")
     runs = sorted(config.parent for config in path.glob("*/config.toml"))
     hint = f"; a run in it is {runs[-1]}" if runs else ""
-    raise ValueError(f"{path}: no run (it has neither config.toml nor rollouts/{FILES}){hint}")
+    raise ValueError(f"{path}: no run (it has neither config.toml nor rollouts/{PATTERN}){hint}")
 
 
 def read(source: Source, updates: Collection[int] = (), limit: int = 2000) -> Rollouts:
-    """The last `limit` episodes, of `updates` alone if any are given. A group that does not fit is left out whole.
+    """Read the last `limit` episodes, only those of `updates` unless that is empty.
 
-    A line that is no episode becomes a note with its number. ValueError if no episode is left.
+    The oldest group is left out if not all of its members fit. A line that is not an episode is skipped, with a note
+    that gives its number. Raises `ValueError` if there is no episode.
     """
-    files = _of_updates(source.files, updates)
-    taken: list[dict[str, Any]] = []
+    files = _files_of_updates(source.files, updates)
+    episodes: list[dict[str, Any]] = []  # newest first
     notes: list[str] = []
-    start, cut = 0, False  # `taken[start:]` is the group being read, backwards
-    for episode in _backwards(files, notes):
+    group_start, is_cut = 0, False  # `episodes[group_start:]` is the group that is being read
+    for episode in _read_backwards(files, notes):
         if updates and episode.get("update") not in updates:
             continue
-        if taken and _group(episode) != _group(taken[-1]):
-            start = len(taken)
-        if len(taken) >= limit:
-            cut = True
-            if start:
-                del taken[start:]
+        if episodes and _group_key(episode) != _group_key(episodes[-1]):
+            group_start = len(episodes)
+        if len(episodes) >= limit:
+            is_cut = True
+            if group_start:
+                del episodes[group_start:]
             break
-        taken.append(episode)
-    taken.reverse()
+        episodes.append(episode)
+    episodes.reverse()
     notes.reverse()
-    if not taken:
-        raise ValueError(_nothing(source, updates, notes))
-    if cut:
-        first, last = taken[0].get("update"), taken[-1].get("update")
-        which = f"update {last}" if first == last else f"updates {first} to {last}"
-        notes.insert(0, f"the last {len(taken)} episodes, of {which}; --limit or --update reads others")
-    return Rollouts(taken, [*source.notes, *notes])
+    if not episodes:
+        raise ValueError(_no_episodes_message(source, updates, notes))
+    if is_cut:
+        first, last = episodes[0].get("update"), episodes[-1].get("update")
+        span = f"update {last}" if first == last else f"updates {first} to {last}"
+        notes.insert(0, f"the last {len(episodes)} episodes, of {span}; --limit or --update reads others")
+    return Rollouts(episodes, [*source.notes, *notes])
 
 
 def _source(files: tuple[Path, ...], folder: Path) -> Source:
+    """Return the source of `files`, with the settings of the run if `folder` or its parent is one."""
     run = next((home for home in (folder, folder.parent) if (home / "config.toml").is_file()), None)
     if run is None:
         return Source(files)
@@ -94,15 +107,15 @@ def _source(files: tuple[Path, ...], folder: Path) -> Source:
         return Source(files, run, notes=(f"config.toml cannot be read: {error}",))
 
 
-def _did_you_mean(path: Path) -> str:
+def _suggestion(path: Path) -> str:
     if not path.parent.is_dir():
         return ""
     near = nearest(path.name, [entry.name for entry in path.parent.iterdir()])
     return f"; did you mean {path.parent / near}?" if near else ""
 
 
-def _of_updates(files: Sequence[Path], updates: Collection[int]) -> Sequence[Path]:
-    """The files of these updates; all of them where names do not tell."""
+def _files_of_updates(files: Sequence[Path], updates: Collection[int]) -> Sequence[Path]:
+    """Return the files of these updates, or all files if `updates` is empty or not every name has an update in it."""
     by_update = {int(path.stem.removeprefix("update-")): path for path in files if path.stem[7:].isdecimal()}
     if not updates or len(by_update) < len(files):
         return files
@@ -112,23 +125,24 @@ def _of_updates(files: Sequence[Path], updates: Collection[int]) -> Sequence[Pat
     return [by_update[update] for update in sorted(set(updates))]
 
 
-def _backwards(files: Sequence[Path], notes: list[str]) -> Iterator[dict[str, Any]]:
-    """Yield the episodes from the last to the first; what is none goes to `notes`."""
+def _read_backwards(files: Sequence[Path], notes: list[str]) -> Iterator[dict[str, Any]]:
+    """Yield the episodes from the last to the first, and append to `notes` what is not an episode."""
     for file in reversed(files):
         lines = file.read_bytes().split(b"\n")
         for number, line in reversed(list(enumerate(lines, 1))):
             if not line.strip():
                 continue
             try:
-                yield _episode(line)
+                yield _parse_episode(line)
             except ValueError as error:
-                if number == len(lines):  # no line break after it
+                if number == len(lines):  # it does not end with a line break
                     notes.append(f"{file.name}: its last line is incomplete and left out (still being written?)")
                 else:
                     notes.append(f"{file.name} line {number} is left out: {error}")
 
 
-def _episode(line: bytes) -> dict[str, Any]:
+def _parse_episode(line: bytes) -> dict[str, Any]:
+    """Parse one line. Raises `ValueError` if it is not JSON or lacks what the page relies on."""
     try:
         episode = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -138,20 +152,20 @@ def _episode(line: bytes) -> dict[str, Any]:
         raise ValueError("not an episode (no list of turns)")
     for number, turn in enumerate(turns, 1):
         ids, logprobs = turn.get("ids", []), turn.get("logprobs", [])
-        if not (_are(ids, int) and _are(logprobs, (int, float)) and len(ids) == len(logprobs)):
+        if not (_is_list_of(ids, int) and _is_list_of(logprobs, (int, float)) and len(ids) == len(logprobs)):
             raise ValueError(f"not an episode (the ids of turn {number} do not go with its logprobs)")
     return episode
 
 
-def _are(values: Any, kind: type | tuple[type, ...]) -> bool:
+def _is_list_of(values: Any, kind: type | tuple[type, ...]) -> bool:
     return isinstance(values, list) and all(isinstance(value, kind) for value in values)
 
 
-def _group(episode: Mapping[str, Any]) -> tuple[Any, ...]:
+def _group_key(episode: Mapping[str, Any]) -> tuple[Any, ...]:
     return episode.get("env"), episode.get("update"), episode.get("group")
 
 
-def _nothing(source: Source, updates: Collection[int], notes: Sequence[str]) -> str:
+def _no_episodes_message(source: Source, updates: Collection[int], notes: Sequence[str]) -> str:
     where = source.run or source.files[-1]
     if updates:
         return f"--update {' '.join(map(str, updates))}: no such update in {where}"

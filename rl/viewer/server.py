@@ -1,4 +1,4 @@
-"""A page on this machine alone, made anew whenever it is asked for."""
+"""Serves one page on this machine's loopback address."""
 
 from __future__ import annotations
 
@@ -10,17 +10,24 @@ from rl.cli import UserError, one_line
 LOOPBACK = "127.0.0.1"
 
 
-def serve(render: Callable[[], bytes], port: int = 0, ready: Callable[[str], None] = print) -> None:
-    """Answer `/` with `render()` until interrupted; `ready` gets the address. `port` 0 takes a free one.
+def serve(render: Callable[[], bytes], port: int = 0, on_ready: Callable[[str], None] = print) -> None:
+    """Answer every request for `/` with a new `render()` until interrupted.
 
-    Raises `UserError` where the port cannot be had.
+    Args:
+        render: Returns the HTML; a `ValueError` or `OSError` is answered with status 503 and its message.
+        port: Port to listen on; 0 takes a free one.
+        on_ready: Called once with the address.
+
+    Raises:
+        UserError: The port is taken or not allowed.
+
     """
     try:
         server = ThreadingHTTPServer((LOOPBACK, port), _handler(render))
     except OSError as error:
         raise UserError(f"--port {port}: {(error.strerror or str(error)).lower()}") from None
     with server:
-        ready(f"http://{LOOPBACK}:{server.server_port}/")
+        on_ready(f"http://{LOOPBACK}:{server.server_port}/")
         server.serve_forever()
 
 
@@ -28,19 +35,19 @@ def _handler(render: Callable[[], bytes]) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             host = self.headers.get("Host", "").rpartition(":")[0]
-            if host not in (LOOPBACK, "localhost"):  # another site's name, made to lead here, must not read along
-                self._answer(403, b"ask for 127.0.0.1\n", "text/plain")
+            if host not in (LOOPBACK, "localhost"):  # DNS rebinding: another site whose name resolves to this machine
+                self._respond(403, b"ask for 127.0.0.1\n", "text/plain")
             elif self.path.partition("?")[0] != "/":
-                self._answer(404, b"there is only /\n", "text/plain")
+                self._respond(404, b"there is only /\n", "text/plain")
             else:
                 try:
-                    self._answer(200, render(), "text/html")
-                except (ValueError, OSError) as error:  # the files went away, or are being replaced
-                    self._answer(503, f"{one_line(error)}\n".encode(), "text/plain")
+                    self._respond(200, render(), "text/html")
+                except (ValueError, OSError) as error:  # the files were removed, or are being replaced
+                    self._respond(503, f"{one_line(error)}\n".encode(), "text/plain")
 
-        def _answer(self, code: int, content: bytes, kind: str) -> None:
+        def _respond(self, code: int, content: bytes, content_type: str) -> None:
             self.send_response(code)
-            self.send_header("Content-Type", f"{kind}; charset=utf-8")
+            self.send_header("Content-Type", f"{content_type}; charset=utf-8")
             self.send_header("Content-Length", str(len(content)))
             self.send_header("Cache-Control", "no-store")
             self.send_header("X-Content-Type-Options", "nosniff")
@@ -48,6 +55,6 @@ def _handler(render: Callable[[], bytes]) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(content)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Say nothing on the terminal."""
+            """Print nothing on the terminal."""
 
     return Handler

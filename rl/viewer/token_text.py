@@ -1,4 +1,4 @@
-"""The text of a token, from the tokenizer that a run keeps in its checkpoints."""
+"""The text of single tokens, from the tokenizer in a run's checkpoints."""
 
 from __future__ import annotations
 
@@ -12,10 +12,14 @@ if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
 
-class Piece(NamedTuple):
-    """What a token reads. `text` is None where that is not known; `special` marks one that is not written as text.
+class TokenText(NamedTuple):
+    """The text of one token.
 
-    `raw` is given where its bytes are no whole characters; `text` then spells them in hexadecimal.
+    Attributes:
+        text: The text, None if it is unknown, or the bytes in hexadecimal if they are not whole characters.
+        special: Whether it is a special token, such as the end of a message.
+        raw: The bytes, if they are not whole characters; else None.
+
     """
 
     text: str | None
@@ -23,49 +27,55 @@ class Piece(NamedTuple):
     raw: bytes | None = None
 
 
-class Pieces:
-    """Token ids to pieces; without a tokenizer no text is known."""
+class TokenTexts:
+    """Maps token ids to their texts; without a tokenizer, all texts are unknown."""
 
     def __init__(self, tokenizer: Tokenizer | None = None) -> None:
+        """Use `tokenizer`, if there is one."""
         self._tokenizer = tokenizer
-        self._added = tokenizer.get_added_tokens_decoder() if tokenizer else {}
+        self._special_tokens = tokenizer.get_added_tokens_decoder() if tokenizer else {}
 
-    def __call__(self, token: int) -> Piece:
-        """The piece of one id."""
+    def __call__(self, token: int) -> TokenText:
+        """Return the text of one token id."""
         if self._tokenizer is None or (raw := self._tokenizer.id_to_token(token)) is None:
-            return Piece(None)
-        if token in self._added:
-            return Piece(raw, special=True)
+            return TokenText(None)
+        if token in self._special_tokens:
+            return TokenText(raw, special=True)
         text = self._tokenizer.decode([token], skip_special_tokens=False)
         if "\ufffd" in text:
-            found = _bytes_of(raw)
-            return Piece("".join(f"\\x{byte:02x}" for byte in found), raw=found) if found else Piece(raw)
-        if raw.startswith("▁") and not text.startswith(" "):  # a decoder drops the space that begins a text
+            content = _token_bytes(raw)
+            hexadecimal = "".join(f"\\x{byte:02x}" for byte in content or b"")
+            return TokenText(hexadecimal, raw=content) if content else TokenText(raw)
+        if raw.startswith("▁") and not text.startswith(" "):  # a decoder drops the space at the start of a text
             text = " " + text
-        return Piece(text)
+        return TokenText(text)
 
 
-def of_run(run: Path | None, config: Mapping[str, Any]) -> Pieces:
-    """The pieces of a run's model: from a checkpoint, else from the model it began with, if that is here."""
-    begun = str(config.get("model", ""))
+def token_texts(run: Path | None, config: Mapping[str, Any]) -> TokenTexts:
+    """Return the token texts of a run's model.
+
+    The tokenizer is that of the newest checkpoint that has one, else that of the model the run started from (`model` in
+    `config`), if it is a local folder or the bundled model; else all texts are unknown.
+    """
+    initial_model = str(config.get("model", ""))
     homes = sorted((run / "checkpoints").glob("update-*/model"), reverse=True) if run else []
-    for home in (*homes, *([Path(begun).expanduser()] if begun else [])):
+    for home in (*homes, *([Path(initial_model).expanduser()] if initial_model else [])):
         if (home / "tokenizer.json").is_file():
             from tokenizers import Tokenizer
 
             try:
-                return Pieces(Tokenizer.from_file(str(home / "tokenizer.json")))
-            except Exception:  # the library raises nothing narrower; a damaged file costs the texts alone
+                return TokenTexts(Tokenizer.from_file(str(home / "tokenizer.json")))
+            except Exception:  # the library raises nothing narrower; try the next file
                 continue
-    if begun == "tiny":
+    if initial_model == "tiny":
         from rl.policy.tiny import byte_tokenizer
 
-        return Pieces(byte_tokenizer().backend_tokenizer)
-    return Pieces()
+        return TokenTexts(byte_tokenizer().backend_tokenizer)
+    return TokenTexts()
 
 
-def _bytes_of(raw: str) -> bytes | None:
-    """The bytes behind a byte-level token, or a token of the form `<0xE2>`; None for any other."""
+def _token_bytes(raw: str) -> bytes | None:
+    """Return the bytes of a byte-level token or of a token like `<0xE2>`; None for any other."""
     if re.fullmatch("<0x[0-9A-F]{2}>", raw):
         return bytes([int(raw[3:5], 16)])
     letters = _byte_of_letter()
@@ -74,7 +84,7 @@ def _bytes_of(raw: str) -> bytes | None:
 
 @cache
 def _byte_of_letter() -> dict[str, int]:
-    """The byte behind each letter that byte-level tokenizers write it with."""
+    """Return the byte that each letter of a byte-level token stands for (GPT-2's alphabet)."""
     printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     others = (byte for byte in range(256) if byte not in printable)
     return {chr(byte): byte for byte in printable} | {chr(0x100 + i): byte for i, byte in enumerate(others)}

@@ -1,4 +1,4 @@
-"""The conformance suite for sandboxes: what their users rely on, for any provider.
+"""The conformance suite for sandboxes: one behaviour after the other is tried on a sandbox of any provider.
 
 from sandboxes.checks import self_check
 self_check(sandbox)
@@ -10,70 +10,78 @@ import inspect
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from sandboxes.checks import bounds, files, running, sessions, walls
-from sandboxes.checks.expect import Missing
-from sandboxes.types import Sandbox, SandboxError
+from sandboxes.checks import files, isolation, limits, programs, sessions
+from sandboxes.checks.assertions import NotApplicable
+from sandboxes.provider import Sandbox
+from sandboxes.types import SandboxError
 
 Behaviour = Callable[[Sandbox], None]
-_AREAS = (running, files, bounds, walls, sessions)
+_MODULES = (programs, files, limits, isolation, sessions)
 
 
-class Finding(NamedTuple):
-    """One behaviour: its name, what it claims, what contradicts it, or why it was not tried ("" where neither)."""
+class CheckResult(NamedTuple):
+    """The result for one behaviour.
+
+    `claim` says what should be true; `failure` what contradicts it, and `skip_reason` why it was not tried, or "".
+    """
 
     name: str
     claim: str
-    fault: str = ""
-    skipped: str = ""
+    failure: str = ""
+    skip_reason: str = ""
 
 
 class CheckFailure(AssertionError):
-    """A sandbox broke at least one promise; `findings` has them all."""
+    """A sandbox fails at least one behaviour; `results` has those of all."""
 
-    def __init__(self, findings: list[Finding]) -> None:
-        broken = [f"{finding.name}: {finding.fault} ({finding.claim})" for finding in findings if finding.fault]
-        super().__init__("\n".join([f"{len(broken)} of {len(findings)} behaviours fail", *broken]))
-        self.findings = findings
+    def __init__(self, results: list[CheckResult]) -> None:
+        failures = [f"{result.name}: {result.failure} ({result.claim})" for result in results if result.failure]
+        super().__init__("\n".join([f"{len(failures)} of {len(results)} behaviours fail", *failures]))
+        self.results = results
 
 
 def behaviours() -> dict[str, Behaviour]:
-    """Every behaviour by name, such as "walls.network": the functions of a sandbox alone in this package's modules."""
-    found = {}
-    for area in _AREAS:
-        for name, function in vars(area).items():
-            own = inspect.isfunction(function) and function.__module__ == area.__name__ and not name.startswith("_")
-            if own and list(inspect.signature(function).parameters) == ["sandbox"]:
-                found[f"{area.__name__.rpartition('.')[2]}.{name}"] = function
-    return found
+    """All behaviours by name, such as "isolation.network": the public functions of this package's modules.
 
-
-def self_check(sandbox: Sandbox) -> list[Finding]:
-    """Try every behaviour, in order. Raises CheckFailure with all faults if there is one.
-
-    A behaviour that the sandbox's tier does not promise is skipped, and its finding says what is missing. The sandbox
-    is left open and usable. Takes about ten seconds.
+    Only those count whose single parameter is `sandbox`. The first line of the docstring is the claim.
     """
-    findings = list(run(sandbox))
-    if any(finding.fault for finding in findings):
-        raise CheckFailure(findings)
-    return findings
+    functions = {}
+    for module in _MODULES:
+        for name, function in vars(module).items():
+            own = inspect.isfunction(function) and function.__module__ == module.__name__ and not name.startswith("_")
+            if own and list(inspect.signature(function).parameters) == ["sandbox"]:
+                functions[f"{module.__name__.rpartition('.')[2]}.{name}"] = function
+    return functions
 
 
-def run(sandbox: Sandbox) -> Iterator[Finding]:
-    """Yield each finding as soon as there is one."""
+def self_check(sandbox: Sandbox) -> list[CheckResult]:
+    """Try all behaviours in order, which takes about ten seconds. The sandbox stays open and usable.
+
+    Behaviours that its `isolation` does not promise are skipped. Raises CheckFailure if a behaviour fails.
+    """
+    results = list(run_checks(sandbox))
+    if any(result.failure for result in results):
+        raise CheckFailure(results)
+    return results
+
+
+def run_checks(sandbox: Sandbox) -> Iterator[CheckResult]:
+    """Try all behaviours in order and yield each result at once."""
     for name, behaviour in behaviours().items():
-        yield attempt(name, behaviour, sandbox)
+        yield run_check(name, behaviour, sandbox)
 
 
-def attempt(name: str, behaviour: Behaviour, sandbox: Sandbox) -> Finding:
+def run_check(name: str, behaviour: Behaviour, sandbox: Sandbox) -> CheckResult:
     """Try one behaviour."""
     claim = (behaviour.__doc__ or "").strip().splitlines()[0]
     try:
+        if name.startswith("sessions.") and not sandbox.isolation.sessions:
+            raise NotApplicable(f"tier '{sandbox.isolation.tier}' has no sessions")
         behaviour(sandbox)
-    except Missing as missing:
-        return Finding(name, claim, skipped=str(missing))
-    except AssertionError as fault:
-        return Finding(name, claim, fault=str(fault) or "an assertion failed")
-    except (SandboxError, OSError, ValueError, KeyError, TypeError) as fault:
-        return Finding(name, claim, fault=f"{type(fault).__name__}: {fault}")
-    return Finding(name, claim)
+    except NotApplicable as reason:
+        return CheckResult(name, claim, skip_reason=str(reason))
+    except AssertionError as error:
+        return CheckResult(name, claim, failure=str(error) or "an assertion failed")
+    except (SandboxError, OSError, ValueError, KeyError, TypeError) as error:
+        return CheckResult(name, claim, failure=f"{type(error).__name__}: {error}")
+    return CheckResult(name, claim)

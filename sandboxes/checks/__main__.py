@@ -1,4 +1,4 @@
-"""`python -m sandboxes.checks local`: the conformance suite on this machine, for the user that runs it."""
+"""`python -m sandboxes.checks NAME`: the conformance suite on this machine, as the user that runs it."""
 
 from __future__ import annotations
 
@@ -7,28 +7,29 @@ import sys
 from collections.abc import Sequence
 
 import sandboxes
-from sandboxes.checks import run
+from sandboxes.checks import run_checks
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print one line per behaviour; 1 where one fails, 2 where the sandbox cannot be had."""
+    """Print one line per behaviour. Returns 1 where one fails, 2 where the sandbox cannot be opened."""
     parser = argparse.ArgumentParser(prog="python -m sandboxes.checks", description=(__doc__ or "").strip())
-    parser.add_argument("name", nargs="?", default="local", help="the sandbox, such as local or local:landlock")
+    names = "local, local:landlock, docker, remote, module:Class, path/to/file.py:Class ... (default: local)"
+    parser.add_argument("name", nargs="?", default="local", help=f"the sandbox: {names}")
     args = parser.parse_args(argv)
     try:
         sandbox = sandboxes.open(args.name)
-    except (ValueError, sandboxes.SandboxUnavailable) as fault:
-        print(f"error: {fault}", file=sys.stderr)
+    except (ValueError, sandboxes.SandboxUnavailable) as error:
+        print(f"error: {error}", file=sys.stderr)
         return 2
-    broken = 0
+    failures = 0
     with sandbox:
-        print(f"tier {sandbox.shelter.tier}, memory counted by {sandbox.shelter.memory}")
-        for finding in run(sandbox):
-            mark = "FAIL" if finding.fault else "skip" if finding.skipped else "ok"
-            print(f"{mark:4} {finding.name}: {finding.fault or finding.skipped or finding.claim}", flush=True)
-            broken += bool(finding.fault)
-    print(f"{broken} behaviours fail" if broken else "all behaviours hold")
-    return int(broken > 0)
+        print(f"tier {sandbox.isolation.tier}, memory counted by {sandbox.isolation.memory}")
+        for result in run_checks(sandbox):
+            mark = "FAIL" if result.failure else "skip" if result.skip_reason else "ok"
+            print(f"{mark:4} {result.name}: {result.failure or result.skip_reason or result.claim}", flush=True)
+            failures += bool(result.failure)
+    print(f"{failures} behaviours fail" if failures else "all behaviours hold")
+    return int(failures > 0)
 
 
 if __name__ == "__main__":

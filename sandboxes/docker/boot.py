@@ -1,6 +1,6 @@
-"""The first program of a container, given to its Python as text: takes the agent's modules from stdin and runs it.
+"""The first program of a container, passed to its Python as text: reads the agent's modules from stdin and runs it.
 
-So any image will do that has a Python, and none needs a part of this project.
+So every image with a Python will do, and none has to contain a part of this project.
 """
 
 import importlib.abc
@@ -10,29 +10,30 @@ import os
 import struct
 import sys
 
-OLDEST = (3, 11)
+MIN_PYTHON = (3, 11)
 
 
 def main():
-    """Read a parcel, import the agent from it, run it."""
-    if sys.version_info[:2] < OLDEST:
-        sys.exit(f"the image has Python {sys.version.split()[0]}; {OLDEST[0]}.{OLDEST[1]} or newer is needed")
-    (size,) = struct.unpack("<I", _exactly(4))
-    parcel = marshal.loads(_exactly(size))
-    finder = _Parcel(parcel["modules"], parcel["magic"] == importlib.util.MAGIC_NUMBER)
-    config = parcel["config"]
-    del parcel  # a candidate gets a copy of this process
-    sys.meta_path.insert(0, finder)
+    """Read a bundle of modules, import the agent from it, and run it."""
+    if sys.version_info[:2] < MIN_PYTHON:
+        version = f"{MIN_PYTHON[0]}.{MIN_PYTHON[1]}"
+        sys.exit(f"the image has Python {sys.version.split()[0]}; {version} or newer is needed")
+    (size,) = struct.unpack("<I", _read_exactly(4))
+    bundle = marshal.loads(_read_exactly(size))
+    importer = _BundleImporter(bundle["modules"], bundle["magic"] == importlib.util.MAGIC_NUMBER)
+    config = bundle["config"]
+    del bundle  # a candidate gets a copy of this process
+    sys.meta_path.insert(0, importer)
     from sandboxes.docker import agent
 
-    agent.main(config, finder.leave)
+    agent.main(config, importer.forget)
 
 
-class _Parcel(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Modules that lie in memory: by name their text and their code, which serves this Python if `is_same`."""
+class _BundleImporter(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Imports modules from memory: (text, code) by name, where the code is used if this is the `same_python`."""
 
-    def __init__(self, modules, is_same):
-        self.modules, self.is_same = modules, is_same
+    def __init__(self, modules, same_python):
+        self.modules, self.same_python = modules, same_python
 
     def find_spec(self, name, path=None, target=None):
         if name not in self.modules:
@@ -41,17 +42,17 @@ class _Parcel(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def exec_module(self, module):
         text, code = self.modules[module.__name__]
-        exec(marshal.loads(code) if self.is_same else compile(text, module.__name__, "exec"), module.__dict__)
+        exec(marshal.loads(code) if self.same_python else compile(text, module.__name__, "exec"), module.__dict__)
 
-    def leave(self):
-        """Nothing of ours can be imported any more."""
+    def forget(self):
+        """Remove all modules, so that none of them can be found or imported any more."""
         sys.meta_path.remove(self)
         for name in self.modules:
             sys.modules.pop(name, None)
         self.modules = {}
 
 
-def _exactly(size):
+def _read_exactly(size):
     parts = []
     while size:
         part = os.read(0, min(size, 1 << 20))

@@ -1,4 +1,4 @@
-"""The host's end of one container: questions to its agent, and answers in time."""
+"""The host's side of one container: sends requests to its agent and waits for responses with a deadline."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from typing import Any
 from sandboxes import recycling
 from sandboxes.docker import codec
 from sandboxes.docker.codec import Message
-from sandboxes.docker.container_config import Shape
+from sandboxes.docker.container_config import ContainerConfig
 from sandboxes.docker.engine import Engine
 from sandboxes.local.confinement.mounts import ENVIRONMENT
 from sandboxes.types import Result, SandboxDied, SandboxUnavailable
 
-LATE_S = 15.0  # after its deadline an agent that is still silent is given up
-HANG_UP_S = 3.0  # for a container to end once its stdin has
-_MOST_SAID = 1 << 31
+OVERDUE_S = 15.0  # after its deadline an agent that is still silent is given up
+STOP_S = 3.0  # for a container to end after its stdin was closed
+READ_S = 5.0  # for a file to be read in a session
+_MAX_MESSAGE = 1 << 31
 _STREAM = struct.Struct(">BxxxI")  # the engine's own header: which stream, how many bytes
 _STDOUT = 1
 _CHUNK = 1 << 18
-_INSIDE = (  # our modules that a container needs
-    "sandboxes sandboxes.types sandboxes.json_values sandboxes.session_base sandboxes.recycling sandboxes.local "
-    "sandboxes.local.candidate sandboxes.local.interpreter sandboxes.local.fetch sandboxes.local.confinement "
-    "sandboxes.local.confinement.jail sandboxes.local.confinement.syscalls sandboxes.local.confinement.landlock "
-    "sandboxes.local.confinement.seccomp sandboxes.local.preload sandboxes.local.heap sandboxes.local.place "
-    "sandboxes.local.session sandboxes.local.pipes sandboxes.local.warden sandboxes.local.usage "
-    "sandboxes.local.codec sandboxes.docker sandboxes.docker.agent sandboxes.docker.dispatch "
-    "sandboxes.docker.codec"
+_INSIDE = (  # this project's modules that the agent imports
+    "sandboxes sandboxes.types sandboxes.json_values sandboxes.recycling sandboxes.local sandboxes.local.candidate "
+    "sandboxes.local.codec sandboxes.local.fetch sandboxes.local.heap sandboxes.local.interpreter "
+    "sandboxes.local.pipes sandboxes.local.place sandboxes.local.preload sandboxes.local.session "
+    "sandboxes.local.usage sandboxes.local.warden sandboxes.local.confinement sandboxes.local.confinement.jail "
+    "sandboxes.local.confinement.landlock sandboxes.local.confinement.seccomp sandboxes.local.confinement.syscalls "
+    "sandboxes.docker sandboxes.docker.agent sandboxes.docker.codec sandboxes.docker.dispatch"
 )
-_VARIABLES = {  # beside what the image sets
+_VARIABLES = {  # in addition to those of the image
     **{name: value for name, value in ENVIRONMENT.items() if name != "PATH"},
     "PYTHONUTF8": "1",
     "PYTHONSAFEPATH": "1",
@@ -46,60 +46,64 @@ _VARIABLES = {  # beside what the image sets
 }
 
 
-class Box:
-    """One container. Used by one thread at a time, but for `kill`."""
+class Container:
+    """One container. Used by one thread at a time, except `kill`."""
 
-    def __init__(self, engine: Engine, container: str, stream: socket.socket, shape: Shape) -> None:
-        self.engine, self.container, self.shape = engine, container, shape
-        self.is_good = True
-        self.calls, self.used = 0, time.monotonic()
+    def __init__(self, engine: Engine, id: str, stream: socket.socket, config: ContainerConfig) -> None:
+        """`stream` is the engine's connection to stdin, stdout and stderr of the container `id`."""
+        self.engine, self.id, self.config = engine, id, config
+        self.is_reusable = True
+        self.calls, self.last_used = 0, time.monotonic()
         self._pid = os.getpid()
         self._stream: socket.socket | None = stream
-        self._raw, self._said, self._complaint = bytearray(), bytearray(), bytearray()
+        self._raw, self._stdout, self._stderr = bytearray(), bytearray(), bytearray()
 
-    def ask(self, head: dict[str, Any], blobs: Sequence[bytes] = (), *, within_s: float) -> Message:
-        """The agent's answer. OSError if that is what it found; SandboxDied where it is gone, or late."""
+    def request(self, head: dict[str, Any], blobs: Sequence[bytes] = (), *, timeout_s: float) -> Message:
+        """Send a request that takes up to `timeout_s` seconds, and return the response.
+
+        Raises the OSError that the agent met, and SandboxDied where the agent is gone, failed, or is late.
+        """
         self.calls += 1
         try:
-            answer = self._exchange(codec.packed(head, blobs), within_s + LATE_S)
+            response = self._exchange(codec.pack(head, blobs), timeout_s + OVERDUE_S)
         except BaseException:
-            self.is_good = False
+            self.is_reusable = False
             raise
-        self.used = time.monotonic()
-        self.is_good &= answer.head["good"] and recycling.is_sound(0, answer.head["grown"])
-        if "fault" in answer.head:
-            self.is_good = False
-            raise SandboxDied(f"in a container: {answer.head['fault']}")
-        if "why" in answer.head:
-            raise OSError(answer.head["errno"], answer.head["why"])
-        return answer
+        self.last_used = time.monotonic()
+        self.is_reusable &= response.head["good"] and recycling.is_clean(0, response.head["grown"])
+        if "fault" in response.head:
+            self.is_reusable = False
+            raise SandboxDied(f"in a container: {response.head['fault']}")
+        if "why" in response.head:
+            raise OSError(response.head["errno"], response.head["why"])
+        return response
 
-    def is_well(self) -> bool:
-        """Whether its agent and its warden answer in time, and nothing runs there that should not."""
+    def is_healthy(self) -> bool:
+        """Whether its agent and its warden respond in time, and nothing is left there that should not be."""
         try:
-            self.is_good &= self._exchange(codec.packed({"do": "look"}), 2 * recycling.ASKED_S).head["well"]
+            response = self._exchange(codec.pack({"do": "look"}), 2 * recycling.HEALTH_TIMEOUT_S)
+            self.is_reusable &= response.head["well"]
         except SandboxDied:
-            self.is_good = False
-        self.used = time.monotonic()
-        return self.is_good
+            self.is_reusable = False
+        self.last_used = time.monotonic()
+        return self.is_reusable
 
-    def begin(self, parcel: bytes, start_s: float) -> None:
-        """Send the agent. Raises SandboxUnavailable where it does not come up."""
+    def send_bundle(self, bundle: bytes, start_s: float) -> None:
+        """Send the agent's modules to `boot`. Raises SandboxUnavailable where the agent is not ready in `start_s`."""
         try:
-            self._exchange(struct.pack("<I", len(parcel)) + parcel, start_s)
+            self._exchange(struct.pack("<I", len(bundle)) + bundle, start_s)
         except SandboxDied as fault:
-            last = self._complaint.decode(errors="replace").strip().rpartition("\n")[2]
-            raise SandboxUnavailable(f"docker: a container did not come up: {last or fault}") from None
+            raise SandboxUnavailable(f"docker: a container did not come up: {self._last_error() or fault}") from None
 
-    def _exchange(self, question: bytes, within_s: float) -> Message:
-        until, rest = time.monotonic() + within_s, memoryview(question)
+    def _exchange(self, request: bytes, within_s: float) -> Message:
+        deadline, rest = time.monotonic() + within_s, memoryview(request)
         stream = self._stream
         if stream is None:
             raise SandboxDied("the container was closed")
         poll = select.poll()
         poll.register(stream, select.POLLIN | select.POLLOUT)
         while True:
-            wait_s = until - time.monotonic()
+            wait_s = deadline - time.monotonic()
             if wait_s <= 0:
                 raise SandboxDied(f"a container did not answer within {within_s:g} s")
             for _, events in poll.poll(1000 * wait_s):
@@ -109,113 +113,121 @@ class Box:
                         if not rest:
                             poll.modify(stream, select.POLLIN)
                     if events & ~select.POLLOUT:
-                        self._hear(stream.recv(_CHUNK))
+                        self._demultiplex(stream.recv(_CHUNK))
                 except BlockingIOError:
                     continue
                 except OSError as fault:
                     raise SandboxDied(f"a container died in the middle of a call: {fault}") from None
-            if answer := self._answer():
-                return answer
+            if response := self._parse_response():
+                return response
 
-    def _hear(self, part: bytes) -> None:
-        """Sort what the engine passes on into the agent's words and its complaints."""
+    def _demultiplex(self, part: bytes) -> None:
+        """Sort what the engine passes on into stdout, which holds responses, and stderr."""
         if not part:
-            last = self._complaint.decode(errors="replace").strip().rpartition("\n")[2]
-            raise SandboxDied(f"a container died in the middle of a call: {last or 'it was killed'}")
+            raise SandboxDied(f"a container died in the middle of a call: {self._last_error() or 'it was killed'}")
         self._raw += part
-        at = 0
-        while len(self._raw) - at >= _STREAM.size:
-            stream, size = _STREAM.unpack_from(self._raw, at)
-            first = at + _STREAM.size
-            if len(self._raw) < first + size:
+        position = 0
+        while len(self._raw) - position >= _STREAM.size:
+            stream, size = _STREAM.unpack_from(self._raw, position)
+            start = position + _STREAM.size
+            if len(self._raw) < start + size:
                 break
-            (self._said if stream == _STDOUT else self._complaint).extend(self._raw[first : first + size])
-            at = first + size
-        del self._raw[:at], self._complaint[:-4096]
+            (self._stdout if stream == _STDOUT else self._stderr).extend(self._raw[start : start + size])
+            position = start + size
+        del self._raw[:position], self._stderr[:-4096]
 
-    def _answer(self) -> Message | None:
-        if len(self._said) < codec.HEADER.size:
+    def _last_error(self) -> str:
+        """The last line of stderr."""
+        return self._stderr.decode(errors="replace").strip().rpartition("\n")[2]
+
+    def _parse_response(self) -> Message | None:
+        """The response, if all of it has arrived."""
+        if len(self._stdout) < codec.HEADER.size:
             return None
-        text, body = codec.HEADER.unpack_from(self._said)
-        middle = codec.HEADER.size + text
-        if text + body > _MOST_SAID:
+        text, body = codec.HEADER.unpack_from(self._stdout)
+        body_start = codec.HEADER.size + text
+        if text + body > _MAX_MESSAGE:
             raise SandboxDied("a container's agent speaks nonsense")
-        if len(self._said) < middle + body:
+        if len(self._stdout) < body_start + body:
             return None
-        answer = codec.unpacked(bytes(self._said[codec.HEADER.size : middle]), bytes(self._said[middle:]))
-        self._said.clear()
-        return answer
+        response = codec.unpack(bytes(self._stdout[codec.HEADER.size : body_start]), bytes(self._stdout[body_start:]))
+        self._stdout.clear()
+        return response
 
     def kill(self) -> None:
-        """End what runs there; from any thread."""
-        self.is_good = False
+        """End what runs there. May be called from any thread."""
+        self.is_reusable = False
         if self._pid == os.getpid():
-            self.engine.remove(self.container)
+            self.engine.remove(self.id)
 
     def close(self) -> None:
-        """Hang up, and wait until the container has ended. Any number of times."""
-        stream, self._stream, self.is_good = self._stream, None, False
+        """Close its stdin and wait until it has ended; remove it where it does not. May be called again."""
+        stream, self._stream, self.is_reusable = self._stream, None, False
         if stream is None:
             return
         with stream:
-            if self._pid == os.getpid() and not _ends(stream):  # in a forked process it is left to the parent
-                self.engine.remove(self.container)
+            if self._pid == os.getpid() and not _stops(stream):  # a forked process leaves it to its parent
+                self.engine.remove(self.id)
 
 
-class BoxRoom:
-    """See `sandboxes.session_base.Room`: a session's container."""
+class ContainerBackend:
+    """The container of a session; see `sandboxes.replay_session.SessionBackend`."""
 
-    def __init__(self, box: Box, limits: Mapping[str, Any], give: Callable[[Box], None]) -> None:
-        """`give` takes the container back when the session is over."""
-        self.box, self.limits, self._give = box, limits, give
+    def __init__(self, container: Container, limits: Mapping[str, Any], release: Callable[[Container], None]) -> None:
+        """`release` takes the container back when the session is over."""
+        self.container, self.limits, self._release = container, limits, release
 
-    def ask(self, work: dict[str, Any], timeout_s: float) -> tuple[Result, bool]:
-        """See `Room.ask`."""
-        answer = self._asked({"do": "ask", "work": work}, [], timeout_s)
-        return codec.heard(answer.head["result"], answer.blobs), answer.head["goes_on"]
+    def evaluate(self, work: dict[str, Any], timeout_s: float) -> tuple[Result, bool]:
+        """See `SessionBackend.evaluate`."""
+        response = self._request({"do": "ask", "work": work}, [], timeout_s)
+        return codec.unpack_result(response.head["result"], response.blobs), response.head["goes_on"]
 
     def run(
         self, program: str | Sequence[str] | None, files: Mapping[str, bytes], stdin: bytes, timeout_s: float
     ) -> Result:
-        """See `Room.run`."""
+        """See `SessionBackend.run`."""
         head = {"do": "run", "once": False, "program": program, "paths": list(files)}
-        answer = self._asked(head, [stdin, *files.values()], timeout_s)
-        return codec.heard(answer.head["result"], answer.blobs)
+        response = self._request(head, [stdin, *files.values()], timeout_s)
+        return codec.unpack_result(response.head["result"], response.blobs)
 
     def read(self, path: str, max_bytes: int) -> bytes:
-        """See `Room.read`."""
-        return self._asked({"do": "read", "path": path, "max_bytes": max_bytes}, [], 5.0).blobs[0]
+        """See `SessionBackend.read`."""
+        return self._request({"do": "read", "path": path, "max_bytes": max_bytes}, [], READ_S).blobs[0]
 
-    def _asked(self, head: dict[str, Any], blobs: Sequence[bytes], timeout_s: float) -> Message:
-        return self.box.ask(head | {"timeout_s": timeout_s, "limits": self.limits}, blobs, within_s=timeout_s)
+    def _request(self, head: dict[str, Any], blobs: Sequence[bytes], timeout_s: float) -> Message:
+        return self.container.request(
+            head | {"timeout_s": timeout_s, "limits": self.limits}, blobs, timeout_s=timeout_s
+        )
 
     def kill(self) -> None:
-        """See `Room.kill`."""
-        self.box.kill()
+        """See `SessionBackend.kill`."""
+        self.container.kill()
 
     def close(self) -> None:
-        """See `Room.close`."""
-        self.box.is_good = False  # what a session leaves is for no other
-        self._give(self.box)
+        """See `SessionBackend.close`."""
+        self.container.is_reusable = False  # what a session leaves is for no other
+        self._release(self.container)
 
 
-def opened(engine: Engine, image: str, shape: Shape, *, cpus: float, preload: Sequence[str], start_s: float) -> Box:
-    """A container whose agent is ready. Raises SandboxUnavailable where it does not come up."""
+def start_container(
+    engine: Engine, image: str, config: ContainerConfig, *, cpus: float, preload: Sequence[str], start_s: float
+) -> Container:
+    """A container whose agent is ready. Raises SandboxUnavailable where it is not ready in `start_s` seconds."""
     boot = Path(__file__).with_name("boot.py").read_text()
-    container = engine.create(image, ["-c", boot], _VARIABLES, shape.flags(cpus))
+    id = engine.create(image, ["-c", boot], _VARIABLES, config.engine_options(cpus))
     try:
-        box = Box(engine, container, engine.attach(container), shape)
-        engine.start(container)
-        box.begin(_parcel(tuple(preload) if shape.loaded else ()), start_s)
+        container = Container(engine, id, engine.attach(id), config)
+        engine.start(id)
+        container.send_bundle(_bundle(tuple(preload) if config.preload else ()), start_s)
     except BaseException:
-        engine.remove(container)
+        engine.remove(id)
         raise
-    return box
+    return container
 
 
 @cache
-def _parcel(preload: tuple[str, ...]) -> bytes:
-    """What `boot` takes: our modules by name, as text and as this Python's code, and the agent's config."""
+def _bundle(preload: tuple[str, ...]) -> bytes:
+    """What `boot` reads: modules by name, as text and as this Python's code, and the agent's config."""
     root = Path(__file__).resolve().parents[2]
     modules: dict[str, tuple[str, bytes]] = {}
     for name in _INSIDE.split():
@@ -225,14 +237,14 @@ def _parcel(preload: tuple[str, ...]) -> bytes:
     return marshal.dumps({"magic": MAGIC_NUMBER, "modules": modules, "config": {"preload": list(preload)}}, 2)
 
 
-def _ends(stream: socket.socket) -> bool:
-    """Hang up on a container; whether it has ended in time."""
-    until = time.monotonic() + HANG_UP_S
+def _stops(stream: socket.socket) -> bool:
+    """Close a container's stdin; whether the container has ended in time."""
+    deadline = time.monotonic() + STOP_S
     poll = select.poll()
     poll.register(stream, select.POLLIN)
     with suppress(OSError):
         stream.shutdown(socket.SHUT_WR)
-        while (wait_s := until - time.monotonic()) > 0:
+        while (wait_s := deadline - time.monotonic()) > 0:
             if poll.poll(1000 * wait_s) and not stream.recv(_CHUNK):
                 return True
         return False

@@ -1,4 +1,4 @@
-"""What is fixed when a container is made: the engine's part of the limits, and the walls around it."""
+"""What is fixed when a container is created: the limits that the engine enforces, and its isolation."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from sandboxes.local.confinement.jail import BOX, FOLDERS
-from sandboxes.types import Limits, Shelter
+from sandboxes.types import Isolation, Limits
 
 AGENT_MB = 64  # for the agent, its warden, and what passes through them
-LOADED_MB = 96  # for packages that were loaded before
-OWN_PROCESSES = 4  # the agent with its thread, its warden, and one to spare for the start of a candidate
+PRELOAD_MB = 96  # for packages that are loaded before programs start
+OWN_PROCESSES = 4  # the agent with its thread, its warden, and one in reserve while a candidate starts
 CAPABILITIES = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "SETGID", "SETUID")
 
-SHELTER = Shelter(
+ISOLATION = Isolation(
     tier="container",
     covered=(
         "wall time, and CPU time of all processes together",
@@ -34,27 +34,28 @@ SHELTER = Shelter(
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
-    """A container of one shape serves all calls with the same of these limits."""
+class ContainerConfig:
+    """The settings of a container. One container serves all calls whose limits give equal configs."""
 
     memory_mb: int
     disk_mb: int
     files: int
     processes: int
-    loaded: bool
+    preload: bool  # whether packages are loaded before programs start
 
     @classmethod
-    def of(cls, limits: Limits, *, loaded: bool) -> Shape:
-        """The shape that keeps these limits."""
-        return cls(limits.memory_mb, limits.disk_mb, limits.files, limits.processes, loaded)
+    def from_limits(cls, limits: Limits, *, preload: bool) -> ContainerConfig:
+        """The config that enforces these limits."""
+        return cls(limits.memory_mb, limits.disk_mb, limits.files, limits.processes, preload)
 
-    def flags(self, cpus: float) -> dict[str, Any]:
-        """The engine's settings for it.
+    def engine_options(self, cpus: float) -> dict[str, Any]:
+        """Keyword arguments for the engine's host config; `cpus` is the number of CPUs.
 
-        No `init`: the agent is the first process itself, so that nothing inside can signal it, and it collects what
-        ends. No log: what the container says is for us alone. Files fetched stand twice in memory for a moment.
+        There is no `init`: the agent itself is the first process, so that nothing inside can signal it, and it collects
+        ended processes. There is no log, as only the host reads the output. Memory allows for fetched files to exist
+        twice for a moment.
         """
-        memory = (self.memory_mb + 2 * self.disk_mb + AGENT_MB + LOADED_MB * self.loaded) << 20
+        memory = (self.memory_mb + 2 * self.disk_mb + AGENT_MB + PRELOAD_MB * self.preload) << 20
         inodes = self.files + len(FOLDERS) + 1
         return {
             "network_mode": "none",

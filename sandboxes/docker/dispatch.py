@@ -1,4 +1,4 @@
-"""The agent at work: takes the host's messages one by one and has the warden do what they say."""
+"""The agent's loop: takes the host's requests one by one and has the warden execute them."""
 
 from __future__ import annotations
 
@@ -8,52 +8,53 @@ import socket
 import threading
 from typing import Any, NoReturn
 
-from sandboxes.docker import codec as frames
+from sandboxes.docker import codec as host_codec
 from sandboxes.docker.codec import Message
 from sandboxes.local import codec, usage
 from sandboxes.local.place import Place
-from sandboxes.local.session import PlaceRoom
+from sandboxes.local.session import PlaceBackend
 from sandboxes.types import Limits, SandboxError
 
-MESSAGES, ANSWERS = 0, 1  # descriptors
+REQUESTS, RESPONSES = 0, 1  # descriptors
 
 
-class Desk:
-    """The place of this container, and the room in it once a session asks."""
+class Dispatcher:
+    """The place of this container, and the backend of a session in it once there is one."""
 
-    def __init__(self, wire: socket.socket, pidfd: int) -> None:
-        self.place = Place(wire, pidfd, lambda: None)
-        self.room: PlaceRoom | None = None
-        self.at_start = usage.resident()
+    def __init__(self, sock: socket.socket, pidfd: int) -> None:
+        """`sock` is connected to the warden, whose process is `pidfd`."""
+        self.place = Place(sock, pidfd, lambda: None)
+        self.backend: PlaceBackend | None = None
+        self.initial_bytes = usage.resident()
 
     def serve(self) -> NoReturn:
-        """Answer until the host hangs up; the process ends here, and the container with it."""
-        threading.Thread(target=_end_with_host, daemon=True).start()
-        codec.write_all(ANSWERS, frames.packed({"ready": os.getpid()}))
+        """Respond until the host closes stdin, then end this process, and with it the container."""
+        threading.Thread(target=_exit_with_host, daemon=True).start()
+        codec.write_all(RESPONSES, host_codec.pack({"ready": os.getpid()}))
         while True:
-            message = _next()
+            request = _read_request()
             try:
-                head, blobs = self._answer(message)
+                head, blobs = self._respond(request)
             except SandboxError as fault:
                 head, blobs = {"fault": f"{type(fault).__name__}: {fault}"}, []
             except OSError as fault:
                 head, blobs = {"errno": fault.errno, "why": fault.strerror or str(fault)}, []
-            grown = usage.resident() - self.at_start
-            codec.write_all(ANSWERS, frames.packed(head | {"good": self.place.is_good, "grown": grown}, blobs))
+            state = {"good": self.place.is_reusable, "grown": usage.resident() - self.initial_bytes}
+            codec.write_all(RESPONSES, host_codec.pack(head | state, blobs))
 
-    def _answer(self, message: Message) -> tuple[dict[str, Any], list[bytes]]:
-        head, blobs = message
+    def _respond(self, request: Message) -> tuple[dict[str, Any], list[bytes]]:
+        head, blobs = request
         match head["do"]:
             case "run":
                 return self._run(head, blobs)
             case "ask":
-                result, goes_on = self._room(head).ask(head["work"], head["timeout_s"])
-                told, files = frames.told(result)
-                return {"result": told, "goes_on": goes_on}, files
+                result, continues = self._session_backend(head).evaluate(head["work"], head["timeout_s"])
+                fields, files = host_codec.pack_result(result)
+                return {"result": fields, "goes_on": continues}, files
             case "read":
-                return {}, [self._room(head).read(head["path"], head["max_bytes"])]
+                return {}, [self._session_backend(head).read(head["path"], head["max_bytes"])]
             case _:
-                return {"well": self.place.is_well()}, []
+                return {"well": self.place.is_healthy()}, []
 
     def _run(self, head: dict[str, Any], blobs: list[bytes]) -> tuple[dict[str, Any], list[bytes]]:
         stdin, *contents = blobs
@@ -63,27 +64,27 @@ class Desk:
             limits, fetch = Limits(**head["limits"]), head["fetch"]
             result = self.place.run(work, stdin, limits, head["timeout_s"], fetch=fetch, once=True)
         else:
-            result = self._room(head).run(head["program"], files, stdin, head["timeout_s"])
-        told, fetched = frames.told(result)
-        return {"result": told}, fetched
+            result = self._session_backend(head).run(head["program"], files, stdin, head["timeout_s"])
+        fields, output_files = host_codec.pack_result(result)
+        return {"result": fields}, output_files
 
-    def _room(self, head: dict[str, Any]) -> PlaceRoom:
-        if self.room is None:
-            self.room = PlaceRoom(self.place, Limits(**head["limits"]))
-        return self.room
+    def _session_backend(self, head: dict[str, Any]) -> PlaceBackend:
+        if self.backend is None:
+            self.backend = PlaceBackend(self.place, Limits(**head["limits"]))
+        return self.backend
 
 
-def _end_with_host() -> None:
-    """Wait, in a thread, until nobody holds the other end of stdin: a call that runs is then for nobody, too."""
+def _exit_with_host() -> NoReturn:
+    """Wait, in a thread, until the other end of stdin is closed: nobody waits for a running call then."""
     poll = select.poll()
-    poll.register(MESSAGES, 0)
+    poll.register(REQUESTS, 0)
     poll.poll()
     os._exit(0)
 
 
-def _next() -> Message:
+def _read_request() -> Message:
     try:
-        text, body = frames.HEADER.unpack(codec.exactly(MESSAGES, frames.HEADER.size))
-        return frames.unpacked(codec.exactly(MESSAGES, text), codec.exactly(MESSAGES, body))
+        text, body = host_codec.HEADER.unpack(codec.read_exactly(REQUESTS, host_codec.HEADER.size))
+        return host_codec.unpack(codec.read_exactly(REQUESTS, text), codec.read_exactly(REQUESTS, body))
     except EOFError:
         os._exit(0)

@@ -1,4 +1,4 @@
-"""Containers that are ready, by shape: taken, given back, looked after, and ended when they have served enough."""
+"""A pool of containers that are ready to use: checked after long idling, and ended after many calls."""
 
 from __future__ import annotations
 
@@ -7,71 +7,70 @@ import time
 from collections.abc import Callable
 
 from sandboxes import recycling
-from sandboxes.docker.container import Box
-from sandboxes.docker.container_config import Shape
+from sandboxes.docker.container import Container
+from sandboxes.docker.container_config import ContainerConfig
 from sandboxes.types import SandboxClosed
 
 
-class Pool:
-    """At most `most` containers wait; those of shapes that were not asked for lately go first. Threads may share it."""
+class ContainerPool:
+    """Keeps up to `max_idle` idle containers, those with recently used configs. Threads may share it."""
 
-    def __init__(self, make: Callable[[Shape], Box], most: int) -> None:
-        self._make, self._most = make, most
+    def __init__(self, start: Callable[[ContainerConfig], Container], max_idle: int) -> None:
+        self._start, self._max_idle = start, max_idle
         self._lock = threading.Lock()
-        self._idle: list[Box] = []  # who waits longest stands first
-        self._all: set[Box] = set()
+        self._idle: list[Container] = []  # longest idle first
+        self._all: set[Container] = set()
         self._closed = False
 
-    def take(self, shape: Shape) -> Box:
-        """One that waits and is well, or a new one."""
-        while (box := self._waiting(shape)) is not None:
-            if time.monotonic() - box.used < recycling.RESTED_S or box.is_well():
-                return box
-            self.give(box)
-        self._check()
-        box = self._make(shape)
+    def acquire(self, config: ContainerConfig) -> Container:
+        """An idle container of this config that is healthy, or a new one. Raises SandboxClosed after `kill`."""
+        while (container := self._pop_idle(config)) is not None:
+            if time.monotonic() - container.last_used < recycling.RECHECK_AFTER_S or container.is_healthy():
+                return container
+            self.release(container)
+        self._check_open()
+        container = self._start(config)
         with self._lock:
             if not self._closed:
-                self._all.add(box)
-                return box
-        box.close()
-        self._check()
-        return box
+                self._all.add(container)
+                return container
+        container.close()
+        self._check_open()
+        return container
 
-    def _check(self) -> None:
+    def _check_open(self) -> None:
         if self._closed:
             raise SandboxClosed("the sandbox is closed")
 
-    def _waiting(self, shape: Shape) -> Box | None:
+    def _pop_idle(self, config: ContainerConfig) -> Container | None:
         with self._lock:
-            for place in range(len(self._idle) - 1, -1, -1):
-                if self._idle[place].shape == shape:
-                    return self._idle.pop(place)
+            for i in range(len(self._idle) - 1, -1, -1):
+                if self._idle[i].config == config:
+                    return self._idle.pop(i)
         return None
 
-    def give(self, box: Box) -> None:
-        """Take one back; it is ended where it is not as it was, or has served enough."""
+    def release(self, container: Container) -> None:
+        """Take a container back; it is ended if it must not be reused or has served enough calls."""
         with self._lock:
-            too_many = []
-            if box.is_good and not recycling.is_worn(box.calls) and not self._closed:
-                self._idle.append(box)
-                too_many, self._idle = self._idle[: -self._most], self._idle[-self._most :]
+            if container.is_reusable and not recycling.is_used_up(container.calls) and not self._closed:
+                self._idle.append(container)
+                surplus, self._idle = self._idle[: -self._max_idle], self._idle[-self._max_idle :]
             else:
-                too_many = [box]
-            self._all.difference_update(too_many)
-        for one in too_many:
-            one.close()
+                surplus = [container]
+            self._all.difference_update(surplus)
+        for old in surplus:
+            old.close()
 
-    def kill(self) -> list[Box]:
-        """End all, whoever uses them; they are what is returned."""
+    def kill(self) -> list[Container]:
+        """End all containers, also those in use, and return them."""
         with self._lock:
             self._closed = True
-            known, self._all, self._idle = list(self._all), set(), []
-        for box in known:
-            box.kill()
-        return known
+            containers, self._all, self._idle = list(self._all), set(), []
+        for container in containers:
+            container.kill()
+        return containers
 
-    def forget(self) -> None:
-        """In a forked process: leave all to the parent."""
-        for box in self._all:
-            box.close()
+    def detach(self) -> None:
+        """In a forked process: leave all containers to the parent."""
+        for container in self._all:
+            container.close()

@@ -1,7 +1,7 @@
-"""The sandbox `docker`: containers of an engine, in each an agent of ours that forks a process for each call.
+"""The sandbox `docker`: containers of an engine, each with an agent that forks a process for each call.
 
-Nothing is started for a call, so it costs what a fork costs; `exec` of the engine, which costs twenty times as much and
-knows no deadline, is never used. What that covers, and what it does not, is in `sandboxes.docker.container_config`.
+A call costs what a fork costs, as nothing is started for it; the engine's `exec`, which costs twenty times as much and
+has no deadline, is never used. What that covers, and what it does not, is in `sandboxes.docker.container_config`.
 """
 
 from __future__ import annotations
@@ -14,19 +14,20 @@ from dataclasses import asdict
 from functools import partial
 from importlib.util import find_spec
 
-from sandboxes.docker import codec, image
-from sandboxes.docker.container import BoxRoom, opened
-from sandboxes.docker.container_config import SHELTER, Shape
+from sandboxes.docker import codec
+from sandboxes.docker.container import ContainerBackend, start_container
+from sandboxes.docker.container_config import ISOLATION, ContainerConfig
 from sandboxes.docker.engine import Engine
-from sandboxes.docker.pool import Pool
-from sandboxes.fair_queue import Turns
-from sandboxes.request import Work
-from sandboxes.session_base import KeptSession
-from sandboxes.types import Content, Limits, Program, Result, SandboxClosed, SandboxDied, SandboxUnavailable, Shelter
+from sandboxes.docker.image import prepare_image
+from sandboxes.docker.pool import ContainerPool
+from sandboxes.fair_queue import FairQueue
+from sandboxes.replay_session import ReplaySession
+from sandboxes.request import RunRequest
+from sandboxes.types import Content, Isolation, Limits, Program, Result, SandboxClosed, SandboxDied, SandboxUnavailable
 
 
 class Docker:
-    """See `sandboxes.types.Sandbox`. Raises SandboxUnavailable where there is no engine, or no such image."""
+    """See `sandboxes.Sandbox`. Raises SandboxUnavailable where there is no engine or no such image."""
 
     def __init__(
         self,
@@ -40,53 +41,63 @@ class Docker:
         queue_s: float = 60.0,
         start_s: float = 60.0,
     ) -> None:
-        """`image` is a name, fetched where it is not here; `build` a folder with a Dockerfile; both need Python 3.11.
+        """Connect to the engine, prepare the image and start the first containers.
 
-        Without either the image is made of this machine's own Python with `packages`. Programs in whose text one of
-        their names stands find them loaded. `cpus` is for each container, `places` how many stateless calls run at once
-        (default: twice the cores), each in a container that is used again; further calls wait in the order of their
-        coming, for up to `queue_s`. `warm` containers for calls with the default limits are made at once.
+        Args:
+            image: Name of an image with Python 3.11 or newer, which is pulled where the engine lacks it.
+            build: Folder with a Dockerfile for such an image. Without `image` and `build` the image is made of this
+                machine's own Python and `packages`.
+            packages: Names of packages; programs whose source contains one of them find all loaded.
+            cpus: Number of CPUs for each container.
+            places: How many stateless calls run at once, each in a container that is reused; None is twice the number
+                of cores. Others wait in order.
+            warm: How many containers for calls with the default limits are started at once.
+            queue_s: Seconds that a call may wait for a place.
+            start_s: Seconds in which a container must be ready.
         """
         if image and build:
             raise ValueError(f"image = {image!r} and build = {os.fspath(build)!r}: give one of both")
-        for name, value, least in (
+        for name, value, minimum in (
             ("places", 1 if places is None else places, 1),
             ("cpus", cpus, 0.01),
             ("warm", warm, 0),
         ):
-            if value < least:
-                raise ValueError(f"{name} = {value}: must be at least {least}")
+            if value < minimum:
+                raise ValueError(f"{name} = {value}: must be at least {minimum}")
         self.packages, self.cpus, self.queue_s, self.start_s = tuple(packages), cpus, queue_s, start_s
         self.places, self.warm = places or 2 * (os.cpu_count() or 1), warm
-        self._source = (image, build)
-        self._names = re.compile("|".join(map(re.escape, packages)) or "(?!)")
-        self._begin()
+        self._image_source = (image, build)
+        self._package_names = re.compile("|".join(map(re.escape, packages)) or "(?!)")
+        self._start()
 
-    def _begin(self) -> None:
+    def _start(self) -> None:
         self._pid = os.getpid()
         self._closed = False
-        self._turns = Turns(self.places, self.queue_s)
+        self._queue = FairQueue(self.places, self.queue_s)
         self._engine = Engine()
-        self._engine.sweep()
-        self.image = image.prepared(self._engine, *self._source, self.packages)
-        loadable = [name for name in self.packages if find_spec(name)] if not any(self._source) else []
-        make = partial(opened, self._engine, self.image, cpus=self.cpus, preload=loadable, start_s=self.start_s)
-        self._pool = Pool(make, self.places)  # which must not hold this sandbox: who is forgotten is closed
+        self._engine.remove_stale()
+        self.image = prepare_image(self._engine, *self._image_source, self.packages)
+        preload = [name for name in self.packages if find_spec(name)] if not any(self._image_source) else []
+        start = partial(
+            start_container, self._engine, self.image, cpus=self.cpus, preload=preload, start_s=self.start_s
+        )
+        self._pool = ContainerPool(start, self.places)  # without a reference to this sandbox, so that it is collected
         self._finalizer = weakref.finalize(self, _end, self._engine, self._pool, self._pid)
+        default_config = ContainerConfig.from_limits(Limits(), preload=False)
         try:
-            ready = [self._pool.take(Shape.of(Limits(), loaded=False)) for _ in range(self.warm)]
+            containers = [self._pool.acquire(default_config) for _ in range(self.warm)]
         except BaseException as fault:
             self._finalizer()
             if isinstance(fault, SandboxDied):
                 raise SandboxUnavailable(str(fault)) from None
             raise
-        for box in ready:
-            self._pool.give(box)
+        for container in containers:
+            self._pool.release(container)
 
     @property
-    def shelter(self) -> Shelter:
-        """What it protects against."""
-        return SHELTER
+    def isolation(self) -> Isolation:
+        """What programs are kept from."""
+        return ISOLATION
 
     def run(
         self,
@@ -99,36 +110,45 @@ class Docker:
         timeout_s: float = 10.0,
         limits: Limits | None = None,
     ) -> Result:
-        """See `Sandbox.run`. OSError where `files` do not fit into the limits."""
-        work = Work.checked(program, stdin, files, fetch, env, timeout_s, limits)
-        self._check()
-        with self._turns:
+        """See `Sandbox.run`."""
+        request = RunRequest.create(program, stdin, files, fetch, env, timeout_s, limits)
+        self._check_open()
+        with self._queue:
             try:
-                return self._run(work)
+                return self._run(request)
             except SandboxDied:
                 if self._closed:
                     raise
-                return self._run(work)
+                return self._run(request)
 
-    def _run(self, work: Work) -> Result:
-        loaded = isinstance(work.program, str) and not any(self._source) and bool(self._names.search(work.program))
-        box = self._pool.take(Shape.of(work.limits, loaded=loaded))
-        head = {"do": "run", "once": True, "program": work.program, "paths": list(work.files), "env": work.env}
-        head |= {"fetch": work.fetch, "limits": asdict(work.limits), "timeout_s": work.timeout_s}
+    def _run(self, request: RunRequest) -> Result:
+        is_python = isinstance(request.program, str) and not any(self._image_source)
+        preload = is_python and bool(self._package_names.search(str(request.program)))
+        container = self._pool.acquire(ContainerConfig.from_limits(request.limits, preload=preload))
+        head = {
+            "do": "run",
+            "once": True,
+            "program": request.program,
+            "paths": list(request.files),
+            "env": request.env,
+            "fetch": request.fetch,
+            "limits": asdict(request.limits),
+            "timeout_s": request.timeout_s,
+        }
         try:
-            answer = box.ask(head, [work.stdin, *work.files.values()], within_s=work.timeout_s)
+            response = container.request(head, [request.stdin, *request.files.values()], timeout_s=request.timeout_s)
         finally:
-            self._pool.give(box)
-        return codec.heard(answer.head["result"], answer.blobs)
+            self._pool.release(container)
+        return codec.unpack_result(response.head["result"], response.blobs)
 
-    def session(self, *, limits: Limits | None = None) -> KeptSession:
-        """See `Sandbox.session`. Sessions have containers of their own and wait for nobody."""
-        self._check()
+    def session(self, *, limits: Limits | None = None) -> ReplaySession:
+        """See `Sandbox.session`. Sessions have containers of their own and never wait for one."""
+        self._check_open()
         limits = limits or Limits()
-        box = self._pool.take(Shape.of(limits, loaded=False))
-        room = BoxRoom(box, asdict(limits), self._pool.give)
-        session = KeptSession(room, lambda: self.session(limits=limits))
-        weakref.finalize(session, room.close)
+        container = self._pool.acquire(ContainerConfig.from_limits(limits, preload=False))
+        backend = ContainerBackend(container, asdict(limits), self._pool.release)
+        session = ReplaySession(backend, lambda: self.session(limits=limits))
+        weakref.finalize(session, backend.close)
         return session
 
     def close(self) -> None:
@@ -144,17 +164,17 @@ class Docker:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _check(self) -> None:
-        if self._pid != os.getpid():  # a forked child: what it sees is its parent's
+    def _check_open(self) -> None:
+        if self._pid != os.getpid():  # a forked process: the containers belong to its parent
             self._finalizer.detach()
-            self._pool.forget()
-            self._begin()
+            self._pool.detach()
+            self._start()
         if self._closed:
             raise SandboxClosed("the sandbox is closed")
 
 
-def _end(engine: Engine, pool: Pool, pid: int) -> None:
+def _end(engine: Engine, pool: ContainerPool, pid: int) -> None:
     if os.getpid() != pid:
         return
-    engine.await_gone([box.container for box in pool.kill()])
+    engine.await_removal([container.id for container in pool.kill()])
     engine.close()

@@ -1,6 +1,6 @@
-"""What a forked process does on its way to becoming the candidate, and how it runs a program.
+"""The candidate's process: how it gives up its rights after the fork, and how it runs a program.
 
-Nothing here is trusted once the program has started.
+Nothing in this process is trusted once the program has started.
 """
 
 from __future__ import annotations
@@ -23,97 +23,104 @@ from typing import Any, NoReturn
 
 from sandboxes.local import codec
 from sandboxes.local.confinement import syscalls
-from sandboxes.local.confinement.landlock import Rules
+from sandboxes.local.confinement.landlock import Ruleset
 from sandboxes.local.confinement.seccomp import Filter
 
 CHANNEL = 3
-STACKS_MB = 512  # address space on top of the memory limit, for the stacks of threads
+STACKS_MB = 512  # address space beyond the memory limit, for the stacks of threads
 MAX_DESCRIPTORS = 256
-_MAIN = "main.py"
-_OURS = [  # by name: to look through all modules would touch, and so copy, a thousand pages
+_MAIN_FILE = "main.py"
+_OURS = [  # the modules that a zygote has loaded; by name, as a look at all modules would touch a thousand pages
     "sandboxes",
     "sandboxes.types",
+    "sandboxes.provider",
     "sandboxes.json_values",
     "sandboxes.local",
     "sandboxes.local.confinement",
     *(
         f"sandboxes.local.{name}"
-        for name in ["candidate", "codec", "heap", "interpreter", "preload", "usage", "warden"]
+        for name in ["candidate", "codec", "heap", "interpreter", "preload", "usage", "warden", "zygote"]
     ),
     *(f"sandboxes.local.confinement.{name}" for name in ["cgroups", "jail", "landlock", "seccomp", "syscalls"]),
-    "sandboxes.local.zygote",
 ]
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
-    """What every candidate of one warden is locked into. `owner` is its uid, where that is not the warden's own."""
+class Confinement:
+    """What every candidate of one warden is confined by."""
 
     home: str  # the folder that holds work, tmp and shm
-    proc: int  # a `/proc` that can be written; the candidate's own cannot
-    base: int  # bytes of address space that were taken before
+    proc: int  # descriptor of a `/proc` that can be written; the candidate's own cannot
+    base: int  # bytes of address space that were in use before the program
     filter: Filter
-    rules: Rules | None = None
-    owner: int | None = None
-    bounded: bool = True  # whether RLIMIT_NPROC counts this place only
+    ruleset: Ruleset | None = None
+    owner: int | None = None  # the candidate's uid, where that is not the warden's own
+    limit_processes: bool = True  # whether RLIMIT_NPROC counts the processes of this place only
 
 
-def lock_in(cell: Cell, descriptors: Sequence[int], limits: dict[str, Any], cpu_s: int | None) -> None:
-    """Give up everything that a candidate must not have. `descriptors`: channel, stdout, stderr and perhaps stdin."""
+def confine(confinement: Confinement, descriptors: Sequence[int], limits: dict[str, Any], cpu_s: int | None) -> None:
+    """Give up everything that a candidate must not have.
+
+    Args:
+        confinement: Folder, filter, rules and uid.
+        descriptors: Channel, stdout, stderr and, where the program gets input, stdin.
+        limits: `Limits` as a dict.
+        cpu_s: CPU seconds after which the kernel ends the process; None in sessions, where the warden counts.
+    """
     os.setsid()
     syscalls.set_dumpable(True)
-    score = os.open("self/oom_score_adj", os.O_WRONLY, dir_fd=cell.proc)
-    os.write(score, b"1000")  # the kernel, short of memory, takes candidates before their warden
-    channel, out, err, *given = descriptors
-    os.dup2(given[0] if given else os.open(os.devnull, os.O_RDONLY), 0)
-    os.dup2(out, 1)
-    os.dup2(err, 2)
+    oom_score = os.open("self/oom_score_adj", os.O_WRONLY, dir_fd=confinement.proc)
+    os.write(oom_score, b"1000")  # a kernel short of memory ends candidates before their warden
+    channel, stdout, stderr, *stdin = descriptors
+    os.dup2(stdin[0] if stdin else os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(stdout, 1)
+    os.dup2(stderr, 2)
     os.dup2(channel, CHANNEL, inheritable=False)
-    kept = cell.rules.ruleset if cell.rules else CHANNEL
-    os.closerange(CHANNEL + 1, kept)
-    os.closerange(kept + 1, 1 << 20)
-    _bound(cell, limits, cpu_s)
-    if cell.owner is not None:
-        os.setresgid(cell.owner, cell.owner, cell.owner)
-        os.setresuid(cell.owner, cell.owner, cell.owner)
+    keep = confinement.ruleset.descriptor if confinement.ruleset else CHANNEL
+    os.closerange(CHANNEL + 1, keep)
+    os.closerange(keep + 1, 1 << 20)
+    _set_limits(confinement, limits, cpu_s)
+    if confinement.owner is not None:
+        os.setresgid(confinement.owner, confinement.owner, confinement.owner)
+        os.setresuid(confinement.owner, confinement.owner, confinement.owner)
     syscalls.drop_capabilities()
     syscalls.set_dumpable(True)  # again: a change of uid takes it away
-    if cell.rules:
+    if confinement.ruleset:
         syscalls.die_with_parent()  # without a pid namespace nothing else ends it with its warden
-        cell.rules.apply()
-    syscalls.install(cell.filter)
+        confinement.ruleset.apply()
+    syscalls.install(confinement.filter)
     os.umask(0o022)
-    os.chdir(f"{cell.home}/work")
+    os.chdir(f"{confinement.home}/work")
 
 
-def _bound(cell: Cell, limits: dict[str, Any], cpu_s: int | None) -> None:
-    bounds = [
-        (resource.RLIMIT_AS, cell.base + ((limits["memory_mb"] + STACKS_MB) << 20)),
+def _set_limits(confinement: Confinement, limits: dict[str, Any], cpu_s: int | None) -> None:
+    values = [
+        (resource.RLIMIT_AS, confinement.base + ((limits["memory_mb"] + STACKS_MB) << 20)),
         (resource.RLIMIT_FSIZE, limits["disk_mb"] << 20),
         (resource.RLIMIT_NOFILE, MAX_DESCRIPTORS),
         (resource.RLIMIT_CORE, 0),
     ]
-    if cell.bounded:  # where the warden has the same uid, it is counted too
-        bounds.append((resource.RLIMIT_NPROC, limits["processes"] + (cell.owner is None)))
+    if confinement.limit_processes:  # where the warden has the same uid, it is counted too
+        values.append((resource.RLIMIT_NPROC, limits["processes"] + (confinement.owner is None)))
     if cpu_s is not None:
-        bounds.append((resource.RLIMIT_CPU, cpu_s))
-    for kind, value in bounds:
+        values.append((resource.RLIMIT_CPU, cpu_s))
+    for kind, value in values:
         resource.setrlimit(kind, (value, value))
 
 
-def run(cell: Cell) -> NoReturn:
-    """Read the work from the channel and do it; the process ends here."""
-    work = codec.read_work(CHANNEL)
-    for path, content in work["files"].items():
+def run() -> NoReturn:
+    """Read a request from the channel, write its files, run its program, and end the process."""
+    request = codec.read_request(CHANNEL)
+    for path, content in request["files"].items():
         folder = os.path.dirname(path)
         if folder:
             os.makedirs(folder, exist_ok=True)
         with open(path, "wb") as file:
             file.write(content)
-    for name, value in work["env"].items():
+    for name, value in request["env"].items():
         os.environ[name] = value
     os.write(CHANNEL, codec.STARTED)
-    program = work["program"]
+    program = request["program"]
     os.close(CHANNEL)
     if program is None:
         os._exit(0)
@@ -129,18 +136,18 @@ def run(cell: Cell) -> NoReturn:
 
 
 def run_python(source: str) -> int:
-    """Run a program as `python main.py` would; its exit code."""
+    """Run a program as `python main.py` would, and return its exit code."""
     main = fresh_main()
-    remember(_MAIN, source)
+    register_source(_MAIN_FILE, source)
     code = 0
     try:
         try:
-            exec(compile(source, _MAIN, "exec"), main.__dict__)
+            exec(compile(source, _MAIN_FILE, "exec"), main.__dict__)
         except SystemExit as exit:
             code = _exit_code(exit)
         except BaseException as fault:
             code = 1
-            _report(fault, depth=1)
+            _print_exception(fault, depth=1)
         if threading := sys.modules.get("threading"):
             threading._shutdown()
         atexit._run_exitfuncs()
@@ -155,21 +162,21 @@ def run_python(source: str) -> int:
 
 
 def fresh_main() -> ModuleType:
-    """A new `__main__`, with what our own start has left behind put out of the way."""
+    """A new `__main__` module, after removing this project's modules and resetting what start-up has changed."""
     for name in _OURS:
         sys.modules.pop(name, None)
     main = ModuleType("__main__")
-    main.__dict__.update(__builtins__=builtins, __file__=_MAIN)
+    main.__dict__.update(__builtins__=builtins, __file__=_MAIN_FILE)
     sys.modules["__main__"] = main
-    sys.argv[:] = [_MAIN]
+    sys.argv[:] = [_MAIN_FILE]
     sys.path.insert(0, os.getcwd())
     _signal.signal(signal.SIGINT, signal.default_int_handler)
     gc.enable()
-    sys.modules["random"].seed(0)  # type: ignore[attr-defined]  # a fork has seeded it anew; calls are to be alike
+    sys.modules["random"].seed(0)  # type: ignore[attr-defined]  # a fork seeds it anew; calls must be repeatable
     return main
 
 
-def remember(name: str, source: str) -> None:
+def register_source(name: str, source: str) -> None:
     """Let tracebacks and `inspect` find the lines of code that is in no file."""
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
 
@@ -181,8 +188,8 @@ def _exit_code(exit: SystemExit) -> int:
     return 1
 
 
-def _report(fault: BaseException, depth: int) -> None:
-    """Print the traceback without the frames of ours that lie above the program."""
+def _print_exception(fault: BaseException, depth: int) -> None:
+    """Print the traceback without its first `depth` frames, which are not the program's."""
     trace: TracebackType | None = fault.__traceback__
     for _ in range(depth):
         trace = trace.tb_next if trace else None
@@ -194,7 +201,7 @@ def _report(fault: BaseException, depth: int) -> None:
 
 
 def open_streams() -> None:
-    """Make `sys.stdin`, `stdout` and `stderr` stand on the descriptors 0, 1 and 2, whatever these will be."""
+    """Point `sys.stdin`, `stdout` and `stderr` to the descriptors 0, 1 and 2, whatever these become later."""
     sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)), "utf-8", "replace")
     sys.stdout = io.TextIOWrapper(io.BufferedWriter(io.FileIO(1, "w", closefd=False)), "utf-8", "backslashreplace")
     errors = io.BufferedWriter(io.FileIO(2, "w", closefd=False))

@@ -1,7 +1,7 @@
-"""How host, zygote, warden and candidate speak to each other.
+"""Messages between host, zygote, warden and candidate.
 
-Between our own processes: one JSON object per message, with file descriptors. On a candidate's channel: its work goes
-in as one frame (`marshal`: both ends are the same Python), its answers come out as JSON frames that nobody trusts.
+Trusted processes exchange one JSON object per message, with file descriptors. On a candidate's channel the request
+goes in as one frame of `marshal` (both ends run the same Python); replies come out as JSON frames that nobody trusts.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from typing import Any
 from sandboxes.types import SandboxDied
 
 HEADER = struct.Struct("<I")
-STARTED, BROKEN = b"s", b"b"  # the first byte on a candidate's channel: before any of its code ran
+STARTED, SETUP_FAILED = b"s", b"b"  # the first byte on a candidate's channel, sent before any of its code runs
 _MAX_MESSAGE, _MAX_DESCRIPTORS = 1 << 16, 8
 
 
-def pair() -> tuple[socket.socket, socket.socket]:
-    """Two ends of a wire for messages."""
+def socket_pair() -> tuple[socket.socket, socket.socket]:
+    """Two connected sockets that keep the boundaries of messages."""
     return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
 
-def send(wire: socket.socket, message: dict[str, Any], descriptors: Sequence[int] = ()) -> None:
-    """Send one message. Raises SandboxDied where nobody listens."""
+def send(sock: socket.socket, message: dict[str, Any], descriptors: Sequence[int] = ()) -> None:
+    """Send one message with copies of file descriptors. Raises SandboxDied where the other end is closed."""
     try:
-        socket.send_fds(wire, [json.dumps(message).encode()], descriptors)
+        socket.send_fds(sock, [json.dumps(message).encode()], descriptors)
     except OSError as fault:
         raise SandboxDied(f"the sandbox is gone: {fault}") from None
 
 
-def receive(wire: socket.socket) -> tuple[dict[str, Any], list[int]]:
-    """The next message. Raises EOFError where the other end is closed."""
+def receive(sock: socket.socket) -> tuple[dict[str, Any], list[int]]:
+    """The next message and its file descriptors. Raises EOFError where the other end is closed."""
     try:
-        text, descriptors, _, _ = socket.recv_fds(wire, _MAX_MESSAGE, _MAX_DESCRIPTORS, socket.MSG_CMSG_CLOEXEC)
+        text, descriptors, _, _ = socket.recv_fds(sock, _MAX_MESSAGE, _MAX_DESCRIPTORS, socket.MSG_CMSG_CLOEXEC)
     except ConnectionError:
         raise EOFError from None
     if not text:
@@ -46,30 +46,30 @@ def receive(wire: socket.socket) -> tuple[dict[str, Any], list[int]]:
 
 
 def frame(content: bytes) -> bytes:
-    """Content with its length before it."""
+    """The content with its length before it."""
     return HEADER.pack(len(content)) + content
 
 
-def packed(work: dict[str, Any]) -> bytes:
-    """A frame of work for a candidate's process."""
-    return frame(marshal.dumps(work))
+def pack_request(request: dict[str, Any]) -> bytes:
+    """The frame of a request to a candidate's process."""
+    return frame(marshal.dumps(request))
 
 
-def read_work(channel: int) -> dict[str, Any]:
-    """The next work in a candidate's process. Raises EOFError when the host has closed the channel."""
-    (size,) = HEADER.unpack(exactly(channel, HEADER.size))
-    return marshal.loads(exactly(channel, size))
+def read_request(channel: int) -> dict[str, Any]:
+    """The next request, in a candidate's process. Raises EOFError once the host has closed the channel."""
+    (size,) = HEADER.unpack(read_exactly(channel, HEADER.size))
+    return marshal.loads(read_exactly(channel, size))
 
 
 def write_all(descriptor: int, content: bytes) -> None:
-    """Write all of it, waiting as long as it takes."""
+    """Write all of the content, however long it takes."""
     rest = memoryview(content)
     while rest:
         rest = rest[os.write(descriptor, rest) :]
 
 
-def exactly(descriptor: int, size: int) -> bytes:
-    """That many bytes. Raises EOFError where they end before."""
+def read_exactly(descriptor: int, size: int) -> bytes:
+    """`size` bytes. Raises EOFError where fewer come."""
     parts = []
     while size:
         part = os.read(descriptor, min(size, 1 << 20))

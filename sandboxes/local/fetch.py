@@ -1,4 +1,4 @@
-"""Files out of a place whose inhabitant may have laid traps."""
+"""Reads files of a place whose programs may have laid traps: links, pipes, huge files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from collections.abc import Sequence
 
 
 def read_files(folder: int, paths: Sequence[str], max_bytes: int) -> tuple[dict[str, bytes], dict[str, str]]:
-    """Those that can be read, together at most `max_bytes`, and why the others cannot."""
+    """The content of files below the descriptor `folder`, and the reason for each that cannot be read, by path.
+
+    All contents together are at most `max_bytes`.
+    """
     files: dict[str, bytes] = {}
     unread: dict[str, str] = {}
     for path in paths:
@@ -21,17 +24,20 @@ def read_files(folder: int, paths: Sequence[str], max_bytes: int) -> tuple[dict[
 
 
 def read_file(folder: int, path: str, max_bytes: int) -> bytes:
-    """A plain file's content. No link is followed: its maker would have us read our own files."""
+    """The content of a regular file below the descriptor `folder`. Raises OSError.
+
+    Follows no link, since a program could point it to a file of the host.
+    """
     *parents, name = path.strip("/").split("/")
-    held = os.dup(folder)
+    parent = os.dup(folder)
     try:
-        for parent in parents:
-            inner = os.open(parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=held)
-            os.close(held)
-            held = inner
-        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=held)
+        for part in parents:
+            child = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=parent)
+            os.close(parent)
+            parent = child
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=parent)
     finally:
-        os.close(held)
+        os.close(parent)
     with open(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(errno.EINVAL, "is no plain file", path)

@@ -1,13 +1,13 @@
-"""Where the heap lies in memory, which decides what a fork costs."""
+"""Moves the heap to huge pages, which makes forks cheaper."""
 
 from __future__ import annotations
 
 from sandboxes.local.confinement import syscalls
 
-_HUGE = 2 << 20
+_HUGE_PAGE = 2 << 20
 
 
-def gather_pages() -> None:
+def collapse_heap() -> None:
     """Put the heap on huge pages: a fork then copies one entry for each 512 pages. Best effort (Linux 6.1)."""
     with open("/proc/self/maps") as maps:
         lines = maps.read().splitlines()
@@ -15,6 +15,6 @@ def gather_pages() -> None:
         fields = line.split()
         if not fields[1].startswith("rw") or (len(fields) > 5 and fields[5] != "[heap]"):
             continue
-        first, last = (int(end, 16) for end in fields[0].split("-"))
-        for address in range(-(-first // _HUGE) * _HUGE, last - _HUGE + 1, _HUGE):
-            syscalls.advise(address, _HUGE, syscalls.COLLAPSE)
+        start, end = (int(address, 16) for address in fields[0].split("-"))
+        for address in range(-(-start // _HUGE_PAGE) * _HUGE_PAGE, end - _HUGE_PAGE + 1, _HUGE_PAGE):
+            syscalls.advise(address, _HUGE_PAGE, syscalls.COLLAPSE)

@@ -1,7 +1,7 @@
-"""The interpreter of a session, in the candidate's process: cells and calls come in on the channel, answers go out.
+"""The Python interpreter of a session, in the candidate's process: reads cells and calls from the channel, replies.
 
-The code that runs here can forge every answer. So an answer only ever speaks of that code itself, and the host believes
-nothing else: neither its form nor its size.
+The code that runs here can forge every reply. A reply therefore describes only that code itself, and the host trusts
+neither its form nor its size.
 """
 
 from __future__ import annotations
@@ -20,68 +20,71 @@ from sandboxes.local.candidate import CHANNEL
 
 
 def serve() -> NoReturn:
-    """Answer until the host closes the channel."""
+    """Handle requests until the host closes the channel, then end the process."""
     interpreter = _Interpreter(candidate.fresh_main().__dict__)
     signal.signal(signal.SIGINT, interpreter.interrupt)
     os.write(CHANNEL, codec.STARTED)
     while True:
         try:
-            work = codec.read_work(CHANNEL)
+            request = codec.read_request(CHANNEL)
         except EOFError:
             os._exit(0)
-        answer = interpreter.answer(work)
-        codec.write_all(CHANNEL, codec.frame(json.dumps(answer).encode()))
+        reply = interpreter.handle(request)
+        codec.write_all(CHANNEL, codec.frame(json.dumps(reply).encode()))
 
 
 class _Interpreter:
-    def __init__(self, names: dict[str, Any]) -> None:
-        self.names, self.count, self.busy = names, 0, False
+    def __init__(self, namespace: dict[str, Any]) -> None:
+        self.namespace, self.cell_count, self.busy = namespace, 0, False
 
     def interrupt(self, *_: object) -> None:
-        """SIGINT stops what a cell does, and nothing where none runs."""
+        """Handler of SIGINT: raises in a running cell, and does nothing between cells."""
         if self.busy:
             raise KeyboardInterrupt
 
-    def answer(self, work: dict[str, Any]) -> dict[str, Any]:
-        """Do one piece of work. `error` is "" where nothing was raised, `value` the plain text of a call's value."""
-        answer: dict[str, Any] = {"error": "", "value": None}
+    def handle(self, request: dict[str, Any]) -> dict[str, Any]:
+        """The reply to one cell or call: "error", "" where nothing was raised, and "value", the JSON of a call's value.
+
+        The traceback omits two frames, so user code must be called from here through exactly one more function.
+        """
+        reply: dict[str, Any] = {"error": "", "value": None}
         try:
             self.busy = True
-            if "source" in work:
-                self._run(work["source"])
+            if "source" in request:
+                self._run_cell(request["source"])
             else:
-                value = self.names[work["function"]](
-                    *json_values.load(work["arguments"]), **json_values.load(work["keywords"])
+                value = self.namespace[request["function"]](
+                    *json_values.load(request["arguments"]), **json_values.load(request["keywords"])
                 )
-                answer["value"] = json_values.dump(value)
+                reply["value"] = json_values.dump(value)
             self.busy = False
         except BaseException as fault:
             self.busy = False
-            answer["error"] = _told(fault)
+            reply["error"] = _print_exception(fault)
         for stream in (sys.stdout, sys.stderr):
             try:
                 stream.flush()
             except BaseException as fault:
-                answer["error"] = answer["error"] or _told(fault)
-        return answer
+                reply["error"] = reply["error"] or _print_exception(fault)
+        return reply
 
-    def _run(self, source: str) -> None:
-        self.count += 1
-        name = f"<cell {self.count}>"
-        candidate.remember(name, source)
+    def _run_cell(self, source: str) -> None:
+        self.cell_count += 1
+        name = f"<cell {self.cell_count}>"
+        candidate.register_source(name, source)
         tree = ast.parse(source, name)
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
         if tree.body:
-            exec(compile(tree, name, "exec"), self.names)
+            exec(compile(tree, name, "exec"), self.namespace)
         if isinstance(last, ast.Expr):
-            value = eval(compile(ast.Expression(last.value), name, "eval"), self.names)
+            value = eval(compile(ast.Expression(last.value), name, "eval"), self.namespace)
             if value is not None:
-                self.names["_"] = value
+                self.namespace["_"] = value
                 print(repr(value))
 
 
-def _told(fault: BaseException) -> str:
-    """Print the traceback without our own two frames; its last line."""
+def _print_exception(fault: BaseException) -> str:
+    """Print the traceback without this module's two frames, and return its last line."""
     try:
         trace = fault.__traceback__
         for _ in range(2):

@@ -1,4 +1,4 @@
-"""Pipes and sockets of one call, written and read at once without waiting for any of them."""
+"""Non-blocking input and output of one call: pipes and the channel, written and read as they become ready."""
 
 from __future__ import annotations
 
@@ -10,70 +10,75 @@ from contextlib import suppress
 _CHUNK = 1 << 16
 
 
-class Traffic:
-    """All that goes in and comes out, none of it waited for. Whoever says more than `most` bytes is not heard on."""
+class PipeMultiplexer:
+    """Feeds and drains any number of descriptors without waiting for one of them.
 
-    def __init__(self, wire: socket.socket, most: int) -> None:
-        self.wire, self.most = wire.fileno(), most
-        self.is_flooded = False
+    Reading from a descriptor stops once it has delivered more than `max_bytes`; `over_limit` is then True.
+    """
+
+    def __init__(self, sock: socket.socket, max_bytes: int) -> None:
+        """`sock` is the warden's: it is watched but not read."""
+        self.sock, self.max_bytes = sock.fileno(), max_bytes
+        self.over_limit = False
         self._poll = select.poll()
-        self._poll.register(self.wire, select.POLLIN)
-        self._feeds: dict[int, memoryview] = {}
-        self._drains: dict[int, bytearray] = {}
+        self._poll.register(self.sock, select.POLLIN)
+        self._inputs: dict[int, memoryview] = {}  # what is still to be written, by descriptor
+        self._outputs: dict[int, bytearray] = {}  # what was read, by descriptor
 
     def feed(self, descriptor: int, content: bytes) -> None:
-        """Write content as it is taken; a pipe is the caller's to close once `is_fed`."""
+        """Write content as the other end reads it; the caller closes a pipe once `is_fed`."""
         os.set_blocking(descriptor, False)
-        self._feeds[descriptor] = memoryview(content)
-        self._poll.register(descriptor, select.POLLOUT | (select.POLLIN if descriptor in self._drains else 0))
+        self._inputs[descriptor] = memoryview(content)
+        self._poll.register(descriptor, select.POLLOUT | (select.POLLIN if descriptor in self._outputs else 0))
 
     def is_fed(self, descriptor: int) -> bool:
-        """Whether all of it was taken, or nobody takes it any more."""
-        return descriptor not in self._feeds
+        """Whether all content was written, or the other end is closed."""
+        return descriptor not in self._inputs
 
     def drain(self, descriptor: int) -> bytearray:
-        """Where what comes out will be found."""
+        """The buffer that collects what the descriptor delivers from now on."""
         os.set_blocking(descriptor, False)
         self._poll.register(descriptor, select.POLLIN)
-        return self._drains.setdefault(descriptor, bytearray())
+        return self._outputs.setdefault(descriptor, bytearray())
 
     def step(self, wait_s: float) -> bool:
-        """Wait for something to pass, and pass it on. True where the warden has spoken."""
-        spoken = False
+        """Wait up to `wait_s` seconds for ready descriptors and serve them. Returns whether the warden has sent."""
+        warden_sent = False
         for descriptor, events in self._poll.poll(max(0.0, wait_s) * 1000):
-            if descriptor == self.wire:
-                spoken = True
+            if descriptor == self.sock:
+                warden_sent = True
                 continue
-            if descriptor in self._feeds and events & (select.POLLOUT | select.POLLERR | select.POLLHUP):
+            if descriptor in self._inputs and events & (select.POLLOUT | select.POLLERR | select.POLLHUP):
                 self._write(descriptor)
-            if descriptor in self._drains and events & (select.POLLIN | select.POLLHUP | select.POLLERR):
+            if descriptor in self._outputs and events & (select.POLLIN | select.POLLHUP | select.POLLERR):
                 self._read(descriptor)
-        return spoken
+        return warden_sent
 
-    def settle(self) -> None:
-        """Take what has come out already."""
-        for descriptor in list(self._drains):
+    def drain_ready(self) -> None:
+        """Read everything that can be read without waiting."""
+        for descriptor in list(self._outputs):
             while self._read(descriptor):
                 pass
 
     def _write(self, descriptor: int) -> None:
         try:
-            written = os.write(descriptor, self._feeds[descriptor][:_CHUNK])
+            size = os.write(descriptor, self._inputs[descriptor][:_CHUNK])
         except BlockingIOError:
             return
-        except OSError:  # nobody reads any more
-            written = len(self._feeds[descriptor])
-        self._feeds[descriptor] = self._feeds[descriptor][written:]
-        if not self._feeds[descriptor]:
-            del self._feeds[descriptor]
-            if descriptor in self._drains:
+        except OSError:  # the other end is closed
+            size = len(self._inputs[descriptor])
+        self._inputs[descriptor] = self._inputs[descriptor][size:]
+        if not self._inputs[descriptor]:
+            del self._inputs[descriptor]
+            if descriptor in self._outputs:
                 self._poll.modify(descriptor, select.POLLIN)
             else:
                 self._poll.unregister(descriptor)
 
     def _read(self, descriptor: int) -> bool:
-        held = self._drains[descriptor]
-        if len(held) > self.most:
+        """Read once; whether more may follow."""
+        buffer = self._outputs[descriptor]
+        if len(buffer) > self.max_bytes:
             return False
         try:
             part = os.read(descriptor, _CHUNK)
@@ -81,12 +86,12 @@ class Traffic:
             return False
         except OSError:
             part = b""
-        held += part
-        if len(held) > self.most:
-            self.is_flooded = True
+        buffer += part
+        if len(buffer) > self.max_bytes:
+            self.over_limit = True
             part = b""
         if not part:
             with suppress(KeyError):
                 self._poll.unregister(descriptor)
-            self._feeds.pop(descriptor, None)
+            self._inputs.pop(descriptor, None)
         return bool(part)

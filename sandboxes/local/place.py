@@ -1,4 +1,7 @@
-"""The host's end of one place: what passes between a call's ends, and what its end means."""
+"""The host's side of one place: sends programs to its warden, moves their input and output, and builds the results.
+
+A place is one process tree: a warden and the candidates that it forks, one program at a time.
+"""
 
 from __future__ import annotations
 
@@ -17,58 +20,59 @@ from typing import Any
 from sandboxes import recycling
 from sandboxes.local import codec
 from sandboxes.local.fetch import read_files
-from sandboxes.local.pipes import Traffic
+from sandboxes.local.pipes import PipeMultiplexer
 from sandboxes.types import Limits, Result, SandboxDied, SandboxError, Status
 
-LATE_S = 0.6  # after its deadline a warden that is still silent is ended from outside
-_LOST = {"code": -9, "why": "timeout", "wall_s": 0.0, "cpu_s": 0.0, "memory_mb": 0.0, "clean": False}
-_WHY = {"timeout": Status.TIMEOUT, "cpu": Status.CPU_LIMIT, "memory": Status.MEMORY_LIMIT}
+OVERDUE_S = 0.6  # after its deadline a warden that is still silent is killed by the host
+_NO_REPORT = {"code": -9, "why": "timeout", "wall_s": 0.0, "cpu_s": 0.0, "memory_mb": 0.0, "clean": False}
+_STATUSES = {"timeout": Status.TIMEOUT, "cpu": Status.CPU_LIMIT, "memory": Status.MEMORY_LIMIT}
 
 
 class Call:
-    """The ends of one program's pipes. Use as a context: they are closed in the end."""
+    """The pipes of one program: channel, stdin, stdout and stderr. As a context manager it closes them at the end."""
 
     def __init__(self, place: Place, limits: Limits, *, has_stdin: bool) -> None:
         self.place, self.limits = place, limits
-        channel, self._theirs = socket.socketpair()
+        channel, self._candidate_channel = socket.socketpair()
         self.channel = channel.detach()
         self.out, out = os.pipe()
         self.err, err = os.pipe()
-        self._box = [self._theirs.fileno(), out, err]
+        self._candidate_ends = [self._candidate_channel.fileno(), out, err]
         self.stdin = -1
         if has_stdin:
-            given, self.stdin = os.pipe()
-            self._box.append(given)
-        self.traffic = Traffic(place.wire, limits.output_kb << 10)
-        self.stdout, self.stderr = self.traffic.drain(self.out), self.traffic.drain(self.err)
+            candidate_stdin, self.stdin = os.pipe()
+            self._candidate_ends.append(candidate_stdin)
+        self.pipes = PipeMultiplexer(place.sock, limits.output_kb << 10)
+        self.stdout, self.stderr = self.pipes.drain(self.out), self.pipes.drain(self.err)
 
-    def start(self, **words: Any) -> None:
-        """Have the warden fork the process that has the other ends."""
+    def start(self, **fields: Any) -> None:
+        """Have the warden fork the process that gets the other ends."""
         try:
-            codec.send(self.place.wire, {"do": "start", "limits": asdict(self.limits), **words}, self._box)
+            message = {"do": "start", "limits": asdict(self.limits), **fields}
+            codec.send(self.place.sock, message, self._candidate_ends)
         finally:
-            self._close_theirs()
+            self._close_candidate_ends()
 
-    def has_started(self) -> str | None:
-        """None once the candidate's own code was let run, else what went wrong before; call it after the end."""
+    def setup_error(self) -> str | None:
+        """Why the candidate's own code did not start, or None where it did. Call it after the end."""
         try:
-            said = os.read(self.channel, 1024)
+            first = os.read(self.channel, 1024)
         except OSError:
-            said = b""
-        if said.startswith(codec.STARTED):
+            first = b""
+        if first.startswith(codec.STARTED):
             return None
-        return said[1:].decode(errors="replace") or "it ended before it had started"
+        return first[1:].decode(errors="replace") or "it ended before it had started"
 
-    def _close_theirs(self) -> None:
-        if self._box:
-            self._theirs.close()
-            for descriptor in self._box[1:]:
+    def _close_candidate_ends(self) -> None:
+        if self._candidate_ends:
+            self._candidate_channel.close()
+            for descriptor in self._candidate_ends[1:]:
                 os.close(descriptor)
-            self._box = []
+            self._candidate_ends = []
 
     def close(self) -> None:
-        """Close all ends."""
-        self._close_theirs()
+        """Close all ends. May be called again."""
+        self._close_candidate_ends()
         for descriptor in (self.channel, self.out, self.err, self.stdin):
             if descriptor >= 0:
                 os.close(descriptor)
@@ -85,123 +89,140 @@ class Call:
 
 
 class Place:
-    """One warden, seen from the host. Used by one thread at a time."""
+    """One warden, as the host sees it. Used by one thread at a time, except `kill` and `close`."""
 
-    def __init__(self, wire: socket.socket, pidfd: int, free: Callable[[], None]) -> None:
-        """`free` is called once, when all that ran here has ended."""
-        self.wire, self.pidfd, self._free = wire, pidfd, free
-        self.is_good = True
-        self.calls, self.used = 0, time.monotonic()
-        self._keys, self._pid = 0, os.getpid()
+    def __init__(self, sock: socket.socket, pidfd: int, release: Callable[[], None]) -> None:
+        """`release` is called once, when everything that ran here has ended."""
+        self.sock, self.pidfd, self._release = sock, pidfd, release
+        self.is_reusable = True
+        self.calls, self.last_used = 0, time.monotonic()
+        self._last_key, self._pid = 0, os.getpid()
         self._lock = threading.Lock()
 
     def new_key(self) -> int:
-        """A name for one program."""
-        self._keys += 1
-        return self._keys
+        """A number that identifies one program in messages."""
+        self._last_key += 1
+        return self._last_key
 
     def run(
         self, work: dict[str, Any], stdin: bytes, limits: Limits, timeout_s: float, *, fetch: Sequence[str], once: bool
     ) -> Result:
-        """Run one program to its end. Raises SandboxDied, and OSError where its files do not fit."""
+        """Run one program to its end.
+
+        Args:
+            work: "program" (None to write files only), "files" and "env", as `RunRequest.payload` gives them.
+            stdin: Its input.
+            limits: What it may use.
+            timeout_s: Wall time in seconds.
+            fetch: Paths of files to read after the end.
+            once: Whether the place is emptied afterwards; False in sessions.
+
+        Raises:
+            SandboxDied: The warden went away or did not answer.
+            OSError: The files do not fit into the limits.
+        """
         key = self.new_key()
         with Call(self, limits, has_stdin=bool(stdin)) as call:
             call.start(key=key, cells=False, timeout_s=timeout_s, once=once, fetch=bool(fetch))
-            call.traffic.feed(call.channel, codec.packed(work))
+            call.pipes.feed(call.channel, codec.pack_request(work))
             if stdin:
-                call.traffic.feed(call.stdin, stdin)
-            message, descriptors = self.until_end(call, key, time.monotonic() + timeout_s + LATE_S)
-            call.traffic.settle()
-            trouble = call.has_started() if message is not _LOST else None
+                call.pipes.feed(call.stdin, stdin)
+            report, descriptors = self.wait_for_end(call, key, time.monotonic() + timeout_s + OVERDUE_S)
+            call.pipes.drain_ready()
+            setup_error = call.setup_error() if report is not _NO_REPORT else None
             try:
-                if trouble and message["why"] is None:
-                    raise _setup_fault(trouble)
+                if setup_error and report["why"] is None:
+                    raise _setup_exception(setup_error)
                 files, unread = read_files(descriptors[0], fetch, limits.disk_mb << 20) if descriptors else ({}, {})
             finally:
                 for descriptor in descriptors:
                     os.close(descriptor)
-            self.is_good &= message["clean"]
-            self.calls, self.used = self.calls + 1, time.monotonic()
-            return ended(message, call, files=files, unread=unread)
+            self.is_reusable &= report["clean"]
+            self.calls, self.last_used = self.calls + 1, time.monotonic()
+            return make_result(report, call, files=files, unread=unread)
 
-    def is_well(self) -> bool:
-        """Whether its warden answers in time, and nothing is left that should not be. Between two calls."""
+    def is_healthy(self) -> bool:
+        """Whether the warden answers in time and nothing is left that should not be. Call it between two calls."""
         try:
-            codec.send(self.wire, {"do": "look"})
-            answers = select.poll()
-            answers.register(self.wire, select.POLLIN)
-            if not answers.poll(1000 * recycling.ASKED_S):
+            codec.send(self.sock, {"do": "look"})
+            poll = select.poll()
+            poll.register(self.sock, select.POLLIN)
+            if not poll.poll(1000 * recycling.HEALTH_TIMEOUT_S):
                 raise SandboxDied("a warden does not answer")
-            message, _ = self.hear()
-            self.is_good &= recycling.is_sound(message["others"], message["grown"])
+            message, _ = self.receive()
+            self.is_reusable &= recycling.is_clean(message["others"], message["grown"])
         except SandboxDied:
-            self.is_good = False
-        self.used = time.monotonic()
-        return self.is_good
+            self.is_reusable = False
+        self.last_used = time.monotonic()
+        return self.is_reusable
 
-    def until_end(self, call: Call, key: int, last: float) -> tuple[dict[str, Any], list[int]]:
-        """Pass on what passes until the warden tells the program's end, or the clock shows `last`."""
-        told = False
+    def wait_for_end(self, call: Call, key: int, deadline: float) -> tuple[dict[str, Any], list[int]]:
+        """Move input and output until the warden reports the end of the program `key`.
+
+        Returns the report, and the descriptor of the working directory where it was asked for. `deadline` is a time of
+        `time.monotonic`; after it the place is killed and the report is `_NO_REPORT`.
+        """
+        kill_sent = False
         while True:
-            wait_s = last - time.monotonic()
+            wait_s = deadline - time.monotonic()
             if wait_s <= 0:
                 self.kill()
-                if call.has_started():
+                if call.setup_error():
                     raise SandboxDied("a warden did not start its candidate in time")
-                return _LOST, []  # whatever held the warden up, the program had not ended at its deadline
-            if call.traffic.step(wait_s):
-                message, descriptors = self.hear()
+                return _NO_REPORT, []  # whatever delayed the warden, the program had not ended at its deadline
+            if call.pipes.step(wait_s):
+                message, descriptors = self.receive()
                 if message.get("ended") == key:
                     return message, descriptors
-            if call.stdin >= 0 and call.traffic.is_fed(call.stdin):
+            if call.stdin >= 0 and call.pipes.is_fed(call.stdin):
                 os.close(call.stdin)
                 call.stdin = -1
-            if call.traffic.is_flooded and not told:
-                told = True
-                codec.send(self.wire, {"do": "kill", "key": key})
+            if call.pipes.over_limit and not kill_sent:
+                kill_sent = True
+                codec.send(self.sock, {"do": "kill", "key": key})
 
-    def hear(self) -> tuple[dict[str, Any], list[int]]:
-        """The warden's next message. Raises SandboxDied where it is gone."""
+    def receive(self) -> tuple[dict[str, Any], list[int]]:
+        """The warden's next message. Raises SandboxDied where the warden has ended."""
         try:
-            message, descriptors = codec.receive(self.wire)
+            message, descriptors = codec.receive(self.sock)
         except EOFError:
             message, descriptors = {"fault": "it was killed"}, []
         if "fault" in message:
-            self.is_good = False
+            self.is_reusable = False
             raise SandboxDied(f"a warden died in the middle of a call: {message['fault']}")
         return message, descriptors
 
     def kill(self) -> None:
-        """End the warden, and so all that runs in the place."""
-        self.is_good = False
-        if self._pid != os.getpid():  # in a forked process it is left to the parent
+        """Kill the warden, and so everything that runs in the place. May be called from any thread."""
+        self.is_reusable = False
+        if self._pid != os.getpid():  # a forked process leaves the place to its parent
             return
         with suppress(OSError):
             signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
 
     def close(self) -> None:
-        """End the place, and wait until it is gone."""
+        """End the place and wait until it is gone. May be called again."""
         with self._lock:
             if self.pidfd < 0:
                 return
-            self.wire.close()
-            gone = select.poll()
-            gone.register(self.pidfd, select.POLLIN)
-            if self._pid == os.getpid() and not gone.poll(1000):
+            self.sock.close()
+            poll = select.poll()
+            poll.register(self.pidfd, select.POLLIN)
+            if self._pid == os.getpid() and not poll.poll(1000):
                 self.kill()
-                gone.poll(1000)
+                poll.poll(1000)
             os.close(self.pidfd)
-            self.pidfd, self.is_good = -1, False
-            self._free()
+            self.pidfd, self.is_reusable = -1, False
+            self._release()
 
 
-def ended(message: dict[str, Any], call: Call, **more: Any) -> Result:
-    """What a warden's last word about a program means."""
-    code, why = message["code"], message["why"]
-    if call.traffic.is_flooded:
+def make_result(report: dict[str, Any], call: Call, **fields: Any) -> Result:
+    """The result of a program from the warden's report of its end, its output, and other fields of `Result`."""
+    code, why = report["code"], report["why"]
+    if call.pipes.over_limit:
         status = Status.OUTPUT_LIMIT
     elif why:
-        status = _WHY[why]
+        status = _STATUSES[why]
     elif code < 0:
         status = Status.SIGNAL
     else:
@@ -210,21 +231,21 @@ def ended(message: dict[str, Any], call: Call, **more: Any) -> Result:
         status,
         exit_code=code if status in (Status.OK, Status.FAILED) else None,
         signal=-code if status is Status.SIGNAL else None,
-        stdout=text(call.stdout, call.traffic.most),
-        stderr=text(call.stderr, call.traffic.most),
-        wall_s=message["wall_s"],
-        cpu_s=message["cpu_s"],
-        memory_mb=message["memory_mb"],
-        **more,
+        stdout=decode_output(call.stdout, call.pipes.max_bytes),
+        stderr=decode_output(call.stderr, call.pipes.max_bytes),
+        wall_s=report["wall_s"],
+        cpu_s=report["cpu_s"],
+        memory_mb=report["memory_mb"],
+        **fields,
     )
 
 
-def text(said: bytearray, most: int) -> str:
-    """Output as text, at most `most` bytes of it."""
-    return said[:most].decode("utf-8", "replace")
+def decode_output(output: bytearray, max_bytes: int) -> str:
+    """The first `max_bytes` bytes of an output as text."""
+    return output[:max_bytes].decode("utf-8", "replace")
 
 
-def _setup_fault(trouble: str) -> Exception:
-    if f"Errno {errno.ENOSPC}" in trouble or f"Errno {errno.EFBIG}" in trouble:
+def _setup_exception(setup_error: str) -> Exception:
+    if f"Errno {errno.ENOSPC}" in setup_error or f"Errno {errno.EFBIG}" in setup_error:
         return OSError(errno.ENOSPC, "the files do not fit into the limits on disk and files")
-    return SandboxError(f"a candidate's process could not be set up: {trouble}")
+    return SandboxError(f"a candidate's process could not be set up: {setup_error}")

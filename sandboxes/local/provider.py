@@ -1,7 +1,7 @@
-"""The sandbox `local`: this machine's own kernel, no daemon, no root, no container.
+"""The sandbox `local`: this machine's own kernel, without a daemon, root or containers.
 
-A process that is made once locks itself in and loads Python, with numpy and sympy where a program names them; each
-call is a fork of it. What that covers, and what it does not, is in `sandboxes.local.confinement.tiers`.
+A zygote, a process that is started once, confines itself and loads Python, with numpy and sympy for programs that name
+them; each call is a fork of it. What that covers, and what it does not, is in `sandboxes.local.confinement.tiers`.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from sandboxes import provider
-from sandboxes.fair_queue import Turns
+from sandboxes.fair_queue import FairQueue
 from sandboxes.local.confinement.tiers import TIERS
-from sandboxes.local.pool import Stock
-from sandboxes.local.session import PlaceRoom
-from sandboxes.request import Work
-from sandboxes.session_base import KeptSession
-from sandboxes.types import Content, Limits, Program, Result, SandboxClosed, SandboxDied, Shelter
+from sandboxes.local.pool import PlacePool
+from sandboxes.local.session import PlaceBackend
+from sandboxes.registry import check_name
+from sandboxes.replay_session import ReplaySession
+from sandboxes.request import RunRequest
+from sandboxes.types import Content, Isolation, Limits, Program, Result, SandboxClosed, SandboxDied
 
 
 class Local:
-    """See `sandboxes.types.Sandbox`. Raises SandboxUnavailable where the kernel does not allow the tier."""
+    """See `sandboxes.Sandbox`. Raises SandboxUnavailable where the kernel does not allow the tier."""
 
     def __init__(
         self,
@@ -35,34 +35,39 @@ class Local:
         queue_s: float = 60.0,
         start_s: float = 60.0,
     ) -> None:
-        """`packages` are importable inside, where they are installed; no others are.
+        """Start the processes of the sandbox.
 
-        Sessions, and programs in whose text one of their names stands, find them loaded; other programs are served by
-        a lighter process, faster. `places` is how many stateless calls run at once (default: twice the cores); further
-        ones wait in the order of their coming, for up to `queue_s`.
+        Args:
+            tier: "namespaces" (also if empty), "landlock" or "process".
+            packages: Names of packages that programs can import, where they are installed; no others can be. Sessions,
+                and programs whose source contains one of the names, find them loaded; other programs are served by a
+                lighter process, faster.
+            places: How many stateless calls run at once; None is twice the number of cores. Others wait in order.
+            queue_s: Seconds that a call may wait for a place.
+            start_s: Seconds in which the first process must be ready.
         """
         tier = tier or "namespaces"
-        provider(f"local:{tier}")
+        check_name(f"local:{tier}")
         if places is not None and places < 1:
             raise ValueError(f"places = {places}: must be at least 1")
         self.tier, self.packages, self.start_s, self.queue_s = tier, tuple(packages), start_s, queue_s
         self.places = places or 2 * (os.cpu_count() or 1)
-        self._names = re.compile("|".join(map(re.escape, packages)) or "(?!)")
-        self._begin()
+        self._package_names = re.compile("|".join(map(re.escape, packages)) or "(?!)")
+        self._start()
 
-    def _begin(self) -> None:
+    def _start(self) -> None:
         self._pid = os.getpid()
         self._lock = threading.Lock()
-        self._turns = Turns(self.places, self.queue_s)
-        self._sessions: weakref.WeakSet[KeptSession] = weakref.WeakSet()
+        self._queue = FairQueue(self.places, self.queue_s)
+        self._sessions: weakref.WeakSet[ReplaySession] = weakref.WeakSet()
         self._closed = False
-        self._light = Stock(self.tier, self.packages, (), self.start_s)
-        self._heavy: Stock | None = None if self.packages else self._light
+        self._light_pool = PlacePool(self.tier, self.packages, (), self.start_s)
+        self._package_pool: PlacePool | None = None if self.packages else self._light_pool
 
     @property
-    def shelter(self) -> Shelter:
-        """What it protects against, with what this machine gives for counting memory."""
-        return replace(TIERS[self.tier], memory=self._light.memory)
+    def isolation(self) -> Isolation:
+        """What programs of this tier are kept from, with the way in which this machine measures memory."""
+        return replace(TIERS[self.tier], memory=self._light_pool.memory)
 
     def run(
         self,
@@ -75,26 +80,26 @@ class Local:
         timeout_s: float = 10.0,
         limits: Limits | None = None,
     ) -> Result:
-        """See `Sandbox.run`. OSError where `files` do not fit into the limits."""
-        work = Work.checked(program, stdin, files, fetch, env, timeout_s, limits)
-        self._check()
-        needs_packages = isinstance(program, str) and self._names.search(program) is not None
-        stock = self._loaded() if needs_packages else self._light
-        with self._turns:
+        """See `Sandbox.run`."""
+        request = RunRequest.create(program, stdin, files, fetch, env, timeout_s, limits)
+        self._check_open()
+        needs_packages = isinstance(program, str) and self._package_names.search(program) is not None
+        pool = self._pool_with_packages() if needs_packages else self._light_pool
+        with self._queue:
             try:
-                return _run(stock, work)
+                return _run(pool, request)
             except SandboxDied:
                 if self._closed:
                     raise
-                return _run(stock, work)
+                return _run(pool, request)
 
-    def session(self, *, limits: Limits | None = None) -> KeptSession:
-        """See `Sandbox.session`. Sessions have places of their own and wait for nobody."""
-        self._check()
+    def session(self, *, limits: Limits | None = None) -> ReplaySession:
+        """See `Sandbox.session`. Sessions have places of their own and never wait for one."""
+        self._check_open()
         limits = limits or Limits()
-        room = PlaceRoom(self._loaded().open(), limits)
-        session = KeptSession(room, lambda: self.session(limits=limits))
-        weakref.finalize(session, room.place.close)
+        backend = PlaceBackend(self._pool_with_packages().open(), limits)
+        session = ReplaySession(backend, lambda: self.session(limits=limits))
+        weakref.finalize(session, backend.place.close)
         self._sessions.add(session)
         return session
 
@@ -104,9 +109,9 @@ class Local:
             return
         self._closed = True
         for session in list(self._sessions):
-            session.room.kill()
-        for stock in self._stocks():
-            stock.close()
+            session.backend.kill()
+        for pool in self._pools():
+            pool.close()
 
     def __enter__(self) -> Local:
         return self
@@ -114,32 +119,34 @@ class Local:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _check(self) -> None:
-        if self._pid != os.getpid():  # a forked child: what it sees is its parent's
-            for stock in self._stocks():
-                stock.forget()
-            self._begin()
+    def _check_open(self) -> None:
+        if self._pid != os.getpid():  # a forked process: the places belong to its parent
+            for pool in self._pools():
+                pool.detach()
+            self._start()
         if self._closed:
             raise SandboxClosed("the sandbox is closed")
 
-    def _stocks(self) -> set[Stock]:
-        return {self._light} | ({self._heavy} if self._heavy else set())
+    def _pools(self) -> set[PlacePool]:
+        return {self._light_pool} | ({self._package_pool} if self._package_pool else set())
 
-    def _loaded(self) -> Stock:
-        """Places with the packages loaded; made when first needed, as that takes a second."""
+    def _pool_with_packages(self) -> PlacePool:
+        """The pool whose places have the packages loaded; started when first needed, as that takes a second."""
         with self._lock:
-            if self._heavy is None:
-                self._heavy = Stock(self.tier, self.packages, self.packages, self.start_s)
-            return self._heavy
+            if self._package_pool is None:
+                self._package_pool = PlacePool(self.tier, self.packages, self.packages, self.start_s)
+            return self._package_pool
 
 
-def _run(stock: Stock, work: Work) -> Result:
-    place = stock.take()
+def _run(pool: PlacePool, request: RunRequest) -> Result:
+    place = pool.acquire()
     try:
-        return place.run(work.inside(), work.stdin, work.limits, work.timeout_s, fetch=work.fetch, once=True)
+        return place.run(
+            request.payload(), request.stdin, request.limits, request.timeout_s, fetch=request.fetch, once=True
+        )
     except BaseException as fault:
-        if not isinstance(fault, OSError):  # files that did not fit leave a place as good as it was
-            place.is_good = False
+        if not isinstance(fault, OSError):  # files that did not fit do not harm the place
+            place.is_reusable = False
         raise
     finally:
-        stock.give(place)
+        pool.release(place)

@@ -1,4 +1,4 @@
-"""What the processes of a place use together, read from `/proc`."""
+"""CPU time and memory of processes, read from `/proc`."""
 
 from __future__ import annotations
 
@@ -8,38 +8,38 @@ import time
 from collections.abc import Iterable
 from typing import NamedTuple
 
-_TICK = os.sysconf("SC_CLK_TCK")
-_PAGE = os.sysconf("SC_PAGE_SIZE")
-_OWN = re.compile(r"^Pss_(?:Anon|Shmem): +(\d+) kB", re.MULTILINE)
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_PSS = re.compile(r"^Pss_(?:Anon|Shmem): +(\d+) kB", re.MULTILINE)
 
 
 class Usage(NamedTuple):
-    """CPU seconds, those of ended children included, and resident bytes, what processes share counted for each."""
+    """CPU seconds, including those of ended children, and resident bytes, where shared pages count for each process."""
 
     cpu_s: float
     resident: int
 
 
-def size() -> int:
+def address_space() -> int:
     """Bytes of this process's address space."""
     with open("/proc/self/statm") as file:
-        return int(file.read().split()[0]) * _PAGE
+        return int(file.read().split()[0]) * _PAGE_BYTES
 
 
 def resident() -> int:
     """Bytes of this process that are in memory."""
     with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * _PAGE
+        return int(file.read().split()[1]) * _PAGE_BYTES
 
 
-def processes() -> list[int]:
-    """Every process of this pid namespace but its first one and this."""
+def other_processes() -> list[int]:
+    """Pids of this pid namespace except its first process and this one."""
     own = ("1", str(os.getpid()))
     return [int(name) for name in os.listdir("/proc") if name.isdigit() and name not in own]
 
 
 def usage(pids: Iterable[int]) -> Usage:
-    """What they use; a process that just ended counts as nothing."""
+    """The sum over these processes; one that has just ended counts as nothing."""
     ticks = pages = 0
     for pid in pids:
         try:
@@ -49,21 +49,21 @@ def usage(pids: Iterable[int]) -> Usage:
             continue
         ticks += sum(map(int, fields[11:15]))  # utime, stime, cutime, cstime
         pages += int(fields[21])
-    return Usage(ticks / _TICK, pages * _PAGE)
+    return Usage(ticks / _TICKS_PER_S, pages * _PAGE_BYTES)
 
 
 def memory(pids: Iterable[int], enough: int) -> int:
-    """Bytes of their own memory, a shared page divided among its sharers; counted up to `enough`.
+    """Bytes of memory of these processes, each shared page divided among its sharers; counting stops above `enough`.
 
-    Far slower than `usage`. Where it takes more than a tenth of a second it is an underestimate: deadlines go first.
+    Far slower than `usage`. After a tenth of a second it stops with an underestimate, as deadlines are more important.
     """
-    total, until = 0, time.monotonic() + 0.1
+    total, deadline = 0, time.monotonic() + 0.1
     for pid in pids:
         try:
             with open(f"/proc/{pid}/smaps_rollup") as file:
-                total += sum(map(int, _OWN.findall(file.read()))) << 10
+                total += sum(map(int, _PSS.findall(file.read()))) << 10
         except OSError:
             continue
-        if total > enough or time.monotonic() > until:
+        if total > enough or time.monotonic() > deadline:
             break
     return total

@@ -1,7 +1,8 @@
-"""The process that forks candidates and ends them: one per place, the first process of its pid namespace.
+"""The warden: forks candidates and ends them. Each place has one, the first process of its pid namespace.
 
-It holds no data of a call: work and output pass between host and candidate directly, so nothing of one call can be
-found in the memory of the next. A stateless place is emptied after each call; a session's lives as long as its wire.
+It holds no data of a call: requests and output pass between host and candidate directly, so the next candidate's memory
+contains nothing of an earlier call. A stateless place is emptied after each call; that of a session lasts as long as
+the host keeps its socket open.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
 
 from sandboxes.local import candidate, codec, interpreter, usage
-from sandboxes.local.candidate import Cell
+from sandboxes.local.candidate import Confinement
 from sandboxes.local.confinement import jail, syscalls
-from sandboxes.local.heap import gather_pages
+from sandboxes.local.heap import collapse_heap
 
-TICK_S, IDLE_TICK_S = 0.025, 1.0  # between looks at what a place uses, while a call runs and between calls
-SETTLED = 4  # calls after which a warden's own pages are where they will stay
-PATIENCE_S = 0.4  # for killed processes to be gone; a place where they are not is given up
+TICK_S, IDLE_TICK_S = 0.025, 1.0  # between checks of what a place uses, during calls and between calls
+SETTLED_CALLS = 4  # calls after which a warden's own pages no longer move
+KILL_WAIT_S = 0.4  # for killed processes to be gone; otherwise the place is given up
 
 
 @dataclass(slots=True)
@@ -33,60 +34,74 @@ class Child:
     pid: int
     pidfd: int
     key: int
-    began: float
+    start_time: float
     deadline: float | None
-    once: bool
-    fetch: bool
-    why: str | None = None
+    once: bool  # whether the place is emptied after it
+    fetch: bool  # whether the report of its end carries a descriptor of the working directory
+    why: str | None = None  # why the warden ended it: "timeout", "cpu", "memory"
 
 
-class Memory(Protocol):
-    """Who bounds the memory of all processes of a place together."""
+class MemoryGroup(Protocol):
+    """Limits the memory of all processes of a place together."""
 
     def limit(self, memory_mb: int) -> None:
-        """Let them use that much."""
+        """Set the limit in MiB."""
 
-    def kills(self) -> int:
-        """How many were killed for using more, so far."""
+    def oom_kills(self) -> int:
+        """How many processes were killed for exceeding it so far."""
 
 
 class Warden:
-    """Serves one host on one wire until that closes."""
+    """Serves one host on one socket until the host closes it."""
 
-    def __init__(self, wire: socket.socket, cell: Cell, group: Memory | None, *, apart: bool, mounts: bool) -> None:
-        """`apart`: all processes that it can signal are those of its place. `mounts`: it may mount fresh boxes."""
-        self.wire, self.cell, self.group, self.apart, self.mounts = wire, cell, group, apart, mounts
+    def __init__(
+        self,
+        sock: socket.socket,
+        confinement: Confinement,
+        group: MemoryGroup | None,
+        *,
+        own_processes: bool,
+        mounts: bool,
+    ) -> None:
+        """`sock` is connected to the host. Without a `group` the warden polls memory by itself.
+
+        `own_processes`: all processes that it can signal belong to its place. `mounts`: it may mount a fresh box for
+        each call; otherwise it empties a folder.
+        """
+        self.sock, self.confinement, self.group = sock, confinement, group
+        self.own_processes, self.mounts = own_processes, mounts
         self.children: dict[int, Child] = {}  # by pidfd
         self.limits: dict[str, Any] = {}
-        self.box = (0, 0)
+        self.box_limits = (0, 0)  # MiB and files
         self.poll = select.poll()
-        self.poll.register(wire, select.POLLIN)
-        self.spent_s, self.kills = 0.0, 0  # CPU time, and kills for memory, before the call that runs now
-        self.looked = self.pause = 0.0
-        self.count = self.at_start = 0  # stateless calls; bytes of memory when it began
+        self.poll.register(sock, select.POLLIN)
+        self.earlier_cpu_s, self.earlier_kills = 0.0, 0  # before the call that runs now
+        self.last_check = self.check_interval = 0.0
+        self.call_count = self.initial_bytes = 0  # stateless calls; resident bytes when it began
 
     def serve(self) -> NoReturn:
-        """Do as the host says; the process ends here, and the kernel ends all others with it."""
-        work = jail.WORK if self.apart else f"{self.cell.home}/work"
-        os.environ.update(HOME=work, TMPDIR="/tmp" if self.apart else f"{self.cell.home}/tmp")
-        self._renew(64, 4096)
-        self.at_start = usage.resident()
+        """Handle messages until the host closes the socket, then end this process, and so all others of the place."""
+        work = jail.WORK if self.own_processes else f"{self.confinement.home}/work"
+        tmp = "/tmp" if self.own_processes else f"{self.confinement.home}/tmp"
+        os.environ.update(HOME=work, TMPDIR=tmp)
+        self._renew_box(64, 4096)
+        self.initial_bytes = usage.resident()
         while True:
-            wait = min(self._wait_s(), IDLE_TICK_S if self.children else 3600)
-            for descriptor, _ in self.poll.poll(wait * 1000):
+            wait_s = min(self._wait_s(), IDLE_TICK_S if self.children else 3600)
+            for descriptor, _ in self.poll.poll(wait_s * 1000):
                 if child := self.children.get(descriptor):
                     self._finish(child)
                 else:
                     try:
-                        message, descriptors = codec.receive(self.wire)
+                        message, descriptors = codec.receive(self.sock)
                     except EOFError:
                         self._kill_all()
                         os._exit(0)
-                    self._obey(message, descriptors)
+                    self._handle(message, descriptors)
             if self.children:
-                self._look()
+                self._enforce_limits()
 
-    def _obey(self, message: dict[str, Any], descriptors: list[int]) -> None:
+    def _handle(self, message: dict[str, Any], descriptors: list[int]) -> None:
         match message["do"]:
             case "start":
                 self._start(message, descriptors)
@@ -95,8 +110,8 @@ class Warden:
             case "rest":
                 self._set_deadline(message["key"], None)
             case "look":
-                others = usage.processes() if self.apart else self.children
-                codec.send(self.wire, {"others": len(others), "grown": usage.resident() - self.at_start})
+                others = usage.other_processes() if self.own_processes else self.children
+                codec.send(self.sock, {"others": len(others), "grown": usage.resident() - self.initial_bytes})
             case "interrupt" | "kill":
                 for child in list(self.children.values()):
                     if child.key == message["key"]:
@@ -104,139 +119,146 @@ class Warden:
 
     def _start(self, message: dict[str, Any], descriptors: list[int]) -> None:
         limits = self.limits = message["limits"]
-        if self.box != (limits["disk_mb"], limits["files"]) or (message["once"] and not self.mounts):
-            self._renew(limits["disk_mb"], limits["files"])
+        box_limits = (limits["disk_mb"], limits["files"])
+        if self.box_limits != box_limits or (message["once"] and not self.mounts):
+            self._renew_box(*box_limits)
         if self.group:
-            self.group.limit(limits["memory_mb"] + limits["disk_mb"])  # a full disk must leave room for ourselves
-        self._count_from_here()
-        began = time.monotonic()
+            self.group.limit(limits["memory_mb"] + limits["disk_mb"])  # files are in memory, and may fill the disk
+        self._reset_counters()
+        start_time = time.monotonic()
         pid = os.fork()
         if not pid:
             self._become_candidate(message, descriptors)
         for descriptor in descriptors:
             os.close(descriptor)
         pidfd = os.pidfd_open(pid)
-        deadline = None if message["cells"] else began + message["timeout_s"]
-        self.children[pidfd] = Child(pid, pidfd, message["key"], began, deadline, message["once"], message["fetch"])
+        deadline = None if message["cells"] else start_time + message["timeout_s"]
+        self.children[pidfd] = Child(
+            pid, pidfd, message["key"], start_time, deadline, message["once"], message["fetch"]
+        )
         self.poll.register(pidfd, select.POLLIN)
-        self.looked, self.pause = began, TICK_S
+        self.last_check, self.check_interval = start_time, TICK_S
 
     def _become_candidate(self, message: dict[str, Any], descriptors: list[int]) -> NoReturn:
-        """In the child. A fault before `STARTED` is ours, and is told on the channel."""
+        """Run the candidate, in the child. A failure before `STARTED` is the sandbox's, and reported on the channel."""
         try:
-            cpu_s = None if message["cells"] else int(message["limits"]["cpu_s"]) + 2  # the warden looks closer
-            candidate.lock_in(self.cell, descriptors, message["limits"], cpu_s)
+            cpu_s = None if message["cells"] else int(message["limits"]["cpu_s"]) + 2  # the warden is more exact
+            candidate.confine(self.confinement, descriptors, message["limits"], cpu_s)
             if message["cells"]:
                 interpreter.serve()
-            candidate.run(self.cell)
+            candidate.run()
         except BaseException as fault:
-            told = codec.BROKEN + f"{type(fault).__name__}: {fault}".encode()[:1000]
+            text = codec.SETUP_FAILED + f"{type(fault).__name__}: {fault}".encode()[:1000]
             for channel in (descriptors[0], candidate.CHANNEL):  # before and after it was moved
                 with suppress(OSError):
-                    os.write(channel, told)
+                    os.write(channel, text)
         finally:
             os._exit(125)
 
     def _finish(self, child: Child) -> None:
-        """Collect a candidate that has ended; where it was alone, empty the place."""
-        _, status, used = os.wait4(child.pid, 0)
+        """Collect a candidate that has ended, report its end, and empty a stateless place."""
+        _, status, resources = os.wait4(child.pid, 0)
         self.poll.unregister(child.pidfd)
         os.close(child.pidfd)
         del self.children[child.pidfd]
         clean = self._kill_all() if child.once else True
         code = os.waitstatus_to_exitcode(status)
-        if code and not child.why and self.group and self.group.kills() > self.kills:
+        if code and not child.why and self.group and self.group.oom_kills() > self.earlier_kills:
             child.why = "memory"
-        spent_s = self._cpu_s() - self.spent_s
-        if code in (-signal.SIGXCPU, -signal.SIGKILL) and not child.why and spent_s > self.limits["cpu_s"]:
+        cpu_s = self._cpu_s() - self.earlier_cpu_s
+        if code in (-signal.SIGXCPU, -signal.SIGKILL) and not child.why and cpu_s > self.limits["cpu_s"]:
             child.why = "cpu"
-        answer = {
+        report = {
             "ended": child.key,
             "code": code,
             "why": child.why,
-            "wall_s": time.monotonic() - child.began,
-            "cpu_s": spent_s,
-            "memory_mb": used.ru_maxrss / 1024,
+            "wall_s": time.monotonic() - child.start_time,
+            "cpu_s": cpu_s,
+            "memory_mb": resources.ru_maxrss / 1024,
             "clean": clean,
         }
-        held = [os.open(f"{self.cell.home}/work", os.O_RDONLY | os.O_DIRECTORY)] if child.fetch else []
-        codec.send(self.wire, answer, held)
-        for descriptor in held:
-            os.close(descriptor)
+        folders = [os.open(f"{self.confinement.home}/work", os.O_RDONLY | os.O_DIRECTORY)] if child.fetch else []
+        codec.send(self.sock, report, folders)
+        for folder in folders:
+            os.close(folder)
         if not clean:
             os._exit(1)
         if child.once:
-            if self.mounts:  # a plain folder is emptied before the next call: the host may still read this one's files
-                self._renew(*self.box)
-            self.count += 1
-            if self.count == SETTLED:
-                gather_pages()
+            if self.mounts:  # a plain folder is emptied before the next call, as the host may still read its files
+                self._renew_box(*self.box_limits)
+            self.call_count += 1
+            if self.call_count == SETTLED_CALLS:
+                collapse_heap()
 
-    def _look(self) -> None:
-        """End what is over its deadline or over a limit."""
+    def _enforce_limits(self) -> None:
+        """End what is over its deadline or a limit."""
         now = time.monotonic()
         for child in list(self.children.values()):
             if child.deadline is not None and now >= child.deadline and not child.why:
                 child.why = "timeout"
                 self._signal(child, signal.SIGKILL)
-        resting = all(child.deadline is None for child in self.children.values())
-        if now - self.looked < (IDLE_TICK_S if resting else self.pause):
+        is_idle = all(child.deadline is None for child in self.children.values())
+        if now - self.last_check < (IDLE_TICK_S if is_idle else self.check_interval):
             return
-        self._reap_strays()
-        why = self._over_limit()
+        self._reap_orphans()
+        why = self._limit_exceeded()
         if why:
             for child in self.children.values():
                 child.why = child.why or why
             self._signal_all()
-        self.looked = time.monotonic()
-        self.pause = max(TICK_S, 4 * (self.looked - now))
+        self.last_check = time.monotonic()
+        self.check_interval = max(TICK_S, 4 * (self.last_check - now))
 
-    def _over_limit(self) -> str | None:
-        pids = usage.processes() if self.apart else [child.pid for child in self.children.values()]
-        used = usage.usage(pids)
-        if used.cpu_s + self._collected_s() - self.spent_s > self.limits["cpu_s"]:
+    def _limit_exceeded(self) -> str | None:
+        pids = self._candidate_pids()
+        current = usage.usage(pids)
+        if current.cpu_s + self._collected_cpu_s() - self.earlier_cpu_s > self.limits["cpu_s"]:
             return "cpu"
-        most = self.limits["memory_mb"] << 20
-        if not self.group and used.resident > most and usage.memory(pids, most) > most:
+        max_bytes = self.limits["memory_mb"] << 20
+        if not self.group and current.resident > max_bytes and usage.memory(pids, max_bytes) > max_bytes:
             return "memory"
         return None
+
+    def _candidate_pids(self) -> list[int]:
+        return usage.other_processes() if self.own_processes else [child.pid for child in self.children.values()]
 
     def _set_deadline(self, key: int, deadline: float | None) -> None:
         for child in self.children.values():
             if child.key == key:
                 child.deadline = deadline
-        self._count_from_here()
-        self.pause = TICK_S
+        self._reset_counters()
+        self.check_interval = TICK_S
 
-    def _count_from_here(self) -> None:
-        self.spent_s = self._cpu_s()
-        self.kills = self.group.kills() if self.group else 0
+    def _reset_counters(self) -> None:
+        """Count CPU time and kills from here on."""
+        self.earlier_cpu_s = self._cpu_s()
+        self.earlier_kills = self.group.oom_kills() if self.group else 0
 
     def _cpu_s(self) -> float:
-        """CPU time of all candidates so far, those that run included."""
+        """CPU time of all candidates so far, including those that are running."""
         if not self.children:
-            return self._collected_s()
-        pids = usage.processes() if self.apart else [child.pid for child in self.children.values()]
-        return usage.usage(pids).cpu_s + self._collected_s()
+            return self._collected_cpu_s()
+        return usage.usage(self._candidate_pids()).cpu_s + self._collected_cpu_s()
 
     @staticmethod
-    def _collected_s() -> float:
-        used = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return used.ru_utime + used.ru_stime
+    def _collected_cpu_s() -> float:
+        """CPU time of candidates that have ended."""
+        resources = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return resources.ru_utime + resources.ru_stime
 
     def _signal(self, child: Child, number: int) -> None:
-        """To the candidate; SIGKILL also to its process group, and in a session's interpreter to the whole place."""
+        """Signal the candidate; SIGKILL also its process group and, between a session's cells, the whole place."""
         if number == signal.SIGKILL and child.deadline is None:
             self._signal_all()
             return
         os.kill(child.pid, number)
-        if number == signal.SIGKILL and self.apart:
+        if number == signal.SIGKILL and self.own_processes:
             with suppress(OSError):
                 os.killpg(child.pid, number)
 
     def _signal_all(self) -> None:
-        """SIGKILL to everything here. In a pid namespace -1 is all but its first process and this; no fork slips by."""
-        if self.apart:
+        """SIGKILL every process here; in a pid namespace -1 reaches all but its first and this one, forks included."""
+        if self.own_processes:
             with suppress(ProcessLookupError):
                 os.kill(-1, signal.SIGKILL)
         else:
@@ -244,42 +266,43 @@ class Warden:
                 os.kill(child.pid, signal.SIGKILL)
 
     def _kill_all(self) -> bool:
-        """End and collect everything; False where something would not go in time."""
+        """End and collect everything; False where a process did not go in time."""
         self._signal_all()
-        until = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + KILL_WAIT_S
         while True:
             try:
                 if os.waitpid(-1, os.WNOHANG)[0]:
                     continue
             except ChildProcessError:
                 return True
-            if time.monotonic() > until:
+            if time.monotonic() > deadline:
                 return False
             time.sleep(0.0005)
 
-    def _reap_strays(self) -> None:
+    def _reap_orphans(self) -> None:
         """Collect ended processes whose own parents are gone."""
         own = {child.pid for child in self.children.values()}
         while True:
             try:
-                found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+                status = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             except ChildProcessError:
                 return
-            if found is None or found.si_pid in own:
+            if status is None or status.si_pid in own:
                 return
-            os.waitpid(found.si_pid, 0)
+            os.waitpid(status.si_pid, 0)
 
-    def _renew(self, disk_mb: int, files: int) -> None:
-        """Give the place an empty box."""
+    def _renew_box(self, disk_mb: int, files: int) -> None:
+        """Give the place an empty box with these limits."""
         if self.mounts:
-            if self.box != (0, 0):
+            if self.box_limits != (0, 0):
                 syscalls.unmount(jail.BOX)
-            jail.fresh_box(disk_mb, files, self.cell.owner)
+            jail.mount_box(disk_mb, files, self.confinement.owner)
         else:
-            jail.empty(self.cell.home, self.cell.owner)
-        self.box = (disk_mb, files)
+            jail.clear_box(self.confinement.home, self.confinement.owner)
+        self.box_limits = (disk_mb, files)
 
     def _wait_s(self) -> float:
-        """Until the next deadline or look is due."""
-        waits = [child.deadline - time.monotonic() for child in self.children.values() if child.deadline is not None]
-        return max(0.0, min(*waits, self.pause)) if waits else IDLE_TICK_S
+        """Seconds until the next deadline or check is due."""
+        now = time.monotonic()
+        waits = [child.deadline - now for child in self.children.values() if child.deadline is not None]
+        return max(0.0, min(*waits, self.check_interval)) if waits else IDLE_TICK_S

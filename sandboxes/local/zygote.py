@@ -1,12 +1,12 @@
-"""The process that all of a sandbox's processes come from: locks itself in, loads the packages, forks wardens.
+"""The process that all of a sandbox's processes are forked from: confines itself, loads packages, forks wardens.
 
     host ── launcher ── zygote ── warden ── candidate
             (outside)   (jail: own mounts, pids, network)
                                   (own user ids, pids, ipc, network; one per place)
                                             (no capabilities, filtered system calls, limits; one per call)
 
-Started as a program of its own with an empty environment, so it inherits nothing of the host's memory. The launcher
-only waits: it ends the zygote, and so the kernel everything else, when the host is gone.
+It is started as a program of its own with an empty environment, so it inherits nothing of the host's memory. The
+launcher only waits: when the host has ended, it ends the zygote, and with it the kernel ends everything else.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from sandboxes.local import codec, usage
-from sandboxes.local.candidate import Cell
+from sandboxes.local.candidate import Confinement
 from sandboxes.local.confinement import jail, landlock, syscalls
 from sandboxes.local.confinement.cgroups import Group, Parent
 from sandboxes.local.confinement.seccomp import Filter
 from sandboxes.local.preload import load
 from sandboxes.local.warden import Warden
 
-FIRST_ID = 61000  # root's candidates are the user ids from here on, two for each place
-_APART = syscalls.NEWNS | syscalls.NEWIPC | syscalls.NEWUTS | syscalls.NEWNET
-_PER_PLACE = _APART | syscalls.NEWUSER | syscalls.NEWPID | syscalls.NEWCGROUP
+FIRST_ID = 61000  # where root starts the sandbox: candidates get user ids from here on, two for each place
+_ZYGOTE_NAMESPACES = syscalls.NEWNS | syscalls.NEWIPC | syscalls.NEWUTS | syscalls.NEWNET
+_PLACE_NAMESPACES = _ZYGOTE_NAMESPACES | syscalls.NEWUSER | syscalls.NEWPID | syscalls.NEWCGROUP
 
 
 def main(config: dict[str, Any], control: socket.socket) -> NoReturn:
-    """The program. Its config: host, folder, namespaces, rules, plan, import_path, preload."""
+    """Run launcher and zygote. `config` is made by `ZygoteClient`, whose socket `control` is connected to."""
     is_root = os.geteuid() == 0
     parent = Parent.make() if config["namespaces"] else None
     if config["namespaces"]:
@@ -50,7 +50,7 @@ def main(config: dict[str, Any], control: socket.socket) -> NoReturn:
     pid = os.fork()
     if pid:
         control.close()
-        _launcher(pid, config["host"], parent, config["folder"])
+        _run_launcher(pid, config["host"], parent, config["folder"])
     try:
         Zygote(config, control, parent, is_root=is_root).serve()
     except BaseException as fault:
@@ -59,12 +59,12 @@ def main(config: dict[str, Any], control: socket.socket) -> NoReturn:
         os._exit(1)
 
 
-def _launcher(zygote: int, host: int, parent: Parent | None, folder: str | None) -> NoReturn:
-    """Wait for the zygote's end, or bring it about when the host has ended; then clear away what is left."""
+def _run_launcher(zygote: int, host: int, parent: Parent | None, folder: str | None) -> NoReturn:
+    """Wait until the zygote or the host has ended, end the zygote, and remove what is left."""
     poll = select.poll()
     try:
-        watched = os.pidfd_open(host)
-        poll.register(watched, select.POLLIN)
+        host_pidfd = os.pidfd_open(host)
+        poll.register(host_pidfd, select.POLLIN)
     except ProcessLookupError:
         os.kill(zygote, signal.SIGKILL)
     poll.register(os.pidfd_open(zygote), select.POLLIN)
@@ -82,7 +82,7 @@ def _launcher(zygote: int, host: int, parent: Parent | None, folder: str | None)
 
 @dataclass
 class Zygote:
-    """Locked in and loaded, it opens places."""
+    """Opens places once it has confined itself and loaded the packages."""
 
     config: dict[str, Any]
     control: socket.socket
@@ -91,32 +91,32 @@ class Zygote:
     groups: dict[int, Group] = field(default_factory=dict)
 
     def serve(self) -> None:
-        """Open a place for each message, until the host closes the wire."""
+        """Open a place for each message, until the host closes the socket."""
         syscalls.die_with_parent()
         if self.config["namespaces"]:
-            syscalls.unshare(_APART | syscalls.NEWCGROUP)
+            syscalls.unshare(_ZYGOTE_NAMESPACES | syscalls.NEWCGROUP)
             socket.sethostname("box")
             jail.build(self.config["binds"], self.config["hidden"])
-        self._load()
+        self._load_packages()
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the host's to handle; and pid 1 must have no handlers
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # wardens collect themselves
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel collects ended wardens
         codec.send(self.control, {"ready": os.getpid(), "memory": "cgroup" if self.parent else "watch"})
         while True:
             try:
-                message, [wire] = codec.receive(self.control)
+                message, [sock] = codec.receive(self.control)
             except EOFError:
                 os._exit(0)
             try:
-                pid = self._open(message["place"], wire)
+                pid = self._open_place(message["place"], sock)
                 pidfd = os.pidfd_open(pid)
                 codec.send(self.control, {"place": message["place"]}, [pidfd])
                 os.close(pidfd)
             except OSError as fault:
                 codec.send(self.control, {"error": f"{type(fault).__name__}: {fault}"})
-            os.close(wire)
+            os.close(sock)
 
-    def _load(self) -> None:
-        """Have Python find the packages where the jail shows them, and load those that are wanted."""
+    def _load_packages(self) -> None:
+        """Have Python search where the jail shows packages, and load those of the config."""
         sys.path[:] = self.config["import_path"]
         sys.path_importer_cache.clear()
         import site
@@ -125,63 +125,63 @@ class Zygote:
             define()
         load(self.config["preload"])
 
-    def _open(self, place: int, wire: int) -> int:
-        """Fork a warden; its pid."""
+    def _open_place(self, place: int, sock: int) -> int:
+        """Fork the warden of a place, which gets the socket, and return its pid. Raises OSError."""
         if not self.config["namespaces"]:
             pid = os.fork()
             if not pid:
                 syscalls.die_with_parent()
-                self._become_warden(place, wire)
+                self._become_warden(place, sock)
             return pid
         if self.parent and place not in self.groups:
             self.groups[place] = Group.make(self.parent, str(place))
-        told, tell = os.pipe()
-        mapped, map_done = os.pipe()
-        between = os.fork()  # it changes its own namespaces for its child's sake, and ends
-        if not between:
+        report, report_end = os.pipe()
+        wait_for_ids, ids_written = os.pipe()
+        helper = os.fork()  # changes its own namespaces so that its child is born in them, and ends
+        if not helper:
             try:
-                if place in self.groups:  # entering one makes the kernel wait for all cores: not for each call
-                    os.write(self.groups[place].entrance, b"0")
-                syscalls.unshare(_PER_PLACE)
-                os.write(tell, b"x")
-                os.read(mapped, 1)
+                if place in self.groups:  # the kernel waits for all cores when one is entered: not for each call
+                    os.write(self.groups[place].procs_file, b"0")
+                syscalls.unshare(_PLACE_NAMESPACES)
+                os.write(report_end, b"x")
+                os.read(wait_for_ids, 1)
                 pid = os.fork()
                 if not pid:
-                    self._become_warden(place, wire)
-                os.write(tell, str(pid).encode())
+                    self._become_warden(place, sock)
+                os.write(report_end, str(pid).encode())
             except BaseException as fault:
-                os.write(tell, f"!{fault}".encode())
+                os.write(report_end, f"!{fault}".encode())
             finally:
                 os._exit(0)
-        os.close(tell)
+        os.close(report_end)
         try:
-            first = os.read(told, 1000)
-            if first == b"x":
-                self._map_users(place, between)
-                os.write(map_done, b"x")
-                first = os.read(told, 1000)
-            if not first.isdigit():
-                raise OSError(first.decode().lstrip("!") or "the warden's parent died")
-            return int(first)
+            message = os.read(report, 1000)
+            if message == b"x":
+                self._map_ids(place, helper)
+                os.write(ids_written, b"x")
+                message = os.read(report, 1000)
+            if not message.isdigit():
+                raise OSError(message.decode().lstrip("!") or "the warden's parent died")
+            return int(message)
         finally:
-            for descriptor in (told, mapped, map_done):
+            for descriptor in (report, wait_for_ids, ids_written):
                 os.close(descriptor)
 
-    def _map_users(self, place: int, pid: int) -> None:
+    def _map_ids(self, place: int, pid: int) -> None:
         first = FIRST_ID + 2 * place
         lines = f"0 {first} 1\n{jail.USER_ID} {first + 1} 1\n" if self.is_root else f"{jail.USER_ID} {jail.USER_ID} 1\n"
         _write(f"/proc/{pid}/uid_map", lines)
         _write(f"/proc/{pid}/gid_map", lines)
 
-    def _become_warden(self, place: int, wire: int) -> NoReturn:
-        host = socket.socket(fileno=wire)
+    def _become_warden(self, place: int, sock: int) -> NoReturn:
+        host = socket.socket(fileno=sock)
         try:
             self.control.close()
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            group, mounts = self.groups.get(place), self.config["namespaces"]
-            home = jail.BOX if mounts else f"{self.config['folder']}/{place}"
+            group, namespaces = self.groups.get(place), self.config["namespaces"]
+            home = jail.BOX if namespaces else f"{self.config['folder']}/{place}"
             owner, proc = None, os.open("/proc", os.O_PATH | os.O_DIRECTORY)
-            if mounts:
+            if namespaces:
                 flags = syscalls.READ_ONLY | syscalls.NOSUID | syscalls.NODEV | syscalls.NOEXEC
                 syscalls.mount("proc", "/proc", "proc", flags, "hidepid=2,subset=pid")
                 if self.is_root:
@@ -194,20 +194,20 @@ class Zygote:
                 os.makedirs(home, 0o700, exist_ok=True)
             syscalls.set_dumpable(False)
             syscalls.no_new_privileges()
-            rules = None
+            ruleset = None
             if self.config["rules"]:
                 readable = self.config["readable"]
-                rules = landlock.Rules(readable, [home, *(f"/dev/{name}" for name in ("null", "zero", "full"))])
-            cell = Cell(
+                ruleset = landlock.Ruleset(readable, [home, *(f"/dev/{name}" for name in ("null", "zero", "full"))])
+            confinement = Confinement(
                 home=home,
                 proc=proc,
-                base=usage.size(),
-                filter=Filter(alone=not mounts),
-                rules=rules,
+                base=usage.address_space(),
+                filter=Filter(single_process=not namespaces),
+                ruleset=ruleset,
                 owner=owner,
-                bounded=mounts,
+                limit_processes=namespaces,
             )
-            Warden(host, cell, group, apart=mounts, mounts=mounts).serve()
+            Warden(host, confinement, group, own_processes=namespaces, mounts=namespaces).serve()
         except BaseException as fault:
             codec.send(host, {"fault": f"{type(fault).__name__}: {fault}"})
         finally:

@@ -1,4 +1,4 @@
-"""The host's end of the zygote: starts the program, and has it open places."""
+"""The host's side of the zygote: starts it and has it open places."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sandboxes.local.confinement import mounts, tiers
 from sandboxes.local.place import Place
 from sandboxes.types import SandboxBusy, SandboxDied, SandboxUnavailable
 
-MOST_PLACES = 4096
+MAX_PLACES = 4096
 _ROOT = str(Path(__file__).resolve().parents[2])
 _BOOT = (
     "import sys, json, socket; config = json.loads(sys.argv[1]); sys.path.insert(0, config['root']);"
@@ -28,97 +28,103 @@ _BOOT = (
 )
 
 
-class Nursery:
-    """One zygote and the places that it opened. Raises SandboxUnavailable where the tier cannot be had."""
+class ZygoteClient:
+    """One zygote and the places that it opened."""
 
     def __init__(self, tier: str, packages: Sequence[str], preload: Sequence[str], start_s: float) -> None:
-        if reason := tiers.obstacle(tier):
+        """Start a zygote whose candidates can import `packages` and find those of `preload` loaded.
+
+        Raises SandboxUnavailable where the machine does not allow the tier or the zygote is not ready in `start_s`.
+        """
+        if reason := tiers.missing_requirement(tier):
             raise SandboxUnavailable(f"local: {reason}")
         self.tier, self.folder = tier, None
         self._lock = threading.Lock()
-        self._free = list(range(MOST_PLACES - 1, -1, -1))
+        self._free_numbers = list(range(MAX_PLACES - 1, -1, -1))
         if tier != "namespaces":
             self.folder = tempfile.mkdtemp(prefix="turnwise-sandbox-")
-        self._control, theirs = codec.pair()
-        config = json.dumps(self._config(packages, preload) | {"control": theirs.fileno()})
-        command = [mounts.interpreter(), "-s", "-S", "-P", "-X", "utf8", "-c", _BOOT, config]
-        with tempfile.TemporaryFile() as complaints, theirs:
+        self._control, zygote_end = codec.socket_pair()
+        config = json.dumps(self._config(packages, preload) | {"control": zygote_end.fileno()})
+        command = [mounts.python_executable(), "-s", "-S", "-P", "-X", "utf8", "-c", _BOOT, config]
+        with tempfile.TemporaryFile() as stderr, zygote_end:
             self._process = subprocess.Popen(
                 command,
-                pass_fds=(theirs.fileno(),),
+                pass_fds=(zygote_end.fileno(),),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                stderr=complaints,
+                stderr=stderr,
                 env=mounts.ENVIRONMENT,
                 cwd="/",
                 start_new_session=True,  # Ctrl-C in a terminal is for the host
             )
-            theirs.close()
+            zygote_end.close()
             try:
-                self.memory = self._ready(start_s)
+                self.memory = self._wait_until_ready(start_s)
             except BaseException as fault:
                 self.close()
-                complaints.seek(0)
-                last = complaints.read().decode(errors="replace").strip().rpartition("\n")[2]
+                stderr.seek(0)
+                last_line = stderr.read().decode(errors="replace").strip().rpartition("\n")[2]
                 if isinstance(fault, (EOFError, TimeoutError)):
-                    raise SandboxUnavailable(tiers.refused(tier, last or str(fault))) from None
+                    raise SandboxUnavailable(tiers.start_error(tier, last_line or str(fault))) from None
                 raise
 
     def _config(self, packages: Sequence[str], preload: Sequence[str]) -> dict[str, Any]:
-        planned = mounts.plan(packages)
-        shown = mounts.import_path()
-        places = dict(planned.binds)
-        if self.tier != "namespaces":  # nothing is shown elsewhere than where it is
-            shown = shown[:-1] + sorted({os.path.dirname(path) for path in mounts.package_paths(packages)})
+        plan = mounts.plan(packages)
+        import_path = mounts.import_path()
+        sources = dict(plan.binds)
+        if self.tier != "namespaces":  # nothing is shown at another path than its own
+            folders = {os.path.dirname(path) for path in mounts.package_paths(packages)}
+            import_path = import_path[:-1] + sorted(folders)
         return {
             "root": _ROOT,
             "host": os.getpid(),
             "folder": self.folder,
             "namespaces": self.tier == "namespaces",
             "rules": self.tier == "landlock",
-            "binds": planned.binds,
-            "hidden": planned.hidden,
-            "readable": [*places, *_readable_parts()] if self.tier == "landlock" else [],
-            "import_path": shown,
+            "binds": plan.binds,
+            "hidden": plan.hidden,
+            "readable": [*sources, *_readable_paths()] if self.tier == "landlock" else [],
+            "import_path": import_path,
             "preload": [name for name in preload if find_spec(name)],
         }
 
-    def _ready(self, start_s: float) -> str:
+    def _wait_until_ready(self, start_s: float) -> str:
+        """Wait for the zygote's first message; returns who measures memory."""
         self._control.settimeout(start_s)
         try:
             message, _ = codec.receive(self._control)
         except TimeoutError:
             raise TimeoutError(f"not ready within {start_s:g} s") from None
         if "error" in message:
-            raise SandboxUnavailable(tiers.refused(self.tier, message["error"]))
+            raise SandboxUnavailable(tiers.start_error(self.tier, message["error"]))
         return message["memory"] if self.tier == "namespaces" else "process"
 
     def open(self) -> Place:
-        """A new place. Raises SandboxDied where the zygote is gone, or cannot; SandboxBusy where all are taken."""
-        ours, theirs = codec.pair()
+        """A new place. Raises SandboxDied where the zygote has ended or fails, SandboxBusy where all are in use."""
+        host_end, warden_end = codec.socket_pair()
         with self._lock:
-            if not self._free:
-                raise SandboxBusy(f"all of {MOST_PLACES} places are taken")
-            number = self._free.pop()
+            if not self._free_numbers:
+                raise SandboxBusy(f"all of {MAX_PLACES} places are taken")
+            number = self._free_numbers.pop()
             try:
-                codec.send(self._control, {"place": number}, [theirs.fileno()])
+                codec.send(self._control, {"place": number}, [warden_end.fileno()])
                 message, descriptors = codec.receive(self._control)
             except (EOFError, TimeoutError):
                 raise SandboxDied("the zygote is gone") from None
             finally:
-                theirs.close()
+                warden_end.close()
         if "error" in message:
             self._release(number)
-            ours.close()
+            host_end.close()
             raise SandboxDied(f"no place could be opened: {message['error']}")
-        return Place(ours, descriptors[0], lambda: self._release(number))
+        return Place(host_end, descriptors[0], lambda: self._release(number))
 
     def _release(self, number: int) -> None:
         with self._lock:
-            self._free.append(number)
+            self._free_numbers.append(number)
 
     def close(self) -> None:
-        """End the zygote, and so everything that came of it."""
+        """End the zygote, and with it all of its places."""
         self._control.close()
         try:
             self._process.wait(5)
@@ -134,12 +140,15 @@ class Nursery:
 
     @property
     def pid(self) -> int:
-        """Of the launcher."""
+        """Process id of the launcher."""
         return self._process.pid
 
 
-def _readable_parts() -> list[str]:
-    """Under Landlock what lies below a readable folder is readable: so name what stands beside the packages."""
+def _readable_paths() -> list[str]:
+    """Paths of the standard library and devices for Landlock, which allows everything below a readable folder.
+
+    So the parts of the standard library are named one by one, without the folders of installed packages beside them.
+    """
     stdlib = Path(sysconfig.get_path("stdlib"))
     parts = [str(path) for path in stdlib.iterdir() if path.name not in ("site-packages", "dist-packages")]
     return [*parts, "/dev/urandom", "/dev/random", "/usr/lib", "/etc/localtime", "/proc/self"]

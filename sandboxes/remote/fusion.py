@@ -1,25 +1,26 @@
-"""`POST /run_code` as SandboxFusion's clients send it, for programs in Python and Bash."""
+"""`POST /run_code` for clients of SandboxFusion, with programs in Python and Bash."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from sandboxes.provider import Sandbox
 from sandboxes.remote import codec
-from sandboxes.remote.codec import Fields
-from sandboxes.types import Limits, Sandbox, Status
+from sandboxes.remote.codec import RequestBody
+from sandboxes.types import Limits, Status
 
 PATH = "/run_code"
 _FINISHED = (Status.OK, Status.FAILED, Status.SIGNAL)
 
 
-def run_code(sandbox: Sandbox, body: Fields) -> dict[str, Any]:
+def run_code(sandbox: Sandbox, body: RequestBody) -> dict[str, Any]:
     """Run the code; `run_result.status` is Finished, TimeLimitExceeded, or Error for the other limits."""
     language, code = body.text("language"), body.text("code")
     if language not in ("python", "bash"):
         raise ValueError(f"language {language!r:.40}: there are python, bash")
     stdin, files = body.text_or_null("stdin"), body.files("files")
     fetch, timeout_s = body.texts("fetch_files"), body.seconds("run_timeout", 10.0)
-    body.seconds("compile_timeout", 10.0)  # neither language has a compiler to wait for
+    body.seconds("compile_timeout", 10.0)  # neither language is compiled
     memory_mb = body.count("memory_limit_MB", -1)
     body.end()
     result = sandbox.run(
@@ -30,11 +31,11 @@ def run_code(sandbox: Sandbox, body: Fields) -> dict[str, Any]:
         timeout_s=timeout_s,
         limits=Limits(memory_mb=memory_mb) if memory_mb != -1 else None,
     )
-    finished = result.status in _FINISHED
-    status = "Finished" if finished else "TimeLimitExceeded" if result.status is Status.TIMEOUT else "Error"
+    is_finished = result.status in _FINISHED
+    status = "Finished" if is_finished else "TimeLimitExceeded" if result.status is Status.TIMEOUT else "Error"
     return {
         "status": "Success" if result.ok else "Failed",
-        "message": "" if finished else str(result.status),
+        "message": "" if is_finished else str(result.status),
         "compile_result": None,
         "run_result": {
             "status": status,
@@ -44,5 +45,5 @@ def run_code(sandbox: Sandbox, body: Fields) -> dict[str, Any]:
             "stderr": result.stderr,
         },
         "executor_pod_name": None,
-        "files": codec.pack_all(result.files),
+        "files": codec.pack_files(result.files),
     }

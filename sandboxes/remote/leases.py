@@ -1,4 +1,4 @@
-"""Sessions that others use from afar: each is ended when nobody has asked for it for a while."""
+"""The sessions of a server by id. A session whose client has not asked for it for `lease_s` seconds is closed."""
 
 from __future__ import annotations
 
@@ -9,99 +9,100 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from sandboxes.types import SandboxBusy, SandboxError, Session
+from sandboxes.provider import Session
+from sandboxes.types import SandboxBusy, SandboxError
 
 
-class NoSession(SandboxError):
-    """It was never here, or its lease is over."""
+class UnknownSession(SandboxError):
+    """There is no session of that id, or its lease is over."""
 
 
 @dataclass(slots=True)
-class _Held:
+class _Lease:
     session: Session
-    until: float
-    users: int = 0
+    end: float  # a time of `time.monotonic`
+    users: int = 0  # calls that run in it
 
 
 class Leases:
-    """Sessions by name. A call renews the lease at its start and at its end, and keeps it while it lasts."""
+    """Sessions by id. A call renews the lease at its start and end, and keeps it as long as it runs."""
 
-    def __init__(self, lease_s: float, most: int) -> None:
-        self.lease_s, self.most = lease_s, most
+    def __init__(self, lease_s: float, max_sessions: int) -> None:
+        self.lease_s, self.max_sessions = lease_s, max_sessions
         self._lock = threading.Lock()
-        self._held: dict[str, _Held] = {}
-        self._coming = 0
+        self._leases: dict[str, _Lease] = {}
+        self._opening = 0
         self._closed = threading.Event()
-        threading.Thread(target=self._watch, name="leases", daemon=True).start()
+        threading.Thread(target=self._close_expired, name="leases", daemon=True).start()
 
     @contextmanager
-    def room(self) -> Iterator[None]:
-        """Room for one more, while it is being opened. Raises SandboxBusy."""
+    def reserve(self) -> Iterator[None]:
+        """Reserve a session's place while it is opened. Raises SandboxBusy where all are in use."""
         with self._lock:
-            if len(self._held) + self._coming >= self.most:
-                raise SandboxBusy(f"all of {self.most} sessions are taken")
-            self._coming += 1
+            if len(self._leases) + self._opening >= self.max_sessions:
+                raise SandboxBusy(f"all of {self.max_sessions} sessions are taken")
+            self._opening += 1
         try:
             yield
         finally:
             with self._lock:
-                self._coming -= 1
+                self._opening -= 1
 
     def add(self, session: Session) -> str:
-        """Hold a session; its name, which nobody can guess."""
-        name = secrets.token_hex(16)
+        """Store a session and return its id, which cannot be guessed."""
+        id = secrets.token_hex(16)
         with self._lock:
-            self._held[name] = _Held(session, time.monotonic() + self.lease_s)
-        return name
+            self._leases[id] = _Lease(session, time.monotonic() + self.lease_s)
+        return id
 
     @contextmanager
-    def use(self, name: str) -> Iterator[Session]:
-        """The session of that name. Raises NoSession."""
+    def use(self, id: str) -> Iterator[Session]:
+        """The session of that id, which does not expire inside the block. Raises UnknownSession."""
         with self._lock:
-            held = self._held.get(name)
-            if held is None:
-                raise NoSession(f"there is no session {name!r:.40}: its lease was over, or it was closed")
-            held.users += 1
+            lease = self._leases.get(id)
+            if lease is None:
+                raise UnknownSession(f"there is no session {id!r:.40}: its lease was over, or it was closed")
+            lease.users += 1
         try:
-            yield held.session
+            yield lease.session
         finally:
             with self._lock:
-                held.users -= 1
-                held.until = time.monotonic() + self.lease_s
+                lease.users -= 1
+                lease.end = time.monotonic() + self.lease_s
 
-    def renew(self, names: list[str]) -> list[str]:
-        """Renew leases; those of the names that are not here any more."""
+    def renew(self, ids: list[str]) -> list[str]:
+        """Renew the leases of these sessions; returns the ids of those that do not exist any more."""
         with self._lock:
-            for name in names:
-                if held := self._held.get(name):
-                    held.until = time.monotonic() + self.lease_s
-            return [name for name in names if name not in self._held]
+            for id in ids:
+                if lease := self._leases.get(id):
+                    lease.end = time.monotonic() + self.lease_s
+            return [id for id in ids if id not in self._leases]
 
-    def end(self, name: str) -> None:
-        """Close a session, if it is here; one that runs something, as soon as that has ended."""
+    def end(self, id: str) -> None:
+        """Close a session, if it exists, without waiting for a call that runs in it."""
         with self._lock:
-            held = self._held.pop(name, None)
-        if held is None:
+            lease = self._leases.pop(id, None)
+        if lease is None:
             return
-        if held.users:
-            threading.Thread(target=_close, args=(held.session,), daemon=True).start()
+        if lease.users:
+            threading.Thread(target=_close, args=(lease.session,), daemon=True).start()
         else:
-            _close(held.session)
+            _close(lease.session)
 
     def close(self) -> None:
-        """Look after them no more; the sandbox closes them."""
+        """Stop closing expired sessions; the sandbox closes all of them."""
         self._closed.set()
 
-    def _watch(self) -> None:
+    def _close_expired(self) -> None:
         while not self._closed.wait(min(1.0, self.lease_s / 4)):
             now = time.monotonic()
             with self._lock:
-                over = [name for name, held in self._held.items() if not held.users and held.until < now]
-                ended = [self._held.pop(name) for name in over]
-            for held in ended:  # each by itself: one that is slow must not hold up the others
-                threading.Thread(target=_close, args=(held.session,), daemon=True).start()
+                ids = [id for id, lease in self._leases.items() if not lease.users and lease.end < now]
+                leases = [self._leases.pop(id) for id in ids]
+            for lease in leases:  # in a thread each, as a slow one must not delay the others
+                threading.Thread(target=_close, args=(lease.session,), daemon=True).start()
 
 
 def _close(session: Session) -> None:
-    with suppress(Exception):  # nobody waits for it any more
+    with suppress(Exception):  # no client waits for it any more
         session.close()

@@ -1,4 +1,4 @@
-"""The sandbox `remote`: another machine's, over HTTP. `python -m sandboxes serve` is the server."""
+"""The sandbox `remote`: the sandbox of another machine, over HTTP. `python -m sandboxes serve` is the server."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from sandboxes.remote import codec
-from sandboxes.remote.connection import Line
+from sandboxes.remote.client import Client
 from sandboxes.remote.session import RemoteSession
-from sandboxes.request import deadline
+from sandboxes.request import check_timeout
 from sandboxes.types import (
     Content,
+    Isolation,
     Limits,
     Program,
     Result,
@@ -21,14 +22,13 @@ from sandboxes.types import (
     SandboxDied,
     SandboxError,
     SandboxUnavailable,
-    Shelter,
 )
 
 URL, TOKEN = "TURNWISE_SANDBOX_URL", "TURNWISE_SANDBOX_TOKEN"
 
 
 class Remote:
-    """See `sandboxes.types.Sandbox`. Raises SandboxUnavailable where no server answers, or it wants another token."""
+    """See `sandboxes.Sandbox`. Raises SandboxUnavailable where no server responds or it requires another token."""
 
     def __init__(
         self,
@@ -40,43 +40,49 @@ class Remote:
         reach_s: float = 5.0,
         margin_s: float = 15.0,
     ) -> None:
-        """`url` and `token` are those of the variables TURNWISE_SANDBOX_URL and TURNWISE_SANDBOX_TOKEN by default.
+        """Connect to a server.
 
-        A call waits up to `queue_s` for room on the server, and `reach_s` for a connection; its answer may come
-        `margin_s` after its own deadline. With a `tier` no server of another one is taken.
+        Args:
+            tier: Refuse a server whose sandbox has another tier; "" accepts any.
+            url: Address of the server; None is that of the variable TURNWISE_SANDBOX_URL.
+            token: The server's token; None is that of the variable TURNWISE_SANDBOX_TOKEN.
+            queue_s: Seconds that a call may wait for a place on the server.
+            reach_s: Seconds in which a connection must be made.
+            margin_s: Seconds that a response may come later than its call's own deadline.
         """
         url, token = url or os.environ.get(URL), token or os.environ.get(TOKEN)
         if not url:
             raise SandboxUnavailable(f"remote: no server is named; pass url= or set {URL}")
         if token and not (token.isascii() and token.isprintable()):
             raise ValueError("remote: the token must be ASCII")
-        self._line = Line(url, token, queue_s=queue_s, reach_s=reach_s, margin_s=margin_s)
-        self._begin()
+        self._client = Client(url, token, queue_s=queue_s, reach_s=reach_s, margin_s=margin_s)
+        self._reset()
         try:
-            said = self._line.about()
-            self._shelter, self._every_s = codec.unpack_shelter(said["shelter"]), said["lease_s"] / 3
-        except (KeyError, TypeError) as fault:
-            raise SandboxUnavailable(f"remote: {self._line.url} is no sandbox server: {fault!r}") from None
-        except SandboxError as fault:
-            raise SandboxUnavailable(f"remote: {fault}") from None
-        if tier and tier != self._shelter.tier:
-            raise SandboxUnavailable(f"remote: {url} has tier '{self._shelter.tier}', not '{tier}'")
-        self._start()
+            description = self._client.describe_server()
+            self._isolation = codec.unpack_isolation(description["shelter"])
+            self._renew_interval_s = description["lease_s"] / 3
+        except (KeyError, TypeError) as error:
+            raise SandboxUnavailable(f"remote: {self._client.url} is no sandbox server: {error!r}") from None
+        except SandboxError as error:
+            raise SandboxUnavailable(f"remote: {error}") from None
+        if tier and tier != self._isolation.tier:
+            raise SandboxUnavailable(f"remote: {url} has tier '{self._isolation.tier}', not '{tier}'")
+        self._start_renewing()
 
-    def _begin(self) -> None:
+    def _reset(self) -> None:
         self._pid, self._lock = os.getpid(), threading.Lock()
         self._sessions: weakref.WeakSet[RemoteSession] = weakref.WeakSet()
-        self._ended = threading.Event()
+        self._closed = threading.Event()
 
-    def _start(self) -> None:
-        words = (weakref.ref(self), self._ended, self._every_s)
-        threading.Thread(target=_renew, args=words, name="sandbox leases", daemon=True).start()
-        weakref.finalize(self, self._ended.set)
+    def _start_renewing(self) -> None:
+        arguments = (weakref.ref(self), self._closed, self._renew_interval_s)
+        threading.Thread(target=_renew_leases, args=arguments, name="sandbox leases", daemon=True).start()
+        weakref.finalize(self, self._closed.set)
 
     @property
-    def shelter(self) -> Shelter:
-        """What the server's sandbox protects against."""
-        return self._shelter
+    def isolation(self) -> Isolation:
+        """What programs are kept from by the server's sandbox."""
+        return self._isolation
 
     def run(
         self,
@@ -90,39 +96,39 @@ class Remote:
         limits: Limits | None = None,
     ) -> Result:
         """See `Sandbox.run`."""
-        self._check()
-        said = {
+        self._check_open()
+        body = {
             "program": program if isinstance(program, str) else list(program),
             "stdin": codec.pack(stdin),
-            "files": codec.pack_all(files or {}),
+            "files": codec.pack_files(files or {}),
             "fetch": list(fetch),
             "env": dict(env or {}),
-            "timeout_s": deadline(timeout_s),
+            "timeout_s": check_timeout(timeout_s),
             "limits": codec.pack_limits(limits),
         }
-        return codec.unpack_result(self._line.ask("run", said, timeout_s)["result"])
+        return codec.unpack_result(self._client.post("run", body, timeout_s)["result"])
 
     def session(self, *, limits: Limits | None = None) -> RemoteSession:
         """See `Sandbox.session`."""
-        self._check()
-        return self.adopt(self._line.ask("sessions", {"limits": codec.pack_limits(limits)})["session"])
+        self._check_open()
+        return self._add_session(self._client.post("sessions", {"limits": codec.pack_limits(limits)})["session"])
 
-    def adopt(self, name: str, spent_s: float = 0.0) -> RemoteSession:
-        """The session that the server has opened under that name, its lease renewed from now on."""
-        session = RemoteSession(self._line, name, self.adopt, spent_s)
+    def _add_session(self, id: str, replay_s: float = 0.0) -> RemoteSession:
+        """The session that the server has opened under `id`, whose lease is renewed from now on."""
+        session = RemoteSession(self._client, id, self._add_session, replay_s)
         with self._lock:
             self._sessions.add(session)
         return session
 
     def close(self) -> None:
-        """See `Sandbox.close`; what still runs on the server ends at its deadline."""
-        if self._pid != os.getpid() or self._ended.is_set():
+        """See `Sandbox.close`; calls that still run on the server end at their deadlines."""
+        if self._pid != os.getpid() or self._closed.is_set():
             return
-        self._ended.set()
-        with suppress(SandboxError):  # one that does not answer is not asked again for each session
-            for session in self._held():
-                session.leave()
-        self._line.close()
+        self._closed.set()
+        with suppress(SandboxError):  # a server that does not respond once is not asked for the other sessions
+            for session in self._open_sessions():
+                session.end()
+        self._client.close()
 
     def __enter__(self) -> Remote:
         return self
@@ -131,32 +137,33 @@ class Remote:
         self.close()
 
     def renew(self) -> None:
-        """Renew the leases of all sessions that are still held."""
-        sessions = {session.name: session for session in self._held() if session.alive}
+        """Renew the leases of all sessions that are in use. Called by a thread, three times per lease."""
+        sessions = {session.id: session for session in self._open_sessions() if session.alive}
         if sessions:
             with suppress(SandboxError, KeyError):
-                for name in self._line.ask("heartbeat", {"sessions": list(sessions)}, gone=SandboxDied)["gone"]:
-                    sessions[name].lose()
+                response = self._client.post("heartbeat", {"sessions": list(sessions)}, unreachable=SandboxDied)
+                for id in response["gone"]:
+                    sessions[id].mark_expired()
 
-    def _held(self) -> list[RemoteSession]:
+    def _open_sessions(self) -> list[RemoteSession]:
         with self._lock:
             return list(self._sessions)
 
-    def _check(self) -> None:
-        if self._pid != os.getpid():  # a forked child: sessions and their leases are its parent's
-            closed = self._ended.is_set()
-            self._begin()
-            if not closed:
-                self._start()
+    def _check_open(self) -> None:
+        if self._pid != os.getpid():  # a forked process: sessions and their leases belong to its parent
+            was_closed = self._closed.is_set()
+            self._reset()
+            if not was_closed:
+                self._start_renewing()
             else:
-                self._ended.set()
-        if self._ended.is_set():
-            raise SandboxClosed(f"the sandbox at {self._line.url} is closed")
+                self._closed.set()
+        if self._closed.is_set():
+            raise SandboxClosed(f"the sandbox at {self._client.url} is closed")
 
 
-def _renew(remote: weakref.ref[Remote], ended: threading.Event, every_s: float) -> None:
-    while not ended.wait(every_s):
-        if (held := remote()) is None:
+def _renew_leases(reference: weakref.ref[Remote], closed: threading.Event, interval_s: float) -> None:
+    while not closed.wait(interval_s):
+        if (remote := reference()) is None:
             return
-        held.renew()
-        del held
+        remote.renew()
+        del remote

@@ -1,4 +1,4 @@
-"""The HTTP server of a sandbox: who may ask, how much, and nothing that a stranger sends makes it stumble."""
+"""The HTTP server of a sandbox: authentication, sizes of requests, and errors for everything that is malformed."""
 
 from __future__ import annotations
 
@@ -15,52 +15,55 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from sandboxes.remote import codec
-from sandboxes.remote.answer_cache import Answer, Answers
-from sandboxes.remote.service import Service, refusal
+from sandboxes.remote.response_cache import Response, ResponseCache
+from sandboxes.remote.service import Service, error_response
 
-MOST_BYTES = 64 << 20  # of a request's body
-MOST_CONNECTIONS = 1024
-SILENCE_S = 60.0  # after which a connection on which nothing passes is closed
-_NAME = re.compile(r"[0-9A-Za-z-]{8,64}")
+MAX_BODY_BYTES = 64 << 20
+MAX_CONNECTIONS = 1024
+IDLE_S = 60.0  # after which a silent connection is closed
+_REQUEST_ID = re.compile(r"[0-9A-Za-z-]{8,64}")
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach that address."""
+    """Whether only this machine can reach the address."""
     with suppress(ValueError):
         return ipaddress.ip_address(host).is_loopback
     return host == "localhost"
 
 
 class Server(socketserver.ThreadingTCPServer):
-    """Serves until `shutdown`. Raises ValueError for an address that strangers reach where there is no token."""
+    """Serves until `shutdown`. Raises ValueError for an address of the network without a token."""
 
     allow_reuse_address = True
     daemon_threads = True
     block_on_close = False
     request_queue_size = 128
 
-    def __init__(self, host: str, port: int, service: Service, token: str | None, body_bytes: int = MOST_BYTES) -> None:
+    def __init__(
+        self, host: str, port: int, service: Service, token: str | None, max_body_bytes: int = MAX_BODY_BYTES
+    ) -> None:
+        """Bind to the address; port 0 is any free one. Raises OSError where it cannot be used."""
         check_address(host, token)
-        self.service, self.body_bytes = service, body_bytes
-        self.answers = Answers()
+        self.service, self.max_body_bytes = service, max_body_bytes
+        self.responses = ResponseCache()
         self._token = token.encode() if token else None
-        self._room = threading.BoundedSemaphore(MOST_CONNECTIONS)
+        self._connections = threading.BoundedSemaphore(MAX_CONNECTIONS)
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         super().__init__((host, port), _Connection)
 
     @property
     def url(self) -> str:
-        """Where it is."""
+        """The URL for clients."""
         host, port = str(self.server_address[0]), self.server_address[1]
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
-    def admits(self, given: str) -> bool:
-        """Whether an `Authorization` line has the token; it takes as long for any of that length."""
-        return self._token is None or hmac.compare_digest(given.encode(errors="replace"), b"Bearer " + self._token)
+    def is_authorized(self, header: str) -> bool:
+        """Whether an `Authorization` header has the token, compared in constant time."""
+        return self._token is None or hmac.compare_digest(header.encode(errors="replace"), b"Bearer " + self._token)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """A thread for the connection, or its end where there are too many."""
-        if not self._room.acquire(blocking=False):
+        """Start a thread for the connection, or close it where there are too many."""
+        if not self._connections.acquire(blocking=False):
             self.shutdown_request(request)
             return
         super().process_request(request, client_address)
@@ -70,17 +73,17 @@ class Server(socketserver.ThreadingTCPServer):
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._room.release()
+            self._connections.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """One line for a bug; nothing for a connection that broke."""
-        fault = sys.exception()
-        if not isinstance(fault, OSError):
-            print(f"connection: {type(fault).__name__}: {fault}", file=sys.stderr, flush=True)
+        """Print one line for a bug, and nothing for a broken connection."""
+        error = sys.exception()
+        if not isinstance(error, OSError):
+            print(f"connection: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
 
 
 def check_address(host: str, token: str | None) -> None:
-    """Raise ValueError for an address that strangers reach, without a token."""
+    """Raise ValueError for an address that other machines reach, where there is no token."""
     if not token and not is_loopback(host):
         raise ValueError(f"host {host!r}: others than this machine reach it, so it needs a token")
 
@@ -90,103 +93,106 @@ class _Connection(BaseHTTPRequestHandler):
 
     server: Server
     protocol_version = default_request_version = "HTTP/1.1"
-    timeout = SILENCE_S
+    timeout = IDLE_S
     disable_nagle_algorithm = True
     wbufsize = 1 << 16
 
     def do_GET(self) -> None:
-        """`/v1/health` for anybody, `/v1/sandbox` for those who have the token."""
+        """Respond to `/v1/health` for everybody and to `/v1/sandbox` for clients with the token."""
         if self.headers.get("Content-Length", "0") != "0" or "Transfer-Encoding" in self.headers:
             self.close_connection = True
             self._refuse("value", "GET takes no body")
         elif self.path == f"/{codec.VERSION}/health":
-            self._answer(Answer(200, b'{"status": "ok"}'))
-        elif self._is_admitted():
+            self._respond(Response(200, b'{"status": "ok"}'))
+        elif self._check_authorized():
             if self.path == f"/{codec.VERSION}/sandbox":
-                self._answer(Answer(200, json.dumps(self.server.service.about(self.server.body_bytes)).encode()))
+                description = self.server.service.describe(self.server.max_body_bytes)
+                self._respond(Response(200, json.dumps(description).encode()))
             else:
                 self._refuse("value", f"there is nothing at {self.path!r:.100}", 404)
 
     def do_POST(self) -> None:
-        """Everything else."""
-        self.close_connection, stays = True, not self.close_connection  # until the body has been read
-        size = self._size()
-        if size is None or not self._is_admitted():
+        """Respond to all other requests."""
+        self.close_connection, keep_alive = True, not self.close_connection  # until the body has been read
+        size = self._body_size()
+        if size is None or not self._check_authorized():
             return
-        if not self.server.service.knows(self.path):
+        if not self.server.service.has_path(self.path):
             self._refuse("value", f"there is nothing at {self.path!r:.100}", 404)
             return
         body = self.rfile.read(size)
         if len(body) < size:
             return
-        self.close_connection = not stays
-        wanted, name = self.headers.get(codec.SERVER), self.headers.get(codec.REQUEST)
-        if wanted is not None and wanted != self.server.service.name:
+        self.close_connection = not keep_alive
+        server_id, request_id = self.headers.get(codec.SERVER_HEADER), self.headers.get(codec.REQUEST_HEADER)
+        if server_id is not None and server_id != self.server.service.id:
             self._refuse("lost", "the server was started anew, and the answer is lost")
             return
-        if name is not None and not _NAME.fullmatch(name):
-            self._refuse("value", f"{codec.REQUEST} must be 8 to 64 letters, digits or '-'")
+        if request_id is not None and not _REQUEST_ID.fullmatch(request_id):
+            self._refuse("value", f"{codec.REQUEST_HEADER} must be 8 to 64 letters, digits or '-'")
             return
         try:
-            said = json.loads(body)
+            message = json.loads(body)
         except (ValueError, RecursionError):
             self._refuse("value", "the body must be a JSON object")
             return
-        self._do(name, said)
+        self._execute(request_id, message)
 
-    def _do(self, name: str | None, said: object) -> None:
+    def _execute(self, request_id: str | None, message: object) -> None:
         path, service = self.path, self.server.service
-        if name is None:
-            self._answer(service.answer(path, said))
+        if request_id is None:
+            self._respond(service.handle(path, message))
             return
-        answer = self.server.answers.once(f"{path} {name}", lambda: service.answer(path, said))
-        self._answer(answer or refusal("lost", "it was answered too long ago"))
+        id = f"{path} {request_id}"
+        response = self.server.responses.get_or_execute(id, lambda: service.handle(path, message))
+        self._respond(response or error_response("lost", "it was answered too long ago"))
 
-    def _size(self) -> int | None:
-        """Of the body; None where it was refused."""
+    def _body_size(self) -> int | None:
+        """Bytes of the body; None where it was refused."""
         sizes = self.headers.get_all("Content-Length", [])
         if "Transfer-Encoding" in self.headers or len(sizes) != 1:
             self._refuse("value", "a body needs one Content-Length", 411)
         elif not re.fullmatch(r"[0-9]{1,15}", sizes[0]):
             self._refuse("value", "Content-Length must be a number")
-        elif int(sizes[0]) > self.server.body_bytes:
-            self._refuse("large", f"a body of {sizes[0]} bytes: at most {self.server.body_bytes} are read")
-        elif self.headers.get_content_type() != "application/json":  # what a web page cannot send unasked
+        elif int(sizes[0]) > self.server.max_body_bytes:
+            self._refuse("large", f"a body of {sizes[0]} bytes: at most {self.server.max_body_bytes} are read")
+        elif self.headers.get_content_type() != "application/json":  # web pages cannot send it without permission
             self._refuse("value", "Content-Type must be application/json", 415)
         else:
             return int(sizes[0])
         return None
 
-    def _is_admitted(self) -> bool:
+    def _check_authorized(self) -> bool:
+        """Whether the client has the token; otherwise the request is refused."""
         if "Origin" in self.headers:
             self._refuse("value", "web pages are not served", 403)
-        elif not self.server.admits(self.headers.get("Authorization", "")):
+        elif not self.server.is_authorized(self.headers.get("Authorization", "")):
             self._refuse("token", "the token is missing or wrong")
         else:
             return True
         return False
 
     def _refuse(self, kind: str, text: str, status: int = 0) -> None:
-        self._answer(refusal(kind, text, status=status))
+        self._respond(error_response(kind, text, status=status))
 
-    def _answer(self, answer: Answer) -> None:
-        """Send it; the connection may end with it."""
-        self.send_response(answer.status)
+    def _respond(self, response: Response) -> None:
+        """Send the response; `close_connection` decides whether the connection ends with it."""
+        self.send_response(response.status)
         self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(answer.body)))
-        self.send_header(codec.SERVER, self.server.service.name)
-        if answer.retry:
+        self.send_header("Content-Length", str(len(response.body)))
+        self.send_header(codec.SERVER_HEADER, self.server.service.id)
+        if response.retry:
             self.send_header("Retry-After", "1")
-        if answer.status == 401:
+        if response.status == 401:
             self.send_header("WWW-Authenticate", "Bearer")
         if self.close_connection:
             self.send_header("Connection", "close")
         self.end_headers()
-        self.wfile.write(answer.body)
+        self.wfile.write(response.body)
         self.wfile.flush()
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """What the parser refuses, told as everything else is. Called by the base class."""
+        """Send the base class's errors for malformed requests in the form of all others."""
         self.close_connection = True
         status = {501: 405, 505: 400}.get(int(code), int(code))
         with suppress(OSError):
@@ -197,4 +203,4 @@ class _Connection(BaseHTTPRequestHandler):
         return "turnwise"
 
     def log_message(self, *_: object) -> None:
-        """Requests are not logged: they carry the token."""
+        """Log nothing: requests contain the token."""

@@ -1,4 +1,4 @@
-"""What the requests do: programs and sessions of one sandbox, no more of them at once than it has room for."""
+"""Executes the requests of a server: programs and sessions of one sandbox, with limits on how many run at once."""
 
 from __future__ import annotations
 
@@ -11,88 +11,101 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
-from sandboxes.fair_queue import Turns
+from sandboxes.fair_queue import FairQueue
+from sandboxes.provider import Sandbox, Session
 from sandboxes.remote import codec, fusion
-from sandboxes.remote.answer_cache import Answer
-from sandboxes.remote.codec import Fields
-from sandboxes.remote.leases import Leases, NoSession
-from sandboxes.types import Sandbox, SandboxBusy, Session
+from sandboxes.remote.codec import RequestBody
+from sandboxes.remote.leases import Leases, UnknownSession
+from sandboxes.remote.response_cache import Response
+from sandboxes.types import SandboxBusy
 
-RETRY_S = 0.05  # when to ask again: those in the queue take milliseconds each
+RETRY_S = 0.05  # when a refused client should retry: calls in the queue take milliseconds each
 _TIMEOUT_S = 10.0
-_OWN = frozenset({"self", "function", "timeout_s"})  # names of the parameters of `Session.call` itself
+_PARAMETERS = frozenset({"self", "function", "timeout_s"})  # of `Session.call` itself
 
 
 class Service:
-    """Answers requests by path. Threads share it."""
+    """Handles requests by path. Threads may share it."""
 
     def __init__(self, sandbox: Sandbox, *, places: int, queue: int, sessions: int, lease_s: float) -> None:
-        """`places` programs run at once, `queue` more wait; further ones, and sessions beyond `sessions`, are refused.
+        """Serve a sandbox, which `close` closes.
 
-        A session that nobody has asked for in `lease_s` seconds is closed.
+        Args:
+            sandbox: What runs the programs.
+            places: How many programs run at once.
+            queue: How many more may wait; others are refused.
+            sessions: How many sessions may be open.
+            lease_s: Seconds after which a session that no client has asked for is closed.
         """
-        self.name = secrets.token_hex(8)  # of this server's life: another one knows nothing of its sessions
+        self.id = secrets.token_hex(8)  # of this process: another one does not have its sessions
         self.sandbox, self.places, self.queue = sandbox, places, queue
         self.leases = Leases(lease_s, sessions)
-        self._turns = Turns(places, codec.QUEUE_S)
+        self._fair_queue = FairQueue(places, codec.QUEUE_S)
         self._lock = threading.Lock()
-        self._inside = 0
-        self._does: dict[str, Callable[[Fields], dict[str, Any]]] = {
+        self._active = 0  # programs that run or wait
+        self._handlers: dict[str, Callable[[RequestBody], dict[str, Any]]] = {
             "run": self._run,
-            "sessions": self._open,
+            "sessions": self._open_session,
             "heartbeat": self._heartbeat,
         }
-        self._in_session: dict[str, Callable[[Session, Fields], dict[str, Any]]] = {
+        self._session_handlers: dict[str, Callable[[Session, RequestBody], dict[str, Any]]] = {
             "cell": _cell,
             "call": _call,
-            "run": _run_beside,
+            "run": _run_in_session,
             "write": _write,
             "read": _read,
         }
 
-    def about(self, body_bytes: int) -> dict[str, Any]:
-        """What a client must know before it asks."""
-        said = {"server": self.name, "shelter": asdict(self.sandbox.shelter), "lease_s": self.leases.lease_s}
-        return said | {"places": self.places, "queue": self.queue, "queue_s": codec.QUEUE_S, "body_bytes": body_bytes}
+    def describe(self, max_body_bytes: int) -> dict[str, Any]:
+        """The response to `GET /v1/sandbox`: what a client must know before it sends requests."""
+        return {
+            "server": self.id,
+            "shelter": asdict(self.sandbox.isolation),
+            "lease_s": self.leases.lease_s,
+            "places": self.places,
+            "queue": self.queue,
+            "queue_s": codec.QUEUE_S,
+            "body_bytes": max_body_bytes,
+        }
 
-    def knows(self, path: str) -> bool:
-        """Whether something is done at that path."""
+    def has_path(self, path: str) -> bool:
+        """Whether requests to that path are handled."""
         parts = path.strip("/").split("/")
         if path == fusion.PATH:
             return True
         if parts[0] != codec.VERSION or len(parts) not in (2, 4):
             return False
         if len(parts) == 2:
-            return parts[1] in self._does
-        return parts[1] == "sessions" and parts[3] in (*self._in_session, "fork", "close")
+            return parts[1] in self._handlers
+        return parts[1] == "sessions" and parts[3] in (*self._session_handlers, "fork", "close")
 
-    def answer(self, path: str, body: object) -> Answer:
-        """Do it, and tell what came of it; a fault is an answer too."""
+    def handle(self, path: str, message: object) -> Response:
+        """Execute a request. Never raises: an exception becomes an error response."""
         try:
-            return _answer(200, self._do(path, Fields(body)))
-        except NoSession as fault:
-            return refusal("gone", str(fault))
-        except SandboxBusy as fault:
-            return refusal("busy", str(fault), retry_s=RETRY_S)
-        except Exception as fault:
-            kind = codec.kind_of(fault)
-            if kind is None:  # a bug of ours; the place of its origin is for whoever runs the server
-                print(f"{path}: {type(fault).__name__}: {fault}", file=sys.stderr, flush=True)
-                return refusal("fault", f"an internal fault of the server: {type(fault).__name__}", status=500)
-            return refusal(kind, **codec.told(fault))
+            return _json_response(200, self._handle(path, RequestBody(message)))
+        except UnknownSession as error:
+            return error_response("gone", str(error))
+        except SandboxBusy as error:
+            return error_response("busy", str(error), retry_s=RETRY_S)
+        except Exception as error:
+            kind = codec.error_kind(error)
+            if kind is None:  # a bug of the server: only its operator sees the details
+                print(f"{path}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
+                return error_response("fault", f"an internal fault of the server: {type(error).__name__}", status=500)
+            return error_response(kind, **codec.pack_error(error))
 
     def close(self) -> None:
-        """End everything that runs."""
+        """Close the sandbox, and so end everything that runs."""
         self.leases.close()
         self.sandbox.close()
 
-    def _do(self, path: str, body: Fields) -> dict[str, Any]:
+    def _handle(self, path: str, body: RequestBody) -> dict[str, Any]:
         if path == fusion.PATH:
             with self._place():
                 return fusion.run_code(self.sandbox, body)
         parts = path.strip("/").split("/")
         if len(parts) == 2:
-            return self._does[parts[1]](body)
+            return self._handlers[parts[1]](body)
         if parts[3] == "close":
             body.end()
             self.leases.end(parts[2])
@@ -100,90 +113,95 @@ class Service:
         with self.leases.use(parts[2]) as session:
             if parts[3] == "fork":
                 body.end()
-                with self.leases.room():
+                with self.leases.reserve():
                     return {"session": self.leases.add(session.fork())}
-            return self._in_session[parts[3]](session, body) | {"alive": session.alive}
+            return self._session_handlers[parts[3]](session, body) | {"alive": session.alive}
 
     @contextmanager
     def _place(self) -> Iterator[None]:
-        """One of the places. Raises SandboxBusy where too many wait already, or it takes too long."""
+        """Wait for a place and occupy it. Raises SandboxBusy where too many wait already, or it takes too long."""
         with self._lock:
-            if self._inside >= self.places + self.queue:
+            if self._active >= self.places + self.queue:
                 raise SandboxBusy(f"{self.places} programs run and {self.queue} wait")
-            self._inside += 1
+            self._active += 1
         try:
-            with self._turns:
+            with self._fair_queue:
                 yield
         finally:
             with self._lock:
-                self._inside -= 1
+                self._active -= 1
 
-    def _run(self, body: Fields) -> dict[str, Any]:
+    def _run(self, body: RequestBody) -> dict[str, Any]:
         program = body.program()
-        words: dict[str, Any] = {
+        kwargs: dict[str, Any] = {
             "stdin": body.content("stdin"),
             "files": body.files("files"),
             "fetch": body.texts("fetch"),
-            "env": body.named("env"),
+            "env": body.texts_by_name("env"),
             "timeout_s": body.seconds("timeout_s", _TIMEOUT_S),
             "limits": body.limits(),
         }
         body.end()
         with self._place():
-            return {"result": codec.pack_result(self.sandbox.run(program, **words))}
+            return {"result": codec.pack_result(self.sandbox.run(program, **kwargs))}
 
-    def _open(self, body: Fields) -> dict[str, Any]:
+    def _open_session(self, body: RequestBody) -> dict[str, Any]:
         limits = body.limits()
         body.end()
-        with self.leases.room():
+        with self.leases.reserve():
             return {"session": self.leases.add(self.sandbox.session(limits=limits))}
 
-    def _heartbeat(self, body: Fields) -> dict[str, Any]:
-        names = body.texts("sessions")
+    def _heartbeat(self, body: RequestBody) -> dict[str, Any]:
+        ids = body.texts("sessions")
         body.end()
-        return {"gone": self.leases.renew(names)}
+        return {"gone": self.leases.renew(ids)}
 
 
-def _cell(session: Session, body: Fields) -> dict[str, Any]:
+def _cell(session: Session, body: RequestBody) -> dict[str, Any]:
     source, timeout_s = body.text("source"), body.seconds("timeout_s", _TIMEOUT_S)
     body.end()
     return {"result": codec.pack_result(session.cell(source, timeout_s=timeout_s))}
 
 
-def _call(session: Session, body: Fields) -> dict[str, Any]:
+def _call(session: Session, body: RequestBody) -> dict[str, Any]:
     function, timeout_s = body.text("function"), body.seconds("timeout_s", _TIMEOUT_S)
     arguments, keywords = body.value("arguments", list), body.value("keywords", dict)
     body.end()
-    if not all(type(name) is str for name in keywords) or _OWN & set(keywords):
-        raise ValueError(f"keywords: must be named by texts, and none of them {', '.join(sorted(_OWN))}")
+    if not all(type(name) is str for name in keywords) or _PARAMETERS & set(keywords):
+        raise ValueError(f"keywords: must be named by texts, and none of them {', '.join(sorted(_PARAMETERS))}")
     return {"result": codec.pack_result(session.call(function, *arguments, timeout_s=timeout_s, **keywords))}
 
 
-def _run_beside(session: Session, body: Fields) -> dict[str, Any]:
+def _run_in_session(session: Session, body: RequestBody) -> dict[str, Any]:
     program, stdin, timeout_s = body.program(), body.content("stdin"), body.seconds("timeout_s", _TIMEOUT_S)
     body.end()
     return {"result": codec.pack_result(session.run(program, stdin=stdin, timeout_s=timeout_s))}
 
 
-def _write(session: Session, body: Fields) -> dict[str, Any]:
+def _write(session: Session, body: RequestBody) -> dict[str, Any]:
     path, content = body.text("path"), body.content("content")
     body.end()
     session.write(path, content)
     return {}
 
 
-def _read(session: Session, body: Fields) -> dict[str, Any]:
+def _read(session: Session, body: RequestBody) -> dict[str, Any]:
     path, max_bytes = body.text("path"), body.count("max_bytes", 1 << 20)
     body.end()
     return {"content": codec.pack(session.read(path, max_bytes))}
 
 
-def refusal(kind: str, text: str, *, status: int = 0, errno: object = None, retry_s: float | None = None) -> Answer:
-    """An answer that tells a fault; `retry_s` says that nothing was done, and when to ask again."""
-    said: dict[str, Any] = {"kind": kind, "text": text, "errno": errno, "retry_s": retry_s}
-    found = _answer(status or codec.ANSWERS[kind][0], {"error": said})
-    return found._replace(done=retry_s is None, retry=retry_s is not None)
+def error_response(
+    kind: str, text: str, *, status: int = 0, errno: object = None, retry_s: float | None = None
+) -> Response:
+    """The response for an error; `retry_s` says that nothing was executed, and when to retry.
+
+    `kind` is a key of `codec.ERRORS`, which gives the HTTP status unless `status` does.
+    """
+    error: dict[str, Any] = {"kind": kind, "text": text, "errno": errno, "retry_s": retry_s}
+    response = _json_response(status or codec.ERRORS[kind][0], {"error": error})
+    return response._replace(was_executed=retry_s is None, retry=retry_s is not None)
 
 
-def _answer(status: int, said: dict[str, Any]) -> Answer:
-    return Answer(status, json.dumps(said).encode())
+def _json_response(status: int, message: dict[str, Any]) -> Response:
+    return Response(status, json.dumps(message).encode())

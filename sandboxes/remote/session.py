@@ -1,4 +1,4 @@
-"""A session of `remote`: a name under which the server keeps one."""
+"""A session of `remote`: the id of a session on the server."""
 
 from __future__ import annotations
 
@@ -9,77 +9,77 @@ from typing import Any
 
 from sandboxes import json_values
 from sandboxes.remote import codec
-from sandboxes.remote.connection import Line
-from sandboxes.request import deadline
+from sandboxes.remote.client import Client
+from sandboxes.request import check_timeout
 from sandboxes.types import Content, Program, Result, SandboxClosed, SandboxDied, SandboxError
 
-_FILE_S = 10.0  # for a file's way into or out of a session
+_FILE_TIMEOUT_S = 10.0  # for writing or reading one file
 
 
 class RemoteSession:
-    """See `sandboxes.types.Session`. Threads may share it; they wait for each other."""
+    """See `sandboxes.Session`. Threads may share it; their calls run one after the other."""
 
     def __init__(
-        self, line: Line, name: str, adopt: Callable[[str, float], RemoteSession], spent_s: float = 0.0
+        self, client: Client, id: str, open_session: Callable[[str, float], RemoteSession], replay_s: float = 0.0
     ) -> None:
-        """`adopt` makes the session of another name; `spent_s` is how long all that was done here may have taken."""
-        self.name, self._line, self._adopt, self._spent_s = name, line, adopt, spent_s
+        """`open_session` makes the object for another id; `replay_s` is how long all calls so far may have taken."""
+        self.id, self._client, self._open_session, self._replay_s = id, client, open_session, replay_s
         self._lock = threading.RLock()
         self._alive, self._closed = True, False
-        self._lost = ""
+        self._loss = ""  # why the server does not have the session any more
 
     @property
     def alive(self) -> bool:
-        """Whether another call would run, as far as the server has said."""
+        """Whether another call would run, as far as the server has reported."""
         return self._alive and not self._closed
 
     def cell(self, source: str, *, timeout_s: float = 10.0) -> Result:
         """See `Session.cell`."""
-        return self._result("cell", {"source": source}, timeout_s)
+        return self._call("cell", {"source": source}, timeout_s)
 
     def call(self, function: str, *arguments: object, timeout_s: float = 10.0, **keywords: object) -> Result:
         """See `Session.call`."""
-        said = {
+        body = {
             "function": function,
             "arguments": json_values.dump(list(arguments)),
             "keywords": json_values.dump(keywords),
         }
-        return self._result("call", said, timeout_s)
+        return self._call("call", body, timeout_s)
 
     def run(self, program: Program, *, stdin: Content = b"", timeout_s: float = 10.0) -> Result:
         """See `Session.run`."""
-        said = {"program": program if isinstance(program, str) else list(program), "stdin": codec.pack(stdin)}
-        return self._result("run", said, timeout_s)
+        body = {"program": program if isinstance(program, str) else list(program), "stdin": codec.pack(stdin)}
+        return self._call("run", body, timeout_s)
 
     def write(self, path: str, content: Content) -> None:
         """See `Session.write`."""
-        self._ask("write", {"path": path, "content": codec.pack(content)}, _FILE_S, subject=path)
+        self._post("write", {"path": path, "content": codec.pack(content)}, _FILE_TIMEOUT_S, subject=path)
 
     def read(self, path: str, max_bytes: int = 1 << 20) -> bytes:
         """See `Session.read`."""
-        said = self._ask("read", {"path": path, "max_bytes": max_bytes}, _FILE_S, subject=path)
-        return codec.unpack(said["content"])
+        response = self._post("read", {"path": path, "max_bytes": max_bytes}, _FILE_TIMEOUT_S, subject=path)
+        return codec.unpack(response["content"])
 
     def fork(self) -> RemoteSession:
         """See `Session.fork`."""
-        return self._adopt(self._ask("fork", {}, self._spent_s)["session"], self._spent_s)
+        return self._open_session(self._post("fork", {}, self._replay_s)["session"], self._replay_s)
 
     def close(self) -> None:
-        """See `Session.close`."""
-        with self._lock, suppress(SandboxError):  # where the server is not reached, the lease ends it
-            self.leave()
+        """See `Session.close`. Where the server cannot be reached, the lease ends the session."""
+        with self._lock, suppress(SandboxError):
+            self.end()
 
-    def leave(self) -> None:
-        """Close it without waiting for what runs in it. Raises SandboxError where the server is not reached."""
+    def end(self) -> None:
+        """Close it without waiting for a call that runs in it. Raises SandboxError where the server is not reached."""
         if self._closed:
             return
         self._closed = True
-        if not self._lost:
-            self._line.ask(f"sessions/{self.name}/close", {}, gone=SandboxDied)
+        if not self._loss:
+            self._client.post(f"sessions/{self.id}/close", {}, unreachable=SandboxDied)
 
-    def lose(self) -> None:
-        """Take it that the server has it no more."""
-        self._alive, self._lost = False, self._lost or f"{self._line.url}: the session's lease was over"
+    def mark_expired(self) -> None:
+        """Note that the server does not have the session any more."""
+        self._alive, self._loss = False, self._loss or f"{self._client.url}: the session's lease was over"
 
     def __enter__(self) -> RemoteSession:
         return self
@@ -87,22 +87,22 @@ class RemoteSession:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _result(self, what: str, said: dict[str, Any], timeout_s: float) -> Result:
-        said = self._ask(what, said | {"timeout_s": deadline(timeout_s)}, timeout_s)
-        return codec.unpack_result(said["result"])
+    def _call(self, method: str, body: dict[str, Any], timeout_s: float) -> Result:
+        response = self._post(method, body | {"timeout_s": check_timeout(timeout_s)}, timeout_s)
+        return codec.unpack_result(response["result"])
 
-    def _ask(self, what: str, said: dict[str, Any], timeout_s: float, *, subject: str = "") -> dict[str, Any]:
+    def _post(self, method: str, body: dict[str, Any], timeout_s: float, *, subject: str = "") -> dict[str, Any]:
         with self._lock:
             if self._closed:
                 raise SandboxClosed("the session is closed")
-            if self._lost:
-                raise SandboxDied(self._lost)
-            self._spent_s += timeout_s
+            if self._loss:
+                raise SandboxDied(self._loss)
+            self._replay_s += timeout_s
             try:
-                path = f"sessions/{self.name}/{what}"
-                said = self._line.ask(path, said, timeout_s, subject=subject, gone=SandboxDied)
-            except SandboxDied as fault:
-                self._alive, self._lost = False, str(fault)
+                path = f"sessions/{self.id}/{method}"
+                response = self._client.post(path, body, timeout_s, subject=subject, unreachable=SandboxDied)
+            except SandboxDied as error:
+                self._alive, self._loss = False, str(error)
                 raise
-            self._alive = said.get("alive", self._alive)
-            return said
+            self._alive = response.get("alive", self._alive)
+            return response

@@ -64,7 +64,7 @@ def test_extending_a_random_dialogue_equals_rendering_it_anew(seed, tiny):
         sampled = tiny.write(answer)
         assert tiny.parse(sampled)["content"] == answer["content"]
         assert reply.calls(tiny.parse(sampled)) == reply.calls(answer)
-        thinking = reply.is_thinking(answer)
+        thinking = reply.has_thinking(answer)
         tail = tiny.extend(new, closed=True, thinking=thinking, tools=tools)
         assert tiny.extend(new, closed=False, thinking=thinking, tools=tools) == (tiny.terminator, *tail)
         ids += [*sampled, *tail]

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks import engine_parity
 from benchmarks.engine_parity import COURSES, Success, judge
-from rl.policy.vllm.version import Installed
+from rl.policy.vllm.version import Installation
 
 SOUND = [  # as three seeds went
     Success(0.20, 0.40, 0.41, 800),
@@ -75,7 +75,7 @@ def test_equal_engines_hardly_ever_fail_and_one_that_learns_nothing_never_passes
 def test_the_command_ends_with_1_unless_they_are_alike_everywhere(monkeypatch, tmp_path, capsys, vllm, code):
     """The engines are alike on the first course, and on the second or not."""
     told = {COURSES[0]: SOUND, COURSES[1]: with_vllm(SOUND, vllm)}
-    monkeypatch.setattr(engine_parity, "installed", lambda: Installed("0.32.0", "cpu"))
+    monkeypatch.setattr(engine_parity, "require_vllm", lambda: Installation("0.32.0", "cpu"))
     monkeypatch.setattr(engine_parity, "compared", lambda course, home, seeds, jobs: told[course])
     assert engine_parity.main(["--seeds", "3", "--out", str(tmp_path / "found.json")]) == code
     found = json.loads((tmp_path / "found.json").read_text())

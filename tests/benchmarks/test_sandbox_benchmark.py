@@ -104,7 +104,7 @@ def test_each_of_several_calls_serves_one_thread_at_a_time() -> None:
 
 def test_the_whole_of_it_runs_and_is_saved(tmp_path: os.PathLike[str], monkeypatch: pytest.MonkeyPatch) -> None:
     class Sandbox(Faithful):
-        class shelter:
+        class isolation:
             tier, memory = "none", "nobody"
 
         def __enter__(self) -> Sandbox:

@@ -20,7 +20,7 @@ from rl.evaluate import __main__ as evaluate
 from rl.evaluate import attribution
 from rl.methods import recipe as recipes
 from rl.policy import tiny
-from rl.policy.load import save
+from rl.policy.pretrained import save_pretrained
 from rl.train import __main__ as train
 from tests.support.paths import ROOT
 
@@ -147,7 +147,8 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 def test_every_test_that_a_page_names_exists() -> None:
-    named = {match for page in PAGES for match in re.findall(r"`(tests/\w+\.py)(?:::(\w+))?`", page.read_text("utf-8"))}
+    pattern = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
+    named = {match for page in PAGES for match in pattern.findall(page.read_text("utf-8"))}
     assert len(named) > 20
     for file, test in named:
         tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
@@ -165,7 +166,7 @@ def documented(heading: str) -> dict[str, str]:
 def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """One run without and one with a critic, of a model that is even smaller."""
     home = tmp_path_factory.mktemp("runs")
-    save(*tiny.create(hidden=64, layers=1, heads=2, intermediate=64), home / "model")
+    save_pretrained(*tiny.create(hidden=64, layers=1, heads=2, intermediate=64), home / "model")
     (home / "generous.py").write_text(GENEROUS, encoding="utf-8")
     shape = shlex.split("--updates 2 --groups 2 --size 2 --turn-tokens 4 --eval-episodes 2 --cold-start 0")
     for algo in ("grpo", "ppo"):

@@ -82,7 +82,7 @@ def test_a_sandbox_that_cannot_be_had_is_one_line_for_one_environment_and_skippe
         assert main([command, "code/Functions-v0", "--env-arg", "sandbox=remote"]) == 2
         err = capsys.readouterr().err
         assert err == f"python -m envs {command}: remote: no server is named; pass url= or set TURNWISE_SANDBOX_URL\n"
-    monkeypatch.setattr("sandboxes.PROVIDERS", {"local": "sandboxes.remote.provider:Remote"})
+    monkeypatch.setattr("sandboxes.registry.PROVIDERS", {"local": "sandboxes.remote.provider:Remote"})
     monkeypatch.setattr("envs.entries", lambda: [row for row in ROWS if row.id == "code/Functions-v0"])
     assert main(["check", "--all"]) == 0
     assert "code/Functions-v0: skipped: remote: no server is named" in capsys.readouterr().out

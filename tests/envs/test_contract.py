@@ -8,9 +8,10 @@ import pytest
 import envs
 from envs import checks
 from envs.checks import CheckFailure, check_env, contract, isolation, rewards
-from envs.checks.examined import Subject
+from envs.checks.env_under_test import EnvUnderTest
 from envs.data import MissingData
 from envs.rows import ROWS
+from envs.step_info import FINAL_KEYS, RESET_KEYS, STEP_KEYS, StepInfo
 from tests.support.paths import DOCS, ENVIRONMENTS
 
 
@@ -23,7 +24,7 @@ def test_the_environment_keeps_its_promises(row):
         pytest.skip(f"{row.id}: {missing}")
     except ImportError as missing:
         assert row.extra, f"{row.id} needs an extra that its row does not name"
-        pytest.skip(f"{row.id}: pip install 'turnwise[{row.extra}]' ({missing})")
+        pytest.skip(f"{row.id}: pip install 'turnwise-rl[{row.extra}]' ({missing})")
     assert [result.name for result in results[1:]] == [check.__name__ for check in checks.CHECKS]
 
 
@@ -37,7 +38,7 @@ def test_ids_have_a_family_a_name_and_a_version():
 @pytest.mark.parametrize("level", [0, 2, 3])
 def test_the_other_levels_of_arithmetic_keep_them_too(level):
     for check in (contract.splits, rewards.oracle, rewards.noop_and_junk, rewards.attacks):
-        assert not list(check(Subject("math/Arithmetic-v0", {"level": level})))
+        assert not list(check(EnvUnderTest("math/Arithmetic-v0", {"level": level})))
 
 
 def test_a_sound_environment_from_a_file_passes_every_check():
@@ -65,14 +66,14 @@ def test_a_sound_environment_from_a_file_passes_every_check():
         ("SharesObjects", contract.fresh_objects, "changing returned messages"),
         ("NeverEnds", contract.limits, "still going"),
         ("EndsByLimit", contract.info_keys, "does not fit terminated=True"),
-        ("Silent", contract.info_keys, "nothing was said"),
+        ("Silent", contract.info_keys, "goes on without a message"),
         ("ExtraInfo", contract.info_keys, "'secret'"),
         ("AcceptsAnything", contract.bad_input, "no TypeError that names 'NoneType'"),
         ("Unpicklable", isolation.pickling, "cannot pickle"),
     ],
 )
 def test_the_doctor_finds(name, check, word):
-    result = checks._run(check, Subject(f"{ENVIRONMENTS}:{name}"))
+    result = checks.run_check(check, EnvUnderTest(f"{ENVIRONMENTS}:{name}"))
     assert word in "\n".join(result.faults)
 
 
@@ -85,11 +86,11 @@ def test_the_doctor_finds(name, check, word):
     ],
 )
 def test_the_doctor_finds_in_other_processes(name, word):
-    assert word in "\n".join(isolation.processes(Subject(f"{ENVIRONMENTS}:{name}")))
+    assert word in "\n".join(isolation.processes(EnvUnderTest(f"{ENVIRONMENTS}:{name}")))
 
 
 def test_an_answer_may_stand_in_a_message_for_a_reason():
-    assert not list(rewards.answer_leak(Subject(f"{ENVIRONMENTS}:ExcusedAnswer")))
+    assert not list(rewards.answer_leak(EnvUnderTest(f"{ENVIRONMENTS}:ExcusedAnswer")))
 
 
 def test_a_failure_lists_every_fault_of_every_check():
@@ -114,6 +115,24 @@ def test_the_documented_example_is_short_and_passes(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("reverse.py").write_text(example)
     check_env("reverse.py:Reverse")
+
+
+def test_the_documented_info_keys_are_those_of_step_info():
+    page = (DOCS / "add_an_env.md").read_text().split("## What `info` holds", 1)[1].split("\n## ", 1)[0]
+    rows = re.findall(r"^\| `(\w+)` \| `([^`]+)` \| ([^|]+) \|", page, re.MULTILINE)
+    assert {key: type for key, type, _ in rows} == {
+        key: reference.__forward_arg__ for key, reference in StepInfo.__annotations__.items()
+    }
+    present = {"reset": RESET_KEYS, "every step": STEP_KEYS, "last step": FINAL_KEYS}
+    for moment, keys in present.items():
+        assert {key for key, _, moments in rows if moment in moments.split(", ")} == set(keys)
+
+
+def test_the_checks_know_every_key_that_our_environments_fill():
+    assert set(contract.INFO_TYPES) == {*RESET_KEYS, *STEP_KEYS, *FINAL_KEYS} == StepInfo.__annotations__.keys() - {
+        "error",
+        "instead",
+    }
 
 
 def test_the_list_of_environments_is_the_table():

@@ -11,9 +11,9 @@ from gymnasium.error import ResetNeeded
 
 import envs
 import envs.env
-from envs.arguments import converted
-from envs.checks.examined import Subject, expert, play
-from envs.procedural import HELD_OUT, cut, drawn, enumerated, shuffled
+from envs.arguments import convert
+from envs.checks.env_under_test import EnvUnderTest, oracle_replies, play
+from envs.procedural import MAX_HELD_OUT, drawn, enumerated, permute, split_positions
 from envs.types import Outcome, Stop, Task, assistant, user
 from envs.wrappers import TextIO
 from tests.support.environments import Echo
@@ -49,8 +49,8 @@ def test_the_last_turn_truncates_and_the_task_cannot_be_played_on():
 
 def test_a_win_on_the_last_turn_is_no_truncation():
     env = Echo(max_turns=2)
-    episode = play(env, expert)
-    assert episode.turns[-1][2:4] == (True, False) and episode.total == 1.0
+    episode = play(env, oracle_replies)
+    assert episode.turns[-1][2:4] == (True, False) and episode.total_reward == 1.0
 
 
 def test_an_exception_in_a_turn_ends_the_episode_but_a_refused_action_does_not():
@@ -183,36 +183,36 @@ def test_an_argument_that_cannot_be_is_named_in_one_line(word, hint):
         envs.arguments([word], Echo)
     assert "\n" not in str(caught.value)
     with pytest.raises(ValueError, match="true or false"):
-        converted("maybe", bool)
+        convert("maybe", bool)
 
 
 @pytest.mark.parametrize("word", ["[" * 100_000, "9" * 5000])
 def test_a_value_that_is_odd_json_is_a_text(word):
-    assert converted(word, list[str]) == word
+    assert convert(word, list[str]) == word
 
 
 @pytest.mark.parametrize("total", [10, 11, 55, 1000])
 def test_a_shuffle_holds_every_number_once(total):
-    assert sorted(shuffled(i, total, "a") for i in range(total)) == list(range(total))
-    assert [shuffled(i, total, "a") for i in range(total)] != [shuffled(i, total, "b") for i in range(total)]
+    assert sorted(permute(i, total, "a") for i in range(total)) == list(range(total))
+    assert [permute(i, total, "a") for i in range(total)] != [permute(i, total, "b") for i in range(total)]
 
 
 def test_splits_cover_everything_once():
-    places = [place for split in ("train", "val", "test") for place in cut(4905, split)]
+    places = [place for split in ("train", "val", "test") for place in split_positions(4905, split)]
     assert sorted(places) == list(range(4905))
-    assert len(cut(10**12, "test")) == HELD_OUT
+    assert len(split_positions(10**12, "test")) == MAX_HELD_OUT
     with pytest.raises(ValueError, match="9 problems are too few"):
-        cut(9, "test")
+        split_positions(9, "test")
 
 
 def test_enumerated_tasks_are_made_when_read():
     made = []
     tasks = enumerated("val", 10**12, lambda n: made.append(n) or Task("", (user(str(n)),)), key="k")
-    assert len(tasks) == HELD_OUT and not made
-    assert tasks[3].id == "val/3" == tasks[3 - HELD_OUT].id and len(made) == 1
+    assert len(tasks) == MAX_HELD_OUT and not made
+    assert tasks[3].id == "val/3" == tasks[3 - MAX_HELD_OUT].id and len(made) == 1
     assert [task.id for task in tasks[1:3]] == ["val/1", "val/2"]
     with pytest.raises(IndexError, match="500"):
-        tasks[HELD_OUT]
+        tasks[MAX_HELD_OUT]
 
 
 def test_drawn_problems_keep_to_one_split_and_do_not_repeat_when_held_out():
@@ -265,6 +265,6 @@ print(hash("a"), [(task.prompt[0]["content"], task.answer) for task in tasks])
 
 def test_a_subject_spreads_its_tasks_over_the_split():
     env = envs.make("games/GuessNumber-v0")
-    assert list(Subject(f"{ENVIRONMENTS}:Echo").indices(Echo())) == [0, 1, 2]
-    indices = Subject("games/GuessNumber-v0", tasks=20).indices(env)
+    assert list(EnvUnderTest(f"{ENVIRONMENTS}:Echo").indices(Echo())) == [0, 1, 2]
+    indices = EnvUnderTest("games/GuessNumber-v0", tasks=20).indices(env)
     assert len(indices) <= 20 and indices[-1] > 40

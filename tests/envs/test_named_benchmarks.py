@@ -16,7 +16,7 @@ from envs import benchmarks
 from envs.__main__ import main as envs_main
 from envs.benchmarks import BENCHMARKS, Benchmark, Entry, listing
 from envs.benchmarks import __main__ as recorder
-from envs.benchmarks.recorded import RECORDED
+from envs.benchmarks.digests import DIGESTS
 from envs.rows import ROWS
 from rl import cli
 from rl.evaluate import __main__ as evaluate
@@ -26,7 +26,7 @@ from tests.support.paths import ROOT
 
 ROWS_BY_ID = {row.id: row for row in ROWS}
 OURS = {
-    (entry, RECORDED[benchmark.name].get(entry.label))
+    (entry, DIGESTS[benchmark.name].get(entry.label))
     for benchmark in BENCHMARKS
     for entry in benchmark.entries
     if not (ROWS_BY_ID[entry.env].data or ROWS_BY_ID[entry.env].extra)
@@ -87,17 +87,17 @@ def test_every_name_ends_in_its_version_and_no_entry_stands_twice() -> None:
 )
 def test_the_tasks_are_those_on_record(entry: Entry, record: tuple[int, str] | None) -> None:
     assert record is not None, "not on record: run python -m envs.benchmarks --write"
-    found = benchmarks.part(entry)
+    found = benchmarks.load_part(entry)
     assert (len(found.indices), found.digest) == record
 
 
 def test_nothing_is_on_record_that_no_benchmark_holds() -> None:
     held = {(benchmark.name, entry.label) for benchmark in BENCHMARKS for entry in benchmark.entries}
-    assert {(name, label) for name, parts in RECORDED.items() for label in parts} <= held
+    assert {(name, label) for name, parts in DIGESTS.items() for label in parts} <= held
 
 
 def test_another_process_with_another_hash_seed_finds_the_same_digest() -> None:
-    script = "from envs.benchmarks import Entry, part; print(part(Entry('games/FrozenLake-v0', 7)).digest)"
+    script = "from envs.benchmarks import Entry, load_part; print(load_part(Entry('games/FrozenLake-v0', 7)).digest)"
     found = {
         subprocess.run(
             [sys.executable, "-c", script],
@@ -108,7 +108,7 @@ def test_another_process_with_another_hash_seed_finds_the_same_digest() -> None:
         ).stdout
         for seed in ("1", "2")
     }
-    assert found == {benchmarks.part(Entry("games/FrozenLake-v0", 7)).digest + "\n"}
+    assert found == {benchmarks.load_part(Entry("games/FrozenLake-v0", 7)).digest + "\n"}
 
 
 def test_the_digest_sees_prompts_answers_arguments_and_the_choice_of_tasks() -> None:
@@ -120,14 +120,14 @@ def test_the_digest_sees_prompts_answers_arguments_and_the_choice_of_tasks() -> 
         Entry("games/FrozenLake-v0", 7, "max_turns=30"),
         Entry("games/FrozenLake-v0", 7, split="val"),
     ]
-    assert len({benchmarks.part(entry).digest for entry in entries}) == len(entries)
+    assert len({benchmarks.load_part(entry).digest for entry in entries}) == len(entries)
 
 
 def test_tasks_are_spread_over_the_split_and_never_more_than_there_are() -> None:
-    found = benchmarks.part(Entry("math/Arithmetic-v0", 50)).indices
+    found = benchmarks.load_part(Entry("math/Arithmetic-v0", 50)).indices
     assert len(set(found)) == 50 and found == tuple(sorted(found)) and found[-1] > 300
     with pytest.raises(ValueError, match="has 11 tasks, not 12"):
-        benchmarks.part(Entry("math/Arithmetic-v0", 12, "level=0"))
+        benchmarks.load_part(Entry("math/Arithmetic-v0", 12, "level=0"))
 
 
 def test_a_benchmark_loads_once_and_says_what_it_left_out(small: Path) -> None:
@@ -142,8 +142,8 @@ def test_a_benchmark_loads_once_and_says_what_it_left_out(small: Path) -> None:
 
 def test_tasks_that_are_not_those_on_record_are_refused(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     label = SMALL.entries[1].label
-    monkeypatch.setitem(RECORDED, "small-v1", {label: (8, "0" * 32)})
-    with pytest.raises(ValueError, match=r"math/Arithmetic-v0:test has 8 tasks of digest .*; changed tasks need a new"):
+    monkeypatch.setitem(DIGESTS, "small-v1", {label: (8, "0" * 32)})
+    with pytest.raises(ValueError, match=r"math/Arithmetic-v0:test has 8 tasks with digest .*; changed tasks need a new"):
         benchmarks.load("small-v1")
 
 
@@ -258,14 +258,14 @@ def test_a_strategy_is_reported_for_each_environment(capsys: pytest.CaptureFixtu
 
 
 def test_environments_vote_by_what_is_declared(small: Path) -> None:
-    from rl.evaluate.target import Subject
+    from rl.evaluate.target import EvaluationTarget
     from rl.records import Completion, Trajectory, Turn
 
-    subject = Subject.of_benchmark("small-v1")
+    target = EvaluationTarget.from_benchmark("small-v1")
 
     def vote(task: str, reply: str) -> object:
         turn = Turn((), Completion((), (), (), ()), reply={"role": "assistant", "content": reply})
-        return subject.vote(Trajectory([turn], "terminated", task=task))  # type: ignore[arg-type]
+        return target.vote(Trajectory([turn], "terminated", task=task))  # type: ignore[arg-type]
 
     sums = "math/Arithmetic-v0[level=0]:test/1"
     assert vote(sums, "It is 12.") == vote(sums, "#### 12") == 12
@@ -289,9 +289,9 @@ def test_the_list_shows_each_benchmark_with_its_cards(capsys: pytest.CaptureFixt
 
 def recorded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, entries: Sequence[Entry], record: dict) -> Path:
     monkeypatch.setattr(recorder, "BENCHMARKS", (replace_entries(SMALL, entries),))
-    monkeypatch.setattr(recorder, "RECORDED", record)
-    monkeypatch.setattr(recorder, "FILE", tmp_path / "recorded.py")
-    return tmp_path / "recorded.py"
+    monkeypatch.setattr(recorder, "DIGESTS", record)
+    monkeypatch.setattr(recorder, "FILE", tmp_path / "digests.py")
+    return tmp_path / "digests.py"
 
 
 def replace_entries(benchmark: Benchmark, entries: Sequence[Entry]) -> Benchmark:
@@ -301,21 +301,21 @@ def replace_entries(benchmark: Benchmark, entries: Sequence[Entry]) -> Benchmark
 def read(file: Path) -> dict:
     namespace: dict = {}
     exec(file.read_text(), namespace)
-    return namespace["RECORDED"]["small-v1"]
+    return namespace["DIGESTS"]["small-v1"]
 
 
 def test_the_record_grows_by_what_is_new_and_changes_only_when_told_to(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first, second, *_ = SMALL.entries
-    found = benchmarks.part(first)
+    found = benchmarks.load_part(first)
     right, stale = (6, found.digest), (8, "0" * 32)
     file = recorded(monkeypatch, tmp_path, (first, second), {"small-v1": {second.label: stale}})
     assert recorder.main([]) == 1 and not file.exists()
     assert recorder.main(["--write"]) == 1  # something on record has changed
     assert read(file) == {first.label: right, second.label: stale}
     assert recorder.main(["--write", "--replace"]) == 0
-    assert read(file)[second.label] == (8, benchmarks.part(second).digest)
+    assert read(file)[second.label] == (8, benchmarks.load_part(second).digest)
     assert "small-v1 math/Arithmetic-v0:test: changed" in capsys.readouterr().out
     file = recorded(monkeypatch, tmp_path, (first,), {"small-v1": {first.label: right, "gone:test": (1, "1")}})
     assert recorder.main(["--write"]) == 1 and "gone:test" in read(file)
@@ -324,7 +324,7 @@ def test_the_record_grows_by_what_is_new_and_changes_only_when_told_to(
 
 
 def test_the_record_is_written_as_the_repository_has_it() -> None:
-    assert recorder.written(RECORDED) == recorder.FILE.read_text(encoding="utf-8")
+    assert recorder.format_module(DIGESTS) == recorder.FILE.read_text(encoding="utf-8")
 
 
 def test_the_listing_knows_the_needs_of_every_entry() -> None:

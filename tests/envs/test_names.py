@@ -8,9 +8,9 @@ import gymnasium as gym
 import pytest
 
 import envs
-from envs.suggestions import nearest, unknown
+from envs.suggestions import nearest, unknown_message
 from tests.support.environments import Echo
-from tests.support.paths import ENVIRONMENTS
+from tests.support.paths import ENVIRONMENTS, ROOT
 
 
 def test_every_kind_of_name_makes_the_same_environment():
@@ -65,11 +65,11 @@ def plug_ins(monkeypatch, tmp_path):
         lines = "\n".join(f"{name} = {value}" for name, value in points.items())
         (package / "entry_points.txt").write_text(f"[turnwise.envs]\n{lines}\n")
         monkeypatch.syspath_prepend(tmp_path)
-        envs.catalogue._points.cache_clear()
+        envs.catalogue._entry_points.cache_clear()
 
     before = set(gym.registry)
     yield install
-    envs.catalogue._points.cache_clear()
+    envs.catalogue._entry_points.cache_clear()
     for name in set(gym.registry) - before:
         del gym.registry[name]
 
@@ -101,7 +101,7 @@ def test_gymnasium_knows_an_installed_plug_in_once_envs_is_imported(plug_ins, tm
             "loud": "nowhere",
         }
     )
-    root = ENVIRONMENTS.parent.parent
+    root = ROOT
     code = f"""
 import sys, warnings
 sys.path[:0] = [{str(tmp_path)!r}, {str(root)!r}]
@@ -151,9 +151,9 @@ def test_the_nearest_name_is_nearest_in_its_bare_part(name, near):
 
 def test_another_name_must_be_nearer_than_a_preferred_one():
     known = ["Hopper-v5", "games/Hobby-v0"]
-    assert "'games/Hobby-v0'" in unknown("environment", "hoby", known, prefer=known[1:])
-    assert "'Hopper-v5'" in unknown("environment", "Hoper-v5", known, prefer=known[1:])
-    assert unknown("environment", "nope", known, prefer=known[1:]).endswith("there are: games/Hobby-v0")
+    assert "'games/Hobby-v0'" in unknown_message("environment", "hoby", known, prefer=known[1:])
+    assert "'Hopper-v5'" in unknown_message("environment", "Hoper-v5", known, prefer=known[1:])
+    assert unknown_message("environment", "nope", known, prefer=known[1:]).endswith("there are: games/Hobby-v0")
 
 
 def test_a_file_that_fails_says_where(tmp_path):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from envs.procedural import Lazy, enumerated
+from envs.procedural import LazyTasks, enumerated
 from envs.types import Task, user
 
 
@@ -13,7 +13,7 @@ def test_a_task_is_made_when_it_is_first_read_and_then_kept():
         made.append(index)
         return Task("", (user(str(index)),))
 
-    tasks = Lazy("val", 5, make)
+    tasks = LazyTasks("val", 5, make)
     assert len(tasks) == 5 and made == []
     assert tasks[3] is tasks[3] is tasks[-2]
     assert (tasks[3].id, made) == ("val/3", [3])

@@ -12,7 +12,7 @@ from copy import deepcopy
 import pytest
 
 import sandboxes
-from envs.shared_sandbox import Lease, seconds
+from envs.shared_sandbox import Lease, check_seconds
 from tests.support.sandbox_hosts import ROOT, processes, why_not
 from tests.support.sandbox_servers import wait_until
 
@@ -108,8 +108,8 @@ def test_an_unknown_option_is_told_at_once_and_a_wrong_value_when_the_sandbox_is
 @pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf"), 3600.1, 999999999])
 def test_seconds_are_above_none_and_up_to_an_hour(value: float) -> None:
     with pytest.raises(ValueError, match=re.escape(f"timeout must be above 0 and at most 3600 seconds, not {value!r}")):
-        seconds("timeout", value)
-    assert [seconds("timeout", good) for good in (0.1, 3600)] == [0.1, 3600.0]
+        check_seconds("timeout", value)
+    assert [check_seconds("timeout", good) for good in (0.1, 3600)] == [0.1, 3600.0]
 
 
 def test_a_process_that_forgets_its_leases_ends_in_silence_and_leaves_nothing() -> None:

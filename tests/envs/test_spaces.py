@@ -10,7 +10,7 @@ from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
 
 import envs
-from envs.spaces import MessagesSpace, ReplySpace, TextSpace, message_fault
+from envs.spaces import MessagesSpace, ReplySpace, TextSpace, message_error
 from envs.types import assistant, text, user
 
 SPACES = (MessagesSpace, ReplySpace, TextSpace)
@@ -72,7 +72,7 @@ def test_a_draw_copied_to_json_is_not_the_draw_itself():
     ],
 )
 def test_what_is_no_message_is_named(message, word):
-    assert word in message_fault(message)
+    assert word in message_error(message)
     assert (message,) not in MessagesSpace()
     assert message == "hi" or message not in ReplySpace()
 

@@ -8,7 +8,7 @@ import pytest
 import envs
 from envs.__main__ import main
 from envs.checks import check_env
-from envs.checks.examined import Subject, expert, held_out, play
+from envs.checks.env_under_test import EnvUnderTest, held_out_split, oracle_replies, play
 from envs.data import MissingData
 from tests.support.environments import Echo, SomeSplits
 from tests.support.paths import ENVIRONMENTS
@@ -69,8 +69,8 @@ def test_the_doctor_leaves_out_what_is_missing_and_says_so(there, played, left_o
     name = f"{ENVIRONMENTS}:SomeSplits"
     results = check_env(name, there=there)
     assert results[0].claim.endswith(f" Left out, as their data are missing: {left_out}.")
-    with Subject(name, {"there": there}).make() as env:
-        assert held_out(env) == played and play(env, expert).info["split"] == played
+    with EnvUnderTest(name, {"there": there}).make() as env:
+        assert held_out_split(env) == played and play(env, oracle_replies).info["split"] == played
 
 
 def test_play_takes_the_split_there_is_and_names_it_beside_a_missing_one(capsys, monkeypatch):

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import envs
-from envs.checks.examined import Episode, expert, play
+from envs.checks.env_under_test import Episode, oracle_replies, play
 from envs.data import MissingData
 from envs.env import Env
 from envs.rows import ROWS, Row
-from envs.types import Message, assistant, spoken, text
+from envs.types import Message, assistant, final_text, text
 
 THOUGHT = "The answer is 5. No: \\boxed{17} = 17.\n\nanswer: left\n#### 3\n>1 + 1\n\n```python\nx = 1\n```\n\nsubmit\n\n[B]\n\n(A)"
 
@@ -30,19 +30,19 @@ THOUGHT = "The answer is 5. No: \\boxed{17} = 17.\n\nanswer: left\n#### 3\n>1 + 
     ],
 )
 def test_what_is_said_stands_after_the_thought(reply: str, said: str) -> None:
-    assert spoken(assistant(reply)) == said
+    assert final_text(assistant(reply)) == said
 
 
 def test_blocks_of_text_are_read_together() -> None:
     blocks = [{"type": "text", "text": "<think>4"}, {"type": "image_url"}, {"type": "text", "text": "</think>5"}]
-    assert spoken({"role": "assistant", "content": blocks}) == "5"
+    assert final_text({"role": "assistant", "content": blocks}) == "5"
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
 def test_thinking_aloud_before_every_right_reply_changes_nothing(row: Row) -> None:
     try:
         env = envs.make(row.id)
-        plain = _earned(play(env, expert, index=0))
+        plain = _earned(play(env, oracle_replies, index=0))
     except (MissingData, ImportError) as missing:
         pytest.skip(f"{row.id}: {missing}")
     assert plain[0]

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 import sandboxes
-from sandboxes import PROVIDERS, Sandbox
-from sandboxes.checks import CheckFailure, attempt, behaviours, self_check
+from sandboxes import Sandbox
+from sandboxes.checks import CheckFailure, behaviours, run_check, self_check
 from sandboxes.local.confinement.tiers import TIERS
-from tests.support.sandbox_hosts import as_user, opened, ordinary_python, why_not
+from sandboxes.registry import PROVIDERS
+from tests.support.sandbox_hosts import as_user, open_sandbox, ordinary_python, why_not
 
 WEAKER = [f"local:{tier}" for tier in TIERS if tier != "namespaces"]
 PLAIN = [pytest.param(name, marks=pytest.mark.docker) if name == "docker" else name for name in PROVIDERS]
@@ -21,16 +22,16 @@ NAMES = [*PLAIN, *(pytest.param(name, marks=pytest.mark.slow) for name in WEAKER
 def sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
     if reason := why_not(request.param):
         pytest.skip(reason)
-    with opened(request.param) as made:
-        yield made
+    with open_sandbox(request.param) as sandbox:
+        yield sandbox
 
 
 @pytest.mark.parametrize("name", behaviours())
 def test_a_sandbox_keeps_its_promises(sandbox: Sandbox, name: str) -> None:
-    finding = attempt(name, behaviours()[name], sandbox)
-    if finding.skipped:
-        pytest.skip(finding.skipped)
-    assert not finding.fault, f"{finding.claim}\n{finding.fault}"
+    result = run_check(name, behaviours()[name], sandbox)
+    if result.skip_reason:
+        pytest.skip(result.skip_reason)
+    assert not result.failure, f"{result.claim}\n{result.failure}"
 
 
 @pytest.mark.slow
@@ -55,7 +56,7 @@ def test_a_sandbox_that_breaks_promises_is_told_so() -> None:
     """A sandbox that answers everything with OK and nothing, and does nothing."""
 
     class Empty:
-        shelter = TIERS["namespaces"]
+        isolation = TIERS["namespaces"]
 
         def run(self, *_: object, **__: object) -> sandboxes.Result:
             return sandboxes.Result(sandboxes.Status.OK)
@@ -63,8 +64,8 @@ def test_a_sandbox_that_breaks_promises_is_told_so() -> None:
         def session(self, **_: object) -> sandboxes.Session:
             raise sandboxes.SandboxUnavailable("there are no sessions")
 
-    with pytest.raises(CheckFailure) as found:
+    with pytest.raises(CheckFailure) as caught:
         self_check(Empty())  # type: ignore[arg-type]
-    held = [finding.name for finding in found.value.findings if not finding.fault]
-    assert len(found.value.findings) == len(behaviours())
-    assert len(held) <= 4, held  # those that a program which does nothing cannot break
+    passes = [result.name for result in caught.value.results if not result.failure]
+    assert len(caught.value.results) == len(behaviours())
+    assert len(passes) <= 4, passes  # those that a program which does nothing cannot break

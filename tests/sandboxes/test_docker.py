@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from sandboxes import Limits, SandboxBusy, SandboxClosed, SandboxDied, recycling
-from sandboxes.docker import container as box
-from sandboxes.docker.engine import OWNER, WHERE, Engine
+from sandboxes.docker import container as container_module
+from sandboxes.docker.engine import HOST, OWNER, Engine
 from sandboxes.docker.provider import Docker
 from tests.support.sandbox_hosts import ROOT, docker_engine
 from tests.support.sandbox_servers import wait_until
@@ -69,7 +69,7 @@ def pids(engine: Engine, container: str) -> list[int]:
 def running(threads: ThreadPoolExecutor, sandbox: Docker, engine: Engine, text: str) -> tuple[Future[Any], str]:
     """A call that says so once it runs, and its container."""
     answer = threads.submit(sandbox.run, f"import time; time.sleep(6); print({text!r})", timeout_s=30)
-    (container,) = [box.container for box in sandbox._pool._all]
+    (container,) = [container.id for container in sandbox._pool._all]
     assert wait_until(lambda: population(engine, container) == 3)
     return answer, container
 
@@ -124,7 +124,7 @@ def test_who_is_killed_in_a_call_is_replaced_and_the_call_made_again(
         answer, container = running(threads, sandbox, engine, "made")
         os.kill(pids(engine, container)[which], signal.SIGKILL)
         assert answer.result().stdout == "made\n"
-    assert container not in {one.container for one in sandbox._pool._all}
+    assert container not in {container.id for container in sandbox._pool._all}
     assert wait_until(lambda: container not in containers(engine))
 
 
@@ -140,7 +140,7 @@ def test_a_container_that_is_removed_in_a_call_is_replaced_and_the_call_made_aga
 def test_a_session_whose_container_ends_is_our_fault_and_over(sandbox: Docker, engine: Engine) -> None:
     session = sandbox.session()
     session.cell("x = 1")
-    engine.remove(session.room.box.container)
+    engine.remove(session.backend.container.id)
     with pytest.raises(SandboxDied, match="died in the middle of a call"):
         session.cell("x")
     assert not session.alive
@@ -153,10 +153,10 @@ def test_an_agent_that_is_silent_is_given_up_at_its_deadline(
 ) -> None:
     session = sandbox.session()
     session.cell("x = 1")
-    container = session.room.box.container
+    container = session.backend.container.id
     os.kill(pids(engine, container)[0], signal.SIGSTOP)
-    monkeypatch.setattr(box, "LATE_S", 0.3)
-    monkeypatch.setattr(box, "HANG_UP_S", 0.3)
+    monkeypatch.setattr(container_module, "OVERDUE_S", 0.3)
+    monkeypatch.setattr(container_module, "STOP_S", 0.3)
     with pytest.raises(SandboxDied, match=r"did not answer within 0\.5 s"):
         session.cell("x", timeout_s=0.2)
     assert wait_until(lambda: container not in containers(engine))
@@ -167,29 +167,29 @@ def test_a_container_that_has_rested_is_asked_before_it_is_used(
 ) -> None:
     sandbox.run("1")
     (first,) = sandbox._pool._idle
-    monkeypatch.setattr(recycling, "RESTED_S", 0.0)
+    monkeypatch.setattr(recycling, "RECHECK_AFTER_S", 0.0)
     assert sandbox.run("print(1)").ok and sandbox._pool._idle == [first]  # it is well
-    monkeypatch.setattr(recycling, "ASKED_S", 0.2)
-    monkeypatch.setattr(box, "HANG_UP_S", 0.3)
-    os.kill(pids(engine, first.container)[0], signal.SIGSTOP)
+    monkeypatch.setattr(recycling, "HEALTH_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(container_module, "STOP_S", 0.3)
+    os.kill(pids(engine, first.id)[0], signal.SIGSTOP)
     assert sandbox.run("print(2)").stdout == "2\n"
     assert first not in sandbox._pool._idle
-    assert wait_until(lambda: first.container not in containers(engine))
+    assert wait_until(lambda: first.id not in containers(engine))
 
 
 def test_a_container_in_which_something_is_left_is_not_used_again(
     sandbox: Docker, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (first,) = sandbox._pool._idle
-    intruder = engine.api.exec_create(first.container, ["sleep", "60"])
+    intruder = engine.api.exec_create(first.id, ["sleep", "60"])
     engine.api.exec_start(intruder["Id"], detach=True)
-    assert wait_until(lambda: population(engine, first.container) == 3)
-    monkeypatch.setattr(recycling, "RESTED_S", 0.0)
+    assert wait_until(lambda: population(engine, first.id) == 3)
+    monkeypatch.setattr(recycling, "RECHECK_AFTER_S", 0.0)
     assert sandbox.run("print(1)").stdout == "1\n"
     assert first not in sandbox._pool._idle
 
 
-@pytest.mark.parametrize(("name", "value", "kept"), [("MOST_CALLS", 3, 3), ("MOST_GROWN", -(1 << 40), 1)])
+@pytest.mark.parametrize(("name", "value", "kept"), [("MAX_CALLS", 3, 3), ("MAX_GROWTH", -(1 << 40), 1)])
 def test_a_container_that_is_worn_or_has_grown_is_replaced(
     sandbox: Docker, monkeypatch: pytest.MonkeyPatch, name: str, value: int, kept: int
 ) -> None:
@@ -204,11 +204,11 @@ def test_a_container_that_is_worn_or_has_grown_is_replaced(
 
 def test_containers_of_dead_owners_are_swept_away_and_no_others(engine: Engine) -> None:
     def left(owner: str, where: str) -> str:
-        labels = {OWNER: owner, WHERE: where}
+        labels = {OWNER: owner, HOST: where}
         return engine.api.create_container(image, ["none"], entrypoint=[], labels=labels)["Id"]
 
     with Docker(packages=(), places=1, warm=0) as first:
-        image, here = first.image, engine.label[WHERE]
+        image, here = first.image, engine.label[HOST]
     alive = left(engine.label[OWNER], here)
     elsewhere = left("1:1", "another boot")
     dead = [left("1:1", here), left("4194304:7", here), left(f"{os.getpid()}:1", here)]
@@ -217,7 +217,7 @@ def test_containers_of_dead_owners_are_swept_away_and_no_others(engine: Engine) 
             found = engine.api.containers(all=True, filters={"label": OWNER})
             assert {one["Id"] for one in found} & {alive, elsewhere, *dead} == {alive, elsewhere}
     finally:
-        engine.await_gone([alive, elsewhere])
+        engine.await_removal([alive, elsewhere])
 
 
 def test_containers_of_many_shapes_are_not_hoarded(sandbox: Docker, engine: Engine) -> None:
@@ -226,13 +226,13 @@ def test_containers_of_many_shapes_are_not_hoarded(sandbox: Docker, engine: Engi
         assert sandbox.run("print(1)", limits=Limits(memory_mb=memory_mb)).ok
     assert len(sandbox._pool._idle) == 2
     assert wait_until(lambda: len(containers(engine)) <= len(before) + 1)
-    assert sandbox._pool._idle[-1].shape.memory_mb == 130
+    assert sandbox._pool._idle[-1].config.memory_mb == 130
 
 
 def test_calls_wait_their_turn_and_not_for_ever(engine: Engine) -> None:
     with Docker(packages=(), places=1, queue_s=20) as sandbox, ThreadPoolExecutor(1) as threads:
         answer, _ = running(threads, sandbox, engine, "made")
-        sandbox._turns.queue_s = 0.1
+        sandbox._queue.queue_s = 0.1
         with pytest.raises(SandboxBusy, match=r"within 0\.1 s \(1 at once\)"):
             sandbox.run("1")
         assert answer.result().stdout == "made\n"
@@ -260,7 +260,7 @@ def test_a_forked_process_that_ends_leaves_its_parents_sessions_alone(sandbox: D
     session.cell("x = 1")
     pid = os.fork()
     if not pid:
-        session.room.close()  # as the end of its interpreter does
+        session.backend.close()  # as the end of its interpreter does
         os._exit(0)
     os.waitpid(pid, 0)
     assert session.cell("x").stdout == "1\n"
@@ -276,12 +276,12 @@ def test_many_calls_leak_neither_descriptors_nor_processes_nor_containers(sandbo
         "open('x', 'wb').write(b'x' * (9 << 20))",
     )
     sandbox.run("1", limits=limits)
-    held, before = len(os.listdir("/proc/self/fd")), {box.container for box in sandbox._pool._all}
+    held, before = len(os.listdir("/proc/self/fd")), {container.id for container in sandbox._pool._all}
     for number in range(100):
         if number % 10:
             assert sandbox.run(f"print({number})", limits=limits, timeout_s=60).stdout == f"{number}\n"
         else:
             sandbox.run(hostile[number // 10 % len(hostile)], limits=limits, timeout_s=20)
     assert len(os.listdir("/proc/self/fd")) == held
-    assert {box.container for box in sandbox._pool._all} == before <= containers(engine)
+    assert {container.id for container in sandbox._pool._all} == before <= containers(engine)
     assert all(population(engine, one) == 2 for one in before)

@@ -35,12 +35,12 @@ def test_an_image_of_this_python_is_made_once_and_again_when_its_files_change(
 ) -> None:
     made: list[str] = []
     monkeypatch.setattr(engine, "import_tar", lambda file, name, changes: made.append(name))
-    first = image.prepared(engine, "", "", ())
-    again = image.prepared(engine, "", "", ())
+    first = image.prepare_image(engine, "", "", ())
+    again = image.prepare_image(engine, "", "", ())
     assert first == again and first.startswith("turnwise/python:")
     changed = Path(__file__).stat().st_mtime_ns
-    monkeypatch.setattr(image, "_content_name", lambda path: f"{path} {changed}")
-    other = image.prepared(engine, "", "", ())
+    monkeypatch.setattr(image, "_file_version", lambda path: f"{path} {changed}")
+    other = image.prepare_image(engine, "", "", ())
     assert other != first and made[-1] == other
 
 
@@ -75,9 +75,9 @@ def test_an_image_with_folders_where_others_have_links_serves_as_well(
             tar.addfile(entry)
 
     with monkeypatch.context() as differently:
-        differently.setattr(image, "_links", folders)
-        differently.setattr(image, "_RECIPE", "with folders")
-        name = image.prepared(engine, "", "", ())
+        differently.setattr(image, "_add_box_links", folders)
+        differently.setattr(image, "_LAYOUT_VERSION", "with folders")
+        name = image.prepare_image(engine, "", "", ())
     with sandboxes.open(f"docker:{name}", places=1) as named:
         assert named.run("import os; print(os.listdir('/tmp'), os.listdir())").stdout == "[] []\n"
         assert named.run("open('/tmp/x', 'w'); open('y', 'w').write('1')", fetch=["y"]).files == {"y": b"1"}
@@ -86,19 +86,19 @@ def test_an_image_with_folders_where_others_have_links_serves_as_well(
 
 def test_an_image_with_another_python_takes_the_agent_as_text(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(container, "MAGIC_NUMBER", b"none")
-    container._parcel.cache_clear()
+    container._bundle.cache_clear()
     try:
         with Docker(packages=(), places=1) as sandbox:
             assert sandbox.run("print(6 * 7)").stdout == "42\n"
             assert sandbox.session().cell("6 * 7").stdout == "42\n"
     finally:
-        container._parcel.cache_clear()
+        container._bundle.cache_clear()
 
 
 def test_the_walls_are_those_that_were_asked_for(engine: Engine) -> None:
     with Docker(packages=(), places=1) as sandbox:
         (found,) = sandbox._pool._idle
-        host = engine.api.inspect_container(found.container)["HostConfig"]
+        host = engine.api.inspect_container(found.id)["HostConfig"]
         assert (host["NetworkMode"], host["IpcMode"], host["ReadonlyRootfs"]) == ("none", "none", True)
         assert host["Memory"] == host["MemorySwap"] == (512 + 2 * 64 + 64) << 20
         assert (host["PidsLimit"], host["NanoCpus"]) == (68, 10**9)
@@ -172,7 +172,7 @@ def test_without_the_package_or_an_engine_the_error_says_what_to_do(
 ) -> None:
     with monkeypatch.context() as without:
         without.setitem(sys.modules, "docker", None)
-        with pytest.raises(SandboxUnavailable, match=r"pip install 'turnwise\[docker\]'"):
+        with pytest.raises(SandboxUnavailable, match=r"pip install 'turnwise-rl\[docker\]'"):
             sandboxes.open("docker")
     pytest.importorskip("docker")
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")

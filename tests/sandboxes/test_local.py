@@ -46,7 +46,7 @@ def folders() -> set[str]:
 
 def wardens(sandbox: Local) -> set[int]:
     """Pids of the processes below the launcher and the zygote."""
-    launcher = sandbox._light.pid
+    launcher = sandbox._light_pool.pid
     (zygote,) = children(launcher)
     return children(zygote)
 
@@ -107,9 +107,9 @@ def test_when_the_host_of_a_weaker_tier_is_killed_its_folder_goes_too(name: str)
 @pytest.mark.parametrize("which", ["launcher", "zygote"])
 def test_a_sandbox_outlives_the_death_of_its_processes(sandbox: Local, which: str) -> None:
     assert sandbox.run("print(1)").stdout == "1\n"
-    launcher = sandbox._light.pid
+    launcher = sandbox._light_pool.pid
     os.kill(launcher if which == "launcher" else min(children(launcher)), signal.SIGKILL)
-    assert wait_until(lambda: sandbox._light._nursery._process.poll() is not None)
+    assert wait_until(lambda: sandbox._light_pool._zygote._process.poll() is not None)
     assert sandbox.run("print(2)").stdout == "2\n"
     assert sandbox.session().cell("3").stdout == "3\n"
 
@@ -166,17 +166,17 @@ def test_calls_wait_their_turn_in_order_and_not_for_ever() -> None:
     with Local(packages=(), places=1, queue_s=20) as sandbox, ThreadPoolExecutor(4) as threads:
         ended: list[int] = []
         first = threads.submit(sandbox.run, "import time; time.sleep(3)")
-        assert wait_until(lambda: sandbox._turns._inside == 1)
+        assert wait_until(lambda: sandbox._queue._active == 1)
         others = []
         for number in range(3):
             others.append(threads.submit(lambda number=number: (sandbox.run("1"), ended.append(number))))
-            assert wait_until(lambda number=number: len(sandbox._turns._waiting) == number + 1)
+            assert wait_until(lambda number=number: len(sandbox._queue._waiting) == number + 1)
         assert first.result().ok
         assert all(other.result() for other in others)
         assert ended == [0, 1, 2]
-        sandbox._turns.queue_s = 0.1
+        sandbox._queue.queue_s = 0.1
         first = threads.submit(sandbox.run, "import time; time.sleep(3)")
-        assert wait_until(lambda: sandbox._turns._inside == 1)
+        assert wait_until(lambda: sandbox._queue._active == 1)
         with pytest.raises(SandboxBusy, match=r"within 0\.1 s \(1 at once\)"):
             sandbox.run("1")
         assert first.result().ok
@@ -211,7 +211,7 @@ def long_use(sandbox: Local, calls: int, hostile_every: int) -> None:
             sandbox.run(HOSTILE[number // hostile_every % len(HOSTILE)], limits=limits, timeout_s=2)
 
     def state() -> tuple[int, ...]:
-        (zygote,) = children(sandbox._light.pid)
+        (zygote,) = children(sandbox._light_pool.pid)
         mounts = [Path(f"/proc/{pid}/mounts").read_text().count("\n") for pid in wardens(sandbox)]
         return (
             len(os.listdir("/proc/self/fd")),
@@ -248,7 +248,7 @@ def test_a_fork_that_diverges_is_our_fault(sandbox: Local) -> None:
 def test_what_was_given_to_a_session_is_remembered_up_to_a_bound(
     sandbox: Local, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sandboxes.session_base.REMEMBERED", 100)
+    monkeypatch.setattr("sandboxes.replay_session.MAX_REPLAY_BYTES", 100)
     session = sandbox.session()
     session.cell("x = 1")
     session.fork().close()

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from sandboxes import Limits, Result, Status, json_values
 from sandboxes.local.confinement import cgroups, mounts
 from sandboxes.local.confinement.tiers import TIERS
-from sandboxes.request import Work
-from sandboxes.session_base import KeptSession
-from sandboxes.types import relative
+from sandboxes.replay_session import ReplaySession
+from sandboxes.request import RunRequest
+from sandboxes.types import relative_parts
 
 KEYS = (
     st.none()
@@ -124,34 +124,34 @@ def test_subclasses_of_plain_types_do_not_pass() -> None:
 @pytest.mark.parametrize("path", ["/a", "../a", "a/../../b", "", "a\0"])
 def test_paths_that_lead_out_are_refused(path: str) -> None:
     with pytest.raises(ValueError, match="must be relative"):
-        relative(path)
+        relative_parts(path)
 
 
-class Still:
-    """A room in which nothing happens, and which says for how long."""
+class IdleBackend:
+    """Runs nothing and records the timeouts."""
 
     def __init__(self) -> None:
-        self.asked: list[float] = []
+        self.timeouts: list[float] = []
 
-    def ask(self, work: object, timeout_s: float) -> tuple[Result, bool]:
-        self.asked.append(timeout_s)
+    def evaluate(self, work: object, timeout_s: float) -> tuple[Result, bool]:
+        self.timeouts.append(timeout_s)
         return Result(Status.OK), True
 
     def run(self, program: object, files: object, stdin: object, timeout_s: float) -> Result:
-        return self.ask(program, timeout_s)[0]
+        return self.evaluate(program, timeout_s)[0]
 
 
 @pytest.mark.parametrize("timeout_s", [0, -1.0, math.nan, math.inf, 86_401])
 def test_a_senseless_deadline_is_refused_and_the_session_goes_on(timeout_s: float) -> None:
-    room = Still()
-    session = KeptSession(room, lambda: session)  # type: ignore[arg-type]
+    backend = IdleBackend()
+    session = ReplaySession(backend, lambda: session)  # type: ignore[arg-type]
     calls = (partial(session.cell, "1"), partial(session.call, "f"), partial(session.run, "1"))
-    for call in (*calls, lambda *, timeout_s: Work.checked("1", b"", None, (), None, timeout_s, None)):
+    for call in (*calls, lambda *, timeout_s: RunRequest.create("1", b"", None, (), None, timeout_s, None)):
         with pytest.raises(ValueError, match=f"timeout_s = {timeout_s}: must be more than 0 and at most 86400"):
             call(timeout_s=timeout_s)
     for number, call in enumerate(calls):
         assert call(timeout_s=number + 1).ok
-    assert session.alive and room.asked == [1, 2, 3]
+    assert session.alive and backend.timeouts == [1, 2, 3]
 
 
 def test_limits_name_the_one_that_is_wrong() -> None:
@@ -185,7 +185,7 @@ def test_a_memory_group_is_made_limited_and_removed(tmp_path: Path, version: int
     group.limit(64)
     assert (made / "7" / names["limit"]).read_text() == str(64 << 20)
     assert (made / "7" / names["swap"]).read_text() == (str(64 << 20) if version == 1 else "0")
-    assert group.kills() == 2
+    assert group.oom_kills() == 2
     for file in files.values():
         os.close(file)
 
@@ -199,7 +199,7 @@ def test_packages_are_shown_with_what_they_require_and_no_others() -> None:
 
 
 def test_every_tier_says_what_it_does_not_cover() -> None:
-    for shelter in TIERS.values():
-        assert shelter.covered and shelter.uncovered
+    for isolation in TIERS.values():
+        assert isolation.covered and isolation.uncovered
     assert any("FILES" in line for line in TIERS["process"].uncovered)
     assert len(TIERS["namespaces"].uncovered) < len(TIERS["landlock"].uncovered) <= len(TIERS["process"].uncovered)

@@ -9,6 +9,7 @@ import pytest
 import sandboxes
 from sandboxes import SandboxUnavailable
 from sandboxes.local.confinement import tiers
+from sandboxes.registry import TIERS
 from tests.support.sandbox_hosts import as_user, ordinary_python, why_not
 
 
@@ -19,7 +20,7 @@ def possible() -> None:
 
 
 def test_every_tier_has_a_name_and_says_what_it_covers() -> None:
-    assert tuple(tiers.TIERS) == sandboxes.TIERS
+    assert tuple(tiers.TIERS) == TIERS
 
 
 def test_wrong_names_are_told_with_the_nearest_right_one() -> None:
@@ -33,15 +34,15 @@ def test_wrong_names_are_told_with_the_nearest_right_one() -> None:
 
 WITHOUT_NAMESPACES = """
 import json, sandboxes
-from sandboxes.local import kernel
+from sandboxes.local.confinement import syscalls
 import os
 user, group = os.geteuid(), os.getegid()
-kernel.set_dumpable(True)
-kernel.unshare(kernel.NEWUSER)
+syscalls.set_dumpable(True)
+syscalls.unshare(syscalls.NEWUSER)
 for name, text in (("setgroups", "deny"), ("uid_map", f"0 {user} 1"), ("gid_map", f"0 {group} 1")):
     open(f"/proc/self/{name}", "w").write(text)
 open("/proc/sys/user/max_user_namespaces", "w").write("0")
-kernel.drop_capabilities()
+syscalls.drop_capabilities()
 found = {}
 for name in ("local", "local:landlock"):
     try:

@@ -28,9 +28,9 @@ from sandboxes import (
     Status,
 )
 from sandboxes.remote import codec
-from sandboxes.remote.answer_cache import Answer, Answers
 from sandboxes.remote.provider import Remote
-from tests.support.sandbox import ToySandbox, cutting, serving
+from sandboxes.remote.response_cache import Response, ResponseCache
+from tests.support.fake_sandbox import FakeSandbox, drop_answers, serve
 from tests.support.sandbox_hosts import ROOT, why_not
 from tests.support.sandbox_servers import SECRET, served, wait_until
 
@@ -38,20 +38,20 @@ pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threade
 
 
 def test_one_is_opened_by_name_and_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    with serving(ToySandbox(), token=SECRET) as server:
+    with serve(FakeSandbox(), token=SECRET) as server:
         with sandboxes.open("remote", url=server.url, token=SECRET) as sandbox:
             assert sandbox.run("1").stdout == "1\n"
         monkeypatch.setenv("TURNWISE_SANDBOX_URL", server.url + "/")
         monkeypatch.setenv("TURNWISE_SANDBOX_TOKEN", SECRET)
         with sandboxes.open("remote:namespaces") as sandbox:
-            assert sandbox.shelter == ToySandbox.shelter
+            assert sandbox.isolation == FakeSandbox.isolation
         with pytest.raises(SandboxUnavailable, match=f"{server.url}.* has tier 'namespaces', not 'container'"):
             sandboxes.open("remote:container")
 
 
 @pytest.mark.parametrize("token", [None, "another-5ecret"])
 def test_a_wrong_token_is_refused_and_stands_in_no_error(token: str | None) -> None:
-    with serving(ToySandbox(), token=SECRET) as server:
+    with serve(FakeSandbox(), token=SECRET) as server:
         with pytest.raises(SandboxUnavailable, match="the token is missing or wrong") as fault:
             Remote(url=server.url, token=token)
         assert server.url in str(fault.value) and "5ecret" not in repr(fault.value)
@@ -77,8 +77,8 @@ def test_no_server_is_told_in_one_line_with_its_address(monkeypatch: pytest.Monk
 
 
 def test_an_answer_that_is_lost_is_given_again_and_nothing_is_done_twice() -> None:
-    sandbox = ToySandbox()
-    with serving(sandbox) as server, cutting(server.server_address[1], 3) as (url, cut), Remote(url=url) as remote:
+    sandbox = FakeSandbox()
+    with serve(sandbox) as server, drop_answers(server.server_address[1], 3) as (url, cut), Remote(url=url) as remote:
         assert remote.run("1").stdout == "1\n"
         session = remote.session()
         assert session.cell("x").stdout == "1\n"
@@ -88,42 +88,46 @@ def test_an_answer_that_is_lost_is_given_again_and_nothing_is_done_twice() -> No
 
 
 def test_a_server_that_always_breaks_off_has_died() -> None:
-    sandbox = ToySandbox()
-    with serving(sandbox) as server, cutting(server.server_address[1], 99) as (url, cut), Remote(url=url) as remote:
+    sandbox = FakeSandbox()
+    with serve(sandbox) as server, drop_answers(server.server_address[1], 99) as (url, cut), Remote(url=url) as remote:
         with pytest.raises(SandboxDied, match=url):
             remote.run("1")
         assert sandbox.runs == 1 and len(cut) > 1
 
 
 def test_a_second_asking_waits_for_the_first_and_gets_its_answer() -> None:
-    answers, begun, go = Answers(), threading.Event(), threading.Event()
+    answers, begun, go = ResponseCache(), threading.Event(), threading.Event()
 
-    def slow() -> Answer:
+    def slow() -> Response:
         begun.set()
         assert go.wait(20)
-        return Answer(200, b"first")
+        return Response(200, b"first")
 
     with ThreadPoolExecutor(2) as threads:
-        first = threads.submit(answers.once, "name", slow)
+        first = threads.submit(answers.get_or_execute, "name", slow)
         assert begun.wait(20)
-        second = threads.submit(answers.once, "name", lambda: Answer(200, b"second"))
+        second = threads.submit(answers.get_or_execute, "name", lambda: Response(200, b"second"))
         go.set()
-        assert (first.result(20), second.result(20)) == (Answer(200, b"first"),) * 2
+        assert (first.result(20), second.result(20)) == (Response(200, b"first"),) * 2
 
 
 def test_old_answers_are_forgotten_but_not_done_again() -> None:
-    answers = Answers(most_bytes=10)
+    answers = ResponseCache(max_bytes=10)
     for name in "abc":
-        answers.once(name, lambda: Answer(200, b"x" * 6))
-    assert [answers.once(name, lambda: Answer(500, b"")) for name in "abc"] == [None, None, Answer(200, b"x" * 6)]
-    assert answers.once("d", lambda: Answer(429, b"", done=False)) is not None
-    assert answers.once("d", lambda: Answer(200, b"1")) == Answer(200, b"1")  # a refusal is no answer
+        answers.get_or_execute(name, lambda: Response(200, b"x" * 6))
+    assert [answers.get_or_execute(name, lambda: Response(500, b"")) for name in "abc"] == [
+        None,
+        None,
+        Response(200, b"x" * 6),
+    ]
+    assert answers.get_or_execute("d", lambda: Response(429, b"", was_executed=False)) is not None
+    assert answers.get_or_execute("d", lambda: Response(200, b"1")) == Response(200, b"1")  # a refusal is no answer
 
 
 def test_a_client_waits_for_room_and_then_says_that_there_was_none() -> None:
-    sandbox = ToySandbox()
+    sandbox = FakeSandbox()
     with (
-        serving(sandbox, places=1, queue=0) as server,
+        serve(sandbox, places=1, queue=0) as server,
         Remote(url=server.url) as patient,
         Remote(url=server.url, queue_s=0.2) as hasty,
         ThreadPoolExecutor(2) as threads,
@@ -155,7 +159,7 @@ FAULTS = {
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_of_the_servers_sandbox_arrives_as_what_it_was(name: str) -> None:
     wanted = SandboxError if name == "bug" else type(FAULTS[name])
-    with serving(ToySandbox(**FAULTS)) as server, Remote(url=server.url, queue_s=0.1) as remote:
+    with serve(FakeSandbox(**FAULTS)) as server, Remote(url=server.url, queue_s=0.1) as remote:
         with pytest.raises(wanted) as fault:
             remote.run(name)
         assert type(fault.value) is wanted
@@ -165,8 +169,8 @@ def test_a_fault_of_the_servers_sandbox_arrives_as_what_it_was(name: str) -> Non
 
 
 def test_a_request_too_large_for_the_server_is_not_sent() -> None:
-    sandbox = ToySandbox()
-    with serving(sandbox) as server, Remote(url=server.url) as remote:
+    sandbox = FakeSandbox()
+    with serve(sandbox) as server, Remote(url=server.url) as remote:
         with pytest.raises(ValueError, match=r"takes 1 MB at most"):
             remote.run("1", stdin=b"x" * (1 << 20))
         assert remote.run("1").stdout == "1\n"
@@ -188,8 +192,8 @@ def test_a_result_comes_back_as_it_went(value: object, said: str, files: dict[st
 
 
 def test_a_closed_client_says_so_also_to_whoever_waits() -> None:
-    sandbox = ToySandbox()
-    with serving(sandbox) as server, ThreadPoolExecutor(1) as threads:
+    sandbox = FakeSandbox()
+    with serve(sandbox) as server, ThreadPoolExecutor(1) as threads:
         remote = Remote(url=server.url)
         session = remote.session()
         waiting = threads.submit(remote.run, "wait")
@@ -203,8 +207,8 @@ def test_a_closed_client_says_so_also_to_whoever_waits() -> None:
 
 
 def test_a_senseless_deadline_is_not_sent() -> None:
-    sandbox = ToySandbox()
-    with serving(sandbox) as server, Remote(url=server.url) as remote, remote.session() as session:
+    sandbox = FakeSandbox()
+    with serve(sandbox) as server, Remote(url=server.url) as remote, remote.session() as session:
         for call in (remote.run, session.run, session.cell):
             with pytest.raises(ValueError, match="timeout_s = nan"):
                 call("1", timeout_s=math.nan)
@@ -213,9 +217,9 @@ def test_a_senseless_deadline_is_not_sent() -> None:
 
 def test_a_session_lives_as_long_as_its_client_and_no_longer() -> None:
     """One client is killed while another one, which does nothing either, goes on."""
-    sandbox = ToySandbox()
+    sandbox = FakeSandbox()
     program = "import sandboxes, sys\nbox = sandboxes.open('remote', url=sys.argv[1])\nprint(box.session().cell('1').ok, flush=True)\nsession = box.session()\nsys.stdin.read()"
-    with serving(sandbox, lease_s=9) as server, Remote(url=server.url) as remote:
+    with serve(sandbox, lease_s=9) as server, Remote(url=server.url) as remote:
         idle = remote.session()
         words = [sys.executable, "-c", program, server.url]
         with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as other:
@@ -230,9 +234,9 @@ def test_a_session_lives_as_long_as_its_client_and_no_longer() -> None:
 
 
 def test_a_session_whose_lease_was_over_is_told_as_a_fault_of_ours() -> None:
-    with serving(ToySandbox()) as server, Remote(url=server.url) as remote:
+    with serve(FakeSandbox()) as server, Remote(url=server.url) as remote:
         session = remote.session()
-        server.service.leases.end(session.name)
+        server.service.leases.end(session.id)
         assert session.alive
         remote.renew()
         assert not session.alive
@@ -243,7 +247,7 @@ def test_a_session_whose_lease_was_over_is_told_as_a_fault_of_ours() -> None:
 
 
 def test_a_forked_process_has_connections_of_its_own() -> None:
-    with serving(ToySandbox()) as server, Remote(url=server.url) as remote:
+    with serve(FakeSandbox()) as server, Remote(url=server.url) as remote:
         assert remote.run("1").ok
         pid = os.fork()
         if not pid:
@@ -258,10 +262,12 @@ def test_a_server_that_was_restarted_between_two_calls_is_not_missed() -> None:
     with served() as server, Remote(url=server.url, reach_s=20) as remote:
         assert remote.run("print(1)").stdout == "1\n"
         server.end()
-        first = remote._line.server
+        first = remote._client.server
         with served("--port", str(server.port)):
             assert remote.run("print(2)").stdout == "2\n"
-            assert first and remote._line.server and remote._line.server != first  # asked again, it is to be this one
+            assert (
+                first and remote._client.server and remote._client.server != first
+            )  # asked again, it is to be this one
 
 
 @pytest.mark.parametrize("what", ["run", "cell"])
@@ -273,7 +279,7 @@ def test_a_server_killed_in_a_call_has_died_and_its_successor_serves(what: str) 
         with ThreadPoolExecutor(1) as threads:
             ask = remote.run if what == "run" else session.cell
             call = threads.submit(ask, "import time; time.sleep(60)", timeout_s=60)
-            assert wait_until(lambda: bool(remote._line._busy))
+            assert wait_until(lambda: bool(remote._client._busy))
             server.end(signal.SIGKILL)
             with pytest.raises(SandboxDied, match=f"{server.url} "):
                 call.result(20)

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from sandboxes.remote import codec as wire
 from sandboxes.remote.server import Server
-from tests.support.sandbox import ToySandbox, serving
+from tests.support.fake_sandbox import FakeSandbox, serve
 from tests.support.sandbox_servers import ROOT, SECRET, post, wait_until
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    with serving(ToySandbox(bug=KeyError("a bug")), token=SECRET, body_bytes=10_000) as made:
+    with serve(FakeSandbox(bug=KeyError("a bug")), token=SECRET, body_bytes=10_000) as made:
         yield made
 
 
@@ -169,9 +169,9 @@ PATHS = [
 @given(st.sampled_from(PATHS), st.dictionaries(st.sampled_from(NAMES), VALUES, max_size=5) | VALUES)
 def test_whatever_json_comes_the_answer_is_a_4xx_or_right(server: Server, path: str, said: object) -> None:
     service = server.service
-    name = service.leases.add(ToySandbox().session())
+    name = service.leases.add(FakeSandbox().session())
     for place in ("/run_code", "/v1/" + path.replace("S", name)):
-        answer = service.answer(place, said) if service.knows(place) else None
+        answer = service.handle(place, said) if service.has_path(place) else None
         assert answer is None or answer.status == 200 or 400 <= answer.status < 500, answer
     service.leases.end(name)
 
@@ -194,7 +194,7 @@ WRONG_CALLS: list[tuple[str, dict[str, object]]] = [
 @pytest.mark.parametrize(("what", "said"), WRONG_CALLS, ids=range(len(WRONG_CALLS)))
 def test_a_wrong_call_of_a_session_is_the_callers_mistake(server: Server, what: str, said: object) -> None:
     port = server.server_address[1]
-    path = f"/v1/sessions/{server.service.leases.add(ToySandbox().session())}"
+    path = f"/v1/sessions/{server.service.leases.add(FakeSandbox().session())}"
     status, told = post(port, f"{path}/{what}", said)
     assert (status, told["error"]["kind"]) == (400, "value")
     assert post(port, f"{path}/cell", {"source": "1"})[0] == 200
@@ -205,11 +205,11 @@ def test_the_documented_requests_are_those_that_are_served(server: Server) -> No
     page = (ROOT / "docs" / "remote_sandboxes.md").read_text(encoding="utf-8")
     documented = set(re.findall(r"^\| `POST (\S+)`", page, re.MULTILINE))
     service = server.service
-    beneath = {f"/v1/sessions/NAME/{path}" for path in (*service._in_session, "fork", "close")}
-    assert documented == {*(f"/v1/{path}" for path in service._does), *beneath, "/run_code"}
-    assert all(map(service.knows, documented))
+    beneath = {f"/v1/sessions/NAME/{path}" for path in (*service._session_handlers, "fork", "close")}
+    assert documented == {*(f"/v1/{path}" for path in service._handlers), *beneath, "/run_code"}
+    assert all(map(service.has_path, documented))
     kinds = set(re.findall(r"`([a-z]+)`", page[page.index("Kinds and their statuses") :]))
-    assert kinds == set(wire.ANSWERS)
+    assert kinds == set(wire.ERRORS)
 
 
 def test_paths_that_do_not_exist_are_404(server: Server) -> None:
@@ -231,8 +231,8 @@ def test_a_bug_of_the_server_is_told_in_a_word(server: Server, capfd: pytest.Cap
 
 
 def test_more_than_the_queue_holds_is_refused_with_the_time_to_come_back() -> None:
-    sandbox = ToySandbox()
-    with serving(sandbox, places=1, queue=1) as server:
+    sandbox = FakeSandbox()
+    with serve(sandbox, places=1, queue=1) as server:
         port = server.server_address[1]
         found: list[int] = []
 
@@ -243,7 +243,7 @@ def test_more_than_the_queue_holds_is_refused_with_the_time_to_come_back() -> No
         calls[0].start()
         assert wait_until(lambda: sandbox.inside == 1)
         calls[1].start()
-        assert wait_until(lambda: server.service._inside == 2)
+        assert wait_until(lambda: server.service._active == 2)
         status, said = post(port, "/v1/run", {"program": "1"})
         assert (status, said["error"]["kind"], said["headers"]["Retry-After"]) == (429, "busy", "1")
         sandbox.go.set()
@@ -253,7 +253,7 @@ def test_more_than_the_queue_holds_is_refused_with_the_time_to_come_back() -> No
 
 
 def test_sessions_beyond_the_number_are_refused() -> None:
-    with serving(ToySandbox()) as server:
+    with serve(FakeSandbox()) as server:
         port = server.server_address[1]
         found = [post(port, "/v1/sessions", {}) for _ in range(9)]
         assert [status for status, _ in found] == [200] * 8 + [429]

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from envs.types import Stop
 from rl.methods.inputs import Labels, Tokens
-from rl.methods.recipe import Recipe, scores
+from rl.methods.recipe import Recipe, score_parts
 from rl.records import Branch, Completion, Group, Ticket, Trajectory, Turn
 
 Table = Sequence[Sequence[float]]
@@ -96,11 +96,11 @@ class ToyScorer:
         """The likelier, the more was said before."""
         return [[-1.0 / branch.at] * branch.scored for branch in branches]
 
-    def reply(self, text: str) -> tuple[int, ...]:
+    def encode_reply(self, text: str) -> tuple[int, ...]:
         """Its bytes."""
         return tuple(text.encode())
 
-    def unsaid(self, turn: Turn, instead: str) -> tuple[int, ...] | None:
+    def hide_feedback(self, turn: Turn, placeholder: str) -> tuple[int, ...] | None:
         """Zeros."""
         return (0,) * len(turn.context)
 
@@ -129,10 +129,10 @@ def off_policy(groups: Sequence[Group], recipe: Recipe, *, moved: Sequence[float
         for part in recipe.shape:
             played.rewards = part(played)
     groups = [played for played in groups if recipe.keep(played)]
-    for fill in scores(recipe):
+    for fill in score_parts(recipe):
         asyncio.run(fill(ToyScorer(), groups))
     trajectories = [trajectory for played in groups for trajectory in played.trajectories]
-    credit = [earned for per_trajectory in recipe.credit(groups, recipe) for earned in per_trajectory]
+    credit = [earned for per_trajectory in recipe.credit(groups, recipe.normalization) for earned in per_trajectory]
     histories = [next(iter(trajectory.sequences())) for trajectory in trajectories]
     mask = torch.zeros(len(histories), max(len(history.ids) for history in histories), dtype=torch.bool)
     for row, history in zip(mask, histories, strict=True):

@@ -1,7 +1,7 @@
-"""A small server of chat completions: it works out sums and bisects intervals, rightly for most tasks, by digest.
+"""A small chat-completions server that adds and bisects numbers, correctly in about seven of ten requests.
 
-`python tests/support/chat_server.py PORT LOG [--answers N --then die|hold]` appends a line to LOG for every request and every
-answer, so that both can be counted after a kill. After N answers it kills itself or leaves every request unanswered.
+Run `python tests/support/chat_server.py PORT LOG [--answers N --then die|hold]`. It appends a line to LOG for every
+request and every answer, so that both can be counted after a kill. After N answers it kills itself or stops answering.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ def digest(body: bytes) -> str:
     return hashlib.sha256(body).hexdigest()
 
 
-def solved(body: dict[str, Any]) -> str:
-    """What a clever pupil would reply, or in three of ten cases a careless one."""
-    shown = next(m["content"] for m in reversed(body["messages"]) if m["role"] == "user")
-    if found := re.match(r"(\d+) \+ (\d+)", shown):
-        value = int(found[1]) + int(found[2])
+def solve(body: dict[str, Any]) -> str:
+    """Return the right reply, or for three of ten requests (chosen by digest) a wrong one."""
+    question = next(m["content"] for m in reversed(body["messages"]) if m["role"] == "user")
+    if match := re.match(r"(\d+) \+ (\d+)", question):
+        value = int(match[1]) + int(match[2])
     else:
-        ends = [int(end) for end in re.findall(r"\d+", shown)[:2]] or [0]
+        ends = [int(end) for end in re.findall(r"\d+", question)[:2]] or [0]
         value = sum(ends) // len(ends)
     return str(value if int(digest(json.dumps(body).encode()), 16) % 10 < 7 else value + 1)
 
 
 def completion(content: str | None, prompt: int = 10, **message: Any) -> dict[str, Any]:
-    """An answer of the API; each character of the reply is a token."""
+    """Return a response of the API; each character of the reply counts as a token."""
     tokens = len(content or "")
     return {
         "object": "chat.completion",
@@ -54,9 +54,9 @@ def completion(content: str | None, prompt: int = 10, **message: Any) -> dict[st
 
 
 async def serve(respond: Respond, port: int = 0) -> asyncio.Server:
-    """Answer every request on a port of the loopback with `respond(path, headers, body)`."""
+    """Answer each request on a local port with `respond(path, headers, body)`; port 0 takes a free one."""
 
-    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode()
@@ -66,14 +66,14 @@ async def serve(respond: Respond, port: int = 0) -> asyncio.Server:
                 answer = await respond(path, headers, body)
                 text = answer.body if isinstance(answer.body, str) else json.dumps(answer.body)
                 kind = "text/html" if isinstance(answer.body, str) else "application/json"
-                told = {"content-type": kind, "content-length": str(len(text.encode())), **answer.headers}
-                lines = "".join(f"{key}: {value}\r\n" for key, value in told.items())
-                writer.write(f"HTTP/1.1 {answer.status} Said\r\n{lines}\r\n{text}".encode())
+                fields = {"content-type": kind, "content-length": str(len(text.encode())), **answer.headers}
+                lines = "".join(f"{key}: {value}\r\n" for key, value in fields.items())
+                writer.write(f"HTTP/1.1 {answer.status} OK\r\n{lines}\r\n{text}".encode())
                 await writer.drain()
         except (asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError):
             writer.close()
 
-    return await asyncio.start_server(connected, "127.0.0.1", port)
+    return await asyncio.start_server(handle, "127.0.0.1", port)
 
 
 async def _main() -> None:
@@ -84,20 +84,20 @@ async def _main() -> None:
     parser.add_argument("--then", choices=("die", "hold"), default="hold")
     args = parser.parse_args()
     log = os.open(args.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    answered = 0
+    num_answers = 0
 
     async def respond(path: str, headers: dict[str, str], body: bytes) -> Answer:
-        nonlocal answered
+        nonlocal num_answers
         name = digest(body)[:16]
         os.write(log, f"asked {name}\n".encode())
-        if answered >= args.answers:
+        if num_answers >= args.answers:
             await asyncio.sleep(3600)
-        answered += 1
-        if answered == args.answers and args.then == "die":
+        num_answers += 1
+        if num_answers == args.answers and args.then == "die":
             os.kill(os.getpid(), signal.SIGKILL)
         os.write(log, f"answered {name}\n".encode())
-        parsed = json.loads(body)
-        return Answer(body=completion(solved(parsed), prompt=10 * len(parsed["messages"])))
+        fields = json.loads(body)
+        return Answer(body=completion(solve(fields), prompt=10 * len(fields["messages"])))
 
     async with await serve(respond, args.port) as server:
         await server.serve_forever()

@@ -81,7 +81,7 @@ class Enumerable:
         chosen = list(combinations_with_replacement(range(len(records)), size))
         groups = [Group(Ticket(i, i, "train", 0, size), [records[m] for m in c]) for i, c in enumerate(chosen)]
         total = np.zeros(self.size)
-        for members, credits in zip(chosen, recipe.credit(groups, recipe), strict=True):
+        for members, credits in zip(chosen, recipe.credit(groups, recipe.normalization), strict=True):
             likely = prod(self.all[m].probability for m in members)
             orders = factorial(size) // prod(factorial(members.count(m)) for m in set(members))
             update = sum(c @ self.all[m].scores for m, c in zip(members, credits, strict=True))

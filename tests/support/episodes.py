@@ -1,4 +1,4 @@
-"""Episodes without a model: environments that count, wait, fail and hang, an agent, and a policy told what to say."""
+"""Episodes without a model: environments that count, block, fail or hang, an agent of letters, a policy of fixed replies."""
 
 import asyncio
 import threading
@@ -9,16 +9,17 @@ from agents.agent import Context
 from envs.env import Env
 from envs.types import Outcome, Task, assistant, text, user
 from rl.methods.parts.strategy import independent
+from rl.policy.engine import Policy
 from rl.records import Completion, SamplingParams, Ticket
-from rl.rollout.episode import episode
-from rl.rollout.runner import Player
+from rl.rollout.episode import play_episode
+from rl.rollout.runner import Runner
 from rl.seeds import derive
 
 END = 0
 
 
 class Count(Env):
-    """Says how many replies it has heard, and is content after `goal` of them."""
+    """Answers with the number of replies so far and ends with a reward after `goal` of them."""
 
     max_turns = 9
     goal = 3
@@ -31,21 +32,23 @@ class Count(Env):
         return Outcome((user(f"{self.turns + 1}"),), 0.5 * done, done, done, metrics={"heard": len(text(action))})
 
 
-class Waiting(Count):
+class BlockingCount(Count):
+    """Is called in a thread."""
+
     blocking = True
 
 
-class Plain:
-    """One token per letter, replies that end with token 0."""
+class LetterAgent:
+    """An agent with one token per letter, whose replies end with token 0."""
 
     stop = (END,)
 
     def open(self, messages, tools=()):
-        self.heard = []
+        self.replies = []
         return Context(self._ids(messages))
 
     def act(self, ids):
-        self.heard.append(tuple(ids))
+        self.replies.append(tuple(ids))
         return assistant("".join(map(chr, ids[:-1])))
 
     def observe(self, messages):
@@ -56,68 +59,73 @@ class Plain:
         return tuple(ord(letter) for message in messages for letter in text(message))
 
 
-class Says:
-    """A policy that says what the test wants it to, and remembers what it was asked."""
+class FixedPolicy(Policy):
+    """Replies with `reply(prompt)`, and records its requests and the sessions released."""
 
     version = 0
 
     def __init__(self, reply=lambda prompt: (104, 105, END)):
         self.reply = reply
-        self.asked = []
-        self.released = Counter()
+        self.requests = []
+        self.releases = Counter()
 
-    async def sample(self, prompt, params, *, session="", received=None):
-        self.asked.append((session, tuple(prompt), params, received))
+    async def sample(self, prompt, params, *, session="", resume_from=None):
+        self.requests.append((session, tuple(prompt), params, resume_from))
         await asyncio.sleep(0)
         ids = tuple(self.reply(tuple(prompt)))[: params.max_tokens]
         logprobs = tuple(-0.1 * (k + 1) for k in range(len(ids)))
         return Completion(ids, logprobs, logprobs, (0,) * len(ids), "stop" if ids[-1] == END else "length")
 
     def release(self, session):
-        self.released[session] += 1
+        self.releases[session] += 1
 
 
-def player(env=Count, policy=None, agent=Plain, *, reply_tokens=8, max_tokens=200, **limits):
-    return Player(env, agent, policy or Says(), SamplingParams(max_tokens=reply_tokens), max_tokens, **limits)
+def make_runner(env=Count, policy=None, agent=LetterAgent, *, reply_tokens=8, max_tokens=200, state=None, **limits):
+    """A runner of fixed replies. It continues from `state`, a `PlayState.state_dict()`, if that is passed."""
+    runner = Runner(env, agent, policy or FixedPolicy(), SamplingParams(max_tokens=reply_tokens), max_tokens, **limits)
+    if state is not None:
+        runner.play_state.load_state_dict({"live": {}, "finished": {}, **state})
+    return runner
 
 
-def ticket(number=0, *, index=1, size=1):
+def make_ticket(number=0, *, index=1, size=1):
     return Ticket(number, index, "train", seed=derive("test", number), size=size)
 
 
-def play(stage, chosen=None, member=0, *, watched=False):
-    """One episode, with a watchdog that looks often if it is to be `watched`."""
+def play_member(runner, ticket=None, member=0, *, watchdog=False):
+    """Play one episode, with a running watchdog if asked for."""
 
-    async def one():
-        return await asyncio.wait_for(episode(stage, chosen or ticket(), member), 20)
+    async def play():
+        return await asyncio.wait_for(play_episode(runner, ticket or make_ticket(), member), 20)
 
-    if not watched:
-        return asyncio.run(one())
-    with stage.watchdog.started(0.02):
-        return asyncio.run(one())
-
-
-def group(stage, chosen):
-    return asyncio.run(asyncio.wait_for(independent(stage, chosen), 20))
+    if not watchdog:
+        return asyncio.run(play())
+    with runner.watchdog.running(0.02):
+        return asyncio.run(play())
 
 
-def timeless(trajectory):
-    """The record without its clocks."""
+def play_group(runner, ticket):
+    """Play all members of a ticket independently."""
+    return asyncio.run(asyncio.wait_for(independent(runner, ticket), 20))
+
+
+def without_times(trajectory):
+    """The trajectory without its measured seconds."""
     return replace(trajectory, turns=[replace(turn, sample_s=0.0, env_s=0.0) for turn in trajectory.turns])
 
 
-def failing(where, times, env=Count, error=OSError):
-    """Environments of which the first `times` fail in `where`; and a list of all that were made."""
-    made = []
+def make_failing_env(where, times, env=Count, error=OSError):
+    """An environment class whose first `times` instances fail in `where`, and a list of all instances."""
+    envs = []
 
     class Fails(env):
         def __init__(self):
             super().__init__()
-            self.number, self.closed, self.begun = len(made), 0, 0
-            made.append(self)
+            self.number, self.closed, self.num_starts = len(envs), 0, 0
+            envs.append(self)
 
         def start(self):
-            self.begun += 1
+            self.num_starts += 1
             if where == "start" and self.number < times:
                 raise error("no start")
             return super().start()
@@ -130,11 +138,11 @@ def failing(where, times, env=Count, error=OSError):
         def close(self):
             self.closed += 1
 
-    return Fails, made
+    return Fails, envs
 
 
-def hanging(env=Waiting):
-    """Environments whose first reply waits until told otherwise, and what tells them."""
+def make_hanging_env(env=BlockingCount):
+    """An environment class whose replies hang until an event is set, and the event."""
     gate = threading.Event()
 
     class Hangs(env):

@@ -1,4 +1,4 @@
-"""Bytes, counted and not timed: what an autograd graph keeps for its backward pass, and the most that is alive at once."""
+"""Memory of a computation, counted in bytes: what autograd saves for the backward pass, and the peak."""
 
 from __future__ import annotations
 
@@ -16,51 +16,51 @@ def _storages(tensors: Iterable[Tensor]) -> dict[int, Any]:
     return {tensor.untyped_storage()._cdata: tensor.untyped_storage() for tensor in tensors}
 
 
-def saved(compute: Callable[[], object], apart_from: Iterable[Tensor] = ()) -> int:
-    """Bytes of the storages that the graph of `compute` saves, without those of the weights `apart_from`."""
-    known, found = _storages(apart_from), dict[int, Any]()
+def saved_bytes(compute: Callable[[], object], apart_from: Iterable[Tensor] = ()) -> int:
+    """Return the bytes of the storages that the autograd graph of `compute` saves, those of `apart_from` excluded."""
+    excluded_storages, storages = _storages(apart_from), dict[int, Any]()
 
     def pack(tensor: Tensor) -> Tensor:
-        found.update(_storages([tensor]))
+        storages.update(_storages([tensor]))
         return tensor
 
     with saved_tensors_hooks(pack, lambda tensor: tensor):
-        kept = compute()
-    del kept
-    return sum(storage.nbytes() for key, storage in found.items() if key not in known)
+        result = compute()
+    del result
+    return sum(storage.nbytes() for key, storage in storages.items() if key not in excluded_storages)
 
 
-class _Alive(TorchDispatchMode):
-    """Follows every storage that an operation makes, until it goes."""
+class _StorageTracker(TorchDispatchMode):
+    """Tracks every storage that an operation creates until it is freed."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.here: dict[int, tuple[StorageWeakRef, int]] = {}
-        self.most = 0
+        self.alive: dict[int, tuple[StorageWeakRef, int]] = {}
+        self.peak = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         out = func(*args, **(kwargs or {}))
-        given = {t.untyped_storage()._cdata for t in tree_leaves((args, kwargs)) if isinstance(t, Tensor)}
-        self.here = {key: held for key, held in self.here.items() if not held[0].expired()}
+        inputs = {t.untyped_storage()._cdata for t in tree_leaves((args, kwargs)) if isinstance(t, Tensor)}
+        self.alive = {key: entry for key, entry in self.alive.items() if not entry[0].expired()}
         for tensor in tree_leaves(out):
-            if isinstance(tensor, Tensor) and tensor.untyped_storage()._cdata not in given:
+            if isinstance(tensor, Tensor) and tensor.untyped_storage()._cdata not in inputs:
                 storage = tensor.untyped_storage()
-                self.here[storage._cdata] = StorageWeakRef(storage), storage.nbytes()
-        self.most = max(self.most, sum(size for _, size in self.here.values()))
+                self.alive[storage._cdata] = StorageWeakRef(storage), storage.nbytes()
+        self.peak = max(self.peak, sum(size for _, size in self.alive.values()))
         return out
 
 
-def left(compute: Callable[[], object]) -> int:
-    """Bytes alive once `compute` is done and its result is there: with a graph, what that keeps for its backward pass."""
-    with _Alive() as alive:
-        kept = compute()
-    here = sum(size for storage, size in alive.here.values() if not storage.expired())
-    del kept
-    return here
+def retained_bytes(compute: Callable[[], object]) -> int:
+    """Return the bytes alive after `compute`, its result and what its graph saves for the backward pass included."""
+    with _StorageTracker() as tracker:
+        result = compute()
+    size = sum(size for storage, size in tracker.alive.values() if not storage.expired())
+    del result
+    return size
 
 
-def peak(compute: Callable[[], object]) -> int:
-    """The most bytes alive at once of all that `compute` makes, gradients included."""
-    with _Alive() as alive:
+def peak_bytes(compute: Callable[[], object]) -> int:
+    """Return the most bytes alive at once of all that `compute` creates, gradients included."""
+    with _StorageTracker() as tracker:
         compute()
-    return alive.most
+    return tracker.peak

@@ -1,4 +1,4 @@
-"""Models with one or two layers and a strong opinion, and what they say when a whole sequence is read at once."""
+"""Toy models whose logits differ by more than rounding, and reference log-probabilities of whole sequences."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ SHAPE: dict[str, Any] = {
     "eos_token_id": None,
     "pad_token_id": None,
 }
-LEAN: dict[str, dict[str, Any]] = {
+PACKED_FAMILIES: dict[str, dict[str, Any]] = {
     "llama": {},
     "qwen2": {},
     "qwen3": {"tie_word_embeddings": True},
     "mistral": {"sliding_window": None},
 }
-OTHER: dict[str, dict[str, Any]] = {
+OTHER_FAMILIES: dict[str, dict[str, Any]] = {
     "gpt2": {"num_key_value_heads": 4},
     "gemma3_text": {"sliding_window": 64},
     "mixtral": {"num_local_experts": 2},
@@ -38,15 +38,17 @@ OTHER: dict[str, dict[str, Any]] = {
 
 
 def model(kind: str = "llama", seed: int = 0, **changes: Any) -> Any:
-    """A model of the family `kind`, initialised from `seed`."""
-    config = AutoConfig.for_model(kind, **{**SHAPE, **LEAN.get(kind, OTHER.get(kind, {})), **changes})
+    """Return a model of the family `kind`, initialised from `seed`; `changes` replace settings of its config."""
+    config = AutoConfig.for_model(
+        kind, **{**SHAPE, **PACKED_FAMILIES.get(kind, OTHER_FAMILIES.get(kind, {})), **changes}
+    )
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         return AutoModelForCausalLM.from_config(config).eval()
 
 
-def shaken(net: Any, seed: int, size: float = 0.1) -> None:
-    """Change every weight in place."""
+def perturb_weights(net: Any, seed: int, size: float = 0.1) -> None:
+    """Add noise of standard deviation `size` to every weight, in place."""
     noise = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for weight in net.parameters():
@@ -54,12 +56,14 @@ def shaken(net: Any, seed: int, size: float = 0.1) -> None:
 
 
 def next_logits(net: Any, ids: Sequence[int]) -> Tensor:
-    """Logits (T, V) of the token after each of `ids`, by the model's own forward over the whole sequence."""
+    """Return the logits (T, V) after each of `ids` (T,), by the model's own forward over the whole sequence."""
     with torch.no_grad():
         return net(input_ids=torch.tensor([list(ids)]), use_cache=False).logits[0].float()
 
 
-def teacher_forced(net: Any, prompt: Sequence[int], reply: Sequence[int], temperature: float = 1.0) -> list[float]:
-    """The log-probability of each token of `reply` after `prompt`."""
+def teacher_forced_logprobs(
+    net: Any, prompt: Sequence[int], reply: Sequence[int], temperature: float = 1.0
+) -> list[float]:
+    """Return the log-probability of each token of `reply` after `prompt`, by the model's own forward."""
     logits = next_logits(net, [*prompt, *reply])[len(prompt) - 1 : -1] / temperature
     return logits.log_softmax(-1).gather(1, torch.tensor(list(reply))[:, None]).squeeze(1).tolist()

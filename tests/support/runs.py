@@ -1,4 +1,4 @@
-"""Whole training runs of a model so small that one takes a second: here, or in a process that may be killed."""
+"""Complete training runs of a very small model, in this process or in a child process that can be killed."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from safetensors.torch import load_file
 
 from rl.cli import run
 from rl.policy import tiny
-from rl.policy.load import save
+from rl.policy.pretrained import save_pretrained
 from rl.train.__main__ import main
 
 TASKS = Path(__file__).with_name("tasks.py")
 SMALL = ("--threads", "1", "--groups", "2", "--size", "4", "--turn-tokens", "6", "--eval-episodes", "4", "--lr", "0.01")
 
 
-class Ended(NamedTuple):
-    """How a command ended."""
+class Result(NamedTuple):
+    """Exit code and output of a command."""
 
     code: int
     out: str
@@ -38,61 +38,61 @@ class Ended(NamedTuple):
 
 
 @cache
-def _home() -> tempfile.TemporaryDirectory[str]:
+def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory()
 
 
 @cache
 def small_model() -> str:
-    """The folder of a model of one layer that ends about every tenth reply at each token."""
-    folder = Path(_home().name) / "model"
+    """Return the folder of a one-layer model that ends a reply with a probability of about 0.1 at each token."""
+    folder = Path(_temporary_folder().name) / "model"
     model, tokenizer = tiny.create(1, hidden=32, layers=1, heads=1, intermediate=32)
     with torch.no_grad():
         embedding = model.get_input_embeddings().weight
         embedding[:, 0] = 1.0
         embedding[tokenizer.eos_token_id, 0] = 1.6
-    save(model, tokenizer, folder)
+    save_pretrained(model, tokenizer, folder)
     return str(folder)
 
 
-def flags(env: str = "Low", *more: object, **given: object) -> list[str]:
-    """The words of a small run; `lag=2` for `--lag 2`."""
-    options = [word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+def flags(env: str = "Low", *more: object, **settings: object) -> list[str]:
+    """Return the command line of a small run; `lag=2` becomes `--lag 2`."""
+    options = [word for name, value in settings.items() for word in (f"--{name.replace('_', '-')}", str(value))]
     source = env if "/" in env else f"{TASKS}:{env}"
     return ["--env", source, "--model", small_model(), *SMALL, *map(str, more), *options]
 
 
-def train(*words: str) -> Ended:
-    """`python -m rl.train` with these words, in this process."""
+def train(*words: str) -> Result:
+    """Run `python -m rl.train` with these arguments in this process."""
     out, err, threads = io.StringIO(), io.StringIO(), torch.get_num_threads()
     with redirect_stdout(out), redirect_stderr(err):
         try:
             run(lambda: main(words))
-        except SystemExit as left:
-            return Ended(int(left.code or 0), out.getvalue(), err.getvalue())
+        except SystemExit as exit:
+            return Result(int(exit.code or 0), out.getvalue(), err.getvalue())
         finally:
             torch.set_num_threads(threads)
 
 
-def refused(*words: str) -> str:
-    """What a command says that is refused, in one line."""
-    ended = train(*words)
-    assert (ended.code, ended.err.count("\n")) == (2, 1), ended
-    assert "Traceback" not in ended.out + ended.err
-    return ended.err.rstrip("\n").partition(": error: ")[2]
+def training_error(*words: object) -> str:
+    """Run a command that must fail with a one-line error; return the message without the program's name."""
+    result = train(*map(str, words))
+    assert (result.code, result.err.count("\n")) == (2, 1), result
+    assert "Traceback" not in result.out + result.err
+    return result.err.rstrip("\n").partition(": error: ")[2]
 
 
-def trained(*words: str, out: Path) -> Path:
-    """The folder of a run that went well."""
-    ended = train(*words, "--out", str(out))
-    assert ended.code == 0, ended.err
+def train_run(*words: str, out: Path) -> Path:
+    """Run a command that must succeed; return the run's folder."""
+    result = train(*words, "--out", str(out))
+    assert result.code == 0, result.err
     return out
 
 
 class Child:
-    """The same in a process of its own, quick to start because it forks from one that has imported everything.
+    """`python -m rl.train` in a child process, which starts fast because it is forked after all imports.
 
-    `die=("rl.train.run_folder", "_sync", 3)` kills it in place of the third call of that function.
+    `die=("rl.train.run_folder", "sync", 3)` kills it with SIGKILL instead of the third call of that function.
     """
 
     def __init__(self, *words: str, log: Path, die: tuple[str, str, int] | None = None) -> None:
@@ -103,27 +103,27 @@ class Child:
         self.process.start()
 
     def wait_for(self, text: str, timeout_s: float = 60.0) -> bool:
-        """Wait until it has said `text`; False if it ended without."""
-        ends = time.monotonic() + timeout_s
-        while not (said := text in self.said()) and self.process.is_alive():
-            assert time.monotonic() < ends, f"never said {text!r}: {self.said()}"
+        """Wait until its output contains `text`; return False if it ended without that."""
+        deadline = time.monotonic() + timeout_s
+        while not (is_printed := text in self.output()) and self.process.is_alive():
+            assert time.monotonic() < deadline, f"never printed {text!r}: {self.output()}"
             time.sleep(0.002)
-        return said or text in self.said()
+        return is_printed or text in self.output()
 
-    def said(self) -> str:
-        """Its output so far."""
+    def output(self) -> str:
+        """Return its output so far, standard error included."""
         return self.log.read_text() if self.log.exists() else ""
 
     def signal(self, number: int) -> None:
-        """Send it a signal, unless it has gone."""
+        """Send it a signal, unless it has ended."""
         if self.process.is_alive() and self.process.pid:
             os.kill(self.process.pid, number)
 
-    def ended(self) -> Ended:
-        """Wait for its end."""
+    def wait(self) -> Result:
+        """Wait until it ends."""
         self.process.join(60)
-        assert self.process.exitcode is not None, f"still running: {self.said()}"
-        return Ended(self.process.exitcode, self.said(), "")
+        assert self.process.exitcode is not None, f"still running: {self.output()}"
+        return Result(self.process.exitcode, self.output(), "")
 
 
 def _child(words: tuple[str, ...], log: str, die: tuple[str, str, int] | None) -> None:
@@ -131,30 +131,31 @@ def _child(words: tuple[str, ...], log: str, die: tuple[str, str, int] | None) -
     os.dup2(handle, 1)
     os.dup2(handle, 2)
     if die:
-        _deadly(*die)
+        _kill_at_call(*die)
     run(lambda: main(words))
 
 
-def _deadly(place: str, name: str, call: int) -> None:
+def _kill_at_call(place: str, name: str, call: int) -> None:
+    """Replace a function by one that kills the process in place of the call with this number."""
     owner, calls = pkgutil.resolve_name(place), itertools.count(1)
     original = getattr(owner, name)
 
-    def deadly(*args: Any, **kwargs: Any) -> Any:
+    def patch(*args: Any, **kwargs: Any) -> Any:
         if next(calls) == call:
             os.kill(os.getpid(), signal.SIGKILL)
         return original(*args, **kwargs)
 
-    setattr(owner, name, deadly)
+    setattr(owner, name, patch)
 
 
 def metrics(folder: Path) -> list[dict[str, Any]]:
-    """`metrics.jsonl` without its clocks."""
+    """Return `metrics.jsonl` without timings."""
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     return [{key: value for key, value in line.items() if not key.startswith("time/")} for line in lines]
 
 
 def rollouts(folder: Path, update: int) -> list[dict[str, Any]]:
-    """The trajectories of one update, without their clocks."""
+    """Return the trajectories of one update without timings."""
     text = (folder / "rollouts" / f"update-{update:06d}.jsonl").read_text()
     lines = [json.loads(line) for line in text.splitlines()]
     for line in lines:
@@ -164,13 +165,13 @@ def rollouts(folder: Path, update: int) -> list[dict[str, Any]]:
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
-    """The weights of the latest checkpoint, those of adapters where these are trained."""
+    """Return the weights in the latest checkpoint: the model's, or the adapters' with `--lora`."""
     (file,) = (folder / "checkpoints" / "latest" / "model").glob("*.safetensors")
     return load_file(file)
 
 
 def assert_same_run(one: Path, other: Path) -> None:
-    """Bit for bit: metrics, rollouts, weights and the trainer's state."""
+    """Check that metrics, rollouts, weights and the trainer's state are equal bit for bit."""
     assert metrics(one) == metrics(other)
     for update in range(1, 1 + len(metrics(one))):
         assert rollouts(one, update) == rollouts(other, update)
@@ -182,7 +183,7 @@ def assert_same_run(one: Path, other: Path) -> None:
 
 
 def _assert_same(one: Any, other: Any, where: str) -> None:
-    """All tensors in it have the same bits: moments, float32 copies, a value head, a reference."""
+    """Compare nested state dicts; `where` names the place in them."""
     if isinstance(one, torch.Tensor):
         assert torch.equal(one, other), where
     elif isinstance(one, dict):

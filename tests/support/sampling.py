@@ -1,4 +1,4 @@
-"""Replies of the sampling engine, alone and in dialogues, and what it means that two are the same."""
+"""Requests to a sampling engine, alone and in dialogues, and a comparison of replies."""
 
 import asyncio
 from functools import cache
@@ -23,61 +23,62 @@ def params(seed=0, max_tokens=12, **changes):
     return SamplingParams(max_tokens=max_tokens, seed=seed, **{"stop": (STOP,), **changes})
 
 
-def sampled(policy, *asked, **named):
-    """The completions of `(prompt, params)` pairs that are asked for at once."""
+def sample_all(policy, *requests, **options):
+    """Return the completions of `(prompt, params)` pairs that are requested at the same time."""
 
     async def together():
-        return await asyncio.gather(*(policy.sample(prompt, how, **named) for prompt, how in asked))
+        return await asyncio.gather(*(policy.sample(prompt, how, **options) for prompt, how in requests))
 
     return asyncio.run(together())
 
 
-def prompt_of(number):
-    """Prompts of unlike lengths, some of which begin alike."""
+def make_prompt(number):
+    """Return prompt `number`; prompts differ in length, and some share a prefix."""
     rng = np.random.default_rng(number)
     return (*PROMPT[: number % 3], *rng.integers(4, VOCAB, size=1 + number % 7).tolist())
 
 
-async def drawn(policy, session, count=1):
+async def wait_for_tokens(policy, session, count=1):
     """Wait until the request of `session` has that many tokens."""
-    while (found := policy.partial(session)) is None or len(found.ids) < count:
+    while (partial := policy.partial(session)) is None or len(partial.ids) < count:
         await asyncio.sleep(0)
 
 
-async def dialogue(policy, name, member=0, *, turns=4, pause=lambda: 0, patience=None):
-    """The replies of a session with a few turns; `name` decides what is said in it, `member` what is drawn.
+async def play_dialogue(policy, name, member=0, *, turns=4, pause=lambda: 0, patience=None):
+    """Return the replies of a session of a few turns; `name` decides its prompts, `member` its sampling seeds.
 
-    `pause` is the time between turns. A caller that loses `patience` asks again for the rest of its reply.
+    `pause()` is the number of loop rounds between turns. With `patience`, every reply is cancelled twice after
+    `1 + patience()` rounds and resumed from its partial completion.
     """
     rng = np.random.default_rng(name)
-    session, history, replies = f"{name}/{member}", [*prompt_of(name)], []
+    session, history, replies = f"{name}/{member}", [*make_prompt(name)], []
     for turn in range(turns):
         for _ in range(pause()):
             await asyncio.sleep(0)
         how = params(derive(name, member, turn), max_tokens=int(rng.integers(1, 9)))
-        received = None
+        resume_from = None
         for _ in range(2 if patience else 0):
-            asked = asyncio.create_task(policy.sample(tuple(history), how, session=session, received=received))
+            task = asyncio.create_task(policy.sample(tuple(history), how, session=session, resume_from=resume_from))
             for _ in range(1 + patience()):
                 await asyncio.sleep(0)
-            received = policy.partial(session)
-            asked.cancel()
-            await asyncio.gather(asked, return_exceptions=True)
-        replies.append(await policy.sample(tuple(history), how, session=session, received=received))
+            resume_from = policy.partial(session)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        replies.append(await policy.sample(tuple(history), how, session=session, resume_from=resume_from))
         history += [*replies[-1].ids, *rng.integers(4, VOCAB, size=rng.integers(1, 5)).tolist()]
     policy.release(session)
     return replies
 
 
 @cache
-def lonely(name, member=0):
-    """`dialogue` with nobody else around."""
-    return asyncio.run(dialogue(HFPolicy(llama(), slots=1), name, member))
+def play_dialogue_alone(name, member=0):
+    """Return the replies of `play_dialogue` on an engine with no other requests."""
+    return asyncio.run(play_dialogue(HFPolicy(llama(), slots=1), name, member))
 
 
-def assert_same(found, wanted):
-    """Equal tokens, and log-probabilities equal but for rounding."""
-    assert [reply.ids for reply in found] == [reply.ids for reply in wanted]
-    assert [reply.finish for reply in found] == [reply.finish for reply in wanted]
-    for mine, other in zip(found, wanted, strict=True):
+def assert_same_replies(replies, expected):
+    """Assert equal tokens, and log-probabilities that are equal up to rounding."""
+    assert [reply.ids for reply in replies] == [reply.ids for reply in expected]
+    assert [reply.finish for reply in replies] == [reply.finish for reply in expected]
+    for mine, other in zip(replies, expected, strict=True):
         np.testing.assert_allclose(mine.logprobs, other.logprobs, atol=1e-5)

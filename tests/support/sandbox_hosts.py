@@ -45,7 +45,7 @@ def docker_engine() -> str:
     neither the network nor the files of the machine's, and ends with this process.
     """
     if not find_spec("docker"):
-        return "the package `docker` is not installed: pip install 'turnwise[docker]'"
+        return "the package `docker` is not installed: pip install 'turnwise-rl[docker]'"
     if not _engine_trouble():
         return ""
     if "docker" not in " ".join(sys.argv):
@@ -98,7 +98,7 @@ def _stop_engine(engine: subprocess.Popen[bytes], home: Path, pid: int) -> None:
 
 
 @contextmanager
-def opened(name: str) -> Iterator[Sandbox]:
+def open_sandbox(name: str) -> Iterator[Sandbox]:
     """The sandbox of that name; "remote" is one of a server that is started for it."""
     if name != "remote":
         with sandboxes.open(name) as made:
@@ -129,8 +129,8 @@ def readable() -> Path:
     home = Path(tempfile.mkdtemp(prefix="turnwise-tests-"))
     atexit.register(shutil.rmtree, home, ignore_errors=True)
     shutil.copytree(ROOT / "sandboxes", home / "sandboxes", ignore=shutil.ignore_patterns("__pycache__"))
-    (home / "tests").mkdir()
-    shutil.copy(ROOT / "tests" / "sandbox_attacks.py", home / "tests")
+    (home / "tests" / "support").mkdir(parents=True)
+    shutil.copy(ROOT / "tests" / "support" / "sandbox_attacks.py", home / "tests" / "support")
     for path in (home, *home.rglob("*")):
         path.chmod(0o755 if path.is_dir() else 0o644)
     return home

@@ -1,4 +1,4 @@
-"""Environments that a model without any training earns something in: each reply is paid by its share of low letters."""
+"""Environments in which an untrained model gets rewards: a reply is worth its share of characters before `@`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from envs.types import Outcome, Task, assistant, text, user
 
 
 class Low(Env):
-    """One reply, paid by how many of its letters come before `@`."""
+    """One turn, whose reward is the share of the reply's characters that come before `@` in ASCII (low ones)."""
 
     def tasks(self, split):
         return [Task(f"{split}/{i}", (user(f"{split[0]}{i}"),), "1") for i in range(12)]
@@ -21,20 +21,20 @@ class Low(Env):
 
 
 class Talk(Low):
-    """The same for several turns; a reply that begins with a low letter ends it early."""
+    """Up to four such turns; a reply that begins with a low character ends the episode."""
 
     max_turns = 4
 
     def reply(self, action):
         share = low(text(action))
         done = low(text(action)[:1]) == 1
-        told = {"gain": share, "redundancy": 0.0, "matched": 1.0}
-        more = () if done else (user("." * (1 + self.turns)),)
-        return Outcome(more, share, done, done, rewards={"share": share}, metrics=told)
+        metrics = {"gain": share, "redundancy": 0.0, "matched": 1.0}
+        messages = () if done else (user("." * (1 + self.turns)),)
+        return Outcome(messages, share, done, done, rewards={"share": share}, metrics=metrics)
 
 
 class Steps(Low):
-    """Three turns, in each of which only the first letter matters: whether it is low."""
+    """Three turns; the reward is 1 if the first character of every reply is low."""
 
     max_turns = 3
 
@@ -55,18 +55,19 @@ class Steps(Low):
 
 
 class Unpaid(Low):
-    """Nothing helps."""
+    """Every reward is 0."""
 
     def reply(self, action):
         return Outcome(terminated=True, success=False)
 
 
 class Broken(Low):
-    """Fails by itself, and says where."""
+    """Every reply raises an `OSError` that names the task."""
 
     def reply(self, action):
         raise OSError(f"no ink for task {self.index}")
 
 
-def low(words):
-    return sum(letter < "@" for letter in words) / max(len(words), 1)
+def low(reply):
+    """Return the share of characters that are low."""
+    return sum(character < "@" for character in reply) / max(len(reply), 1)

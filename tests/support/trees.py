@@ -1,4 +1,4 @@
-"""Trees of episodes without a model: a policy whose replies depend on their seeds, as slow as a test wants it."""
+"""Trees of episodes without a model: a policy whose replies depend on their seeds, as slow as a test wants."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 from envs.types import Outcome, user
+from rl.policy.engine import Policy
 from rl.records import Completion, Group, Ticket
-from rl.rollout.runner import Player
+from rl.rollout.runner import Runner
 from rl.seeds import generator
-from tests.support.episodes import END, Count, Plain, player, ticket, timeless
+from tests.support.episodes import END, Count, LetterAgent, make_runner, make_ticket, without_times
 
-Strategy = Callable[[Player, Ticket], Coroutine[Any, Any, Group]]
+Strategy = Callable[[Runner, Ticket], Coroutine[Any, Any, Group]]
 
 
 class Chat(Count):
@@ -22,47 +23,47 @@ class Chat(Count):
     max_turns = 5
 
     def reply(self, action):
-        said = action["content"]
-        done = "a" in said
-        return Outcome((user(said[::-1] + "?"),), 0.125 * len(said), done, done, metrics={"heard": len(said)})
+        letters = action["content"]
+        done = "a" in letters
+        return Outcome((user(letters[::-1] + "?"),), 0.125 * len(letters), done, done, metrics={"heard": len(letters)})
 
 
-class Babble:
-    """Says one to four letters drawn by the seed it is given, after as many rounds of the loop as `slow` says."""
+class RandomLetters(Policy):
+    """Replies with one to four letters drawn by the request's seed, after `slow(session, length)` rounds of the loop."""
 
     version = 0
 
     def __init__(self, slow: Callable[[str, int], int] = lambda session, length: 1, letters: str = "abcdefg") -> None:
         self.slow, self.letters = slow, letters
-        self.asked: list[str] = []
+        self.requests: list[str] = []
 
-    async def sample(self, prompt, params, *, session="", received=None):
+    async def sample(self, prompt, params, *, session="", resume_from=None):
         for _ in range(self.slow(session, len(prompt))):
             await asyncio.sleep(0)
-        self.asked.append(session)
+        self.requests.append(session)
         rng = generator(params.seed)
-        said = [ord(letter) for letter in rng.choice(list(self.letters), int(rng.integers(1, 5)))]
-        ids = (*said, END)[: params.max_tokens]
+        tokens = [ord(letter) for letter in rng.choice(list(self.letters), int(rng.integers(1, 5)))]
+        ids = (*tokens, END)[: params.max_tokens]
         logprobs = tuple((-rng.exponential(1.0, len(ids))).tolist())
         return Completion(ids, logprobs, logprobs, (0,) * len(ids))
 
 
-def stage(policy=None, env=Chat, **more):
-    """A player of it."""
-    return player(env, policy or Babble(), Plain, **more)
+def make_tree_runner(policy=None, env=Chat, **more):
+    """A runner of random letters."""
+    return make_runner(env, policy or RandomLetters(), LetterAgent, **more)
 
 
-def grown(strategy: Strategy, chosen=None, playing=None) -> Group:
+def play_tree(strategy: Strategy, ticket=None, runner=None) -> Group:
     """The group of one ticket, by default of eight members."""
-    chosen = chosen or ticket(size=8)
-    return asyncio.run(asyncio.wait_for(strategy(playing or stage(), chosen), 20))
+    ticket = ticket or make_ticket(size=8)
+    return asyncio.run(asyncio.wait_for(strategy(runner or make_tree_runner(), ticket), 20))
 
 
-def same(group: Group) -> Group:
-    """The group without its clocks."""
-    return replace(group, trajectories=[timeless(trajectory) for trajectory in group.trajectories])
+def without_group_times(group: Group) -> Group:
+    """The group without measured seconds."""
+    return replace(group, trajectories=[without_times(trajectory) for trajectory in group.trajectories])
 
 
 def own_turns(group: Group) -> int:
-    """Turns that were sampled for the members that have them."""
+    """Number of turns that were sampled for their own member, not shared by a fork."""
     return sum(len(t.turns) - (t.fork.turns if t.fork else 0) for t in group.trajectories)

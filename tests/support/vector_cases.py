@@ -15,10 +15,22 @@ from tests.support.paths import VECTORS
 FOLDER = VECTORS
 STEP_WIDE = "a mean over the optimiser step, which a part that sees one micro-batch cannot take"
 OTHER = "no part of this kind"
+UNUSED_SCORE = "scores texts of a search engine, which no environment here does: tools/Search-v0 scores pages"
 
 LEFT_OUT: dict[str, dict[str, str]] = {
     "mt_arpo_entropy_branching": dict.fromkeys(
         ("entropy0", "entropy1", "entropy2", "entropy4"), "reads log-probabilities of tokens that were not sampled"
+    ),
+    "mt_igpo_outcome_f1": dict.fromkeys(
+        (
+            "<think>x</think><answer>|f1",
+            "<answer>the cat sat</ans|f1",
+            "<answer>b</answer>|f1",
+            "no tags|f1",
+            "<answer>b|noformatf1",
+            "<answer>New-York!</answe|em",
+        ),
+        UNUSED_SCORE,
     ),
     "mt_rollout_rejection_mask": {
         "case2|token_k2": OTHER,
@@ -32,6 +44,17 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "case0|token_mean_legacy": "depends on the size of the micro-batch",
         "case1|token_mean_legacy": "depends on the size of the micro-batch",
     },
+    "mt_stepsearch_f1_and_keys": {"keys": UNUSED_SCORE},
+    "mt_stepsearch_step_reward": dict.fromkeys(
+        (
+            "progress",
+            "repeat_is_redundant",
+            "exact_then_nothing_left",
+            "no_documents_returned",
+            "duplicate_inside_one_call",
+        ),
+        UNUSED_SCORE,
+    ),
     "mt_tis_weights": {"case1|token": STEP_WIDE},
     "slime_losses": {"gspo kl mild": OTHER, "opsm wide": OTHER, "gspo kl wide": OTHER},
     "verl_group_advantages": {"alpha = B / #nonzero": OTHER},
@@ -73,7 +96,7 @@ COUNTS = {
     "mt_hierarchical_role_grpo": (4, 0),
     "mt_icepop_and_tis_token": (4, 0),
     "mt_igpo_info_gain": (4, 0),
-    "mt_igpo_outcome_f1": (6, 0),
+    "mt_igpo_outcome_f1": (0, 6),
     "mt_igpo_snapshot_discounted_advantage": (8, 0),
     "mt_igpo_snapshot_outcome_advantage": (4, 0),
     "mt_igpo_turn_advantage": (15, 0),
@@ -105,8 +128,8 @@ COUNTS = {
     "mt_segment_masked_mean": (4, 0),
     "mt_skyrl_loss_reduction": (10, 2),
     "mt_starpos_filter": (4, 0),
-    "mt_stepsearch_f1_and_keys": (8, 0),
-    "mt_stepsearch_step_reward": (5, 0),
+    "mt_stepsearch_f1_and_keys": (5, 3),
+    "mt_stepsearch_step_reward": (0, 5),
     "mt_tis_weights": (4, 1),
     "mt_tree_opo_advantage": (5, 0),
     "mt_turn_returns_and_shaping": (4, 0),

@@ -1,4 +1,4 @@
-"""A walk of three steps that experts have walked before, and what tests say and see on it."""
+"""An environment of three steps with an oracle, variants of it, and a policy of scripted replies."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from envs.env import Env
 from envs.types import Message, Outcome, Task, assistant, text, user
 from rl.policy.tiny import byte_tokenizer
 from rl.records import Group, Ticket, Trajectory
-from rl.rollout.runner import Player
-from tests.support.episodes import Says, player
+from rl.rollout.runner import Runner
+from tests.support.episodes import FixedPolicy, make_runner
 
 EAST = b"\xff\xfe east"  # no text, but it ends with the right word
 
@@ -35,9 +35,9 @@ class Walk(Env):
         move = {"east": 1, "west": -1}.get((text(action).split() or [""])[-1])
         self.place += move or 0
         done = self.place == 3
-        return Outcome((user(self.seen()),), 0.5 * done, done, done, valid=move is not None)
+        return Outcome((user(self.observation()),), 0.5 * done, done, done, valid=move is not None)
 
-    def seen(self):
+    def observation(self):
         return f"at {self.place}"
 
     def oracle(self):
@@ -46,9 +46,9 @@ class Walk(Env):
 
 
 class Dark(Walk):
-    """The same without a word about the place, which only the state knows."""
+    """A walk whose messages hide the place; only the state shows it."""
 
-    def seen(self):
+    def observation(self):
         return "dark"
 
     def state(self):
@@ -56,32 +56,36 @@ class Dark(Walk):
 
 
 class Forgetful(Dark):
-    """Dark, and its state is the default: all that was said."""
+    """Dark with the default state, which is the dialogue."""
 
     state = Env.state
 
 
-class Unled(Walk):
+class NoOracle(Walk):
+    """A walk without an oracle."""
+
     oracle = Env.oracle
 
 
-class Lost(Walk):
+class LostOracle(Walk):
+    """A walk whose oracle fails."""
+
     def oracle(self):
         while True:
             yield assistant("west")
 
 
 class Moody(Walk):
-    """Says how often it was asked before: another world at every reset."""
+    """Answers differently after every reset."""
 
-    begun = 0
+    num_starts = 0
 
     def start(self):
-        type(self).begun += 1
+        type(self).num_starts += 1
         return super().start()
 
-    def seen(self):
-        return f"{super().seen()} {self.begun}"
+    def observation(self):
+        return f"{super().observation()} {self.num_starts}"
 
 
 @cache
@@ -90,46 +94,47 @@ def renderer() -> Renderer:
 
 
 def ids_of(words: str | bytes) -> tuple[int, ...]:
-    """The tokens of a reply: one per byte, and its end."""
+    """The tokens of a reply: one per byte, and the end token."""
     if isinstance(words, str):
         return renderer().write(assistant(words))
     space = renderer().write(assistant(" "))
     return (*(byte + space[0] - 32 for byte in words), space[-1])
 
 
-class Script(Says):
-    """In its turn `k`, a member says `said[k]` whatever it is told."""
+class Script(FixedPolicy):
+    """Replies with `replies[k]` in turn `k` of any session."""
 
-    def __init__(self, *said: str | bytes) -> None:
+    def __init__(self, *replies: str | bytes) -> None:
         super().__init__()
-        self.said = [ids_of(words) for words in said]
+        self.replies = [ids_of(words) for words in replies]
         self.turns: dict[str, int] = {}
 
-    async def sample(self, prompt, params, *, session="", received=None):
+    async def sample(self, prompt, params, *, session="", resume_from=None):
         turn = self.turns[session] = self.turns.get(session, -1) + 1
-        self.asked.append((session, tuple(prompt), params, received))
-        reply = await Says(lambda prompt: self.said[turn]).sample(prompt, params)
+        self.requests.append((session, tuple(prompt), params, resume_from))
+        reply = await FixedPolicy(lambda prompt: self.replies[turn]).sample(prompt, params)
         return replace(reply, finish="stop")
 
     def prompts(self, session: str = "0/0") -> list[tuple[int, ...]]:
-        return [prompt for asked, prompt, *_ in self.asked if asked == session]
+        return [prompt for requester, prompt, *_ in self.requests if requester == session]
 
 
-def stage(env: Callable[[], Env], policy: Says) -> Player:
-    return player(env, policy, lambda: ChatAgent(renderer()), reply_tokens=32, max_tokens=800, retries=1)
+def make_walk_runner(env: Callable[[], Env], policy: FixedPolicy) -> Runner:
+    return make_runner(env, policy, lambda: ChatAgent(renderer()), reply_tokens=32, max_tokens=800, retries=1)
 
 
-def ticket(number: int = 0, size: int = 1) -> Ticket:
+def make_ticket(number: int = 0, size: int = 1) -> Ticket:
     return Ticket(number, number % 4, "train", 7 + number, size)
 
 
-def play(part: Callable, on: Player, chosen: Ticket | None = None) -> Group:
-    return asyncio.run(asyncio.wait_for(part(on, chosen or ticket()), 20))
+def play_strategy(part: Callable, runner: Runner, ticket: Ticket | None = None) -> Group:
+    """The group that a strategy makes of a ticket."""
+    return asyncio.run(asyncio.wait_for(part(runner, ticket or make_ticket()), 20))
 
 
-def told(record: Trajectory, name: str) -> list[float]:
+def metric_values(record: Trajectory, name: str) -> list[float]:
     return [turn.metrics[name] for turn in record.turns]
 
 
-def rendered(*messages: Message) -> tuple[int, ...]:
+def render(*messages: Message) -> tuple[int, ...]:
     return renderer().render(messages, generation=True)

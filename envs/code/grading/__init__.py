@@ -1,1 +1,1 @@
-"""Grading of programs: submissions and tests run in sandboxes, verdicts are made here."""
+"""Grading of programs: submissions and tests run in sandboxes, the host compares and decides."""

@@ -1,4 +1,4 @@
-"""Submissions that try to be counted as right without being it, for any function: every one of them must earn 0."""
+"""Submissions for any function that try to be graded as correct without being so; each of them must earn 0."""
 
 from __future__ import annotations
 
@@ -13,7 +13,14 @@ class Equal({kind}):
     __hash__ = {kind}.__hash__
     def __repr__(self): return 'True'
 """
-SLOW = ("the tests in files", "huge output", "a huge value", "a huge number", "no end", "a thread that answers")
+SLOW = (  # that use up their CPU time
+    "the tests in files",
+    "huge output",
+    "a huge value",
+    "a huge number",
+    "no end",
+    "a thread that answers",
+)
 FORGED = "import json, os\nline = (json.dumps(['value', 0]) + '\\n').encode()\n"
 AT_LOADING = {
     "an exit": "import sys; sys.exit(0)",
@@ -49,7 +56,7 @@ IN_THE_CALL = {
     "the tests in files": "import glob\n"
     "for path in glob.glob('/**/*.json*', recursive=True) + glob.glob('/proc/*/cmdline'):\n"
     "    try: return open(path).read()\n    except Exception: pass",
-    "the grader by name": "import importlib\nreturn importlib.import_module('envs.code.grading.split_grading').judged",
+    "the grader by name": "import importlib\nreturn importlib.import_module('envs.code.grading.split_grading').compare",
     "a mock": "from unittest.mock import ANY\nreturn ANY",
     "itself": "return f",
     "a nested value": "x = []\nfor _ in range(5000): x = [x]\nreturn x",
@@ -61,13 +68,13 @@ IN_THE_CALL = {
 
 
 def attacks(function: str, *, slow: bool = True) -> dict[str, str]:
-    """Programs that define `function` for any arguments, by what they try. Some use up their CPU time if `slow`."""
-    found = {f"{what}, when loaded": f"{code}\ndef {function}(*given): pass" for what, code in AT_LOADING.items()}
+    """Programs that define `function` for any arguments, by what they try; `slow` adds those that use up CPU time."""
+    programs = {f"{what}, when loaded": f"{code}\ndef {function}(*given): pass" for what, code in AT_LOADING.items()}
     for what, code in IN_THE_CALL.items():
-        found[f"{what}, when called"] = f"def {function}(*given):\n{indent(code, '    ')}"
+        programs[f"{what}, when called"] = f"def {function}(*given):\n{indent(code, '    ')}"
     for kind in ("object", "int", "str"):
-        made = "Equal()" if kind == "object" else f"Equal({'0' if kind == 'int' else repr('')})"
-        found[f"equal to everything, {kind}"] = f"{EQUAL.format(kind=kind)}def {function}(*given): return {made}"
-    found["no function"] = f"{function} = 1"
-    found["a class"] = f"class {function}(Exception): pass\ndef {function}_(x): pass"
-    return {what: code for what, code in found.items() if slow or what.split(",")[0] not in SLOW}
+        value = "Equal()" if kind == "object" else f"Equal({'0' if kind == 'int' else repr('')})"
+        programs[f"equal to everything, {kind}"] = f"{EQUAL.format(kind=kind)}def {function}(*given): return {value}"
+    programs["no function"] = f"{function} = 1"
+    programs["a class"] = f"class {function}(Exception): pass\ndef {function}_(x): pass"
+    return {what: code for what, code in programs.items() if slow or what.split(",")[0] not in SLOW}

@@ -1,10 +1,10 @@
-"""Split grading: a submission answers calls in a sandbox, and what is right is known and compared here only.
+"""Split grading: a submission answers calls in a sandbox; the right values are known and compared only on the host.
 
-What a function should return, and the code of tests, never enters the submission's sandbox; what leaves it is plain
-data, of which nothing is executed. So exits, patched builtins, objects that equal everything, forged frames and printed
-verdicts earn nothing: they are answers that are wrong. A fault of the sandbox is a `SandboxError` and no verdict.
+Neither what a function should return nor the code of tests enters the submission's sandbox; what leaves it is plain
+data, none of which is executed. So exits, patched builtins, objects that equal everything, forged frames and printed
+verdicts earn nothing: they are wrong answers. A failure of the sandbox raises `SandboxError` and gives no grade.
 
-What is not seen: changes of the arguments in place, and identities. A submission does see the inputs.
+Not seen are changes of the arguments in place, and object identities. The submission does see the inputs.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from envs.code.grading.compiled import compiled
+from envs.code.grading.sandbox_programs import compile_program
 from sandboxes import Limits, Result, Sandbox, Status, json_values
 
 OUTPUT_KB = 2048  # of all answers together
-MAX_FAULT = 100  # characters of an exception that are passed on
+MAX_ERROR = 100  # characters of an exception that are passed on
 _ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
-_STOPPED = {
+_STOP_REASONS = {
     Status.TIMEOUT: "timeout",
     Status.CPU_LIMIT: "timeout",
     Status.MEMORY_LIMIT: "out of memory",
@@ -30,82 +30,83 @@ _STOPPED = {
 
 
 class Case(NamedTuple):
-    """The arguments of one call and what it should return; plain data."""
+    """The arguments of one call and the value it should return; plain data."""
 
-    given: tuple[Any, ...]
-    wanted: Any
+    args: tuple[Any, ...]
+    expected: Any
 
 
 class Call(NamedTuple):
-    """The arguments of one call, by position and by name."""
+    """The arguments of one call, positional and by keyword; plain data."""
 
-    given: tuple[Any, ...]
-    named: Mapping[str, Any] = {}
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any] = {}
 
 
 class Answer(NamedTuple):
-    """What one call came to: a value, or the exception that it raised in one line."""
+    """The result of one call: its value or, where it raised, the exception in one line."""
 
     value: Any = None
-    raised: str = ""
+    error: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
-    """What a submission answered. `fault` says why it stopped before the last call, and is "" where it did not.
+class SubmissionRun:
+    """The answers of a submission, in the order of the calls.
 
-    `readable` is False where no text given compiled, `loaded` where the program could not be run or has no function.
-    `cpu_s` counts the interpreter's start and the loading too.
+    `error` says why it stopped before the last call, "" where it answered all. `is_compiled` is False where no source
+    text compiled, `is_loaded` where the program did not run or does not define the function. `cpu_s` is the CPU time of
+    the whole run, with the interpreter's start and the loading.
     """
 
     answers: tuple[Answer, ...] = ()
-    fault: str = ""
-    readable: bool = True
-    loaded: bool = False
+    error: str = ""
+    is_compiled: bool = True
+    is_loaded: bool = False
     cpu_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Grade:
-    """A verdict: how many of `total` cases a submission answers right, and the first answer that is not."""
+    """The grade of a submission: how many of `total` cases are correct, and the index of the first that is not."""
 
-    passed: int
+    correct: int
     total: int
-    answers: Answers = field(default_factory=Answers)
-    failed: int | None = None  # the first case that failed
+    run: SubmissionRun = field(default_factory=SubmissionRun)
+    first_failure: int | None = None
 
     @property
-    def right(self) -> bool:
-        """Whether all cases pass."""
-        return self.passed == self.total > 0
+    def is_correct(self) -> bool:
+        """Whether all cases are correct, and there is one."""
+        return self.correct == self.total > 0
 
     @property
     def share(self) -> float:
-        """Of the cases, those that pass."""
-        return self.passed / self.total
+        """The share of correct cases."""
+        return self.correct / self.total
 
     @property
-    def word(self) -> str:
-        """A line for whoever wrote the submission, without the hidden cases: `5/8 right; ValueError: empty`."""
-        return f"{self.passed}/{self.total} right" + (f"; {why}" if (why := self.fault) else "")
+    def summary(self) -> str:
+        """One line for the author of the submission, without the hidden cases: `5/8 right; ValueError: empty`."""
+        return f"{self.correct}/{self.total} right" + (f"; {error}" if (error := self.error) else "")
 
     @property
-    def fault(self) -> str:
-        """Why the submission stopped, or the exception of the first case that failed; else ""."""
-        given = self.answers.answers
-        if self.failed is not None and self.failed < len(given):
-            return given[self.failed].raised or self.answers.fault
-        return self.answers.fault
+    def error(self) -> str:
+        """The exception of the first incorrect case, else why the submission stopped; "" where it did neither."""
+        answers = self.run.answers
+        if self.first_failure is not None and self.first_failure < len(answers):
+            return answers[self.first_failure].error or self.run.error
+        return self.run.error
 
     @property
     def metrics(self) -> dict[str, float]:
-        """`passed`, the share of cases; `timeout`; `raised`, whether something was raised or ended it early."""
-        late = self.answers.fault == "timeout"
-        raised = (bool(self.answers.fault) and not late) or any(one.raised for one in self.answers.answers)
-        return {"passed": self.share, "timeout": float(late), "raised": float(raised)}
+        """`passed`, the share of correct cases; `timeout`; `raised`, whether a call raised or the run stopped early."""
+        is_late = self.run.error == "timeout"
+        has_error = (bool(self.run.error) and not is_late) or any(answer.error for answer in self.run.answers)
+        return {"passed": self.share, "timeout": float(is_late), "raised": float(has_error)}
 
 
-def ask(
+def run_submission(
     sandbox: Sandbox,
     sources: Sequence[str],
     function: str,
@@ -113,19 +114,26 @@ def ask(
     *,
     cpu_s: float = 1.0,
     memory_mb: int = 512,
-) -> Answers:
-    """Load the first of `sources` that compiles and make the calls, in order, in one fresh place.
+) -> SubmissionRun:
+    """Load the first of `sources` that compiles in a fresh place of the sandbox, and make the calls in order.
 
-    `cpu_s` bounds the CPU time of all of it; the wall is bounded generously, for machines that are busy. After a call
-    that does not end no further ones are made. Raises SandboxError for a fault of ours.
+    No call is made after one that does not end. Raises SandboxError where the sandbox itself fails.
+
+    Args:
+        sandbox: Where to run.
+        sources: Candidate programs, as `envs.code.grading.extraction.extract_programs` finds them in a reply.
+        function: The name of the function to call.
+        calls: The calls to make.
+        cpu_s: CPU seconds for loading and all calls; the wall time is bounded generously, for machines that are busy.
+        memory_mb: The memory limit.
     """
     if not sources:
-        return Answers(fault="no program", readable=False)
-    asked = literal([(tuple(call.given), dict(call.named)) for call in calls])
-    start, sent = compiled("answerer")
-    program = f"{start}answer({list(sources)!r}, {function!r}, {asked})\n"
+        return SubmissionRun(error="no program", is_compiled=False)
+    call_text = literal([(tuple(call.args), dict(call.kwargs)) for call in calls])
+    start, stdin = compile_program("answerer")
+    program = f"{start}answer({list(sources)!r}, {function!r}, {call_text})\n"
     limits = Limits(cpu_s=cpu_s, memory_mb=memory_mb, output_kb=OUTPUT_KB)
-    return _read(sandbox.run(program, stdin=sent, timeout_s=2.0 + 4.0 * cpu_s, limits=limits), len(calls))
+    return _parse_run(sandbox.run(program, stdin=stdin, timeout_s=2.0 + 4.0 * cpu_s, limits=limits), len(calls))
 
 
 def grade(
@@ -138,88 +146,89 @@ def grade(
     memory_mb: int = 512,
     tolerance: float = 0.0,
 ) -> Grade:
-    """Ask all cases and compare. `sources` are texts as `envs.code.grading.extraction.programs` finds them in a reply."""
-    calls = [Call(case.given) for case in cases]
-    answers = ask(sandbox, sources, function, calls, cpu_s=cpu_s, memory_mb=memory_mb)
-    return judged(answers, [case.wanted for case in cases], tolerance=tolerance)
+    """Run a submission on all cases and compare; `run_submission` and `is_equal` describe the arguments."""
+    calls = [Call(case.args) for case in cases]
+    run = run_submission(sandbox, sources, function, calls, cpu_s=cpu_s, memory_mb=memory_mb)
+    return compare(run, [case.expected for case in cases], tolerance=tolerance)
 
 
-def judged(answers: Answers, wanted: Sequence[Any], *, tolerance: float = 0.0) -> Grade:
-    """Compare answers with what is wanted, in order; those that are missing are wrong."""
-    found = [
-        not one.raised and same(one.value, right, tolerance)
-        for one, right in zip(answers.answers, wanted, strict=False)
+def compare(run: SubmissionRun, expected: Sequence[Any], *, tolerance: float = 0.0) -> Grade:
+    """Compare answers with the expected values, in order; missing answers are incorrect."""
+    checks = [
+        not answer.error and is_equal(answer.value, value, tolerance)
+        for answer, value in zip(run.answers, expected, strict=False)
     ]
-    found += [False] * (len(wanted) - len(found))
-    return Grade(sum(found), len(wanted), answers, found.index(False) if False in found else None)
+    checks += [False] * (len(expected) - len(checks))
+    return Grade(sum(checks), len(expected), run, checks.index(False) if False in checks else None)
 
 
-def same(found: Any, wanted: Any, tolerance: float = 0.0) -> bool:
-    """Equal in value and type, all the way down: `1`, `1.0` and `True` differ, and so do `[1]` and `(1,)`.
+def is_equal(value: Any, expected: Any, tolerance: float = 0.0) -> bool:
+    """Equal in value and type at every depth: `1`, `1.0` and `True` differ, and so do `[1]` and `(1,)`.
 
-    With a `tolerance`, relative and absolute, a number is as good as a float that near to it. Two NaN are equal.
+    With a `tolerance`, relative and absolute, an int or float that near to an expected float equals it. Two NaN are
+    equal.
     """
-    if type(wanted) is float and (type(found) is float or (tolerance and type(found) is int)):
-        return _near(found, wanted, tolerance)
-    if type(found) is not type(wanted):
+    if type(expected) is float and (type(value) is float or (tolerance and type(value) is int)):
+        return _is_close(value, expected, tolerance)
+    if type(value) is not type(expected):
         return False
-    if isinstance(wanted, list | tuple):
-        return len(found) == len(wanted) and all(map(lambda a, b: same(a, b, tolerance), found, wanted))
-    if type(wanted) is dict:
-        keys = {(type(key), key) for key in found} == {(type(key), key) for key in wanted}
-        return keys and all(same(found[key], wanted[key], tolerance) for key in wanted)
-    if type(wanted) in (set, frozenset):
-        return {(type(one), one) for one in found} == {(type(one), one) for one in wanted}
-    return found == wanted
+    if isinstance(expected, list | tuple):
+        return len(value) == len(expected) and all(map(lambda a, b: is_equal(a, b, tolerance), value, expected))
+    if type(expected) is dict:
+        keys = {(type(key), key) for key in value} == {(type(key), key) for key in expected}
+        return keys and all(is_equal(value[key], expected[key], tolerance) for key in expected)
+    if type(expected) in (set, frozenset):
+        return {(type(one), one) for one in value} == {(type(one), one) for one in expected}
+    return value == expected
 
 
-def _near(found: float, wanted: float, tolerance: float) -> bool:
-    if math.isnan(wanted):
-        return found != found
+def _is_close(value: float, expected: float, tolerance: float) -> bool:
+    if math.isnan(expected):
+        return value != value
     try:
-        return found == wanted or math.isclose(found, wanted, rel_tol=tolerance, abs_tol=tolerance)
+        return value == expected or math.isclose(value, expected, rel_tol=tolerance, abs_tol=tolerance)
     except OverflowError:  # an int beyond all floats
         return False
 
 
-def _read(result: Result, calls: int) -> Answers:
-    """What a run of the answerer says; it may be forged, so everything unexpected is a fault of the submission."""
+def _parse_run(result: Result, calls: int) -> SubmissionRun:
+    """Parse the lines of the answerer. The submission may have forged them: anything unexpected is its error."""
     head: str | None = None
     answers: list[Answer] = []
     for line in result.stdout.split("\n")[:-1]:  # what does not end in a newline was cut off
         try:
             kind, value = json_values.load(line)
         except (ValueError, TypeError):
-            return _garbled(result)
+            return _garbled_run(result)
         if head is None and kind in ("loaded", "unread", "broken") and isinstance(value, str):
             head = kind
             if kind != "loaded":
-                return Answers(fault=_told(value), readable=kind != "unread", cpu_s=result.cpu_s)
+                return SubmissionRun(error=_shorten(value), is_compiled=kind != "unread", cpu_s=result.cpu_s)
         elif head is not None and kind == "value":
             answers.append(Answer(value))
         elif head is not None and kind == "raised" and isinstance(value, str):
-            answers.append(Answer(raised=_told(value) or "an exception"))
+            answers.append(Answer(error=_shorten(value) or "an exception"))
         else:
-            return _garbled(result)
+            return _garbled_run(result)
     if len(answers) > calls:
-        return _garbled(result)
-    fault = _STOPPED.get(result.status, "")
-    if not fault and (head is None or len(answers) < calls):
-        fault = "the program ended"
-    return Answers(tuple(answers), fault, loaded=head is not None, cpu_s=result.cpu_s)
+        return _garbled_run(result)
+    error = _STOP_REASONS.get(result.status, "")
+    if not error and (head is None or len(answers) < calls):
+        error = "the program ended"
+    return SubmissionRun(tuple(answers), error, is_loaded=head is not None, cpu_s=result.cpu_s)
 
 
-def _garbled(result: Result) -> Answers:
-    return Answers(fault="answers that nobody asked for", cpu_s=result.cpu_s)
+def _garbled_run(result: Result) -> SubmissionRun:
+    return SubmissionRun(error="answers that nobody asked for", cpu_s=result.cpu_s)
 
 
-def _told(line: str) -> str:
-    """An exception as it may be shown: short, and the same in every process."""
-    return _ADDRESS.sub("0x", " ".join(line.split()))[:MAX_FAULT]
+def _shorten(error: str) -> str:
+    """An exception as it may be shown: in one short line, and the same in every process."""
+    return _ADDRESS.sub("0x", " ".join(error.split()))[:MAX_ERROR]
 
 
 def literal(value: Any) -> str:
-    """Python text for plain data; `repr` refuses long numbers."""
+    """Python source text of plain data; unlike `repr` it takes integers of any length."""
     if isinstance(value, bool) or value is None or isinstance(value, str | bytes):
         return repr(value)
     if isinstance(value, int):

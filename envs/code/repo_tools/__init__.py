@@ -1,1 +1,1 @@
-"""What the repository environment is made of: projects, broken repositories, a workspace and its commands."""
+"""Parts of the repository environment: projects, broken repositories, a workspace and its commands."""

@@ -1,26 +1,27 @@
-"""What a reply wants done with a repository: one of seven tools, called or written as a line of text."""
+"""The seven commands on a repository: their schemas, and parsing them from tool calls and from lines of text."""
 
 from __future__ import annotations
 
 import re
 
-from envs.code.text_tools import Call, called, schema
-from envs.tools.snippets import after_thought
+from envs.tools.tool_calls import Command, function_schema, parse_tool_call, reply_text
 from envs.types import Message, ToolError, assistant
 
 _PATH = {"path": "The file."}
 TOOLS = (
-    schema("list", "List the files.", {}),
-    schema("read", "Show a file, or some of its lines.", _PATH, {"lines": "Such as 3 or 3-9, counted from 1."}),
-    schema("search", "List the lines of all files that hold a text.", {"text": "The text, letter by letter."}),
-    schema(
+    function_schema("list", "List the files.", {}),
+    function_schema(
+        "read", "Show a file, or some of its lines.", _PATH, {"lines": "Such as 3 or 3-9, counted from 1."}
+    ),
+    function_schema("search", "List the lines of all files that hold a text.", {"text": "The text, letter by letter."}),
+    function_schema(
         "edit",
         "Replace a text that the file has exactly once.",
         {**_PATH, "old": "The text that stands there.", "new": "What is to stand there."},
     ),
-    schema("write", "Make a file or replace all of it.", {**_PATH, "content": "The whole file."}),
-    schema("run", "Run the tests or, if there is code, this Python program.", {}, {"code": "The program."}),
-    schema("submit", "Hand the repository in, which ends the episode.", {}),
+    function_schema("write", "Make a file or replace all of it.", {**_PATH, "content": "The whole file."}),
+    function_schema("run", "Run the tests or, if there is code, this Python program.", {}, {"code": "The program."}),
+    function_schema("submit", "Hand the repository in, which ends the episode.", {}),
 )
 RULES = (
     "Each turn reply with one of: `list`; `read PATH` or `read PATH 3-9`; `search TEXT`; `edit PATH`, and on the lines "
@@ -32,59 +33,59 @@ _FENCE = re.compile(r"\A```\w*\n(.*?)\n?```\Z", re.DOTALL)
 _ARROW = re.compile(r"^[ \t]*=>[ \t]*$", re.MULTILINE)
 
 
-def asked(message: Message) -> Call:
-    """The call that a reply makes: its first tool call or, without one, what its text says from the first line on.
+def parse_command(message: Message) -> Command:
+    """Parse the command of a reply: its first tool call or, without one, its text, whose first line names the command.
 
-    Raises ToolError where it makes none.
+    Raises ToolError for a reply without a command.
     """
     if message.get("tool_calls"):
-        return called(message, TOOLS)
-    said = after_thought(message)
-    fenced = _FENCE.fullmatch(said)
-    head, _, body = (fenced[1].strip() if fenced else said).partition("\n")
+        return parse_tool_call(message, TOOLS)
+    reply = reply_text(message)
+    fence = _FENCE.fullmatch(reply)
+    head, _, body = (fence[1].strip() if fence else reply).partition("\n")
     name, _, rest = head.strip().partition(" ")
     rest = rest.strip()
     if name not in _NAMES:
         raise ToolError("no command; " + RULES)
     if name in ("list", "submit"):
-        return _without(name, rest + body)
+        return _bare_command(name, rest + body)
     if name == "run":
-        return Call(name, {"code": f"{rest}\n{_unfenced(body)}".strip("\n")})
+        return Command(name, {"code": f"{rest}\n{_strip_fence(body)}".strip("\n")})
     if name == "search" and rest:
-        return Call(name, {"text": rest})
+        return Command(name, {"text": rest})
     path, _, lines = rest.partition(" ")
     if path and name == "read":
-        return Call(name, {"path": path, "lines": lines})
+        return Command(name, {"path": path, "lines": lines})
     if path and name == "write" and not lines:
-        return Call(name, {"path": path, "content": _unfenced(body).rstrip("\n") + "\n"})
+        return Command(name, {"path": path, "content": _strip_fence(body).rstrip("\n") + "\n"})
     if path and name == "edit" and not lines:
-        return _edit(path, body)
+        return _parse_edit(path, body)
     raise ToolError(RULES)
 
 
-def saying(call: Call) -> Message:
-    """The message that makes a call in as few bytes as can be."""
-    given = dict(call.given)
-    if call.name == "edit":
-        return assistant(f"edit {given['path']}\n{given['old']}\n=>\n{given['new']}")
-    if call.name == "write":
-        return assistant(f"write {given['path']}\n{given['content'].rstrip()}")
-    return assistant(" ".join([call.name, *given.values()]))
+def command_as_text(command: Command) -> Message:
+    """The shortest assistant message that gives `command`."""
+    arguments = dict(command.arguments)
+    if command.name == "edit":
+        return assistant(f"edit {arguments['path']}\n{arguments['old']}\n=>\n{arguments['new']}")
+    if command.name == "write":
+        return assistant(f"write {arguments['path']}\n{arguments['content'].rstrip()}")
+    return assistant(" ".join([command.name, *arguments.values()]))
 
 
-def _without(name: str, rest: str) -> Call:
+def _bare_command(name: str, rest: str) -> Command:
     if rest.strip():
         raise ToolError(f"`{name}` stands alone in its reply")
-    return Call(name, {})
+    return Command(name, {})
 
 
-def _edit(path: str, body: str) -> Call:
-    parts = _ARROW.split(_unfenced(body))
+def _parse_edit(path: str, body: str) -> Command:
+    parts = _ARROW.split(_strip_fence(body))
     if len(parts) != 2 or not parts[0].strip():
         raise ToolError("an edit needs the old text, a line `=>` and the new text")
-    return Call("edit", {"path": path, "old": parts[0].removesuffix("\n"), "new": parts[1].removeprefix("\n")})
+    return Command("edit", {"path": path, "old": parts[0].removesuffix("\n"), "new": parts[1].removeprefix("\n")})
 
 
-def _unfenced(body: str) -> str:
-    fenced = _FENCE.fullmatch(body.strip())
-    return fenced[1] if fenced else body
+def _strip_fence(body: str) -> str:
+    fence = _FENCE.fullmatch(body.strip())
+    return fence[1] if fence else body

@@ -1,4 +1,4 @@
-"""Small repositories with one thing wrong: the files, an issue about it, the edit that mends it, and hidden tests."""
+"""Small repositories with one bug: the files, an issue about the bug, the edit that fixes it, and hidden tests."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from envs.code.grading.feedback import complaint
-from envs.code.repo_tools.projects import PAIRS, PROJECTS, Loaded, Modules, Project, Raised, pair
-from envs.code.synthesis.bugs import FAMILIES, Bug, bugs
-from envs.procedural import shuffled
+from envs.code.grading.feedback import describe_failure
+from envs.code.repo_tools.projects import PAIR_COUNT, PROJECTS, CallError, LoadedProject, Modules, Project, build_pair
+from envs.code.synthesis.bugs import FAMILIES, Bug, find_bugs
+from envs.procedural import permute
 
 LEVELS = 4
 TESTS = "tests.py"
 INPUTS = 8  # for each function
-LEAST = 2  # inputs on which a bug must show
+MIN_FAILURES = 2  # inputs on which a bug must show
 VISIBLE = 4  # functions that the visible tests call
-PATIENCE = 2000
-EACH = 1500  # repositories of each project, of which there are more
+MAX_TRIES = 2000  # to find a bug that shows
+PER_PROJECT = 1500  # repositories of each project, which could give more
 
-Outcome = tuple[tuple[Any, ...], Any, Any]  # arguments, what is right, what the broken repository gives
+Comparison = tuple[tuple[Any, ...], Any, Any]  # arguments, the right result, the broken repository's result
 
 
 class HiddenCase(NamedTuple):
     """A call of `module.function` and what it should return; plain data."""
 
     function: str
-    given: tuple[Any, ...]
-    wanted: Any
+    args: tuple[Any, ...]
+    expected: Any
 
 
 class Fix(NamedTuple):
-    """The text `old`, which a file has once, and what should stand there."""
+    """The text `old`, which the file has exactly once, and the text that should replace it."""
 
     path: str
     old: str
@@ -42,73 +42,84 @@ class Fix(NamedTuple):
 
 
 def total(level: int) -> int:
-    """How many repositories of a level there are."""
-    return PAIRS if level == 0 else len(PROJECTS) * EACH
+    """The number of repositories of a level."""
+    return PAIR_COUNT if level == 0 else len(PROJECTS) * PER_PROJECT
 
 
 def build(number: int, level: int, rng: np.random.Generator) -> dict[str, Any]:
-    """A repository, JSON-able: `files`, `issue`, `fix`, `trail`, `cases`, `project` and `family`.
+    """Build a repository as JSON-able data: `files`, `issue`, `fix`, `trail`, `cases`, `project` and `family`.
 
-    `trail` lists the files from the one that the issue speaks of to the one that is wrong, each importing the next.
     Level 0 is a pair of functions of a line each; in level 1 the bug is in the function that the issue names, in level
-    2 in another module; in level 3 a function has no body yet. The number chooses the repository as it should be,
-    another one for each, and the generator what is wrong with it.
+    2 in another module; in level 3 a function has no body yet. Raises RuntimeError where no bug shows.
+
+    Args:
+        number: Which repository to build, before the bug; each number below `total(level)` gives another one.
+        level: The difficulty, 0 to 3.
+        rng: The generator that chooses the bug, the inputs and the visible tests.
+
+    Returns:
+        `files` maps paths to texts, `fix` is a `Fix` as a list, `cases` the text that `parse_cases` reads. `trail`
+        lists the files from the one that the issue names to the one with the bug, each importing the next.
     """
     if level == 0:
-        project, modules = pair(number), pair(number).filled(0)
+        project, modules = build_pair(number), build_pair(number).fill(0)
     else:
         place, which = divmod(number, len(PROJECTS))
         project = PROJECTS[which]
-        modules = project.filled(shuffled(place, project.size, project.name))
-    for _ in range(PATIENCE):
-        found = _spoiled(rng, modules, level)
-        if found is None:
+        modules = project.fill(permute(place, project.size, project.name))
+    for _ in range(MAX_TRIES):
+        choice = _sample_bug(rng, modules, level)
+        if choice is None:
             continue
-        module, bug = found
-        broken = {**modules, module: bug.made(modules[module])}
-        outcomes = _outcomes(rng, project, Loaded(modules), Loaded(broken))
-        shows = _shown_by(outcomes, f"{module}.{bug.function}", level)
-        if shows:
-            return _repository(rng, project, modules, broken, found, shows, outcomes)
-    raise RuntimeError(f"no bug of level {level} shows in {PATIENCE} tries in project {project.name}")
+        module, bug = choice
+        broken_modules = {**modules, module: bug.apply(modules[module])}
+        comparisons = _compare(rng, project, LoadedProject(modules), LoadedProject(broken_modules))
+        function = _choose_issue_function(comparisons, f"{module}.{bug.function}", level)
+        if function:
+            return _repository(rng, project, modules, broken_modules, choice, function, comparisons)
+    raise RuntimeError(f"no bug of level {level} shows in {MAX_TRIES} tries in project {project.name}")
 
 
-def cases(text: str) -> list[HiddenCase]:
-    """The hidden cases of a repository from their text."""
-    return [HiddenCase(*one) for one in ast.literal_eval(text)]
+def parse_cases(text: str) -> list[HiddenCase]:
+    """Parse the hidden cases of a repository, the `repr` of a list of tuples."""
+    return [HiddenCase(*case) for case in ast.literal_eval(text)]
 
 
-def _spoiled(rng: np.random.Generator, modules: Modules, level: int) -> tuple[str, Bug] | None:
-    """A bug of a family drawn first, so that rare ones are as frequent as others."""
+def _sample_bug(rng: np.random.Generator, modules: Modules, level: int) -> tuple[str, Bug] | None:
+    """Draw a module and a bug in it. The family is drawn first, so that rare ones are as frequent as others."""
     families = {0: ["operator"], 3: ["missing"]}.get(level) or [name for name in FAMILIES if name != "missing"]
     family = families[int(rng.integers(len(families)))]
     names = [next(iter(modules))] if level == 0 else list(modules)[: len(modules) - (level == 2)]
     for name in map(str, rng.permutation(names)):
-        if found := bugs(modules[name], family):
-            return name, found[int(rng.integers(len(found)))]
+        if bugs := find_bugs(modules[name], family):
+            return name, bugs[int(rng.integers(len(bugs)))]
     return None
 
 
-def _outcomes(rng: np.random.Generator, project: Project, good: Loaded, bad: Loaded) -> dict[str, list[Outcome]]:
-    """What both give for different arguments of each function."""
-    found: dict[str, list[Outcome]] = {}
-    for function in project.takes:
-        drawn = {repr(given): given for given in (project.given(function, rng) for _ in range(INPUTS))}
-        found[function] = [(given, good.call(function, given), bad.call(function, given)) for given in drawn.values()]
-    return found
+def _compare(
+    rng: np.random.Generator, project: Project, good: LoadedProject, bad: LoadedProject
+) -> dict[str, list[Comparison]]:
+    """Call each function of both versions with the same random arguments."""
+    comparisons: dict[str, list[Comparison]] = {}
+    for function in project.signatures:
+        inputs = {repr(args): args for args in (project.sample_args(function, rng) for _ in range(INPUTS))}
+        comparisons[function] = [
+            (args, good.call(function, args), bad.call(function, args)) for args in inputs.values()
+        ]
+    return comparisons
 
 
-def _shown_by(outcomes: Mapping[str, list[Outcome]], spoiled: str, level: int) -> str:
-    """The function whose wrong values the issue tells, "" if the bug does not show as the level asks."""
-    numbers = {name: sum(map(_differs, rows)) for name, rows in outcomes.items()}
+def _choose_issue_function(comparisons: Mapping[str, list[Comparison]], buggy: str, level: int) -> str:
+    """The function whose wrong result the issue reports; "" if the bug does not show as the level demands."""
+    failures = {name: sum(map(_differs, rows)) for name, rows in comparisons.items()}
     if level != 2:
-        return spoiled if numbers.get(spoiled, 0) >= LEAST else ""
-    module = spoiled.partition(".")[0]
-    others = [name for name, number in numbers.items() if number >= LEAST and name.partition(".")[0] != module]
+        return buggy if failures.get(buggy, 0) >= MIN_FAILURES else ""
+    module = buggy.partition(".")[0]
+    others = [name for name, count in failures.items() if count >= MIN_FAILURES and name.partition(".")[0] != module]
     return others[-1] if others else ""
 
 
-def _differs(row: Outcome) -> bool:
+def _differs(row: Comparison) -> bool:
     return repr(row[1]) != repr(row[2])
 
 
@@ -116,59 +127,62 @@ def _repository(
     rng: np.random.Generator,
     project: Project,
     modules: Modules,
-    broken: Modules,
+    broken_modules: Modules,
     place: tuple[str, Bug],
-    shows: str,
-    outcomes: Mapping[str, list[Outcome]],
+    function: str,
+    comparisons: Mapping[str, list[Comparison]],
 ) -> dict[str, Any]:
+    """Assemble the data of a repository with a bug at `place` that the results of `function` show."""
     module, bug = place
-    files = {f"{name}.py": source for name, source in broken.items()}
-    example, *hidden = sorted(filter(_differs, outcomes[shows]), key=lambda row: len(repr(row[0])))
-    visible: dict[str, Outcome] = {}
-    for name in rng.permutation(list(outcomes)):
-        same = [row for row in outcomes[str(name)] if not _differs(row)]
-        if same and len(visible) < VISIBLE:
-            visible[str(name)] = same[0]
+    files = {f"{name}.py": source for name, source in broken_modules.items()}
+    example, *hidden = sorted(filter(_differs, comparisons[function]), key=lambda row: len(repr(row[0])))
+    visible: dict[str, Comparison] = {}
+    for name in rng.permutation(list(comparisons)):
+        equal = [row for row in comparisons[str(name)] if not _differs(row)]
+        if equal and len(visible) < VISIBLE:
+            visible[str(name)] = equal[0]
     if project.name != "pair":
-        files[TESTS] = _tests(visible)
-    held = [(shows, given, right) for given, right, _ in hidden]
-    for name, rows in outcomes.items():
-        kept = rows if name == f"{module}.{bug.function}" else rows[-3:]
-        held += [(name, given, right) for given, right, _ in kept if name != shows or (given, right) != example[:2]]
+        files[TESTS] = _test_file(visible)
+    cases = [(function, args, right) for args, right, _ in hidden]
+    for name, rows in comparisons.items():
+        selection = rows if name == f"{module}.{bug.function}" else rows[-3:]
+        cases += [
+            (name, args, right) for args, right, _ in selection if name != function or (args, right) != example[:2]
+        ]
     return {
         "files": files,
-        "issue": _issue(shows, example, bug),
+        "issue": _issue(function, example, bug),
         "fix": list(_fix(f"{module}.py", files[f"{module}.py"], modules[module])),
-        "trail": [f"{name}.py" for name in _way(modules, shows.partition(".")[0], module)],
-        "cases": repr(held),
+        "trail": [f"{name}.py" for name in _import_path(modules, function.partition(".")[0], module)],
+        "cases": repr(cases),
         "project": project.name,
         "family": bug.family,
     }
 
 
-def _issue(function: str, example: Outcome, bug: Bug) -> str:
-    """What is wrong, in a line."""
+def _issue(function: str, example: Comparison, bug: Bug) -> str:
+    """The issue: one line about a wrong result, or a missing function."""
     module, _, name = function.partition(".")
     if bug.family == "missing":
         return f"{name} in {module}.py is not written yet"
-    given, right, wrong = example
-    if isinstance(wrong, Raised):
-        return complaint(name, given, right, raised=wrong.error)
-    return complaint(name, given, right, value=wrong)
+    args, right, wrong = example
+    if isinstance(wrong, CallError):
+        return describe_failure(name, args, right, error=wrong.error)
+    return describe_failure(name, args, right, value=wrong)
 
 
-def _tests(visible: Mapping[str, Outcome]) -> str:
-    """A file of tests, which pass."""
+def _test_file(visible: Mapping[str, Comparison]) -> str:
+    """The file of visible tests, which pass in spite of the bug."""
     blocks = []
-    for function, (given, right, _) in sorted(visible.items()):
+    for function, (args, right, _) in sorted(visible.items()):
         module, _, name = function.partition(".")
-        call = f"{name}({', '.join(map(repr, given))})"
+        call = f"{name}({', '.join(map(repr, args))})"
         blocks.append(f"def test_{name}():\n    from {module} import {name}\n\n    assert {call} == {right!r}\n")
     return "\n\n".join(blocks)
 
 
 def _fix(path: str, wrong: str, right: str) -> Fix:
-    """The lines that differ, with as many before them as make them a text that stands there once."""
+    """The lines that differ, after as many equal ones as make the old text unique in the file."""
     old, new = wrong.splitlines(), right.splitlines()
     first = next(i for i, (one, other) in enumerate(zip(old, new, strict=False)) if one != other)
     last = 0  # equal lines at the end
@@ -182,12 +196,12 @@ def _fix(path: str, wrong: str, right: str) -> Fix:
         first -= 1
 
 
-def _way(modules: Modules, start: str, goal: str) -> list[str]:
+def _import_path(modules: Modules, start: str, goal: str) -> list[str]:
     """The shortest chain of imports from one module to another."""
-    ways = [[start]]
-    while ways:
-        way = ways.pop(0)
-        if way[-1] == goal:
-            return way
-        ways += [[*way, name] for name in re.findall(r"^from (\w+) import", modules[way[-1]], re.MULTILINE)]
+    paths = [[start]]
+    while paths:
+        path = paths.pop(0)
+        if path[-1] == goal:
+            return path
+        paths += [[*path, name] for name in re.findall(r"^from (\w+) import", modules[path[-1]], re.MULTILINE)]
     return [start, goal]

@@ -1,4 +1,4 @@
-"""A folder of text files in memory, and what a policy may do with it: list, read, search, edit, write."""
+"""A folder of text files in memory that a policy can list, read, search, edit and write."""
 
 from __future__ import annotations
 
@@ -7,75 +7,75 @@ import json
 import re
 from collections.abc import Mapping
 
-from envs.suggestions import unknown
+from envs.suggestions import unknown_message
 from envs.types import ToolError
 
-MOST_FILES, MOST_CHARS = 50, 100_000
-HITS = 20
+MAX_FILES, MAX_CHARS = 50, 100_000
+MAX_MATCHES = 20  # lines that a search shows
 _PATH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_][A-Za-z0-9_.-]*)*")
 _LINES = re.compile(r"(\d{1,6})(?:\s*[-:]\s*(\d{1,6}))?")
 
 
 class Workspace:
-    """Files by path. Each method returns what is to be said; ToolError tells what cannot be done."""
+    """Files by path. Each command returns its observation, and raises ToolError where it cannot be carried out."""
 
     def __init__(self, files: Mapping[str, str]) -> None:
         self.files = dict(files)
 
     @property
     def digest(self) -> str:
-        """A short text that is equal for equal files."""
+        """A short hash of the files, equal for equal files."""
         text = json.dumps(sorted(self.files.items()))
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
     def listing(self) -> str:
-        """The paths, in order."""
+        """The sorted paths."""
         return "\n".join(sorted(self.files))
 
     def read(self, path: str, lines: str = "") -> str:
-        """A file, or those of its lines, counted from 1, that `lines` names: `3` or `3-9`."""
-        text = self._at(path)
+        """A file or, where `lines` is `3` or `3-9`, these of its lines, counted from 1."""
+        text = self._content(path)
         if not lines.strip():
             return text.rstrip("\n") or "empty"
-        asked = _LINES.fullmatch(lines.strip())
-        if not asked:
+        bounds = _LINES.fullmatch(lines.strip())
+        if not bounds:
             raise ToolError(f"lines {lines!r} are not like 3 or 3-9")
-        first = int(asked[1])
-        found = text.splitlines()[max(0, first - 1) : int(asked[2] or first)]
-        return "\n".join(found) or "no such lines"
+        first = int(bounds[1])
+        selection = text.splitlines()[max(0, first - 1) : int(bounds[2] or first)]
+        return "\n".join(selection) or "no such lines"
 
     def search(self, text: str) -> str:
-        """The lines that hold a text, as `path:number: line`."""
-        found = [
+        """The lines that contain a text, as `path:number: line`."""
+        matches = [
             f"{path}:{number}: {line.strip()}"
             for path, content in sorted(self.files.items())
             for number, line in enumerate(content.splitlines(), 1)
             if text in line
         ]
-        more = [f"{len(found) - HITS} more"] if len(found) > HITS else []
-        return "\n".join([*found[:HITS], *more]) or "none"
+        more = [f"{len(matches) - MAX_MATCHES} more"] if len(matches) > MAX_MATCHES else []
+        return "\n".join([*matches[:MAX_MATCHES], *more]) or "none"
 
     def edit(self, path: str, old: str, new: str) -> str:
-        """Put one text in the place of another, which the file must have once."""
-        text = self._at(path)
-        number = text.count(old) if old else 0
-        if number != 1:
-            raise ToolError(f"{path} has this text {number} times" if number else f"{path} does not have this text")
+        """Replace the text `old`, which the file must contain exactly once."""
+        text = self._content(path)
+        count = text.count(old) if old else 0
+        if count != 1:
+            raise ToolError(f"{path} has this text {count} times" if count else f"{path} does not have this text")
         return self.write(path, text.replace(old, new))
 
     def write(self, path: str, content: str) -> str:
-        """Make a file, or replace it."""
+        """Create or replace a file."""
         if not _PATH.fullmatch(path):
             raise ToolError(f"path {path[:60]!r} is not a plain one inside the repository")
         if any(other.startswith(f"{path}/") or path.startswith(f"{other}/") for other in self.files):
             raise ToolError(f"{path} would be a file and a folder")
         after = {**self.files, path: content.encode("utf-8", "replace").decode()}
-        if len(after) > MOST_FILES or sum(map(len, after.values())) > MOST_CHARS:
-            raise ToolError(f"no room: at most {MOST_FILES} files and {MOST_CHARS} characters")
+        if len(after) > MAX_FILES or sum(map(len, after.values())) > MAX_CHARS:
+            raise ToolError(f"no room: at most {MAX_FILES} files and {MAX_CHARS} characters")
         self.files = after
         return "ok"
 
-    def _at(self, path: str) -> str:
+    def _content(self, path: str) -> str:
         if path not in self.files:
-            raise ToolError(unknown("file", path, self.files))
+            raise ToolError(unknown_message("file", path, self.files))
         return self.files[path]

@@ -1,1 +1,1 @@
-"""What the shell environment is made of: goals, file trees, and the command runner inside the sandbox."""
+"""Parts of the shell environment: goals, file trees, and the program that runs a command in the sandbox."""

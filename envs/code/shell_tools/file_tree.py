@@ -1,4 +1,4 @@
-"""A small tree of files as plain data, and what a shell command makes of it in a sandbox."""
+"""A small tree of files as plain data, and a shell command that changes it in a sandbox."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ PLAIN, RUNNABLE, FOLDER = 0o644, 0o755, 0o755
 
 
 class Entry(NamedTuple):
-    """What lies at a path: its `kind` is "file", "folder", "link" or "other".
+    """What a path holds: its `kind` is "file", "folder", "link" or "other".
 
-    `text` is a file's content, one character per byte, or where a link leads. `mode` has its permission bits; None in
-    a tree that is wanted means that any will do.
+    `text` is the content of a file, one character per byte, or the target of a link. `mode` holds the permission bits;
+    None, in a target tree, allows any.
     """
 
     kind: str
@@ -31,16 +31,16 @@ class Entry(NamedTuple):
 Tree = dict[str, Entry]
 
 
-class Ran(NamedTuple):
-    """What a command did: the tree after it, its exit code and output; or in `stopped` why it did not reach its end."""
+class CommandResult(NamedTuple):
+    """The tree after a command, its exit code and output; `stop_reason` says why it was stopped, "" if it was not."""
 
     tree: Tree
-    code: int
+    exit_code: int
     output: str
-    stopped: str = ""
+    stop_reason: str = ""
 
 
-STOPPED = {
+STOP_REASONS = {
     Status.TIMEOUT: "too slow",
     Status.CPU_LIMIT: "too slow",
     Status.MEMORY_LIMIT: "too much memory",
@@ -58,53 +58,55 @@ def folder(mode: int | None = FOLDER) -> Entry:
     return Entry("folder", "", mode)
 
 
-def read(plain: Mapping[str, Any]) -> Tree:
+def from_json(data: Mapping[str, Any]) -> Tree:
     """A tree from its JSON form."""
-    return {path: Entry(*entry) for path, entry in sorted(plain.items())}
+    return {path: Entry(*entry) for path, entry in sorted(data.items())}
 
 
-def written(tree: Tree) -> dict[str, Any]:
+def to_json(tree: Tree) -> dict[str, Any]:
     """The JSON form of a tree."""
     return {path: list(entry) for path, entry in sorted(tree.items())}
 
 
 def digest(tree: Tree) -> str:
-    """A short text that is equal for equal trees."""
-    return hashlib.blake2b(json.dumps(written(tree)).encode(), digest_size=8).hexdigest()
+    """A short hash of a tree, equal for equal trees."""
+    return hashlib.blake2b(json.dumps(to_json(tree)).encode(), digest_size=8).hexdigest()
 
 
-def command(sandbox: Sandbox, tree: Tree, line: str, *, timeout_s: float) -> Ran:
-    """Run `sh -c line` in a place that holds the tree and nothing else, and read back what became of it.
+def run_command(sandbox: Sandbox, tree: Tree, line: str, *, timeout_s: float) -> CommandResult:
+    """Run `sh -c line` in a fresh place that holds only the tree, and read the tree back.
 
-    A command that is stopped, because it is too slow or asks for too much, changes nothing. No process outlives it.
-    Times of files are always the same, and `ls` shows none; clocks, process numbers and inodes are as they are.
-    Raises SandboxError for a fault of ours.
+    A command that is stopped, because it exceeds `timeout_s` or another limit, changes nothing. No process outlives it.
+    The times of files are always the same, and `ls` shows none; clocks, process numbers and inodes are the real ones.
+    Raises SandboxError where the sandbox fails or allows no child processes.
     """
-    if not sandbox.shelter.children:
-        raise SandboxError(f"in tier {sandbox.shelter.tier!r} of the sandbox a shell can start no program")
-    ran = sandbox.run(
-        _inside(),
-        stdin=json.dumps({"tree": written(tree), "command": line}),
+    if not sandbox.isolation.children:
+        raise SandboxError(f"in tier {sandbox.isolation.tier!r} of the sandbox a shell can start no program")
+    result = sandbox.run(
+        _runner_program(),
+        stdin=json.dumps({"tree": to_json(tree), "command": line}),
         fetch=("after.json",),
         env={"LC_ALL": "C", "TZ": "UTC", "TIME_STYLE": "+", "HOME": "/tmp", "COLUMNS": "80"},
         timeout_s=timeout_s,
         limits=Limits(cpu_s=timeout_s, memory_mb=256, disk_mb=16, files=1024, output_kb=OUTPUT_KB),
     )
-    if ran.status is Status.FAILED and ran.exit_code == UNPREPARED:
-        raise SandboxError(f"a tree of {len(tree)} files could not be made: {ran.stderr.strip()[-200:] or 'no word'}")
-    after = _after(ran)
-    if after is None:
-        return Ran(tree, -1, "", STOPPED.get(ran.status, "too much"))
-    return Ran(read(after["tree"]), int(after["code"]), ran.stdout + ran.stderr)
+    if result.status is Status.FAILED and result.exit_code == UNPREPARED:
+        raise SandboxError(
+            f"a tree of {len(tree)} files could not be made: {result.stderr.strip()[-200:] or 'no error output'}"
+        )
+    report = _runner_report(result)
+    if report is None:
+        return CommandResult(tree, -1, "", STOP_REASONS.get(result.status, "too much"))
+    return CommandResult(from_json(report["tree"]), int(report["code"]), result.stdout + result.stderr)
 
 
-def _after(ran: Result) -> dict[str, Any] | None:
-    """What the program inside wrote at its end, None if it did not get there."""
-    if not ran.ok or "after.json" not in ran.files:
+def _runner_report(result: Result) -> dict[str, Any] | None:
+    """The report that the command runner wrote at its end, None if it did not get there."""
+    if not result.ok or "after.json" not in result.files:
         return None
-    return json.loads(ran.files["after.json"])
+    return json.loads(result.files["after.json"])
 
 
 @cache
-def _inside() -> str:
-    return files("envs.code").joinpath("inside.py").read_text(encoding="utf-8")
+def _runner_program() -> str:
+    return files("envs.code.shell_tools").joinpath("command_runner.py").read_text(encoding="utf-8")

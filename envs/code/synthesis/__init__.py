@@ -1,1 +1,1 @@
-"""Generated programming problems: a bank of function families and ways to break a function."""
+"""Generated programming problems: a bank of function families, and bugs to put into a function."""

@@ -1,4 +1,4 @@
-"""Wrong versions of functions of the bank: which bugs of a reference show on given inputs."""
+"""Mutants of the bank's functions: references with a bug that changes their results on some inputs."""
 
 from __future__ import annotations
 
@@ -9,79 +9,79 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from envs.code.grading.split_grading import Answer, Case, same
+from envs.code.grading.split_grading import Answer, Case, is_equal
 from envs.code.synthesis.bank.template import FUNCTION, Problem
-from envs.code.synthesis.bugs import FAMILIES, bugs
+from envs.code.synthesis.bugs import FAMILIES, find_bugs
 
-STEPS = 3000  # lines of a wrong version that are run: more than any right one needs
+MAX_STEPS = 3000  # lines that a call of a mutant may run: more than any reference needs
 
 
-class Spoiled(NamedTuple):
-    """A wrong version, as short as the reference is said, and its first wrong answer: the case's number, and what."""
+class Mutant(NamedTuple):
+    """A wrong program, in the short form of the reference, with the index and the answer of its first failing case."""
 
     program: str
-    place: int
+    case_index: int
     answer: Answer
 
 
-class TooLong(Exception):
-    """A version that may never end."""
+class TooManySteps(Exception):
+    """A mutant ran more than `MAX_STEPS` lines, and may never end."""
 
 
-def spoiled(
+def sample_mutant(
     problem: Problem, rng: np.random.Generator, visible: Sequence[Case], hidden: Sequence[Case]
-) -> Spoiled | None:
-    """A version with one bug that shows on visible and on hidden cases, None if none is found."""
+) -> Mutant | None:
+    """Draw a mutant with one bug that fails a visible and a hidden case; None if no family of bugs has one."""
     families = [name for name in FAMILIES if name != "missing"]
     for family in map(str, rng.permutation(families)):
-        found = bugs(problem.source, family)
-        if not found:
+        bugs = find_bugs(problem.source, family)
+        if not bugs:
             continue
-        source = found[int(rng.integers(len(found)))].made(problem.source)
+        source = bugs[int(rng.integers(len(bugs)))].apply(problem.source)
         try:
-            first = _first_wrong(source, visible, problem.template.tolerance)
-            if first is None or _first_wrong(source, hidden, problem.template.tolerance) is None:
+            failure = _first_failure(source, visible, problem.template.tolerance)
+            if failure is None or _first_failure(source, hidden, problem.template.tolerance) is None:
                 continue
-        except TooLong:
+        except TooManySteps:
             continue
         program = source.partition("return ")[2].strip() if problem.is_expression else source
-        return Spoiled(program, *first)
+        return Mutant(program, *failure)
     return None
 
 
-def _first_wrong(source: str, cases: Sequence[Case], tolerance: float) -> tuple[int, Answer] | None:
-    """The first case that a version gets wrong, and its answer. It is ours, spoiled by ours: it means no harm."""
+def _first_failure(source: str, cases: Sequence[Case], tolerance: float) -> tuple[int, Answer] | None:
+    """The first case that a mutant fails, and its answer. The code is the project's own, so it runs in this process."""
     names: dict[str, Any] = {}
-    exec(compile(source, "<spoiled>", "exec"), names)
+    exec(compile(source, "<mutant>", "exec"), names)
     for number, case in enumerate(cases):
-        answer = _answered(names[FUNCTION], case.given)
-        if answer.raised or not same(answer.value, case.wanted, tolerance):
+        answer = _call(names[FUNCTION], case.args)
+        if answer.error or not is_equal(answer.value, case.expected, tolerance):
             return number, answer
     return None
 
 
-def _answered(function: Any, given: tuple[Any, ...]) -> Answer:
-    """One call, of at most `STEPS` lines."""
-    left = STEPS
+def _call(function: Any, args: tuple[Any, ...]) -> Answer:
+    """Make one call. Raises TooManySteps after `MAX_STEPS` lines."""
+    left = MAX_STEPS
 
     def count(frame: FrameType, event: str, argument: Any) -> Any:
         nonlocal left
         left -= 1
         if left < 0:
-            raise TooLong
+            raise TooManySteps
         return count
 
     before = sys.gettrace()
     sys.settrace(count)
     try:
-        return Answer(function(*map(_copied, given)))
-    except TooLong:
+        return Answer(function(*map(_copy, args)))
+    except TooManySteps:
         raise
     except Exception as error:
-        return Answer(raised=f"{type(error).__name__}: {error}")
+        return Answer(error=f"{type(error).__name__}: {error}")
     finally:
         sys.settrace(before)
 
 
-def _copied(value: Any) -> Any:
-    return [_copied(one) for one in value] if type(value) is list else value
+def _copy(value: Any) -> Any:
+    return [_copy(item) for item in value] if type(value) is list else value

@@ -1,4 +1,4 @@
-"""Replies on disk, by the digest of all that they depend on: what makes an evaluation resumable after a kill."""
+"""Cache of an API's replies on disk, which lets an evaluation that was killed continue where it stopped."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ import os
 from pathlib import Path
 from typing import Any
 
-VERSION = 1  # of what a file holds
+VERSION = 1  # of the format of a file
 
 
 class ReplyCache:
-    """One JSON file per reply, written aside and renamed, so that a kill leaves whole files only.
+    """One JSON file per reply, in a folder that several processes may share.
 
-    Processes may share a folder. The default folder lies in `TURNWISE_CACHE`, else in `~/.cache/turnwise`. Raises
-    `OSError` where it cannot be made.
+    Files are written under a temporary name and renamed, so a killed process leaves no partial reply. The default
+    folder is `replies` in `TURNWISE_CACHE`, or in `~/.cache/turnwise` without that variable. Raises `OSError` if the
+    folder cannot be created or written.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -26,24 +27,24 @@ class ReplyCache:
             raise PermissionError(13, "not writable; name another folder by TURNWISE_CACHE", str(self.folder))
 
     def get(self, digest: str) -> Any:
-        """What was put under `digest`; None where nothing was, or nothing readable."""
+        """Return the value stored under `digest`; None if there is none or its file is damaged."""
         try:
             return json.loads(self._path(digest).read_bytes())
         except (OSError, ValueError):
             return None
 
     def put(self, digest: str, value: Any) -> None:
-        """Keep a JSON-able value. Raises `OSError`."""
+        """Store a JSON-serialisable value under `digest`. Raises `OSError`."""
         path = self._path(digest)
         path.parent.mkdir(exist_ok=True)
-        aside = path.with_suffix(f".{os.getpid()}.partial")
-        aside.write_text(json.dumps(value), encoding="ascii")
-        aside.replace(path)
+        partial = path.with_suffix(f".{os.getpid()}.partial")
+        partial.write_text(json.dumps(value), encoding="ascii")
+        partial.replace(path)
 
     def _path(self, digest: str) -> Path:
         return self.folder / digest[:2] / f"{digest}.json"
 
 
 def digest(*parts: Any) -> str:
-    """A name for JSON-able values: equal for equal ones, in every process."""
+    """Hash JSON-serialisable values to 40 hex digits: equal values have equal digests, in every process."""
     return hashlib.sha256(json.dumps([VERSION, *parts], sort_keys=True).encode()).hexdigest()[:40]

@@ -1,7 +1,8 @@
-"""Policies that speak in messages and not in tokens: a model behind an API, stored replies, a human.
+"""Chat clients as policies: a model behind an API, stored replies or a human plays episodes like a local model.
 
-`rl.rollout.episode` plays them like any other policy: each whole message is one token of a vocabulary that grows as the
-episodes do. So seeds, deadlines, faults and test-time strategies mean the same for them.
+A client receives and returns whole messages, while `rl.rollout.episode` exchanges tokens with a policy. `ClientPolicy`
+and `MessageAgent` bridge the two: each message is one token of a vocabulary that grows as messages arrive. Seeds,
+deadlines, error handling and test-time strategies therefore work as for any other policy.
 """
 
 from __future__ import annotations
@@ -17,24 +18,32 @@ import gymnasium
 from agents.agent import Context
 from envs.types import Message
 from rl.cli import UserError
-from rl.evaluate.runner import Ended, evaluate
+from rl.evaluate.runner import OnGroup, evaluate
+from rl.policy.engine import Policy
 from rl.records import Completion, Finish, Group, SamplingParams, Ticket
-from rl.rollout.runner import Player
+from rl.rollout.runner import Runner
 from rl.rollout.watchdog import Watchdog
 
 
-class Asked(NamedTuple):
-    """A dialogue in which the speaker is to reply. `session` is `"TICKET/MEMBER"`, as in `rl.rollout.episode.episode`."""
+class ChatRequest(NamedTuple):
+    """A dialogue that the client is to continue with one message.
+
+    `tools` are the schemas of the tools offered. `params.seed` is the seed of this reply alone. `session` names the
+    episode, as "TICKET/MEMBER".
+    """
 
     messages: Sequence[Message]
     tools: Sequence[Mapping[str, Any]]
-    params: SamplingParams  # `seed` is this reply's own
+    params: SamplingParams
     session: str
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """A reply, the tokens sampled for it, and how many the whole dialogue has with it; 0 where nobody counts."""
+class ChatResponse:
+    """A reply and its size in tokens: `tokens` were sampled, `context` is the whole dialogue. 0 if not counted.
+
+    The reply cache stores these fields under their names.
+    """
 
     message: Message
     finish: Finish = "stop"
@@ -42,11 +51,17 @@ class Said:
     context: int = 0
 
 
-class Speaker(Protocol):
-    """Messages in, one message out."""
+class ChatClient(Protocol):
+    """Anything that continues a dialogue by one message."""
 
-    async def say(self, asked: Asked) -> Said:
-        """Reply. Raises `CutOff` to truncate the episode, `Halt` to end the evaluation; other exceptions are faults."""
+    async def complete(self, request: ChatRequest) -> ChatResponse:
+        """Return the next message of the dialogue.
+
+        Raises:
+            CutOff: The episode is to be truncated.
+            StopEvaluation: The whole evaluation is to end.
+            Exception: Any other error fails this episode only.
+        """
         ...
 
     def release(self, session: str) -> None:
@@ -54,33 +69,35 @@ class Speaker(Protocol):
         ...
 
 
-class Halt(BaseException):
-    """Nothing more will be said, in no episode; the text says why. No `Exception`, so that no episode takes it for one.
+class StopEvaluation(BaseException):
+    """Raised by a client to end the evaluation in all episodes; the text is the reason.
 
-    `refused` says that it never can be said; otherwise what was played until then stands.
+    `is_user_error` tells a mistake in the command, such as a wrong key, from a limit that was reached: after a limit
+    the completed groups are still reported. The class derives from `BaseException` because an `Exception` would count
+    as the failure of a single episode.
     """
 
-    def __init__(self, why: str, *, refused: bool = False) -> None:
-        super().__init__(why)
-        self.refused = refused
+    def __init__(self, reason: str, *, is_user_error: bool = False) -> None:
+        super().__init__(reason)
+        self.is_user_error = is_user_error
 
 
-class Unfinished(Exception):
-    """An evaluation that ended early; the text says why. `groups` are the tickets that were played to their end."""
+class IncompleteEvaluation(Exception):
+    """Raised for an evaluation that stopped early: the text is the reason, `groups` are the completed groups."""
 
-    def __init__(self, why: str, groups: list[Group]) -> None:
-        super().__init__(why)
+    def __init__(self, reason: str, groups: list[Group]) -> None:
+        super().__init__(reason)
         self.groups = groups
 
 
-class Lexicon:
-    """Numbers for messages and lists of tools: the number of an entry is its token."""
+class MessageVocabulary:
+    """Token ids for messages and lists of tools: the id of an entry is its index."""
 
     def __init__(self) -> None:
         self._entries: list[Any] = []
 
     def add(self, entry: Any) -> int:
-        """The token of a new entry."""
+        """Append an entry and return its token id. Equal entries get different ids."""
         self._entries.append(entry)
         return len(self._entries) - 1
 
@@ -89,96 +106,110 @@ class Lexicon:
 
 
 class MessageAgent:
-    """The agent of a speaker: it passes messages on."""
+    """An agent for `ClientPolicy`: it encodes each message as one token of `vocabulary` and decodes replies."""
 
     stop: tuple[int, ...] = ()
 
-    def __init__(self, lexicon: Lexicon) -> None:
-        self.lexicon = lexicon
+    def __init__(self, vocabulary: MessageVocabulary) -> None:
+        self.vocabulary = vocabulary
 
     def open(self, messages: Sequence[Message], tools: Sequence[dict] = ()) -> Context:
-        """The tools and the opening messages."""
-        return Context((self.lexicon.add(tuple(tools)), *map(self.lexicon.add, messages)))
+        """Encode the first prompt: one token for the list of tools, then one per message."""
+        return Context((self.vocabulary.add(tuple(tools)), *map(self.vocabulary.add, messages)))
 
     def act(self, ids: Sequence[int]) -> Message:
-        """The message that was said."""
-        return self.lexicon[ids[0]]
+        """Decode a reply, which is a single token."""
+        return self.vocabulary[ids[0]]
 
     def amend(self, message: Message) -> tuple[int, ...]:
-        """The token of `message`."""
-        return (self.lexicon.add(message),)
+        """Encode a reply that replaces the sampled one."""
+        return (self.vocabulary.add(message),)
 
     def observe(self, messages: Sequence[Message]) -> Context:
-        """The new messages."""
-        return Context(tuple(map(self.lexicon.add, messages)))
+        """Encode new messages of the environment."""
+        return Context(tuple(map(self.vocabulary.add, messages)))
 
 
-class SpeakingPolicy:
-    """A speaker as a `Policy`: one token per message."""
+class ClientPolicy(Policy):
+    """A chat client as a `Policy`: a prompt is decoded to messages, the reply is encoded as one token."""
 
     version = 0
 
-    def __init__(self, speaker: Speaker) -> None:
-        self.speaker = speaker
-        self.lexicon = Lexicon()
+    def __init__(self, client: ChatClient) -> None:
+        self.client = client
+        self.vocabulary = MessageVocabulary()
 
     async def sample(
-        self, prompt: Sequence[int], params: SamplingParams, *, session: str = "", received: Completion | None = None
+        self, prompt: Sequence[int], params: SamplingParams, *, session: str = "", resume_from: Completion | None = None
     ) -> Completion:
-        """Let the speaker reply to the messages of `prompt`. A message comes whole, so none is ever `received`."""
-        tools, *messages = (self.lexicon[token] for token in prompt)
-        said = await self.speaker.say(Asked(messages, tools, params, session))
-        return Completion((self.lexicon.add(said.message),), (0.0,), (0.0,), (0,), said.finish, said.tokens)
+        """Ask the client to continue the dialogue. `resume_from` is always None: a message arrives as a whole."""
+        tools, *messages = (self.vocabulary[token] for token in prompt)
+        response = await self.client.complete(ChatRequest(messages, tools, params, session))
+        token = self.vocabulary.add(response.message)
+        return Completion((token,), (0.0,), (0.0,), (0,), response.finish, response.tokens)
 
     def release(self, session: str) -> None:
         """Forget an episode that ended."""
-        self.speaker.release(session)
+        self.client.release(session)
 
 
-async def converse(
+async def evaluate_client(
     make_env: Callable[[], gymnasium.Env],
-    speaker: Speaker,
+    client: ChatClient,
     params: SamplingParams,
     tickets: Sequence[Ticket],
     *,
-    at_once: int = 1,
+    concurrency: int = 1,
     watchdog: Watchdog | None = None,
-    ended: Ended = lambda group: None,
+    on_group: OnGroup = lambda group: None,
 ) -> list[Group]:
-    """Like `rl.evaluate.runner.evaluate`, for a speaker. An episode has no time limit but its environment's own.
+    """Play every ticket with a chat client and return the groups in the order of the tickets.
 
-    Raises `UserError` where the speaker refuses, and `Unfinished` where it falls silent before the end.
+    Works like `rl.evaluate.runner.evaluate`, but an episode has no time limit other than its environment's own.
+
+    Args:
+        make_env: Creates an environment; called once per episode played at the same time.
+        client: The client that replies.
+        params: How replies are sampled; the client enforces limits on tokens.
+        tickets: The groups to play.
+        concurrency: About how many episodes are played at the same time.
+        watchdog: Reports calls that take too long.
+        on_group: Called with each group when its last episode has ended.
+
+    Raises:
+        UserError: The client stopped the evaluation because of a mistake in the command.
+        IncompleteEvaluation: The client stopped the evaluation for another reason.
     """
-    policy = SpeakingPolicy(speaker)
-    # The episode's bound counts messages here; bounds on tokens are for the speaker to keep.
-    player = Player(make_env, lambda: MessageAgent(policy.lexicon), policy, params, sys.maxsize, episode_s=inf)
-    player.watchdog = watchdog or player.watchdog
-    whole: list[Group] = []
+    policy = ClientPolicy(client)
+    # The runner's token limit would count messages, so it is switched off.
+    runner = Runner(make_env, lambda: MessageAgent(policy.vocabulary), policy, params, sys.maxsize, episode_s=inf)
+    runner.watchdog = watchdog or runner.watchdog
+    groups: list[Group] = []
 
-    def played(group: Group) -> None:
-        whole.append(group)
-        ended(group)
+    def record_group(group: Group) -> None:
+        groups.append(group)
+        on_group(group)
 
     try:
-        return await evaluate(player, tickets, at_once=at_once, ended=played)
-    except BaseExceptionGroup as several:
-        halts = _halts(several)
-        if not halts:
+        return await evaluate(runner, tickets, concurrency=concurrency, on_group=record_group)
+    except BaseExceptionGroup as error:
+        stops = _stop_errors(error)
+        if not stops:
             raise
     finally:
-        player.close()
-    for halt in halts:
-        if halt.refused:
-            raise UserError(str(halt))
-    raise Unfinished(str(halts[0]), sorted(whole, key=lambda group: group.ticket.number))
+        runner.close()
+    for stop in stops:
+        if stop.is_user_error:
+            raise UserError(str(stop))
+    raise IncompleteEvaluation(str(stops[0]), sorted(groups, key=lambda group: group.ticket.number))
 
 
-def _halts(several: BaseExceptionGroup) -> list[Halt]:
-    """The halts among exceptions that were raised together."""
-    found: list[Halt] = []
-    for error in several.exceptions:
+def _stop_errors(group: BaseExceptionGroup) -> list[StopEvaluation]:
+    """The `StopEvaluation` errors in a group of exceptions, nested groups included."""
+    stops: list[StopEvaluation] = []
+    for error in group.exceptions:
         if isinstance(error, BaseExceptionGroup):
-            found += _halts(error)
-        elif isinstance(error, Halt):
-            found.append(error)
-    return found
+            stops += _stop_errors(error)
+        elif isinstance(error, StopEvaluation):
+            stops.append(error)
+    return stops

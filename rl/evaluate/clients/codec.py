@@ -1,4 +1,4 @@
-"""The chat-completions format of OpenAI's API: what is asked, and what an answer means. Pure functions."""
+"""Encodes requests and decodes responses of OpenAI's chat-completions API. Pure functions, no network."""
 
 from __future__ import annotations
 
@@ -8,74 +8,78 @@ from typing import Any
 
 from agents import reply
 from envs.types import Message, ToolCall
-from rl.evaluate.clients.client import Asked, Said
+from rl.evaluate.clients.client import ChatRequest, ChatResponse
 
-SEEDS = 2**31  # some servers take no larger seed
-BROKEN_OFF = ("abort", "cancelled", "error")  # finish reasons of a server that was stopped while it sampled
+SEED_LIMIT = 2**31  # some servers reject larger seeds
+ABORT_REASONS = ("abort", "cancelled", "error")  # finish reasons of a server that was stopped while it sampled
 
 
-def request(asked: Asked, model: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The body of a request. `fields` replace the fields of these names; None leaves one out."""
-    params = asked.params
+def encode_request(request: ChatRequest, model: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the JSON body of a request to `model`.
+
+    `fields` are set on top of the standard fields; a value of None removes the field.
+    """
+    params = request.params
     body: dict[str, Any] = {
         "model": model,
-        "messages": [_sent(message) for message in asked.messages],
+        "messages": [_encode_message(message) for message in request.messages],
         "max_tokens": params.max_tokens,
         "temperature": params.temperature,
-        "seed": params.seed % SEEDS,
+        "seed": params.seed % SEED_LIMIT,
     }
     if params.top_p < 1:
         body["top_p"] = params.top_p
     if params.top_k:
         body["top_k"] = params.top_k
-    if asked.tools:
-        body["tools"] = list(asked.tools)
+    if request.tools:
+        body["tools"] = list(request.tools)
     return {key: value for key, value in {**body, **fields}.items() if value is not None}
 
 
-def read(answer: Any, asked: Asked) -> Said:
-    """The reply in an answer. Raises `ValueError` for what is no answer of this API, or one that was broken off.
+def decode_response(body: Any, request: ChatRequest) -> ChatResponse:
+    """Read the reply from the JSON body of a response to `request`.
 
-    Where tools were offered and the server reads no calls, those written as text are read here.
+    If the request offered tools and the response has no `tool_calls`, calls are parsed from the text. Raises
+    `ValueError` if the body is not a chat completion or if the server stopped while it sampled.
     """
     try:
-        choice = answer["choices"][0]
+        choice = body["choices"][0]
         message, reason = choice["message"], choice.get("finish_reason")
-        usage = answer.get("usage") or {}
+        usage = body.get("usage") or {}
         tokens = int(usage.get("completion_tokens") or 0)
         context = int(usage.get("total_tokens") or 0) or int(usage.get("prompt_tokens") or 0) + tokens
-        content = _text(message.get("content")) or _text(message.get("refusal"))
-        number = sum(len(earlier.get("tool_calls") or ()) for earlier in asked.messages)
-        calls = [_call(call, number + i) for i, call in enumerate(message.get("tool_calls") or ())]
+        content = _content_text(message.get("content")) or _content_text(message.get("refusal"))
+        first_call = sum(len(earlier.get("tool_calls") or ()) for earlier in request.messages)
+        calls = [_decode_call(call, first_call + i) for i, call in enumerate(message.get("tool_calls") or ())]
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(error_text(answer) or f"no chat completion: {_short(answer)}") from error
-    if reason in BROKEN_OFF:
-        raise ValueError(f"the reply was broken off (finish_reason {reason!r})")
-    said: Message = {"role": "assistant", "content": content}
+        raise ValueError(error_text(body) or f"no chat completion: {_shorten(body)}") from error
+    if reason in ABORT_REASONS:
+        raise ValueError(f"the server stopped while it sampled the reply (finish_reason {reason!r})")
+    reply_message: Message = {"role": "assistant", "content": content}
     if calls:
-        said["tool_calls"] = calls
-    elif asked.tools:
-        said = reply.parse(content, number)
-    return Said(said, "length" if reason == "length" else "stop", tokens, context)
+        reply_message["tool_calls"] = calls
+    elif request.tools:
+        reply_message = reply.parse(content, first_call)
+    return ChatResponse(reply_message, "length" if reason == "length" else "stop", tokens, context)
 
 
-def error_text(answer: Any) -> str:
-    """What a server says of an error, in the form that it is usually said; empty for any other."""
-    if not isinstance(answer, Mapping):
+def error_text(body: Any) -> str:
+    """Return the error message in a response body, in any of the common formats; empty if there is none."""
+    if not isinstance(body, Mapping):
         return ""
-    said = answer.get("error") or answer.get("message") or answer.get("detail")
-    if isinstance(said, Mapping):
-        said = said.get("message") or said.get("code")
-    return _short(said) if said else ""
+    error = body.get("error") or body.get("message") or body.get("detail")
+    if isinstance(error, Mapping):
+        error = error.get("message") or error.get("code")
+    return _shorten(error) if error else ""
 
 
-def _sent(message: Message) -> Mapping[str, Any]:
-    """A message as servers take it: one that only calls tools has no content."""
+def _encode_message(message: Message) -> Mapping[str, Any]:
+    """Set empty content to None next to tool calls, as servers require."""
     return {**message, "content": None} if message.get("tool_calls") and message["content"] == "" else message
 
 
-def _text(content: Any) -> str:
-    """Content as text; of blocks their text."""
+def _content_text(content: Any) -> str:
+    """The text of a message's content, which is a string, a list of blocks or None."""
     if isinstance(content, Sequence) and not isinstance(content, str):
         return "\n".join(block["text"] for block in content if block.get("type") == "text")
     if content is not None and not isinstance(content, str):
@@ -83,19 +87,20 @@ def _text(content: Any) -> str:
     return content or ""
 
 
-def _call(call: Any, number: int) -> ToolCall:
-    """A call with a name, an id and arguments as JSON text, which not every server gives."""
+def _decode_call(call: Any, number: int) -> ToolCall:
+    """A tool call with the id and the JSON arguments that some servers leave out."""
     name, arguments = call["function"]["name"], call["function"].get("arguments")
     if not isinstance(name, str) or not name:
         raise ValueError("a tool call without a name")
-    printed = arguments if isinstance(arguments, str) and arguments else json.dumps(arguments or {})
+    arguments_json = arguments if isinstance(arguments, str) and arguments else json.dumps(arguments or {})
     return {
         "id": str(call.get("id") or reply.call_id(number)),
         "type": "function",
-        "function": {"name": name, "arguments": printed},
+        "function": {"name": name, "arguments": arguments_json},
     }
 
 
-def _short(value: Any) -> str:
+def _shorten(value: Any) -> str:
+    """`value` on one line of at most about 300 characters."""
     text = " ".join((value if isinstance(value, str) else json.dumps(value, default=repr)).split())
     return text if len(text) <= 300 else f"{text[:300]}..."

@@ -1,4 +1,4 @@
-"""Requests to a server that may be busy, broken or away for a while: what is repeated, how often, and what is not."""
+"""HTTP requests to a chat-completions API: retries with back-off, and errors that a retry cannot fix."""
 
 from __future__ import annotations
 
@@ -20,45 +20,59 @@ import numpy as np
 
 from envs.suggestions import nearest
 from envs.types import Stop
-from rl.evaluate.clients.client import Halt
+from rl.evaluate.clients.client import StopEvaluation
 from rl.evaluate.clients.codec import error_text
-from rl.records import CutOff
+from rl.policy.engine import CutOff
 
 T = TypeVar("T")
 
-CONNECT_S, REPLY_S = 20.0, 60.0
-FIRST_S, LONGEST_S = 0.5, 20.0  # waits between attempts double from the first to the longest
-TOLD_S = 5.0  # an outage as long as this is worth a line
-STRIKES = 6  # failures of one request while others are answered
-REFUSALS = 8  # requests refused before any was answered
-FORBIDDEN, MISSING, TOO_MANY = (401, 402, 403), (404, 405, 410), 429
-PASSING = (408, 409, 425, TOO_MANY)  # and every 5xx
-TOO_LONG = ("context_length_exceeded", "context length", "context window")
+CONNECT_S, MIN_READ_S = 20.0, 60.0  # timeouts of a request
+MIN_BACKOFF_S, MAX_BACKOFF_S = 0.5, 20.0  # the wait between attempts doubles from the first to the second
+OUTAGE_NOTICE_S = 5.0  # an outage that lasts this long is logged
+MAX_FAILURES = 6  # failures of one request while other requests succeed
+MAX_REFUSALS = 8  # refused requests while none has succeeded yet
+TOO_MANY_REQUESTS = 429
+AUTH_STATUSES, MISSING_STATUSES = (401, 402, 403), (404, 405, 410)
+TRANSIENT_STATUSES = (408, 409, 425, TOO_MANY_REQUESTS)  # and every 5xx
+CONTEXT_ERROR_TEXTS = ("context_length_exceeded", "context length", "context window")
 
 log = logging.getLogger(__name__)
 
 
 class Unreachable(ConnectionError):
-    """A request had no answer in all the time that it was given: a fault of the endpoint, not of the model."""
+    """A request was not answered within `patience_s`: the endpoint failed, not the model."""
 
 
 class Refused(ValueError):
-    """The server will not answer this request, however often it is asked."""
+    """The server rejects the content of this request, so a retry cannot succeed."""
 
 
-class _Trouble(Exception):
-    """A failure that may pass. `wait_s` is what the server asks for; `busy` that it is sound, but has no time."""
+class _TransientError(Exception):
+    """A failure that a retry may fix.
 
-    def __init__(self, what: str, wait_s: float | None = None, busy: bool = False) -> None:
-        super().__init__(what)
-        self.wait_s, self.busy = wait_s, busy
+    `retry_after_s` is the wait that the server asks for, None without one. `is_busy` marks a rate limit, which does
+    not count as a failure of the request.
+    """
+
+    def __init__(self, reason: str, retry_after_s: float | None = None, is_busy: bool = False) -> None:
+        super().__init__(reason)
+        self.retry_after_s, self.is_busy = retry_after_s, is_busy
 
 
 class Connection:
-    """Posts JSON to `url/chat/completions`.
+    """Posts JSON to `url/chat/completions` and retries failures. Used inside `async with`.
 
-    A failure is repeated until the endpoint has answered nobody for `patience_s`, which also bounds the wait for one
-    answer where it is longer than `REPLY_S`; or until one request failed `STRIKES` times while others were answered.
+    A request is retried until the endpoint has answered no request at all for `patience_s`, or until this request has
+    failed `MAX_FAILURES` times while others were answered. `patience_s` is also the timeout of a single response, at
+    least `MIN_READ_S`.
+
+    Args:
+        model: Name of the model, for messages and to suggest a correction.
+        url: Base URL of the API, such as "http://localhost:8000/v1".
+        key: API key, sent as a bearer token; empty for none. It is removed from all messages.
+        patience_s: Seconds without any answer after which requests are given up.
+        sleep: Waits between attempts; tests replace it.
+        clock: Returns the time in seconds; tests replace it.
     """
 
     def __init__(
@@ -72,176 +86,192 @@ class Connection:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.name, self.patience_s = f"openai:{model}@{url}", patience_s
-        self.proven = False  # whether it has ever answered, a cached reply included
-        self.answers = 0
+        self.has_answered = False  # now or, with cached replies, in an earlier evaluation
+        self.num_answers = 0
         self._model, self._url, self._key = model, httpx.URL(url), key
         self._sleep, self._clock = sleep, clock
-        self._client: httpx.AsyncClient | None = None
-        self._silent_since: float | None = None
-        self._told = False
-        self._refused = 0
+        self._http: httpx.AsyncClient | None = None
+        self._outage_start: float | None = None
+        self._outage_logged = False
+        self._num_refusals = 0
 
     async def __aenter__(self) -> Connection:
         headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)  # callers bound how many
-        timeout = httpx.Timeout(max(self.patience_s, REPLY_S), connect=CONNECT_S)
-        self._client = httpx.AsyncClient(headers=headers, limits=limits, timeout=timeout)
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)  # callers limit the number
+        timeout = httpx.Timeout(max(self.patience_s, MIN_READ_S), connect=CONNECT_S)
+        self._http = httpx.AsyncClient(headers=headers, limits=limits, timeout=timeout)
         return self
 
     async def __aexit__(self, *exception: object) -> None:
-        if self._client is not None:
-            await self._client.aclose()
-        self._client = None
+        if self._http is not None:
+            await self._http.aclose()
+        self._http = None
 
-    async def ask(self, body: bytes, read: Callable[[Any], T], rng: np.random.Generator) -> T:
-        """What `read` makes of the answer to `body`; `rng` draws how much longer than needed a repetition waits.
+    async def post(self, body: bytes, decode: Callable[[Any], T], rng: np.random.Generator) -> T:
+        """Send `body` until it is answered and return the decoded answer.
 
-        `read` raises `ValueError` for an answer that is none. Raises `Unreachable`, `Refused`, `CutOff` where the
-        dialogue is longer than the model can read, and `Halt` where no request can succeed.
+        Args:
+            body: JSON of the request.
+            decode: Converts the JSON of a response; it raises `ValueError` for a response that is to be retried.
+            rng: Draws the jitter of the waits between attempts.
+
+        Raises:
+            Unreachable: The retries are used up.
+            Refused: The server rejects the content of the request.
+            CutOff: The dialogue exceeds the model's context.
+            StopEvaluation: No request can succeed, for instance because the key is wrong.
         """
-        strikes, seen = 0, self.answers
+        solo_failures, answers_before = 0, self.num_answers
         for failures in count():
             try:
-                answer = await self._attempt(body, read)
-            except _Trouble as trouble:
-                strikes += not trouble.busy and self.answers > seen
-                seen = self.answers
-                await self._sleep(self._wait(trouble, failures, strikes, rng))
+                answer = await self._attempt(body, decode)
+            except _TransientError as error:
+                solo_failures += not error.is_busy and self.num_answers > answers_before
+                answers_before = self.num_answers
+                await self._sleep(self._backoff(error, failures, solo_failures, rng))
             else:
-                self._answered()
+                self._record_answer()
                 return answer
         raise AssertionError("endless")
 
-    def _answered(self) -> None:
-        if self._told and self._silent_since is not None:
-            log.warning("%s: answers again after %.0f s", self.name, self._clock() - self._silent_since)
-        self.answers, self.proven = self.answers + 1, True
-        self._silent_since, self._told = None, False
+    def _record_answer(self) -> None:
+        if self._outage_logged and self._outage_start is not None:
+            log.warning("%s: answers again after %.0f s", self.name, self._clock() - self._outage_start)
+        self.num_answers, self.has_answered = self.num_answers + 1, True
+        self._outage_start, self._outage_logged = None, False
 
-    def _wait(self, trouble: _Trouble, failures: int, strikes: int, rng: np.random.Generator) -> float:
-        """Seconds until the next attempt. Raises `Unreachable` where there is to be none."""
+    def _backoff(self, error: _TransientError, failures: int, solo_failures: int, rng: np.random.Generator) -> float:
+        """Seconds until the next attempt. Raises `Unreachable` if there is to be none.
+
+        `failures` counts earlier failures of the request, `solo_failures` those while other requests were answered.
+        """
         now = self._clock()
-        if self._silent_since is None:
-            self._silent_since = now
-        silent = now - self._silent_since
-        if silent >= self.patience_s:
-            raise Unreachable(f"{trouble}; no answer for {silent:.0f} s (--patience {self.patience_s:g})")
-        if strikes >= STRIKES:
-            raise Unreachable(f"{trouble}; {failures + 1} times, while other requests were answered")
-        wait_s = min(LONGEST_S, FIRST_S * 2 ** min(failures, 16)) * (0.5 + float(rng.random()))
-        if trouble.wait_s is not None:
-            wait_s = trouble.wait_s * (1 + 0.1 * float(rng.random()))
-            if trouble.wait_s > self.patience_s:
-                raise Unreachable(f"{trouble}; asks to wait {trouble.wait_s:g} s (--patience {self.patience_s:g})")
-        if silent >= TOLD_S and not self._told:
-            self._told = True
-            log.warning("%s: %s; trying again for %.0f s", self.name, trouble, self.patience_s - silent)
+        if self._outage_start is None:
+            self._outage_start = now
+        outage_s = now - self._outage_start
+        if outage_s >= self.patience_s:
+            raise Unreachable(f"{error}; no answer for {outage_s:.0f} s (--patience {self.patience_s:g})")
+        if solo_failures >= MAX_FAILURES:
+            raise Unreachable(f"{error}; {failures + 1} times, while other requests were answered")
+        wait_s = min(MAX_BACKOFF_S, MIN_BACKOFF_S * 2 ** min(failures, 16)) * (0.5 + float(rng.random()))
+        if error.retry_after_s is not None:
+            wait_s = error.retry_after_s * (1 + 0.1 * float(rng.random()))
+            if error.retry_after_s > self.patience_s:
+                raise Unreachable(f"{error}; asks to wait {error.retry_after_s:g} s (--patience {self.patience_s:g})")
+        if outage_s >= OUTAGE_NOTICE_S and not self._outage_logged:
+            self._outage_logged = True
+            log.warning("%s: %s; trying again for %.0f s", self.name, error, self.patience_s - outage_s)
         return wait_s
 
-    async def _attempt(self, body: bytes, read: Callable[[Any], T]) -> T:
-        """One request."""
-        assert self._client is not None, "a connection is used inside `async with`"
+    async def _attempt(self, body: bytes, decode: Callable[[Any], T]) -> T:
+        """Send the request once."""
+        assert self._http is not None, "a connection is used inside `async with`"
         try:
-            response = await self._client.post(
-                self._at("chat/completions"), content=body, headers={"Content-Type": "application/json"}
+            response = await self._http.post(
+                self._endpoint_url("chat/completions"), content=body, headers={"Content-Type": "application/json"}
             )
         except httpx.RequestError as error:
-            raise self._unanswered(error) from error
+            raise self._request_error(error) from error
         if not response.is_success:
-            raise await self._refusal(response)
+            raise await self._status_error(response)
         try:
-            return read(response.json())
+            return decode(response.json())
         except ValueError as error:
-            if not self.proven and "json" not in response.headers.get("content-type", ""):
-                raise self._halt(f"{self._url} is no such API: it answers with a page; is the URL right?") from error
-            raise _Trouble(self._clean(str(error))) from error
+            if not self.has_answered and "json" not in response.headers.get("content-type", ""):
+                raise self._stop(
+                    f"{self._url} is no chat-completions API: it answers with a web page; check the URL"
+                ) from error
+            raise _TransientError(self._clean(str(error))) from error
 
-    def _unanswered(self, error: httpx.RequestError) -> BaseException:
-        refused = next((cause for cause in _causes(error) if isinstance(cause, OSError) and cause.strerror), None)
+    def _request_error(self, error: httpx.RequestError) -> BaseException:
+        """The error to raise for a request that got no response."""
+        os_error = next((cause for cause in _causes(error) if isinstance(cause, OSError) and cause.strerror), None)
         text = self._clean(str(error)) or type(error).__name__
-        if not self.proven and any(isinstance(cause, socket.gaierror) for cause in _causes(error)):
-            return self._halt(f"there is no host {self._url.host!r} ({text})")
-        if not self.proven and any(isinstance(cause, ssl.SSLError) for cause in _causes(error)):
-            return self._halt(f"no secure connection to {self._url.host!r} ({text})")
+        if not self.has_answered and any(isinstance(cause, socket.gaierror) for cause in _causes(error)):
+            return self._stop(f"there is no host {self._url.host!r} ({text})")
+        if not self.has_answered and any(isinstance(cause, ssl.SSLError) for cause in _causes(error)):
+            return self._stop(f"no secure connection to {self._url.host!r} ({text})")
         if isinstance(error, httpx.TimeoutException):
             text = f"no answer in time ({type(error).__name__})"
-        elif refused is not None:
-            text = os.strerror(refused.errno).lower() if refused.errno else str(refused)
-        return _Trouble(text)
+        elif os_error is not None:
+            text = os.strerror(os_error.errno).lower() if os_error.errno else str(os_error)
+        return _TransientError(text)
 
-    async def _refusal(self, response: httpx.Response) -> BaseException:
-        """What a status other than success means."""
-        status, words = response.status_code, self._clean(_words(response))
-        if status in FORBIDDEN:
-            how = "the key in OPENAI_API_KEY is refused" if self._key else "it wants a key; set OPENAI_API_KEY"
-            return self._halt(f"{how} ({status}: {words})" if status != 402 else f"it wants to be paid ({words})")
-        if "model" in words.lower() and (status == 404 or "model_not_found" in response.text):
-            return self._halt(f"unknown model{await self._nearest_model()} ({status}: {words})")
+    async def _status_error(self, response: httpx.Response) -> BaseException:
+        """The error to raise for a response whose status is not a success."""
+        status, text = response.status_code, self._clean(_response_text(response))
+        if status in AUTH_STATUSES:
+            how = "the key in OPENAI_API_KEY is refused" if self._key else "it needs an API key; set OPENAI_API_KEY"
+            return self._stop(f"{how} ({status}: {text})" if status != 402 else f"it requires payment ({text})")
+        if "model" in text.lower() and (status == 404 or "model_not_found" in response.text):
+            return self._stop(f"unknown model{await self._model_hint()} ({status}: {text})")
         if "insufficient_quota" in response.text:
-            return self._halt(f"the account's quota is used up ({status}: {words})")
-        if (status in MISSING or response.is_redirect) and not self.proven:
-            where = response.headers.get("location", "")
-            hint = f"it points to {where}" if where else "most servers want a URL that ends in /v1"
-            return self._halt(f"nothing answers at {self._at('chat/completions')} ({status}); {hint}")
-        if status in PASSING or status in MISSING or status >= 500 or response.is_redirect:
-            return _Trouble(f"{status}: {words}", _retry_after(response), busy=status == TOO_MANY)
-        if status in (400, 413, 422) and any(sign in response.text.lower() for sign in TOO_LONG):
-            return CutOff(Stop.TOKEN_LIMIT, f"the dialogue is too long for the model ({status}: {words})")
-        return self._no(f"{status}: {words}")
+            return self._stop(f"the account's quota is used up ({status}: {text})")
+        if (status in MISSING_STATUSES or response.is_redirect) and not self.has_answered:
+            location = response.headers.get("location", "")
+            hint = f"it points to {location}" if location else "most servers want a URL that ends in /v1"
+            return self._stop(f"nothing answers at {self._endpoint_url('chat/completions')} ({status}); {hint}")
+        if status in (*TRANSIENT_STATUSES, *MISSING_STATUSES) or status >= 500 or response.is_redirect:
+            return _TransientError(f"{status}: {text}", _retry_after_s(response), is_busy=status == TOO_MANY_REQUESTS)
+        if status in (400, 413, 422) and any(sign in response.text.lower() for sign in CONTEXT_ERROR_TEXTS):
+            return CutOff(Stop.TOKEN_LIMIT, f"the dialogue is too long for the model ({status}: {text})")
+        return self._refusal(f"{status}: {text}")
 
-    def _no(self, what: str) -> BaseException:
-        """A request that is refused for its content; where all of them are, asking on is of no use."""
-        self._refused += 1
-        if self.proven:
-            return Refused(what)
+    def _refusal(self, reason: str) -> BaseException:
+        """The error for a request whose content is rejected: of this request, or of all if none has succeeded yet."""
+        self._num_refusals += 1
+        if self.has_answered:
+            return Refused(reason)
         hint = "--api-arg KEY=VALUE changes a field of the request, null leaves it out"
-        return self._halt(f"{what}; {hint}") if self._refused >= REFUSALS else Refused(f"{what}; {hint}")
+        too_many = self._num_refusals >= MAX_REFUSALS
+        return self._stop(f"{reason}; {hint}") if too_many else Refused(f"{reason}; {hint}")
 
-    async def _nearest_model(self) -> str:
-        """`; did you mean M?` from the server's own list, if it has one."""
-        assert self._client is not None
+    async def _model_hint(self) -> str:
+        """Text like `; did you mean M?` from the server's list of models; empty if it has none."""
+        assert self._http is not None
         with suppress(httpx.HTTPError, ValueError, KeyError, TypeError):
-            listed = (await self._client.get(self._at("models"))).json()["data"]
-            known = [str(entry["id"]) for entry in listed]
-            near = nearest(self._model, known)
+            entries = (await self._http.get(self._endpoint_url("models"))).json()["data"]
+            models = [str(entry["id"]) for entry in entries]
+            near = nearest(self._model, models)
             if near:
                 return f"; did you mean {near}?"
-            return f"; it has {', '.join(known[:5])}" if known else ""
+            return f"; it has {', '.join(models[:5])}" if models else ""
         return ""
 
-    def _at(self, path: str) -> httpx.URL:
+    def _endpoint_url(self, path: str) -> httpx.URL:
         return self._url.copy_with(path=f"{self._url.path.removesuffix('/')}/{path}")
 
-    def _halt(self, why: str) -> Halt:
-        return Halt(f"--policy {self.name}: {why}", refused=True)
+    def _stop(self, reason: str) -> StopEvaluation:
+        return StopEvaluation(f"--policy {self.name}: {reason}", is_user_error=True)
 
     def _clean(self, text: str) -> str:
-        """One line, without the key, should a server repeat it."""
+        """Put text on one line and remove the API key, which a server may repeat."""
         return " ".join((text.replace(self._key, "(key)") if self._key else text).split())
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """The error and its chain of causes."""
     while error is not None:
         yield error
         error = error.exceptions[0] if isinstance(error, BaseExceptionGroup) else error.__cause__ or error.__context__
 
 
-def _words(response: httpx.Response) -> str:
-    """What a server says of its refusal."""
+def _response_text(response: httpx.Response) -> str:
+    """The error message of a response, else the start of its body, else its reason phrase."""
     with suppress(ValueError):
-        said = error_text(response.json())
-        if said:
-            return said
+        message = error_text(response.json())
+        if message:
+            return message
     text = response.text.strip()
     return response.reason_phrase if not text or text.startswith("<") else text[:200]
 
 
-def _retry_after(response: httpx.Response) -> float | None:
-    """The `Retry-After` header in seconds: a number, or a date (RFC 9110, 10.2.3)."""
-    said = response.headers.get("retry-after", "")
+def _retry_after_s(response: httpx.Response) -> float | None:
+    """Seconds of the `Retry-After` header, which holds a number or a date (RFC 9110, 10.2.3); None without one."""
+    value = response.headers.get("retry-after", "")
     with suppress(ValueError):
-        return max(0.1, float(said))
+        return max(0.1, float(value))
     with suppress(ValueError):
-        when = parsedate_to_datetime(said)
+        when = parsedate_to_datetime(value)
         return max(0.1, (when.replace(tzinfo=when.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
     return None

@@ -1,4 +1,4 @@
-"""A model behind an OpenAI-compatible API as a speaker: its replies are cached, its tokens counted and bounded."""
+"""Chat client for a model behind an OpenAI-compatible API: replies are cached, tokens are counted and limited."""
 
 from __future__ import annotations
 
@@ -15,58 +15,65 @@ from urllib.parse import urlsplit
 from envs.types import Stop
 from rl.evaluate.clients import codec
 from rl.evaluate.clients.cache import ReplyCache, digest
-from rl.evaluate.clients.client import Asked, Halt, Said
+from rl.evaluate.clients.client import ChatRequest, ChatResponse, StopEvaluation
 from rl.evaluate.clients.connection import Connection, Refused
-from rl.records import CutOff
+from rl.policy.engine import CutOff
 from rl.seeds import generator
 
-OWN = ("model", "messages", "tools", "stream", "n")  # fields that mean something to this program
+RESERVED_FIELDS = ("model", "messages", "tools", "stream", "n")  # request fields that this program sets itself
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
-    """What replies depend on besides the dialogue and how it is sampled; `fields` are those of `wire.request`."""
+class EndpointModel:
+    """The name and base URL of a model behind an API, and extra request fields (see `codec.encode_request`)."""
 
     name: str
     url: str
     fields: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, spec: str, fields: Mapping[str, Any] | None = None) -> Model:
-        """The model that `MODEL@URL` names. Raises `ValueError`."""
-        found = re.fullmatch(r"(.+?)@(https?://.+)", spec)
-        if not found:
+    def from_spec(cls, spec: str, fields: Mapping[str, Any] | None = None) -> EndpointModel:
+        """Parse `MODEL@URL`. Raises `ValueError` for another form, a malformed URL or a reserved field."""
+        match = re.fullmatch(r"(.+?)@(https?://.+)", spec)
+        if not match:
             raise ValueError(f"openai:{spec} is not openai:MODEL@URL, such as openai:qwen3@http://localhost:8000/v1")
-        name, url = found[1], found[2].rstrip("/").removesuffix("/chat/completions")
+        name, url = match[1], match[2].rstrip("/").removesuffix("/chat/completions")
         parts = urlsplit(url)
         if parts.username is not None:
             raise ValueError("a URL with a name or a key would end up in results; put the key in OPENAI_API_KEY")
         try:
-            named = bool(parts.hostname) and parts.port != 0
+            is_valid = bool(parts.hostname) and parts.port != 0
         except ValueError:
-            named = False
-        if not named or re.search(r"\s", url):
+            is_valid = False
+        if not is_valid or re.search(r"\s", url):
             raise ValueError(f"{url!r} is no URL of a server, such as http://localhost:8000/v1")
         for key in fields or ():
-            if key in OWN:
-                raise ValueError(f"the request's field {key!r} is not for you to set")
+            if key in RESERVED_FIELDS:
+                raise ValueError(f"the request field {key!r} cannot be set; leave it out of --api-arg")
         return cls(name, url, fields or {})
 
 
-class Endpoint:
-    """Asks for at most `concurrency` replies at the same time; used inside `async with`.
+class EndpointClient:
+    """Requests replies from an API. Used inside `async with`.
 
-    A reply is cached under the digest of the URL, the whole request and the seed of this very reply, which tells
-    samples, turns and tasks apart even where the request does not hold it. `budget` bounds the tokens of all requests,
-    prompts and cached replies included: once they are used up nothing more is sent, and the requests under way are
-    waited for. `context` bounds the tokens of one episode, by the server's count.
+    A reply is cached under a digest of the URL, the request and the seed of the reply. The seed keeps samples, turns
+    and tasks apart even if the request itself has no `seed` field.
+
+    Args:
+        model: The model to ask.
+        connection: Sends the requests.
+        concurrency: Most requests that are open at the same time.
+        budget: Most tokens of the whole evaluation, prompts and cached replies included; None for no limit. Once they
+            are used up no request is sent; open requests are completed first.
+        context: Most tokens of one episode by the server's count; None for no limit.
+        cache: Where replies are stored; None to store none.
     """
 
     def __init__(
         self,
-        model: Model,
+        model: EndpointModel,
         connection: Connection,
         *,
         concurrency: int = 16,
@@ -76,84 +83,87 @@ class Endpoint:
     ) -> None:
         self.model, self.connection, self.cache = model, connection, cache
         self.concurrency, self.budget, self.context = concurrency, budget, context
-        self.spent = 0
-        self._contexts: dict[str, int] = {}
-        self._denied: dict[str, Exception] = {}  # requests that need not be sent again, should an episode be repeated
-        self._uncounted = False
+        self.total_tokens = 0
+        self._contexts: dict[str, int] = {}  # tokens of the dialogue, by session
+        self._errors: dict[str, Exception] = {}  # by digest: a retry of the episode raises them without a request
+        self._warned_of_usage = False
 
-    async def __aenter__(self) -> Endpoint:
-        self._seats, self._quiet, self._asking = asyncio.Semaphore(self.concurrency), asyncio.Event(), 0
-        self._quiet.set()
+    async def __aenter__(self) -> EndpointClient:
+        self._slots = asyncio.Semaphore(self.concurrency)
+        self._open_requests = 0
+        self._no_open_requests = asyncio.Event()
+        self._no_open_requests.set()
         await self.connection.__aenter__()
         return self
 
     async def __aexit__(self, *exception: object) -> None:
         await self.connection.__aexit__(*exception)
 
-    async def say(self, asked: Asked) -> Said:
-        """The reply, from the cache or from the server."""
+    async def complete(self, request: ChatRequest) -> ChatResponse:
+        """Return the reply from the cache or from the server. See `ChatClient.complete` for errors."""
         if self.context is not None:
-            room = self.context - self._contexts.get(asked.session, 0)
+            room = self.context - self._contexts.get(request.session, 0)
             if room < 1:
                 raise CutOff(Stop.TOKEN_LIMIT)
-            asked = asked._replace(params=replace(asked.params, max_tokens=min(asked.params.max_tokens, room)))
-        body = codec.request(asked, self.model.name, self.model.fields)
-        key = digest(self.model.url, body, asked.params.seed)
-        kept = self.cache.get(key) if self.cache else None
-        if kept is None:
-            async with self._seats:
-                said = await self._ask(body, key, asked)
+            request = request._replace(params=replace(request.params, max_tokens=min(request.params.max_tokens, room)))
+        body = codec.encode_request(request, self.model.name, self.model.fields)
+        key = digest(self.model.url, body, request.params.seed)
+        fields = self.cache.get(key) if self.cache else None
+        if fields is None:
+            async with self._slots:
+                response = await self._fetch(body, key, request)
         else:
-            said = Said(**kept)
-            self.connection.proven = True
-            self.spent += said.context
-        self._contexts[asked.session] = said.context
-        return said
+            response = ChatResponse(**fields)
+            self.connection.has_answered = True
+            self.total_tokens += response.context
+        self._contexts[request.session] = response.context
+        return response
 
     def release(self, session: str) -> None:
         """Forget an episode that ended."""
         self._contexts.pop(session, None)
 
-    async def _ask(self, body: Mapping[str, Any], key: str, asked: Asked) -> Said:
-        if key in self._denied:
-            raise self._denied[key]
-        if self.budget is not None and self.spent >= self.budget:
-            await self._quiet.wait()
-            further = "" if self.cache is None else "; the same command with a larger one goes on from here"
-            raise Halt(f"--token-budget {self.budget} is used up ({self.spent} tokens{further})")
-        self._asking += 1
-        self._quiet.clear()
+    async def _fetch(self, body: Mapping[str, Any], key: str, request: ChatRequest) -> ChatResponse:
+        """Request a reply from the server and store it under `key`."""
+        if key in self._errors:
+            raise self._errors[key]
+        if self.budget is not None and self.total_tokens >= self.budget:
+            await self._no_open_requests.wait()
+            hint = "" if self.cache is None else "; the same command with a larger one goes on from here"
+            raise StopEvaluation(f"--token-budget {self.budget} is used up ({self.total_tokens} tokens{hint})")
+        self._open_requests += 1
+        self._no_open_requests.clear()
         try:
-            sent = json.dumps(body).encode()  # ASCII, because half a surrogate pair has no UTF-8
-            read = partial(codec.read, asked=asked)
-            said = await self.connection.ask(sent, read, generator(key, "back-off"))
-            self.spent += said.context
-            self._keep(key, said)
+            content = json.dumps(body).encode()  # escaped to ASCII: a lone surrogate has no UTF-8
+            decode = partial(codec.decode_response, request=request)
+            response = await self.connection.post(content, decode, generator(key, "back-off"))
+            self.total_tokens += response.context
+            self._store(key, response)
         except (Refused, CutOff) as error:
-            self._denied[key] = error
+            self._errors[key] = error
             raise
         finally:
-            self._asking -= 1
-            if not self._asking:
-                self._quiet.set()
-        if not said.context:
-            self._tell_uncounted()
-        return said
+            self._open_requests -= 1
+            if not self._open_requests:
+                self._no_open_requests.set()
+        if not response.context:
+            self._handle_missing_usage()
+        return response
 
-    def _keep(self, key: str, said: Said) -> None:
+    def _store(self, key: str, response: ChatResponse) -> None:
         if self.cache is None:
             return
         try:
-            self.cache.put(key, asdict(said))
+            self.cache.put(key, asdict(response))
         except OSError as error:
-            why = f"{self.cache.folder}: {(error.strerror or str(error)).lower()}; replies cannot be kept"
-            raise Halt(f"{why}; make room, or use --no-cache") from error
+            reason = f"{self.cache.folder}: {(error.strerror or str(error)).lower()}; replies cannot be kept"
+            raise StopEvaluation(f"{reason}; make room, or use --no-cache") from error
 
-    def _tell_uncounted(self) -> None:
-        """Say once that a server counts no tokens."""
+    def _handle_missing_usage(self) -> None:
+        """Stop if the server reports no token counts but a budget needs them; else warn once."""
         if self.budget is not None:
-            why = "the server counts no tokens (no `usage`), so --token-budget cannot be kept"
-            raise Halt(f"--policy {self.connection.name}: {why}", refused=True)
-        if not self._uncounted:
-            self._uncounted = True
+            reason = "the server counts no tokens (no `usage`), so --token-budget cannot be kept"
+            raise StopEvaluation(f"--policy {self.connection.name}: {reason}", is_user_error=True)
+        if not self._warned_of_usage:
+            self._warned_of_usage = True
             log.warning("%s: counts no tokens (no `usage` in its answers); they are taken as 0", self.connection.name)

@@ -1,4 +1,4 @@
-"""Stored replies as a speaker, graded anew by the real environment."""
+"""Chat client that repeats stored replies, so that the real environment grades them again."""
 
 from __future__ import annotations
 
@@ -6,112 +6,137 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from envs.types import Stop, Task
-from rl.evaluate.clients.client import Asked, Said
+from rl.evaluate.clients.client import ChatRequest, ChatResponse
 from rl.evaluate.clients.stored import Sample
-from rl.records import CutOff, Group, Ticket
+from rl.policy.engine import CutOff
+from rl.records import Group, Ticket
 
-TRUNCATED = (Stop.TOKEN_LIMIT, Stop.TIME_LIMIT)  # ends that come from outside the environment
+TRUNCATIONS = (Stop.TOKEN_LIMIT, Stop.TIME_LIMIT)  # ends that do not come from the environment
 
 
 @dataclass(slots=True)
-class Replay:
-    """Gives the replies of `samples`, by task, whatever the environment says.
+class ReplayClient:
+    """Replies with the stored replies of a task, whatever the environment answers.
 
-    A sample that ends before its episode truncates it where it was truncated when it was stored; else the episode has
-    failed, as nobody knows what would have come. `shorter` counts the episodes that ended before their sample did.
+    If a sample has no further reply although its episode goes on, the episode is truncated if it was truncated when it
+    was stored. Otherwise it fails, because its continuation is unknown. `early_ends` counts the episodes that ended
+    before their sample was used up.
+
+    Call `select_tickets`, then `assign_samples`, then play the tickets that it returns.
     """
 
-    samples: Mapping[str, Sequence[Sample]]
-    shorter: int = 0
-    _names: dict[tuple[str, int], str] = field(default_factory=dict)  # of the chosen tasks, by split and index
-    _cast: dict[str, Sample] = field(default_factory=dict)  # by session
-    _said: dict[str, int] = field(default_factory=dict)  # replies given, by session
+    samples: Mapping[str, Sequence[Sample]]  # by task
+    early_ends: int = 0
+    _task_names: dict[tuple[str, int], str] = field(default_factory=dict)  # of the selected tasks, by (split, index)
+    _session_samples: dict[str, Sample] = field(default_factory=dict)
+    _session_turns: dict[str, int] = field(default_factory=dict)  # replies given so far
 
-    def choose(self, tickets: Sequence[Ticket], load: Callable[[str], Sequence[Task]]) -> tuple[list[Ticket], str]:
-        """The tickets whose tasks have samples, with no more members than these, and a word about what does not fit.
+    def select_tickets(
+        self, tickets: Sequence[Ticket], load: Callable[[str], Sequence[Task]]
+    ) -> tuple[list[Ticket], str]:
+        """Select the tickets whose tasks have samples, and reduce their size to the number of samples.
 
-        `load` gives a split's tasks. Raises `ValueError` where no ticket is left.
+        Args:
+            tickets: The tickets of the evaluation.
+            load: Returns the tasks of a split.
+
+        Returns:
+            The tickets to play, and a note on tasks and samples that are left out, empty for none.
+
+        Raises:
+            ValueError: No ticket has samples.
         """
         for split in sorted({ticket.split for ticket in tickets}):
-            self._names |= {(split, index): name for name, index in _places(load(split), split, self.samples).items()}
-        kept = [
-            replace(ticket, size=min(ticket.size, len(self.samples[self._names[ticket.split, ticket.index]])))
+            indices = _task_indices(load(split), split, self.samples)
+            self._task_names |= {(split, index): name for name, index in indices.items()}
+        selection = [
+            replace(ticket, size=min(ticket.size, len(self.samples[self._task_names[ticket.split, ticket.index]])))
             for ticket in tickets
-            if (ticket.split, ticket.index) in self._names
+            if (ticket.split, ticket.index) in self._task_names
         ]
-        unknown = [name for name in self.samples if name not in set(self._names.values())]
+        unknown = [name for name in self.samples if name not in set(self._task_names.values())]
         splits = ", ".join(sorted({ticket.split for ticket in tickets}))
         notes = []
-        if len(kept) < len(tickets):
-            notes.append(f"{len(tickets) - len(kept)} of {len(tickets)} tasks have no completion there")
+        if len(selection) < len(tickets):
+            notes.append(f"{len(tickets) - len(selection)} of {len(tickets)} tasks have no completion there")
         if unknown:
             notes.append(f"{len(unknown)} tasks in it are not in split {splits}, such as {unknown[0]!r}")
-        if not kept:
+        if not selection:
             raise ValueError("; ".join(notes) or "no tasks were chosen")
-        most = max(len(self.samples[self._names[ticket.split, ticket.index]]) for ticket in kept)
-        asked = max(ticket.size for ticket in tickets)
-        if most > asked:
-            notes.append(f"it has up to {most} samples of a task, of which --samples {asked} are played")
-        return kept, "; ".join(notes)
+        max_samples = max(len(self.samples[self._task_names[ticket.split, ticket.index]]) for ticket in selection)
+        limit = max(ticket.size for ticket in tickets)
+        if max_samples > limit:
+            notes.append(f"it has up to {max_samples} samples of a task, of which --samples {limit} are played")
+        return selection, "; ".join(notes)
 
-    def cast(self, tickets: Sequence[Ticket]) -> tuple[list[Ticket], list[list[int]]]:
-        """Tickets to be played for these: one for each seed that a task's samples were stored with.
+    def assign_samples(self, tickets: Sequence[Ticket]) -> tuple[list[Ticket], list[list[int]]]:
+        """Split the tickets by the seeds of their samples and assign a sample to each member.
 
-        Beside them, for each, the place of its ticket among the given ones, followed by its members' numbers there.
+        Returns:
+            The tickets to play, one per ticket and stored seed; and for each of them the index of its original ticket
+            followed by the numbers of its members there. `merge_groups` takes both back.
+
+        Raises:
+            ValueError: A ticket's task has no samples.
         """
-        made: list[Ticket] = []
-        places: list[list[int]] = []
-        for place, ticket in enumerate(tickets):
-            if (ticket.split, ticket.index) not in self._names:
+        play_tickets: list[Ticket] = []
+        origins: list[list[int]] = []
+        for position, ticket in enumerate(tickets):
+            if (ticket.split, ticket.index) not in self._task_names:
                 raise ValueError(f"no completion is stored for task {ticket.index} of {ticket.split!r}")
             by_seed: dict[int, list[int]] = {}
-            samples = self.samples[self._names[ticket.split, ticket.index]][: ticket.size]
+            samples = self.samples[self._task_names[ticket.split, ticket.index]][: ticket.size]
             for member, sample in enumerate(samples):
                 by_seed.setdefault(ticket.seed if sample.seed is None else sample.seed, []).append(member)
             for seed, members in by_seed.items():
-                made.append(replace(ticket, number=len(made), seed=seed, size=len(members)))
-                places.append([place, *members])
-                self._cast |= {f"{made[-1].number}/{i}": samples[member] for i, member in enumerate(members)}
-        return made, places
+                play_ticket = replace(ticket, number=len(play_tickets), seed=seed, size=len(members))
+                play_tickets.append(play_ticket)
+                origins.append([position, *members])
+                self._session_samples |= {play_ticket.session(i): samples[member] for i, member in enumerate(members)}
+        return play_tickets, origins
 
-    async def say(self, asked: Asked) -> Said:
-        """The stored reply of this turn."""
-        sample, turn = self._cast[asked.session], self._said.get(asked.session, 0)
+    async def complete(self, request: ChatRequest) -> ChatResponse:
+        """Return the stored reply of this turn. Raises `CutOff` or `ValueError` if there is none."""
+        sample, turn = self._session_samples[request.session], self._session_turns.get(request.session, 0)
         if turn < len(sample.replies):
-            self._said[asked.session] = turn + 1
+            self._session_turns[request.session] = turn + 1
             return sample.replies[turn]
-        if sample.stop in TRUNCATED:
+        if sample.stop in TRUNCATIONS:
             raise CutOff(Stop(sample.stop))
         number = f"{turn} repl{'y' if turn == 1 else 'ies'}"
-        raise ValueError(f"the file has {number} to it, and the episode goes on")
+        raise ValueError(f"the file has {number} for this episode, which goes on")
 
     def release(self, session: str) -> None:
-        """Forget an episode that ended, and count it if that was before its sample did."""
-        said = self._said.pop(session, 0)
-        self.shorter += 0 < said < len(self._cast[session].replies)
+        """Forget an episode that ended; count it if its sample has further replies."""
+        turns = self._session_turns.pop(session, 0)
+        self.early_ends += 0 < turns < len(self._session_samples[session].replies)
 
 
-def gathered(tickets: Sequence[Ticket], groups: Sequence[Group], places: Sequence[Sequence[int]]) -> list[Group]:
-    """One group for each ticket that was cast, from the groups of the tickets made for it."""
-    whole = [Group(ticket, []) for ticket in tickets]
-    for group, (place, *members) in zip(groups, places, strict=True):
-        for played in (*group.trajectories, *group.errored):
-            played.member = members[played.member]
-        whole[place].trajectories += group.trajectories
-        whole[place].errored += group.errored
-        whole[place].rewards += group.rewards
-    return whole
+def merge_groups(tickets: Sequence[Ticket], groups: Sequence[Group], origins: Sequence[Sequence[int]]) -> list[Group]:
+    """Merge the groups of the tickets from `ReplayClient.assign_samples` into one group per original ticket.
+
+    `tickets` are the original ones, `origins` is the second result of `assign_samples`. Members get their original
+    numbers, in place.
+    """
+    results = [Group(ticket, []) for ticket in tickets]
+    for group, (position, *members) in zip(groups, origins, strict=True):
+        for trajectory in (*group.trajectories, *group.errored):
+            trajectory.member = members[trajectory.member]
+        results[position].trajectories += group.trajectories
+        results[position].errored += group.errored
+        results[position].rewards += group.rewards
+    return results
 
 
-def _places(tasks: Sequence[Task], split: str, names: Mapping[str, object]) -> dict[str, int]:
-    """Where the tasks of these names are in a split; a suite's tasks have its member's name in front."""
+def _task_indices(tasks: Sequence[Task], split: str, names: Mapping[str, object]) -> dict[str, int]:
+    """The index in `split` of each of `names` that is a task of it. Tasks of a suite are named MEMBER:TASK."""
     member, colon, _ = split.rpartition(":")
     own = {name.removeprefix(member + colon): name for name in names if name.startswith(member + colon)}
-    found: dict[str, int] = {}
-    for bare in own:  # `test/17` is its place in most splits, and a split may be long
-        place = bare.rpartition("/")[2]
-        if place.isascii() and place.isdecimal() and len(place) < 19 and int(place) < len(tasks):
-            found |= {own[bare]: int(place)} if tasks[int(place)].id == bare else {}
-    if len(found) < len(own):
-        found |= {own[task.id]: index for index, task in enumerate(tasks) if task.id in own}
-    return found
+    indices: dict[str, int] = {}
+    for task_id in own:  # try the number in `test/17` first, because a search through a long split is slow
+        number = task_id.rpartition("/")[2]
+        if number.isascii() and number.isdecimal() and len(number) < 19 and int(number) < len(tasks):
+            indices |= {own[task_id]: int(number)} if tasks[int(number)].id == task_id else {}
+    if len(indices) < len(own):
+        indices |= {own[task.id]: index for index, task in enumerate(tasks) if task.id in own}
+    return indices

@@ -1,4 +1,4 @@
-"""Files of stored completions: `rollouts/update-*.jsonl` of a run, or lines that name a task and its completions."""
+"""Reads files of stored completions: rollouts of a training run, or JSON lines with a task and its completions."""
 
 from __future__ import annotations
 
@@ -8,51 +8,59 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from envs.spaces import message_fault
+from envs.spaces import message_error
 from envs.types import Message, Stop, assistant
-from rl.evaluate.clients.client import Said
+from rl.evaluate.clients.client import ChatResponse
 
-FORMS = ("turns", "messages", "completion", "completions")
-Numbered = dict[tuple[int, int], "Sample"]
+FORMATS = ("turns", "messages", "completion", "completions")
+SamplesByNumber = dict[tuple[int, int], "Sample"]  # by (group, member)
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One stored episode: its replies, turn by turn, and the environment's seed and the end where they were stored."""
+    """One stored episode: the replies by turn, the environment's seed and the reason of its end, if stored."""
 
-    replies: list[Said]
+    replies: list[ChatResponse]
     seed: int | None = None
     stop: str = ""
 
 
-def read(path: str | Path) -> dict[str, list[Sample]]:
-    """The samples of each task, in the order of their numbers.
+def read_samples(path: str | Path) -> dict[str, list[Sample]]:
+    """Return the samples of each task, in the order of their numbers.
 
-    A line names its `task` (or `task_id`) and holds one sample as `turns` (a run's own format), `messages` (of which
-    those of the assistant count) or `completion` (a reply, or a list of one per turn), numbered by `sample`, else by
-    `group` and `member`, else in the order of lines. `completions` are several samples; where `sample` numbers the
-    line they are the turns of that one. A reply is a text or an assistant message. Errored episodes are left out.
-    Raises `OSError`, or `ValueError` with the number of a line that cannot be read.
+    A line is an object with a `task` (or `task_id`) and one of:
+
+    - `turns`: one sample in the format of `rollouts/update-*.jsonl`;
+    - `messages`: one sample as a dialogue, of which the assistant's messages are the replies;
+    - `completion`: one sample as a reply, or as a list with one reply per turn;
+    - `completions`: a list of such samples. If the line has a `sample`, the list is the turns of that sample instead.
+
+    A reply is a string or an assistant message. Samples are numbered by `sample`, else by `group` and `member`, else
+    in the order of the lines. Lines of failed episodes are skipped.
+
+    Raises:
+        OSError: The file cannot be read.
+        ValueError: A line cannot be read (the text names its number), or the file has no completions.
     """
-    found: dict[str, Numbered] = {}
+    samples_by_task: dict[str, SamplesByNumber] = {}
     with open(path, encoding="utf-8", errors="surrogateescape") as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
                 continue
             try:
-                _take(json.loads(line), found)
+                _add_row(json.loads(line), samples_by_task)
             except json.JSONDecodeError:
                 raise ValueError(f"{path}:{number}: not JSON") from None
             except ValueError as error:
                 raise ValueError(f"{path}:{number}: {error}") from None
-    samples = {task: [own[key] for key in sorted(own)] for task, own in found.items() if own}
+    samples = {task: [own[key] for key in sorted(own)] for task, own in samples_by_task.items() if own}
     if not samples:
         raise ValueError(f"{path}: no completions")
     return samples
 
 
-def _take(row: Any, found: dict[str, Numbered]) -> None:
-    """Add what one line holds."""
+def _add_row(row: Any, samples_by_task: dict[str, SamplesByNumber]) -> None:
+    """Add the samples of one line to `samples_by_task`."""
     if not isinstance(row, dict):
         raise ValueError("not an object")
     task = row.get("task", row.get("task_id"))
@@ -60,63 +68,64 @@ def _take(row: Any, found: dict[str, Numbered]) -> None:
         raise ValueError("no 'task'")
     if row.get("stop") == Stop.ERROR:
         return
-    own = found.setdefault(str(task), {})
-    group, number = _number(row, len(own))
-    for place, sample in enumerate(_samples(row), number):
-        if (group, place) in own:
-            raise ValueError(f"task {task!r} has two samples numbered {place}")
-        own[group, place] = sample
+    own = samples_by_task.setdefault(str(task), {})
+    group, first_member = _sample_number(row, len(own))
+    for member, sample in enumerate(_parse_samples(row), first_member):
+        if (group, member) in own:
+            raise ValueError(f"task {task!r} has two samples numbered {member}")
+        own[group, member] = sample
 
 
-def _number(row: Mapping[str, Any], following: int) -> tuple[int, int]:
+def _sample_number(row: Mapping[str, Any], default: int) -> tuple[int, int]:
+    """The number of a line's first sample as (group, member); (0, default) if the line has no number."""
     if "sample" in row:
         key = (0, row["sample"])
     elif "member" in row:
         key = (row.get("group", 0), row["member"])
     else:
-        key = (0, following)
+        key = (0, default)
     for number in key:
         if type(number) is not int or number < 0:
             raise ValueError(f"sample {number!r} is not a whole number from 0")
     return key
 
 
-def _samples(row: Mapping[str, Any]) -> Iterator[Sample]:
-    """The episodes of a line."""
-    form = next((form for form in FORMS if form in row), None)
+def _parse_samples(row: Mapping[str, Any]) -> Iterator[Sample]:
+    """The samples of one line."""
+    form = next((form for form in FORMATS if form in row), None)
     if form is None:
-        raise ValueError(f"holds none of {', '.join(map(repr, FORMS))}")
+        raise ValueError(f"holds none of {', '.join(map(repr, FORMATS))}")
     value, stop = row[form], str(row.get("stop") or "")
     if form != "completion" and not isinstance(value, list):
         raise ValueError(f"{form!r} is no list")
     if form == "turns":
-        yield Sample([_turn(turn) for turn in value], row["seed"] if type(row.get("seed")) is int else None, stop)
+        yield Sample([_parse_turn(turn) for turn in value], row["seed"] if type(row.get("seed")) is int else None, stop)
     elif form == "messages":
-        said = [message for message in value if not (isinstance(message, dict) and message.get("role") != "assistant")]
-        yield Sample(_replies(said), None, stop)
+        replies = [item for item in value if not (isinstance(item, dict) and item.get("role") != "assistant")]
+        yield Sample(_parse_replies(replies), None, stop)
     elif form == "completion" or "sample" in row:
-        yield Sample(_replies(value), None, stop)
+        yield Sample(_parse_replies(value), None, stop)
     else:
-        yield from (Sample(_replies(one), None, stop) for one in value)
+        yield from (Sample(_parse_replies(item), None, stop) for item in value)
 
 
-def _replies(value: Any) -> list[Said]:
-    """One reply, or a list of one per turn."""
-    return [Said(_message(reply)) for reply in (value if isinstance(value, list) else [value])]
+def _parse_replies(value: Any) -> list[ChatResponse]:
+    """The replies of one sample: a single reply, or a list with one per turn."""
+    return [ChatResponse(_parse_message(reply)) for reply in (value if isinstance(value, list) else [value])]
 
 
-def _turn(turn: Any) -> Said:
-    """A turn as runs store it, with the number of its tokens."""
+def _parse_turn(turn: Any) -> ChatResponse:
+    """The reply of a turn in the format of a run's rollouts, with its number of tokens."""
     if not isinstance(turn, dict) or "reply" not in turn:
         raise ValueError("a turn without 'reply'")
     ids: Sequence[int] = turn.get("ids") or ()
-    return Said(_message(turn["reply"]), "length" if turn.get("finish") == "length" else "stop", len(ids))
+    return ChatResponse(_parse_message(turn["reply"]), "length" if turn.get("finish") == "length" else "stop", len(ids))
 
 
-def _message(value: Any) -> Message:
+def _parse_message(value: Any) -> Message:
     if isinstance(value, str):
         return assistant(value)
-    fault = message_fault(value)
+    fault = message_error(value)
     if fault or value["role"] != "assistant":
         raise ValueError(f"not a reply: {fault or 'role ' + repr(value['role'])}")
     return value

@@ -1,4 +1,4 @@
-"""What a strategy bought: its success against a single episode's and against a perfect choice's, and at what cost."""
+"""What a test-time strategy gains: its success beside that of one episode and of a perfect choice, and its cost."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Success and sampled tokens of an attempt with a number of episodes."""
+    """Success rate and sampled tokens of an attempt with some number of episodes."""
 
     success: float
     tokens: float
@@ -26,11 +26,12 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """A strategy's success between that of one episode and that of the best of them all; means over tasks.
+    """The success rate of a strategy compared with that of a single episode (`one`) and a perfect choice (`any`).
 
-    `efficiency` is `(success - one) / (any - one)`, the share of what a perfect choice would gain; None where that is
-    nothing. `upper_bound` says that the choice read the environment's verdict. `curve` holds success and tokens by
-    the number of episodes allowed, `fallbacks` the attempts where no choice could be read.
+    All are means over tasks. `efficiency` is `(success - one) / (any - one)`, the share of the possible gain that the
+    strategy realises; None if no gain is possible. `upper_bound` marks a choice that used the environment's verdict.
+    `curve` holds success and tokens by the largest number of episodes. `fallbacks` counts the attempts in which no
+    choice could be made.
     """
 
     strategy: str
@@ -43,34 +44,46 @@ class Gain:
     fallbacks: int
 
     @classmethod
-    def of(cls, strategy: Strategy, word: str, tasks: Mapping[str, Sequence[Trajectory]], vote: Vote) -> Gain | None:
-        """The figures of the choices of each task; None where nothing was scored."""
-        chosen = [[t for t in task if isinstance(t, Choice)] for task in tasks.values()]
-        chosen = [task for task in chosen if task]
-        if not chosen:
+    def from_tasks(
+        cls, strategy: Strategy, spec: str, tasks: Mapping[str, Sequence[Trajectory]], vote: Vote
+    ) -> Gain | None:
+        """Compute the gain from the choices of each task; None if there are no choices.
+
+        `spec` is the text of the strategy (`format_spec`), `vote` reads the answer of an episode.
+        """
+        choices_by_task = [[t for t in task if isinstance(t, Choice)] for task in tasks.values()]
+        choices_by_task = [choices for choices in choices_by_task if choices]
+        if not choices_by_task:
             return None
-        won = fmean(fmean(choice.success for choice in task) for task in chosen)
-        top = fmean(fmean(any(t.success for t in choice.candidates) for choice in task) for task in chosen)
-        success: dict[int, list[float]] = defaultdict(list)
+        success = fmean(fmean(choice.success for choice in choices) for choices in choices_by_task)
+        best = fmean(
+            fmean(any(t.success for t in choice.candidates) for choice in choices) for choices in choices_by_task
+        )
+        successes: dict[int, list[float]] = defaultdict(list)
         tokens: dict[int, list[float]] = defaultdict(list)
-        for task in chosen:
-            for k, value in strategy.curve(task, vote).items():
-                success[k].append(value)
-                tokens[k].append(fmean(_tokens(choice, k, strategy.n) for choice in task))
-        # where errors left a task with fewer episodes, it ends its curve earlier, and no mean is taken beyond
-        curve = {k: Point(fmean(success[k]), fmean(tokens[k])) for k in success if len(success[k]) == len(chosen)}
+        for choices in choices_by_task:
+            for k, value in strategy.curve(choices, vote).items():
+                successes[k].append(value)
+                tokens[k].append(fmean(_tokens(choice, k, strategy.n) for choice in choices))
+        # A task that lost episodes to errors has a shorter curve; the mean is taken only where all tasks have a value.
+        curve = {
+            k: Point(fmean(successes[k]), fmean(tokens[k]))
+            for k in successes
+            if len(successes[k]) == len(choices_by_task)
+        }
         one = curve[1].success
         return cls(
-            strategy=word,
+            strategy=spec,
             upper_bound=strategy.upper_bound,
-            success=won,
+            success=success,
             one=one,
-            any=top,
-            efficiency=(won - one) / (top - one) if top > one else None,
+            any=best,
+            efficiency=(success - one) / (best - one) if best > one else None,
             curve=curve,
-            fallbacks=sum(choice.fallback for task in chosen for choice in task),
+            fallbacks=sum(choice.fallback for choices in choices_by_task for choice in choices),
         )
 
 
 def _tokens(choice: Choice, k: int, n: int) -> int:
+    """Sampled tokens of an attempt limited to k of n episodes."""
     return cost(choice).tokens if k >= n else sum(t.num_sampled for t in choice.candidates[:k])

@@ -1,6 +1,6 @@
-"""Choosing among samples that are there already: best-of-n by a score, and the majority of their answers.
+"""Strategies that choose among independent samples: best-of-n by a score, and the majority of the answers.
 
-Both need nothing but the episodes, so they work on recorded ones too.
+They need no further rounds, so they also work on stored episodes.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from rl.evaluate.attempts import Choice, settled
+from rl.evaluate.attempts import Choice, make_choice
 from rl.evaluate.statistics import best_of_k
-from rl.evaluate.strategies.strategy import SCORERS, Attempt, Candidates, MakeEnv, Score, Stage
+from rl.evaluate.strategies.strategy import SCORERS, Attempt, Candidates, MakeEnv, Scorer, StrategyContext
 from rl.evaluate.voting import Vote, cons_at_k
 from rl.methods.options import Count
 from rl.records import Trajectory
@@ -20,10 +20,10 @@ from rl.records import Trajectory
 
 @dataclass(frozen=True)
 class BestOf:
-    """Play n episodes and take the one that a scorer puts first (best-of-n, whole episodes).
+    """Play n episodes and choose the one with the highest score (best-of-n over whole episodes).
 
-    `scorer` is "env", the environment's own verdict: what a perfect verifier would reach, so an upper bound and no
-    result of the policy's own; or "logprob", the mean log-probability of the sampled tokens.
+    `scorer` is "logprob", the mean log-probability of the sampled tokens, or "env", the environment's own verdict. The
+    latter is what a perfect verifier would reach: an upper bound, not a result of the policy.
     """
 
     n: Count = 8
@@ -31,76 +31,77 @@ class BestOf:
 
     @property
     def width(self) -> int:
-        """All episodes are played at once."""
+        """All n episodes are played in the first round."""
         return self.n
 
     @property
     def upper_bound(self) -> bool:
-        """With the environment's verdict."""
+        """True with the environment's verdict as the score."""
         return self.scorer == "env"
 
     def rounds(self, make_env: MakeEnv) -> Mapping[str, MakeEnv]:
-        """None."""
+        """No further rounds."""
         return {}
 
-    async def settle(self, attempts: Sequence[Attempt], stage: Stage) -> list[Choice]:
-        """The candidate of the best score; the earliest of several, which is a fair draw among equal samples."""
-        score = SCORERS[self.scorer]
-        return [settled(best(a.candidates, score), a.member, a.candidates) for a in attempts]
+    async def choose(self, attempts: Sequence[Attempt], context: StrategyContext) -> list[Choice]:
+        """Choose the candidate with the best score; the earliest of a tie, which is unbiased for equal samples."""
+        scorer = SCORERS[self.scorer]
+        return [make_choice(best_candidate(a.candidates, scorer), a.member, a.candidates) for a in attempts]
 
-    def curve(self, chosen: Sequence[Choice], vote: Vote) -> dict[int, float]:
-        """The exact chance for every subset of the candidates."""
-        candidates = [candidate for choice in chosen for candidate in choice.candidates]
+    def curve(self, choices: Sequence[Choice], vote: Vote) -> dict[int, float]:
+        """Return the exact success rate over all subsets of the candidates, by their size."""
+        candidates = [candidate for choice in choices for candidate in choice.candidates]
         scores = [SCORERS[self.scorer](candidate) for candidate in candidates]
-        won = [candidate.success for candidate in candidates]
-        return {k: best_of_k(scores, won, k) for k in powers(min(self.n, len(won)))}
+        success = [candidate.success for candidate in candidates]
+        return {k: best_of_k(scores, success, k) for k in episode_counts(min(self.n, len(success)))}
 
 
 @dataclass(frozen=True)
 class Majority:
-    """Play n episodes and take the first that gives the most frequent answer (self-consistency, Wang et al. 2022).
+    """Play n episodes and choose the first with the most frequent answer.
 
-    Episodes answer as their environment's `vote` says, or with their last reply. No answer never wins.
+    Self-consistency (Wang et al. 2022, arXiv:2203.11171). Answers are read by the environment's `vote`, else they are
+    the last replies. An episode without an answer never wins against one with an answer.
     """
 
     n: Count = 8
 
     @property
     def width(self) -> int:
-        """All episodes are played at once."""
+        """All n episodes are played in the first round."""
         return self.n
 
     @property
     def upper_bound(self) -> bool:
-        """Never: answers are counted, not judged."""
+        """False: answers are counted, not graded."""
         return False
 
     def rounds(self, make_env: MakeEnv) -> Mapping[str, MakeEnv]:
-        """None."""
+        """No further rounds."""
         return {}
 
-    async def settle(self, attempts: Sequence[Attempt], stage: Stage) -> list[Choice]:
-        """The earliest candidate of the most frequent answer; answers that tie go by their earliest candidate."""
-        made = []
+    async def choose(self, attempts: Sequence[Attempt], context: StrategyContext) -> list[Choice]:
+        """Choose the earliest candidate of the most frequent answer; of tied answers the one that came first."""
+        choices = []
         for attempt in attempts:
-            winner, voted = plurality(attempt.candidates, stage.vote)
-            made.append(settled(winner, attempt.member, attempt.candidates, fallback=not voted))
-        return made
+            winner, has_answer = majority_candidate(attempt.candidates, context.vote)
+            choices.append(make_choice(winner, attempt.member, attempt.candidates, fallback=not has_answer))
+        return choices
 
-    def curve(self, chosen: Sequence[Choice], vote: Vote) -> dict[int, float]:
-        """The exact chance for every subset of the candidates."""
-        candidates = [candidate for choice in chosen for candidate in choice.candidates]
-        votes, won = [vote(candidate) for candidate in candidates], [candidate.success for candidate in candidates]
-        return {k: cons_at_k(votes, won, k) for k in powers(min(self.n, len(won)))}
-
-
-def best(candidates: Candidates, score: Score) -> Trajectory:
-    """The candidate of the highest score, the earliest of several."""
-    return max(candidates, key=score)
+    def curve(self, choices: Sequence[Choice], vote: Vote) -> dict[int, float]:
+        """Return the exact success rate over all subsets of the candidates, by their size."""
+        candidates = [candidate for choice in choices for candidate in choice.candidates]
+        votes, success = [vote(candidate) for candidate in candidates], [candidate.success for candidate in candidates]
+        return {k: cons_at_k(votes, success, k) for k in episode_counts(min(self.n, len(success)))}
 
 
-def plurality(candidates: Candidates, vote: Vote) -> tuple[Trajectory, bool]:
-    """The earliest candidate of the most frequent answer, and whether there was any answer at all."""
+def best_candidate(candidates: Candidates, scorer: Scorer) -> Trajectory:
+    """Return the candidate with the highest score, the earliest of a tie."""
+    return max(candidates, key=scorer)
+
+
+def majority_candidate(candidates: Candidates, vote: Vote) -> tuple[Trajectory, bool]:
+    """Return the earliest candidate of the most frequent answer, and whether any candidate has an answer."""
     votes = [vote(candidate) for candidate in candidates]
     counts = Counter(answer for answer in votes if answer is not None)
     if not counts:
@@ -108,6 +109,6 @@ def plurality(candidates: Candidates, vote: Vote) -> tuple[Trajectory, bool]:
     return candidates[votes.index(counts.most_common(1)[0][0])], True
 
 
-def powers(most: int) -> list[int]:
-    """1, 2, 4, ... up to `most`, and `most` itself."""
-    return sorted({2**e for e in range(most.bit_length())} | {most})
+def episode_counts(limit: int) -> list[int]:
+    """Return 1, 2, 4, ... up to `limit`, and `limit` itself: the numbers of episodes of a strategy's curve."""
+    return sorted({2**e for e in range(limit.bit_length())} | {limit})

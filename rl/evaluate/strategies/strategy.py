@@ -1,4 +1,4 @@
-"""What a test-time strategy is, and how one is played: a first round of episodes, then as many more as it asks for."""
+"""The protocol of a test-time strategy, and `apply_strategy`, which plays its rounds and groups its choices."""
 
 from __future__ import annotations
 
@@ -14,46 +14,48 @@ from rl.evaluate.voting import Vote
 from rl.records import Group, Ticket, Trajectory
 
 MakeEnv = Callable[[], gymnasium.Env]
-Round = Callable[[Sequence[Ticket]], Coroutine[Any, Any, list[Group]]]
+PlayTickets = Callable[[Sequence[Ticket]], Coroutine[Any, Any, list[Group]]]
 Candidates = tuple[Trajectory, ...]
-Score = Callable[[Trajectory], Any]  # of values that can be compared
+Scorer = Callable[[Trajectory], Any]  # returns values that can be compared
 
 
 class Strategy(Protocol):
     """How several episodes of a task become one attempt at it.
 
-    `n` bounds the episodes of an attempt; `width` of them are played in the first round. `upper_bound` says that the
-    choice looks at the environment's own verdict, which nobody has outside an evaluation.
+    `n` is the largest number of episodes of an attempt.
     """
 
     n: int
 
     @property
     def width(self) -> int:
-        """Episodes of the first round."""
+        """Number of episodes of an attempt in the first round."""
         ...
 
     @property
     def upper_bound(self) -> bool:
-        """Whether the strategy reads the environment's verdict."""
+        """Whether the strategy reads the environment's verdict, which is known only in an evaluation."""
         ...
 
     def rounds(self, make_env: MakeEnv) -> Mapping[str, MakeEnv]:
-        """The environments of later rounds by name, empty for a strategy that only chooses among what was played."""
+        """Return the environments of further rounds by name; empty for a strategy that needs the first round only.
+
+        `make_env` creates the environment of the first round.
+        """
         ...
 
-    async def settle(self, attempts: Sequence[Attempt], stage: Stage) -> list[Choice]:
-        """One choice for each attempt; an attempt has one candidate or more."""
+    async def choose(self, attempts: Sequence[Attempt], context: StrategyContext) -> list[Choice]:
+        """Return one choice per attempt, in their order. Every attempt has at least one candidate."""
         ...
 
-    def curve(self, chosen: Sequence[Choice], vote: Vote) -> dict[int, float]:
-        """The success of this strategy on one task with 1, 2, 4, ... episodes at most, as far as they were played."""
+    def curve(self, choices: Sequence[Choice], vote: Vote) -> dict[int, float]:
+        """Return the success rate on one task by the largest number of episodes: 1, 2, 4, ... as far as played."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One attempt at a task: the ticket, its number among the ticket's attempts, and the first round's episodes."""
+    """One attempt at a task: its ticket, its number among the ticket's attempts and the first round's episodes."""
 
     ticket: Ticket
     member: int
@@ -61,15 +63,22 @@ class Attempt:
 
 
 @dataclass
-class Stage:
-    """What a strategy may use besides the candidates: the environment's votes, and further rounds with the policy."""
+class StrategyContext:
+    """What a strategy may use besides the candidates of an attempt.
+
+    `vote` reads the answer of an episode. `play` plays tickets of further rounds with the policy; None for stored
+    episodes. `next_number` is the number of the next ticket.
+    """
 
     vote: Vote
-    play: Round | None = None
+    play: PlayTickets | None = None
     next_number: int = 0
 
-    async def played(self, split: str, seeds: Sequence[int]) -> list[Trajectory | None]:
-        """Play task 0, 1, 2, ... of `split` with these seeds; None for an episode that failed for good."""
+    async def play_round(self, split: str, seeds: Sequence[int]) -> list[Trajectory | None]:
+        """Play tasks 0, 1, 2, ... of `split` with these seeds; None for an episode that failed in every retry.
+
+        `split` is ROUND:SPLIT with a name from `Strategy.rounds`. Raises `ValueError` without `play`.
+        """
         if self.play is None:
             raise ValueError("this strategy plays further rounds; recorded episodes are not enough for it")
         first, self.next_number = self.next_number, self.next_number + len(seeds)
@@ -78,59 +87,60 @@ class Stage:
 
 
 def with_rounds(strategy: Strategy, make_env: MakeEnv) -> MakeEnv:
-    """A maker of environments in which the strategy's further rounds can be played too."""
-    further = strategy.rounds(make_env)
-    return (lambda: Suite({"": make_env, **further})) if further else make_env
+    """Return a function that creates an environment in which the strategy's further rounds can be played as well."""
+    rounds = strategy.rounds(make_env)
+    return (lambda: Suite({"": make_env, **rounds})) if rounds else make_env
 
 
-def widened(strategy: Strategy, tickets: Sequence[Ticket]) -> list[Ticket]:
-    """The tickets of the first round: `width` members for every attempt."""
+def widen_tickets(strategy: Strategy, tickets: Sequence[Ticket]) -> list[Ticket]:
+    """Return the tickets of the first round, with `width` members for each attempt."""
     return [replace(ticket, size=ticket.size * strategy.width) for ticket in tickets]
 
 
-async def regrouped(strategy: Strategy, groups: Sequence[Group], stage: Stage) -> list[Group]:
-    """Turn the first round's groups into groups of choices, one for each attempt.
+async def apply_strategy(strategy: Strategy, groups: Sequence[Group], context: StrategyContext) -> list[Group]:
+    """Turn the groups of the first round into groups of choices, with one member per attempt.
 
-    Members `i * width` to `(i + 1) * width - 1` of a group are the candidates of attempt `i`. An attempt chooses among
-    those that ended properly; one of which none did is an error. Where a group has other than a multiple of `width`
-    members, as recorded ones may, the last attempt has the candidates that are left.
+    Members `i * width` to `(i + 1) * width - 1` of a group are the candidates of attempt `i`. Failed candidates are
+    left out; an attempt whose candidates all failed is errored. If the size of a group is no multiple of `width`, as
+    may be with stored episodes, the last attempt has fewer candidates.
     """
-    stage.next_number = max(stage.next_number, 1 + max((group.ticket.number for group in groups), default=-1))
+    context.next_number = max(context.next_number, 1 + max((group.ticket.number for group in groups), default=-1))
     attempts: list[Attempt] = []
-    made: dict[int, Group] = {}
+    results: dict[int, Group] = {}
     for group in groups:
         ticket = replace(group.ticket, size=-(-group.ticket.size // strategy.width))
-        made[ticket.number] = Group(ticket, [])
-        ended = {trajectory.member: trajectory for trajectory in group.trajectories}
-        failed = {trajectory.member: trajectory for trajectory in group.errored}
+        results[ticket.number] = Group(ticket, [])
+        trajectories = {trajectory.member: trajectory for trajectory in group.trajectories}
+        failures = {trajectory.member: trajectory for trajectory in group.errored}
         for number in range(ticket.size):
             members = range(number * strategy.width, (number + 1) * strategy.width)
-            found = tuple(ended[member] for member in members if member in ended)
-            if found:
-                attempts.append(Attempt(ticket, number, found))
+            candidates = tuple(trajectories[member] for member in members if member in trajectories)
+            if candidates:
+                attempts.append(Attempt(ticket, number, candidates))
             else:
-                lost = [replace(failed[member], member=number) for member in members if member in failed]
-                made[ticket.number].errored += lost[:1]
-    for attempt, choice in zip(attempts, await strategy.settle(attempts, stage), strict=True):
-        made[attempt.ticket.number].trajectories.append(choice)
-    return [Group(group.ticket, group.trajectories, group.errored) for group in made.values()]
+                errors = [replace(failures[member], member=number) for member in members if member in failures]
+                results[ticket.number].errored += errors[:1]
+    for attempt, choice in zip(attempts, await strategy.choose(attempts, context), strict=True):
+        results[attempt.ticket.number].trajectories.append(choice)
+    return [Group(group.ticket, group.trajectories, group.errored) for group in results.values()]
 
 
 def verdict(trajectory: Trajectory) -> tuple[bool, float]:
-    """Score by the environment's own verdict: success first, then the return. No policy has this outside a test."""
+    """Score an episode by the environment's own verdict: first success, then the return. Known in evaluations only."""
     return trajectory.success, trajectory.reward
 
 
 def mean_logprob(trajectory: Trajectory) -> float:
-    """Score by the mean log-probability of the sampled tokens, under the model at temperature 1.
+    """Score an episode by the mean log-probability of its sampled tokens under the model at temperature 1.
 
-    Raises `ValueError` for an episode without them.
+    Raises `ValueError` if the policy gave no log-probabilities.
     """
-    said = [turn.completion for turn in trajectory.turns]
-    drawn = [p for completion in said for p in completion.model_logprobs]
-    if not drawn or any(completion.counted is not None for completion in said):  # an API's message, not its tokens
+    completions = [turn.completion for turn in trajectory.turns]
+    logprobs = [p for completion in completions for p in completion.model_logprobs]
+    # a completion with `counted` is a whole message of a chat client, whose log-probability is a placeholder
+    if not logprobs or any(completion.counted is not None for completion in completions):
         raise ValueError("scorer=logprob needs the log-probabilities of the replies, and this policy gives none")
-    return sum(drawn) / len(drawn)
+    return sum(logprobs) / len(logprobs)
 
 
-SCORERS: Mapping[str, Score] = {"env": verdict, "logprob": mean_logprob}
+SCORERS: Mapping[str, Scorer] = {"env": verdict, "logprob": mean_logprob}

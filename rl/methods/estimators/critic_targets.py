@@ -1,23 +1,25 @@
-"""ArCHer (arXiv:2402.19446): an off-policy critic of whole replies, a policy of tokens. Arrays run over n replies."""
+"""ArCHer (arXiv:2402.19446): an off-policy critic of whole replies teaches a policy of tokens.
+
+Legend: R replies (turns).
+"""
 
 from __future__ import annotations
 
+from rl.methods.estimators.shapes import expect_shapes
 from rl.methods.estimators.statistics import Bools, Floats
 
 
-def action_target(rewards: Floats, done: Bools, next_value: Floats, *, gamma: float = 0.95) -> Floats:
-    """What `Q(o, a)` should be: `r + gamma * V(o')`, with `V` of the target network, and 0 where the episode is done.
+def action_target(rewards: Floats, done: Bools, next_values: Floats, *, gamma: float = 0.95) -> Floats:
+    """Regression target (R,) of `Q(o, a)`: `r + gamma * V(o')`, without the second term where the episode is done.
 
-    Cutting an episode short is not `done`: what came after has a value.
+    `next_values` (R,) are the target network's. An episode that a limit cut short is not `done` (R,): the value of what
+    would have followed still counts.
     """
-    return rewards + gamma * (1.0 - done) * next_value
+    expect_shapes(rewards=(rewards, "R"), done=(done, "R"), next_values=(next_values, "R"))
+    return rewards + gamma * (1.0 - done) * next_values
 
 
 def advantage(q: tuple[Floats, Floats], v: tuple[Floats, Floats]) -> Floats:
-    """`min(Q_1, Q_2) - min(V_1, V_2)` of a reply drawn from the present policy: of twin estimates, the lesser."""
+    """Advantage (R,) of sampled replies: `min(Q_1, Q_2) - min(V_1, V_2)`, the lesser of twin estimates of each."""
+    expect_shapes(q1=(q[0], "R"), q2=(q[1], "R"), v1=(v[0], "R"), v2=(v[1], "R"))
     return q[0].clip(max=q[1]) - v[0].clip(max=v[1])
-
-
-def actor_loss(advantages: Floats, logprobs: Floats, mask: Bools) -> float:
-    """Minus the mean over replies of advantage times the reply's log-probability; `logprobs` and `mask` are (n, T)."""
-    return -float((advantages * (logprobs * mask).sum(1)).mean())

@@ -1,91 +1,85 @@
-"""What a turn told the policy: information gains, and what they are worth. Arrays run over R turns unless said."""
+"""Information gains of turns, and how the methods that pay for them standardise and weigh them.
+
+Legend: K turns of a trajectory, R turns of an update, B trajectories, T tokens of a reply, M gains that are compared
+(one per turn or one per token).
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
 from rl.methods.estimators import statistics
+from rl.methods.estimators.shapes import expect_shapes
 from rl.methods.estimators.statistics import Bools, Floats, Ints
 
 
-def answer_gain(before: Floats) -> Floats:
-    """IGPO's gain (K,) of each turn, from the answer's probability before any and after each of them (K + 1,).
+def answer_gain(scores: Floats) -> Floats:
+    """IGPO's gain (K,) of each turn: by how much it raised the score of the true answer.
 
-    The difference of `exp(mean log-probability of the answer's tokens)`, or of the means where those are passed.
+    `scores` (K + 1,) are taken before the first turn and after each. A score is `exp(mean log-probability of the
+    answer's tokens)`, or that mean itself.
     """
-    return np.diff(before)
+    return np.diff(scores)
 
 
-def feedback_gain(told: Floats, hidden: Floats) -> float:
-    """InfoPO's gain of a turn: what its feedback adds to the mean log-probability of the next reply's tokens (T,).
+def feedback_gain(with_feedback: Floats, without_feedback: Floats) -> float:
+    """InfoPO's gain of a turn: what its feedback adds to the mean log-probability of the next reply.
 
-    `told` are log-probabilities after the real feedback, `hidden` after a placeholder in its place.
+    Both arrays (T,) are log-probabilities of the next reply's tokens: after the real feedback, and after a placeholder
+    in its place. 0 for a reply without tokens.
     """
-    return float((told - hidden).mean()) if len(told) else 0.0
+    expect_shapes(with_feedback=(with_feedback, "T"), without_feedback=(without_feedback, "T"))
+    return float((with_feedback - without_feedback).mean()) if len(with_feedback) else 0.0
 
 
-def standardised(rewards: Floats, key: Ints, *, centre: bool = True, scale: bool = True, eps: float = 1e-6) -> Floats:
-    """IGPO's normalisation (arXiv:2510.14967): by mean and population deviation among rows of the same `key`.
+def standardise(rewards: Floats, group: Ints, *, centre: bool = True, scale: bool = True, eps: float = 1e-6) -> Floats:
+    """IGPO's normalisation (arXiv:2510.14967) of rewards (R,) within each `group` (R,).
 
-    A row that is alone keeps the unit 1. Equal rewards are 0 when centred.
+    `centre` subtracts the mean; `scale` divides by the population deviation. A reward that is alone keeps the unit 1.
+    Equal rewards are 0 where they are scaled or centred.
     """
-    size = statistics.group_size(key)
-    deviation = rewards - statistics.group_mean(rewards, key)
+    expect_shapes(rewards=(rewards, "R"), group=(group, "R"))
+    size = statistics.group_size(group)
+    deviation = rewards - statistics.group_mean(rewards, group)
     if not scale:
         return deviation if centre else rewards
-    std = statistics.group_std(rewards, key) * np.sqrt((size - 1) / size)
+    std = statistics.group_std(rewards, group) * np.sqrt((size - 1) / size)
     unit = np.where(size > 1, np.sqrt(std**2 + 1e-8), 1.0) + eps
     return np.where((std > eps) | (size == 1), (deviation if centre else rewards) / unit, 0.0)
 
 
-def standardised_where_told(gains: Floats, group: Ints, *, eps: float = 1e-6) -> Floats:
-    """InfoPO's normalisation: gains that are not 0 against mean and unbiased deviation of those of their group.
+def standardise_nonzero(gains: Floats, group: Ints, *, eps: float = 1e-6) -> Floats:
+    """InfoPO's normalisation of gains (M,): those that are not 0, by mean and unbiased deviation of their `group` (M,).
 
-    One gain alone, and equal gains, become 0.
+    A single gain, and equal gains, become 0.
     """
+    expect_shapes(gains=(gains, "M"), group=(group, "M"))
     scores = np.zeros(len(gains))
-    told = np.nonzero(gains)[0]
-    key, values = group[told], gains[told]
-    scores[told] = (values - statistics.group_mean(values, key)) / (statistics.group_std(values, key) + eps)
+    nonzero = np.nonzero(gains)[0]
+    key, values = group[nonzero], gains[nonzero]
+    scores[nonzero] = (values - statistics.group_mean(values, key)) / (statistics.group_std(values, key) + eps)
     return scores
 
 
 def gate(spread: Floats, *, temperature: float = 0.05) -> Floats:
-    """InfoPO's gate from the standard deviation of a group's outcomes: 1/2 where all are equal, nearly 0 where not."""
+    """InfoPO's gate, same shape as `spread`, the standard deviation of a group's outcomes.
+
+    1/2 where all outcomes are equal, nearly 0 where they differ.
+    """
     return 1.0 / (1.0 + np.exp(spread / temperature))
 
 
-def guard(outcome: Floats, gain: Floats) -> float:
-    """InfoPO's bound: the factor that keeps the deviation of `gain` within that of `outcome`, or within 1."""
+def magnitude_ratio(outcome: Floats, gain: Floats) -> float:
+    """InfoPO's bound: the factor that keeps the deviation of `gain` (M,) within that of `outcome` (M,), or within 1."""
+    expect_shapes(outcome=(outcome, "M"), gain=(gain, "M"))
     spread = np.sqrt(statistics.variance(gain))
     return min(1.0, max(float(np.sqrt(statistics.variance(outcome))), 1.0) / spread) if spread else 1.0
 
 
-def coverage_gain(similarity: Floats) -> Floats:
-    """StepSearch's gain (K,) of each search: how much nearer it brought the documents that hold the answer.
+def has_next_turn(index: Ints, num_turns: Ints, trajectory: Ints) -> Bools:
+    """Whether another turn follows each turn (R,), so that the policy has read its feedback.
 
-    `similarity` (K, G) is the best of what search `k` returned to golden document `g`; what an earlier search reached
-    counts no more.
+    `index` (R,) is the turn's place in its trajectory, `trajectory` (R,) that one's number; `num_turns` is (B,).
     """
-    if not similarity.size:
-        return np.zeros(len(similarity))
-    best = np.maximum.accumulate(np.vstack([np.zeros(similarity.shape[1]), similarity]), axis=0)
-    return np.diff(best, axis=0).mean(1)
-
-
-def repetition(returned: list[list[str]]) -> Floats:
-    """StepSearch's redundancy (K,): the share of a search's documents that it or an earlier one gave before."""
-    seen: set[str] = set()
-    shares = []
-    for documents in returned:
-        again = 0
-        for document in documents:
-            again += document in seen
-            seen.add(document)
-        shares.append(again / len(documents) if documents else 0.0)
-    return np.array(shares)
-
-
-def told_turns(index: Ints, counts: Ints, trajectory: Ints) -> Bools:
-    """The turns (R,) after which another one came: those whose feedback was read."""
-    return index < counts[trajectory] - 1
+    expect_shapes(index=(index, "R"), trajectory=(trajectory, "R"), num_turns=(num_turns, "B"))
+    return index < num_turns[trajectory] - 1

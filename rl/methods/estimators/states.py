@@ -1,4 +1,7 @@
-"""Which turns stood before the same state, and what that says of their returns. All arrays run over R turns."""
+"""Which turns began in the same state, and what that says of their returns.
+
+Legend: R turns of an update, in order, trajectory by trajectory.
+"""
 
 from __future__ import annotations
 
@@ -8,76 +11,87 @@ from difflib import SequenceMatcher
 import numpy as np
 
 from rl.methods.estimators import statistics, turn_table
+from rl.methods.estimators.shapes import expect_shapes
 from rl.methods.estimators.statistics import Floats, Ints
 
-NOTHING = 1e-8  # an advantage this small is a rounding error of 0
+NEGLIGIBLE = 1e-8  # an advantage this small is a rounding error of 0
 
 
-def similar(states: Sequence[str], group: Ints, *, threshold: float) -> Ints:
-    """Labels (R,) of clusters of similar texts within a group: GiGPO's similarity grouping.
+def cluster_similar(states: Sequence[str], group: Ints, *, threshold: float) -> Ints:
+    """Cluster labels (R,) of similar `states` (R texts) within each `group` (R,): GiGPO's similarity grouping.
 
     A text joins the first cluster whose first member it resembles by a `difflib` ratio of at least `threshold`, or
-    opens one. Clusters depend on the order; a text that was seen before costs nothing.
+    opens a new one. Clusters depend on the order of turns. A text that has been met before costs nothing.
     """
-    clusters: dict[int, list[tuple[str, int]]] = {}
-    joined: dict[tuple[int, str], int] = {}
+    clusters: dict[int, list[tuple[str, int]]] = {}  # of a group: the first text and the label of each cluster
+    label_of: dict[tuple[int, str], int] = {}
     count = 0
-    for state, whose in zip(states, group.tolist(), strict=True):
-        if (whose, state) in joined:
+    for state, number in zip(states, group.tolist(), strict=True):
+        if (number, state) in label_of:
             continue
-        known = clusters.setdefault(whose, [])
-        for first, label in known:
-            if _alike(state, first, threshold):
-                joined[whose, state] = label
+        candidates = clusters.setdefault(number, [])
+        for first, label in candidates:
+            if _is_similar(state, first, threshold):
+                label_of[number, state] = label
                 break
         else:
-            known.append((state, count))
-            joined[whose, state] = count
+            candidates.append((state, count))
+            label_of[number, state] = count
             count += 1
-    return np.array([joined[pair] for pair in zip(group.tolist(), states, strict=True)], dtype=np.int64)
+    return np.array([label_of[pair] for pair in zip(group.tolist(), states, strict=True)], dtype=np.int64)
 
 
-def histories(state: Ints, index: Ints, *, depth: int) -> list[Ints]:
-    """For each `h` in `0 .. depth`, labels (R,) equal where the last `h + 1` states are; -1 before turn `h`.
+def history_groups(state: Ints, index: Ints, *, depth: int) -> list[Ints]:
+    """For each `h` in `0 .. depth`, labels (R,) equal where the last `h + 1` states are equal; -1 before turn `h`.
 
-    `state` labels states, of different groups differently; turns lie in order, trajectory by trajectory.
+    `state` (R,) labels states, differently in different groups; `index` (R,) is a turn's place in its trajectory.
     """
-    found = [turn_table.labels(state)]
+    expect_shapes(state=(state, "R"), index=(index, "R"))
+    levels = [turn_table.group_ids(state)]
     for h in range(1, depth + 1):
-        deep = np.nonzero(index >= h)[0]
-        key = np.full(len(state), -1)
-        key[deep] = turn_table.labels(found[-1][deep], state[deep - h])
-        found.append(key)
-    return found
+        rows = np.nonzero(index >= h)[0]
+        labels = np.full(len(state), -1)
+        labels[rows] = turn_table.group_ids(levels[-1][rows], state[rows - h])
+        levels.append(labels)
+    return levels
 
 
-def blended(
+def blend_levels(
     values: Floats,
-    keys: Sequence[Ints],
+    levels: Sequence[Ints],
     lengths: Ints,
     compare: Callable[[Floats, Ints, Ints], Floats],
     *,
     alpha: float = 1.0,
     episode: Floats | None = None,
 ) -> Floats:
-    """HGPO's advantage (R,): the mean over depths `h` of `compare(values, key, lengths)`, weighted by `(h + 2)^alpha`.
+    """HGPO's advantage (R,): the mean over depths `h` of each level's advantage, weighted by `(h + 2)^alpha`.
 
-    A depth at which a turn has no other to be compared with (`keys[h]` unique, or -1) is left out, and so is one where
-    its advantage is 0. `episode` joins with weight 1.
+    A level at which a turn has no other to be compared with (a unique label, or -1) is left out of its mean, and so is
+    one at which its advantage is 0.
+
+    Args:
+        values: Returns (R,) of turns.
+        levels: Labels (R,) of the turns to compare, one array per depth, as `history_groups` gives them.
+        lengths: Sampled tokens (R,) of turns.
+        compare: Advantages from `(values, labels, lengths)` of some turns.
+        alpha: The power of the weights; 0 weighs all depths equally.
+        episode: Advantages (R,) of the turns' trajectories, which join the mean with weight 1.
     """
-    levels = [] if episode is None else [(1.0, episode)]
-    for h, key in enumerate(keys):
-        level = np.zeros(len(values))
-        rows = np.nonzero(key >= 0)[0]
-        rows = rows[statistics.group_size(key[rows]) > 1]
-        level[rows] = compare(values[rows], key[rows], lengths[rows])
-        levels.append((float(h + 2) ** alpha, level))
-    weights = np.array([weight * (np.abs(level) > NOTHING) for weight, level in levels])
-    advantages = np.array([level for _, level in levels])
-    return (weights * advantages).sum(0) / (weights.sum(0) + 1e-6)
+    expect_shapes(values=(values, "R"), lengths=(lengths, "R"), **{f"level{h}": (x, "R") for h, x in enumerate(levels)})
+    levels_by_weight = [] if episode is None else [(1.0, episode)]
+    for h, labels in enumerate(levels):
+        advantages = np.zeros(len(values))
+        rows = np.nonzero(labels >= 0)[0]
+        rows = rows[statistics.group_size(labels[rows]) > 1]
+        advantages[rows] = compare(values[rows], labels[rows], lengths[rows])
+        levels_by_weight.append((float(h + 2) ** alpha, advantages))
+    weights = np.array([weight * (np.abs(advantages) > NEGLIGIBLE) for weight, advantages in levels_by_weight])
+    table = np.array([advantages for _, advantages in levels_by_weight])
+    return (weights * table).sum(0) / (weights.sum(0) + 1e-6)
 
 
-def _alike(text: str, other: str, threshold: float) -> bool:
+def _is_similar(text: str, other: str, threshold: float) -> bool:
     matcher = SequenceMatcher(None, text, other)
-    bounds = (matcher.real_quick_ratio, matcher.quick_ratio)  # from above, and much cheaper
-    return all(bound() >= threshold for bound in bounds) and matcher.ratio() >= threshold
+    upper_bounds = (matcher.real_quick_ratio, matcher.quick_ratio)  # much cheaper than the ratio itself
+    return all(bound() >= threshold for bound in upper_bounds) and matcher.ratio() >= threshold

@@ -1,9 +1,18 @@
-"""Masked and grouped statistics on NumPy arrays. Equal values have a spread of exactly 0, whatever the rounding."""
+"""Masked and grouped statistics on NumPy arrays. Equal values have a spread of exactly 0, whatever the rounding.
+
+Legend: B values that are compared (trajectories, turns or tokens), each with a group label. Arrays under a mask may
+have any shape.
+"""
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 from numpy.typing import NDArray
+
+from rl.methods.estimators.shapes import expect_shapes
+from rl.methods.options import Whiten
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -11,36 +20,48 @@ Bools = NDArray[np.bool_]
 
 
 def mean(x: Floats, mask: Bools | None = None) -> float:
-    """Mean of `x` where `mask`; 0 where nothing is selected. What the mask hides may be NaN."""
-    chosen = _chosen(x, mask)
-    return float(chosen[0] + (chosen - chosen[0]).mean()) if chosen.size else 0.0
+    """Mean of `x` where `mask` is True; 0 where it is True nowhere. Values outside the mask may be NaN."""
+    values = _select(x, mask)
+    return float(values[0] + (values - values[0]).mean()) if values.size else 0.0
 
 
 def variance(x: Floats, mask: Bools | None = None) -> float:
-    """Unbiased variance of `x` where `mask`; 0 for fewer than two values."""
-    chosen = _chosen(x, mask)
-    return float(((chosen - mean(chosen)) ** 2).sum() / (chosen.size - 1)) if chosen.size > 1 else 0.0
+    """Unbiased variance of `x` where `mask` is True; 0 for fewer than two values."""
+    values = _select(x, mask)
+    return float(((values - mean(values)) ** 2).sum() / (values.size - 1)) if values.size > 1 else 0.0
 
 
-def whiten(x: Floats, mask: Bools | None = None, *, eps: float = 1e-8) -> Floats:
-    """`(x - mean) / sqrt(variance + eps)` with the statistics of the masked values, applied to all of `x`.
+def whiten(
+    x: Floats, mask: Bools | None = None, *, eps: float = 1e-8, mode: Literal["exact", "verl"] = "exact"
+) -> Floats:
+    """`(x - mean) / sqrt(variance + eps)`, same shape as `x`, with the statistics of the values under `mask`.
 
-    Fewer than two values, or values that are all equal, have nothing to be compared with: the result is 0.
+    Fewer than two values are all 0: there is nothing to compare them with. `mode` says what becomes of equal values:
+    `"exact"` gives 0; `"verl"` gives what verl's `masked_whiten` gives (`verl/utils/torch_functional.py`), whose means
+    are divided by the count plus 1e-8. `n` values equal to `c` are then some `c * 1e-4 / n`, not 0.
     """
+    if mode == "verl":
+        return _whiten_like_verl(x, mask, eps)
     spread = variance(x, mask)
     if spread == 0.0:
         return np.zeros_like(x)
     return (x - mean(x, mask)) / np.sqrt(spread + eps)
 
 
+def whiten_as(x: Floats, choice: Whiten) -> Floats:
+    """`x` whitened as an option of a part says: False leaves it as it is, True is `"exact"`, `"verl"` is that mode."""
+    return whiten(x, mode="verl" if choice == "verl" else "exact") if choice else x
+
+
 def group_size(group: Ints) -> Ints:
-    """Per member, how many members its group has."""
+    """Number of members in each member's group (B,)."""
     _, member = np.unique(group, return_inverse=True)
     return np.bincount(member)[member]
 
 
 def group_mean(x: Floats, group: Ints, weights: Floats | None = None) -> Floats:
-    """Per member, the (weighted) mean of its group. Bit-equal values give exactly that value."""
+    """Mean of each member's group (B,), weighted by `weights` (B,). Members that are bit-equal give that very value."""
+    expect_shapes(x=(x, "B"), group=(group, "B"))
     _, first, member = np.unique(group, return_index=True, return_inverse=True)
     weights = np.ones_like(x) if weights is None else weights
     anchor = x[first]  # deviations from a member, not from 0: equal values then deviate by exactly 0
@@ -50,11 +71,24 @@ def group_mean(x: Floats, group: Ints, weights: Floats | None = None) -> Floats:
 
 
 def group_std(x: Floats, group: Ints) -> Floats:
-    """Per member, the unbiased standard deviation of its group; 0 for a group of one."""
+    """Unbiased standard deviation of each member's group (B,); 0 for a group of one."""
+    expect_shapes(x=(x, "B"), group=(group, "B"))
     _, member = np.unique(group, return_inverse=True)
     squares = np.bincount(member, (x - group_mean(x, group)) ** 2)
     return np.sqrt(squares / np.maximum(np.bincount(member) - 1, 1))[member]
 
 
-def _chosen(x: Floats, mask: Bools | None) -> Floats:
+def _select(x: Floats, mask: Bools | None) -> Floats:
+    if mask is not None and mask.shape != x.shape:
+        raise ValueError(f"mask has shape {mask.shape}, expected {x.shape}")
     return x.ravel() if mask is None else x[mask]
+
+
+def _whiten_like_verl(x: Floats, mask: Bools | None, eps: float) -> Floats:
+    values = _select(x, mask)
+    count = values.size
+    if count < 2:  # where verl raises
+        return np.zeros_like(x)
+    average = values.sum() / (count + 1e-8)
+    spread = ((values - average) ** 2).sum() / (count + 1e-8) * count / (count - 1)
+    return (x - average) / np.sqrt(spread + eps)

@@ -1,4 +1,8 @@
-"""All sampled tokens of an update as flat arrays, and as (B, T) tables with a hole where something was read."""
+"""All sampled tokens of an update, as flat arrays and as tables with a gap wherever the policy read something.
+
+Legend: B trajectories, R turns, M sampled tokens of all of them in order, T positions of the longest trajectory: its
+sampled tokens and one gap for each context that was read.
+"""
 
 from __future__ import annotations
 
@@ -8,70 +12,79 @@ from itertools import chain
 import numpy as np
 
 from rl.methods.estimators import turn_table
+from rl.methods.estimators.shapes import expect_shapes
 from rl.methods.estimators.statistics import Bools, Floats, Ints
-from rl.methods.estimators.turn_table import Credit, Turns
+from rl.methods.estimators.turn_table import Credit, TurnTable
 from rl.methods.options import PartError
 from rl.records import Group
 
 
-def mask(groups: Sequence[Group]) -> Bools:
-    """(B, T), True on sampled tokens, with one hole before each turn that had something to read."""
+def sampled_mask(groups: Sequence[Group]) -> Bools:
+    """(B, T), True on sampled tokens, False in the gap before each turn that had a context to read, and as padding."""
     return turn_index(groups) >= 0
 
 
 def turn_index(groups: Sequence[Group]) -> Ints:
-    """(B, T), the turn of a sampled token; -1 in the hole before each turn that had something to read, and after."""
-    played = turn_table.read(groups)
-    holes = np.array([bool(turn.context) for turn in turn_table.turns_of(groups)], dtype=np.int64)
-    spans = played.tokens + holes
-    widths = np.bincount(played.trajectory, spans, minlength=len(played.returns)).astype(np.int64)
-    table = np.full((len(widths), widths.max(initial=0)), -1, dtype=np.int64)
-    begin = np.cumsum(spans) - spans
-    turn = np.repeat(np.arange(len(spans)), spans)
-    read = np.arange(len(turn)) - begin[turn] < holes[turn]
-    table[np.arange(table.shape[1]) < widths[:, None]] = np.where(read, -1, played.index[turn])
-    return table
+    """(B, T), the index of a sampled token's turn in its trajectory; -1 in gaps and padding."""
+    table = turn_table.from_groups(groups)
+    num_gaps = np.array([bool(turn.context) for turn in turn_table.turns_of(groups)], dtype=np.int64)
+    widths = table.num_tokens + num_gaps  # of turns
+    totals = np.bincount(table.trajectory, widths, minlength=len(table.returns)).astype(np.int64)
+    index = np.full((len(totals), totals.max(initial=0)), -1, dtype=np.int64)
+    begin = np.cumsum(widths) - widths
+    turn = np.repeat(np.arange(len(widths)), widths)
+    is_gap = np.arange(len(turn)) - begin[turn] < num_gaps[turn]
+    index[np.arange(index.shape[1]) < totals[:, None]] = np.where(is_gap, -1, table.index[turn])
+    return index
 
 
-def spread(tokens: Floats, mask: Bools) -> Floats:
-    """Write a flat array over all sampled tokens to its places in (B, T)."""
+def scatter(per_token: Floats, mask: Bools) -> Floats:
+    """A table (B, T) with `per_token` (M,) where `mask` (B, T) is True, and 0 elsewhere."""
+    expect_shapes(per_token=(per_token, "M"), mask=(mask, "BT"))
     table = np.zeros(mask.shape)
-    table[mask] = tokens
+    table[mask] = per_token
     return table
 
 
-def rewards(groups: Sequence[Group]) -> Floats:
-    """Flat, over all sampled tokens. The rewards of a trajectory add up to its entry of `group.rewards`."""
-    played = turn_table.read(groups)
-    return at_ends(played, played.reward)
+def token_rewards(groups: Sequence[Group]) -> Floats:
+    """The reward of each sampled token (M,): a turn's reward lies on its last token.
+
+    The rewards of a trajectory add up to its entry of `group.rewards`.
+    """
+    table = turn_table.from_groups(groups)
+    return at_turn_ends(table, table.rewards)
 
 
-def at_ends(played: Turns, per_turn: Floats) -> Floats:
-    """Each turn's number (R,) on its last token, flat. A turn without tokens pays the token before it, or the first."""
-    lengths = played.lengths
-    begin = (np.cumsum(lengths) - lengths)[played.trajectory]
-    place = np.maximum(np.cumsum(played.tokens) - 1, begin)
-    heard = lengths[played.trajectory] > 0
-    paid = np.zeros(lengths.sum())
-    np.add.at(paid, place[heard], per_turn[heard])
-    return paid
+def at_turn_ends(table: TurnTable, per_turn: Floats) -> Floats:
+    """(M,), each turn's number, of `per_turn` (R,), on its last token.
+
+    A turn without tokens adds its number to the token before it, or to the trajectory's first token.
+    """
+    expect_shapes(per_turn=(per_turn, "R"), index=(table.index, "R"))
+    lengths = table.lengths
+    begin = (np.cumsum(lengths) - lengths)[table.trajectory]
+    place = np.maximum(np.cumsum(table.num_tokens) - 1, begin)
+    has_tokens = lengths[table.trajectory] > 0
+    per_token = np.zeros(lengths.sum())
+    np.add.at(per_token, place[has_tokens], per_turn[has_tokens])
+    return per_token
 
 
-def stream(groups: Sequence[Group], name: str) -> Floats:
-    """A stream, flat over all sampled tokens. Raises `PartError` when no score part has filled it."""
-    played = turn_table.turns_of(groups)
-    if missing := sum(name not in turn.streams for turn in played):
-        raise PartError(f"credit reads the stream {name!r}, which {missing} of {len(played)} turns lack")
-    return np.fromiter(chain.from_iterable(turn.streams[name] for turn in played), np.float64)
+def read_stream(groups: Sequence[Group], name: str) -> Floats:
+    """The stream `name` of all sampled tokens (M,). Raises `PartError` when no score part has filled it."""
+    turns = turn_table.turns_of(groups)
+    if missing := sum(name not in turn.streams for turn in turns):
+        raise PartError(f"credit reads the stream {name!r}, which {missing} of {len(turns)} turns lack")
+    return np.fromiter(chain.from_iterable(turn.streams[name] for turn in turns), np.float64)
 
 
-def sampler(groups: Sequence[Group]) -> Floats:
-    """The log-probability under which each token was sampled, flat."""
+def sampler_logprobs(groups: Sequence[Group]) -> Floats:
+    """The log-probability (M,) under which each token was sampled."""
     return np.fromiter(
         chain.from_iterable(turn.completion.logprobs for turn in turn_table.turns_of(groups)), np.float64
     )
 
 
-def nested(groups: Sequence[Group], tokens: Floats) -> Credit:
-    """Cut a flat array over all sampled tokens into groups and trajectories."""
-    return turn_table.nested(groups, turn_table.read(groups).lengths, tokens)
+def nest(groups: Sequence[Group], per_token: Floats) -> Credit:
+    """Cut `per_token` (M,) into groups and trajectories."""
+    return turn_table.nest(groups, turn_table.from_groups(groups).lengths, per_token)

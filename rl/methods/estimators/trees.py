@@ -1,7 +1,8 @@
 """Trajectories that share their first turns, as a tree: who shares what, and the advantages that follow from it.
 
-A node is a turn together with all turns before it. Turns lie in order, trajectory by trajectory: R rows of N
-trajectories, each row one visit to a node.
+A node is a turn together with all turns before it.
+
+Legend: B trajectories, R turns of all of them in order (each one visit to a node), G members of one group.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Literal
 import numpy as np
 
 from rl.methods.estimators import statistics
+from rl.methods.estimators.shapes import expect_shapes
 from rl.methods.estimators.statistics import Bools, Floats, Ints
 from rl.records import Group
 
@@ -20,40 +22,47 @@ NO_NODE = -1
 
 
 def nodes(groups: Sequence[Group]) -> tuple[Ints, Ints]:
-    """The node of each turn (R,) and the one it follows (R,), equal for members of a group with the same tokens so far.
+    """The node of each turn (R,) and its parent (R,), equal for members of a group with the same tokens so far.
 
-    The first turns of a group follow a node of their own, numbered below 0.
+    The first turns of a group have a parent of their own, numbered below 0.
     """
-    known: dict[tuple[int, tuple[int, ...], tuple[int, ...]], int] = {}
+    node_ids: dict[tuple[int, tuple[int, ...], tuple[int, ...]], int] = {}
     node, parent = [], []
     for number, group in enumerate(groups):
         for trajectory in group.trajectories:
-            at = NO_NODE - number
+            current = NO_NODE - number
             for turn in trajectory.turns:
-                parent.append(at)
-                at = known.setdefault((at, turn.context, turn.completion.ids), len(known))
-                node.append(at)
+                parent.append(current)
+                current = node_ids.setdefault((current, turn.context, turn.completion.ids), len(node_ids))
+                node.append(current)
     return np.array(node, dtype=np.int64), np.array(parent, dtype=np.int64)
 
 
-def shared(advantages: Floats, node: Ints) -> Floats:
-    """ARPO's hard attribution (R,): the mean of the trajectories' advantages (R,) over all that pass a node."""
+def node_mean(advantages: Floats, node: Ints) -> Floats:
+    """ARPO's hard attribution (R,): the mean of the trajectories' advantages (R,) over all that pass a `node` (R,)."""
     return statistics.group_mean(advantages, node)
 
 
-def node_rewards(outcomes: Floats, node: Ints, left: Ints, formats: Floats, *, gamma: float) -> Floats:
-    """PORTool's reward of a node (R,): its leaves' mean of `gamma^left * outcome`, plus what its own form earned.
+def node_rewards(outcomes: Floats, node: Ints, remaining: Ints, formats: Floats, *, gamma: float) -> Floats:
+    """PORTool's reward of each turn's node (R,): the mean of `gamma^remaining * outcome` of its leaves, plus `formats`.
 
-    `outcomes` (R,) are of the trajectory, `left` (R,) counts its turns after this one.
+    Args:
+        outcomes: The outcome (R,) of the turn's trajectory.
+        node: The turn's node (R,).
+        remaining: How many turns (R,) follow this one in its trajectory.
+        formats: The reward (R,) of the turn's own form.
+        gamma: The discount per turn.
     """
-    return statistics.group_mean(gamma**left * outcomes, node) + formats
+    expect_shapes(outcomes=(outcomes, "R"), node=(node, "R"), remaining=(remaining, "R"), formats=(formats, "R"))
+    return statistics.group_mean(gamma**remaining * outcomes, node) + formats
 
 
 def among_siblings(rewards: Floats, node: Ints, parent: Ints, *, eps: float = 1e-6) -> Floats:
-    """PORTool's fork-relative advantage (R,): a node's reward, standardised among those that follow the same node.
+    """PORTool's fork-relative advantage (R,): a node's reward, standardised among the nodes with the same `parent`.
 
-    An only child, and siblings of equal rewards, have 0.
+    `rewards`, `node` and `parent` are (R,). An only child, and siblings of equal rewards, have 0.
     """
+    expect_shapes(rewards=(rewards, "R"), node=(node, "R"), parent=(parent, "R"))
     _, first, visit = np.unique(node, return_index=True, return_inverse=True)
     values, fork = rewards[first], parent[first]
     std = statistics.group_std(values, fork)
@@ -61,63 +70,60 @@ def among_siblings(rewards: Floats, node: Ints, parent: Ints, *, eps: float = 1e
     return np.where(std > eps, deviation / (std + eps), 0.0)[visit]
 
 
-def drawn(groups: Sequence[Group]) -> Ints:
-    """Which draw each turn is of (R,): equal where forks share a turn, sampled once, and never by chance."""
-    known: dict[tuple[int, int, int], int] = {}
-    found = []
+def draws(groups: Sequence[Group]) -> Ints:
+    """The draw that sampled each turn (R,): equal where forks share a turn, not where turns are alike by chance."""
+    draw_ids: dict[tuple[int, int, int], int] = {}
+    draw = []
     for number, group in enumerate(groups):
-        sampled_in = _sampled_in(group)
+        source_of = _source_of(group)
         for i, trajectory in enumerate(group.trajectories):
             places = range(len(trajectory.turns))
-            found += [known.setdefault((number, sampled_in(i, place), place), len(known)) for place in places]
-    return np.array(found, dtype=np.int64)
+            draw += [draw_ids.setdefault((number, source_of(i, place), place), len(draw_ids)) for place in places]
+    return np.array(draw, dtype=np.int64)
 
 
-def grown_from(groups: Sequence[Group]) -> Ints:
-    """The tree of each trajectory (N,): equal for all that were forked from one, and from each other."""
-    known: dict[tuple[int, int], int] = {}
-    found = []
+def tree_ids(groups: Sequence[Group]) -> Ints:
+    """The tree of each trajectory (B,): equal for all that were forked from one, and from each other."""
+    ids: dict[tuple[int, int], int] = {}
+    tree = []
     for number, group in enumerate(groups):
-        sampled_in = _sampled_in(group)
-        roots = [sampled_in(i, -1) for i in range(len(group.trajectories))]
-        found += [known.setdefault((number, root), len(known)) for root in roots]
-    return np.array(found, dtype=np.int64)
+        source_of = _source_of(group)
+        roots = [source_of(i, -1) for i in range(len(group.trajectories))]
+        tree += [ids.setdefault((number, root), len(ids)) for root in roots]
+    return np.array(tree, dtype=np.int64)
 
 
-def _sampled_in(group: Group) -> Callable[[int, int], int]:
-    """Of a trajectory's number and a turn's place, the number of the one that had it first; of all turns for place -1.
+def _source_of(group: Group) -> Callable[[int, int], int]:
+    """A function of a trajectory's number and a turn's place: the number of the trajectory that sampled that turn.
 
-    Members that failed count too, behind the others: what was forked from them may have ended well.
+    Place -1 asks for the root of the trajectory's tree. Members that failed are numbered behind the others: what was
+    forked from them may have ended well.
     """
     members = [*group.trajectories, *group.errored]
     number = {member.member: i for i, member in reversed([*enumerate(members)])}
 
-    def sampled_in(i: int, place: int) -> int:
+    def source_of(i: int, place: int) -> int:
         while (fork := members[i].fork) is not None and place < fork.turns and fork.member in number:
             i = number[fork.member]
         return i
 
-    return sampled_in
+    return source_of
 
 
 def fork_score(u: float, first: float, now: float, *, weight: float) -> float:
-    """ARPO's score of a draw `u`: a branch forks where it is at most the chance of one without a rise in entropy."""
+    """ARPO's score of a uniform draw `u`: `u` less `weight` times the rise in entropy from `first` to `now`, in [0, 1].
+
+    A branch forks where its score is at most the chance of a fork without such a rise.
+    """
     return min(max(u - weight * (now - first), 0.0), 1.0)
 
 
-def subtrees(parent: Ints) -> Bools:
-    """Which prefixes (n, n) lie in whose subtree, its own root included; `parent` is the one extended, or -1."""
-    below = np.eye(len(parent), dtype=np.bool_)
-    above = np.array(parent)
-    while (above >= 0).any():
-        held = np.nonzero(above >= 0)[0]
-        below[above[held], held] = True
-        above[held] = parent[above[held]]
-    return below
+def prefix_subtrees(group: Group) -> Bools:
+    """(G, G), True at `[i, j]` where member `j`'s prefix lies in the subtree of member `i`'s, its root included.
 
-
-def prefixes(group: Group) -> Bools:
-    """Which members' prefixes (n, n) lie in whose subtree: of the turns shared as a fork, those begin with these."""
+    A member's prefix is what it shares as a fork: its first `fork.turns` turns. One prefix lies in the subtree of
+    another if it begins with it.
+    """
     paths = [
         tuple((turn.context, turn.completion.ids) for turn in t.turns[: t.fork.turns if t.fork else 0])
         for t in group.trajectories
@@ -126,7 +132,11 @@ def prefixes(group: Group) -> Bools:
 
 
 def subtree_values(rewards: Floats, below: Bools, *, kind: Literal["mean", "max", "min"] = "mean") -> Floats:
-    """Tree-OPO's value of each prefix (n,): of the rewards of all completions `below` (n, n) it, its own included."""
+    """Tree-OPO's value of each prefix (G,): the mean, max or min of all `rewards` (G,) below it, its own included.
+
+    `below` (G, G) is as `prefix_subtrees` gives it.
+    """
+    expect_shapes(rewards=(rewards, "G"), below=(below, "GG"))
     if kind == "mean":
         anchor = rewards[:1]  # equal rewards then deviate by exactly 0
         return anchor + below @ (rewards - anchor) / below.sum(1)
@@ -135,38 +145,41 @@ def subtree_values(rewards: Floats, below: Bools, *, kind: Literal["mean", "max"
 
 
 def order(success: Bools, below: Bools) -> list[tuple[int, int]]:
-    """Tree-OPO's pairs `(i, j)` of which `j` shall earn more, by who succeeded (n,) and who is `below` whom (n, n).
+    """Tree-OPO's pairs `(i, j)` of members of which `j` must have the greater advantage.
 
-    A success earns more than the failure of a prefix that its own extends. Of two failures whose prefixes extend the
-    same one, the one with a success below its prefix earns less: from there it could be done.
+    A success must have more than the failure of a prefix that its own extends. Of two failures whose prefixes extend
+    the same one, the one with a success below its prefix must have less: it could still have succeeded. `success` is
+    (G,), `below` (G, G) as `prefix_subtrees` gives it.
     """
+    expect_shapes(success=(success, "G"), below=(below, "GG"))
     extends = below & ~below.T
-    solvable: Bools = np.any(below & success, axis=1)
+    is_solvable: Bools = np.any(below & success, axis=1)
     pairs = []
     for i, j in permutations(range(len(success)), 2):
-        beside = np.array_equal(extends[:, i], extends[:, j])
-        saved = extends[i, j] and success[j]
-        wasted = beside and solvable[i] and not solvable[j]
-        if not success[i] and (saved or (wasted and not success[j])):
+        same_parent = np.array_equal(extends[:, i], extends[:, j])
+        success_below = extends[i, j] and success[j]
+        missed_success = same_parent and is_solvable[i] and not is_solvable[j]
+        if not success[i] and (success_below or (missed_success and not success[j])):
             pairs.append((i, j))
     return pairs
 
 
 def staged(rewards: Floats, values: Floats, *, alpha: float = 0.5) -> Floats:
-    """Tree-OPO's heuristic (arXiv:2509.09284): rewards less `alpha` times their prefix's value, centred (n,)."""
+    """Tree-OPO's heuristic (arXiv:2509.09284): rewards (G,) less `alpha` times their prefix's value (G,), centred."""
+    expect_shapes(rewards=(rewards, "G"), values=(values, "G"))
     advantages = rewards - alpha * values
     return advantages - statistics.mean(advantages)
 
 
-def ordered(rewards: Floats, pairs: Sequence[tuple[int, int]], *, margin: float = 0.0) -> Floats | None:
-    """Tree-OPO's staged advantages (n,): the nearest to the centred rewards that keep the order of `pairs`.
+def staged_in_order(rewards: Floats, pairs: Sequence[tuple[int, int]], *, margin: float = 0.0) -> Floats | None:
+    """Tree-OPO's staged advantages (G,): the nearest to the centred rewards (G,) that keep the order of `pairs`.
 
-    They sum to 0, have squares that sum to at most `n`, and `a_i + margin <= a_j` for each pair `(i, j)`. None when
-    nothing satisfies that.
+    They sum to 0, their squares sum to at most `G`, and `a_i + margin <= a_j` for each pair `(i, j)`. None when nothing
+    satisfies that.
     """
     from scipy.optimize import minimize
 
-    centred = rewards - statistics.mean(rewards)
+    centre = rewards - statistics.mean(rewards)
     count = len(rewards)
     constraints: list[dict] = [
         {"type": "eq", "fun": lambda a: a.sum(), "jac": lambda a: np.ones(count)},
@@ -177,12 +190,12 @@ def ordered(rewards: Floats, pairs: Sequence[tuple[int, int]], *, margin: float 
         order[np.arange(len(pairs)), [i for i, _ in pairs]] = -1.0
         order[np.arange(len(pairs)), [j for _, j in pairs]] = 1.0
         constraints.append({"type": "ineq", "fun": lambda a: order @ a - margin, "jac": lambda a: order})
-    found = minimize(
-        lambda a: 0.5 * ((a - centred) ** 2).sum(),
-        centred,
-        jac=lambda a: a - centred,
+    result = minimize(
+        lambda a: 0.5 * ((a - centre) ** 2).sum(),
+        centre,
+        jac=lambda a: a - centre,
         constraints=constraints,
         method="SLSQP",
         options={"maxiter": 500, "ftol": 1e-14},
     )
-    return found.x if found.success else None
+    return result.x if result.success else None

@@ -1,6 +1,6 @@
-"""One module per slot of a recipe; its public functions are the parts of that slot, each found by its name.
+"""The parts of recipes: one module, or one package, per slot. Its public functions are the slot's parts, by name.
 
-The other modules are no slots: they hold the arithmetic that parts share, as functions of arrays and labels. A part
+Options of a part are keyword-only parameters. What several parts compute alike is in `rl.methods.estimators`. A part
 that keeps numbers between updates is a dataclass with `__call__`, `state_dict` and `load_state_dict` in place of a
 function.
 """
@@ -14,9 +14,10 @@ Part = TypeVar("Part", bound=Callable)
 
 
 def needs(*streams: str, when: str = "") -> Callable[[Part], Part]:
-    """Mark a part as a reader of streams that a run computes only where a part asks: `"ref"`, `"value"`, `"entropy"`.
+    """Decorate a part that reads a stream which a run computes only on demand: `"ref"`, `"value"` or `"entropy"`.
 
-    With `when`, the need holds only where the option of that name is bound to something true.
+    `"answer"` says that it reads the environment's `info["answer"]`, which the run then checks at its start. With
+    `when`, the part reads the stream only where its option of that name is bound to a true value.
     """
 
     def mark(part: Part) -> Part:

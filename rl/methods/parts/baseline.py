@@ -1,8 +1,9 @@
-"""What a reward is compared with: `(rewards, group, lengths) -> baseline`, all (B,), one entry per trajectory.
+"""What a reward is compared with: `(rewards, group, lengths) -> baseline`.
 
-`group` labels the group, `lengths` counts sampled tokens. Errored episodes are never among them. A trajectory that is
-alone in its group has nobody to be compared with: its baseline is its own reward, so its advantage is 0, unless
-`singleton="raw"` asks for the unbaselined reward that other trainers ship.
+All arrays are (B,), one entry per trajectory, or per turn where a credit part compares turns. `group` labels groups,
+`lengths` counts sampled tokens. Errored episodes are never among them. A reward that is alone in its group has nothing
+to be compared with: its baseline is itself, so that its advantage is 0. `singleton="raw"` makes that baseline 0, so
+that the advantage is the reward itself, as other trainers ship it.
 """
 
 from __future__ import annotations
@@ -16,20 +17,20 @@ from rl.methods.estimators.statistics import Floats, Ints
 
 
 def none(rewards: Floats, group: Ints, lengths: Ints) -> Floats:
-    """REINFORCE: nothing."""
+    """REINFORCE: no baseline."""
     return np.zeros_like(rewards)
 
 
 def group_mean(rewards: Floats, group: Ints, lengths: Ints, *, singleton: Literal["zero", "raw"] = "zero") -> Floats:
     """GRPO (arXiv:2402.03300): the mean of the group."""
-    return _alone(statistics.group_mean(rewards, group), group, singleton)
+    return _apply_singleton(statistics.group_mean(rewards, group), group, singleton)
 
 
 def leave_one_out(rewards: Floats, group: Ints, lengths: Ints, *, singleton: Literal["zero", "raw"] = "zero") -> Floats:
-    """RLOO (arXiv:2402.14740): the mean of the others in the group."""
+    """RLOO (arXiv:2402.14740): the mean of the other members of the group."""
     size = statistics.group_size(group)
     deviation = rewards - statistics.group_mean(rewards, group)
-    return _alone(rewards - size / np.maximum(size - 1, 1) * deviation, group, singleton)
+    return _apply_singleton(rewards - size / np.maximum(size - 1, 1) * deviation, group, singleton)
 
 
 def batch_mean(rewards: Floats, group: Ints, lengths: Ints) -> Floats:
@@ -41,8 +42,10 @@ def length_weighted_mean(
     rewards: Floats, group: Ints, lengths: Ints, *, singleton: Literal["zero", "raw"] = "zero"
 ) -> Floats:
     """OPO (arXiv:2505.23585): the group's mean weighted by length, of least variance if gradients grow with length."""
-    return _alone(statistics.group_mean(rewards, group, lengths.astype(np.float64)), group, singleton)
+    mean = statistics.group_mean(rewards, group, lengths.astype(np.float64))
+    return _apply_singleton(mean, group, singleton)
 
 
-def _alone(baseline: Floats, group: Ints, singleton: str) -> Floats:
+def _apply_singleton(baseline: Floats, group: Ints, singleton: str) -> Floats:
+    """`baseline` (B,), with `"raw"` 0 for a reward that is alone in its group."""
     return np.where(statistics.group_size(group) == 1, 0.0, baseline) if singleton == "raw" else baseline

@@ -28,5 +28,5 @@ def spread(group: Group, *, least: NonNegative = 0.3) -> bool:
 
 
 def pivotal(group: Group, *, below: float = 0.6) -> bool:
-    """PivotRL (arXiv:2603.21383): the task rewards are not all equal, and their mean is under `below`."""
+    """PivotRL (arXiv:2603.21383): the task rewards are not all equal, and their mean is less than `below`."""
     return varied(group) and fmean(trajectory.reward for trajectory in group.trajectories) < below

@@ -1,7 +1,8 @@
-"""Losses beside the policy's: `(tokens) -> (B, T)`, added per token; `coef` is the weight in the sum.
+"""Losses added to the policy's: `(tokens) -> (B, T)`, one number per token, `coef` its weight in the sum.
 
-The `kl_*` parts estimate KL(policy || reference) from the sampled tokens. As a loss, `kl_k2` has the right gradient on
-policy; `kl_k3` is unbiased in value but not in gradient; the expected gradient of `kl_k1` is 0 on policy.
+B rows, T token positions; the numbers of tokens that were not sampled are never read. The `kl_*` parts estimate
+KL(policy || reference) from the sampled tokens. As a loss, `kl_k2` has the right gradient on policy; `kl_k3` is
+unbiased in value but not in gradient; the expected gradient of `kl_k1` is 0 on policy.
 """
 
 from __future__ import annotations
@@ -20,28 +21,28 @@ if TYPE_CHECKING:
 @needs("ref")
 def kl_k1(tokens: Tokens, *, coef: NonNegative = 0.001) -> Tensor:
     """`d = logp - ref`."""
-    return coef * _gap(tokens)
+    return coef * _log_ratio_to_reference(tokens)
 
 
 @needs("ref")
 def kl_abs(tokens: Tokens, *, coef: NonNegative = 0.001) -> Tensor:
-    """`|d|`."""
-    return coef * _gap(tokens).abs()
+    """`|d|`, with `d = logp - ref`."""
+    return coef * _log_ratio_to_reference(tokens).abs()
 
 
 @needs("ref")
 def kl_k2(tokens: Tokens, *, coef: NonNegative = 0.001) -> Tensor:
-    """`d^2 / 2`."""
-    return coef * 0.5 * _gap(tokens).square()
+    """`d^2 / 2`, with `d = logp - ref`."""
+    return coef * 0.5 * _log_ratio_to_reference(tokens).square()
 
 
 @needs("ref")
 def kl_k3(tokens: Tokens, *, coef: NonNegative = 0.001, straight_through: bool = False) -> Tensor:
-    """`exp(-d) + d - 1`, held below 10, where it loses its gradient.
+    """`exp(-d) + d - 1`, with `d = logp - ref`; held below 10, where it loses its gradient.
 
     `straight_through` keeps this value and takes the gradient of `kl_k2`.
     """
-    gap = -_gap(tokens).clamp(-20.0, 20.0)
+    gap = -_log_ratio_to_reference(tokens).clamp(-20.0, 20.0)
     value = (gap.exp() - gap - 1).clamp(-10.0, 10.0)
     if straight_through:
         square = kl_k2(tokens, coef=1.0)
@@ -51,23 +52,23 @@ def kl_k3(tokens: Tokens, *, coef: NonNegative = 0.001, straight_through: bool =
 
 @needs("entropy")
 def entropy_bonus(tokens: Tokens, *, coef: NonNegative = 0.001) -> Tensor:
-    """`-entropy`: pays the policy for staying undecided."""
+    """`-entropy`: rewards the policy for staying undecided."""
     return -coef * tokens.entropy
 
 
 @needs("value")
 def value_error(tokens: Tokens, *, coef: NonNegative = 0.5, clip: NonNegative = 0.5) -> Tensor:
-    """PPO's critic: half the squared error, the larger of that of `value` and of `value` within `clip` of its old self.
+    """PPO's critic loss: half the squared error of `value`, or of `value` within `clip` of its old value if larger.
 
     `clip=inf` is the plain squared error.
     """
     if tokens.value is None or tokens.old_value is None or tokens.returns is None:
         raise PartError("penalty value_error reads value, old_value and returns, which this batch lacks")
-    near = tokens.value.clamp(tokens.old_value - clip, tokens.old_value + clip)
-    return coef * 0.5 * (tokens.value - tokens.returns).square().maximum((near - tokens.returns).square())
+    near_old = tokens.value.clamp(tokens.old_value - clip, tokens.old_value + clip)
+    return coef * 0.5 * (tokens.value - tokens.returns).square().maximum((near_old - tokens.returns).square())
 
 
-def _gap(tokens: Tokens) -> Tensor:
+def _log_ratio_to_reference(tokens: Tokens) -> Tensor:
     if tokens.ref is None:
         raise PartError("a KL penalty reads the reference's log-probabilities, which this batch lacks")
     return tokens.logp - tokens.ref

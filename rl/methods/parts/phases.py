@@ -1,8 +1,8 @@
 """In which phases an update's rows are learned: `(rows, logprobs) -> iterator of rows`, one phase after the other.
 
-Each phase is learned in optimiser steps of its own before the next is asked for, so what a part does between two of
-them sees the weights that the first has left. `logprobs(rows)` tells the present policy's log-probability of every
-sampled token, one array per row.
+Each phase is learned in optimiser steps of its own before the next is requested, so code between two phases sees the
+weights that the first has produced. `logprobs(rows)` computes the current policy's log-probability of every sampled
+token, one array per row.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Logprobs = Callable[["Sequence[Row]"], list[np.ndarray]]
 
 
 def joint(rows: Sequence[Row], logprobs: Logprobs) -> Iterator[Sequence[Row]]:
-    """All rows at once."""
+    """All rows in one phase."""
     yield rows
 
 
@@ -38,26 +38,28 @@ def by_turn(
 ) -> Iterator[Sequence[Row]]:
     """SeeUPO (arXiv:2602.06554): one turn of every trajectory after the other, from the last to the first.
 
-    A phase's ratios are against the policy as it stands when the phase begins. A trajectory's advantage is multiplied
-    by how much likelier its turns of earlier phases became, each by the mean over its tokens and held within `1 - low`
-    and `1 + high`, as is the product. A trajectory without the turn has no part in the phase, and keeps its product.
+    A phase's ratios are against the policy at the start of the phase. A trajectory's advantage is multiplied by how
+    much likelier its turns of earlier phases became, each by the mean over its tokens and held within `1 - low` and
+    `1 + high`, as is the product. A trajectory without the turn has no part in the phase, and keeps its product.
     """
-    carried = np.ones(1 + max((row.trajectory for row in rows), default=0))
+    factors = np.ones(1 + max((row.trajectory for row in rows), default=0))  # one per trajectory
     turns = {int(turn) for row in rows for turn in np.unique(row.turn[row.mask])}
-    left = [turn for turn in turn_by_turn.order(1 + max(turns, default=-1), kind=order) if turn in turns]
-    for turn in left:
-        chosen = [_only(row, turn) for row in rows if (row.turn == turn).any()]
-        whose = [row.trajectory for row in chosen]
-        before = logprobs(chosen)
-        yield [_from(row, old, carried[row.trajectory]) for row, old in zip(chosen, before, strict=True)]
-        if turn != left[-1]:
-            was, mask = _table(before)
-            now, _ = _table(logprobs(chosen))
-            carried[whose] = turn_by_turn.carried(was, now, mask, carried[whose], low=low, high=high)
+    sequence = [turn for turn in turn_by_turn.order(1 + max(turns, default=-1), kind=order) if turn in turns]
+    for turn in sequence:
+        phase = [_cut_to_turn(row, turn) for row in rows if (row.turn == turn).any()]
+        trajectories = [row.trajectory for row in phase]
+        before = logprobs(phase)
+        yield [_rebase(row, old, factors[row.trajectory]) for row, old in zip(phase, before, strict=True)]
+        if turn != sequence[-1]:
+            old_table, mask = _pad(before)
+            new_table, _ = _pad(logprobs(phase))
+            factors[trajectories] = turn_by_turn.carry_ratio(
+                old_table, new_table, mask, factors[trajectories], low=low, high=high
+            )
 
 
-def _only(row: Row, turn: int) -> Row:
-    """The row up to the end of one of its turns, with that one sampled alone."""
+def _cut_to_turn(row: Row, turn: int) -> Row:
+    """The row up to the end of `turn`, with only that turn's tokens sampled."""
     end = int(np.flatnonzero(row.turn == turn)[-1]) + 1
     mask = row.turn[:end] == turn
     return replace(
@@ -71,15 +73,15 @@ def _only(row: Row, turn: int) -> Row:
     )
 
 
-def _from(row: Row, old: np.ndarray, factor: float) -> Row:
-    """The row as if sampled by the policy of `old`, its advantage times `factor`."""
-    begun = np.zeros_like(row.old)
-    begun[row.mask] = old
-    return replace(row, old=begun, adv=row.adv * np.float32(factor))
+def _rebase(row: Row, logprobs: np.ndarray, factor: float) -> Row:
+    """The row as if sampled with `logprobs`, one per sampled token, its advantage multiplied by `factor`."""
+    old = np.zeros_like(row.old)
+    old[row.mask] = logprobs
+    return replace(row, old=old, adv=row.adv * np.float32(factor))
 
 
-def _table(ragged: Sequence[np.ndarray]) -> tuple[Floats, Bools]:
-    """Arrays of unequal lengths as one (N, T) table, and where they are."""
+def _pad(ragged: Sequence[np.ndarray]) -> tuple[Floats, Bools]:
+    """Arrays of unequal lengths as one (B, T) table, and the mask of its entries."""
     mask = np.arange(max(map(len, ragged))) < np.array([len(values) for values in ragged])[:, None]
     table = np.zeros(mask.shape)
     table[mask] = np.concatenate(ragged)

@@ -1,6 +1,6 @@
-"""Which log-ratio the update trusts: `(tokens) -> (B, T)`, current against sampling policy.
+"""The log-ratio of current against sampling policy that a surrogate reads: `(tokens) -> (B, T)`.
 
-What it says of a token that was not sampled is never read.
+B rows, T token positions; the numbers of tokens that were not sampled are never read.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def sequence(tokens: Tokens) -> Tensor:
 def sequence_token(tokens: Tokens) -> Tensor:
     """GSPO-token (arXiv:2507.18071, eq. 14): the value of `sequence`, the gradient of each token's own `logp`.
 
-    It differs from `sequence` once advantages vary within a trajectory. Capped at 10, where it loses its gradient.
+    It differs from `sequence` where advantages vary within a trajectory. Capped at 10, where it loses its gradient.
     """
     return (sequence(tokens).detach() + on_policy(tokens)).clamp(max=10.0)
 
@@ -42,6 +42,6 @@ def sequence_token(tokens: Tokens) -> Tensor:
 def turn(tokens: Tokens) -> Tensor:
     """The mean over the sampled tokens of the turn, on each of them: `sequence` for one turn at a time.
 
-    In a long episode a mean over the whole trajectory hides one bad turn; this one does not.
+    In a long episode a mean over the whole trajectory hides a single bad turn; this one does not.
     """
     return segments.mean_over_turn(tokens.logp - tokens.old, tokens.mask, tokens.labels)

@@ -1,8 +1,8 @@
 """Each sampled token's share of the optimiser step's loss: `(mask, labels) -> (B, T)`.
 
-Called once per step over all its rows, before they are cut into micro-batches, so that the sum over micro-batches is
-exact. `mask` (B, T) is 1.0 where sampled. The rows of a trajectory count as one; one without sampled tokens counts not
-at all.
+B rows of the step, T token positions. Called once per step over all its rows, before they are cut into micro-batches,
+so that the sum over micro-batches is exact. `mask` (B, T) is 1.0 where sampled. The rows of a trajectory count as one
+trajectory; one without sampled tokens is not counted.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ def token_mean(mask: Tensor, labels: Labels) -> Tensor:
 
 def turn_mean(mask: Tensor, labels: Labels) -> Tensor:
     """Every turn weighs the same."""
-    share = mask / segments.turns(mask, labels).clamp(min=1)
+    share = mask / segments.turn_sum(mask, labels).clamp(min=1)
     return share / share.sum().round().clamp(min=1)
 
 
 def turn_sum(mask: Tensor, labels: Labels) -> Tensor:
     """ArCHer (arXiv:2402.19446): the sum over a turn's tokens, averaged over turns."""
-    share = mask / segments.turns(mask, labels).clamp(min=1)
+    share = mask / segments.turn_sum(mask, labels).clamp(min=1)
     return mask / share.sum().round().clamp(min=1)
 
 
 def sequence_mean(mask: Tensor, labels: Labels) -> Tensor:
     """GRPO (arXiv:2402.03300): every trajectory weighs the same, so a token of a long one weighs less."""
-    share = mask / segments.rows(mask, labels.trajectory).clamp(min=1)
+    share = mask / segments.row_sum(mask, labels.trajectory).clamp(min=1)
     return share / share.sum().round().clamp(min=1)
 
 
@@ -47,16 +47,16 @@ def sequence_sum(mask: Tensor, labels: Labels) -> Tensor:
 
 
 def constant(mask: Tensor, labels: Labels, *, length: Count, per_trajectory: bool = True) -> Tensor:
-    """Dr. GRPO (arXiv:2503.20783): the sum over tokens by `length`, averaged over trajectories.
+    """Dr. GRPO (arXiv:2503.20783): the sum over tokens divided by `length`, averaged over trajectories.
 
-    `length` is fixed for a whole run. `per_trajectory=False` leaves the average out, as some trainers ship it.
+    `length` is constant for a whole run. `per_trajectory=False` leaves out the average, as some trainers ship it.
     """
     return mask / (length * _num_trajectories(mask, labels) if per_trajectory else length)
 
 
 def group_mean(mask: Tensor, labels: Labels) -> Tensor:
     """Every group weighs the same; within it, every token."""
-    share = mask / segments.rows(mask, labels.group).clamp(min=1)
+    share = mask / segments.row_sum(mask, labels.group).clamp(min=1)
     return share / share.sum().round().clamp(min=1)
 
 

@@ -1,6 +1,7 @@
-"""The unit of an advantage: `(advantages, rewards, group) -> advantages`, all (B,), one entry per trajectory.
+"""The unit of an advantage: `(advantages, rewards, group) -> advantages`.
 
-Rewards without spread give 0, never amplified rounding. A single value has no spread to measure; its unit is 1.
+All arrays are (B,), one entry per trajectory, or per turn where a credit part compares turns. Rewards without spread
+give 0, never amplified rounding. A single value has no spread to measure; its unit is 1.
 """
 
 from __future__ import annotations
@@ -35,12 +36,12 @@ def group_std(
 def leave_one_out_std(advantages: Floats, rewards: Floats, group: Ints, *, eps: Positive = 1e-8) -> Floats:
     """Divide by the unbiased standard deviation of the others in the group plus `eps`; 0 where it is <= `eps`.
 
-    A group of two leaves a single other, which has no spread to measure: its unit is 1.
+    A group of two leaves a single other member, which has no spread to measure: its unit is 1.
     """
     size = statistics.group_size(group)
-    others = np.maximum(size - 1, 1)
+    num_others = np.maximum(size - 1, 1)
     deviation = rewards - statistics.group_mean(rewards, group)
-    squares = statistics.group_std(rewards, group) ** 2 * others - size / others * deviation**2
+    squares = statistics.group_std(rewards, group) ** 2 * num_others - size / num_others * deviation**2
     std = np.where(size > 2, np.sqrt(np.maximum(squares, 0.0) / np.maximum(size - 2, 1)), 1.0)
     return np.where(std > eps, advantages / (std + eps), 0.0)
 
@@ -58,8 +59,8 @@ def batch_std(
     With `singleton="raw"`, members that are alone in their group are left as they are.
     """
     std = np.sqrt(statistics.variance(rewards)) if rewards.size > 1 else 1.0
-    scaled = advantages / (std + eps) if std > eps else np.zeros_like(advantages)
-    return np.where(statistics.group_size(group) == 1, advantages, scaled) if singleton == "raw" else scaled
+    quotient = advantages / (std + eps) if std > eps else np.zeros_like(advantages)
+    return np.where(statistics.group_size(group) == 1, advantages, quotient) if singleton == "raw" else quotient
 
 
 def bounded_std(

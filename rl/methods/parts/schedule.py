@@ -9,20 +9,21 @@ from rl.methods.options import Natural, Share
 
 def constant(update: int, total: int, *, warmup: Natural = 0) -> float:
     """1, after a linear rise over the first `warmup` updates."""
-    return _warmed(update, warmup)
+    return _warmup_factor(update, warmup)
 
 
 def linear(update: int, total: int, *, warmup: Natural = 0, floor: Share = 0.0) -> float:
     """From 1 down to `floor` in a straight line, reached when all updates are done."""
-    return _warmed(update, warmup) * (floor + (1 - floor) * (1 - _progress(update, total, warmup)))
+    return _warmup_factor(update, warmup) * (floor + (1 - floor) * (1 - _progress(update, total, warmup)))
 
 
 def cosine(update: int, total: int, *, warmup: Natural = 0, floor: Share = 0.0) -> float:
     """From 1 down to `floor` along half a cosine, reached when all updates are done."""
-    return _warmed(update, warmup) * (floor + (1 - floor) * 0.5 * (1 + cos(pi * _progress(update, total, warmup))))
+    decay = (1 - floor) * 0.5 * (1 + cos(pi * _progress(update, total, warmup)))
+    return _warmup_factor(update, warmup) * (floor + decay)
 
 
-def _warmed(update: int, warmup: int) -> float:
+def _warmup_factor(update: int, warmup: int) -> float:
     return min(1.0, (update + 1) / (warmup + 1))
 
 

@@ -1,6 +1,7 @@
 """A weight per token: `(tokens) -> (B, T)`, detached; it multiplies the surrogate, not the penalties.
 
-A token of weight 0 stays in the denominator, so that leaving some out never amplifies the others.
+B rows, T token positions; 0 where not sampled. A token of weight 0 stays in the loss's denominator, so that leaving
+some out never amplifies the others.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ def truncated_is(
 ) -> Tensor:
     """Truncated importance weights `min(r, cap)` of current against sampling policy, at least `floor`.
 
-    `level="sequence"` takes the product over the trajectory's sampled tokens. For surrogates without a ratio of their
-    own (`ratio=on_policy`): next to `ratio=token` the same correction would count twice.
+    `level="sequence"` takes the product over the trajectory's sampled tokens. Meant for surrogates without a ratio of
+    their own (`ratio=on_policy`): beside `ratio=token` the same correction would count twice.
     """
     log_ratio = (tokens.logp.detach() - tokens.old) * tokens.mask
     if level == "sequence":
-        log_ratio = segments.rows(log_ratio, tokens.labels.trajectory)
+        log_ratio = segments.row_sum(log_ratio, tokens.labels.trajectory)
     return log_ratio.clamp(-20.0, 20.0).exp().clamp(floor, cap) * tokens.mask
 
 

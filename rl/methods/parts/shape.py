@@ -9,9 +9,9 @@ from rl.records import Group
 def soft_overlong(
     group: Group, *, budget: Count = 20480, cache: Count = 4096, factor: NonNegative = 1.0, clamp: bool = True
 ) -> list[float]:
-    """DAPO (arXiv:2503.14476, eq. 13): take away up to `factor`, linearly over the last `cache` tokens of `budget`.
+    """DAPO (arXiv:2503.14476, eq. 13): subtract up to `factor`, linearly over the last `cache` tokens of `budget`.
 
-    A length counts the sampled tokens of the whole episode. Past the budget the loss stays at `factor`;
+    A length counts the sampled tokens of the whole episode. Beyond the budget the penalty stays at `factor`;
     `clamp=False` lets it grow on, as some trainers ship it.
     """
     excess = [(trajectory.num_sampled - (budget - cache)) / cache for trajectory in group.trajectories]
@@ -20,6 +20,6 @@ def soft_overlong(
 
 
 def invalid_turns(group: Group, *, penalty: NonNegative = 0.1) -> list[float]:
-    """Take away `penalty` for each turn whose reply was not valid (GiGPO, RAGEN)."""
-    invalid = [sum(not turn.valid for turn in trajectory.turns) for trajectory in group.trajectories]
-    return [reward - penalty * count for reward, count in zip(group.rewards, invalid, strict=True)]
+    """Subtract `penalty` for each turn whose reply was not valid (GiGPO, RAGEN)."""
+    num_invalid = [sum(not turn.valid for turn in trajectory.turns) for trajectory in group.trajectories]
+    return [reward - penalty * count for reward, count in zip(group.rewards, num_invalid, strict=True)]

@@ -1,6 +1,7 @@
-"""What a ratio and an advantage are worth: `(log_ratio, tokens) -> (B, T)` loss, to be minimised.
+"""The loss of a ratio and an advantage, to be minimised: `(log_ratio, tokens) -> (B, T)`.
 
-Ratios are exponentials of log-ratios held within +-20, beyond which they lose their gradient.
+B rows, T token positions; `log_ratio` is (B, T) or broadcasts to it. Ratios are exponentials of log-ratios held within
++-20, beyond which they lose their gradient. The numbers of tokens that were not sampled are never read.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ if TYPE_CHECKING:
 
 
 def linear(log_ratio: Tensor, tokens: Tokens) -> Tensor:
-    """`-r A`: the policy gradient, corrected for the policy that sampled."""
+    """`-r A`: the policy gradient, with an importance weight for the policy that sampled."""
     return -_ratio(log_ratio) * tokens.adv
 
 
 def clip(log_ratio: Tensor, tokens: Tokens, *, low: NonNegative = 0.2, high: NonNegative = 0.2) -> Tensor:
-    """PPO (arXiv:1707.06347, eq. 7): `-min(r A, c A)` with `c` the ratio held within `1 - low` and `1 + high`.
+    """PPO (arXiv:1707.06347, eq. 7): `-min(r A, c A)`, where `c` is the ratio held within `1 - low` and `1 + high`.
 
-    No gradient once the ratio has left the interval in the direction that the advantage pushes.
+    There is no gradient once the ratio has left the interval in the direction that the advantage pushes.
     """
     ratio = _ratio(log_ratio)
     return (-ratio * tokens.adv).maximum(-ratio.clamp(1 - low, 1 + high) * tokens.adv)
@@ -52,7 +53,7 @@ def cispo(log_ratio: Tensor, tokens: Tokens, *, low: NonNegative = 1.0, high: No
 
 
 def nll(log_ratio: Tensor, tokens: Tokens) -> Tensor:
-    """`-logp`: imitate every trajectory that was kept, whatever its advantage."""
+    """`-logp`: imitates every trajectory of the update, whatever its advantage."""
     return -tokens.logp
 
 

@@ -1,11 +1,11 @@
-"""ARPO (arXiv:2507.19849): GRPO on trees forked at uncertain replies; a shared turn earns the mean of its advantages.
+"""ARPO (arXiv:2507.19849): GRPO on trees forked at uncertain replies; a shared turn has the mean of its advantages.
 
-Give the `--size` of the whole group: half of it is played from the start.
+`--size` is the size of the whole group: half of it is played from the start.
 
 Deviations: entropies are means per token, estimated from the log-probabilities of what was sampled, where the release
-sums those of the ten likeliest tokens; a fork leaves before the reply that was uncertain, where the release forks after
-it; a group is never padded with copies; a shared turn is trained once, where the release trains the soft form, which is
-`credit=outcome`. Without forks (`strategy=independent`) turns are shared where members say the same by chance.
+sums those of the ten likeliest tokens. A fork leaves before the reply that was uncertain, where the release forks after
+it. A group is never padded with copies. A shared turn is trained once, where the release trains the soft form, which is
+`credit=outcome`. Without forks (`strategy=independent`), members share turns only where they sample the same by chance.
 """
 
 from functools import partial

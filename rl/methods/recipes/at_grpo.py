@@ -1,10 +1,11 @@
 """AT-GRPO (arXiv:2510.11062): GRPO on single turns, each compared with the same turn of the same agent.
 
-Every turn is paid by its own reward alone, as the method scores candidates of one shared state; where members choose
-for themselves whether to go on, `turn_grpo` prices that and this does not.
+Each turn is judged by its own reward alone, because the method compares candidates for one shared state. Where members
+decide for themselves whether to go on, that decision has no price here; `turn_grpo` gives it one.
 
-Deviations: members play on their own, so that their prompts agree at the first turn only; a key holds the task once
-(the release divides it away); a turn that only one member reached earns nothing.
+Deviations: members play independently, so that their prompts agree at the first turn only. Tasks are never merged into
+one comparison, as they are in the release, which divides the task's index by the group's size twice. A turn that only
+one member reached has advantage 0.
 """
 
 from functools import partial

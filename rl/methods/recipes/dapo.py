@@ -1,7 +1,7 @@
 """DAPO (arXiv:2503.14476): GRPO with a higher upper clip, a token mean, refilled groups and a soft length limit.
 
-Deviations: the length limit counts all sampled tokens of an episode, not one completion, and takes at most 1; groups
-are kept by their returns, before shaping.
+Deviations: the length limit counts all sampled tokens of an episode, not one completion, and subtracts at most 1.
+Groups are kept by their returns before shaping.
 """
 
 from functools import partial

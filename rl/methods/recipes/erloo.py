@@ -1,6 +1,6 @@
-"""ERLOO (arXiv:2602.05885): TRLOO's sibling that compares a turn with all other turns of its group, at any index.
+"""ERLOO (arXiv:2602.05885): TRLOO that compares a turn with all other turns of its group, whatever their index.
 
-Its baseline holds the trajectory's own other turns, which depend on this one: it is biased where TRLOO is not.
+Its baseline contains the other turns of the same trajectory, which depend on this one: it is biased where TRLOO is not.
 
 Deviations: as in `trloo`. The normalised form is `scale=scale.leave_one_out_std`.
 """

@@ -1,7 +1,8 @@
-"""Flow-GRPO (arXiv:2510.05592): every turn of the trained module earns the outcome's advantage and weighs the same.
+"""Flow-GRPO (arXiv:2510.05592): every turn of the trained module has the outcome's advantage and weighs the same.
 
 Deviations: an episode counts once in its group however many turns it has (the release counts turns, which is
-`credit=partial(credit.turn_returns, among="pooled")`); no KL term, as its reference policy doubles the forward passes.
+`credit=partial(credit.turn_returns, among="pooled")`). There is no KL term, whose reference policy would double the
+forward passes.
 """
 
 from functools import partial

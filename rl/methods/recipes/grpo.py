@@ -1,7 +1,7 @@
 """GRPO (arXiv:2402.03300): PPO's clip without a critic; rewards are standardised within their group.
 
-Deviations: no KL term, as its reference policy doubles the forward passes (the paper's is
-`penalty=(partial(penalty.kl_k3, coef=0.04),)`); a group of one, or without variance, has advantage 0.
+Deviations: there is no KL term, whose reference policy would double the forward passes (the paper's is
+`penalty=(partial(penalty.kl_k3, coef=0.04),)`). A group of one, or without variance, has advantage 0.
 """
 
 from rl.methods.parts import baseline, credit, ratio, reduce, scale, surrogate

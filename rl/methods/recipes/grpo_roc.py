@@ -1,9 +1,10 @@
-"""GRPO-RoC (arXiv:2508.20722): GRPO on half of each group, of the successes those with the fewest invalid replies.
+"""GRPO-RoC (arXiv:2508.20722): GRPO on half of each group, with those successes that have the fewest invalid replies.
 
-Give twice the `--size` to be trained on.
+`--size` is twice the number of members to be trained on.
 
-Deviations: the cleanest successes are taken, and the first failures, where the paper draws both; a penalty is the share
-of replies that were not valid; members left out stay in the loss's denominator.
+Deviations: the cleanest successes and the first failures are taken, where the paper draws both. The penalty is the
+share of replies that were not valid (`penalty` of the credit part names another). Members that are left out stay in the
+loss's denominator.
 """
 
 from functools import partial

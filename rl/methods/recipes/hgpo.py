@@ -1,7 +1,7 @@
-"""HGPO (arXiv:2602.22817): GiGPO over nested groups, with the same state and ever more of the same states before it.
+"""HGPO (arXiv:2602.22817): GiGPO over nested groups of turns with the same state and ever more of the states before it.
 
-Deviations: no KL term. As released, there is no term for the whole episode; the weight of a group whose turns share
-`h` states of history is `(h + 2)^alpha`, and the standard deviation is the population's.
+Deviations: there is no KL term. As released, there is no term for the whole episode, the weight of a group whose turns
+share `h` states of history is `(h + 2)^alpha`, and the standard deviation is the population's.
 """
 
 from functools import partial

@@ -1,7 +1,7 @@
 """PPO (arXiv:1707.06347): clipped ratios, with advantages from a critic that is trained beside the policy.
 
-Deviations: discount and lambda are 1, as is usual for language models; the critic is a head on the policy's own body;
-an episode cut short by a limit is not bootstrapped.
+Deviations: discount and lambda are 1, as is usual for language models. The critic is a head on the policy's own body.
+An episode that a limit cut short is not bootstrapped.
 """
 
 from rl.methods.parts import credit, penalty, ratio, reduce, score, surrogate

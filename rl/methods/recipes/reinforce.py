@@ -1,6 +1,6 @@
 """REINFORCE (Williams 1992): each trajectory's return weighs the log-probability of its tokens.
 
-No baseline, no correction for the policy that sampled: it is exact on policy only.
+There is no baseline and no correction for the policy that sampled: the gradient is exact on policy only.
 
 Deviations: none.
 """

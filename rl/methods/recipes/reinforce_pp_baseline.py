@@ -1,6 +1,7 @@
 """REINFORCE++-baseline (arXiv:2501.03262): the group's mean is subtracted first, then tokens are standardised.
 
-Deviations: no KL term (the paper's is `penalty=(penalty.kl_k2,)`); a group of one has reward 0 before standardising.
+Deviations: there is no KL term (the paper's is `penalty=(penalty.kl_k2,)`). A group of one has reward 0 before tokens
+are standardised.
 """
 
 from functools import partial

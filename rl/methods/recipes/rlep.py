@@ -1,9 +1,10 @@
 """RLEP (arXiv:2507.07451): GRPO whose groups are joined by recorded successes where not every member succeeded.
 
-It teaches where tasks come back within a hundred updates: with more training tasks than that, nothing is replayed.
+It has an effect only where tasks come back within a hundred updates: with more training tasks than that, nothing is
+replayed.
 
-Deviations: successes are those of the run itself, where the paper collects them beforehand with a trained policy; their
-ratios are against the policy that sampled them, where the paper lets them start at 1.
+Deviations: the successes are those of the run itself, where the paper collects them beforehand with a trained policy.
+Their ratios are against the policy that sampled them, where the paper lets them start at 1.
 """
 
 from functools import partial

@@ -1,6 +1,7 @@
 """RLOO (arXiv:2402.14740): REINFORCE with the mean of the other group members as baseline.
 
-Deviations: no KL term in the reward, as that takes a second forward pass; add `penalty=(penalty.kl_k2,)` for one.
+Deviations: there is no KL term in the reward, which would take a second forward pass; `penalty=(penalty.kl_k2,)` adds
+one to the loss.
 """
 
 from rl.methods.parts import baseline

@@ -1,7 +1,7 @@
 """StarPO-S (arXiv:2504.20073): GRPO on the quarter of groups whose outcomes vary most, with a higher upper clip.
 
-Deviations: groups that are left out stay in the loss's denominator, and the entropy bonus sees them too; each invalid
-reply costs 0.1 (RAGEN's format penalty) before rewards are compared. The paper's other form has a critic.
+Deviations: groups that are left out stay in the loss's denominator, and the entropy bonus applies to them too. Each
+invalid reply costs 0.1 (RAGEN's format penalty) before rewards are compared. The paper's other form has a critic.
 """
 
 from functools import partial

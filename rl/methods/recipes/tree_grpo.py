@@ -1,9 +1,10 @@
 """Tree-GRPO (arXiv:2509.21240): members forked at random turns, compared within their tree and within the group.
 
-Give the `--size` of the whole group: two members are played from the start, the others are forks of theirs.
+`--size` is the size of the whole group: two members are played from the start, the others are forks of theirs.
 
-Deviations: as many trees and rounds of forks as the group's size allows, rather than a size that follows from them; a
-tree that has no turn to fork after is begun anew; each comparison is scaled by the deviation in its own tree or group.
+Deviations: there are as many trees and rounds of forks as the group's size allows, where the paper's size follows from
+them. A tree that has no turn to fork after is begun anew. Each comparison is scaled by the deviation in its own tree or
+group.
 """
 
 from rl.methods.parts import credit, strategy

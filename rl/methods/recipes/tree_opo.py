@@ -1,8 +1,8 @@
 """Tree-OPO (arXiv:2509.09284): members complete prefixes of every depth, each judged by what its prefix is worth.
 
-Deviations: prefixes are those of the group's own first member, where the paper searches for them with a teacher; that
-member is trained too, as a completion of nothing; advantages are the paper's heuristic, returns less half their
-prefix's value (`credit=partial(credit.staged, ordered=True)` solves for them); the loss is GRPO's.
+Deviations: prefixes are those of the group's own first member, where the paper searches for them with a teacher. That
+member is trained too, as the completion of an empty prefix. Advantages are the paper's heuristic, returns less half
+their prefix's value (`credit=partial(credit.staged, ordered=True)` solves for them). The loss is GRPO's.
 """
 
 from rl.methods.parts import credit, strategy

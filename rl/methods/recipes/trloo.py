@@ -1,9 +1,10 @@
 """TRLOO (arXiv:2602.05885): turn-wise returns against the mean of the other members; no turn's gradient shrinks.
 
-With itself in the mean, a turn that `n` members reached keeps `1 - 1/n` of its gradient: the rarer, the less.
+If the mean contained the turn itself, a turn that `n` members reached would keep `1 - 1/n` of its gradient: the fewer
+reached it, the less.
 
-Deviations: members whose episode is over are among the others (`turn_grpo`), which also leaves no late turn alone;
-the loss sums over the tokens of a trajectory, not of a turn; no rejection of trajectories by their sampler's ratio.
+Deviations: members whose episode is over are among the others (see `turn_grpo`), which also leaves no late turn alone.
+The loss sums over the tokens of a trajectory, not of a turn. Trajectories are not rejected by their sampler's ratio.
 """
 
 from functools import partial

@@ -1,12 +1,13 @@
-"""UI-S1 (arXiv:2509.11543): semi-online: a recorded expert is followed, and credit joins the episode's and the turn's.
+"""UI-S1 (arXiv:2509.11543): a recorded expert is followed, and credit joins the episode's and the turn's.
 
-The expert is the environment's own oracle, so any environment that has one will do; a reply that does otherwise is
-patched with the expert's, twice in an episode. `success/mean` is then the share of episodes without a mismatch.
+The expert is the environment's own oracle, so it works with any environment that has one. A reply that does otherwise
+is replaced by the expert's, twice in an episode. `success/mean` is the share of episodes without a mismatch.
 
-Deviations: a reply matches by what it does to the environment, not by its words, and is either right or wrong (the
-paper also pays for the right kind of action); an episode is compared by its own reward, once (the release compares
-single turns over all turns of the group, `credit=partial(credit.matched_returns, unit="turn")`); groups are kept by the
-spread of episodes' rewards, not of first turns' returns; a turn or an episode that is alone earns nothing; no KL.
+Deviations: a reply matches by what it does to the environment, not by its text, and is either right or wrong (the paper
+also rewards the right kind of action). An episode is compared by its own reward, once (the release compares single
+turns over all turns of the group and keeps the reward of one that is alone:
+`credit=partial(credit.matched_returns, unit="turn", singleton="raw")`). Groups are kept by the spread of episodes'
+rewards, not of first turns' returns. A turn or an episode that is alone has advantage 0. There is no KL term.
 """
 
 from functools import partial

@@ -1,13 +1,12 @@
 """vLLM as a sampling engine, in this process or in one of its own.
 
-`policy` is the `Policy`: what is asked, restarts, when weights are handed over. `handover` gives it the weights and
-proves that they arrived. `place` and `memory` say where the engine computes and how much it may take, `plan` puts that
-into words that another process can be told, and `installed` finds out which vLLM there is.
+`policy` is the `rl.policy.engine.Engine` that the rest of the program uses. It finds vLLM with `version`, plans devices
+and memory with `devices` and `memory`, describes the engine in an `engine_config`, and updates and checks the engine's
+weights with `weight_sync`.
 
-`engine` is vLLM itself, with the surface add, drop, step, load, adapt, sleep, forget, close; `launch` starts it.
-`remote` has the same surface and talks to an `engine` in another process: `process` starts and ends that, `serve` is
-its program, and `parcel` is the file that takes the weights over.
+`engine` wraps vLLM itself; `launch` starts it. `engine_client` has the same methods for an `engine` in another process:
+`process` starts and ends that process, `engine_server` is its main loop, and `weight_file` the file that transfers
+weights. `requests` holds the types that both sides share.
 
-`worker` and `drawing` run inside vLLM, in each of its workers, and import it; nothing else does before it starts.
-`asked` are the words that all of them share.
+`worker` and `sampler` run inside vLLM's workers. They import vLLM, which no other module does before the engine starts.
 """

@@ -1,4 +1,4 @@
-"""Where an engine computes, and what it shares with the trainer there."""
+"""The devices that an engine computes on, and whether it shares one with the trainer."""
 
 from __future__ import annotations
 
@@ -9,47 +9,58 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from rl.policy.vllm.memory import Room, room, whole
+from rl.policy.vllm.memory import MemoryBudget, shared_budget, whole_gpu_budget
 
 
-class Place(NamedTuple):
-    """CUDA `devices` by the numbers that this process has for them, none on a CPU; `shared` with the model."""
+class EngineDevices(NamedTuple):
+    """The CUDA devices of an engine, by this process's numbers; `numbers` is empty on a CPU.
 
-    devices: tuple[int, ...]
-    shared: bool
+    `with_trainer` is True if the model's own GPU is among them. `reserve_bytes` is as of `open_engine`.
+    """
+
+    numbers: tuple[int, ...]
+    with_trainer: bool
     reserve_bytes: int | None
 
     @classmethod
-    def of(cls, device: torch.device, devices: Sequence[int], *, reserve_bytes: int | None) -> Place:
-        """The named CUDA devices, or the model's own. Raises `ValueError` for one that is not there."""
-        if device.type == "cpu":
-            if devices:
-                raise ValueError(f"--engine-devices {_listed(devices)}: vLLM's CPU build has none; leave it out")
+    def resolve(cls, model_device: torch.device, numbers: Sequence[int], *, reserve_bytes: int | None) -> EngineDevices:
+        """Return the CUDA devices `numbers`, or the model's device if there are none.
+
+        Raises `ValueError` for a device that does not exist.
+        """
+        if model_device.type == "cpu":
+            if numbers:
+                raise ValueError(f"--engine-devices {_join(numbers)}: vLLM's CPU build has none; leave it out")
             return cls((), False, reserve_bytes)
-        here = torch.cuda.device_count()
-        missing = [number for number in devices if number >= here]
+        count = torch.cuda.device_count()
+        missing = [number for number in numbers if number >= count]
         if missing:
             raise ValueError(
-                f"--engine-devices {_listed(devices)}: there is no CUDA device {missing[0]} among the {here} here, "
+                f"--engine-devices {_join(numbers)}: there is no CUDA device {missing[0]} among the {count} here, "
                 f"counted from 0"
             )
-        own = torch.cuda.current_device() if device.index is None else device.index
-        return cls(tuple(devices) or (own,), not devices or own in devices, reserve_bytes)
+        own = torch.cuda.current_device() if model_device.index is None else model_device.index
+        return cls(tuple(numbers) or (own,), not numbers or own in numbers, reserve_bytes)
 
-    def room(self, model: nn.Module, slots: int, context: int, itemsize: int, cache_gib: float) -> Room:
-        """The memory that the engine may take."""
-        if self.devices and not self.shared:
-            return whole(self.devices)
-        return room(model, slots, context, itemsize, reserve_bytes=self.reserve_bytes, cache_gib=cache_gib)
+    def memory_budget(
+        self, model: nn.Module, slots: int, context: int, itemsize: int, cache_gib: float
+    ) -> MemoryBudget:
+        """Return the memory that the engine may take; the arguments are those of `shared_budget`."""
+        if self.numbers and not self.with_trainer:
+            return whole_gpu_budget(self.numbers)
+        return shared_budget(model, slots, context, itemsize, reserve_bytes=self.reserve_bytes, cache_gib=cache_gib)
 
-    def variables(self) -> dict[str, str]:
-        """What makes a process see these devices alone, or compute with as many threads of a CPU as this one."""
-        if not self.devices:
+    def environment(self) -> dict[str, str]:
+        """Return environment variables for the engine's process.
+
+        It sees these devices alone; on a CPU it computes with as many threads as this process.
+        """
+        if not self.numbers:
             return {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(torch.get_num_threads()))}
         names = os.environ.get("CUDA_VISIBLE_DEVICES", "").replace(" ", "").split(",")
-        shown = [names[number] if names != [""] else str(number) for number in self.devices]
-        return {"CUDA_VISIBLE_DEVICES": ",".join(shown)}
+        visible = [names[number] if names != [""] else str(number) for number in self.numbers]
+        return {"CUDA_VISIBLE_DEVICES": ",".join(visible)}
 
 
-def _listed(devices: Sequence[int]) -> str:
-    return ",".join(map(str, devices))
+def _join(numbers: Sequence[int]) -> str:
+    return ",".join(map(str, numbers))

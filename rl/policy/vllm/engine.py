@@ -13,174 +13,180 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from rl.policy.vllm.engine_config import Plan
-from rl.policy.vllm.launch import contained, launched
-from rl.policy.vllm.memory import advised
-from rl.policy.vllm.requests import KEY, Asked, Entry, Step
+from rl.policy.vllm.engine_config import EngineConfig
+from rl.policy.vllm.launch import contain_side_effects, launch_vllm
+from rl.policy.vllm.memory import explain_out_of_memory
+from rl.policy.vllm.requests import EXTRA_ARG, EngineRequest, SampledToken, StepOutput
 
 
-class Engine:
-    """A running vLLM as planned; it has no weights before the first `load` or `receive`.
+class VLLMEngine:
+    """A running vLLM; it has no weights before the first `load_weights` or `load_weight_file`.
 
-    There can be one at a time in a process, because closing one takes away what another needs. `asked` are the requests
-    that vLLM holds, by key; `cached` counts the prompt tokens that were not computed again. Whoever loads notes in
-    `based` whether it has the frozen weights that adapters are trained on.
+    There can be one at a time in a process, because closing one takes away what another needs. `requests` are those
+    that vLLM holds, by key. `num_cached_tokens` counts the prompt tokens that were read from the prefix cache. Callers
+    set `has_base_weights` when the engine has the frozen weights below adapters.
     """
 
-    _running: ClassVar[bool] = False
+    _is_running: ClassVar[bool] = False
 
-    def __init__(self, plan: Plan, home: str | None = None) -> None:
-        """Start; what it writes goes to `home`, or where temporary files go.
+    def __init__(self, config: EngineConfig, home: str | None = None) -> None:
+        """Start vLLM; temporary files go to the folder `home`, or to the system's default.
 
-        Raises `ValueError`, in one line, where vLLM cannot compute the model or lacks memory.
+        Raises `ValueError` if vLLM cannot compute the model or lacks memory, or an engine runs already.
         """
-        if Engine._running:
+        if VLLMEngine._is_running:
             raise ValueError("an engine of vLLM runs in this process already; close it first, or use vllm:process")
-        self.plan, self.context, self.sleeps, self._asleep = plan, plan.context, plan.sleeps, False
-        self.based = False
-        self.asked: dict[int, Asked] = {}
-        self.cached = 0
-        self._new: set[int] = set()  # requests without a token yet
-        self._numbers, self._memory, self._home = count(), plan.room.words, home
-        self._adapters: Any = None  # vLLM's request for those that are worn
-        self._worn = count(1)
-        with contained(), advised("at its start", self._memory):
-            self._engine = launched(plan, home)
-        Engine._running = True
-        self._end = weakref.finalize(self, _stopped, self._engine)
+        self.config, self.context, self.can_sleep, self._is_asleep = config, config.context, config.can_sleep, False
+        self.has_base_weights = False
+        self.requests: dict[int, EngineRequest] = {}
+        self.num_cached_tokens = 0
+        self._new: set[int] = set()  # keys of requests without a token yet
+        self._keys, self._memory, self._home = count(), config.memory.description, home
+        self._lora_request: Any = None  # vLLM's request for the current adapters
+        self._adapter_ids = count(1)
+        with contain_side_effects(), explain_out_of_memory("at its start", self._memory):
+            self._engine = launch_vllm(config, home)
+        VLLMEngine._is_running = True
+        self._shutdown = weakref.finalize(self, _shut_down, self._engine)
 
-    def add(self, asked: Asked, key: int | None = None) -> int:
-        """Take in a request that goes on behind its tokens; its key. It must have room for a token."""
+    def add_request(self, request: EngineRequest, key: int | None = None) -> int:
+        """Add a request, which continues after its prompt and `ids`; return its key, a new one by default.
+
+        The sequence must have room for a token.
+        """
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
 
-        key = next(self._numbers) if key is None else key
-        tokens = [*asked.prompt, *asked.ids]
-        how = SamplingParams(
-            temperature=0.0,  # there is one token left to take
-            max_tokens=min(asked.params.max_tokens - len(asked.ids), self.context - len(tokens)),
-            stop_token_ids=list(asked.params.stop),
+        key = next(self._keys) if key is None else key
+        tokens = [*request.prompt, *request.ids]
+        params = SamplingParams(
+            temperature=0.0,  # `KeyedSampler` leaves one token to choose
+            max_tokens=min(request.params.max_tokens - len(request.ids), self.context - len(tokens)),
+            stop_token_ids=list(request.params.stop),
             ignore_eos=True,
             detokenize=False,
             output_kind=RequestOutputKind.DELTA,
-            extra_args={KEY: (key, asked.params)},
+            extra_args={EXTRA_ARG: (key, request.params)},
         )
-        self.asked[key] = asked
-        if not asked.ids:
+        self.requests[key] = request
+        if not request.ids:
             self._new.add(key)
-        self._engine.add_request(str(key), {"prompt_token_ids": tokens}, how, lora_request=self._adapters)
+        self._engine.add_request(str(key), {"prompt_token_ids": tokens}, params, lora_request=self._lora_request)
         return key
 
-    def drop(self, keys: Iterable[int]) -> None:
-        """Let go of requests; those that are not there any more are left out."""
-        here = [key for key in keys if self.asked.pop(key, None) is not None]
-        if here:
-            self._new.difference_update(here)
-            self._engine.abort_request([str(key) for key in here])
+    def abort(self, keys: Iterable[int]) -> None:
+        """Remove requests; keys that the engine does not hold are ignored."""
+        present = [key for key in keys if self.requests.pop(key, None) is not None]
+        if present:
+            self._new.difference_update(present)
+            self._engine.abort_request([str(key) for key in present])
 
-    def step(self) -> list[Step]:
-        """Compute one step. Not every request need have a token after it: a long prompt takes several."""
-        found = []
-        with advised("while sampling", self._memory):
+    def step(self) -> list[StepOutput]:
+        """Compute one step and return the new tokens. A request may have none: a long prompt takes several steps."""
+        results = []
+        with explain_out_of_memory("while sampling", self._memory):
             outputs = self._engine.step()
-        all_drawn = self._drawn()
+        samples = self._take_samples()
         for output in outputs:
             key = int(output.request_id)
             tokens = list(output.outputs[0].token_ids)
-            drawn = all_drawn.get(key)
-            if drawn is None or tokens != [drawn.token]:
-                raise RuntimeError(f"vLLM took {tokens}, and {drawn and drawn.token} was drawn")
+            sample = samples.get(key)
+            if sample is None or tokens != [sample.token]:
+                raise RuntimeError(f"vLLM returned the tokens {tokens}, but {sample and sample.token} was sampled")
             if key in self._new:
                 self._new.discard(key)
-                self.cached += output.num_cached_tokens or 0
+                self.num_cached_tokens += output.num_cached_tokens or 0
             if output.finished:
-                del self.asked[key]
-            found.append(Step(key, drawn, output.finished))
-        return found
+                del self.requests[key]
+            results.append(StepOutput(key, sample, output.finished))
+        return results
 
-    def _drawn(self) -> dict[int, Entry]:
-        """What vLLM's workers drew in the last step: each the same, or the tokens that they have cached differ."""
-        drawn, *others = self._engine.model_executor.collective_rpc("turnwise_drawn")
-        tokens = [entry.token for entry in drawn.values()]
-        if any([entry.token for entry in other.values()] != tokens for other in others):
-            raise RuntimeError("vLLM's workers drew different tokens from the same logits")
-        return drawn
+    def _take_samples(self) -> dict[int, SampledToken]:
+        """The samples of the last step by key, the same from each of vLLM's workers; else their caches would differ."""
+        samples, *others = self._engine.model_executor.collective_rpc("turnwise_take_samples")
+        tokens = [sample.token for sample in samples.values()]
+        if any([sample.token for sample in other.values()] != tokens for other in others):
+            raise RuntimeError("vLLM's workers sampled different tokens from the same logits")
+        return samples
 
-    def load(self, weights: Iterable[tuple[str, Tensor]]) -> None:
-        """Put weights in place, take adapters off, forget all keys and values of older ones; wakes one that sleeps."""
-        with self._taking_over():
-            self._strip()
+    def load_weights(self, weights: Iterable[tuple[str, Tensor]]) -> None:
+        """Replace the weights, given by their names in a checkpoint; remove adapters and the prefix cache.
+
+        Wakes an engine that sleeps.
+        """
+        with self._replacing_weights():
+            self._remove_adapters()
             self._engine.model_executor.driver_worker.worker.reload_weights(weights_iterator=iter(weights))
 
-    def receive(self, path: str, tied: Mapping[str, str]) -> None:
-        """`load` what `rl.policy.vllm.weight_file.pack` wrote, by vLLM's interface for weights of another process."""
-        ask = self._engine.model_executor.collective_rpc
-        with self._taking_over():
-            self._strip()
-            ask("start_weight_update")
-            ask("update_weights", kwargs={"update_info": {"path": path, "tied": dict(tied)}})
-            ask("finish_weight_update")
+    def load_weight_file(self, path: str, tied: Mapping[str, str]) -> None:
+        """`load_weights` from a file of `rl.policy.vllm.weight_file`, by vLLM's interface for weight transfer."""
+        call_workers = self._engine.model_executor.collective_rpc
+        with self._replacing_weights():
+            self._remove_adapters()
+            call_workers("start_weight_update")
+            call_workers("update_weights", kwargs={"update_info": {"path": path, "tied": dict(tied)}})
+            call_workers("finish_weight_update")
 
-    def adapt(self, write: Callable[[Path], None]) -> int:
-        """Put on the adapters that `write` leaves in a folder, as peft does; those that were worn come off.
+    def load_adapters(self, write: Callable[[Path], None]) -> int:
+        """Replace the adapters by those that `write` saves in a folder in peft's layout.
 
-        Gives the number of matrices that have one now. Forgets and wakes as `load` does.
+        Returns the number of matrices with an adapter. Drops the prefix cache and wakes an engine that sleeps.
         """
         with tempfile.TemporaryDirectory(prefix="turnwise-", dir=self._home) as folder:
             write(Path(folder))
-            return self.wear(folder)
+            return self.load_adapter_folder(folder)
 
-    def wear(self, folder: str) -> int:
-        """`adapt` to what is in `folder`."""
+    def load_adapter_folder(self, folder: str) -> int:
+        """`load_adapters` from a folder that exists already."""
         from vllm.lora.request import LoRARequest
 
-        with self._taking_over():
-            self._strip()
-            number = next(self._worn)  # a new name and number: vLLM keeps adapters, keys and values by these
-            self._adapters = LoRARequest(f"turnwise-{number}", number, folder)
-            self._engine.add_lora(self._adapters)
-            return min(self._engine.model_executor.collective_rpc("turnwise_adapted"))
+        with self._replacing_weights():
+            self._remove_adapters()
+            number = next(self._adapter_ids)  # a new name and number: vLLM keeps adapters, keys and values by these
+            self._lora_request = LoRARequest(f"turnwise-{number}", number, folder)
+            self._engine.add_lora(self._lora_request)
+            return min(self._engine.model_executor.collective_rpc("turnwise_count_adapters"))
 
-    def _strip(self) -> None:
-        if self._adapters is not None:
-            self._engine.remove_lora(self._adapters.lora_int_id)
-            self._adapters = None
+    def _remove_adapters(self) -> None:
+        if self._lora_request is not None:
+            self._engine.remove_lora(self._lora_request.lora_int_id)
+            self._lora_request = None
 
     @contextmanager
-    def _taking_over(self) -> Iterator[None]:
-        with advised("taking over weights", self._memory):
+    def _replacing_weights(self) -> Iterator[None]:
+        with explain_out_of_memory("taking over weights", self._memory):
             self._wake("weights")  # its cache comes last: until then the memory may be needed for the weights
             yield
             self._wake("kv_cache")
-        self._asleep = False
-        self.forget()
+        self._is_asleep = False
+        self.reset_prefix_cache()
 
     def sleep(self) -> None:
-        """Give the memory of weights and cache back until the next `load` or `adapt`; no request may be there.
+        """Free the memory of weights and cache until the next `load_weights` or `load_adapters`.
 
-        Weights that are not handed over again go to the CPU's memory for as long.
+        There must be no requests. Base weights of adapters are kept in the CPU's memory meanwhile.
         """
-        self.forget()
-        self._engine.sleep(level=1 if self.plan.rank else 2)
+        self.reset_prefix_cache()
+        self._engine.sleep(level=1 if self.config.lora_rank else 2)
         torch.cuda.empty_cache()
-        self._asleep = True
+        self._is_asleep = True
 
-    def forget(self) -> None:
-        """Drop what is cached of prompts; no request may be there."""
+    def reset_prefix_cache(self) -> None:
+        """Drop the cached keys and values of prompts. Raises `RuntimeError` if there are requests."""
         if not self._engine.reset_prefix_cache():
-            raise RuntimeError("vLLM kept its cache of prompts: a request is still there")
+            raise RuntimeError("vLLM kept its prefix cache: it still has a request")
 
-    def _wake(self, what: str) -> None:
-        if self._asleep:
-            self._engine.wake_up(tags=[what])
+    def _wake(self, tag: str) -> None:
+        if self._is_asleep:
+            self._engine.wake_up(tags=[tag])
 
     def close(self) -> None:
-        """Stop, and free the memory."""
-        self._end()
+        """Stop vLLM and free its memory."""
+        self._shutdown()
 
 
-def _stopped(engine: Any) -> None:
+def _shut_down(engine: Any) -> None:
     try:
         engine.engine_core.shutdown()
     finally:
-        Engine._running = False
+        VLLMEngine._is_running = False

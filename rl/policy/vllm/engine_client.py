@@ -1,4 +1,4 @@
-"""An engine in a process of its own, with the surface of `Engine`: on other devices, on several, and mortal."""
+"""A client with the methods of `VLLMEngine` for one in another process, which may use other devices, or several."""
 
 from __future__ import annotations
 
@@ -10,115 +10,120 @@ from typing import Any
 
 from torch import Tensor
 
-from rl.policy.vllm.engine_config import Plan
-from rl.policy.vllm.process import EngineLost, Process
-from rl.policy.vllm.requests import Asked, Kept, Step, Unserved
-from rl.policy.vllm.weight_file import folder, pack
+from rl.policy.vllm.engine_config import EngineConfig
+from rl.policy.vllm.process import EngineLost, EngineProcess
+from rl.policy.vllm.requests import EngineRequest, RequestSnapshot, StepOutput, UnsupportedAdapters
+from rl.policy.vllm.weight_file import make_folder, write_weights
 
-CURABLE_BY_USER = {kind.__name__: kind for kind in (ValueError, FloatingPointError, Unserved)}
+# Errors that the user can fix or that have a fallback; a new process would raise them again.
+RERAISED_ERRORS = {error.__name__: error for error in (ValueError, FloatingPointError, UnsupportedAdapters)}
 
 
-class RemoteEngine:
-    """See `Engine`. `variables` are what its process finds in its environment besides ours.
+class VLLMEngineClient:
+    """See `VLLMEngine`. Every method raises `EngineLost` if the process is gone; then only `start` helps.
 
-    A step is one message and its answer: what has been asked and dropped since the last one goes with the next.
-    Everything here raises `EngineLost` when the process is gone; `start` is the only cure.
+    A step is one message and its answer: requests that were added and aborted since the last message go with it.
     """
 
-    def __init__(self, plan: Plan, variables: Mapping[str, str]) -> None:
-        self.plan, self.context, self.sleeps = plan, plan.context, plan.sleeps
-        self.cached, self._cached_before = 0, 0
-        self._variables = dict(variables)
-        self._process: Process | None = None
+    def __init__(self, config: EngineConfig, environment: Mapping[str, str]) -> None:
+        """Start the process; `environment` is added to this process's. Raises as `VLLMEngine` does."""
+        self.config, self.context, self.can_sleep = config, config.context, config.can_sleep
+        self.num_cached_tokens, self._cached_tokens_before = 0, 0
+        self._environment = dict(environment)
+        self._process: EngineProcess | None = None
         try:
             self.start()
-        except EngineLost as lost:
-            raise ValueError(f"vLLM does not start ({plan.room.words}): {lost}") from lost
+        except EngineLost as error:
+            raise ValueError(f"vLLM does not start ({config.memory.description}): {error}") from error
 
     @property
     def pid(self) -> int:
-        """Of its process."""
+        """Process id of the engine; 0 if it was never started."""
         return self._process.pid if self._process else 0
 
     def start(self) -> None:
-        """Start, again if need be: then it has no weights, and nothing is asked of it. Raises as `Engine` does."""
+        """Start a process without weights and requests, and end an earlier one. Raises as `VLLMEngine` does."""
         self.close()
-        self.based = False
-        self.asked: dict[int, Asked] = {}
-        self._added: dict[int, Asked] = {}
-        self._dropped: list[int] = []
-        self._numbers, self._cached_before = count(), self.cached
-        self._process = Process(folder(self.plan.size), self._variables)
+        self.has_base_weights = False
+        self.requests: dict[int, EngineRequest] = {}
+        self._added_requests: dict[int, EngineRequest] = {}
+        self._aborted_keys: list[int] = []
+        self._keys, self._cached_tokens_before = count(), self.num_cached_tokens
+        self._process = EngineProcess(make_folder(self.config.weight_bytes), self._environment)
         try:
-            self._tell("start", self.plan)
+            self._call("start", self.config)
         except BaseException:
             self.close()
             raise
 
-    def add(self, asked: Asked) -> int:
-        """See `Engine`."""
-        key = next(self._numbers)
-        self.asked[key] = self._added[key] = asked
+    def add_request(self, request: EngineRequest) -> int:
+        """See `VLLMEngine`."""
+        key = next(self._keys)
+        self.requests[key] = self._added_requests[key] = request
         return key
 
-    def drop(self, keys: Iterable[int]) -> None:
-        """See `Engine`."""
+    def abort(self, keys: Iterable[int]) -> None:
+        """See `VLLMEngine`."""
         for key in keys:
-            if self.asked.pop(key, None) is not None and self._added.pop(key, None) is None:
-                self._dropped.append(key)
+            if self.requests.pop(key, None) is not None and self._added_requests.pop(key, None) is None:
+                self._aborted_keys.append(key)
 
-    def step(self) -> list[Step]:
-        """See `Engine`."""
-        found = self._tell("step")
-        for key, _, ended in found:
-            if ended:
-                del self.asked[key]
-        return found
+    def step(self) -> list[StepOutput]:
+        """See `VLLMEngine`."""
+        results = self._call("step")
+        for key, _, is_finished in results:
+            if is_finished:
+                del self.requests[key]
+        return results
 
-    def load(self, weights: Iterable[tuple[str, Tensor]]) -> None:
-        """See `Engine`. The weights go over as a file that is there for as long as that takes."""
+    def load_weights(self, weights: Iterable[tuple[str, Tensor]]) -> None:
+        """See `VLLMEngine`. The weights are transferred in a file, which is deleted afterwards."""
         assert self._process is not None
         path = Path(self._process.home, "weights.safetensors")
         try:
-            self._tell("receive", str(path), pack(weights, path, self.plan.dtype))
+            self._call("load_weight_file", str(path), write_weights(weights, path, self.config.dtype))
         finally:
             path.unlink(missing_ok=True)
 
-    def adapt(self, write: Callable[[Path], None]) -> int:
-        """See `Engine`. The adapters go over as a folder that is there for as long as that takes."""
+    def load_adapters(self, write: Callable[[Path], None]) -> int:
+        """See `VLLMEngine`. The adapters are transferred in a folder, which is deleted afterwards."""
         assert self._process is not None
         folder = Path(self._process.home, "adapters")
         try:
             write(folder)
-            return self._tell("wear", str(folder))
+            return self._call("load_adapter_folder", str(folder))
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
     def sleep(self) -> None:
-        """See `Engine`."""
-        self._tell("sleep")
+        """See `VLLMEngine`."""
+        self._call("sleep")
 
-    def forget(self) -> None:
-        """See `Engine`."""
-        self._tell("forget")
+    def reset_prefix_cache(self) -> None:
+        """See `VLLMEngine`."""
+        self._call("reset_prefix_cache")
 
     def close(self) -> None:
-        """See `Engine`. Nothing of its process is left afterwards."""
+        """End the process and everything that it started."""
         if self._process is not None:
             self._process.close()
 
-    def _tell(self, verb: str, *arguments: Any) -> Any:
-        added = [(key, Kept(asked.prompt, asked.params, list(asked.ids))) for key, asked in self._added.items()]
-        dropped, self._added, self._dropped = self._dropped, {}, []
+    def _call(self, method: str, *arguments: Any) -> Any:
+        """Send a message of `rl.policy.vllm.engine_server` and return the method's result."""
+        new_requests = [
+            (key, RequestSnapshot(request.prompt, request.params, list(request.ids)))
+            for key, request in self._added_requests.items()
+        ]
+        aborted_keys, self._added_requests, self._aborted_keys = self._aborted_keys, {}, []
         assert self._process is not None
-        how, *said = self._process.ask((verb, arguments, added, dropped))
-        if how == "failed":
-            name, words = said
+        status, *values = self._process.call((method, arguments, new_requests, aborted_keys))
+        if status == "failed":
+            name, message = values
             raise (
-                CURABLE_BY_USER[name](words)
-                if name in CURABLE_BY_USER
-                else EngineLost(f"the engine's process {self.pid} failed ({name}: {words})")
+                RERAISED_ERRORS[name](message)
+                if name in RERAISED_ERRORS
+                else EngineLost(f"the engine's process {self.pid} failed ({name}: {message})")
             )
-        answer, cached = said
-        self.cached = self._cached_before + cached
-        return answer
+        result, cached_tokens = values
+        self.num_cached_tokens = self._cached_tokens_before + cached_tokens
+        return result

@@ -1,4 +1,4 @@
-"""What an engine of vLLM is started with, in words that another process can be told."""
+"""The configuration that an engine of vLLM starts with; it can be sent to another process."""
 
 from __future__ import annotations
 
@@ -9,40 +9,50 @@ import torch
 from torch import nn
 
 from rl.policy import lora
-from rl.policy.forward import text_config
-from rl.policy.vllm.memory import Room, head_size
+from rl.policy.model_config import text_config
+from rl.policy.vllm.memory import MemoryBudget, head_size
 
-SMALLEST_HEAD = 32  # of vLLM's CPU kernels
+MIN_HEAD_SIZE = 32  # of vLLM's CPU kernels
 
 
-class Plan(NamedTuple):
-    """An architecture and its engine: `config` is the model's, as JSON, and `size` that of its weights in bytes.
+class EngineConfig(NamedTuple):
+    """A model's architecture and how vLLM computes it."""
 
-    One that `sleeps` can give its memory back for a while, which no CPU build does. `parallel` is the number of
-    devices that share every layer (tensor parallelism, Shoeybi et al. 2019). Adapters of at most `rank` are served
-    beside the weights, on layers whose names end with one of `targets`; merged, or none, where the rank is 0.
-    """
-
-    config: str
-    size: int
-    slots: int
-    context: int
+    model_config: str  # the Hugging Face config, as JSON
+    weight_bytes: int  # of all weights in `dtype`
+    slots: int  # most sequences at a time
+    context: int  # most tokens of a sequence
     dtype: torch.dtype
-    room: Room
-    sleeps: bool = False
-    parallel: int = 1
-    rank: int = 0
-    targets: tuple[str, ...] = ()
+    memory: MemoryBudget
+    can_sleep: bool = False  # whether the engine can free its memory for a while; no CPU build can
+    tensor_parallel_size: int = 1  # devices that share every layer (Shoeybi et al. 2019)
+    lora_rank: int = 0  # largest rank of adapters that are served beside the weights; 0 if merged, or none
+    lora_targets: tuple[str, ...] = ()  # last names of the layers with adapters
 
 
-def plan(model: nn.Module, *, slots: int, context: int, dtype: torch.dtype, room: Room, **more: Any) -> Plan:
-    """A plan for `model`. Raises `ValueError`, in one line, where vLLM's kernels cannot compute it."""
-    if room.options.get("block_size") and head_size(model) < SMALLEST_HEAD:
+def make_engine_config(
+    model: nn.Module, *, slots: int, context: int, dtype: torch.dtype, memory: MemoryBudget, **options: Any
+) -> EngineConfig:
+    """Return the configuration for `model` and its adapters; `options` are further fields of `EngineConfig`.
+
+    Raises `ValueError` if vLLM's CPU kernels cannot compute the model.
+    """
+    if memory.options.get("block_size") and head_size(model) < MIN_HEAD_SIZE:
         raise ValueError(
-            f"heads of size {head_size(model)}: vLLM on a CPU takes {SMALLEST_HEAD} or more; use --engine hf"
+            f"heads of size {head_size(model)}: vLLM on a CPU takes {MIN_HEAD_SIZE} or more; use --engine hf"
         )
     config: Any = deepcopy(text_config(model))
     config.architectures = [type(model).__name__]
     size = sum(weight.numel() for weight in model.parameters()) * dtype.itemsize
-    rank, targets = lora.extent(model)
-    return Plan(config.to_json_string(), size, slots, context, dtype, room, rank=rank, targets=targets, **more)
+    rank, targets = lora.rank_and_targets(model)
+    return EngineConfig(
+        config.to_json_string(),
+        size,
+        slots,
+        context,
+        dtype,
+        memory,
+        lora_rank=rank,
+        lora_targets=targets,
+        **options,
+    )

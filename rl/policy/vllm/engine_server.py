@@ -1,4 +1,4 @@
-"""The engine's process: an `Engine` that does what messages say, until whoever started it is gone."""
+"""The main loop of the engine's process: calls methods of a `VLLMEngine` as messages ask, until its parent is gone."""
 
 from __future__ import annotations
 
@@ -9,20 +9,25 @@ import time
 from multiprocessing.connection import Connection
 from typing import Any
 
-LOOK_S = 0.2  # between looks at whether the parent lives
+POLL_S = 0.2  # between checks whether the parent lives
 
 
 def serve(descriptor: int, parent: int, home: str) -> None:
-    """Answer the messages of a `RemoteEngine` on a channel until it is closed, or says None.
+    """Answer the messages of a `VLLMEngineClient` until the channel is closed or a message is None.
 
-    A message is a verb with its arguments, and what has been asked and dropped since the last one. The first says
-    `start`. An answer says "done" with what the verb gave, or "failed" with the error's type and words.
+    A message is `(method, arguments, new requests by key, aborted keys)`; the first one's method is "start". An answer
+    is `("done", result, number of cached tokens)`, or `("failed", name of the error's type, its message)`.
+
+    Args:
+        descriptor: File descriptor of the channel.
+        parent: Process id of the client; this process ends when it does.
+        home: Folder for temporary files, deleted if the parent is gone.
     """
     os.set_inheritable(descriptor, False)
-    threading.Thread(target=_watch, args=(parent, home), daemon=True).start()
+    threading.Thread(target=_watch_parent, args=(parent, home), daemon=True).start()
     channel = Connection(descriptor)
     engine: Any = None
-    said: tuple[Any, ...]
+    answer: tuple[Any, ...]
     while True:
         try:
             message = channel.recv()
@@ -30,40 +35,40 @@ def serve(descriptor: int, parent: int, home: str) -> None:
             break
         if message is None:
             break
-        verb, arguments, added, dropped = message
+        method, arguments, new_requests, aborted_keys = message
         try:
-            if verb == "start":
-                engine, answer = _started(arguments[0], home), None
+            if method == "start":
+                engine, result = _start_engine(arguments[0], home), None
             else:
-                engine.drop(dropped)
-                for key, asked in added:
-                    engine.add(asked, key)
-                answer = getattr(engine, verb)(*arguments)
+                engine.abort(aborted_keys)
+                for key, request in new_requests:
+                    engine.add_request(request, key)
+                result = getattr(engine, method)(*arguments)
         except Exception as fault:
-            said = "failed", type(fault).__name__, " ".join(str(fault).split())[:2000]
+            answer = "failed", type(fault).__name__, " ".join(str(fault).split())[:2000]
         else:
-            said = "done", answer, engine.cached
+            answer = "done", result, engine.num_cached_tokens
         try:
-            channel.send(said)
+            channel.send(answer)
         except OSError:
             break
     if engine is not None:
         engine.close()
-    os._exit(0)  # in order, but without the seconds that an interpreter takes to forget all that it has imported
+    os._exit(0)  # in order, but without the seconds that an interpreter takes to unload all modules
 
 
-def _started(plan: Any, home: str) -> Any:
-    from rl.policy.vllm.engine import Engine  # torch takes seconds to import; the watch is kept from the first one
+def _start_engine(config: Any, home: str) -> Any:
+    from rl.policy.vllm.engine import VLLMEngine  # imports torch for seconds, in which the parent is watched already
 
-    return Engine(plan, home)
+    return VLLMEngine(config, home)
 
 
-def _watch(parent: int, home: str) -> None:
-    """End the process when its parent is gone, whatever it is doing, and leave nothing behind.
+def _watch_parent(parent: int, home: str) -> None:
+    """End this process and delete `home` once the parent is gone, whatever the main thread is doing.
 
     The parent's death signal (PR_SET_PDEATHSIG) would not do: it fires when the thread that started us ends.
     """
     while os.getppid() == parent:
-        time.sleep(LOOK_S)
+        time.sleep(POLL_S)
     shutil.rmtree(home, ignore_errors=True)
     os._exit(0)

@@ -1,7 +1,7 @@
-"""vLLM as a sampling engine behind the contract of every other one: tokens in, tokens out, drawn by seed and position.
+"""vLLM as an `rl.policy.engine.Engine`: tokens in, tokens out, sampled by seed and position.
 
-Episodes share their prefixes in vLLM's cache of prompts, across turns and group mates. New weights are handed over in
-place, and proven to have arrived before the next token.
+Episodes share their prefixes in vLLM's prefix cache, across turns and group members. New weights are loaded in place,
+and compared with the trainer's before the next token.
 """
 
 from __future__ import annotations
@@ -15,33 +15,33 @@ from itertools import islice
 import torch
 from torch import nn
 
-from rl.policy.batching import Batching, Drawn, EngineDead
+from rl.policy.batching import BatchingEngine, NewToken
+from rl.policy.engine import EngineDead
 from rl.policy.request import Request
 from rl.policy.vllm import weight_sync
-from rl.policy.vllm.devices import Place
-from rl.policy.vllm.engine import Engine
-from rl.policy.vllm.engine_client import RemoteEngine
-from rl.policy.vllm.engine_config import Plan, plan
+from rl.policy.vllm.devices import EngineDevices
+from rl.policy.vllm.engine import VLLMEngine
+from rl.policy.vllm.engine_client import VLLMEngineClient
+from rl.policy.vllm.engine_config import EngineConfig, make_engine_config
 from rl.policy.vllm.process import EngineLost
-from rl.policy.vllm.requests import Unserved
-from rl.policy.vllm.version import installed
+from rl.policy.vllm.requests import UnsupportedAdapters
+from rl.policy.vllm.version import require_vllm
 from rl.records import Completion, SamplingParams
 
-RESTARTS = 3  # of an engine's process in a row, without a token in between
+MAX_RESTARTS = 3  # of an engine's process in a row, without a token in between
 
 log = logging.getLogger(__name__)
 
 
-class VLLMPolicy(Batching):
-    """A `Policy` over vLLM with the weights of a Hugging Face model, for one loop at a time.
+class VLLMPolicy(BatchingEngine):
+    """An `Engine` over vLLM with the weights of a Hugging Face model, for one event loop at a time.
 
-    `context` and `slots` are as of `HFPolicy`; `cache_gib` bounds the cache of a CPU. `reserve_bytes` leaves room on a GPU
-    for a trainer of the same model. A GPU computes in bfloat16, a CPU in float32. `gap` is what the last hand-over
-    measured.
+    It computes in bfloat16 on a GPU and in float32 on a CPU. `logprob_gap` is what `weight_sync.check_weights` measured
+    after the weights were last loaded. Adapters are served beside the frozen weights that they are trained on; where
+    vLLM cannot do that they are merged, in float32 alone.
 
-    vLLM runs in this process, or `apart` in one of its own, on the CUDA `devices` if any are named. The death of such a
-    process is no loss: another one takes over, with the weights of the model, behind the tokens that were drawn.
-    Adapters are served beside the weights that they are trained on; merged where vLLM cannot do that, in float32 alone.
+    An engine in a process of its own that dies is replaced: the new one gets the model's weights, and open requests
+    continue behind the tokens that they have.
     """
 
     def __init__(
@@ -52,159 +52,176 @@ class VLLMPolicy(Batching):
         context: int | None = None,
         cache_gib: float = 1.0,
         reserve_bytes: int | None = None,
-        apart: bool = False,
+        separate_process: bool = False,
         devices: Sequence[int] = (),
     ) -> None:
-        """Start vLLM and hand the weights over, which takes seconds. Raise `ValueError` for what it cannot do."""
+        """Start vLLM and load the weights, which takes seconds.
+
+        Args:
+            model: A Hugging Face causal language model.
+            slots: Most concurrent requests.
+            context: Most tokens of one sequence; None for the most that the model can compute.
+            cache_gib: Most GiB of keys and values on a CPU.
+            reserve_bytes: GPU memory that a trainer of the same model will still take; None if nothing is trained.
+            separate_process: Whether vLLM runs in a process of its own.
+            devices: CUDA devices of that process; empty for the model's.
+
+        Raises:
+            ValueError: vLLM is not installed, or cannot compute the model on its device or within the memory.
+        """
         super().__init__(model, context)
-        found = installed()
+        vllm = require_vllm()
         device = next(model.parameters()).device
-        if device.type != found.device:
+        if device.type != vllm.device:
             raise ValueError(
-                f"vLLM {found.version} computes on {found.device} and the model is on {device}: "
-                f"use --device {found.device}, or --engine hf"
+                f"vLLM {vllm.version} computes on {vllm.device} and the model is on {device}: "
+                f"use --device {vllm.device}, or --engine hf"
             )
         self.slots = slots
         self.dtype = torch.float32 if device.type == "cpu" else torch.bfloat16
-        place = Place.of(device, devices, reserve_bytes=reserve_bytes)
-        memory = place.room(model, slots, self.context, self.dtype.itemsize, cache_gib)
-        planned = plan(
+        engine_devices = EngineDevices.resolve(device, devices, reserve_bytes=reserve_bytes)
+        memory = engine_devices.memory_budget(model, slots, self.context, self.dtype.itemsize, cache_gib)
+        config = make_engine_config(
             model,
             slots=slots,
             context=self.context,
             dtype=self.dtype,
-            room=memory,
-            sleeps=place.shared and reserve_bytes is not None,
-            parallel=max(len(devices), 1),
+            memory=memory,
+            can_sleep=engine_devices.with_trainer and reserve_bytes is not None,
+            tensor_parallel_size=max(len(devices), 1),
         )
-        variables = place.variables() if apart else None
+        environment = engine_devices.environment() if separate_process else None
         try:
-            self.engine = _started(planned, variables)
-        except Unserved as why:
-            self.engine = _started(self._merging(planned, why), variables)
-        where = ", in a process of its own" if apart else ""
-        self.words = f"vLLM {found.version}{where}: {slots} sequences of {self.context} tokens, {memory.words}"
-        self._lost = 0  # engines, since the last token
+            self.engine = _start_engine(config, environment)
+        except UnsupportedAdapters as error:
+            self.engine = _start_engine(self._merging_config(config, error), environment)
+        where = ", in a process of its own" if separate_process else ""
+        self.description = (
+            f"vLLM {vllm.version}{where}: {slots} sequences of {self.context} tokens, {memory.description}"
+        )
+        self._num_losses = 0  # engines lost since the last token
         try:
-            self._surely(self._hand_over)
+            self._restart_on_loss(self._push_weights)
         except Exception as error:
             self.engine.close()
             raise ValueError(f"{error}") from error
 
     async def sample(
-        self, prompt: Sequence[int], params: SamplingParams, *, session: str = "", received: Completion | None = None
+        self, prompt: Sequence[int], params: SamplingParams, *, session: str = "", resume_from: Completion | None = None
     ) -> Completion:
-        """See `Policy.sample`. Raises `EngineDead`, or waits for ever where `on_death` was told of it."""
-        if self.death is not None and self.on_death is None:
-            raise self.death
-        return await super().sample(prompt, params, session=session, received=received)
+        """See `Policy.sample`. With `on_failure` set, a request to a failed engine stays pending."""
+        if self.failure is not None and self.on_failure is None:
+            raise self.failure
+        return await super().sample(prompt, params, session=session, resume_from=resume_from)
 
-    def rest(self) -> None:
-        """See `Batching`."""
-        if self.engine.sleeps and self.death is None:
-            self._stand_back()
-            with suppress(EngineLost):  # `refresh` will find it so
+    def pause(self) -> None:
+        """See `Engine.pause`."""
+        if self.engine.can_sleep and self.failure is None:
+            self._take_back_requests()
+            with suppress(EngineLost):  # `sync_weights` will notice
                 self.engine.sleep()
 
-    def refresh(self) -> None:
-        """See `Batching`. Raises `EngineDead` as `sample` does."""
+    def sync_weights(self) -> None:
+        """See `Engine.sync_weights`."""
         self.version += 1
-        self._stand_back()
+        self._take_back_requests()
         try:
-            if self.death is None:
-                self._surely(self._hand_over)
+            if self.failure is None:
+                self._restart_on_loss(self._push_weights)
         except Exception as error:
             self._fail(error)
-            if self.on_death is None and self.death is not None:
-                raise self.death from error
+            if self.on_failure is None and self.failure is not None:
+                raise self.failure from error
 
     def close(self) -> None:
-        """Stop vLLM and free its memory; one that is dead need not do it in order."""
-        with suppress(Exception) if self.death else nullcontext():
+        """Stop vLLM and free its memory; errors of an engine that has failed are ignored."""
+        with suppress(Exception) if self.failure else nullcontext():
             self.engine.close()
 
-    def _stand_back(self) -> None:
-        """Take every request back from the engine; they will go on behind the tokens they have."""
-        if self.death is None:
-            self.engine.drop(request.slot for request in self._live)
-        self._queue_again()
+    def _take_back_requests(self) -> None:
+        """Remove all requests from the engine; they will continue behind the tokens they have."""
+        if self.failure is None:
+            self.engine.abort(request.slot for request in self._active)
+        self._requeue_all()
 
-    def _merging(self, planned: Plan, why: Unserved) -> Plan:
-        """The same with merged weights, where these lose nothing of the adapters."""
+    def _merging_config(self, config: EngineConfig, error: UnsupportedAdapters) -> EngineConfig:
+        """`config` with adapters merged into the weights. Raises `ValueError` if that would lose small ones."""
         if torch.bfloat16 in (self.dtype, next(self.model.parameters()).dtype):
-            raise ValueError(f"{why}, and merging them into bfloat16 loses small ones: use --engine hf") from why
-        log.warning("%s; merging them into the weights instead", why)
-        return planned._replace(rank=0, targets=())
+            raise ValueError(f"{error}, and merging them into bfloat16 loses small ones: use --engine hf") from error
+        log.warning("%s; merging them into the weights instead", error)
+        return config._replace(lora_rank=0, lora_targets=())
 
-    def _hand_over(self) -> None:
-        weight_sync.give(self.engine, self.model)
-        self.gap = weight_sync.check(self.engine, self.model, self.dtype)
+    def _push_weights(self) -> None:
+        weight_sync.push_weights(self.engine, self.model)
+        self.logprob_gap = weight_sync.check_weights(self.engine, self.model, self.dtype)
 
-    def _surely(self, work: Callable[[], None]) -> None:
-        """Do `work`; if the engine is lost over it, start another one and hand it the weights instead."""
+    def _restart_on_loss(self, call: Callable[[], None]) -> None:
+        """Make a call to the engine; if the engine is lost in it, start another one and load the weights instead."""
         try:
-            return work()
-        except EngineLost as lost:
-            self._lost += 1
-            if self._lost > RESTARTS:
-                raise EngineLost(f"{lost}; {RESTARTS} in a row gave no token") from lost
-            log.warning("%s; starting another one (%d of %d)", lost, self._lost, RESTARTS)
-        self._queue_again()
-        self._surely(self._start_again)
+            return call()
+        except EngineLost as error:
+            self._num_losses += 1
+            if self._num_losses > MAX_RESTARTS:
+                raise EngineLost(f"{error}; {MAX_RESTARTS} in a row gave no token") from error
+            log.warning("%s; starting another one (%d of %d)", error, self._num_losses, MAX_RESTARTS)
+        self._requeue_all()
+        self._restart_on_loss(self._restart_engine)
 
-    def _start_again(self) -> None:
-        assert isinstance(self.engine, RemoteEngine)
+    def _restart_engine(self) -> None:
+        assert isinstance(self.engine, VLLMEngineClient)
         try:
             self.engine.start()
-        except ValueError as error:  # it could before: what it lacks may be what the last one has not given back yet
+        except ValueError as error:  # it started before: perhaps the last one's memory is not free yet
             raise EngineLost(f"the engine does not start again: {error}") from error
-        self._hand_over()
+        self._push_weights()
 
     def _step(self) -> bool:
-        """See `Batching`; a request's slot is its key in the engine."""
-        if self.death is not None:
-            raise self.death
-        ended = False
+        """See `BatchingEngine`; a request's slot is its key in the engine."""
+        if self.failure is not None:
+            raise self.failure
+        any_finished = False
 
         def step() -> None:
-            nonlocal ended
-            ended = self._advance()
+            nonlocal any_finished
+            any_finished = self._step_engine()
 
-        self._surely(step)
-        return ended
+        self._restart_on_loss(step)
+        return any_finished
 
-    def _advance(self) -> bool:
-        entering = list(islice(self._waiting, self.slots - len(self._live)))
+    def _step_engine(self) -> bool:
+        """Add waiting requests to the engine and compute one step; return whether a request finished."""
+        entering = list(islice(self._waiting, self.slots - len(self._active)))
         for request in entering:
-            request.slot = self.engine.add(request)
-        self._live += entering
+            request.slot = self.engine.add_request(request)
+        self._active += entering
         self._waiting = deque(islice(self._waiting, len(entering), None))
-        by_key = {request.slot: request for request in self._live}
-        found = self.engine.step()
-        if found:
-            self._lost = 0
-        return self._receive([Drawn(by_key[key], *drawn) for key, drawn, _ in found])
+        by_key = {request.slot: request for request in self._active}
+        outputs = self.engine.step()
+        if outputs:
+            self._num_losses = 0
+        return self._append_tokens([NewToken(by_key[key], *sample) for key, sample, _ in outputs])
 
-    def _leave(self, request: Request) -> None:
-        """See `Batching`."""
-        if self.death is None:
-            self.engine.drop([request.slot])
+    def _on_removed(self, request: Request) -> None:
+        """See `BatchingEngine`."""
+        if self.failure is None:
+            self.engine.abort([request.slot])
 
     def _reset(self) -> None:
-        """See `Batching`."""
-        if self.death is None:
-            self.engine.drop(list(self.engine.asked))
+        """See `BatchingEngine`."""
+        if self.failure is None:
+            self.engine.abort(list(self.engine.requests))
 
     def _fail(self, error: BaseException) -> None:
-        """Declare the engine dead: what it keeps for one request is not safe from what another did to it."""
-        if isinstance(error, Exception) and self.death is None:
-            self.death = EngineDead(f"{type(error).__name__}: {error}")
-            self.death.__cause__ = error
-        if self.on_death is None or self.death is None:
-            super()._fail(self.death or error)
+        """See `BatchingEngine`. Every error ends the engine: its state may be damaged for the other requests too."""
+        if isinstance(error, Exception) and self.failure is None:
+            self.failure = EngineDead(f"{type(error).__name__}: {error}")
+            self.failure.__cause__ = error
+        if self.on_failure is None or self.failure is None:
+            super()._fail(self.failure or error)
         else:
-            self.on_death()
+            self.on_failure()
 
 
-def _started(planned: Plan, variables: Mapping[str, str] | None) -> Engine | RemoteEngine:
-    return Engine(planned) if variables is None else RemoteEngine(planned, variables)
+def _start_engine(config: EngineConfig, environment: Mapping[str, str] | None) -> VLLMEngine | VLLMEngineClient:
+    """An engine in this process, or with an `environment` in a process of its own."""
+    return VLLMEngine(config) if environment is None else VLLMEngineClient(config, environment)

@@ -1,4 +1,4 @@
-"""A Python program of its own that answers messages, and is gone whenever the one that started it is."""
+"""The process of a `VLLMEngineClient`: starting it, calling it with a timeout, and ending it with all its children."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import IO, Any
 
-LOOK_S = 1.0  # between looks at whether it lives; its end of the channel may be held open by somebody else
+POLL_S = 1.0  # between checks whether the process lives; another process may hold its end of the channel open
 GRACE_S = 10.0  # for an orderly end
-LIMIT = "TURNWISE_ENGINE_TIMEOUT_S"
-LIMIT_S = 1800.0  # a start that reads a large model's code from a network, a step of long prompts on a slow CPU
+TIMEOUT_VARIABLE = "TURNWISE_ENGINE_TIMEOUT_S"
+DEFAULT_TIMEOUT_S = 1800.0  # a start that reads vLLM from a network, or a step of long prompts on a slow CPU
 _BOOT = (
     "import sys, json; sys.path[:] = json.loads(sys.argv[1]);"
     "from rl.policy.vllm.engine_server import serve; serve(*map(int, sys.argv[2:4]), sys.argv[4])"
@@ -31,126 +31,130 @@ _BOOT = (
 
 
 class EngineLost(RuntimeError):
-    """The engine's process is gone, or has failed in a way that a new one may not."""
+    """The engine's process is gone, or failed with an error that a new process may not have."""
 
 
-class Process:
-    """`rl.policy.vllm.engine_server` in a new session, out of reach of Ctrl-C; the folder `home` goes when it does.
+class EngineProcess:
+    """`rl.policy.vllm.engine_server` in a process of its own session, out of reach of Ctrl-C.
 
-    What it says is kept for its obituary, unless VLLM_LOGGING_LEVEL asks to see more. One that has not answered for
-    `limit_s` seconds is killed: 1800, or what the variable TURNWISE_ENGINE_TIMEOUT_S says.
+    `home` is its folder for temporary files, deleted when it ends. Its output goes to a file, whose last line is part
+    of the error when it dies; with VLLM_LOGGING_LEVEL it goes to standard error. A process that has not answered for
+    `timeout_s` seconds is killed: 1800, or the value of TURNWISE_ENGINE_TIMEOUT_S.
     """
 
-    def __init__(self, home: str, variables: Mapping[str, str]) -> None:
-        """Raise `ValueError` for a limit that is none."""
+    def __init__(self, home: str, environment: Mapping[str, str]) -> None:
+        """Start the process; `environment` is added to this process's. Raises `ValueError` for a bad timeout."""
         try:
-            self.limit_s = limit_s()
+            self.timeout_s = answer_timeout_s()
         except ValueError:
             shutil.rmtree(home, ignore_errors=True)
             raise
-        channel, theirs = Pipe()
-        _bound(channel, self.limit_s)
-        words = tempfile.TemporaryFile()  # noqa: SIM115 (it stays open for the obituary)
-        loud = os.environ.get("VLLM_LOGGING_LEVEL", "ERROR") != "ERROR"
-        out: IO[Any] = sys.__stderr__ if loud and sys.__stderr__ else words
-        parts = json.dumps(sys.path), str(theirs.fileno()), str(os.getpid()), home
-        with theirs:
-            self._program = subprocess.Popen(
-                [sys.executable, "-W", "ignore", "-c", _BOOT, *parts],
-                pass_fds=(theirs.fileno(),),
+        channel, child_end = Pipe()
+        _set_timeouts(channel, self.timeout_s)
+        output = tempfile.TemporaryFile()  # noqa: SIM115 (it stays open for `_describe_end`)
+        is_verbose = os.environ.get("VLLM_LOGGING_LEVEL", "ERROR") != "ERROR"
+        stream: IO[Any] = sys.__stderr__ if is_verbose and sys.__stderr__ else output
+        arguments = json.dumps(sys.path), str(child_end.fileno()), str(os.getpid()), home
+        with child_end:
+            self._popen = subprocess.Popen(
+                [sys.executable, "-W", "ignore", "-c", _BOOT, *arguments],
+                pass_fds=(child_end.fileno(),),
                 stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=out,
-                env={**os.environ, **variables},
+                stdout=stream,
+                stderr=stream,
+                env={**os.environ, **environment},
                 start_new_session=True,
             )
-        self.home, self.pid, self._channel = home, self._program.pid, channel
-        self._words, self._said = words, 0  # bytes of it when it last answered
-        self.close = weakref.finalize(self, _close, self._program, channel, home, os.getpid())
+        self.home, self.pid, self._channel = home, self._popen.pid, channel
+        self._output, self._output_size = output, 0  # bytes of it when the process last answered
+        self.close = weakref.finalize(self, _close, self._popen, channel, home, os.getpid())
 
-    def ask(self, message: Any) -> Any:
-        """Its answer to a message. Raises `EngineLost` where none comes any more, or none for `limit_s` seconds."""
+    def call(self, message: Any) -> Any:
+        """Send a message and return the answer. Raises `EngineLost` if there is none within `timeout_s` seconds."""
         try:
             self._channel.send(message)
-            self._wait()
+            self._wait_for_answer()
             answer = self._channel.recv()
-            self._said = os.fstat(self._words.fileno()).st_size
+            self._output_size = os.fstat(self._output.fileno()).st_size
             return answer
         except (BlockingIOError, TimeoutError):
-            self._program.kill()
-            end = f"gave no answer for {self.limit_s:g} s ({LIMIT}) and was killed"
-            raise EngineLost(self._obituary(end)) from None
+            self._popen.kill()
+            end = f"gave no answer for {self.timeout_s:g} s ({TIMEOUT_VARIABLE}) and was killed"
+            raise EngineLost(self._describe_end(end)) from None
         except (EOFError, OSError):
-            raise EngineLost(self._obituary()) from None
-        except BaseException:  # an answer that nobody waited for would be taken for the next one
-            self._program.kill()
+            raise EngineLost(self._describe_end()) from None
+        except BaseException:  # the pending answer would be taken for that to the next message
+            self._popen.kill()
             raise
 
-    def _wait(self) -> None:
-        """Until there is an answer. Looks are counted, not a clock: while this process is stopped no time passes."""
-        waited = 0.0
-        while not self._channel.poll(look := min(LOOK_S, self.limit_s)):
-            if self._program.poll() is not None:
+    def _wait_for_answer(self) -> None:
+        """Wait until there is an answer. Time is counted in polls: while this process is stopped none passes."""
+        elapsed_s = 0.0
+        while not self._channel.poll(interval_s := min(POLL_S, self.timeout_s)):
+            if self._popen.poll() is not None:
                 raise EOFError
-            waited += look
-            if waited >= self.limit_s:
+            elapsed_s += interval_s
+            if elapsed_s >= self.timeout_s:
                 raise TimeoutError
 
-    def _obituary(self, end: str = "") -> str:
+    def _describe_end(self, end: str = "") -> str:
+        """One line that says how the process ended (`end`, or by its exit code) and what it printed last."""
         with suppress(subprocess.TimeoutExpired):
-            self._program.wait(GRACE_S)
-        code = self._program.poll()
+            self._popen.wait(GRACE_S)
+        code = self._popen.poll()
         if not end:
             end = "does not answer" if code is None else f"ended with exit code {code}"
             if code is not None and code < 0:
                 end = f"was killed ({signal.Signals(-code).name})"
-        self._words.seek(self._said)
-        last = self._words.read().decode(errors="replace").strip().rpartition("\n")[2]
-        return " ".join(f"the engine's process {self.pid} {end}{last and ': ' + last}".split())
+        self._output.seek(self._output_size)
+        last_line = self._output.read().decode(errors="replace").strip().rpartition("\n")[2]
+        return " ".join(f"the engine's process {self.pid} {end}{last_line and ': ' + last_line}".split())
 
 
-def limit_s() -> float:
-    """Seconds that an answer may take. Raises `ValueError` where the variable says nothing of the kind."""
-    said = os.environ.get(LIMIT, "").strip()
+def answer_timeout_s() -> float:
+    """Return how many seconds an answer may take. Raises `ValueError` if TURNWISE_ENGINE_TIMEOUT_S is not positive."""
+    text = os.environ.get(TIMEOUT_VARIABLE, "").strip()
     try:
-        limit = float(said or LIMIT_S)
+        timeout_s = float(text or DEFAULT_TIMEOUT_S)
     except ValueError:
-        limit = nan
-    if not 0 < limit < 1e9:
-        raise ValueError(f"{LIMIT}={said}: must be a number of seconds greater than 0 (default: {LIMIT_S:g})")
-    return limit
+        timeout_s = nan
+    if not 0 < timeout_s < 1e9:
+        raise ValueError(
+            f"{TIMEOUT_VARIABLE}={text}: must be a number of seconds greater than 0 (default: {DEFAULT_TIMEOUT_S:g})"
+        )
+    return timeout_s
 
 
-def _bound(channel: Connection, limit_s: float) -> None:
-    """See to it that `channel` waits no longer than that to be rid of half a message, or for half an answer."""
-    limit = struct.pack("@ll", int(limit_s), int(limit_s % 1 * 1e6))
-    with socket.socket(fileno=os.dup(channel.fileno())) as same:
-        for way in (socket.SO_SNDTIMEO, socket.SO_RCVTIMEO):
-            same.setsockopt(socket.SOL_SOCKET, way, limit)
+def _set_timeouts(channel: Connection, timeout_s: float) -> None:
+    """Bound how long `channel` blocks with half a message sent, or half an answer received."""
+    timeout = struct.pack("@ll", int(timeout_s), int(timeout_s % 1 * 1e6))
+    with socket.socket(fileno=os.dup(channel.fileno())) as duplicate:
+        for option in (socket.SO_SNDTIMEO, socket.SO_RCVTIMEO):
+            duplicate.setsockopt(socket.SOL_SOCKET, option, timeout)
 
 
-def _close(program: subprocess.Popen[bytes], channel: Connection, home: str, owner: int) -> None:
-    """End it in order if that can be done, and surely; only whoever started it may."""
+def _close(popen: subprocess.Popen[bytes], channel: Connection, home: str, owner: int) -> None:
+    """Ask the process to end, kill it if it does not, and delete `home`. Only the process `owner` may do so."""
     if os.getpid() != owner:  # a fork of that process
         return
     with suppress(OSError):
         channel.send(None)  # a fork of this process may hold our end open
     channel.close()
     try:
-        program.wait(GRACE_S)
+        popen.wait(GRACE_S)
     except subprocess.TimeoutExpired:
-        program.kill()
+        popen.kill()
         with suppress(subprocess.TimeoutExpired):  # a driver that hangs holds even a killed process
-            program.wait(GRACE_S)
-    _clear(program.pid)
+            popen.wait(GRACE_S)
+    _kill_session(popen.pid)
     shutil.rmtree(home, ignore_errors=True)
 
 
-def _clear(session: int) -> None:
-    """End what it left behind: workers of vLLM, which end by themselves unless they wait for each other."""
-    ends = time.monotonic() + GRACE_S
+def _kill_session(session: int) -> None:
+    """End the other processes of a session: vLLM's workers, which end by themselves unless they wait for each other."""
+    deadline = time.monotonic() + GRACE_S
     with suppress(ProcessLookupError, PermissionError):
-        while time.monotonic() < ends:
+        while time.monotonic() < deadline:
             os.killpg(session, 0)
             time.sleep(0.05)
         os.killpg(session, signal.SIGKILL)

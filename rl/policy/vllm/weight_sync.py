@@ -1,4 +1,4 @@
-"""From the trainer's weights to the engine's, and the proof that they arrived."""
+"""Copying the trainer's weights to the engine, and checking that the engine computes with them."""
 
 from __future__ import annotations
 
@@ -11,94 +11,95 @@ import torch
 from torch import Tensor, nn
 
 from rl.policy import lora
-from rl.policy.forward import text_config
-from rl.policy.vllm.engine import Engine
-from rl.policy.vllm.engine_client import RemoteEngine
+from rl.policy.model_config import text_config
+from rl.policy.vllm.engine import VLLMEngine
+from rl.policy.vllm.engine_client import VLLMEngineClient
 from rl.records import SamplingParams
 
-TOKENS = 8  # of each greedy reply
-LENGTHS = (3, 33, 70)  # of the prompts: within one cache block, just beyond one, over several
+PROBE_TOKENS = 8  # of each greedy reply
+PROMPT_LENGTHS = (3, 33, 70)  # within one cache block, just beyond one, over several
 # The largest difference of a log-probability, in nats, that rounding explains.
 TOLERANCE = {torch.float32: 5e-4, torch.float16: 0.1, torch.bfloat16: 0.5}
 
 
 class StaleWeights(RuntimeError):
-    """The engine does not compute what the trainer does."""
+    """The engine's log-probabilities are not those of the trainer's model."""
 
 
 @dataclass
 class Probe:
-    """A greedy reply to a fixed prompt."""
+    """A fixed prompt and the greedy reply to it; an `EngineRequest`."""
 
     prompt: tuple[int, ...]
-    params: SamplingParams = field(default_factory=lambda: SamplingParams(max_tokens=TOKENS, temperature=0.0))
+    params: SamplingParams = field(default_factory=lambda: SamplingParams(max_tokens=PROBE_TOKENS, temperature=0.0))
     ids: list[int] = field(default_factory=list)
-    logprobs: list[float] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)  # under the engine's model
 
 
-def give(engine: Engine | RemoteEngine, model: nn.Module) -> None:
-    """Hand over what the engine has not: every weight, or adapters alone where it serves these beside frozen ones.
+def push_weights(engine: VLLMEngine | VLLMEngineClient, model: nn.Module) -> None:
+    """Load the weights of `model` that the engine lacks: all, or only the adapters if it has their base weights.
 
-    Raises `StaleWeights` if it leaves adapters out.
+    Raises `StaleWeights` if the engine serves fewer adapters than the model has.
     """
-    if not engine.plan.rank:
-        engine.load(weights(model))
+    if not engine.config.lora_rank:
+        engine.load_weights(named_weights(model))
         return
-    wanted = len(lora.layers(model))  # none in a cold start, which trains the weights below
-    if not (wanted and engine.based):
-        engine.based = False
-        engine.load(lora.plain(model).items())
-        engine.based = wanted > 0
-    if wanted and (served := engine.adapt(partial(lora.save, model, base=""))) != wanted:
-        raise StaleWeights(f"vLLM serves {served} of {wanted} adapters: use --engine hf for this model")
+    num_adapters = len(lora.adapter_layers(model))  # 0 in a cold start, which trains the base weights
+    if not (num_adapters and engine.has_base_weights):
+        engine.has_base_weights = False
+        engine.load_weights(lora.base_weights(model).items())
+        engine.has_base_weights = num_adapters > 0
+    if num_adapters and (num_loaded := engine.load_adapters(partial(lora.save, model, base=""))) != num_adapters:
+        raise StaleWeights(f"vLLM serves {num_loaded} of {num_adapters} adapters: use --engine hf for this model")
 
 
-def weights(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """Every weight by its name in a checkpoint, an output matrix that is tied to the embedding included.
+def named_weights(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    """Yield every weight by its name in a checkpoint, with adapters merged, and a tied output matrix under both names.
 
-    vLLM keeps a packed copy of that matrix on a CPU: left out, as parameters and checkpoints leave it out, it would
-    stay as it was. What adapters add to a weight is in it; the trainer's own stays without.
+    vLLM keeps a packed copy of that matrix on a CPU: left out, as parameters and checkpoints leave it out, the copy
+    would become stale. The model's own weights are not changed.
     """
-    return lora.merged(model)
+    return lora.merged_weights(model)
 
 
-def check(engine: Engine | RemoteEngine, model: nn.Module, dtype: torch.dtype) -> float:
-    """The largest difference between the engine's log-probabilities and those of the model's own forward.
+def check_weights(engine: VLLMEngine | VLLMEngineClient, model: nn.Module, dtype: torch.dtype) -> float:
+    """Return the largest difference, in nats, between the log-probabilities of the engine and of the model's forward.
 
-    Asks for greedy replies to fixed prompts; nothing else may be in the engine. Raises `StaleWeights` where a token
-    differs or the difference is beyond rounding.
+    Samples greedy replies to fixed prompts; the engine must have no other requests. `dtype` is the engine's precision.
+    Raises `StaleWeights` if the difference is beyond rounding, or a token is not among the model's likeliest.
     """
     size = int(text_config(model).vocab_size)
-    lengths = [length for length in LENGTHS if length + TOKENS <= engine.context] or [1]
+    lengths = [length for length in PROMPT_LENGTHS if length + PROBE_TOKENS <= engine.context] or [1]
     probes = [Probe(tuple((7 * i + 3 * length) % size for i in range(length))) for length in lengths]
-    _reply(engine, probes)
-    gap = max(_gap(model, probe) for probe in probes)
-    allowed = max(TOLERANCE[dtype], TOLERANCE[next(model.parameters()).dtype])
-    if not gap <= allowed:
+    _sample_replies(engine, probes)
+    gap = max(_logprob_gap(model, probe) for probe in probes)
+    tolerance = max(TOLERANCE[dtype], TOLERANCE[next(model.parameters()).dtype])
+    if not gap <= tolerance:
         raise StaleWeights(
             f"after the weights were handed over, vLLM and the trainer disagree by {gap:.2g} nats on fixed prompts; "
-            f"rounding explains {allowed:g}: use --engine hf for this model"
+            f"rounding explains {tolerance:g}: use --engine hf for this model"
         )
     return gap
 
 
-def _reply(engine: Engine | RemoteEngine, probes: Sequence[Probe]) -> None:
-    by_key = {engine.add(probe): probe for probe in probes}
-    left = set(by_key)
-    while left:
-        for key, drawn, ended in engine.step():
-            by_key[key].ids.append(drawn.token)
-            by_key[key].logprobs.append(drawn.model)
-            if ended:
-                left.discard(key)
+def _sample_replies(engine: VLLMEngine | VLLMEngineClient, probes: Sequence[Probe]) -> None:
+    by_key = {engine.add_request(probe): probe for probe in probes}
+    open_keys = set(by_key)
+    while open_keys:
+        for key, sample, is_finished in engine.step():
+            by_key[key].ids.append(sample.token)
+            by_key[key].logprobs.append(sample.model_logprob)
+            if is_finished:
+                open_keys.discard(key)
 
 
-def _gap(model: Any, probe: Probe) -> float:
-    """How far the probe is from the model's own log-probabilities, and its tokens from the model's likeliest."""
+def _logprob_gap(model: Any, probe: Probe) -> float:
+    """The largest difference to the model's log-probabilities, or half the margin of a token that it prefers."""
     ids = torch.tensor([[*probe.prompt, *probe.ids]], device=next(model.parameters()).device)
     with torch.no_grad():
         logits = model(input_ids=ids, use_cache=False).logits[0, len(probe.prompt) - 1 : -1]
     logprobs = logits.float().log_softmax(-1)
-    own = logprobs.gather(1, ids[0, len(probe.prompt) :, None]).squeeze(1)
-    said = torch.tensor(probe.logprobs, device=own.device)
-    return max(float((own - said).abs().max()), float((logprobs.max(-1).values - own).max()) / 2)
+    model_logprobs = logprobs.gather(1, ids[0, len(probe.prompt) :, None]).squeeze(1)
+    engine_logprobs = torch.tensor(probe.logprobs, device=model_logprobs.device)
+    difference = float((model_logprobs - engine_logprobs).abs().max())
+    return max(difference, float((logprobs.max(-1).values - model_logprobs).max()) / 2)

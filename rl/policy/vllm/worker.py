@@ -1,6 +1,6 @@
-"""What vLLM takes into each of its workers, which may be processes of their own: weights from a file, our draws out.
+"""Extensions of vLLM's workers, which may be processes of their own: weights from a file, and keyed samples.
 
-vLLM imports this by name in every worker, before it asks for the backend that is registered here.
+vLLM imports this module by name in every worker, before it asks for the weight transfer backend registered here.
 """
 
 from __future__ import annotations
@@ -14,33 +14,33 @@ from torch import Tensor
 from vllm.distributed.weight_transfer.base import WeightTransferEngine, WeightTransferInitInfo, WeightTransferUpdateInfo
 from vllm.distributed.weight_transfer.factory import WeightTransferEngineFactory
 
-from rl.policy.vllm.requests import Entry
-from rl.policy.vllm.sampler import Drawing
-from rl.policy.vllm.weight_file import unpack
+from rl.policy.vllm.requests import SampledToken
+from rl.policy.vllm.sampler import KeyedSampler
+from rl.policy.vllm.weight_file import read_weights
 
 BACKEND = "turnwise-file"
 
 
 @dataclass
-class Init(WeightTransferInitInfo):
-    """Nothing has to be agreed on."""
+class FileInitInfo(WeightTransferInitInfo):
+    """See `WeightTransferEngine`: there is nothing to set up."""
 
 
 @dataclass
-class Update(WeightTransferUpdateInfo):
-    """What `rl.policy.vllm.weight_file.pack` wrote, and what it returned."""
+class FileUpdateInfo(WeightTransferUpdateInfo):
+    """Path of a file of `rl.policy.vllm.weight_file.write_weights`, and the tied weights that it returned."""
 
     path: str = ""
     tied: dict[str, str] = field(default_factory=dict)
 
 
-class FromFile(WeightTransferEngine[Init, Update]):
-    """Weights by the names of a checkpoint, put in place layer by layer."""
+class FileWeightTransfer(WeightTransferEngine[FileInitInfo, FileUpdateInfo]):
+    """Loads weights by their names in a checkpoint from a file, layer by layer."""
 
-    init_info_cls = Init
-    update_info_cls = Update
+    init_info_cls = FileInitInfo
+    update_info_cls = FileUpdateInfo
 
-    def init_transfer_engine(self, init_info: Init) -> None:
+    def init_transfer_engine(self, init_info: FileInitInfo) -> None:
         """See `WeightTransferEngine`."""
 
     def start_weight_update(self) -> None:
@@ -49,9 +49,9 @@ class FromFile(WeightTransferEngine[Init, Update]):
 
         initialize_layerwise_reload(self.model)
 
-    def receive_weights(self, update_info: Update) -> None:
+    def receive_weights(self, update_info: FileUpdateInfo) -> None:
         """See `WeightTransferEngine`."""
-        self.model.load_weights(unpack(update_info.path, update_info.tied))
+        self.model.load_weights(read_weights(update_info.path, update_info.tied))
 
     def finish_weight_update(self) -> None:
         """See `WeightTransferEngine`."""
@@ -64,46 +64,46 @@ class FromFile(WeightTransferEngine[Init, Update]):
 
     @staticmethod
     def trainer_send_weights(iterator: Any, trainer_args: Any) -> None:
-        """What 0.27 asks every backend for, and never calls: `rl.policy.vllm.engine_client` sends the weights."""
+        """Required of every backend by vLLM 0.27 and never called: `rl.policy.vllm.engine_client` sends the weights."""
         raise NotImplementedError
 
 
-class Extension:
-    """What the engine may ask of a worker besides vLLM's own verbs."""
+class WorkerExtension:
+    """Methods that the engine calls in a worker by `collective_rpc`, besides vLLM's own."""
 
     model_runner: Any
 
-    def turnwise_drawn(self) -> dict[int, Entry]:
-        """What was drawn since this was last asked, by key."""
+    def turnwise_take_samples(self) -> dict[int, SampledToken]:
+        """Return and forget the tokens sampled since the last call, by request key."""
         processors = self.model_runner.input_batch.logitsprocs.all
-        drawing = next(processor for processor in processors if isinstance(processor, Drawing))
-        drawn, drawing.drawn = drawing.drawn, {}
-        return drawn
+        sampler = next(processor for processor in processors if isinstance(processor, KeyedSampler))
+        samples, sampler.samples = sampler.samples, {}
+        return samples
 
-    def turnwise_one_adapter(self) -> None:
-        """Multiply by the only adapter as a matrix on a CPU, where vLLM copies it for every token instead."""
+    def turnwise_multiply_by_one_adapter(self) -> None:
+        """On a CPU, apply the only adapter as a matrix product, where vLLM would copy it for every token."""
         from vllm.platforms import current_platform
 
         if current_platform.is_cpu():
-            for wrapper in {layer.punica_wrapper for layer in self._adapters.modules.values()}:
-                wrapper.add_lora_linear = partial(_add, wrapper)
+            for wrapper in {layer.punica_wrapper for layer in self._adapter_manager.modules.values()}:
+                wrapper.add_lora_linear = partial(_add_lora_linear, wrapper)
 
-    def turnwise_adapted(self) -> int:
-        """How many matrices of the model have an adapter; several may be one layer of vLLM's."""
-        found = 0
-        for adapters in self._adapters.list_adapters().values():
-            for name in self._adapters.modules:
+    def turnwise_count_adapters(self) -> int:
+        """Return how many matrices of the model have an adapter; several may be one layer of vLLM's."""
+        count = 0
+        for adapters in self._adapter_manager.list_adapters().values():
+            for name in self._adapter_manager.modules:
                 if one := adapters.get_lora(name):
                     parts = one.lora_a if isinstance(one.lora_a, list) else [one.lora_a]
-                    found += sum(part is not None for part in parts)
-        return found
+                    count += sum(part is not None for part in parts)
+        return count
 
     @property
-    def _adapters(self) -> Any:
+    def _adapter_manager(self) -> Any:
         return self.model_runner.lora_manager._adapter_manager
 
 
-def _add(
+def _add_lora_linear(
     wrapper: Any,
     y: Tensor,
     x: Tensor,
@@ -111,9 +111,9 @@ def _add(
     b: Sequence[Tensor],
     scale: float,
     widths: Sequence[int],
-    **more: Any,
+    **kwargs: Any,
 ) -> None:
-    """In place of `PunicaWrapperCPU.add_lora_linear`: add to y (T, sum of widths) what adapters make of x (T, I).
+    """Replaces `PunicaWrapperCPU.add_lora_linear`: add the adapters' outputs for x (T, I) to y (T, sum of widths).
 
     Each of `a` is (1, 1, rank, I), of `b` (1, 1, width, rank). All tokens have the adapter or none has.
     """
@@ -125,4 +125,4 @@ def _add(
         start += width
 
 
-WeightTransferEngineFactory.register_engine(BACKEND, FromFile)
+WeightTransferEngineFactory.register_engine(BACKEND, FileWeightTransfer)

@@ -1,6 +1,6 @@
-"""A memory limit that counts all processes of a place together, by the kernel's control groups, version 1 or 2.
+"""Memory limits for all processes of a place together, by the kernel's control groups, version 1 or 2.
 
-Needs the right to make a group: root, or a subtree that was delegated to the user. Without it `Group.make` gives None.
+They need the right to make a group: root, or a subtree that is delegated to the user. Without, `Parent.make` is None.
 """
 
 from __future__ import annotations
@@ -11,25 +11,25 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-MARK = "turnwise-"
+PREFIX = "turnwise-"
 _V1 = {"limit": "memory.limit_in_bytes", "swap": "memory.memsw.limit_in_bytes", "events": "memory.oom_control"}
 _V2 = {"limit": "memory.max", "swap": "memory.swap.max", "events": "memory.events"}
 
 
 @dataclass(slots=True)
 class Group:
-    """One group. Its files are opened by who makes it, and used by a warden that has not the right to open them."""
+    """One group, as descriptors of its files: a warden uses them that has no right to open the files itself."""
 
     version: int
-    entrance: int  # a descriptor; who writes "0" to it, enters
+    procs_file: int  # a process that writes "0" to it enters the group
     limit_file: int
     swap_file: int | None
     events_file: int
-    limited_mb: int = 0
+    limit_mb: int = 0
 
     @classmethod
     def make(cls, parent: Parent, name: str) -> Group:
-        """A new group beneath the parent."""
+        """Make a group below the parent. Raises OSError."""
         os.mkdir(name, dir_fd=parent.folder)
         names = _V1 if parent.version == 1 else _V2
         folder = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=parent.folder)
@@ -37,35 +37,35 @@ class Group:
             swap = None
             with contextlib.suppress(OSError):  # kernels without swap accounting have no such file
                 swap = os.open(names["swap"], os.O_WRONLY | os.O_CLOEXEC, dir_fd=folder)
-            entrance = os.open("cgroup.procs", os.O_WRONLY | os.O_CLOEXEC, dir_fd=folder)
+            procs = os.open("cgroup.procs", os.O_WRONLY | os.O_CLOEXEC, dir_fd=folder)
             limit = os.open(names["limit"], os.O_WRONLY | os.O_CLOEXEC, dir_fd=folder)
             events = os.open(names["events"], os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
         finally:
             os.close(folder)
-        return cls(parent.version, entrance, limit, swap, events)
+        return cls(parent.version, procs, limit, swap, events)
 
     def limit(self, memory_mb: int) -> None:
-        """Let all processes inside use `memory_mb` together, and no swap."""
-        if memory_mb == self.limited_mb:
+        """Let all processes of the group use `memory_mb` MiB together, and no swap."""
+        if memory_mb == self.limit_mb:
             return
         size = str(memory_mb << 20).encode()
-        swap = size if self.version == 1 else b"0"  # in version 1 it is the limit of memory and swap together
+        swap = size if self.version == 1 else b"0"  # version 1 limits memory and swap together
         if self.version == 1 and self.swap_file:
-            os.pwrite(self.swap_file, b"-1", 0)  # it must never be below the other
+            os.pwrite(self.swap_file, b"-1", 0)  # it must never be below the limit of memory
         os.pwrite(self.limit_file, size, 0)
         if self.swap_file:
             os.pwrite(self.swap_file, swap, 0)
-        self.limited_mb = memory_mb
+        self.limit_mb = memory_mb
 
-    def kills(self) -> int:
-        """How many processes were killed here for memory so far."""
-        found = re.search(rb"^oom_kill (\d+)", os.pread(self.events_file, 4096, 0), re.MULTILINE)
-        return int(found.group(1)) if found else 0
+    def oom_kills(self) -> int:
+        """How many processes of the group were killed for exceeding the limit so far."""
+        match = re.search(rb"^oom_kill (\d+)", os.pread(self.events_file, 4096, 0), re.MULTILINE)
+        return int(match.group(1)) if match else 0
 
 
 @dataclass(frozen=True, slots=True)
 class Parent:
-    """The folder that holds one zygote's groups."""
+    """The folder of the groups of one zygote."""
 
     path: Path
     folder: int
@@ -73,17 +73,17 @@ class Parent:
 
     @classmethod
     def make(cls, root: Path = Path("/sys/fs/cgroup"), memberships: Path = Path("/proc/self/cgroup")) -> Parent | None:
-        """The first place where a group with a memory limit can be made, or None."""
-        for version, beneath in _candidates(root, memberships):
-            path = beneath / f"{MARK}{os.getpid()}"
+        """Make a folder where the kernel lets groups have a memory limit, or return None."""
+        for version, folder in _folders(root, memberships):
+            path = folder / f"{PREFIX}{os.getpid()}"
             try:
-                _sweep(beneath)
+                _remove_stale(folder)
                 path.mkdir()
             except OSError:
                 continue
             try:
                 if version == 2:
-                    _turn_on_memory(path)
+                    _enable_memory(path)
                 if (path / (_V1 if version == 1 else _V2)["limit"]).exists():
                     return cls(path, os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), version)
             except OSError:
@@ -92,14 +92,14 @@ class Parent:
         return None
 
     def remove(self) -> None:
-        """Remove the folder with its groups; nothing may run in them any more."""
+        """Remove the folder with its groups, in which nothing may run any more."""
         _remove(self.path)
         os.close(self.folder)
 
 
-def _candidates(root: Path, memberships: Path) -> list[tuple[int, Path]]:
-    """(version, folder) beneath which a group may be made: our own, then, in version 2, the one above it."""
-    found = []
+def _folders(root: Path, memberships: Path) -> list[tuple[int, Path]]:
+    """(version, folder) where a group may be made: this process's own group, then, in version 2, the one above."""
+    folders = []
     try:
         lines = memberships.read_text().splitlines()
     except OSError:
@@ -107,14 +107,14 @@ def _candidates(root: Path, memberships: Path) -> list[tuple[int, Path]]:
     for line in lines:
         _, controllers, path = line.split(":", 2)
         if "memory" in controllers.split(","):
-            found.append((1, root / "memory" / path.lstrip("/")))
+            folders.append((1, root / "memory" / path.lstrip("/")))
         elif not controllers and (root / "cgroup.controllers").exists():
             own = root / path.lstrip("/")
-            found += [(2, own), (2, own.parent)] if own != root else [(2, own)]
-    return found
+            folders += [(2, own), (2, own.parent)] if own != root else [(2, own)]
+    return folders
 
 
-def _turn_on_memory(path: Path) -> None:
+def _enable_memory(path: Path) -> None:
     descriptor = os.open(path / "cgroup.subtree_control", os.O_WRONLY)
     try:
         os.write(descriptor, b"+memory")
@@ -122,10 +122,10 @@ def _turn_on_memory(path: Path) -> None:
         os.close(descriptor)
 
 
-def _sweep(beneath: Path) -> None:
-    """Remove what a host left that was killed together with its launcher."""
-    for path in beneath.glob(f"{MARK}*"):
-        pid = path.name.removeprefix(MARK)
+def _remove_stale(folder: Path) -> None:
+    """Remove the groups of hosts that were killed together with their launchers."""
+    for path in folder.glob(f"{PREFIX}*"):
+        pid = path.name.removeprefix(PREFIX)
         if pid.isdigit() and not Path("/proc", pid).exists():
             _remove(path)
 

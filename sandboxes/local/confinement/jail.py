@@ -1,4 +1,4 @@
-"""The file system that candidates see: the system and Python, read-only, and one directory of their own."""
+"""The file system that candidates see: the system and Python, read-only, and the box, a folder of their own."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from pathlib import Path
 
 from sandboxes.local.confinement import syscalls
 
-BOX = "/box"  # where each place's own tmpfs is mounted
+BOX = "/box"  # where the tmpfs of each place is mounted
 WORK, PACKAGES = "/work", "/opt/packages"
-FOLDERS = ("work", "tmp", "shm")  # inside the box; /work, /tmp and /dev/shm are links to them
+FOLDERS = ("work", "tmp", "shm")  # in the box; /work, /tmp and /dev/shm are links to them
 USER_ID = 1000
 _DEVICES = ("null", "zero", "full", "random", "urandom")
 LINKS = (WORK, "/tmp", "/dev/shm")
 
 
-def settings(user_id: int) -> dict[str, str]:
-    """The few files of `/etc` that programs look into, for a system in which candidates have this user id."""
+def etc_files(user_id: int) -> dict[str, str]:
+    """Contents by path of the few files of `/etc` that programs read, where candidates have this user id."""
     return {
         "etc/passwd": f"root:x:0:0::/:/bin/sh\nbox:x:{user_id}:{user_id}::{WORK}:/bin/sh\n",
         "etc/group": f"root:x:0:\nbox:x:{user_id}:\n",
@@ -28,15 +28,15 @@ def settings(user_id: int) -> dict[str, str]:
 
 
 def build(binds: Sequence[tuple[str, str]], hidden: Sequence[str]) -> None:
-    """Give this process, in a mount namespace of its own, the jail as its root. Leaves no trace on disk.
+    """Make the jail the root of this process, which must have a mount namespace of its own. Writes nothing to disk.
 
-    `binds` are (what, where it is shown), `hidden` are folders to be shown empty.
+    `binds` are (path on the host, path in the jail), `hidden` are folders that are shown empty.
     """
     syscalls.mount("none", "/", None, syscalls.REC | syscalls.PRIVATE)
-    root = _mount_point(source for source, _ in binds)
+    root = _find_mount_point(source for source, _ in binds)
     syscalls.mount("tmpfs", root, "tmpfs", syscalls.NOSUID | syscalls.NODEV, "size=4m,mode=0755")
-    for source, place in binds:
-        _bind(source, root + place)
+    for source, target in binds:
+        _bind(source, root + target)
     for folder in hidden:
         if os.path.isdir(root + folder):
             syscalls.mount("tmpfs", root + folder, "tmpfs", syscalls.NOSUID | syscalls.NODEV, "size=4k,mode=0555")
@@ -51,15 +51,15 @@ def build(binds: Sequence[tuple[str, str]], hidden: Sequence[str]) -> None:
     os.symlink("/proc/self/fd", f"{root}/dev/fd")
     for folder, link in zip(FOLDERS, LINKS, strict=True):
         os.symlink(f"{BOX}/{folder}", root + link)
-    for name, text in settings(USER_ID).items():
+    for name, text in etc_files(USER_ID).items():
         Path(root, name).write_text(text)
     os.chdir(root)
     syscalls.pivot_root()
     syscalls.make_read_only("/", recursive=False)
 
 
-def _mount_point(sources: Iterable[str]) -> str:
-    """A folder to mount on that hides none of the sources."""
+def _find_mount_point(sources: Iterable[str]) -> str:
+    """A folder to mount the jail on that contains none of the sources. Raises OSError where there is none."""
     sources = list(sources)
     for folder in ("/mnt", "/media", "/srv", "/sys", "/opt", "/run"):
         if os.path.isdir(folder) and not any(source.startswith(f"{folder}/") for source in sources):
@@ -67,24 +67,24 @@ def _mount_point(sources: Iterable[str]) -> str:
     raise OSError("no folder to build the jail on: none of /mnt, /media, /srv, /sys is free")
 
 
-def _bind(source: str, place: str) -> None:
-    if os.path.islink(source) and source == place[-len(source) :]:
-        os.makedirs(os.path.dirname(place), exist_ok=True)
-        os.symlink(os.readlink(source), place)
+def _bind(source: str, target: str) -> None:
+    if os.path.islink(source) and source == target[-len(source) :]:
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        os.symlink(os.readlink(source), target)
         return
     if os.path.isdir(source):
-        os.makedirs(place, exist_ok=True)
+        os.makedirs(target, exist_ok=True)
     else:
-        os.makedirs(os.path.dirname(place), exist_ok=True)
-        Path(place).touch()
-    syscalls.mount(source, place, None, syscalls.BIND | syscalls.REC)
-    syscalls.make_read_only(place, recursive=True)
+        os.makedirs(os.path.dirname(target), exist_ok=True)
+        Path(target).touch()
+    syscalls.mount(source, target, None, syscalls.BIND | syscalls.REC)
+    syscalls.make_read_only(target, recursive=True)
 
 
-def fresh_box(disk_mb: int, files: int, owner: int | None) -> None:
-    """Mount an empty box; `owner` is the candidate's uid where it is not this process's."""
-    who = "" if owner is None else f",uid={owner},gid={owner}"
-    options = f"size={disk_mb}m,nr_inodes={files + len(FOLDERS) + 1},mode=0755{who}"
+def mount_box(disk_mb: int, files: int, owner: int | None) -> None:
+    """Mount an empty box with these limits; `owner` is the candidate's uid where it is not this process's."""
+    owner_option = "" if owner is None else f",uid={owner},gid={owner}"
+    options = f"size={disk_mb}m,nr_inodes={files + len(FOLDERS) + 1},mode=0755{owner_option}"
     syscalls.mount("tmpfs", BOX, "tmpfs", syscalls.NOSUID | syscalls.NODEV, options)
     for folder in FOLDERS:
         os.mkdir(f"{BOX}/{folder}")
@@ -92,23 +92,23 @@ def fresh_box(disk_mb: int, files: int, owner: int | None) -> None:
             os.chown(f"{BOX}/{folder}", owner, owner)
 
 
-def empty(folder: str, owner: int | None = None) -> None:
-    """Make a plain folder a box: remove what is in it, however deep it lies. Where boxes cannot be mounted."""
+def clear_box(folder: str, owner: int | None = None) -> None:
+    """Empty a plain folder that serves as the box where none can be mounted, however deeply its content is nested."""
     for name in FOLDERS:
         path = f"{folder}/{name}"
-        if os.path.islink(path) or not os.path.isdir(path):  # a candidate who owns the folder can do that
+        if os.path.islink(path) or not os.path.isdir(path):  # a candidate that owns the folder can do that
             with suppress(FileNotFoundError):
                 os.unlink(path)
             os.mkdir(path, 0o700)
-        os.chmod(path, 0o700)  # it may have taken away the right to enter, too
-        _clear(path)
+        os.chmod(path, 0o700)  # it may have taken away the right to enter
+        _remove_content(path)
         if owner is not None:
             os.chown(path, owner, owner)
 
 
-def _clear(folder: str) -> None:
-    """Remove all that is in a folder. What lies deep is lifted first: no path gets long, and nothing recurses."""
-    lifted, unlike = 0, os.urandom(8).hex()  # no name that a candidate could have foreseen
+def _remove_content(folder: str) -> None:
+    """Remove everything in a folder. Nested folders are moved up first, so no path is long and nothing recurses."""
+    count, prefix = 0, os.urandom(8).hex()  # names that a candidate cannot foresee
     while True:
         with os.scandir(folder) as entries:
             names = [(entry.path, entry.is_dir(follow_symlinks=False)) for entry in entries]
@@ -123,9 +123,9 @@ def _clear(folder: str) -> None:
                 inner = [(entry.path, entry.is_dir(follow_symlinks=False)) for entry in entries]
             for deeper, is_deep in inner:
                 if is_deep:
-                    os.chmod(deeper, 0o700)  # to move a folder it must itself be writable
-                    lifted += 1
-                    os.rename(deeper, f"{folder}/{unlike}{lifted}")
+                    os.chmod(deeper, 0o700)  # only a writable folder can be moved
+                    count += 1
+                    os.rename(deeper, f"{folder}/{prefix}{count}")
                 else:
                     os.unlink(deeper)
             os.rmdir(path)

@@ -1,7 +1,7 @@
-"""What a jail shows: worked out by the host, which knows its packages, for the zygote, which is to know little.
+"""Which files of the host a jail shows. The host computes it, so that the zygote need not know the host's packages.
 
-Only what a program needs to run is shown: no home, no `/etc` but a few lines, no `/sys`, and of Python's packages only
-those that were named. So the project itself, with its graders, is not there.
+A jail shows what programs need to run: no home, few lines of `/etc`, no `/sys`, and only the named Python packages. So
+it does not contain this project with its graders.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ _SYSTEM = (
 )
 _HIDDEN = ("/usr/lib/python3*/dist-packages", "/usr/lib/python3*/site-packages", "/usr/lib64/python3*/site-packages")
 
-ENVIRONMENT = {  # all that a candidate sees, too
+ENVIRONMENT = {  # of the zygote, and so of candidates
     "PATH": "/usr/local/bin:/usr/bin:/bin",
     "LANG": "C.UTF-8",
     "USER": "box",
     "PYTHONHASHSEED": "0",
     "PYTHONDONTWRITEBYTECODE": "1",
     "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",  # a thread started before the fork would be missing after it
-    "MALLOC_ARENA_MAX": "2",  # each arena of a thread takes 64 MB of address space
+    "OPENBLAS_NUM_THREADS": "1",  # a thread that was started before a fork would be missing after it
+    "MALLOC_ARENA_MAX": "2",  # each thread's arena takes 64 MB of address space
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is shown where: `binds` are (source, place), `hidden` are folders shown empty."""
+    """What a jail shows: `binds` are (path on the host, path in the jail), `hidden` are folders shown empty."""
 
     binds: tuple[tuple[str, str], ...]
     hidden: tuple[str, ...]
 
 
 def plan(packages: Sequence[str]) -> Plan:
-    """What this machine's Python and the named packages need."""
+    """The plan for this machine's Python and these packages with their requirements."""
     base = os.path.realpath(sys.base_prefix)
-    executable = interpreter()
+    executable = python_executable()
     binds = [(path, path) for path in _SYSTEM.split() if os.path.lexists(path)]
     if base != "/usr":
         binds += [(path, path) for path in (f"{base}/lib", f"{base}/lib64", executable) if os.path.isdir(path)]
@@ -60,20 +60,20 @@ def plan(packages: Sequence[str]) -> Plan:
     return Plan(tuple(dict.fromkeys(binds)), tuple(dict.fromkeys(hidden)))
 
 
-def interpreter() -> str:
-    """The path of the Python that runs, outside any virtual environment."""
+def python_executable() -> str:
+    """Path of the running Python, outside any virtual environment."""
     return os.path.realpath(sys.executable)
 
 
 def package_paths(names: Sequence[str]) -> list[str]:
-    """The files and folders of installed packages, and of all that they require."""
+    """The files and folders of these installed packages and of everything that they require; others are skipped."""
     paths: dict[str, None] = {}
-    waiting, seen = list(names), set[str]()
-    while waiting:
-        name = waiting.pop()
-        if name in seen:
+    todo, done = list(names), set[str]()
+    while todo:
+        name = todo.pop()
+        if name in done:
             continue
-        seen.add(name)
+        done.add(name)
         try:
             distribution = metadata.distribution(name)
         except metadata.PackageNotFoundError:
@@ -85,13 +85,13 @@ def package_paths(names: Sequence[str]) -> list[str]:
         tops = {Path(str(file)).parts[0] for file in distribution.files or ()}
         files = (str(root / top) for top in sorted(tops) if top not in ("..", "__pycache__"))
         paths.update(dict.fromkeys(file for file in files if os.path.exists(file)))
-        required = [need for need in distribution.requires or () if "extra ==" not in need]
-        waiting += [found.group() for need in required if (found := match(r"[A-Za-z0-9._-]+", need))]
+        requirements = [line for line in distribution.requires or () if "extra ==" not in line]
+        todo += [name_match.group() for line in requirements if (name_match := match(r"[A-Za-z0-9._-]+", line))]
     return list(paths)
 
 
 def import_path() -> list[str]:
-    """`sys.path` inside the jail, after the working directory: the standard library and the packages."""
+    """`sys.path` in the jail, after the working directory: the standard library and the packages."""
     base = os.path.realpath(sys.base_prefix)
     names = ("stdlib", "platstdlib")
     paths = [sysconfig.get_path(name, vars={"base": base, "platbase": base, "installed_base": base}) for name in names]

@@ -1,7 +1,7 @@
 """The system calls that a candidate may not make, as a BPF program for the kernel.
 
-A list of what is refused, not of what is allowed: everyday programs must run. Calls newer than those known here do not
-exist inside (ENOSYS), so a new kernel opens no new door.
+It lists what is refused, not what is allowed, as everyday programs must run. Calls newer than those listed here fail
+with ENOSYS, so a new kernel adds no way out.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import errno
 import platform
 import struct
 
-# name:x86_64:aarch64; a call that an architecture lacks has "-". Refused with EPERM.
+# name:x86_64:aarch64, "-" where an architecture lacks the call. Fail with EPERM.
 _REFUSED = """
     ptrace:101:117 mount:165:40 umount2:166:39 pivot_root:155:41 swapon:167:224 swapoff:168:225 reboot:169:142
     sethostname:170:161 setdomainname:171:162 init_module:175:105 finit_module:313:273 delete_module:176:106
@@ -29,7 +29,7 @@ _REFUSED = """
     semtimedop:220:192 mq_open:240:180 mq_unlink:241:181 mq_timedsend:242:182 mq_timedreceive:243:183
     mq_notify:244:184 mq_getsetattr:245:185 ioprio_set:251:30 uselib:134:-
 """
-# Calls that touch another process where their argument is not 0: a candidate of our own uid could starve its warden.
+# Calls that change another process where this argument is not 0: a candidate with the warden's uid could starve it.
 _SELF_ONLY = (  # (x86_64, aarch64, which argument)
     (302, 261, 0),  # prlimit64
     (203, 122, 0),  # sched_setaffinity
@@ -44,7 +44,7 @@ _NAMESPACES = 0x7E020000  # every CLONE_NEW* flag of clone(2)
 _CLONE_THREAD = 0x00010000
 _CLONE, _FORK, _VFORK, _CLONE3 = (56, 220), (57, None), (58, None), (435, 435)
 _SOCKET, _IOCTL = (41, 198), (16, 29)
-_SETSID = (112, 157)  # seems to work, and does nothing: the scheduler would give each session as much as the host has
+_SETSID = (112, 157)  # succeeds and does nothing: the scheduler would give each session as much time as the host
 _SIGNALS = ((62, 129), (200, 130), (234, 131), (129, 138), (297, 240), (424, 424), (434, 434))  # kill ... pidfd_open
 _AF_UNIX, _PRIO_USER = 1, 2
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
@@ -55,21 +55,21 @@ _NUMBER, _ARCH = 0, 4  # offsets in struct seccomp_data; arguments follow at 16,
 
 
 def architecture() -> str:
-    """The machine's name, if it is one whose numbers are known; else ""."""
+    """The machine's name where its system call numbers are known, else ""."""
     return platform.machine() if platform.machine() in _ARCHITECTURES else ""
 
 
 class Filter:
-    """A program ready to be installed, by any process that is forked from the one that made it."""
+    """A BPF program that this process and all forked from it can install."""
 
-    def __init__(self, *, alone: bool = False) -> None:
-        """`alone`: no process may be started, none signalled but by `os.kill(own pid)`, and no socket be made."""
-        program = b"".join(_program(alone))
-        self._held = ctypes.create_string_buffer(program, len(program))
-        self.struct = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(self._held))
+    def __init__(self, *, single_process: bool = False) -> None:
+        """`single_process`: also refuse to start processes, to signal any, and to make sockets."""
+        program = b"".join(_program(single_process))
+        self._buffer = ctypes.create_string_buffer(program, len(program))  # must live as long as `struct`
+        self.struct = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(self._buffer))
 
 
-def _program(alone: bool) -> list[bytes]:
+def _program(single_process: bool) -> list[bytes]:
     audit, column = _ARCHITECTURES[platform.machine()]
     program = [_step(_LOAD, _ARCH), _step(_EQUAL, audit, 1, 0), _step(_RETURN, _KILL), _step(_LOAD, _NUMBER)]
     if column == 0:  # the x32 numbers are the same calls again
@@ -83,22 +83,22 @@ def _program(alone: bool) -> list[bytes]:
     program += [
         _step(_EQUAL, _CLONE3[column], 0, 1),
         _refuse(errno.ENOSYS),
-    ]  # its flags cannot be read; libc then clones
+    ]  # its flags cannot be read; libc then uses clone
     for *numbers, argument in _SELF_ONLY:
-        program += _where(numbers[column], argument, [_step(_EQUAL, 0, 1, 0), _refuse(errno.EPERM)])
-    program += _where(_SELF_ONLY[-1][column], 0, [_step(_EQUAL, _PRIO_USER, 0, 1), _refuse(errno.EPERM)])
-    program += _where(_CLONE[column], 0, [_step(_ANY_BIT, _NAMESPACES, 0, 1), _refuse(errno.EPERM)])
+        program += _check_argument(numbers[column], argument, [_step(_EQUAL, 0, 1, 0), _refuse(errno.EPERM)])
+    program += _check_argument(_SELF_ONLY[-1][column], 0, [_step(_EQUAL, _PRIO_USER, 0, 1), _refuse(errno.EPERM)])
+    program += _check_argument(_CLONE[column], 0, [_step(_ANY_BIT, _NAMESPACES, 0, 1), _refuse(errno.EPERM)])
     for request in (_TIOCSTI, _TIOCLINUX):
-        program += _where(_IOCTL[column], 1, [_step(_EQUAL, request, 0, 1), _refuse(errno.EPERM)])
-    if alone:
-        program += _alone(column)
+        program += _check_argument(_IOCTL[column], 1, [_step(_EQUAL, request, 0, 1), _refuse(errno.EPERM)])
+    if single_process:
+        program += _refuse_processes(column)
     else:
-        program += _where(_SOCKET[column], 0, [_step(_EQUAL, _AF_UNIX, 1, 0), _refuse(errno.EACCES)])
+        program += _check_argument(_SOCKET[column], 0, [_step(_EQUAL, _AF_UNIX, 1, 0), _refuse(errno.EACCES)])
     return [*program, _step(_RETURN, _ALLOW)]
 
 
-def _alone(column: int) -> list[bytes]:
-    program = _where(_CLONE[column], 0, [_step(_ANY_BIT, _CLONE_THREAD, 1, 0), _refuse(errno.EPERM)])
+def _refuse_processes(column: int) -> list[bytes]:
+    program = _check_argument(_CLONE[column], 0, [_step(_ANY_BIT, _CLONE_THREAD, 1, 0), _refuse(errno.EPERM)])
     for numbers in (_FORK, _VFORK, _SOCKET, *_SIGNALS):
         number = numbers[column]
         if number is not None:
@@ -106,8 +106,8 @@ def _alone(column: int) -> list[bytes]:
     return program
 
 
-def _where(number: int, argument: int, steps: list[bytes]) -> list[bytes]:
-    """`steps` on the low half of an argument of one call; the number is loaded again after them."""
+def _check_argument(number: int, argument: int, steps: list[bytes]) -> list[bytes]:
+    """Run `steps` on the low half of an argument of one call; the call's number is loaded again after them."""
     return [
         _step(_EQUAL, number, 0, len(steps) + 2),
         _step(_LOAD, 16 + 8 * argument),

@@ -1,4 +1,4 @@
-"""The Linux system calls that Python lacks, by ctypes. Each raises OSError that names the call."""
+"""The Linux system calls that Python lacks, by ctypes. Each raises an OSError that names the call."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ def _libc() -> ctypes.CDLL:
 
 
 def unshare(flags: int) -> None:
-    """Leave the shared namespaces; a new pid namespace is entered by the next child."""
+    """Enter new namespaces; a new pid namespace is entered by the next child."""
     _call("unshare", flags)
 
 
 def mount(source: str, target: str, kind: str | None, flags: int = 0, options: str | None = None) -> None:
-    """Mount a file system, or a part of one a second time."""
-    words = [None if word is None else os.fsencode(word) for word in (source, target, kind, options)]
-    _call("mount", words[0], words[1], words[2], flags, words[3])
+    """Mount a file system, or a part of one at a second path."""
+    texts = [None if text is None else os.fsencode(text) for text in (source, target, kind, options)]
+    _call("mount", texts[0], texts[1], texts[2], flags, texts[3])
 
 
 def unmount(target: str) -> None:
-    """Detach a mount; it goes when nobody uses it any more."""
+    """Detach a mount; it is removed once nothing uses it any more."""
     _call("umount2", os.fsencode(target), _DETACH)
 
 
 def make_read_only(target: str, *, recursive: bool) -> None:
-    """Read-only, no devices, no set-user-id; with all mounts below where `recursive`."""
+    """Make a mount read-only, without devices and set-user-id; with `recursive` also all mounts below it."""
     attributes = struct.pack("QQQQ", READ_ONLY_ATTRIBUTES, 0, 0, 0)
     flags = _AT_RECURSIVE if recursive else 0
     _syscall("mount_setattr", 442, _AT_FDCWD, os.fsencode(target), flags, attributes, len(attributes))
@@ -60,17 +60,17 @@ def pivot_root() -> None:
 
 
 def set_dumpable(value: bool) -> None:
-    """Whether others of the same user may look into this process."""
+    """Set whether other processes of the same user may trace and read this one."""
     _call("prctl", _SET_DUMPABLE, int(value), 0, 0, 0)
 
 
 def no_new_privileges() -> None:
-    """Set-user-id programs give nothing, in this process and all that come of it."""
+    """Make set-user-id programs give no rights, in this process and all its descendants."""
     _call("prctl", _SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 
 
 def die_with_parent() -> None:
-    """SIGKILL when the thread that forked this process ends. Undone by a change of uid."""
+    """Have the kernel SIGKILL this process when the thread that forked it ends. A change of uid undoes it."""
     _call("prctl", _SET_PDEATHSIG, 9, 0, 0, 0)
 
 
@@ -80,7 +80,7 @@ def adopt_orphans() -> None:
 
 
 def drop_bounding_set() -> None:
-    """No capability can be gained by running a program any more."""
+    """Make sure that no capability can be gained by running a program."""
     libc = _libc()
     for capability in range(64):
         if libc.prctl(_CAPBSET_DROP, capability, 0, 0, 0) < 0:
@@ -94,48 +94,48 @@ def drop_capabilities() -> None:
 
 
 def install(filter: Filter) -> None:
-    """Install a system-call filter for this thread and all that come of it."""
+    """Install a system-call filter for this thread and all its descendants."""
     _syscall("seccomp", _NUMBERS[architecture()][1], 1, 0, filter.struct)
 
 
 def landlock_version() -> int:
-    """The version of Landlock's interface; 0 where the kernel has none, or hides it."""
-    return max(0, _libc().syscall(*map(_wide, (444, None, 0, 1))))
+    """The version of Landlock's interface, or 0 where the kernel has none or hides it."""
+    return max(0, _libc().syscall(*map(_to_long, (444, None, 0, 1))))
 
 
 def landlock_ruleset(attributes: bytes) -> int:
-    """A new ruleset's file descriptor."""
+    """Make a ruleset and return its file descriptor."""
     return _syscall("landlock_create_ruleset", 444, attributes, len(attributes), 0)
 
 
 def landlock_allow(ruleset: int, rights: int, directory: int) -> None:
-    """Allow `rights` beneath a directory, given by its descriptor."""
+    """Allow `rights` below a directory, which is a descriptor."""
     _syscall("landlock_add_rule", 445, ruleset, 1, struct.pack("=Qi", rights, directory), 0)
 
 
 def landlock_restrict(ruleset: int) -> None:
-    """Put this thread, and all that come of it, under the ruleset."""
+    """Apply the ruleset to this thread and all its descendants."""
     _syscall("landlock_restrict_self", 446, ruleset, 0)
 
 
 def advise(address: int, length: int, advice: int) -> bool:
-    """madvise(2); whether it was taken."""
+    """madvise(2); returns whether the kernel accepted it."""
     return _libc().madvise(ctypes.c_void_p(address), ctypes.c_size_t(length), advice) == 0
 
 
 def _call(name: str, *arguments: Any) -> int:
-    return _checked(name, getattr(_libc(), name)(*map(_wide, arguments)))
+    return _check(name, getattr(_libc(), name)(*map(_to_long, arguments)))
 
 
 def _syscall(name: str, number: int, *arguments: Any) -> int:
-    return _checked(name, _libc().syscall(ctypes.c_long(number), *map(_wide, arguments)))
+    return _check(name, _libc().syscall(ctypes.c_long(number), *map(_to_long, arguments)))
 
 
-def _wide(argument: Any) -> Any:
+def _to_long(argument: Any) -> Any:
     return ctypes.c_long(argument) if isinstance(argument, int) else argument
 
 
-def _checked(name: str, value: int) -> int:
+def _check(name: str, value: int) -> int:
     if value < 0:
         error = ctypes.get_errno()
         raise OSError(error, f"{name}: {os.strerror(error)}")

@@ -1,4 +1,4 @@
-"""How strong `local` is on which kernels, in words. Only the first tier is taken without being asked for by name."""
+"""The tiers of `local`, strongest first, and what each needs. Weaker ones are used only when asked for by name."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import platform
 
 from sandboxes.local.confinement.seccomp import architecture
 from sandboxes.local.confinement.syscalls import landlock_version
-from sandboxes.types import Shelter
+from sandboxes.types import Isolation
 
 _EVERYWHERE = (
     "wall time, and CPU time of all processes together",
@@ -20,7 +20,7 @@ _NOWHERE = (
     "memory that the kernel keeps for pipes and sockets, where no control group counts it",
 )
 
-NAMESPACES = Shelter(
+NAMESPACES = Isolation(
     tier="namespaces",
     covered=(
         *_EVERYWHERE,
@@ -32,7 +32,7 @@ NAMESPACES = Shelter(
     uncovered=_NOWHERE,
     memory="cgroup",
 )
-LANDLOCK = Shelter(
+LANDLOCK = Isolation(
     tier="landlock",
     covered=(
         *_EVERYWHERE,
@@ -49,7 +49,7 @@ LANDLOCK = Shelter(
     memory="process",
     children=False,
 )
-PROCESS = Shelter(
+PROCESS = Isolation(
     tier="process",
     covered=(*_EVERYWHERE, "network, processes: no socket and no other process can be made or signalled"),
     uncovered=(
@@ -61,7 +61,7 @@ PROCESS = Shelter(
     memory="process",
     children=False,
 )
-TIERS = {shelter.tier: shelter for shelter in (NAMESPACES, LANDLOCK, PROCESS)}
+TIERS = {isolation.tier: isolation for isolation in (NAMESPACES, LANDLOCK, PROCESS)}
 _ADVICE = (
     "Allow unprivileged user namespaces (sysctl user.max_user_namespaces, and on Ubuntu "
     "kernel.apparmor_restrict_unprivileged_userns=0; in a container, its seccomp profile), or ask for a weaker tier by "
@@ -69,8 +69,8 @@ _ADVICE = (
 )
 
 
-def obstacle(tier: str) -> str:
-    """What a look at this machine shows to be missing for a tier; "" where nothing is."""
+def missing_requirement(tier: str) -> str:
+    """What this machine lacks for a tier, as far as can be seen without trying; "" where nothing is missing."""
     if platform.system() != "Linux":
         return f"tier '{tier}' needs Linux; this is {platform.system()}"
     if not architecture():
@@ -79,10 +79,10 @@ def obstacle(tier: str) -> str:
     if version < (5, 14):
         return f"tier '{tier}' needs Linux 5.14 (limits that count per user namespace); this is {platform.release()}"
     if tier == "landlock" and not landlock_version():
-        return "tier 'landlock' needs a kernel with Landlock that lets us use it"
+        return "tier 'landlock' needs a kernel with Landlock that lets this user apply it"
     return ""
 
 
-def refused(tier: str, reason: str) -> str:
-    """One line for a tier that did not start."""
+def start_error(tier: str, reason: str) -> str:
+    """The message, in one line, for a tier that did not start."""
     return f"local: tier '{tier}' did not start: {reason}" + (f". {_ADVICE}" if tier == "namespaces" else "")

@@ -1,4 +1,4 @@
-"""Which program a reply means."""
+"""The program that is extracted from a reply."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import time
 
 import pytest
 
-from envs.code.grading.extraction import MAX_CHARS, code, programs
+from envs.code.grading.extraction import MAX_CHARS, extract_code, extract_programs
 
 DEF = "def f(a):\n    return a + 1\n"
 PROMPT = 'from typing import List\n\n\ndef f(a: List) -> int:\n    """Add one."""\n'
 
 
-def meant(reply: str, **how: str) -> object:
-    """What `f(2)` of the first program that compiles is."""
-    for source in programs(reply, "f", **how):
+def result_of(reply: str, **options: str) -> object:
+    """The value of `f(2)` in the first program that compiles."""
+    for source in extract_programs(reply, "f", **options):
         try:
             code = compile(source, "reply", "exec")
         except SyntaxError:
@@ -53,8 +53,8 @@ def meant(reply: str, **how: str) -> object:
         "def f(a):\r\n    return a + 1\r\n",
     ],
 )
-def test_a_whole_program_is_found_in_fences_and_bare(reply: str) -> None:
-    assert meant(reply) == meant(reply, prompt=PROMPT) == meant(reply, params="a") == 3
+def test_a_whole_program_is_extracted_from_fences_and_bare(reply: str) -> None:
+    assert result_of(reply) == result_of(reply, prompt=PROMPT) == result_of(reply, params="a") == 3
 
 
 @pytest.mark.parametrize(
@@ -62,8 +62,8 @@ def test_a_whole_program_is_found_in_fences_and_bare(reply: str) -> None:
     ["a+1", " a + 1 \n", "`a+1`", "```python\na+1\n```", "(a\n+1)", "a+1 # one more", "lambda a: a+1", "return a+1"],
 )
 def test_an_expression_or_a_body_is_the_function_where_its_parameters_are_known(reply: str) -> None:
-    assert meant(reply, params="a") == 3
-    assert programs("a+1", "f") == ()
+    assert result_of(reply, params="a") == 3
+    assert extract_programs("a+1", "f") == ()
 
 
 @pytest.mark.parametrize(
@@ -79,31 +79,31 @@ def test_an_expression_or_a_body_is_the_function_where_its_parameters_are_known(
         "    return g(a)\n\n\ndef g(a):\n    return a + 1\n",
     ],
 )
-def test_what_comes_after_the_prompt_is_found_with_or_without_its_indentation(reply: str) -> None:
-    assert meant(reply, prompt=PROMPT) == 3
+def test_a_continuation_of_the_prompt_is_extracted_with_or_without_its_indentation(reply: str) -> None:
+    assert result_of(reply, prompt=PROMPT) == 3
 
 
 def test_a_program_may_use_the_imports_of_the_prompt() -> None:
-    assert meant("```python\ndef f(a: List) -> int:\n    return a + 1\n```", prompt=PROMPT) == 3
+    assert result_of("```python\ndef f(a: List) -> int:\n    return a + 1\n```", prompt=PROMPT) == 3
 
 
 @pytest.mark.parametrize("reply", ["", "\n\n", "```python\n```"])
-def test_a_reply_without_a_program_means_none(reply: str) -> None:
-    assert programs(reply, "f", prompt=PROMPT, params="a") == ()
+def test_a_reply_without_a_program_gives_none(reply: str) -> None:
+    assert extract_programs(reply, "f", prompt=PROMPT, params="a") == ()
 
 
-def test_a_reply_that_is_too_long_is_not_looked_at() -> None:
-    assert programs(DEF + "#" * MAX_CHARS, "f") == ()
-    assert programs("`" * (MAX_CHARS - 9), "f", params="a") is not None  # and no pattern takes long
+def test_a_reply_that_is_too_long_has_no_program() -> None:
+    assert extract_programs(DEF + "#" * MAX_CHARS, "f") == ()
+    assert extract_programs("`" * (MAX_CHARS - 9), "f", params="a") is not None  # and no pattern takes long
 
 
 def test_the_code_of_a_reply_is_its_last_block_or_all_of_it() -> None:
-    assert code("```python\na\n```\nor\n```\nb\n```") == "b\n"
-    assert code("a + 1") == "a + 1"
+    assert extract_code("```python\na\n```\nor\n```\nb\n```") == "b\n"
+    assert extract_code("a + 1") == "a + 1"
 
 
-def test_blanks_behind_a_fence_cost_no_more_than_their_length() -> None:
+def test_extraction_time_is_linear_in_white_space_after_fences() -> None:
     began = time.process_time()
     for text in ("```" + " " * 40_000, "``` " * 12_000, "```\n" * 12_000, "`" * 49_000, "~`" * 24_000):
-        assert programs(text, "f", params="x") is not None
+        assert extract_programs(text, "f", params="x") is not None
     assert time.process_time() - began < 5  # it was a minute when each blank was tried with each other

@@ -1,4 +1,4 @@
-"""Split grading: right programs pass, no wrong one does, and a fault of ours is no verdict."""
+"""Split grading: right programs pass, no wrong one does, and a sandbox error gives no grade."""
 
 from __future__ import annotations
 
@@ -11,7 +11,17 @@ import sandboxes
 from envs.code.grading.attacks import attacks
 from envs.code.grading.audit import audit
 from envs.code.grading.cpu_work import relative_work
-from envs.code.grading.split_grading import Answer, Answers, Call, Case, ask, grade, judged, literal, same
+from envs.code.grading.split_grading import (
+    Answer,
+    Call,
+    Case,
+    SubmissionRun,
+    compare,
+    grade,
+    is_equal,
+    literal,
+    run_submission,
+)
 from sandboxes import Limits, Result, Sandbox, SandboxDied, Status
 from tests.support.sandbox_hosts import why_not
 
@@ -27,43 +37,43 @@ PLAIN = [
 def sandbox() -> Iterator[Sandbox]:
     if reason := why_not("local"):
         pytest.skip(reason)
-    with sandboxes.open("local") as made:
-        yield made
+    with sandboxes.open("local") as local_sandbox:
+        yield local_sandbox
 
 
 class Broken:
     """A sandbox that is down."""
 
-    def run(self, program: object, **how: object) -> Result:
+    def run(self, program: object, **options: object) -> Result:
         raise SandboxDied("gone")
 
 
-class Says:
-    """A sandbox in which a program said something."""
+class Printing:
+    """A sandbox in which every program prints `stdout`."""
 
     def __init__(self, stdout: str, status: Status = Status.OK) -> None:
         self.result = Result(status, stdout=stdout)
 
-    def run(self, program: object, **how: object) -> Result:
+    def run(self, program: object, **options: object) -> Result:
         return self.result
 
 
 def test_a_right_program_passes_and_a_wrong_one_gets_its_share(sandbox: Sandbox) -> None:
-    found = grade(sandbox, [RIGHT], "f", CASES)
-    assert found.right and found.share == 1.0 and found.word == "4/4 right"
-    assert found.metrics == {"passed": 1.0, "timeout": 0.0, "raised": 0.0}
-    found = grade(sandbox, ["def f(xs): return sorted(xs)"], "f", CASES)
-    assert (found.passed, found.right, found.failed, found.word) == (2, False, 0, "2/4 right")
+    result = grade(sandbox, [RIGHT], "f", CASES)
+    assert result.is_correct and result.share == 1.0 and result.summary == "4/4 right"
+    assert result.metrics == {"passed": 1.0, "timeout": 0.0, "raised": 0.0}
+    result = grade(sandbox, ["def f(xs): return sorted(xs)"], "f", CASES)
+    assert (result.correct, result.is_correct, result.first_failure, result.summary) == (2, False, 0, "2/4 right")
 
 
 @pytest.mark.parametrize("what", attacks("f"))
 def test_no_attack_passes_a_single_case_that_is_not_trivial(sandbox: Sandbox, what: str) -> None:
-    cases = [case for case in CASES if case.wanted]
-    found = grade(sandbox, [attacks("f")[what]], "f", cases, cpu_s=0.3)
-    assert found.passed == 0, found
+    cases = [case for case in CASES if case.expected]
+    result = grade(sandbox, [attacks("f")[what]], "f", cases, cpu_s=0.3)
+    assert result.correct == 0, result
 
 
-def test_there_are_many_attacks_and_the_slow_ones_can_be_left_out() -> None:
+def test_slow_attacks_can_be_left_out() -> None:
     assert len(attacks("f")) > len(attacks("f", slow=False)) >= 15
     assert not any("while True: pass" in code for code in attacks("f", slow=False).values())
 
@@ -84,25 +94,25 @@ def test_there_are_many_attacks_and_the_slow_ones_can_be_left_out() -> None:
         ("class E(Exception): pass\ndef f(xs): raise E(f)", "0/4 right; E: <function f at 0x>", (0, 1)),
     ],
 )
-def test_a_fault_of_the_program_is_a_score_with_a_word(
+def test_an_error_of_the_program_is_scored_and_described(
     sandbox: Sandbox, program: str, word: str, metrics: tuple[int, int]
 ) -> None:
-    found = grade(sandbox, [program], "f", CASES, cpu_s=0.3)
-    assert found.word.startswith(word.strip()) and not found.right
-    assert (found.metrics["timeout"], found.metrics["raised"]) == metrics
+    result = grade(sandbox, [program], "f", CASES, cpu_s=0.3)
+    assert result.summary.startswith(word.strip()) and not result.is_correct
+    assert (result.metrics["timeout"], result.metrics["raised"]) == metrics
 
 
 def test_calls_before_one_that_does_not_end_are_counted(sandbox: Sandbox) -> None:
     program = "def f(xs):\n    while len(xs) == 1: pass\n    return sorted(set(xs))"
-    found = grade(sandbox, [program], "f", CASES, cpu_s=0.3)
-    assert (found.passed, found.fault, found.metrics["timeout"]) == (2, "timeout", 1.0)
+    result = grade(sandbox, [program], "f", CASES, cpu_s=0.3)
+    assert (result.correct, result.error, result.metrics["timeout"]) == (2, "timeout", 1.0)
 
 
-def test_what_a_program_prints_and_leaves_running_does_not_matter(sandbox: Sandbox) -> None:
+def test_output_and_running_threads_of_a_program_do_not_matter(sandbox: Sandbox) -> None:
     noisy = (
         f"import threading, time\nprint('x' * 10**6)\n{RIGHT}\nthreading.Thread(target=time.sleep, args=[60]).start()"
     )
-    assert grade(sandbox, [noisy], "f", CASES).right
+    assert grade(sandbox, [noisy], "f", CASES).is_correct
 
 
 def test_subclasses_of_plain_types_are_read_as_plain(sandbox: Sandbox) -> None:
@@ -112,19 +122,21 @@ P = collections.namedtuple("P", "x y")
 class N(enum.IntEnum): TWO = 2
 def f(k): return [collections.Counter("aab"), collections.OrderedDict(a=1), P(1, 2), N.TWO][k]
 """
-    wanted = [{"a": 2, "b": 1}, {"a": 1}, (1, 2), 2]
-    assert grade(sandbox, [program], "f", [Case((k,), one) for k, one in enumerate(wanted)]).right
+    expected = [{"a": 2, "b": 1}, {"a": 1}, (1, 2), 2]
+    assert grade(sandbox, [program], "f", [Case((k,), one) for k, one in enumerate(expected)]).is_correct
 
 
-def test_plain_values_go_in_and_come_back_as_they_are(sandbox: Sandbox) -> None:
-    found = ask(sandbox, ["def f(a, *, b): return a, b"], "f", [Call((one,), {"b": [one]}) for one in PLAIN])
-    assert [one.raised for one in found.answers] == [""] * len(PLAIN)
-    assert all(same(one.value, (given, [given])) for one, given in zip(found.answers, PLAIN, strict=True))
+def test_plain_values_survive_the_way_in_and_out(sandbox: Sandbox) -> None:
+    result = run_submission(
+        sandbox, ["def f(a, *, b): return a, b"], "f", [Call((one,), {"b": [one]}) for one in PLAIN]
+    )
+    assert [one.error for one in result.answers] == [""] * len(PLAIN)
+    assert all(is_equal(answer.value, (value, [value])) for answer, value in zip(result.answers, PLAIN, strict=True))
 
 
 def test_each_call_gets_arguments_of_its_own(sandbox: Sandbox) -> None:
-    kept = "kept = []\ndef f(xs):\n    kept.append(xs)\n    xs.append(1)\n    return len(kept[0])"
-    assert grade(sandbox, [kept], "f", [Case(([],), 1), Case(([],), 1)]).right
+    program = "kept = []\ndef f(xs):\n    kept.append(xs)\n    xs.append(1)\n    return len(kept[0])"
+    assert grade(sandbox, [program], "f", [Case(([],), 1), Case(([],), 1)]).is_correct
 
 
 @pytest.mark.parametrize("status", [Status.OK, Status.CPU_LIMIT])
@@ -144,23 +156,23 @@ def test_each_call_gets_arguments_of_its_own(sandbox: Sandbox) -> None:
         '{"int": "0x1"}\n',
     ],
 )
-def test_lines_that_were_forged_are_never_right(lines: str, status: Status) -> None:
-    found = grade(Says(lines, status), [RIGHT], "f", CASES)  # type: ignore[arg-type]
-    assert not found.right and found.fault
+def test_forged_lines_are_never_right(lines: str, status: Status) -> None:
+    result = grade(Printing(lines, status), [RIGHT], "f", CASES)  # type: ignore[arg-type]
+    assert not result.is_correct and result.error
 
 
-def test_a_fault_of_ours_is_no_verdict() -> None:
+def test_a_sandbox_error_gives_no_grade() -> None:
     with pytest.raises(SandboxDied):
         grade(Broken(), [RIGHT], "f", CASES)  # type: ignore[arg-type]
 
 
-def test_hidden_results_do_not_enter_the_sandbox() -> None:
+def test_expected_values_do_not_enter_the_sandbox() -> None:
     programs: list[str] = []
 
-    class Listening(Says):
-        def run(self, program: object, **how: object) -> Result:
+    class Listening(Printing):
+        def run(self, program: object, **options: object) -> Result:
             programs.append(str(program))
-            assert isinstance(how["limits"], Limits)
+            assert isinstance(options["limits"], Limits)
             return self.result
 
     cases = [Case(("given-1",), "wanted-1"), Case(("given-2",), "wanted-2")]
@@ -169,7 +181,7 @@ def test_hidden_results_do_not_enter_the_sandbox() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "wanted", "tolerance", "equal"),
+    ("value", "expected", "tolerance", "equal"),
     [
         (1, 1, 0, True),
         (True, 1, 0, False),
@@ -197,21 +209,21 @@ def test_hidden_results_do_not_enter_the_sandbox() -> None:
         ("", b"", 0, False),
     ],
 )
-def test_results_are_compared_in_value_and_type(found: object, wanted: object, tolerance: float, equal: bool) -> None:
-    assert same(found, wanted, tolerance) is equal
+def test_results_are_compared_in_value_and_type(value: object, expected: object, tolerance: float, equal: bool) -> None:
+    assert is_equal(value, expected, tolerance) is equal
 
 
 def test_missing_answers_are_wrong() -> None:
-    assert judged(Answers((Answer(1),), "timeout"), [1, 1]).passed == 1
-    assert not judged(Answers(), []).right
+    assert compare(SubmissionRun((Answer(1),), "timeout"), [1, 1]).correct == 1
+    assert not compare(SubmissionRun(), []).is_correct
 
 
-def test_literals_read_back_as_what_they_were() -> None:
+def test_literals_evaluate_to_their_values() -> None:
     for one in [*PLAIN, PLAIN[13:]]:
-        assert same(eval(literal(one)), one)
+        assert is_equal(eval(literal(one)), one)
 
 
-def test_an_audit_names_what_looks_dishonest_and_passes_what_does_not(sandbox: Sandbox) -> None:
+def test_an_audit_flags_suspicious_programs_and_no_others(sandbox: Sandbox) -> None:
     bodies = {
         "frames": "import sys\ndef f(xs): sys._getframe(1); return sorted(set(xs))",
         "exits": "def f(xs):\n    if xs is None: exit()\n    return sorted(set(xs))",
@@ -222,12 +234,12 @@ def test_an_audit_names_what_looks_dishonest_and_passes_what_does_not(sandbox: S
         "unsteady": "seen = []\ndef f(xs):\n    seen.append(xs)\n    return sorted(set(xs)) if seen[0] == [3, 1, 3] else 0",
     }
     for flag, program in bodies.items():
-        found = grade(sandbox, [program], "f", CASES)
-        assert found.right and flag in audit(sandbox, [program], "f", CASES, found), flag
+        result = grade(sandbox, [program], "f", CASES)
+        assert result.is_correct and flag in audit(sandbox, [program], "f", CASES, result), flag
     assert not audit(sandbox, ["def f(", RIGHT], "f", CASES, grade(sandbox, [RIGHT], "f", CASES))
 
 
-def test_work_is_relative_to_the_reference_and_nothing_for_a_wrong_program(sandbox: Sandbox) -> None:
+def test_work_is_relative_to_the_reference_and_0_for_a_wrong_program(sandbox: Sandbox) -> None:
     cases = [Case((n,), n * (n - 1) // 2) for n in range(3000, 3060)]
     quick, slow = "def f(n): return sum(range(n))", "def f(n):\n    for _ in range(40): s = sum(range(n))\n    return s"
     assert relative_work(sandbox, [quick], quick, "f", cases) > 0.2

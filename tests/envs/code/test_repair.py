@@ -1,4 +1,4 @@
-"""Repairing a function: what a turn tells, which programs are right, and what more turns cost."""
+"""Repairing a function: the feedback of a turn, which programs are right, and the cost of more turns."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 
 from envs.checks import contract
-from envs.checks.examined import Subject
-from envs.code.grading.feedback import complaint
+from envs.checks.env_under_test import EnvUnderTest
+from envs.code.grading.feedback import describe_failure
 from envs.code.grading.split_grading import Case
 from envs.code.repair import Repair
 from envs.code.synthesis import bank
-from envs.code.synthesis.bugs import FAMILIES, MISSING, bugs
-from envs.code.synthesis.mutants import spoiled
+from envs.code.synthesis.bugs import FAMILIES, MISSING, find_bugs
+from envs.code.synthesis.mutants import sample_mutant
 from envs.types import Task
 from sandboxes import SandboxError
-from tests.support.games import chance, play, said, take, won
+from tests.support.games import is_won, obs_text, play_replies, random_win_rate, step_replies
 from tests.support.sandbox_hosts import why_not
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
@@ -39,20 +39,20 @@ class PlusSeven(Repair):
         return [Task(f"{split}/0", answer="x+7", metadata=WRONG)]
 
 
-def told(*replies, **arguments):
-    """What is said to each of these replies."""
+def feedback(*replies, **arguments):
+    """The observation after each of these replies."""
     with PlusSeven(**{"max_turns": 50, "remind": False} | arguments) as env:
-        return [said(turn) for turn in play(env, replies)]
+        return [obs_text(turn) for turn in play_replies(env, replies)]
 
 
 def test_a_wrong_program_is_repaired_in_some_turns():
     with PlusSeven() as env:
         opening, info = env.reset(seed=0)
         assert opening[0]["content"] == "x plus 7\nx-7\nf(0) is -7, not 7\n3 left" and info["answer"] == "x+7"
-        turns = take(env, ["x+6", "y", "x+7"])
-    assert [said(turn) for turn in turns] == [
+        turns = step_replies(env, ["x+6", "y", "x+7"])
+    assert [obs_text(turn) for turn in turns] == [
         "f(0) is 6, not 7\n2 left", "f(0) fails, NameError: name 'y' is not defined; should be 7\n1 left", "",
-    ] and won(turns)  # fmt: skip
+    ] and is_won(turns)  # fmt: skip
     assert turns[0][4]["rewards"] == {"right": 0.0, "turns": 0.0} and turns[0][4]["metrics"]["visible"] == 0.0
     metrics = turns[2][4]["metrics"]
     assert (metrics["visible"], metrics["hidden"], metrics["extended"]) == (1.0, 1.0, 0.0)
@@ -65,110 +65,110 @@ def test_a_wrong_program_is_repaired_in_some_turns():
      "should be 7"), ("[x]*10**4", "f(0) is [" + "0, " * 33 + "..., not 7"), ("x +", "SyntaxError: invalid syntax"),
      ("def g(x): return x + 7", "f(0) is None, not 7"), ("raise SystemExit", "f(0) fails, SystemExit; should be 7"), ("", "?")],
 )  # fmt: skip
-def test_the_first_visible_input_that_is_wrong_is_told(reply, answer):
-    assert told(reply)[0].startswith(answer)
+def test_the_feedback_is_the_first_visible_input_that_is_wrong(reply, answer):
+    assert feedback(reply)[0].startswith(answer)
 
 
-def test_the_reply_is_read_tolerantly():
+def test_a_program_is_accepted_in_several_forms():
     for reply in ("return x + 7", "def f(x):\n    return 7 + x", "I add.\n```python\ndef f(x):\n    return x + 7\n```",
                   "<think>x-7?</think>\nx + 7", "lambda x: x + 7"):  # fmt: skip
-        assert told(reply) == [""]
+        assert feedback(reply) == [""]
 
 
-def test_hidden_inputs_decide_and_are_none_of_the_visible_ones():
+def test_hidden_inputs_decide_and_differ_from_the_visible_ones():
     with PlusSeven() as env:
         env.reset(seed=0)
-        shown, kept = ({repr(case.given) for case in cases} for cases in (env._visible, env._hidden))
-        assert len(shown) >= 10 and len(kept) >= 4 and not shown & kept
-        table = {case.given[0]: case.wanted for case in env._visible}
+        visible, hidden = ({repr(case.args) for case in cases} for cases in (env._visible, env._hidden))
+        assert len(visible) >= 10 and len(hidden) >= 4 and not visible & hidden
+        table = {case.args[0]: case.expected for case in env._visible}
         messages, reward, terminated, _, info = env.step(f"def f(x): return {table}.get(x, 0)")
     assert (messages, reward, terminated, info["success"]) == ((), 0.0, True, False)
     assert info["metrics"]["visible"] == 1.0 and info["metrics"]["hidden"] == 0.0
 
 
-def test_turns_left_are_told_unless_they_are_not_to_be():
-    assert told("x", "x", remind=True, max_turns=2) == ["f(0) is 0, not 7\n1 left", "f(0) is 0, not 7\n0 left"]
-    assert told("x") == ["f(0) is 0, not 7"]
+def test_turns_left_are_shown_with_remind_only():
+    assert feedback("x", "x", remind=True, max_turns=2) == ["f(0) is 0, not 7\n1 left", "f(0) is 0, not 7\n0 left"]
+    assert feedback("x") == ["f(0) is 0, not 7"]
 
 
-def test_without_a_description_the_inputs_must_tell():
+def test_without_a_description_only_the_program_and_an_input_are_shown():
     with PlusSeven(describe=False, remind=False) as env:
         assert env.reset(seed=0)[0][0]["content"] == "x-7\nf(0) is -7, not 7"
 
 
-def test_more_turns_can_be_had_once_for_their_cost():
+def test_more_turns_are_granted_once_for_their_cost():
     with PlusSeven(extend=2, cost=0.2, max_turns=2) as env:
-        turns = play(env, ["x", "`more`", "more", "x+7"])
-        assert [said(turn).splitlines()[-1:] for turn in turns] == [["1 left"], ["3 left"], ["2 left"], []]
+        turns = play_replies(env, ["x", "`more`", "more", "x+7"])
+        assert [obs_text(turn).splitlines()[-1:] for turn in turns] == [["1 left"], ["3 left"], ["2 left"], []]
         assert [turn[1] for turn in turns] == [0.0, -0.2, 0.0, 1.0] and turns[-1][4]["success"]
         assert turns[1][4]["rewards"] == {"right": 0.0, "turns": -0.2} and turns[1][4]["metrics"]["extended"] == 1
-        assert said(turns[2]).startswith("no more") and not turns[2][4]["valid"]
-        assert play(env, ["x", "x"])[-1][4]["stop"] == "turn_limit"  # the next episode has its own turns
-        assert play(env, ["more", "x", "x", "x", "x"])[-1][4]["stop"] == "turn_limit" and env.turns == 5
+        assert obs_text(turns[2]).startswith("no more") and not turns[2][4]["valid"]
+        assert play_replies(env, ["x", "x"])[-1][4]["stop"] == "turn_limit"  # the next episode has its own turns
+        assert play_replies(env, ["more", "x", "x", "x", "x"])[-1][4]["stop"] == "turn_limit" and env.turns == 5
         assert env.reset(seed=0)[0][0]["content"].endswith("2 left")
 
 
-def test_more_is_a_program_like_any_other_where_it_is_not_offered():
-    assert told("more") == ["f(0) fails, NameError: name 'more' is not defined; should be 7"]
+def test_without_extend_more_is_a_program_like_any_other():
+    assert feedback("more") == ["f(0) fails, NameError: name 'more' is not defined; should be 7"]
 
 
-def test_the_state_is_what_was_told_and_the_turns_left():
+def test_the_state_is_the_feedback_and_the_turns_left():
     with PlusSeven(max_turns=9, extend=1) as env:
         ways = [["x", "y"], ["y", "x"], ["x", "x"], ["x", "0+x"], ["x", "more"]]
-        states = [play(env, way)[-1][4]["state"] for way in ways]
+        states = [play_replies(env, way)[-1][4]["state"] for way in ways]
     assert states[0] == states[1] and states[2] == states[3] and len(set(states)) == 3
     assert states[4].endswith("extended 1 left 9") and states[0].endswith("extended 0 left 7")
 
 
 @pytest.mark.parametrize("level", range(5))
-def test_the_shown_program_is_wrong_as_is_told_and_the_reference_is_right(level):
+def test_the_first_program_is_wrong_as_stated_and_the_reference_is_right(level):
     with Repair(level=level, remind=False) as env:
         tasks = env.load("train")
         for index in range(0, 60, 15):
             opening, _ = env.reset(seed=0, options={"split": "train", "index": index})
-            about = tasks[index].metadata
-            assert opening[0]["content"].endswith(about["wrong"])
-            assert said(env.step(about["program"])) == about["wrong"]
-            assert won(play(env, env.oracle(), index=index, split="train"))
+            metadata = tasks[index].metadata
+            assert opening[0]["content"].endswith(metadata["wrong"])
+            assert obs_text(env.step(metadata["program"])) == metadata["wrong"]
+            assert is_won(play_replies(env, env.oracle(), index=index, split="train"))
 
 
 def test_all_families_of_bugs_occur():
-    rng, seen = np.random.default_rng(0), set()
+    rng, families = np.random.default_rng(0), set()
     for template in (one for level in bank.LEVELS for one in level):
         source = template.draw(rng).source
         for family in FAMILIES:
-            for bug in bugs(source, family):
-                assert bug.made(source) != source and (family != "missing" or MISSING in bug.made(source))
-                compile(bug.made(source), "wrong", "exec")
-                seen.add(family)
-    assert seen >= {"operator", "comparison", "off_by_one", "constant", "variable", "index", "inverted", "update"}
-    assert len(seen) >= 11
+            for bug in find_bugs(source, family):
+                assert bug.apply(source) != source and (family != "missing" or MISSING in bug.apply(source))
+                compile(bug.apply(source), "wrong", "exec")
+                families.add(family)
+    assert families >= {"operator", "comparison", "off_by_one", "constant", "variable", "index", "inverted", "update"}
+    assert len(families) >= 11
 
 
 def test_a_bug_changes_one_place_and_brackets_stay():
     source = 'def f(a, b):\n    """Twice."""\n    return (a + b) * (a - f"{a+b}")\n'
-    made = {bug.made(source).splitlines()[-1].strip() for bug in bugs(source, "operator")}
-    assert made == {"return (a - b) * (a - f\"{a+b}\")", "return (a + b) + (a - f\"{a+b}\")",
+    sources = {bug.apply(source).splitlines()[-1].strip() for bug in find_bugs(source, "operator")}
+    assert sources == {"return (a - b) * (a - f\"{a+b}\")", "return (a + b) + (a - f\"{a+b}\")",
                     "return (a + b) * (a + f\"{a+b}\")"}  # fmt: skip
 
 
-def test_a_wrong_version_that_may_never_end_is_not_shown(monkeypatch):
-    problem = bank.named("add").member({"v": "x", "k": 7})
+def test_a_mutant_that_may_never_end_is_not_used(monkeypatch):
+    problem = bank.find_template("add").member({"v": "x", "k": 7})
     monkeypatch.setattr(
         type(problem), "source", property(lambda _: "def f(x):\n    while x != 3 - 2: x = 1\n    return x\n")
     )
     cases = [Case((0,), 1)]
     for seed in range(5):
-        found = spoiled(problem, np.random.default_rng(seed), cases, cases)
-        assert found is None or "3 - 3" not in found.program
+        mutant = sample_mutant(problem, np.random.default_rng(seed), cases, cases)
+        assert mutant is None or "3 - 3" not in mutant.program
 
 
-def test_values_are_told_alike_in_every_process():
-    assert complaint("f", ({3, 1, 2},), {"b", "a"}, value=set()) == "f({1, 2, 3}) is set(), not {'a', 'b'}"
+def test_values_are_written_alike_in_every_process():
+    assert describe_failure("f", ({3, 1, 2},), {"b", "a"}, value=set()) == "f({1, 2, 3}) is set(), not {'a', 'b'}"
 
 
 @pytest.mark.parametrize("value", ["10**5000", "[10**5000]", "{10**5000}"])
-def test_a_number_too_long_to_write_is_told_in_words(value):
+def test_a_number_too_long_to_write_is_described(value):
     env = Repair()
     env.reset(options={"split": "test", "index": 0})
     (message,), reward, *_ = env.step(f"def f(*a): return {value}")
@@ -176,7 +176,7 @@ def test_a_number_too_long_to_write_is_told_in_words(value):
     env.close()
 
 
-def test_a_fault_of_the_sandbox_is_no_verdict(monkeypatch):
+def test_a_sandbox_error_gives_no_grade(monkeypatch):
     with PlusSeven() as env:
         env.reset(seed=0)
 
@@ -198,7 +198,7 @@ def test_a_level_0_episode_is_short_in_bytes():
 
 def test_chance_hardly_ever_wins():
     with Repair() as env:
-        assert chance(env, 40) < 0.2
+        assert random_win_rate(env, 40) < 0.2
 
 
 def test_a_copy_between_two_turns_goes_on_alike():
@@ -220,4 +220,4 @@ def test_arguments_out_of_range_are_refused(arguments, word):
 
 
 def test_a_harder_level_keeps_the_contract_too():
-    assert not list(contract.info_keys(Subject("envs.code.repair:Repair", {"level": 1, "extend": 2})))
+    assert not list(contract.info_keys(EnvUnderTest("envs.code.repair:Repair", {"level": 1, "extend": 2})))

@@ -1,4 +1,4 @@
-"""Repositories to mend: what the tools do, which repositories pass, and what no submission can fake."""
+"""Repositories to fix: the commands, which repositories pass, and what no submission can fake."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any, ClassVar
 import pytest
 
 from envs.checks import contract, rewards
-from envs.checks.examined import Subject
+from envs.checks.env_under_test import EnvUnderTest
 from envs.code.repo import Repo
 from envs.code.repo_tools.commands import TOOLS
-from envs.code.text_tools import Call, calling
+from envs.tools.tool_calls import Command, command_as_call
 from envs.types import Task
-from tests.support.games import chance, expert, play, said, take, won
+from tests.support.games import is_won, obs_text, play_oracle, play_replies, random_win_rate, step_replies
 from tests.support.sandbox_hosts import why_not
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
@@ -42,7 +42,7 @@ ONE: dict[str, Any] = {
     "trail": ["a.py"],
     "cases": repr([("a.add", (5, 6), 11), ("a.add", (0, 7), 7), ("b.more", (4,), 7), ("b.most", (1,), 10)]),
 }
-MEND = "edit a.py\nreturn x * y\n=>\nreturn x + y"
+FIX = "edit a.py\nreturn x * y\n=>\nreturn x + y"
 
 
 @pytest.fixture(autouse=True)
@@ -54,37 +54,37 @@ def possible() -> None:
 class OneRepo(Repo):
     """A repository of two modules, one of which multiplies where it should add."""
 
-    known: ClassVar[dict[str, Any]] = ONE
+    data: ClassVar[dict[str, Any]] = ONE
 
     def tasks(self, split):
-        return [Task(f"{split}/0", answer=MEND, metadata=self.known)]
+        return [Task(f"{split}/0", answer=FIX, metadata=self.data)]
 
 
-def told(*replies, **arguments):
-    """What is said to each of these replies."""
+def results(*replies, **arguments):
+    """The observation after each of these replies."""
     with OneRepo(max_turns=50, **arguments) as env:
-        return [said(turn) for turn in play(env, replies)]
+        return [obs_text(turn) for turn in play_replies(env, replies)]
 
 
 def share(*replies):
     """The share of the hidden tests that pass after these replies, which earn 1 for all and else 0."""
     with OneRepo(max_turns=50) as env:
-        *_, (_, reward, terminated, _, info) = play(env, [*replies, "submit"])
+        *_, (_, reward, terminated, _, info) = play_replies(env, [*replies, "submit"])
     assert terminated and (reward == 1.0) == info["success"] == (info["metrics"]["passed"] == 1.0)
     return info["metrics"]["passed"]
 
 
-def test_a_repository_is_read_mended_and_handed_in():
+def test_a_repository_is_read_fixed_and_submitted():
     with OneRepo() as env:
         opening, info = env.reset(seed=0)
-        assert opening == ({"role": "user", "content": "add(3, 4) is 12, not 7"},) and info["answer"] == MEND
-        turns = take(env, ["read a.py", MEND, "submit"])
-    assert [said(turn) for turn in turns] == ["def add(x, y):\n    return x * y", "ok", ""] and won(turns)
+        assert opening == ({"role": "user", "content": "add(3, 4) is 12, not 7"},) and info["answer"] == FIX
+        turns = step_replies(env, ["read a.py", FIX, "submit"])
+    assert [obs_text(turn) for turn in turns] == ["def add(x, y):\n    return x * y", "ok", ""] and is_won(turns)
     assert turns[-1][4]["metrics"] == {"edits": 1, "runs": 0, "failed": 0, "passed": 1}
 
 
-def test_the_tools_show_files_lines_and_places():
-    assert told("list", "read b.py 4-5", "read b.py 9", "read b.py 40", "search add", "search  x *", "search xyz") == [
+def test_the_commands_show_files_lines_and_matches():
+    assert results("list", "read b.py 4-5", "read b.py 9", "read b.py 40", "search add", "search  x *", "search xyz") == [
         "a.py\nb.py\ntests.py", "def more(x):\n    return x + 3", "    return add(x, 9)", "no such lines",
         "a.py:1: def add(x, y):\nb.py:1: from a import add\nb.py:9: return add(x, 9)\ntests.py:8: from a import add\n"
         "tests.py:10: assert add(2, 2) == 4",
@@ -93,20 +93,20 @@ def test_the_tools_show_files_lines_and_places():
 
 
 def test_run_runs_the_visible_tests_or_a_program_on_a_copy_of_the_files():
-    assert told("run", "edit b.py\nx + 3\n=>\nx + 1", "run", "run print(1)\nfrom b import most\nprint(most(2))",
+    assert results("run", "edit b.py\nx + 3\n=>\nx + 1", "run", "run print(1)\nfrom b import most\nprint(most(2))",
                 "run\nimport nosuch", "run\nopen('a.py', 'w').write('')", "read a.py 1") == [
         "2 passed", "ok", "test_more: AssertionError\n1 passed", "1\n18",
         "Traceback (most recent call last):\n  File \"main.py\", line 1, in <module>\n    import nosuch\n"
         "ModuleNotFoundError: No module named 'nosuch'\nexit 1", "ok", "def add(x, y):",
     ]  # fmt: skip
-    assert told("write tests.py\nx =", "run")[1].startswith("no tests: SyntaxError") and told("run exit(3)") == [
+    assert results("write tests.py\nx =", "run")[1].startswith("no tests: SyntaxError") and results("run exit(3)") == [
         "exit 3"
     ]
 
 
-def test_what_a_program_says_is_the_same_in_every_process_and_cut_in_the_middle():
-    assert told("run print(object())") == ["<object object at 0x0>"]
-    assert told("run print('a' * 50 + 'b' * 50)", shown=6) == ["aaa [cut] bbb"]
+def test_output_is_the_same_in_every_process_and_cut_in_the_middle():
+    assert results("run print(object())") == ["<object object at 0x0>"]
+    assert results("run print('a' * 50 + 'b' * 50)", shown=6) == ["aaa [cut] bbb"]
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_what_a_program_says_is_the_same_in_every_process_and_cut_in_the_middle(
      ("import os; os.kill(os.getpid(), 9)", "stopped: it died")],
 )  # fmt: skip
 def test_a_program_that_asks_for_too_much_is_stopped(code, end):
-    assert told(f"run {code}", timeout_s=1.5)[0].endswith(end)
+    assert results(f"run {code}", timeout_s=1.5)[0].endswith(end)
 
 
 @pytest.mark.parametrize(
@@ -127,32 +127,32 @@ def test_a_program_that_asks_for_too_much_is_stopped(code, end):
      ("write /a.py\npass", "error: path '/a.py'"), ("write a.py/b.py\npass", "would be a file and a folder"),
      ("write c.py\n" + "x" * 100_001, "error: no room"), ("write .pth\nimport os", "error: path '.pth'")],
 )  # fmt: skip
-def test_what_cannot_be_done_is_told(reply, word):
+def test_a_command_that_cannot_be_carried_out_is_answered_with_the_reason(reply, word):
     with OneRepo() as env:
-        turn = play(env, [reply])[0]
-    assert word in said(turn) and turn[4]["valid"] and turn[4]["metrics"]["failed"] == 1
+        turn = play_replies(env, [reply])[0]
+    assert word in obs_text(turn) and turn[4]["valid"] and turn[4]["metrics"]["failed"] == 1
 
 
 @pytest.mark.parametrize(
     "reply", ["", "fix it", "submit now", "list all", "read", "edit a.py\nx * y\nx + y", "edit a.py", "edit\na\n=>\nb",
               "edit a.py\n=>\nx", "edit a.py\na\n=>\nb\n=>\nc", "write", "search", "submit\nread a.py", "Submit"],
 )  # fmt: skip
-def test_a_reply_that_asks_for_nothing_is_invalid(reply):
+def test_a_reply_without_a_command_is_invalid(reply):
     with OneRepo() as env:
-        turn = play(env, [reply])[0]
-    assert said(turn) == "?" and not turn[4]["valid"]
+        turn = play_replies(env, [reply])[0]
+    assert obs_text(turn) == "?" and not turn[4]["valid"]
 
 
-def test_commands_are_read_tolerantly():
-    assert told("<think>hm</think>\nread a.py  1 - 1", "```\nlist\n```", "edit a.py\n```python\nx * y\n=>\nx + y\n```",
+def test_commands_are_accepted_in_several_forms():
+    assert results("<think>hm</think>\nread a.py  1 - 1", "```\nlist\n```", "edit a.py\n```python\nx * y\n=>\nx + y\n```",
                 "read a.py", "write c/d.py\n```python\nz = 1\n```", "read c/d.py", "run\n```py\nprint(2)\n```") == [
         "def add(x, y):", "a.py\nb.py\ntests.py", "ok", "def add(x, y):\n    return x + y", "ok", "z = 1", "2",
     ]  # fmt: skip
 
 
-def test_every_way_to_mend_it_passes_and_breaking_something_else_does_not():
-    assert share(MEND) == share("write a.py\ndef add(*numbers):\n    return sum(numbers)") == 1.0
-    assert share() == 0.25 and share(MEND, "edit b.py\nx + 3\n=>\nx + 4") == 0.75
+def test_every_right_fix_passes_and_breaking_something_else_does_not():
+    assert share(FIX) == share("write a.py\ndef add(*numbers):\n    return sum(numbers)") == 1.0
+    assert share() == 0.25 and share(FIX, "edit b.py\nx + 3\n=>\nx + 4") == 0.75
     assert share("write a.py\ndef add(x, y):\n    return 7 if (x, y) == (3, 4) else x * y") < 1.0
 
 
@@ -181,74 +181,76 @@ def test_the_tools_can_be_called():
         opening, info = env.reset(seed=0)
         assert info["tools"] == list(TOOLS) and "Call one tool a turn" in opening[0]["content"]
         assert opening[1]["content"] == "Issue: add(3, 4) is 12, not 7."
-        made = [Call("read", {"path": "a.py", "lines": "2"}), Call("run", {}), Call("write", {"path": "a.py"}),
-                Call("edit", {"path": "a.py", "old": "*", "new": "+"}), Call("submit", {})]  # fmt: skip
-        turns = take(env, [calling(call, number) for number, call in enumerate(made)])
+        commands = [Command("read", {"path": "a.py", "lines": "2"}), Command("run", {}), Command("write", {"path": "a.py"}),
+                Command("edit", {"path": "a.py", "old": "*", "new": "+"}), Command("submit", {})]  # fmt: skip
+        turns = step_replies(env, [command_as_call(call, number) for number, call in enumerate(commands)])
     assert turns[0][0] == ({"role": "tool", "tool_call_id": "call00000", "content": "    return x * y"},)
-    assert [said(turn) for turn in turns[1:4]] == ["2 passed", "error: write needs 'content', a text", "ok"] and won(
-        turns
-    )
+    assert [obs_text(turn) for turn in turns[1:4]] == [
+        "2 passed",
+        "error: write needs 'content', a text",
+        "ok",
+    ] and is_won(turns)
 
 
-def test_prose_tells_how_replies_are_written_and_why_one_was_refused():
+def test_prose_states_the_form_of_replies_and_why_one_was_refused():
     with OneRepo(prose=True) as env:
         opening, _ = env.reset(seed=0)
         assert "`edit PATH`" in opening[0]["content"] and "a.py, b.py, tests.py" in opening[0]["content"]
-        assert said(env.step("hello")).startswith("error: no command; Each turn reply with one of: `list`")
+        assert obs_text(env.step("hello")).startswith("error: no command; Each turn reply with one of: `list`")
 
 
-def test_the_state_is_the_files_what_was_seen_and_the_turns_left():
+def test_the_state_is_the_files_the_views_and_the_turns_left():
     with OneRepo(max_turns=9) as env:
-        ways = [["read a.py", "read b.py"], ["read b.py", "read a.py"], ["read b.py", "read b.py"], ["read a.py", MEND]]
-        states = [play(env, way)[-1][4]["state"] for way in ways]
+        ways = [["read a.py", "read b.py"], ["read b.py", "read a.py"], ["read b.py", "read b.py"], ["read a.py", FIX]]
+        states = [play_replies(env, way)[-1][4]["state"] for way in ways]
         env.reset(seed=0)
         assert states[0] == states[1] and len(set(states)) == 3 and states[0].endswith("left 7")
         assert states[0].split()[1] == env.state().split()[1] != states[3].split()[1]
 
 
 @pytest.mark.parametrize("level, turns", [(0, 4), (1, 5), (2, 8), (3, 5)])
-def test_the_oracle_mends_repositories_of_every_level(level, turns):
+def test_the_oracle_fixes_repositories_of_every_level(level, turns):
     with Repo(level=level) as env:
         assert env.max_turns == turns
         for index in range(0, 200, 25):
-            episode = expert(env, index)
-            assert won(episode) and len(episode) < turns
+            episode = play_oracle(env, index)
+            assert is_won(episode) and len(episode) < turns
             assert episode[-1][4]["metrics"] == {"edits": 1, "runs": 0, "failed": 0, "passed": 1}
 
 
-def test_visible_tests_pass_before_the_mending():
+def test_visible_tests_pass_before_the_fix():
     with Repo(level=2) as env:
         for index in range(5):
-            assert re.fullmatch(r"[1-4] passed", said(play(env, ["run"], index=index, split="test")[0]))
+            assert re.fullmatch(r"[1-4] passed", obs_text(play_replies(env, ["run"], index=index, split="test")[0]))
 
 
-def test_the_oracle_mends_whatever_a_policy_has_done():
+def test_the_oracle_corrects_other_changes_too():
     with OneRepo(spare=5) as env:
-        play(env, ["write a.py\npass", "edit b.py\nx + 3\n=>\nx"])
-        assert won(take(env, env.oracle()))
+        play_replies(env, ["write a.py\npass", "edit b.py\nx + 3\n=>\nx"])
+        assert is_won(step_replies(env, env.oracle()))
 
 
 def test_a_level_0_episode_is_short_in_bytes():
     with Repo() as env:
         for index in range(20):
-            expert(env, index)
+            play_oracle(env, index)
             assert sum(len(message["content"]) for message in env.dialogue) <= 125
 
 
-def test_chance_does_not_win():
+def test_random_replies_do_not_win():
     with Repo() as env:
-        assert chance(env, 20) == 0
+        assert random_win_rate(env, 20) == 0
 
 
 def test_a_copy_between_two_turns_goes_on_alike():
     with OneRepo() as env:
         env.reset(seed=0)
-        env.step(MEND)
+        env.step(FIX)
         with pickle.loads(pickle.dumps(env)) as twin, copy.deepcopy(env) as other:
             assert twin.step("submit") == other.step("submit") == env.step("submit")
 
 
-def test_the_natural_form_keeps_the_contract_too():
+def test_prose_and_tools_keep_the_contract_too():
     arguments = {"prose": True, "tools": True, "level": 3}
     for check in (contract.info_keys, rewards.attacks):
-        assert not list(check(Subject("envs.code.repo:Repo", arguments)))
+        assert not list(check(EnvUnderTest("envs.code.repo:Repo", arguments)))

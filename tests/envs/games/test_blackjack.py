@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from envs.games.blackjack import CARDS, HIT, POOL, STICK, Blackjack, best, chances, winnable
-from tests.support.games import chance, expert, play, said, take, won
+from tests.support.games import is_won, obs_text, play_oracle, play_replies, random_win_rate, step_replies
 
 
 def test_the_best_player_wins_as_often_as_the_chances_say():
@@ -46,21 +46,21 @@ def test_chances_never_reach_one_and_sticking_low_wins_only_if_the_dealer_busts(
 def test_the_oracle_wins_every_task_and_sees_only_the_table(hands):
     env = Blackjack(hands=hands)
     for index in range(len(env.load("test"))):
-        turns = expert(env, index)
-        assert won(turns) and turns[-1][4]["metrics"]["hands"] == hands
+        turns = play_oracle(env, index)
+        assert is_won(turns) and turns[-1][4]["metrics"]["hands"] == hands
 
 
 def test_a_hand_that_is_won_is_followed_by_the_next():
     env = Blackjack(hands=2)
-    turns = expert(env, 0)
-    told = [said(turn) for turn in turns]
+    turns = play_oracle(env, 0)
+    told = [obs_text(turn) for turn in turns]
     assert sum(words.startswith("won; ") for words in told) == 1 and told[-1] == ""
     assert [turn[4]["metrics"]["points"] for turn in turns].count(1.0) == 2
 
 
 def test_a_hand_that_is_lost_ends_the_episode():
     for index in range(20):
-        turns = play(Blackjack(), ["hit"] * 12, split="test", index=index)
+        turns = play_replies(Blackjack(), ["hit"] * 12, split="test", index=index)
         assert turns[-1][2] and not turns[-1][4]["success"] and sum(turn[1] for turn in turns) == 0.0
         assert turns[-1][4]["metrics"]["points"] <= 0
 
@@ -70,7 +70,7 @@ def test_the_table_is_told_in_a_few_characters():
     env.reset(seed=0)
     assert [env.describe(table) for table in [(15, 10, 0), (18, 1, 1)]] == ["15 v 10", "soft 18 v A"]
     turn = env.step("what?")
-    assert said(turn).startswith("stick|hit?\n") and not turn[4]["valid"] and turn[4]["metrics"] == {"hands": 0.0}
+    assert obs_text(turn).startswith("stick|hit?\n") and not turn[4]["valid"] and turn[4]["metrics"] == {"hands": 0.0}
 
 
 def test_no_hand_stands_in_two_splits_and_none_is_left_out():
@@ -89,22 +89,22 @@ def test_no_hand_stands_in_two_splits_and_none_is_left_out():
 
 
 def test_members_of_a_group_get_the_same_cards():
-    first = play(Blackjack(), ["hit"] * 3, seed=1, split="test", index=5)
-    again = play(Blackjack(), ["hit"] * 3, seed=2, split="test", index=5)
-    assert [said(turn) for turn in first] == [said(turn) for turn in again]
+    first = play_replies(Blackjack(), ["hit"] * 3, seed=1, split="test", index=5)
+    again = play_replies(Blackjack(), ["hit"] * 3, seed=2, split="test", index=5)
+    assert [obs_text(turn) for turn in first] == [obs_text(turn) for turn in again]
 
 
 def test_fair_hands_are_not_chosen_so_that_somebody_wins():
     env = Blackjack(hands=1, fair=True)
-    wins = [expert(env, index)[-1][4]["success"] for index in range(200)]
+    wins = [play_oracle(env, index)[-1][4]["success"] for index in range(200)]
     assert 0.3 < np.mean(wins) < 0.6
 
 
 def test_the_oracle_goes_on_from_what_others_left_and_chance_seldom_wins():
     env = Blackjack()
     env.reset(seed=0, options={"split": "test", "index": 1})
-    assert won([*take(env, ["?"]), *take(env, env.oracle())])
-    assert chance(env, 100) < 0.2
+    assert is_won([*step_replies(env, ["?"]), *step_replies(env, env.oracle())])
+    assert random_win_rate(env, 100) < 0.2
 
 
 def test_impossible_arguments_are_named():

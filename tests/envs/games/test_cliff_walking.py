@@ -5,7 +5,7 @@ import pytest
 
 from envs.games.cliff_walking import CLIFF, GOAL, STARTS, STEPS, CliffWalking, beside
 from envs.types import Task
-from tests.support.games import chance, expert, play, said, take, won
+from tests.support.games import is_won, obs_text, play_oracle, play_replies, random_win_rate, step_replies
 
 
 class FromStart(CliffWalking):
@@ -29,8 +29,8 @@ class Mirrored(FromStart):
 def test_each_turn_tells_how_far_the_goal_is_and_which_steps_fall():
     env = FromStart()
     assert env.reset()[0][0]["content"] == "11r cliff r"
-    assert said(env.step("up")) == "11r 1d"
-    assert said(env.step("right")) == "10r 1d cliff d"
+    assert obs_text(env.step("up")) == "11r 1d"
+    assert obs_text(env.step("right")) == "10r 1d cliff d"
 
 
 @pytest.mark.parametrize(
@@ -39,25 +39,25 @@ def test_each_turn_tells_how_far_the_goal_is_and_which_steps_fall():
 def test_a_turned_map_has_other_names_for_its_ways(kind, up, right, sight):
     env = kind()
     assert env.reset()[0][0]["content"] == sight
-    turns = take(env, [up, *[right] * 11, {"right": "left", "left": "right"}[up]])
-    assert won(turns)
+    turns = step_replies(env, [up, *[right] * 11, {"right": "left", "left": "right"}[up]])
+    assert is_won(turns)
 
 
 def test_the_goal_pays_one_whatever_the_game_pays():
-    turns = play(FromStart(), ["up", *["right"] * 11, "down"])
-    assert won(turns) and turns[-1][4]["metrics"] == {"points": -1.0}
+    turns = play_replies(FromStart(), ["up", *["right"] * 11, "down"])
+    assert is_won(turns) and turns[-1][4]["metrics"] == {"points": -1.0}
 
 
 def test_a_fall_costs_a_hundred_points_and_the_way_back():
-    turns = play(FromStart(), ["up", "right", "down"])
+    turns = play_replies(FromStart(), ["up", "right", "down"])
     assert turns[-1][4]["metrics"] == {"points": -100.0} and turns[-1][1] == 0.0 and not turns[-1][2]
-    assert turns[-1][4]["state"] == "train/0 36" and said(turns[-1]) == "11r cliff r"
+    assert turns[-1][4]["state"] == "train/0 36" and obs_text(turns[-1]) == "11r cliff r"
 
 
 @pytest.mark.parametrize("reply", ["down", "left", "r", "11r cliff r", "up or right", ""])
 def test_a_step_against_the_border_or_no_step_is_invalid_and_costs_a_turn(reply):
     env = FromStart()
-    turn = play(env, [reply])[0]
+    turn = play_replies(env, [reply])[0]
     assert not turn[4]["valid"] and turn[4]["state"] == "train/0 36" and env.turns == 1
 
 
@@ -74,8 +74,8 @@ def test_every_cell_and_way_stands_in_one_split_and_the_oracle_wins_from_each():
     for split in ("train", "val", "test"):
         for index, task in enumerate(env.load(split)):
             seen.add(tuple(task.metadata.values()))
-            turns = expert(env, index, split)
-            assert won(turns)
+            turns = play_oracle(env, index, split)
+            assert is_won(turns)
             longest = max(longest, len(turns))
     assert len(seen) == 37 * 8 and longest == 14 < env.max_turns
     assert GOAL not in STARTS and len(STARTS) == 37
@@ -83,7 +83,7 @@ def test_every_cell_and_way_stands_in_one_split_and_the_oracle_wins_from_each():
 
 def test_slips_follow_the_episodes_seed():
     def walk(seed):
-        turns = play(
+        turns = play_replies(
             CliffWalking(slippery=True), ["up", "right", "up", "right", "left"], seed=seed, split="test", index=0
         )
         return [turn[4]["state"] for turn in turns]
@@ -93,5 +93,5 @@ def test_slips_follow_the_episodes_seed():
 
 
 def test_chance_seldom_wins_and_the_rules_can_be_told():
-    assert chance(CliffWalking(), 59) < 0.1
+    assert random_win_rate(CliffWalking(), 59) < 0.1
     assert "cliff" in CliffWalking(explain=True).reset(seed=0)[0][0]["content"]

@@ -7,7 +7,7 @@ import pytest
 
 from envs.games.candidates import Candidates
 from envs.games.mastermind import Mastermind, pegs
-from tests.support.games import chance, expert, said, take, won
+from tests.support.games import is_won, obs_text, play_oracle, random_win_rate, step_replies
 
 
 def opened(index=0, **arguments):
@@ -45,14 +45,14 @@ def test_pegs_are_the_same_both_ways_and_as_long_as_the_code():
 def test_the_oracle_wins_every_test_task_by_what_the_pegs_tell(arguments):
     env = Mastermind(**arguments)
     for index in range(len(env.load("test"))):
-        turns = expert(env, index)
-        assert won(turns)
+        turns = play_oracle(env, index)
+        assert is_won(turns)
         assert all(turn[4]["metrics"]["left"] >= 1 for turn in turns)
 
 
 def test_the_classic_game_needs_no_more_than_six_guesses():
     env = Mastermind(holes=4, colours=6, opened=False)
-    assert max(len(expert(env, index)) for index in range(0, 259, 13)) <= 6
+    assert max(len(play_oracle(env, index)) for index in range(0, 259, 13)) <= 6
 
 
 def test_a_guess_that_is_sure_to_win_in_time_is_found_outside_what_is_left():
@@ -78,7 +78,7 @@ def test_the_state_is_what_is_known_whatever_the_order():
     states = []
     for way in (("112", "443"), ("443", "112"), ("112", "112")):
         env, *_ = opened(1)
-        states.append(take(env, way)[-1][4]["state"])
+        states.append(step_replies(env, way)[-1][4]["state"])
     assert states[0] == states[1] != states[2]
 
 
@@ -94,16 +94,16 @@ def test_a_code_may_stand_in_a_sentence(reply):
 )
 def test_what_names_no_code_or_several_is_invalid_and_costs_a_turn(reply):
     env, *_ = opened(0)
-    (turn,) = take(env, [reply])
-    assert said(turn) == "3 digits 1-4?" and turn[4]["valid"] is False and turn[1] == 0.0
+    (turn,) = step_replies(env, [reply])
+    assert obs_text(turn) == "3 digits 1-4?" and turn[4]["valid"] is False and turn[1] == 0.0
     assert env.turns == 1
 
 
 def test_turns_run_out_and_random_codes_win_seldom():
     env, _, info = opened(0)
     wrong = "111" if info["answer"] != "111" else "222"
-    assert take(env, [wrong] * 9)[-1][4]["stop"] == "turn_limit" and env.turns == 6
-    assert chance(env, 200) < 0.2
+    assert step_replies(env, [wrong] * 9)[-1][4]["stop"] == "turn_limit" and env.turns == 6
+    assert random_win_rate(env, 200) < 0.2
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 
 from envs.games.maze import BACK, BIT, EXITS, Maze, carved
 from envs.types import Task
-from tests.support.games import chance, expert, play, said, take, won
+from tests.support.games import is_won, obs_text, play_oracle, play_replies, random_win_rate, step_replies
 
 
 class Corridor(Maze):
@@ -53,8 +53,8 @@ def test_each_turn_names_the_exits_and_where_the_goal_lies():
     env = Corridor()
     opening, _ = env.reset()
     assert opening == ({"role": "user", "content": "e goal 3s 3e"},)
-    assert said(env.step("east")) == "ew goal 3s 2e"
-    assert said(env.step("w")) == "e goal 3s 3e"
+    assert obs_text(env.step("east")) == "ew goal 3s 2e"
+    assert obs_text(env.step("w")) == "e goal 3s 3e"
 
 
 def test_views_show_less_or_more():
@@ -63,8 +63,8 @@ def test_views_show_less_or_more():
 
 
 def test_the_goal_pays_one_and_says_how_straight_the_way_was():
-    turns = play(Corridor(), ["e", "w", "e", "e", "I go east", "south", "s", "s"])
-    assert won(turns) and turns[-1][4]["stop"] == "terminated"
+    turns = play_replies(Corridor(), ["e", "w", "e", "e", "I go east", "south", "s", "s"])
+    assert is_won(turns) and turns[-1][4]["stop"] == "terminated"
     assert turns[-1][4]["metrics"] == {"efficiency": 6 / 8}
 
 
@@ -80,23 +80,23 @@ def test_a_wall_or_no_direction_is_invalid_and_costs_a_turn(reply):
 
 def test_the_state_does_not_remember_the_way_there():
     env = Corridor()
-    there = play(env, ["e", "e"])[-1][4]["state"]
-    assert play(env, ["e", "n", "e", "w", "e"])[-1][4]["state"] == there
+    there = play_replies(env, ["e", "e"])[-1][4]["state"]
+    assert play_replies(env, ["e", "n", "e", "w", "e"])[-1][4]["state"] == there
 
 
 @pytest.mark.parametrize("arguments", [{}, {"size": 6}, {"size": 8, "loops": 0.2, "view": "exits"}])
 def test_the_oracle_takes_a_shortest_way_on_every_task(arguments):
     env = Maze(**arguments)
     for index, task in enumerate(env.load("test")[:60]):
-        turns = expert(env, index)
-        assert won(turns) and len(turns) == task.metadata["shortest"]
+        turns = play_oracle(env, index)
+        assert is_won(turns) and len(turns) == task.metadata["shortest"]
         assert env.size <= len(turns) <= 2 * env.size < env.max_turns
 
 
 def test_the_oracle_finds_the_way_from_where_others_left_the_player():
     env = Corridor()
-    play(env, ["e", "e", "w"])
-    assert won(take(env, env.oracle()))
+    play_replies(env, ["e", "e", "w"])
+    assert is_won(step_replies(env, env.oracle()))
 
 
 def test_no_maze_stands_in_two_splits_and_chance_seldom_wins():
@@ -104,7 +104,7 @@ def test_no_maze_stands_in_two_splits_and_chance_seldom_wins():
     mazes = {split: {task.metadata["maze"] for task in env.load(split)[:800]} for split in ("train", "val", "test")}
     assert len(mazes["test"]) == len(mazes["val"]) == 200
     assert not mazes["train"] & mazes["test"] and not mazes["train"] & mazes["val"] and not mazes["val"] & mazes["test"]
-    assert chance(env, 150) < 0.1
+    assert random_win_rate(env, 150) < 0.1
 
 
 @pytest.mark.parametrize(

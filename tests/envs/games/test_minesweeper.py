@@ -8,7 +8,7 @@ import pytest
 from envs.games.minefield import CLOSED, MINE, field, moves_to_clear, neighbours, open_up, safe_cells
 from envs.games.minesweeper import Minesweeper
 from envs.types import Task
-from tests.support.games import chance, expert, said, take, won
+from tests.support.games import is_won, obs_text, play_oracle, random_win_rate, step_replies
 
 FIELD = ".1*1" + ".122" + "..1*" + "..11"  # mines at c1 and d3
 
@@ -69,8 +69,8 @@ def test_safe_cells_are_safe_on_every_field_that_fits():
 def test_the_oracle_clears_every_test_field_without_guessing(arguments):
     env = Minesweeper(**arguments)
     for index, task in enumerate(env.load("test")):
-        turns = expert(env, index)
-        assert won(turns) and turns[-1][4]["metrics"] == {"progress": 1.0}
+        turns = play_oracle(env, index)
+        assert is_won(turns) and turns[-1][4]["metrics"] == {"progress": 1.0}
         assert all(turn[4]["valid"] for turn in turns)
         needed = moves_to_clear(task.metadata["field"], task.metadata["first"], env.mines, neighbours(env.size))
         assert 2 <= len(turns) == needed <= env.max_turns
@@ -80,11 +80,11 @@ def test_the_oracle_goes_on_from_where_others_left_it():
     env, rng, ended = Minesweeper(), np.random.default_rng(3), 0
     for index in range(40):
         env.reset(options={"split": "test", "index": index})
-        turns = take(env, [env.random(rng)])
+        turns = step_replies(env, [env.random(rng)])
         if turns[-1][2]:
             continue
         ended += 1
-        assert take(env, env.oracle())[-1][4]["success"]
+        assert step_replies(env, env.oracle())[-1][4]["success"]
     assert ended > 10
 
 
@@ -93,22 +93,22 @@ def test_each_turn_shows_the_field_in_nineteen_bytes():
     opening, info = env.reset()
     assert opening[0]["content"] == ".1##\n.12#\n..1#\n..1#" and len(opening[0]["content"]) == 19
     assert info["state"] == ".1##/.12#/..1#/..1#"
-    turn, second = take(env, ["d2", "d1"])
-    assert said(turn) == ".1##\n.122\n..1#\n..1#"
+    turn, second = step_replies(env, ["d2", "d1"])
+    assert obs_text(turn) == ".1##\n.122\n..1#\n..1#"
     assert turn[4]["metrics"] == {"progress": pytest.approx(1 / 3)} and turn[1] == 0.0
     assert second[4]["metrics"] == {"progress": pytest.approx(2 / 3)}
-    (last,) = take(env, ["d4"])
+    (last,) = step_replies(env, ["d4"])
     assert last[2] and last[4]["success"] and last[1] == 1.0
 
 
 def test_a_mine_ends_the_game_and_pays_nothing():
-    (turn,) = take(begun(), ["c1"])
+    (turn,) = step_replies(begun(), ["c1"])
     assert turn[1:3] == (0.0, True) and turn[4]["success"] is False and turn[4]["stop"] == "terminated"
 
 
 @pytest.mark.parametrize("reply", ["d2", "D2", " d2.", "2 4", "2, 4", "row 2, column 4", "not a1\nI open d2, d2 it is"])
 def test_a_cell_may_be_named_by_letter_and_number_or_by_row_and_column(reply):
-    (turn,) = take(begun(), [reply])
+    (turn,) = step_replies(begun(), [reply])
     assert turn[4]["valid"] and turn[4]["state"] == ".1##/.122/..1#/..1#"
 
 
@@ -117,13 +117,13 @@ def test_a_cell_may_be_named_by_letter_and_number_or_by_row_and_column(reply):
 )
 def test_no_cell_several_or_an_open_one_are_invalid_and_cost_a_turn(reply):
     env = begun()
-    (turn,) = take(env, [reply])
-    assert said(turn) == "a1?\n.1##\n.12#\n..1#\n..1#"
+    (turn,) = step_replies(env, [reply])
+    assert obs_text(turn) == "a1?\n.1##\n.12#\n..1#\n..1#"
     assert (turn[4]["valid"], turn[1], turn[2], env.turns) == (False, 0.0, False, 1)
 
 
 def test_random_cells_win_seldom():
-    assert chance(Minesweeper(), 100) < 0.2
+    assert random_win_rate(Minesweeper(), 100) < 0.2
 
 
 def test_no_field_stands_in_two_splits():

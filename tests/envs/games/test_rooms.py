@@ -10,7 +10,7 @@ from envs.games.house import house
 from envs.games.planning import shortest
 from envs.games.rooms import Rooms
 from envs.types import Task
-from tests.support.games import chance, expert, play, said, take, won
+from tests.support.games import is_won, obs_text, play_oracle, play_replies, random_win_rate, step_replies
 
 PLAN = {  # den -east-> hall -(locked door, north)-> attic; the key lies in a chest in the den, the cup in the attic
     "rooms": ["den", "hall", "attic"],
@@ -39,27 +39,31 @@ def one(**arguments):
 def test_the_task_is_told_first_and_each_turn_the_commands_that_work():
     env = one()
     assert env.reset()[0][0]["content"] == "put cup in box\nden: go east, open chest"
-    assert said(env.step("open chest")) == "den: go east, take key"
-    assert said(env.step("take key")) == "den; have key: go east, put key in chest"
-    assert said(env.step("go east")) == "hall; north door locked; have key: go west, unlock door, open box, take hat"
+    assert obs_text(env.step("open chest")) == "den: go east, take key"
+    assert obs_text(env.step("take key")) == "den; have key: go east, put key in chest"
+    assert (
+        obs_text(env.step("go east")) == "hall; north door locked; have key: go west, unlock door, open box, take hat"
+    )
 
 
 def test_without_commands_the_room_is_described():
     env = one(commands=False)
     assert env.reset()[0][0]["content"] == "put cup in box\nden; exits east; chest shut"
-    assert said(env.step("open chest")) == "den; exits east; chest with key"
-    assert said(play(env, ["go east"])[0]) == "hall; exits west north; north door locked; box shut; here hat"
-    assert said(play(env, ["open chest", "take key"])[1]) == "den; exits east; chest empty; have key"
+    assert obs_text(env.step("open chest")) == "den; exits east; chest with key"
+    assert (
+        obs_text(play_replies(env, ["go east"])[0]) == "hall; exits west north; north door locked; box shut; here hat"
+    )
+    assert obs_text(play_replies(env, ["open chest", "take key"])[1]) == "den; exits east; chest empty; have key"
 
 
 def test_the_task_pays_one_when_it_is_done():
-    turns = play(one(), SOLUTION)
-    assert won(turns) and turns[-1][4]["metrics"] == {"efficiency": 1.0}
+    turns = play_replies(one(), SOLUTION)
+    assert is_won(turns) and turns[-1][4]["metrics"] == {"efficiency": 1.0}
 
 
 def test_a_longer_reply_is_read_at_its_end():
     env = one()
-    turns = play(env, ["I will **open the chest**.", "First the key.\nTake the key!", "GO EAST"])
+    turns = play_replies(env, ["I will **open the chest**.", "First the key.\nTake the key!", "GO EAST"])
     assert [turn[4]["valid"] for turn in turns] == [True] * 3
 
 
@@ -79,26 +83,33 @@ def test_a_longer_reply_is_read_at_its_end():
 )
 def test_a_command_that_does_not_work_is_invalid_and_costs_a_turn(reply):
     env = one()
-    turn = play(env, [reply])[0]
-    assert said(turn) == "den: go east, open chest!" and not turn[4]["valid"] and turn[1] == 0.0
+    turn = play_replies(env, [reply])[0]
+    assert obs_text(turn) == "den: go east, open chest!" and not turn[4]["valid"] and turn[1] == 0.0
     assert (turn[4]["state"], env.turns) == ("train/0 0 2 101 1 111 locked", 1)
 
 
 def test_a_locked_door_needs_the_key_and_then_a_push():
     env = one()
-    hall = play(env, ["go east"])[0]
-    assert "unlock" not in said(hall) and "go north" not in said(hall)
-    turns = play(env, SOLUTION[:5])
-    assert "north door shut" in said(turns[3]) and "go north" not in said(turns[3]) and "go north" in said(turns[4])
+    hall = play_replies(env, ["go east"])[0]
+    assert "unlock" not in obs_text(hall) and "go north" not in obs_text(hall)
+    turns = play_replies(env, SOLUTION[:5])
+    assert (
+        "north door shut" in obs_text(turns[3])
+        and "go north" not in obs_text(turns[3])
+        and "go north" in obs_text(turns[4])
+    )
 
 
 def test_the_state_does_not_remember_the_way_there():
-    there = play(one(), ["open chest", "take key", "go east", "take hat"])[-1][4]["state"]
-    assert play(one(), ["go east", "take hat", "go west", "open chest", "take key", "go east"])[-1][4]["state"] == there
+    there = play_replies(one(), ["open chest", "take key", "go east", "take hat"])[-1][4]["state"]
+    assert (
+        play_replies(one(), ["go east", "take hat", "go west", "open chest", "take key", "go east"])[-1][4]["state"]
+        == there
+    )
 
 
 def test_what_is_put_away_can_be_taken_again():
-    turns = play(one(), ["open chest", "take key", "put key in chest", "take key"])
+    turns = play_replies(one(), ["open chest", "take key", "put key in chest", "take key"])
     assert turns[1][4]["state"] == turns[3][4]["state"] and turns[2][4]["state"] == turns[0][4]["state"]
 
 
@@ -119,14 +130,14 @@ def test_the_length_of_a_quest_is_that_of_its_shortest_plan(rooms, clutter):
 def test_the_oracle_does_every_task_in_as_many_commands_as_asked_for(arguments):
     env = Rooms(**arguments)
     for index in range(0, 200, 8):
-        turns = expert(env, index)
-        assert won(turns) and len(turns) == env.length < env.max_turns
+        turns = play_oracle(env, index)
+        assert is_won(turns) and len(turns) == env.length < env.max_turns
 
 
 def test_the_oracle_goes_on_from_what_others_did():
     env = one(max_turns=30)
-    play(env, ["open chest", "take key", "put key in chest", "go east", "take hat"])
-    assert won(take(env, env.oracle()))
+    play_replies(env, ["open chest", "take key", "put key in chest", "go east", "take hat"])
+    assert is_won(step_replies(env, env.oracle()))
 
 
 def test_no_house_stands_in_two_splits_and_chance_seldom_wins():
@@ -134,7 +145,7 @@ def test_no_house_stands_in_two_splits_and_chance_seldom_wins():
     houses = {split: {task.metadata["house"] for task in env.load(split)[:300]} for split in ("train", "val", "test")}
     assert len(houses["test"]) == 200 and len(houses["val"]) == 100
     assert not houses["train"] & houses["test"] and not houses["val"] & houses["test"]
-    assert chance(env, 150) < 0.2
+    assert random_win_rate(env, 150) < 0.2
 
 
 @pytest.mark.parametrize("arguments", [{"rooms": 1}, {"length": 11}, {"length": 1}, {"clutter": 6}])

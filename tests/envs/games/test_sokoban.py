@@ -6,7 +6,7 @@ from envs.games.game import directions
 from envs.games.sokoban import Sokoban
 from envs.games.warehouse import Situation, Warehouse, read
 from envs.types import Task
-from tests.support.games import chance, expert, said, take, won
+from tests.support.games import is_won, obs_text, play_oracle, random_win_rate, step_replies
 
 LEVEL = "..G.\n.B..\n..#.\nP..."
 
@@ -24,7 +24,7 @@ def on(drawing: str, **arguments) -> Sokoban:
 
 
 def after(env: Sokoban, *replies: str) -> str:
-    return take(env, replies)[-1][4]["state"]
+    return step_replies(env, replies)[-1][4]["state"]
 
 
 def test_a_map_is_read_and_drawn():
@@ -37,9 +37,9 @@ def test_a_map_is_read_and_drawn():
 def test_a_step_pushes_the_box_in_its_way():
     env = on(LEVEL)
     assert after(env, "u", "u") == "..G./PB../..#./...."
-    turn = take(env, ["r"])[-1]
+    turn = step_replies(env, ["r"])[-1]
     assert turn[4]["state"] == "..G./.PB./..#./...." and turn[4]["valid"] and turn[4]["metrics"]["steps"] == 1
-    assert said(turn) == "..G.\n.PB.\n..#.\n...."
+    assert obs_text(turn) == "..G.\n.PB.\n..#.\n...."
 
 
 @pytest.mark.parametrize(
@@ -54,16 +54,16 @@ def test_a_step_pushes_the_box_in_its_way():
 )
 def test_walls_the_edge_and_second_boxes_stop_the_player_and_that_costs_a_turn(drawing, step):
     env = on(drawing, boxes=drawing.count("B"))
-    (turn,) = take(env, [step])
-    assert said(turn) == drawing and turn[4]["valid"] is False and env.turns == 1 and turn[1] == 0.0
+    (turn,) = step_replies(env, [step])
+    assert obs_text(turn) == drawing and turn[4]["valid"] is False and env.turns == 1 and turn[1] == 0.0
 
 
 def test_boxes_have_no_names_and_goals_can_be_left_again():
     env = on("G...\nB...\nP.B.\n..G.", boxes=2)
     assert after(env, "u") == "*.../P.../..B./..G."
     assert env.step("d")[4]["metrics"] == {"home": 0.5, "steps": 1.0}
-    won_in_time = take(env, ["r", "u", "r", "d"])
-    assert won(won_in_time) and won_in_time[-1][4]["state"] == "*.../..../..P./..*."
+    won_in_time = step_replies(env, ["r", "u", "r", "d"])
+    assert is_won(won_in_time) and won_in_time[-1][4]["state"] == "*.../..../..P./..*."
     assert after(on(".G.\nPB.\n..G", size=3), "r") == ".G./.PB/..G"
     assert after(on("GP.\n.B.\n...", size=3), "l") == "+../.B./..."
 
@@ -72,9 +72,9 @@ def test_boxes_have_no_names_and_goals_can_be_left_again():
 def test_the_oracle_solves_every_test_level_in_as_few_steps_as_there_are(arguments):
     env = Sokoban(**arguments)
     for index, task in enumerate(env.load("test")):
-        turns = expert(env, index)
+        turns = play_oracle(env, index)
         warehouse, start = read(task.metadata["map"])
-        assert won(turns) and len(turns) == warehouse.distances(env.longest)[start]
+        assert is_won(turns) and len(turns) == warehouse.distances(env.longest)[start]
         assert env.longest / 2 <= len(turns) <= env.longest <= env.max_turns - 4
 
 
@@ -90,10 +90,10 @@ def test_distances_played_backwards_are_those_played_forwards():
 
 def test_the_oracle_goes_on_from_where_others_left_it_and_survives_a_lost_game():
     env = on(LEVEL)
-    take(env, ["r", "r", "l"])
-    assert won(take(env, env.oracle()))
+    step_replies(env, ["r", "r", "l"])
+    assert is_won(step_replies(env, env.oracle()))
     lost = on("B..\nP..\n..G", size=3, max_turns=5)
-    assert take(lost, lost.oracle())[-1][4]["stop"] == "turn_limit"
+    assert step_replies(lost, lost.oracle())[-1][4]["stop"] == "turn_limit"
 
 
 @pytest.mark.parametrize(
@@ -122,18 +122,18 @@ def test_a_reply_is_moves_alone_or_names_one_direction(reply, letters):
 @pytest.mark.parametrize("reply", ["", "uu", "up up", "left or right", "push"])
 def test_no_move_or_more_than_allowed_is_invalid_and_costs_a_turn(reply):
     env = on(LEVEL)
-    (turn,) = take(env, [reply])
-    assert said(turn) == f"udlr?\n{LEVEL}" and turn[4]["valid"] is False and env.turns == 1
+    (turn,) = step_replies(env, [reply])
+    assert obs_text(turn) == f"udlr?\n{LEVEL}" and turn[4]["valid"] is False and env.turns == 1
 
 
 def test_several_steps_may_be_taken_at_once_up_to_the_first_that_is_stopped():
     assert after(on(LEVEL, at_once=4), "uur") == "..G./.PB./..#./...."
     env = on(LEVEL, at_once=4)
-    (turn,) = take(env, ["uulr"])
+    (turn,) = step_replies(env, ["uulr"])
     assert turn[4]["state"] == "..G./PB../..#./...." and turn[4]["valid"] is False and turn[4]["metrics"]["steps"] == 2
     env = on("GBP\n...\n...", size=3, at_once=3)
-    (turn,) = take(env, ["lrr"])
-    assert won([turn]) and turn[4]["valid"]
+    (turn,) = step_replies(env, ["lrr"])
+    assert is_won([turn]) and turn[4]["valid"]
 
 
 def test_states_repeat_across_ways_and_no_level_stands_in_two_splits():
@@ -145,7 +145,7 @@ def test_states_repeat_across_ways_and_no_level_stands_in_two_splits():
 
 
 def test_random_steps_seldom_solve_a_level():
-    assert chance(Sokoban(), 100) < 0.1
+    assert random_win_rate(Sokoban(), 100) < 0.1
 
 
 @pytest.mark.parametrize("arguments", [{"size": 2}, {"boxes": 4}, {"longest": 3}, {"at_once": 0}])

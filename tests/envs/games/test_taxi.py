@@ -5,7 +5,7 @@ import pytest
 
 from envs.games.taxi import LONGEST, Taxi
 from envs.types import Task
-from tests.support.games import chance, expert, play, said, take, won
+from tests.support.games import is_won, obs_text, play_oracle, play_replies, random_win_rate, step_replies
 
 
 class OneRide(Taxi):
@@ -18,9 +18,9 @@ class OneRide(Taxi):
 def test_each_turn_shows_the_taxi_the_open_ways_and_the_journey():
     env = OneRide()
     assert env.reset()[0][0]["content"] == "3,1 sne R>G"
-    assert said(env.step("I go north")) == "2,1 snew R>G"
-    turns = take(env, ["west", "north", "north", "pick"])
-    assert said(turns[-1]) == "0,0 se taxi>G"
+    assert obs_text(env.step("I go north")) == "2,1 snew R>G"
+    turns = step_replies(env, ["west", "north", "north", "pick"])
+    assert obs_text(turns[-1]) == "0,0 se taxi>G"
 
 
 def test_the_ways_are_those_that_move_the_taxi():
@@ -33,20 +33,20 @@ def test_the_ways_are_those_that_move_the_taxi():
 
 
 def test_a_delivered_passenger_pays_one():
-    turns = expert(OneRide(), 0)
-    assert won(turns) and turns[-1][4]["metrics"] == {"points": 20.0}
+    turns = play_oracle(OneRide(), 0)
+    assert is_won(turns) and turns[-1][4]["metrics"] == {"points": 20.0}
 
 
 @pytest.mark.parametrize("reply, points", [("west", -1.0), ("pick", -10.0), ("drop", -10.0)])
 def test_what_cannot_be_done_is_invalid_and_costs_a_turn(reply, points):
-    turn = play(OneRide(), [reply])[0]
-    assert said(turn) == "3,1 sne R>G" and turn[1] == 0.0
+    turn = play_replies(OneRide(), [reply])[0]
+    assert obs_text(turn) == "3,1 sne R>G" and turn[1] == 0.0
     assert not turn[4]["valid"] and turn[4]["metrics"] == {"points": points}
 
 
 def test_a_reply_without_an_action_is_answered_with_their_names():
-    turn = play(OneRide(), ["hello"])[0]
-    assert said(turn) == "south|north|east|west|pick|drop?\n3,1 sne R>G" and not turn[4]["valid"]
+    turn = play_replies(OneRide(), ["hello"])[0]
+    assert obs_text(turn) == "south|north|east|west|pick|drop?\n3,1 sne R>G" and not turn[4]["valid"]
 
 
 @pytest.mark.parametrize("level, beginnings", [(0, 100), (1, 300)])
@@ -66,16 +66,16 @@ def test_the_oracle_delivers_from_everywhere_in_time(level):
     env, longest = Taxi(level=level), 0
     for split in ("train", "val", "test"):
         for index in range(len(env.load(split))):
-            turns = expert(env, index, split)
-            assert won(turns)
+            turns = play_oracle(env, index, split)
+            assert is_won(turns)
             longest = max(longest, len(turns))
     assert longest == LONGEST[level] < env.max_turns
 
 
 def test_the_oracle_goes_on_from_where_others_left_the_taxi():
     env = OneRide()
-    play(env, ["east", "north", "drop"])
-    assert won(take(env, env.oracle()))
+    play_replies(env, ["east", "north", "drop"])
+    assert is_won(step_replies(env, env.oracle()))
 
 
 def test_the_game_is_made_once_and_closed_at_the_end():
@@ -89,6 +89,6 @@ def test_the_game_is_made_once_and_closed_at_the_end():
 
 
 def test_chance_hardly_ever_wins_and_levels_are_checked():
-    assert chance(Taxi(), 60) < 0.05
+    assert random_win_rate(Taxi(), 60) < 0.05
     with pytest.raises(ValueError, match=r"level 2 is outside 0\.\.1"):
         Taxi(level=2)

@@ -11,7 +11,7 @@ import pytest
 
 from envs.games import textarena
 from envs.games.textarena import GAMES, TextArena, beginnings, contained
-from tests.support.games import chance, expert, play, said, take, won
+from tests.support.games import is_won, obs_text, play_oracle, play_replies, random_win_rate, step_replies
 
 
 class Guessing:
@@ -73,7 +73,7 @@ def luck():
 
 def test_what_is_drawn_inside_leaves_the_global_generators_alone(guessing):
     before = luck()
-    play(guessing, ["[3]", "[4]"])
+    play_replies(guessing, ["[3]", "[4]"])
     assert luck() == before
     with pytest.raises(KeyError), contained():
         random.random()
@@ -83,25 +83,25 @@ def test_what_is_drawn_inside_leaves_the_global_generators_alone(guessing):
 
 def test_the_game_speaks_for_itself_and_does_not_repeat_the_player(guessing):
     assert guessing.reset(seed=0)[0][0]["content"] == "Guess a number between 1 and 20, such as [5]."
-    assert said(guessing.step("[20]")) in ("The target number is lower.", "")
+    assert obs_text(guessing.step("[20]")) in ("The target number is lower.", "")
 
 
 def test_a_full_reward_is_a_win_and_a_partial_one_is_a_metric(guessing):
-    turns = expert(guessing, 0)
-    assert won(turns) and turns[-1][4]["metrics"] == {"points": 1.0}
-    turns = play(guessing, ["five", "six"])
+    turns = play_oracle(guessing, 0)
+    assert is_won(turns) and turns[-1][4]["metrics"] == {"points": 1.0}
+    turns = play_replies(guessing, ["five", "six"])
     assert [turn[4]["valid"] for turn in turns] == [False, False]
     assert turns[-1][2] and turns[-1][1] == 0.0 and turns[-1][4]["metrics"] == {"points": 0.4}
-    assert said(turns[0]) == "You attempted an invalid move." and not turns[-1][4]["success"]
+    assert obs_text(turns[0]) == "You attempted an invalid move." and not turns[-1][4]["success"]
 
 
 def test_the_state_is_what_the_player_knows(guessing):
     guessing.reset(seed=0, options={"index": 0})
     secret = guessing.inner.number
     low, high = (secret - 1 or 21), secret + 1
-    ways = [play(guessing, [f"[{number}]" for number in way], index=0) for way in ((low, high), (high, low))]
+    ways = [play_replies(guessing, [f"[{number}]" for number in way], index=0) for way in ((low, high), (high, low))]
     assert ways[0][-1][4]["state"] == ways[1][-1][4]["state"]
-    assert take(guessing, ["?"])[0][4]["state"] == ways[0][-1][4]["state"] + "!"
+    assert step_replies(guessing, ["?"])[0][4]["state"] == ways[0][-1][4]["state"] + "!"
 
 
 def test_each_way_to_begin_stands_in_one_split(guessing):
@@ -116,7 +116,7 @@ def test_each_way_to_begin_stands_in_one_split(guessing):
 def test_a_missing_package_is_one_line_with_the_fix(monkeypatch):
     monkeypatch.setitem(sys.modules, "textarena", None)
     beginnings.cache_clear()
-    with pytest.raises(ImportError, match=r"pip install 'turnwise\[textarena\]'") as error:
+    with pytest.raises(ImportError, match=r"pip install 'turnwise-rl\[textarena\]'") as error:
         TextArena().tasks("test")
     assert "\n" not in str(error.value)
 
@@ -142,6 +142,6 @@ def test_the_oracle_wins_the_real_game_and_leaves_the_global_generators_alone(ga
     env = TextArena(game=game)
     before = luck()
     for index in range(min(30, len(env.load("test")))):
-        assert won(expert(env, index))
-    assert chance(env, min(30, len(env.load("test")))) < 0.6
+        assert is_won(play_oracle(env, index))
+    assert random_win_rate(env, min(30, len(env.load("test")))) < 0.6
     assert luck() == before

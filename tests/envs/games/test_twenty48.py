@@ -4,7 +4,7 @@ import pytest
 
 from envs.games.tiles import MOVES, Player, is_over, moved, slid, with_tile
 from envs.games.twenty48 import Twenty48
-from tests.support.games import chance, expert, said, take, won
+from tests.support.games import is_won, obs_text, play_oracle, random_win_rate, step_replies
 
 
 def at(board: str, **arguments) -> Twenty48:
@@ -62,14 +62,14 @@ def test_a_new_tile_depends_on_the_seed_and_the_board_and_is_a_four_one_time_in_
 def test_the_oracle_reaches_the_target_on_every_test_task(arguments):
     env = Twenty48(**arguments)
     for index in range(len(env.load("test"))):
-        turns = expert(env, index)
-        assert won(turns) and turns[-1][4]["metrics"] == {"tile": env.target}
+        turns = play_oracle(env, index)
+        assert is_won(turns) and turns[-1][4]["metrics"] == {"tile": env.target}
         assert all(turn[4]["valid"] for turn in turns) and len(turns) <= env.max_turns
 
 
 def test_the_oracle_wins_training_tasks_too_and_larger_boards():
     for env in (Twenty48(), Twenty48(rows=4, columns=4, target=64)):
-        assert all(won(expert(env, index, split="train")) for index in range(20))
+        assert all(is_won(play_oracle(env, index, split="train")) for index in range(20))
 
 
 def test_the_player_looks_at_the_board_alone_and_prefers_to_win_room():
@@ -88,9 +88,9 @@ def test_each_turn_shows_the_board_in_seven_bytes():
 
 def test_a_move_counts_and_one_tile_comes():
     env = at("a.a.bc")
-    (turn,) = take(env, ["left"])
+    (turn,) = step_replies(env, ["left"])
     assert turn[4]["valid"] and turn[4]["metrics"] == {"tile": 8.0}
-    cells = said(turn).replace("\n", "")
+    cells = obs_text(turn).replace("\n", "")
     assert cells[0] == "b" and cells[3:5] == "bc" and cells.count(".") == 2
 
 
@@ -98,21 +98,21 @@ def test_a_move_counts_and_one_tile_comes():
 def test_no_move_or_several_are_invalid_and_cost_a_turn(reply):
     env = Twenty48()
     opening, _ = env.reset(seed=0)
-    (turn,) = take(env, [reply])
-    assert said(turn) == f"ldru?\n{opening[0]['content']}"
+    (turn,) = step_replies(env, [reply])
+    assert obs_text(turn) == f"ldru?\n{opening[0]['content']}"
     assert (turn[4]["valid"], env.turns, turn[1]) == (False, 1, 0.0)
 
 
 def test_a_move_that_changes_nothing_is_invalid_and_brings_no_tile():
     env = at("ab.cd.")
-    (turn,) = take(env, ["l"])
+    (turn,) = step_replies(env, ["l"])
     assert turn[4]["valid"] is False and env.board == "ab.cd."
 
 
 def test_the_target_wins_and_a_full_board_loses():
-    (turn,) = take(at("dd...."), ["l"])
-    assert won([turn]) and turn[2] and turn[0] == ()
-    (turn,) = take(at(".bcdef", target=128), ["l"])
+    (turn,) = step_replies(at("dd...."), ["l"])
+    assert is_won([turn]) and turn[2] and turn[0] == ()
+    (turn,) = step_replies(at(".bcdef", target=128), ["l"])
     assert turn[4]["state"][:2] == "bc" and turn[1] == 0.0 and turn[2] and turn[0] == ()
     assert (turn[4]["success"], turn[4]["stop"]) == (False, "terminated")
 
@@ -121,7 +121,7 @@ def test_equal_moves_meet_equal_tiles_and_other_tasks_other_ones():
     def states(index):
         env = Twenty48()
         env.reset(seed=index, options={"split": "test", "index": index})
-        return [turn[4]["state"] for turn in take(env, "ldrulduldr")]
+        return [turn[4]["state"] for turn in step_replies(env, "ldrulduldr")]
 
     assert states(3) == states(3)
     assert len({tuple(states(index)) for index in range(20)}) == 20
@@ -129,11 +129,11 @@ def test_equal_moves_meet_equal_tiles_and_other_tasks_other_ones():
 
 def test_random_moves_and_running_round_seldom_reach_the_target():
     env = Twenty48()
-    assert chance(env, 100) < 0.25
+    assert random_win_rate(env, 100) < 0.25
     wins = 0
     for index in range(100):
         env.reset(options={"split": "test", "index": index})
-        wins += take(env, "ldru" * 10)[-1][4]["success"]
+        wins += step_replies(env, "ldru" * 10)[-1][4]["success"]
     assert wins < 25
 
 

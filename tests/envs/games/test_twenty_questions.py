@@ -7,7 +7,7 @@ import pytest
 from envs.games.ontology import ATTRIBUTES, things
 from envs.games.twenty_questions import TwentyQuestions
 from envs.types import Task
-from tests.support.games import chance, expert, play, said, take, won
+from tests.support.games import is_won, obs_text, play_oracle, play_replies, random_win_rate, step_replies
 
 
 class Animals(TwentyQuestions):
@@ -47,32 +47,32 @@ def test_answers_are_truthful_and_name_what_is_left():
     opening, info = env.reset()
     assert opening[0]["content"] == "fig hen bee hat axe owl pea cat" and info["answer"] == "owl"
     turn = env.step("Is it an animal?")
-    assert said(turn) == "yes hen bee owl cat"
+    assert obs_text(turn) == "yes hen bee owl cat"
     assert turn[4]["metrics"] == {"left": 4.0, "bits": 1.0} and turn[4]["state"] == "hen bee owl cat 4"
-    assert said(env.step("fur")) == "no hen bee owl"
-    assert said(env.step("fur")) == "no hen bee owl"
-    assert said(env.step("farm")) == "no owl"
-    assert won([env.step("owl")])
+    assert obs_text(env.step("fur")) == "no hen bee owl"
+    assert obs_text(env.step("fur")) == "no hen bee owl"
+    assert obs_text(env.step("farm")) == "no owl"
+    assert is_won([env.step("owl")])
 
 
 def test_without_reminding_only_the_answer_is_told():
     env = Animals(remind=False)
-    assert said(play(env, ["animal"])[0]) == "yes"
-    assert said(env.step("what?")) == "! fig hen bee hat axe owl pea cat"
+    assert obs_text(play_replies(env, ["animal"])[0]) == "yes"
+    assert obs_text(env.step("what?")) == "! fig hen bee hat axe owl pea cat"
 
 
 def test_the_only_guess_ends_the_episode():
-    turns = play(Animals(), ["animal", "a hen"])
+    turns = play_replies(Animals(), ["animal", "a hen"])
     assert [turn[1] for turn in turns] == [0.0, 0.0]
     assert turns[-1][2] and not turns[-1][4]["success"] and turns[-1][4]["stop"] == "terminated"
-    assert won(play(Animals(), ["Is it the owl?"]))
+    assert is_won(play_replies(Animals(), ["Is it the owl?"]))
 
 
 @pytest.mark.parametrize("reply", ["", "dog", "animal or bird", "owl hen", "truck", "owls"])
 def test_a_reply_without_one_question_or_guess_is_invalid_and_costs_a_turn(reply):
     env = Animals()
-    turn = play(env, [reply])[0]
-    assert said(turn) == "! fig hen bee hat axe owl pea cat" and not turn[4]["valid"] and not turn[2]
+    turn = play_replies(env, [reply])[0]
+    assert obs_text(turn) == "! fig hen bee hat axe owl pea cat" and not turn[4]["valid"] and not turn[2]
     assert turn[4]["metrics"] == {"left": 8.0, "bits": 0.0} and env.turns == 1
 
 
@@ -80,15 +80,15 @@ def test_a_reply_without_one_question_or_guess_is_invalid_and_costs_a_turn(reply
 def test_bisection_knows_every_thing_in_time(arguments):
     env = TwentyQuestions(**arguments)
     for index in range(60):
-        turns = expert(env, index)
-        assert won(turns)
+        turns = play_oracle(env, index)
+        assert is_won(turns)
         assert sum(turn[4]["metrics"]["bits"] for turn in turns) == pytest.approx(log2(env.size))
 
 
 def test_the_oracle_goes_on_from_what_others_asked():
     env = Animals()
-    play(env, ["animal", "legs"])
-    assert won(take(env, env.oracle()))
+    play_replies(env, ["animal", "legs"])
+    assert is_won(step_replies(env, env.oracle()))
 
 
 def test_no_choice_of_things_is_asked_for_the_same_thing_in_two_splits():
@@ -102,7 +102,7 @@ def test_no_choice_of_things_is_asked_for_the_same_thing_in_two_splits():
 
 
 def test_chance_seldom_wins():
-    assert chance(TwentyQuestions(), 150) < 0.15
+    assert random_win_rate(TwentyQuestions(), 150) < 0.15
 
 
 @pytest.mark.parametrize("arguments", [{"things": 15}, {"things": 107}, {"size": 9}, {"size": 3}, {"spare": -1}])

@@ -7,7 +7,7 @@ import pytest
 
 from envs.games.wordle import ROWS, Wordle, graded
 from envs.games.words import LENGTHS, words
-from tests.support.games import chance, expert, said, take, won
+from tests.support.games import is_won, obs_text, play_oracle, random_win_rate, step_replies
 
 
 def opened(index=0, **arguments):
@@ -56,7 +56,7 @@ def test_the_lists_hold_different_words_of_one_length_in_order(letters):
 def test_the_oracle_wins_every_test_task_by_what_the_marks_tell(arguments):
     env = Wordle(**arguments)
     for index in range(len(env.load("test"))):
-        assert won(expert(env, index))
+        assert is_won(play_oracle(env, index))
 
 
 def test_the_oracle_guesses_the_same_as_long_as_the_answers_are_the_same():
@@ -91,12 +91,12 @@ def test_the_answer_is_short_and_the_metrics_say_what_it_told():
     env, shown, info = opened(2)
     before = env.left.bit_count()
     other = next(word for word in env.candidates().secrets if word not in (info["answer"], shown.split()[0]))
-    (turn,) = take(env, [other])
-    assert said(turn) == graded(other, info["answer"])
+    (turn,) = step_replies(env, [other])
+    assert obs_text(turn) == graded(other, info["answer"])
     fit = [
         word
         for word in env.candidates().secrets
-        if graded(shown.split()[0], word) == shown.split()[1] and graded(other, word) == said(turn)
+        if graded(shown.split()[0], word) == shown.split()[1] and graded(other, word) == obs_text(turn)
     ]
     assert turn[4]["metrics"] == {"left": len(fit), "bits": pytest.approx(log2(before / len(fit)))}
     assert turn[4]["valid"] and turn[1] == 0.0
@@ -106,7 +106,7 @@ def test_the_state_is_what_is_known_whatever_the_order():
     states = []
     for way in (("PLATE", "STORM"), ("STORM", "PLATE"), ("PLATE", "PLATE")):
         env, *_ = opened(1)
-        states.append(take(env, way)[-1][4]["state"])
+        states.append(step_replies(env, way)[-1][4]["state"])
     assert states[0] == states[1] != states[2]
     assert states[0].endswith(f" {env.max_turns - 2}")
 
@@ -131,21 +131,21 @@ def test_a_guess_may_stand_in_a_sentence(reply):
 )
 def test_what_names_no_word_or_several_is_invalid_and_costs_a_turn(reply):
     env, *_ = opened(0)
-    (turn,) = take(env, [reply])
-    assert said(turn) == "5 letters?"
+    (turn,) = step_replies(env, [reply])
+    assert obs_text(turn) == "5 letters?"
     assert turn[4]["valid"] is False and turn[1] == 0.0 and turn[4]["metrics"]["bits"] == 0.0
     assert env.turns == 1
 
 
 def test_a_word_that_is_not_in_the_list_is_a_guess():
     env, _, info = opened(0)
-    (turn,) = take(env, ["QZXVJ"])
-    assert turn[4]["valid"] and said(turn) == graded("QZXVJ", info["answer"])
+    (turn,) = step_replies(env, ["QZXVJ"])
+    assert turn[4]["valid"] and obs_text(turn) == graded("QZXVJ", info["answer"])
 
 
 def test_turns_run_out_as_in_the_original():
     env, *_ = opened(0)
-    turns = take(env, ["QZXVJ"] * 9)
+    turns = step_replies(env, ["QZXVJ"] * 9)
     assert len(turns) == ROWS[5] - 1
     assert turns[-1][4]["stop"] == "turn_limit" and turns[-1][4]["success"] is False
     assert (
@@ -154,7 +154,7 @@ def test_turns_run_out_as_in_the_original():
 
 
 def test_random_words_win_seldom():
-    assert chance(Wordle(), 200) < 0.15
+    assert random_win_rate(Wordle(), 200) < 0.15
 
 
 def test_the_rules_are_told_to_models_that_ask_for_them():

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 import pytest
 
 from envs.grading import symbolic
-from envs.grading.expression import stated, worked
+from envs.grading.expression import declared_expression, evaluate
 from envs.grading.math import verify
 
 HANG_S = 30  # a reply that keeps the grader busy for longer is a hang
@@ -197,7 +197,7 @@ def test_no_attempt_passes_by_our_own_rules(name):
     assert not verify(reply, gold, symbolic=False).flexible
 
 
-@pytest.mark.skipif(not find_spec("math_verify"), reason="needs math-verify: turnwise[math]")
+@pytest.mark.skipif(not find_spec("math_verify"), reason="needs math-verify: turnwise-rl[math]")
 @pytest.mark.parametrize("name", ATTACKS)
 def test_no_attempt_passes_with_math_verify_behind_them(name):
     gold, reply = ATTACKS[name]
@@ -212,7 +212,7 @@ def test_the_answer_that_was_attacked_can_be_given(name):
 
 @pytest.mark.parametrize("name", COUNTDOWN)
 def test_no_expression_cheats_the_countdown(name):
-    made = worked(stated(COUNTDOWN[name]))
+    made = evaluate(declared_expression(COUNTDOWN[name]))
     assert made is None or sorted(made.numbers) != [3, 7, 25] or made.value != 82
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from envs.games.game import directions
-from envs.grading.choice import last_line, named
+from envs.grading.choice import find_choice, last_line
 
 DIRECTIONS = {"north": "n", "n": "n", "south": "s", "s": "s"}
 
@@ -22,24 +22,24 @@ DIRECTIONS = {"north": "n", "n": "n", "south": "s", "s": "s"}
     ],
 )
 def test_the_last_line_names_one_meaning(reply):
-    assert named(reply, DIRECTIONS) == "n"
+    assert find_choice(reply, DIRECTIONS) == "n"
 
 
 @pytest.mark.parametrize("reply", ["", "\n", "north or south", "northern", "it's", "go", "north\nnot here", "n s"])
 def test_no_word_or_several_meanings_are_none(reply):
-    assert named(reply, DIRECTIONS) is None
+    assert find_choice(reply, DIRECTIONS) is None
 
 
 def test_a_name_inside_a_longer_one_does_not_count():
     commands = {"go": 0, "go east": 1, "take cup": 2, "take cup back": 3}
-    assert named("I will go east now", commands) == 1
-    assert named("Take cup back!", commands) == 3
-    assert named("then go", commands) == 0
+    assert find_choice("I will go east now", commands) == 1
+    assert find_choice("Take cup back!", commands) == 3
+    assert find_choice("then go", commands) == 0
 
 
 def test_a_long_reply_is_read_at_its_end():
-    assert named("north\n" * 100_000, DIRECTIONS) == "n"
-    assert named("north " + "x " * 100_000, DIRECTIONS) is None
+    assert find_choice("north\n" * 100_000, DIRECTIONS) == "n"
+    assert find_choice("north " + "x " * 100_000, DIRECTIONS) is None
 
 
 def test_the_last_line_is_neither_blank_nor_the_fence_of_a_block_of_code():

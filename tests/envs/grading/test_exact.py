@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 
-from envs.grading.exact import equal, key, members
+from envs.grading.exact import collection_key, is_equal, member_numbers
 from envs.grading.math import verify
 from envs.grading.polynomial import Undecided, constant
 from tests.support.paths import DOCS
@@ -120,40 +120,40 @@ UNDECIDED = [
 
 @pytest.mark.parametrize("gold, given", EQUAL)
 def test_equal_answers_are_found_equal_in_either_order(gold, given):
-    assert equal(gold, given) is equal(given, gold) is True
+    assert is_equal(gold, given) is is_equal(given, gold) is True
 
 
 @pytest.mark.parametrize("gold, given", DIFFERENT)
 def test_different_answers_are_found_different_in_either_order(gold, given):
-    assert equal(gold, given) is equal(given, gold) is False
+    assert is_equal(gold, given) is is_equal(given, gold) is False
 
 
 @pytest.mark.parametrize("gold, given", UNDECIDED)
 def test_what_is_outside_the_documented_forms_is_left_undecided(gold, given):
-    assert equal(gold, given) is None
+    assert is_equal(gold, given) is None
 
 
 def test_a_number_before_the_unknowns_is_no_name_for_them():
-    assert equal("2x+3", "0=2x+3") is False
+    assert is_equal("2x+3", "0=2x+3") is False
 
 
 def test_a_literal_answer_must_be_worked_out():
-    assert equal(r"\{1,2\}", "{2, 1}", literal=True) is True
-    assert equal(r"\{1,2\}", "{1+1, 1}", literal=True) is None
-    assert equal("1024", "2^{10}", literal=True) is None
+    assert is_equal(r"\{1,2\}", "{2, 1}", literal=True) is True
+    assert is_equal(r"\{1,2\}", "{1+1, 1}", literal=True) is None
+    assert is_equal("1024", "2^{10}", literal=True) is None
 
 
 def test_members_are_the_numbers_in_their_order():
-    assert members("{3, 1/2}") == [Fraction(3), Fraction(1, 2)]
-    assert members("y=1, x=2") == [Fraction(2), Fraction(1)]
-    assert members("7") == [Fraction(7)]
-    assert members("{x, 1}") is None and members("words") is None
+    assert member_numbers("{3, 1/2}") == [Fraction(3), Fraction(1, 2)]
+    assert member_numbers("y=1, x=2") == [Fraction(2), Fraction(1)]
+    assert member_numbers("7") == [Fraction(7)]
+    assert member_numbers("{x, 1}") is None and member_numbers("words") is None
 
 
 def test_keys_are_equal_for_equal_collections_only():
-    assert key("{3,1}") == key("1, 3, 3") == key(r"\{1,3\}")
-    assert len({key("(3,1)"), key("(1,3)"), key("[1,3]"), key("{1,3}")}) == 4
-    assert key("3") is None
+    assert collection_key("{3,1}") == collection_key("1, 3, 3") == collection_key(r"\{1,3\}")
+    assert len({collection_key("(3,1)"), collection_key("(1,3)"), collection_key("[1,3]"), collection_key("{1,3}")}) == 4
+    assert collection_key("3") is None
 
 
 def test_sums_of_roots_obey_the_laws_of_arithmetic():

@@ -10,12 +10,12 @@ from importlib.util import find_spec
 import pytest
 
 from envs.grading import symbolic
-from envs.grading.declared import declaration
+from envs.grading.declaration import find_declaration
 from envs.grading.math import verify
-from envs.grading.number import number
-from envs.grading.workers import OverLimit, WorkerFault
+from envs.grading.number import parse_number
+from envs.grading.workers import OverLimit, WorkerError
 
-needs_math_verify = pytest.mark.skipif(not find_spec("math_verify"), reason="needs math-verify: turnwise[math]")
+needs_math_verify = pytest.mark.skipif(not find_spec("math_verify"), reason="needs math-verify: turnwise-rl[math]")
 
 NEEDS_WORKER = r"\boxed{\binom{18}{1}}"  # a number that only math-verify works out
 
@@ -211,7 +211,7 @@ def test_a_percent_sign_never_divides():
     ],
 )
 def test_a_literal_is_read_as_an_exact_rational_or_not_at_all(text, value):
-    assert number(text) == value
+    assert parse_number(text) == value
 
 
 @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ def test_a_literal_is_read_as_an_exact_rational_or_not_at_all(text, value):
     ],
 )
 def test_the_strongest_declaration_decides(reply, kind, text):
-    assert declaration(reply) == (kind, text)
+    assert find_declaration(reply) == (kind, text)
 
 
 def test_an_unreadable_declaration_is_not_passed_over_for_a_weaker_hint():
@@ -273,12 +273,12 @@ def test_over_limit_is_a_wrong_answer_and_a_fault_of_ours_is_raised(monkeypatch)
         def equal(gold, given, *, deadline_s):
             raise error
 
-        monkeypatch.setattr(symbolic, "equal", equal)
+        monkeypatch.setattr(symbolic, "is_equal", equal)
 
     fail(OverLimit("memory"))
     assert verify(NEEDS_WORKER, "18").method == "memory"
-    fail(WorkerFault("died"))
-    with pytest.raises(WorkerFault):
+    fail(WorkerError("died"))
+    with pytest.raises(WorkerError):
         verify(NEEDS_WORKER, "18")
 
 
@@ -288,7 +288,7 @@ def test_without_math_verify_only_a_reply_that_needs_it_raises(monkeypatch):
     assert not verify("junk", "x+1").correct
     assert verify(r"\boxed{ x + 1 }", "x+1").correct
     assert verify(r"\boxed{9+9}", "18", symbolic=False).method == "unreadable"
-    with pytest.raises(symbolic.MissingExtra, match=r"pip install 'turnwise\[math\]'"):
+    with pytest.raises(symbolic.MissingExtra, match=r"pip install 'turnwise-rl\[math\]'"):
         verify(NEEDS_WORKER, "18")
 
 

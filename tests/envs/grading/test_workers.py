@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from envs.grading.workers import OverLimit, WorkerFault, Workers
+from envs.grading.workers import OverLimit, WorkerError, WorkerPool
 
 SERVED = """
 import os, resource, signal, time
@@ -60,7 +60,7 @@ def pool(tmp_path_factory):
     (folder / "served_calls.py").write_text(SERVED)
     sys.path.insert(0, str(folder))
     os.environ["MARKER"] = str(folder / "marker")
-    workers = Workers("served_calls:build")
+    workers = WorkerPool("served_calls:build")
     yield workers
     workers.close()
     sys.path.remove(str(folder))
@@ -83,7 +83,7 @@ def wait_until_dead(pid: int, most_s: float = 20.0) -> bool:
 
 
 def test_no_process_runs_before_the_first_call():
-    assert Workers("served_calls:build").pids == []
+    assert WorkerPool("served_calls:build").pids == []
 
 
 def test_one_worker_serves_call_after_call(pool):
@@ -109,7 +109,7 @@ def test_a_memory_bomb_is_stopped_and_is_the_arguments_fault(pool):
 
 
 def test_waiting_without_computing_is_our_fault_not_the_arguments(pool):
-    with pytest.raises(WorkerFault, match="waited"):
+    with pytest.raises(WorkerError, match="waited"):
         pool.call("sleep", deadline_s=0.02)
 
 
@@ -124,13 +124,13 @@ def test_a_worker_that_dies_in_a_call_is_retried_once(pool):
 
 
 def test_two_deaths_in_a_row_raise_and_the_pool_goes_on(pool):
-    with pytest.raises(WorkerFault, match="-9"):
+    with pytest.raises(WorkerError, match="-9"):
         pool.call("die", deadline_s=5)
     assert pool.call("add", 3, 4, deadline_s=5) == 7
 
 
 def test_an_exception_in_the_function_is_a_fault_that_names_it(pool):
-    with pytest.raises(WorkerFault, match="KeyError: 'broken'"):
+    with pytest.raises(WorkerError, match="KeyError: 'broken'"):
         pool.call("raise", deadline_s=5)
 
 
@@ -139,10 +139,10 @@ def test_what_the_function_prints_does_not_reach_the_answer(pool):
 
 
 def test_a_factory_that_cannot_load_is_a_fault_that_names_it(pool):
-    with pytest.raises(WorkerFault, match="RuntimeError: no such thing"):
-        Workers("served_calls:broken").call(deadline_s=1)
-    with pytest.raises(WorkerFault, match="No module named 'no_such_module'"):
-        Workers("no_such_module:build").call(deadline_s=1)
+    with pytest.raises(WorkerError, match="RuntimeError: no such thing"):
+        WorkerPool("served_calls:broken").call(deadline_s=1)
+    with pytest.raises(WorkerError, match="No module named 'no_such_module'"):
+        WorkerPool("no_such_module:build").call(deadline_s=1)
 
 
 def test_close_leaves_no_process_and_a_later_call_starts_anew(pool):
@@ -206,8 +206,8 @@ def test_workers_end_when_their_parent_is_killed(pool, busy):
     script = textwrap.dedent(
         """
         import sys, threading, time
-        from envs.grading.workers import Workers
-        workers = Workers("served_calls:build")
+        from envs.grading.workers import WorkerPool
+        workers = WorkerPool("served_calls:build")
         print(workers.call("pid", deadline_s=5), flush=True)
         if sys.argv[1] == "True":
             threading.Thread(target=lambda: workers.call("spin", deadline_s=600), daemon=True).start()
@@ -232,8 +232,8 @@ def test_the_kernel_would_stop_a_call_that_outlives_its_parent_in_c_code(pool):
 def test_a_normal_exit_of_the_parent_stops_the_workers(pool):
     script = "\n".join(
         (
-            "from envs.grading.workers import Workers",
-            "workers = Workers('served_calls:build')",
+            "from envs.grading.workers import WorkerPool",
+            "workers = WorkerPool('served_calls:build')",
             "print(workers.call('pid', deadline_s=5))",
         )
     )

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from envs.grading.integer import declared
+from envs.grading.integer import declared_integer
 from envs.math.arithmetic import Arithmetic
 from envs.math.sums import LEVELS, problem, total
 
@@ -76,11 +76,11 @@ from envs.math.sums import LEVELS, problem, total
     ],
 )
 def test_a_reply_declares_one_integer_or_none(reply, value):
-    assert declared(reply) == value
+    assert declared_integer(reply) == value
 
 
 def test_the_value_is_compared_beyond_the_precision_of_floats():
-    assert declared(str(2**53 + 1)) == 2**53 + 1 != declared(str(2**53))
+    assert declared_integer(str(2**53 + 1)) == 2**53 + 1 != declared_integer(str(2**53))
 
 
 @pytest.mark.parametrize("level", LEVELS)

@@ -8,7 +8,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from envs.grading.expression import stated, worked
+from envs.grading.expression import declared_expression, evaluate
 from envs.math.countdown import Countdown, search
 from envs.types import Task, user
 
@@ -93,7 +93,7 @@ def test_all_numbers_are_needed_only_on_demand(monkeypatch):
 def test_every_test_task_is_solved_by_the_search(size, top, every):
     env = Countdown(size=size, top=top, every=every)
     for task in env.load("test")[:: 1 if size < 5 else 5]:
-        way = worked(search(task.metadata["numbers"], int(task.answer), every=every))
+        way = evaluate(search(task.metadata["numbers"], int(task.answer), every=every))
         assert way.value == int(task.answer)
         used, given = sorted(way.numbers), task.metadata["numbers"]
         assert used == given if every else all(used.count(number) <= given.count(number) for number in used)
@@ -150,14 +150,14 @@ def combined(a, b):
     ],
 )
 def test_an_expression_has_an_exact_value_or_none(text, value):
-    found = worked(text)
+    found = evaluate(text)
     assert (found and found.value) == value
 
 
 def test_the_marked_expression_is_the_stated_one():
-    assert stated("First 3*7, then \\boxed{3*25+7}.") == "3*25+7"
-    assert stated("two\nlines") == ""
-    assert worked(stated(r"$$\boxed{\frac{6}{7-5} = 3}$$").partition("=")[0]).value == 3
+    assert declared_expression("First 3*7, then \\boxed{3*25+7}.") == "3*25+7"
+    assert declared_expression("two\nlines") == ""
+    assert evaluate(declared_expression(r"$$\boxed{\frac{6}{7-5} = 3}$$").partition("=")[0]).value == 3
 
 
 @pytest.mark.parametrize("wrong, name", [({"size": 2}, "size 2"), ({"size": 7}, "size 7"), ({"top": 5}, "top 5")])

@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from envs.grading.exact import members
+from envs.grading.exact import member_numbers
 from envs.math.algebra import Algebra
 from envs.math.fractions import Fractions
 from envs.math.generated import LENGTHS
@@ -86,7 +86,7 @@ def test_prompts_are_short_enough_for_a_model_of_bytes():
 def test_solutions_solve_their_equations_and_no_other_whole_number_does(level):
     for task in Algebra(level=level).load("test")[:60]:
         left, right = as_python(shown(task)).split(" = ")
-        roots = members(task.answer)
+        roots = member_numbers(task.answer)
         assert all(eval(left, {"x": root}) == eval(right, {"x": root}) for root in roots)
         found = {Fraction(x) for x in range(-130, 131) if eval(left, {"x": x}) == eval(right, {"x": x})}
         assert found == {root for root in roots if root.denominator == 1}
@@ -103,7 +103,7 @@ def test_both_solutions_of_a_quadratic_are_needed_in_any_order():
 @pytest.mark.parametrize("level", LinearSystem.levels)
 def test_values_solve_their_system(level):
     for task in LinearSystem(level=level).load("test")[:60]:
-        values = dict(zip("xyz", members(task.answer), strict=False))
+        values = dict(zip("xyz", member_numbers(task.answer), strict=False))
         for line in shown(task).split(", "):
             left, right = as_python(line).split("=")
             assert eval(left, {}, values) == int(right)
@@ -112,7 +112,7 @@ def test_values_solve_their_system(level):
 
 def test_a_system_may_be_answered_with_names_in_any_order():
     env = LinearSystem()
-    x, y = map(str, members(env.load("test")[0].answer))
+    x, y = map(str, member_numbers(env.load("test")[0].answer))
     right = (f"({x}, {y})", f"x={x}, y={y}", f"y = {y}, x = {x}", rf"\boxed{{({x},{y})}}", f"The answer is ({x},{y}).")
     assert [paid(env, reply) for reply in right] == [1.0] * 5
     dressed = (f"**({x},{y})**", f"`({x},{y})`", f"```\n({x},{y})\n```", f"The answer is **({x}, {y})**.")
@@ -143,7 +143,7 @@ def test_lowest_terms_are_asked_for_only_on_demand():
 @pytest.mark.parametrize("level", Sets.levels)
 def test_sets_are_what_python_makes_of_them(level):
     for task in Sets(level=level).load("test")[:100]:
-        assert sorted(eval(shown(task))) == [int(number) for number in members(task.answer)]
+        assert sorted(eval(shown(task))) == [int(number) for number in member_numbers(task.answer)]
         assert task.answer not in shown(task)
 
 

@@ -18,8 +18,8 @@ from envs.grading import symbolic
 from envs.math.gsm8k import GSM8K, REVISION
 
 real = pytest.mark.skipif(
-    not list(Path(os.environ.get(data.VARIABLE) or "/nonexistent").glob("gsm8k/*.jsonl")),
-    reason=f"needs real rows: {data.VARIABLE} names no folder with gsm8k/*.jsonl",
+    not list(Path(os.environ.get(data.DATA_ROOT_VARIABLE) or "/nonexistent").glob("gsm8k/*.jsonl")),
+    reason=f"needs real rows: {data.DATA_ROOT_VARIABLE} names no folder with gsm8k/*.jsonl",
 )
 
 
@@ -100,7 +100,7 @@ def test_the_oracle_is_right_on_every_row_and_shows_no_calculator_notes(root):
 
 
 def test_formulas_count_only_where_they_are_asked_for(root):
-    pytest.importorskip("math_verify", reason="needs math-verify: turnwise[math]")
+    pytest.importorskip("math_verify", reason="needs math-verify: turnwise-rl[math]")
     plain, env = GSM8K(data_root=str(root)), GSM8K(data_root=str(root), symbolic=True)
     assert (plain.blocking, env.blocking) == (False, True)
     assert graded(plain, r"\boxed{\binom{1001}{1}}")[0] == 0.0
@@ -138,7 +138,7 @@ def test_bytes_that_are_no_text_name_file_and_line(root):
 
 def test_the_number_of_rows_read_and_skipped_is_logged(root, caplog):
     with caplog.at_level(logging.INFO, logger="envs.data"):
-        data.rows("gsm8k/test*.jsonl", ("question",), data_root=str(root))
+        data.load_rows("gsm8k/test*.jsonl", ("question",), data_root=str(root))
     assert "3 rows" in caplog.text
     assert "0 skipped" in caplog.text
 
@@ -147,25 +147,25 @@ def test_the_variable_names_the_root_and_the_argument_goes_before_it(root, tmp_p
     other = tmp_path / "other"
     other.mkdir()
     write(other, "test", [row(6)])
-    monkeypatch.setenv(data.VARIABLE, str(other))
+    monkeypatch.setenv(data.DATA_ROOT_VARIABLE, str(other))
     assert [task.answer for task in GSM8K().load("test")] == ["7"]
     assert len(GSM8K(data_root=str(root)).load("test")) == 3
 
 
 def test_a_named_root_without_the_files_is_an_error_even_if_the_variable_has_them(root, tmp_path, monkeypatch):
-    monkeypatch.setenv(data.VARIABLE, str(root))
+    monkeypatch.setenv(data.DATA_ROOT_VARIABLE, str(root))
     with pytest.raises(data.MissingData, match=r"no gsm8k/test\*\.jsonl under --data-root .*empty"):
         GSM8K(data_root=str(tmp_path / "empty")).load("test")
 
 
 def test_without_any_source_one_error_names_the_ways_to_give_one(monkeypatch):
-    monkeypatch.delenv(data.VARIABLE, raising=False)
+    monkeypatch.delenv(data.DATA_ROOT_VARIABLE, raising=False)
     monkeypatch.setattr(data, "find_spec", lambda name: None)
     with pytest.raises(data.MissingData) as caught:
         GSM8K().load("train")
     message = str(caught.value)
     assert "\n" not in message
-    assert all(way in message for way in ("--data-root DIR", data.VARIABLE, "pip install datasets", "openai/gsm8k"))
+    assert all(way in message for way in ("--data-root DIR", data.DATA_ROOT_VARIABLE, "pip install datasets", "openai/gsm8k"))
 
 
 def test_the_hub_is_asked_last_for_a_pinned_revision(monkeypatch):
@@ -175,7 +175,7 @@ def test_the_hub_is_asked_last_for_a_pinned_revision(monkeypatch):
         asked.append((arguments, options))
         return [row(4), row(5)]
 
-    monkeypatch.delenv(data.VARIABLE, raising=False)
+    monkeypatch.delenv(data.DATA_ROOT_VARIABLE, raising=False)
     monkeypatch.setattr(data, "find_spec", lambda name: object())
     monkeypatch.setitem(sys.modules, "datasets", types.SimpleNamespace(load_dataset=load_dataset))
     tasks = GSM8K(max_seconds=1e9).load("test")

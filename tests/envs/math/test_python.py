@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from envs.checks import contract, rewards
-from envs.checks.examined import Subject
+from envs.checks.env_under_test import EnvUnderTest
 from envs.data import MissingData
 from envs.math import python_frauds
 from envs.math.arithmetic import Arithmetic
 from envs.math.python import Python
 from envs.shared_sandbox import Lease
-from envs.tools.snippets import TOOLS, calling
+from envs.tools.python_tool import TOOLS, code_as_call
 from envs.types import assistant
 from sandboxes import SandboxDied
-from tests.support.games import chance, expert, play, said, take, won
+from tests.support.games import is_won, obs_text, play_oracle, play_replies, random_win_rate, step_replies
 from tests.support.sandbox_hosts import processes, why_not
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
@@ -55,15 +55,15 @@ def started():
 
 def told(env, *replies, index=0):
     """What came back for each reply to a test task."""
-    return [said(turn) for turn in play(env, replies, split="test", index=index)]
+    return [obs_text(turn) for turn in play_replies(env, replies, split="test", index=index)]
 
 
 def test_a_problem_is_copied_run_and_answered(make):
     env = make()
     (opening,), info = env.reset(options={"split": "test", "index": 0})
     assert opening["content"] == "177+170*2=?" and info["answer"] == "517" and info["tools"] == []
-    first, last = take(env, [">177+170*2", "517"])
-    assert said(first) == "517" and first[4]["metrics"] == {"calls": 1, "failed": 0} and won([first, last])
+    first, last = step_replies(env, [">177+170*2", "517"])
+    assert obs_text(first) == "517" and first[4]["metrics"] == {"calls": 1, "failed": 0} and is_won([first, last])
 
 
 def test_problems_splits_and_verdicts_are_those_of_the_other_environment(make):
@@ -71,9 +71,9 @@ def test_problems_splits_and_verdicts_are_those_of_the_other_environment(make):
     for split in ("train", "val", "test"):
         assert [task.answer for task in ours.load(split)[:30]] == [task.answer for task in theirs.load(split)[:30]]
     for answer in ("{}", "#### {}", "I ran 1+1 and the answer is {}.", "<think>12 or 13?</think>{}"):
-        assert won(play(ours, [answer.format(ours.load("train")[5].answer)], index=5))
+        assert is_won(play_replies(ours, [answer.format(ours.load("train")[5].answer)], index=5))
     for answer in ("{0} or 1{0}", "{}.0", "not a number"):
-        assert not play(ours, [answer.format(ours.load("train")[5].answer)], index=5)[-1][1]
+        assert not play_replies(ours, [answer.format(ours.load("train")[5].answer)], index=5)[-1][1]
 
 
 def test_names_last_for_the_episode_and_no_longer(make):
@@ -103,8 +103,8 @@ def test_names_last_for_the_episode_and_no_longer(make):
 )
 def test_what_comes_back_is_short_and_names_the_line(make, code, observed):
     env = make(output_chars=30, timeout_s=1.0)
-    turn = play(env, [f"```python\n{code}\n```"])[0]
-    assert said(turn) == observed
+    turn = play_replies(env, [f"```python\n{code}\n```"])[0]
+    assert obs_text(turn) == observed
     is_fault = "line" in observed or "stopped" in observed
     assert turn[4]["valid"] != is_fault and turn[4]["metrics"] == {"calls": 1, "failed": is_fault}
     assert not (turn[2] or turn[3])
@@ -122,36 +122,38 @@ def test_waiting_is_bounded_too_and_takes_the_names_with_it(make):
 
 
 def test_calls_run_out_and_the_last_reply_may_still_answer(make):
-    turns = play(make(max_calls=1, max_turns=5), [">1", ">2", "517"], split="test", index=0)
-    assert [said(turn) for turn in turns[:2]] == ["1", "no calls left"] and not turns[1][4]["valid"] and won(turns)
-    turns = play(make(max_calls=1), [">1", ">2"])
+    turns = play_replies(make(max_calls=1, max_turns=5), [">1", ">2", "517"], split="test", index=0)
+    assert (
+        [obs_text(turn) for turn in turns[:2]] == ["1", "no calls left"] and not turns[1][4]["valid"] and is_won(turns)
+    )
+    turns = play_replies(make(max_calls=1), [">1", ">2"])
     assert turns[-1][3] and turns[-1][4]["stop"] == "turn_limit" and not turns[-1][4]["success"]
 
 
 def test_code_that_is_not_there_is_told(make):
-    turn = play(make(), [">"])[0]
-    assert said(turn) == "error: there is no code" and turn[4]["metrics"] == {"calls": 0, "failed": 1}
+    turn = play_replies(make(), [">"])[0]
+    assert obs_text(turn) == "error: there is no code" and turn[4]["metrics"] == {"calls": 0, "failed": 1}
 
 
 def test_the_tool_can_be_called(make):
     env = make(tools=True)
     assert env.reset()[1]["tools"] == list(TOOLS)
-    turns = expert(env, 0)
-    assert turns[0][0] == ({"role": "tool", "tool_call_id": "call00000", "content": "517"},) and won(turns)
-    twice = calling("1", 0)
-    twice["tool_calls"] += calling("2", 1)["tool_calls"]
-    assert [message["content"] for message in play(env, [twice])[0][0]] == ["1", "error: one call a turn"]
-    wrong = calling("1", 0)
+    turns = play_oracle(env, 0)
+    assert turns[0][0] == ({"role": "tool", "tool_call_id": "call00000", "content": "517"},) and is_won(turns)
+    twice = code_as_call("1", 0)
+    twice["tool_calls"] += code_as_call("2", 1)["tool_calls"]
+    assert [message["content"] for message in play_replies(env, [twice])[0][0]] == ["1", "error: one call a turn"]
+    wrong = code_as_call("1", 0)
     wrong["tool_calls"][0]["function"]["name"] = "pyton"
-    turn = play(env, [wrong])[0]
-    assert said(turn) == "error: unknown tool 'pyton'; did you mean 'python'?" and not turn[4]["valid"]
+    turn = play_replies(env, [wrong])[0]
+    assert obs_text(turn) == "error: unknown tool 'pyton'; did you mean 'python'?" and not turn[4]["valid"]
 
 
 def test_the_oracle_answers_what_it_had_computed(make):
     env = make()
     for index in range(0, 500, 50):
-        turns = expert(env, index)
-        assert said(turns[0]) == env.task.answer == env.dialogue[-1]["content"] and won(turns)
+        turns = play_oracle(env, index)
+        assert obs_text(turns[0]) == env.task.answer == env.dialogue[-1]["content"] and is_won(turns)
 
 
 @pytest.mark.parametrize("arguments", [{"task": "countdown", "size": 4}, {"task": "gsm8k"}])
@@ -162,8 +164,8 @@ def test_the_oracle_wins_the_other_tasks_too(make, arguments):
     except MissingData as missing:
         pytest.skip(str(missing))
     for index in range(0, len(env.load("test")), 40):
-        turns = expert(env, index)
-        assert won(turns) and turns[0][4]["valid"] and len(turns[1][4]["metrics"]) > 2
+        turns = play_oracle(env, index)
+        assert is_won(turns) and turns[0][4]["valid"] and len(turns[1][4]["metrics"]) > 2
 
 
 def test_no_fraud_is_paid_whatever_it_answers_next(make):
@@ -172,34 +174,34 @@ def test_no_fraud_is_paid_whatever_it_answers_next(make):
     frauds = python_frauds.replies(env.task.answer)
     assert len(frauds) >= 20
     for fraud in frauds:
-        turns = play(env, [fraud], split="test", index=0)
+        turns = play_replies(env, [fraud], split="test", index=0)
         assert turns[0][1] == 0 and not (turns[0][2] or turns[0][3])
         if env.task.answer not in fraud:  # who names the answer knew it
-            assert env.task.answer not in said(turns[0])
-            assert not take(env, [said(turns[0])])[-1][4]["success"]
+            assert env.task.answer not in obs_text(turns[0])
+            assert not step_replies(env, [obs_text(turns[0])])[-1][4]["success"]
 
 
 def test_chance_does_not_solve_it(make):
-    assert chance(make(), 30) == 0.0
+    assert random_win_rate(make(), 30) == 0.0
 
 
 def test_an_episode_without_code_opens_no_process_and_one_with_code_leaves_none(make):
     env, before = make(), started()
-    play(env, ["517"])
+    play_replies(env, ["517"])
     assert started() <= before
     for replies in ([">import os", "517"], [">import os", ">2", ">3"]):
-        play(env, replies[:1])
+        play_replies(env, replies[:1])
         assert env._interpreter.is_open
-        take(env, replies[1:])
+        step_replies(env, replies[1:])
         assert not env._interpreter.is_open and started()
-    play(env, [">import os"])
+    play_replies(env, [">import os"])
     env.close()
     assert started() <= before
 
 
 def test_a_fault_of_the_sandbox_is_raised_and_the_next_episode_is_sound(make, monkeypatch):
     env = make()
-    play(env, [">import os"])
+    play_replies(env, [">import os"])
 
     def fail(*_, **__):
         raise SandboxDied("gone")
@@ -227,17 +229,17 @@ def test_states_are_equal_exactly_if_the_same_was_run_and_told(make):
 
     def state(*replies):
         return [env.reset(options={"split": "test", "index": 1})[1]["state"],
-                *[turn[4]["state"] for turn in take(env, replies)]][-1]  # fmt: skip
+                *[turn[4]["state"] for turn in step_replies(env, replies)]][-1]  # fmt: skip
 
-    assert state(">a = 1\n>a") == state("so\n> a = 1  \n> \n> a") == state(calling("a = 1\na", 0))
+    assert state(">a = 1\n>a") == state("so\n> a = 1  \n> \n> a") == state(code_as_call("a = 1\na", 0))
     assert len({state(), state(">a = 1"), state(">a = 2"), state(">a = 1", ">"), state(">a = 1", ">a")}) == 5
 
 
 def test_a_copy_goes_on_with_the_names_it_had(make):
     env = make(max_calls=3)
-    play(env, [">x = [1]", ">import os\n>x.append(2)"])
+    play_replies(env, [">x = [1]", ">import os\n>x.append(2)"])
     with pickle.loads(pickle.dumps(env)) as copy:
-        assert [said(one.step(">x")) for one in (env, copy)] == ["[1, 2]"] * 2
+        assert [obs_text(one.step(">x")) for one in (env, copy)] == ["[1, 2]"] * 2
 
 
 def test_votes_are_counted_for_answers_only(make):
@@ -281,7 +283,7 @@ def test_rules_in_words_and_the_other_forms_keep_the_contract(make):
     (_, problem), _ = make(words=True, task="countdown").reset()
     assert problem["content"].startswith("Use each of ")
     for arguments in ({"words": True, "tools": True, "level": 1}, {"task": "countdown"}):
-        subject = Subject("envs.math.python:Python", arguments, tasks=4)
+        subject = EnvUnderTest("envs.math.python:Python", arguments, tasks=4)
         for check in (contract.info_keys, rewards.oracle, rewards.noop_and_junk, rewards.answer_leak):
             assert not list(check(subject))
 

@@ -10,7 +10,7 @@ from envs.math import rg
 from envs.math.reasoning import SKIPPED, asks, same
 from envs.math.rg import RG
 
-installed = pytest.mark.skipif(not find_spec("reasoning_gym"), reason="needs reasoning-gym: turnwise[math]")
+installed = pytest.mark.skipif(not find_spec("reasoning_gym"), reason="needs reasoning-gym: turnwise-rl[math]")
 SOUND = ("chain_sum", "countdown", "n_queens", "simple_integration", "gsm_symbolic", "complex_arithmetic", "jugs")
 
 
@@ -100,7 +100,7 @@ def test_a_wrong_argument_is_named(wrong, word):
 
 def test_without_the_package_one_line_says_what_to_install(monkeypatch):
     monkeypatch.setattr(rg, "find_spec", lambda name: None)
-    with RG(max_seconds=99.0) as env, pytest.raises(ImportError, match=r"pip install 'turnwise\[math\]'"):
+    with RG(max_seconds=99.0) as env, pytest.raises(ImportError, match=r"pip install 'turnwise-rl\[math\]'"):
         env.load("test")
 
 

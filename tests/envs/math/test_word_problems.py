@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from envs.grading.units import factor
+from envs.grading.units import conversion_factor
 from envs.math.stories import LEVELS
 from envs.math.word_problems import WordProblems
 from envs.types import Task, user
@@ -111,4 +111,4 @@ def test_a_unit_need_not_be_given_but_counts_where_it_is(reply, reward, monkeypa
     ],
 )
 def test_a_unit_is_a_factor(reply, extracted, asked, by):
-    assert factor(reply, extracted, asked) == by
+    assert conversion_factor(reply, extracted, asked) == by

@@ -8,7 +8,7 @@ import pytest
 from envs.tools.bm25 import BM25, words
 
 
-def direct(query, documents, i, k1, b):
+def expected_score(query, documents, i, k1, b):
     """The formula of the docstring, written out for one document."""
     bags = [words(document) for document in documents]
     mean = sum(map(len, bags)) / len(bags)
@@ -29,23 +29,23 @@ def test_scores_are_those_of_the_formula(k1, b):
     for _ in range(30):
         documents = [" ".join(rng.choice(vocabulary, size=rng.integers(0, 9))) for _ in range(6)] + ["z"]
         query = " ".join(rng.choice(vocabulary, size=4))  # words repeat
-        found = BM25(documents, k1=k1, b=b).scores(query)
+        scores = BM25(documents, k1=k1, b=b).scores(query)
         for i in range(len(documents)):
-            assert isclose(found.get(i, 0.0), direct(query, documents, i, k1, b), abs_tol=1e-12)
-        assert all(score > 0 for score in found.values())
+            assert isclose(scores.get(i, 0.0), expected_score(query, documents, i, k1, b), abs_tol=1e-12)
+        assert all(score > 0 for score in scores.values())
 
 
 def test_two_words_outrank_one_and_a_rare_word_outranks_a_frequent_one():
-    ranked = BM25(["old cook", "old monk", "sad cook", "old poet"])
-    assert ranked.best("old cook", 4) == [0, 2, 1, 3]
-    assert ranked.best("Old COOK!", 1) == [0]
+    index = BM25(["old cook", "old monk", "sad cook", "old poet"])
+    assert index.best("old cook", 4) == [0, 2, 1, 3]
+    assert index.best("Old COOK!", 1) == [0]
 
 
 def test_of_equal_documents_the_earlier_comes_first():
     assert BM25(["b", "a", "a b", "a"]).best("a", 4) == [1, 3, 2]
 
 
-def test_nothing_is_found_where_no_word_is_shared_or_there_is_no_word():
-    ranked = BM25(["a b", ""])
-    assert ranked.best("c", 3) == ranked.best("", 3) == ranked.best("?!", 3) == []
+def test_no_document_matches_a_query_without_a_word_in_common():
+    index = BM25(["a b", ""])
+    assert index.best("c", 3) == index.best("", 3) == index.best("?!", 3) == []
     assert BM25([]).best("a", 3) == BM25([""]).best("a", 3) == []

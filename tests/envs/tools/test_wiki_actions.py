@@ -1,10 +1,10 @@
-"""What a reply to a wiki asks for: as a call, as a line, or as the answer; and what is refused."""
+"""The action that a reply takes on a wiki: by a call, by a line, or as the answer; and replies that are refused."""
 
 import json
 
 import pytest
 
-from envs.tools.wiki_actions import ARGUMENTS, TOOLS, Move, asked, calling, saying
+from envs.tools.wiki_actions import ARGUMENTS, TOOLS, WikiAction, action_as_call, action_as_text, parse_action
 from envs.types import ToolError, assistant
 
 
@@ -14,7 +14,7 @@ def call(name, arguments):
 
 
 @pytest.mark.parametrize(
-    "reply, move",
+    "reply, action",
     [
         ("s old cook", ("search", "old cook")),
         ("search old cook", ("search", "old cook")),
@@ -33,17 +33,17 @@ def call(name, arguments):
         ("sad", ("answer", "sad")),
     ],
 )
-def test_a_text_is_read(reply, move):
-    assert asked(assistant(reply)) == Move(*move)
+def test_a_text_is_parsed(reply, action):
+    assert parse_action(assistant(reply)) == WikiAction(*action)
 
 
 @pytest.mark.parametrize(
     "reply", ["", "  \n", "s", "R", "answer", "<think>r Bel</think>", "one thing\nand another", "a" * 20_000,
               "<answer>Tor</answer> <answer>Bel</answer>", "s ", "read \"\""],
 )  # fmt: skip
-def test_a_text_that_asks_for_nothing_is_refused(reply):
+def test_a_text_without_an_action_is_refused(reply):
     with pytest.raises(ToolError):
-        asked(assistant(reply))
+        parse_action(assistant(reply))
 
 
 @pytest.mark.parametrize(
@@ -58,21 +58,23 @@ def test_a_text_that_asks_for_nothing_is_refused(reply):
         ("answer", "[" * 100_000, "no JSON"),
     ],
 )
-def test_a_wrong_call_is_refused_in_a_line_that_says_why(name, arguments, word):
-    with pytest.raises(ToolError) as refused:
-        asked(call(name, arguments))
-    assert word in str(refused.value) and "\n" not in str(refused.value)
+def test_a_wrong_call_is_refused_with_a_one_line_reason(name, arguments, word):
+    with pytest.raises(ToolError) as error:
+        parse_action(call(name, arguments))
+    assert word in str(error.value) and "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("move", [Move("search", "old cook"), Move("read", "Bel"), Move("answer", "Tor")])
-def test_a_move_survives_being_written_as_a_call_and_as_a_text(move):
-    assert asked(calling(move, 3)) == asked(saying(move)) == move
-    assert calling(move, 3)["tool_calls"][0]["id"] == "call00003"
+@pytest.mark.parametrize(
+    "action", [WikiAction("search", "old cook"), WikiAction("read", "Bel"), WikiAction("answer", "Tor")]
+)
+def test_an_action_survives_both_forms_of_message(action):
+    assert parse_action(action_as_call(action, 3)) == parse_action(action_as_text(action)) == action
+    assert action_as_call(action, 3)["tool_calls"][0]["id"] == "call00003"
 
 
-def test_the_schemas_name_each_move_and_its_argument():
-    told = {tool["function"]["name"]: tool["function"]["parameters"] for tool in TOOLS}
-    assert {name: parameters["required"] for name, parameters in told.items()} == {
+def test_the_schemas_name_each_action_and_its_argument():
+    schemas = {tool["function"]["name"]: tool["function"]["parameters"] for tool in TOOLS}
+    assert {name: parameters["required"] for name, parameters in schemas.items()} == {
         name: [argument] for name, argument in ARGUMENTS.items()
     }
-    assert all(set(parameters["properties"]) == set(parameters["required"]) for parameters in told.values())
+    assert all(set(parameters["properties"]) == set(parameters["required"]) for parameters in schemas.values())

@@ -1,4 +1,4 @@
-"""The command `rl.evaluate`: whom it plays, what it prints and writes, and what it refuses."""
+"""The command `rl.evaluate`: policies, output, JSON and error messages."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rl.evaluate import __main__ as evaluate
 from rl.evaluate import policies
 from rl.evaluate.report import Report
 from rl.evaluate.runner import SCRIPTS, count_tasks
-from rl.policy.load import save
+from rl.policy.pretrained import save_pretrained
 from rl.policy.tiny import create
 from tests.support.paths import ENVIRONMENTS, ROOT
 
@@ -29,18 +29,18 @@ KEYS = {field.name for field in fields(Report)}
 
 
 def command(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
-    """Run `rl.evaluate`: the exit status, standard output, standard error."""
-    with pytest.raises(SystemExit) as left:
+    """Run `rl.evaluate` and return the exit status, standard output and standard error."""
+    with pytest.raises(SystemExit) as stop:
         cli.run(partial(evaluate.main, [str(word) for word in words]))
     out, err = capsys.readouterr()
-    return int(left.value.code or 0), out, err
+    return int(stop.value.code or 0), out, err
 
 
-def told(capsys: pytest.CaptureFixture[str], folder: Path, *words: object) -> Report:
-    """Run `rl.evaluate`, which must succeed, and read its JSON."""
-    status, out, err = command(capsys, *words, "--json", folder / "told.json")
+def evaluate_to_report(capsys: pytest.CaptureFixture[str], folder: Path, *words: object) -> Report:
+    """Run `rl.evaluate`, which must succeed, and return its report."""
+    status, out, err = command(capsys, *words, "--json", folder / "report.json")
     assert (status, "success" in out) == (0, True), err
-    return Report.from_json(folder / "told.json")
+    return Report.from_json(folder / "report.json")
 
 
 def test_the_oracle_wins_everything_noop_nothing_and_the_random_floor_lies_between(
@@ -49,63 +49,63 @@ def test_the_oracle_wins_everything_noop_nothing_and_the_random_floor_lies_betwe
     for env in ("math/Arithmetic-v0", "games/GuessNumber-v0", "games/FrozenLake-v0"):
         scores = {}
         for policy in SCRIPTS:
-            report = told(capsys, tmp_path, "--env", env, "--policy", policy, "--samples", 2)
+            report = evaluate_to_report(capsys, tmp_path, "--env", env, "--policy", policy, "--samples", 2)
             assert (report.errors, report.episodes) == (0, min(200, count_tasks(envs.make(env))))
             scores[policy] = report.success.mean
         assert (scores["oracle"], scores["noop"]) == (1.0, 0.0)
         assert 0 <= scores["random"] < 0.5
-    guesses = told(capsys, tmp_path, "--env", "games/GuessNumber-v0", "--policy", "random")
+    guesses = evaluate_to_report(capsys, tmp_path, "--env", "games/GuessNumber-v0", "--policy", "random")
     assert 0.1 < (guesses.success.mean or 0) < 0.5
 
 
 def test_a_model_is_evaluated_twice_with_the_same_bytes_and_exactly_the_promised_keys(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    given = (*ARITHMETIC, "--policy", "tiny", "--episodes", 12, "--samples", 2, "--turn-tokens", 4)
-    assert command(capsys, *given, "--json", tmp_path / "a.json")[0] == 0
-    status, out, err = command(capsys, *given, "--json", tmp_path / "b.json")
+    flags = (*ARITHMETIC, "--policy", "tiny", "--episodes", 12, "--samples", 2, "--turn-tokens", 4)
+    assert command(capsys, *flags, "--json", tmp_path / "a.json")[0] == 0
+    status, out, err = command(capsys, *flags, "--json", tmp_path / "b.json")
     assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
-    found = json.loads((tmp_path / "a.json").read_text())
-    assert found.keys() == KEYS
-    assert found["success"].keys() == {"mean", "low", "high"}
-    assert found["per_task"][0].keys() == {"task", "rewards", "success", "turns", "stop"}
-    assert (found["env"], found["policy"], found["benchmark"]) == ("math/Arithmetic-v0", "tiny", None)
-    assert (found["episodes"], found["samples"], found["seed"], found["errors"]) == (12, 2, 0, 0)
-    assert found["pass_at"].keys() == found["cons_at"].keys() == {"1", "2"}
-    assert 1 <= found["tokens_mean"] <= 4
+    result = json.loads((tmp_path / "a.json").read_text())
+    assert result.keys() == KEYS
+    assert result["success"].keys() == {"mean", "low", "high"}
+    assert result["per_task"][0].keys() == {"task", "rewards", "success", "turns", "stop"}
+    assert (result["env"], result["policy"], result["benchmark"]) == ("math/Arithmetic-v0", "tiny", None)
+    assert (result["episodes"], result["samples"], result["seed"], result["errors"]) == (12, 2, 0, 0)
+    assert result["pass_at"].keys() == result["cons_at"].keys() == {"1", "2"}
+    assert 1 <= result["tokens_mean"] <= 4
     assert (status, out.count("played")) == (0, 1)
     assert " of 24 replies were cut short; see --turn-tokens and --max-tokens\n" in err
 
 
 def test_another_process_writes_the_same_bytes_and_prints_the_table_alone(tmp_path: Path) -> None:
-    given = ("--env", "games/GuessNumber-v0", "--policy", "random", "--samples", "2", "--episodes", "30")
-    written, printed = [], []
+    flags = ("--env", "games/GuessNumber-v0", "--policy", "random", "--samples", "2", "--episodes", "30")
+    files, outputs = [], []
     for hash_seed in ("1", "2"):
         file = tmp_path / f"{hash_seed}.json"
-        ran = subprocess.run(
-            (sys.executable, "-m", "rl.evaluate", *given, "--json", file),
+        process = subprocess.run(
+            (sys.executable, "-m", "rl.evaluate", *flags, "--json", file),
             env={**os.environ, "PYTHONHASHSEED": hash_seed, "FORCE_COLOR": "1"},
             capture_output=True,
             text=True,
             cwd=ROOT,
         )
-        assert (ran.returncode, ran.stderr) == (0, "")
-        written.append(file.read_bytes())
-        printed.append(ran.stdout)
-    assert written[0] == written[1]
-    assert printed[0] == printed[1]
-    assert "policy" in printed[0].splitlines()[1]
+        assert (process.returncode, process.stderr) == (0, "")
+        files.append(file.read_bytes())
+        outputs.append(process.stdout)
+    assert files[0] == files[1]
+    assert outputs[0] == outputs[1]
+    assert "policy" in outputs[0].splitlines()[1]
 
 
 def test_a_run_folder_says_what_flags_leave_open_and_its_checkpoints_say_it_too(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    chosen = settings.Settings(env="math/Arithmetic-v0", env_arg=["level=0", "max_turns=2"], turn_tokens=3)
+    run_settings = settings.Settings(env="math/Arithmetic-v0", env_arg=["level=0", "max_turns=2"], turn_tokens=3)
     checkpoint = tmp_path / "run" / "checkpoints" / "update-000001"
     checkpoint.mkdir(parents=True)
-    save(*create(), checkpoint / "model")
+    save_pretrained(*create(), checkpoint / "model")
     (checkpoint.parent / "latest").symlink_to(checkpoint.name)
-    (tmp_path / "run" / "config.toml").write_text(settings.write(chosen.resolved(1), {}))
+    (tmp_path / "run" / "config.toml").write_text(settings.to_toml(run_settings.with_defaults(1), {}))
 
     for policy in (tmp_path / "run", checkpoint, checkpoint / "model"):
         status, out, err = command(capsys, *ARITHMETIC, "--policy", policy, "--json", tmp_path / "r.json")
@@ -129,14 +129,14 @@ def test_a_run_folder_says_what_flags_leave_open_and_its_checkpoints_say_it_too(
 def test_a_comparison_is_printed_and_what_cannot_be_compared_is_not_played(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told(capsys, tmp_path, *ARITHMETIC, "--policy", "noop", "--episodes", 40)
-    status, out, _ = command(capsys, *ARITHMETIC, "--policy", "oracle", "--compare", tmp_path / "told.json")
+    evaluate_to_report(capsys, tmp_path, *ARITHMETIC, "--policy", "noop", "--episodes", 40)
+    status, out, _ = command(capsys, *ARITHMETIC, "--policy", "oracle", "--compare", tmp_path / "report.json")
     assert status == 0
     for line in ("compared to  noop", "+100.0 points", "p < 0.001, exact McNemar", "40 paired: 40 gained", "better"):
         assert line in out
     monkeypatch.setattr(policies, "evaluate_script", None)
     status, out, err = command(
-        capsys, *ARITHMETIC, "--policy", "oracle", "--seed", 1, "--compare", tmp_path / "told.json"
+        capsys, *ARITHMETIC, "--policy", "oracle", "--seed", 1, "--compare", tmp_path / "report.json"
     )
     assert (status, out) == (2, "")
     assert err.endswith("error: cannot compare: seed is 1 here and 0 in the earlier result\n")
@@ -145,10 +145,10 @@ def test_a_comparison_is_printed_and_what_cannot_be_compared_is_not_played(
 def test_other_arguments_of_the_environment_are_not_compared_but_defaults_said_aloud_are(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    assert told(capsys, tmp_path, *ARITHMETIC, "--policy", "noop", "--env-arg", "level=1").env_args == {}
-    given = (*ARITHMETIC, "--policy", "oracle", "--compare", tmp_path / "told.json")
-    assert command(capsys, *given)[0] == 0
-    status, out, err = command(capsys, *given, "--env-arg", "level=2")
+    assert evaluate_to_report(capsys, tmp_path, *ARITHMETIC, "--policy", "noop", "--env-arg", "level=1").env_args == {}
+    flags = (*ARITHMETIC, "--policy", "oracle", "--compare", tmp_path / "report.json")
+    assert command(capsys, *flags)[0] == 0
+    status, out, err = command(capsys, *flags, "--env-arg", "level=2")
     assert (status, out) == (2, "")
     assert err.endswith("cannot compare: env argument level is 2 here and 'default' in the earlier result\n")
 
@@ -156,16 +156,16 @@ def test_other_arguments_of_the_environment_are_not_compared_but_defaults_said_a
 def test_errors_are_counted_apart_and_a_wholly_failed_evaluation_says_why(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    given = ("--env", f"{ENVIRONMENTS}:Fails", "--policy", "oracle", "--json", tmp_path / "told.json")
-    status, out, err = command(capsys, *given)
-    found = json.loads((tmp_path / "told.json").read_text())
-    assert (status, found["errors"], found["success"]["mean"]) == (0, 1, 1.0)
+    flags = ("--env", f"{ENVIRONMENTS}:Fails", "--policy", "oracle", "--json", tmp_path / "report.json")
+    status, out, err = command(capsys, *flags)
+    result = json.loads((tmp_path / "report.json").read_text())
+    assert (status, result["errors"], result["success"]["mean"]) == (0, 1, 1.0)
     assert "errors     1 left out" in out
     assert err.endswith("1 of 3 episodes failed; the first: test/1: OSError: sandbox 1 is down\n")
 
-    status, out, err = command(capsys, *given, "--env-arg", "everywhere=true")
-    found = json.loads((tmp_path / "told.json").read_text())
-    assert (status, out, found["errors"], found["success"]["mean"]) == (1, "", 3, None)
+    status, out, err = command(capsys, *flags, "--env-arg", "everywhere=true")
+    result = json.loads((tmp_path / "report.json").read_text())
+    assert (status, out, result["errors"], result["success"]["mean"]) == (1, "", 3, None)
     assert err.endswith("error: all 3 episodes failed; the first: test/0: OSError: sandbox 0 is down\n")
     assert err.count("\n") == 1
 
@@ -192,7 +192,7 @@ def test_errors_are_counted_apart_and_a_wholly_failed_evaluation_says_why(
         ("--env math/Arithmetic-v0 --policy openai:m@http://h --api-arg top", "--api-arg top: not KEY=VALUE"),
         (
             "--env math/Arithmetic-v0 --policy openai:m@http://h --api-arg n=2",
-            "the request's field 'n' is not for you to set",
+            "the request field 'n' cannot be set; leave it out of --api-arg",
         ),
         ("--env math/Arithmetic-v0 --policy replay:/no/such.jsonl", "/no/such.jsonl: no such file or directory"),
         ("--env math/Arithmetic-v0 --policy replay:", "--policy replay: names no file; write replay:FILE.jsonl"),
@@ -214,8 +214,8 @@ def test_errors_are_counted_apart_and_a_wholly_failed_evaluation_says_why(
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_2(capsys: pytest.CaptureFixture[str], words: str, message: str) -> None:
-    given = words.split() if "--policy" in words else [*words.split(), "--policy", "oracle"]
-    status, out, err = command(capsys, *given)
+    flags = words.split() if "--policy" in words else [*words.split(), "--policy", "oracle"]
+    status, out, err = command(capsys, *flags)
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert err.endswith(f"{message}\n")
 
@@ -241,10 +241,10 @@ def test_gsm8k_is_won_by_its_oracle_by_the_official_rule_and_lost_by_silence(
         for i in range(9)
     ]
     (tmp_path / "gsm8k" / "test.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    given = ("--env", "math/GSM8K-v0", "--data-root", tmp_path, "--env-arg", "rule=strict")
-    oracle = told(capsys, tmp_path, *given, "--policy", "oracle")
+    flags = ("--env", "math/GSM8K-v0", "--data-root", tmp_path, "--env-arg", "rule=strict")
+    oracle = evaluate_to_report(capsys, tmp_path, *flags, "--policy", "oracle")
     assert (oracle.success.mean, oracle.metrics, oracle.episodes) == (1.0, {"flexible": 1.0, "strict": 1.0}, 9)
-    assert told(capsys, tmp_path, *given, "--policy", "noop").success.mean == 0.0
+    assert evaluate_to_report(capsys, tmp_path, *flags, "--policy", "noop").success.mean == 0.0
 
 
 def test_the_real_gsm8k_is_won_by_its_oracle_and_lost_by_silence(
@@ -252,8 +252,8 @@ def test_the_real_gsm8k_is_won_by_its_oracle_and_lost_by_silence(
 ) -> None:
     if not list(Path(os.environ.get("TURNWISE_DATA") or tmp_path).glob("gsm8k/test*.jsonl")):
         pytest.skip("TURNWISE_DATA names no folder with gsm8k/test*.jsonl")
-    given = ("--env", "math/GSM8K-v0", "--env-arg", "rule=strict", "--episodes", 10_000)
-    oracle = told(capsys, tmp_path, *given, "--policy", "oracle")
+    flags = ("--env", "math/GSM8K-v0", "--env-arg", "rule=strict", "--episodes", 10_000)
+    oracle = evaluate_to_report(capsys, tmp_path, *flags, "--policy", "oracle")
     assert (oracle.success.mean, oracle.errors) == (1.0, 0)
     assert oracle.episodes > 500
-    assert told(capsys, tmp_path, *given, "--policy", "noop").success.mean == 0.0
+    assert evaluate_to_report(capsys, tmp_path, *flags, "--policy", "noop").success.mean == 0.0

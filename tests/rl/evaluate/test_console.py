@@ -1,4 +1,4 @@
-"""How results are printed: on a terminal, and into a pipe of 80 columns."""
+"""Printing of reports: on a terminal, and to a pipe of 80 columns."""
 
 from __future__ import annotations
 
@@ -10,24 +10,30 @@ from rich.console import Console
 
 from envs.types import Stop
 from rl.evaluate.comparison import compare
-from rl.evaluate.console import show
+from rl.evaluate.console import print_report
 from rl.evaluate.report import Report
 from rl.records import Group, Ticket, Trajectory
 
 
-def result(*tasks: Sequence[bool], errors: int = 0, policy: str = "random") -> Report:
+def make_report(*tasks: Sequence[bool], errors: int = 0, policy: str = "random") -> Report:
     groups = []
     for number, outcomes in enumerate(tasks):
         task = f"test/{number}"
-        kept = [Trajectory([], Stop.TERMINATED, success=won, task=task, member=m) for m, won in enumerate(outcomes)]
-        lost = [Trajectory([], Stop.ERROR, task=task) for _ in range(errors if number == 0 else 0)]
-        groups.append(Group(Ticket(number, number, "test", seed=0, size=len(outcomes) + len(lost)), kept, lost))
+        trajectories = [
+            Trajectory([], Stop.TERMINATED, success=success, task=task, member=m) for m, success in enumerate(outcomes)
+        ]
+        failures = [Trajectory([], Stop.ERROR, task=task) for _ in range(errors if number == 0 else 0)]
+        groups.append(
+            Group(Ticket(number, number, "test", seed=0, size=len(outcomes) + len(failures)), trajectories, failures)
+        )
     return Report.from_groups(groups, env="games/Guess-v0", policy=policy, seed=0)
 
 
-def printed(found: Report, old: Report | None = None, **terminal: Any) -> str:
+def render(report: Report, old: Report | None = None, **terminal: Any) -> str:
     page = io.StringIO()
-    show(found, compare(found, old) if old else None, Console(file=page, width=80, highlight=False, **terminal))
+    print_report(
+        report, compare(report, old) if old else None, Console(file=page, width=80, highlight=False, **terminal)
+    )
     return page.getvalue()
 
 
@@ -36,42 +42,49 @@ Y, N = True, False
 
 def test_off_a_terminal_the_result_is_plain_ascii_within_80_columns() -> None:
     policy = "openai:some-organisation/a-model-with-a-long-name-4B-Instruct@http://[::1]:8000/v1/and/more"
-    text = printed(result(*[[Y] * 8] * 31, errors=4, policy=policy), result(*[[N] * 8] * 40))
+    text = render(make_report(*[[Y] * 8] * 31, errors=4, policy=policy), make_report(*[[N] * 8] * 40))
     assert text.isascii() and "\x1b" not in text
     assert max(map(len, text.splitlines())) <= 80
     assert policy in text.replace("\n", "").replace(" ", "")
-    for shown in ("31 tasks x 12 samples, seed 0", "4 left out", "pass^k", "31 gained, 0 lost", "p < 0.001", "better"):
-        assert shown in text
+    for expected in (
+        "31 tasks x 12 samples, seed 0",
+        "4 left out",
+        "pass^k",
+        "31 gained, 0 lost",
+        "p < 0.001",
+        "better",
+    ):
+        assert expected in text
 
 
 def test_figures_and_intervals_stand_on_the_line_of_their_name() -> None:
-    lines = [line.split() for line in printed(result(*[[Y]] * 14, *[[N]] * 6)).splitlines()]
+    lines = [line.split() for line in render(make_report(*[[Y]] * 14, *[[N]] * 6)).splitlines()]
     assert ["success", "70.0%", "48.1", "to", "85.5"] in lines
     assert ["tokens", "0.000"] in lines
     assert not any("pass@k" in line for line in lines)  # one sample leaves no k to choose
 
 
 def test_a_wide_table_of_chances_keeps_every_digit() -> None:
-    lines = printed(result(*[[Y] * 128] * 40)).splitlines()
+    lines = render(make_report(*[[Y] * 128] * 40)).splitlines()
     row = next(line for line in lines if line.startswith("128 "))
     assert len(row.rstrip()) <= 80
     assert row.split()[1:9] == ["100.0%", "91.2", "to", "100.0"] * 2
 
 
 def test_a_terminal_gets_styles_and_the_same_words() -> None:
-    found = result([Y, N], [N, N])
-    styled, plain = printed(found, force_terminal=True, color_system="standard"), printed(found)
-    assert "\x1b[1m" in styled
-    assert all(word in styled for word in plain.split())
+    report = make_report([Y, N], [N, N])
+    styled_text, plain_text = render(report, force_terminal=True, color_system="standard"), render(report)
+    assert "\x1b[1m" in styled_text
+    assert all(word in styled_text for word in plain_text.split())
 
 
 def test_each_verdict_is_said_in_words() -> None:
-    good, bad = result(*[[Y]] * 12), result(*[[N]] * 12)
-    verdicts = [printed(*pair).splitlines()[-1].split() for pair in ((good, bad), (bad, good), (good, good))]
+    good, bad = make_report(*[[Y]] * 12), make_report(*[[N]] * 12)
+    verdicts = [render(*pair).splitlines()[-1].split() for pair in ((good, bad), (bad, good), (good, good))]
     assert verdicts == [["verdict", "better"], ["verdict", "worse"], ["verdict", "no", "difference", "shown"]]
 
 
 def test_nothing_scored_prints_dashes() -> None:
-    lines = [line.split() for line in printed(result([], errors=2)).splitlines()]
+    lines = [line.split() for line in render(make_report([], errors=2)).splitlines()]
     assert ["success,", "avg@2", "-"] in lines and ["return", "-"] in lines
     assert ["1", "-", "-", "-", "-"] in lines

@@ -1,4 +1,4 @@
-"""The evaluation report: from records made by hand to figures, JSON, comparison and text."""
+"""The evaluation report: metrics of handmade records, JSON and comparison."""
 
 from __future__ import annotations
 
@@ -19,26 +19,28 @@ from rl.evaluate.voting import final_reply
 from rl.records import Completion, Group, Ticket, Trajectory, Turn
 
 
-def turn(reply: Message | None = None, reward: float = 0.0, tokens: int = 3, **named: float) -> Turn:
+def turn(reply: Message | None = None, reward: float = 0.0, tokens: int = 3, **metrics: float) -> Turn:
     completion = Completion(
         ids=(7,) * tokens, logprobs=(0.0,) * tokens, model_logprobs=(0.0,) * tokens, versions=(0,) * tokens
     )
-    return Turn(context=(1,), completion=completion, reply=reply, reward=reward, metrics=named)
+    return Turn(context=(1,), completion=completion, reply=reply, reward=reward, metrics=metrics)
 
 
-def play(task: str, won: bool, *, member: int = 0, turns: int = 1, answer: str | None = None) -> Trajectory:
-    """Make an episode that earns 1 in its last turn if won; the answer is `right` or `wrong` unless given."""
-    said = assistant(answer if answer is not None else "right" if won else "wrong")
-    played = [turn() for _ in range(turns - 1)] + [turn(said, reward=float(won), strict=float(won))]
-    return Trajectory(played, Stop.TERMINATED, success=won, task=task, member=member)
+def play(task: str, success: bool, *, member: int = 0, turns: int = 1, answer: str | None = None) -> Trajectory:
+    """An episode with reward 1 in its last turn on success; by default the answer is `right` or `wrong`."""
+    reply = assistant(answer if answer is not None else "right" if success else "wrong")
+    turn_records = [turn() for _ in range(turns - 1)] + [turn(reply, reward=float(success), strict=float(success))]
+    return Trajectory(turn_records, Stop.TERMINATED, success=success, task=task, member=member)
 
 
 def group(number: int, outcomes: Sequence[bool | None]) -> Group:
-    """One task; None is an errored episode."""
+    """A group with one episode per outcome; None is an errored one."""
     task = f"test/{number}"
-    kept = [play(task, won, member=m) for m, won in enumerate(outcomes) if won is not None]
-    lost = [Trajectory([turn()], Stop.ERROR, task=task, member=m) for m, won in enumerate(outcomes) if won is None]
-    return Group(Ticket(number, number, "test", seed=0, size=len(outcomes)), kept, lost)
+    trajectories = [play(task, success, member=m) for m, success in enumerate(outcomes) if success is not None]
+    failures = [
+        Trajectory([turn()], Stop.ERROR, task=task, member=m) for m, success in enumerate(outcomes) if success is None
+    ]
+    return Group(Ticket(number, number, "test", seed=0, size=len(outcomes)), trajectories, failures)
 
 
 def report(*tasks: Sequence[bool | None], policy: str = "random", seed: int = 0) -> Report:
@@ -50,48 +52,48 @@ Y, N, E = True, False, None
 
 
 def test_the_figures_of_three_tasks_are_those_worked_out_by_hand() -> None:
-    found = report([Y, Y, Y, N], [Y, N, N, N], [N, N, N, N])
-    assert (found.episodes, found.samples, found.errors) == (3, 4, 0)
-    assert found.success.mean == pytest.approx(1 / 3)
-    assert found.return_mean == pytest.approx(1 / 3)
-    assert found.pass_at == pytest.approx({1: 1 / 3, 2: (1 + 1 / 2) / 3, 4: 2 / 3})
-    assert found.pass_hat == pytest.approx({1: 1 / 3, 2: (3 / 6) / 3, 4: 0.0})
-    assert found.cons_at == pytest.approx({1: 1 / 3, 2: 1 / 3, 4: 1 / 3})
-    assert (found.turns_mean, found.tokens_mean) == (1.0, 3.0)
-    assert found.metrics == {"strict": pytest.approx(1 / 3)}
-    assert found.per_task[1].success == [Y, N, N, N]
-    assert found.per_task[1].rewards == [1.0, 0.0, 0.0, 0.0]
-    assert found.per_task[1].stop == ["terminated"] * 4
+    result = report([Y, Y, Y, N], [Y, N, N, N], [N, N, N, N])
+    assert (result.episodes, result.samples, result.errors) == (3, 4, 0)
+    assert result.success.mean == pytest.approx(1 / 3)
+    assert result.return_mean == pytest.approx(1 / 3)
+    assert result.pass_at == pytest.approx({1: 1 / 3, 2: (1 + 1 / 2) / 3, 4: 2 / 3})
+    assert result.pass_hat == pytest.approx({1: 1 / 3, 2: (3 / 6) / 3, 4: 0.0})
+    assert result.cons_at == pytest.approx({1: 1 / 3, 2: 1 / 3, 4: 1 / 3})
+    assert (result.turns_mean, result.tokens_mean) == (1.0, 3.0)
+    assert result.metrics == {"strict": pytest.approx(1 / 3)}
+    assert result.per_task[1].success == [Y, N, N, N]
+    assert result.per_task[1].rewards == [1.0, 0.0, 0.0, 0.0]
+    assert result.per_task[1].stop == ["terminated"] * 4
 
 
 def test_errored_episodes_are_counted_and_never_scored() -> None:
-    found = report([Y, E, E, N], [Y, Y, Y, Y], [E, E, E, E])
-    assert found.errors == 6
-    assert found.success.mean == pytest.approx((1 / 2 + 1) / 2)
-    assert found.pass_at == pytest.approx({1: 0.75, 2: 1.0, 4: 1.0})
-    assert found.pass_hat == pytest.approx({1: 0.75, 2: 0.5, 4: 1.0})  # k = 4 is left to the task with four samples
-    assert [row.task for row in found.per_task] == ["test/0", "test/1", "test/2"]
-    assert found.per_task[2].rewards == found.per_task[2].stop == []
+    result = report([Y, E, E, N], [Y, Y, Y, Y], [E, E, E, E])
+    assert result.errors == 6
+    assert result.success.mean == pytest.approx((1 / 2 + 1) / 2)
+    assert result.pass_at == pytest.approx({1: 0.75, 2: 1.0, 4: 1.0})
+    assert result.pass_hat == pytest.approx({1: 0.75, 2: 0.5, 4: 1.0})  # k = 4 is left to the task with four samples
+    assert [row.task for row in result.per_task] == ["test/0", "test/1", "test/2"]
+    assert result.per_task[2].rewards == result.per_task[2].stop == []
 
 
 def test_a_report_of_nothing_scored_has_no_numbers_and_no_nan(tmp_path: Path) -> None:
-    found = report([E, E])
-    assert found.success.mean is found.success.low is found.return_mean is found.pass_at[2] is None
-    found.to_json(tmp_path / "r.json")
-    stored = json.loads((tmp_path / "r.json").read_text(), parse_constant=pytest.fail)
-    assert stored["success"] == {"mean": None, "low": None, "high": None}
-    assert Report.from_json(tmp_path / "r.json") == found
+    result = report([E, E])
+    assert result.success.mean is result.success.low is result.return_mean is result.pass_at[2] is None
+    result.to_json(tmp_path / "r.json")
+    data = json.loads((tmp_path / "r.json").read_text(), parse_constant=pytest.fail)
+    assert data["success"] == {"mean": None, "low": None, "high": None}
+    assert Report.from_json(tmp_path / "r.json") == result
 
 
 def test_a_reward_that_is_not_a_number_becomes_null(tmp_path: Path) -> None:
-    broken = group(0, [Y, N])
-    broken.trajectories[0].turns[-1].reward = float("nan")
-    found = Report.from_groups([broken], env="e", policy="p", seed=0)
-    assert found.return_mean is None
-    found.to_json(tmp_path / "r.json")
-    stored = json.loads((tmp_path / "r.json").read_text(), parse_constant=pytest.fail)
-    assert stored["per_task"][0]["rewards"] == [None, 0.0]
-    assert Report.from_json(tmp_path / "r.json") == found
+    group_with_nan = group(0, [Y, N])
+    group_with_nan.trajectories[0].turns[-1].reward = float("nan")
+    result = Report.from_groups([group_with_nan], env="e", policy="p", seed=0)
+    assert result.return_mean is None
+    result.to_json(tmp_path / "r.json")
+    data = json.loads((tmp_path / "r.json").read_text(), parse_constant=pytest.fail)
+    assert data["per_task"][0]["rewards"] == [None, 0.0]
+    assert Report.from_json(tmp_path / "r.json") == result
 
 
 def test_one_sample_per_task_has_wilsons_interval_and_several_have_the_bootstraps() -> None:
@@ -108,16 +110,16 @@ def test_one_sample_per_task_has_wilsons_interval_and_several_have_the_bootstrap
 
 
 def test_perfect_results_keep_an_honest_interval() -> None:
-    found = report(*[[Y, Y]] * 20)
-    assert (found.success.low, found.success.high) == pytest.approx((0.839, 1.0), abs=5e-4)
-    assert "return_mean" not in found.intervals  # equal returns without known bounds say nothing about the next
+    result = report(*[[Y, Y]] * 20)
+    assert (result.success.low, result.success.high) == pytest.approx((0.839, 1.0), abs=5e-4)
+    assert "return_mean" not in result.intervals  # equal returns without known bounds say nothing about the next
 
 
 def test_what_a_success_costs_counts_the_failures_too() -> None:
-    found = report(*[[Y, N]] * 6, *[[N, N]] * 4, [E, Y])
-    assert found.tokens_per_solved == pytest.approx(3 * 21 / 7)
-    assert found.turns_per_solved == pytest.approx(21 / 7)
-    low, high = found.intervals["tokens_per_solved"]
+    result = report(*[[Y, N]] * 6, *[[N, N]] * 4, [E, Y])
+    assert result.tokens_per_solved == pytest.approx(3 * 21 / 7)
+    assert result.turns_per_solved == pytest.approx(21 / 7)
+    low, high = result.intervals["tokens_per_solved"]
     assert low < 9 and high is not None and high > 9
     assert report([N, N], [N, N]).tokens_per_solved is None
     rare = report(*[[N]] * 30, [Y])
@@ -127,53 +129,54 @@ def test_what_a_success_costs_counts_the_failures_too() -> None:
 def test_invalid_replies_are_a_share_of_all_replies_of_an_episode() -> None:
     half = play("test/0", True, turns=4)
     half.turns[0].valid = half.turns[1].valid = False
-    found = Report.from_groups(
+    result = Report.from_groups(
         [Group(Ticket(0, 0, "test", 0, 2), [half, play("test/0", False, member=1)])], env="e", policy="p", seed=0
     )
-    assert found.invalid_mean == 0.25
+    assert result.invalid_mean == 0.25
 
 
 def test_reasons_to_stop_are_counted_with_their_successes_and_errors_apart() -> None:
     first, second = group(0, [Y, Y, N]), group(1, [N, E, E])
     first.trajectories[2].stop = second.trajectories[0].stop = Stop.TURN_LIMIT
     second.errored[0].error, second.errored[1].error = "OSError: disk", "OSError: no: disk"
-    found = Report.from_groups([first, second], env="e", policy="p", seed=0)
-    assert {stop: (e.episodes, e.success) for stop, e in found.stops.items()} == {
+    result = Report.from_groups([first, second], env="e", policy="p", seed=0)
+    assert {stop: (e.episodes, e.success) for stop, e in result.stops.items()} == {
         "terminated": (2, 1.0),
         "turn_limit": (2, 0.0),
     }
-    assert (found.errors, found.faults) == (2, {"OSError": 2})
+    assert (result.errors, result.faults) == (2, {"OSError": 2})
 
 
 def test_avg_at_k_is_over_complete_tasks_and_auc_at_k_between_the_chances() -> None:
-    found = report([Y, N, N, N], [Y, Y, N, N], [Y, E, E, E])
-    assert found.avg_at == {4: pytest.approx(3 / 8)}
-    assert found.auc_at[1] == found.pass_at[1]
+    result = report([Y, N, N, N], [Y, Y, N, N], [Y, E, E, E])
+    assert result.avg_at == {4: pytest.approx(3 / 8)}
+    assert result.auc_at[1] == result.pass_at[1]
     at_2 = [0.75, 0.25 + 0.25, 5 / 6]  # of three tasks two have two samples
-    assert found.auc_at[2] == pytest.approx(((1 / 4 + 1 / 2) / 2 + (1 / 2 + at_2[2]) / 2) / 2)
+    assert result.auc_at[2] == pytest.approx(((1 / 4 + 1 / 2) / 2 + (1 / 2 + at_2[2]) / 2) / 2)
 
 
 def test_a_vote_of_the_environments_own_joins_what_is_said_in_other_words() -> None:
-    said = ["It is 7.", "7", "8", "8"]
-    trajectories = [play("test/0", "7" in text, member=m, answer=text) for m, text in enumerate(said)]
+    answers = ["It is 7.", "7", "8", "8"]
+    trajectories = [play("test/0", "7" in text, member=m, answer=text) for m, text in enumerate(answers)]
     groups = [Group(Ticket(0, 0, "test", 0, 4), trajectories)]
     plain = Report.from_groups(groups, env="e", policy="p", seed=0)
-    counted = Report.from_groups(groups, env="e", policy="p", seed=0, vote=lambda t: final_reply(t).strip(".")[-1])  # type: ignore[union-attr]
-    assert (plain.cons_at[4], counted.cons_at[4]) == pytest.approx((0.0, 0.5))
+    last_digit = lambda t: final_reply(t).strip(".")[-1]  # noqa: E731
+    by_digit = Report.from_groups(groups, env="e", policy="p", seed=0, vote=last_digit)
+    assert (plain.cons_at[4], by_digit.cons_at[4]) == pytest.approx((0.0, 0.5))
 
 
 def test_order_of_arrival_changes_nothing() -> None:
     groups = [group(number, outcomes) for number, outcomes in enumerate([[Y, N, N], [N, N, Y], [Y, Y, N]])]
-    shuffled = [replace(g, trajectories=g.trajectories[::-1]) for g in (groups[2], groups[0], groups[1])]
-    first, second = (Report.from_groups(g, env="e", policy="p", seed=3) for g in (groups, shuffled))
+    shuffled_groups = [replace(g, trajectories=g.trajectories[::-1]) for g in (groups[2], groups[0], groups[1])]
+    first, second = (Report.from_groups(g, env="e", policy="p", seed=3) for g in (groups, shuffled_groups))
     assert first == second
 
 
 def test_groups_of_one_task_are_one_cluster() -> None:
     twice = [group(0, [Y, N]), replace(group(0, [Y, Y]), ticket=Ticket(1, 0, "test", seed=1, size=2))]
-    found = Report.from_groups(twice, env="e", policy="p", seed=0)
-    assert found.episodes == 2
-    assert [row.success for row in found.per_task] == [[Y, N, Y, Y]]
+    result = Report.from_groups(twice, env="e", policy="p", seed=0)
+    assert result.episodes == 2
+    assert [row.success for row in result.per_task] == [[Y, N, Y, Y]]
 
 
 def test_seats_of_a_shared_task_are_scored_apart() -> None:
@@ -182,16 +185,16 @@ def test_seats_of_a_shared_task_are_scored_apart() -> None:
         seat = group(0, [agent == "white"])
         seat.trajectories[0].agent = agent
         seats.append(replace(seat, ticket=Ticket(number, 0, "test", seed=0, size=1)))
-    found = Report.from_groups(seats, env="e", policy="p", seed=0)
-    assert {row.task: row.success for row in found.per_task} == {"test/0#white": [Y], "test/0#black": [N]}
+    result = Report.from_groups(seats, env="e", policy="p", seed=0)
+    assert {row.task: row.success for row in result.per_task} == {"test/0#white": [Y], "test/0#black": [N]}
 
 
 def test_consensus_counts_equal_final_replies() -> None:
     answers = [("42", Y), (" 42\n", Y), ("7", N), ("9", N)]
-    members = [play("test/0", won, member=m, turns=2, answer=said) for m, (said, won) in enumerate(answers)]
-    voted = Report.from_groups([Group(Ticket(0, 0, "test", 0, 4), members)], env="e", policy="p", seed=0)
-    assert voted.cons_at == pytest.approx({1: 0.5, 2: 0.5, 4: 1.0})
-    assert voted.turns_mean == 2.0
+    members = [play("test/0", success, member=m, turns=2, answer=reply) for m, (reply, success) in enumerate(answers)]
+    result = Report.from_groups([Group(Ticket(0, 0, "test", 0, 4), members)], env="e", policy="p", seed=0)
+    assert result.cons_at == pytest.approx({1: 0.5, 2: 0.5, 4: 1.0})
+    assert result.turns_mean == 2.0
     unanimous = Report.from_groups(
         [Group(Ticket(0, 0, "test", 0, 4), members)], env="e", policy="p", seed=0, vote=lambda t: "same"
     )
@@ -212,31 +215,31 @@ def test_named_rewards_and_metrics_are_those_of_the_last_turn() -> None:
     first, last = turn(assistant("x"), strict=5.0), turn(assistant("y"), strict=1.0)
     last.rewards = {"format": 0.5}
     trajectory = Trajectory([first, last], Stop.TERMINATED, success=True, task="test/0")
-    found = Report.from_groups([Group(Ticket(0, 0, "test", 0, 1), [trajectory])], env="e", policy="p", seed=0)
-    assert found.metrics == {"format": 0.5, "strict": 1.0}
+    result = Report.from_groups([Group(Ticket(0, 0, "test", 0, 1), [trajectory])], env="e", policy="p", seed=0)
+    assert result.metrics == {"format": 0.5, "strict": 1.0}
 
 
 def test_json_has_the_documented_keys_and_reads_back_equal(tmp_path: Path) -> None:
-    found = report([Y, Y, N, N], [Y, N, N, N], [Y, Y, Y, E])
+    result = report([Y, Y, N, N], [Y, N, N, N], [Y, Y, Y, E])
     path = tmp_path / "report.json"
-    found.to_json(path)
-    stored = json.loads(path.read_text(), parse_constant=pytest.fail)
-    promised = "benchmark env policy episodes samples seed success return_mean pass_at pass_hat cons_at turns_mean"
-    assert {*promised.split(), "tokens_mean", "errors", "per_task"} <= set(stored)
-    assert set(stored) == {field.name for field in fields(Report)}
-    assert set(stored["per_task"][0]) == {"task", "rewards", "success", "turns", "stop"}
-    assert list(stored["pass_at"]) == ["1", "2", "4"]
-    assert stored["intervals"]["pass_at/2"][0] <= stored["pass_at"]["2"] <= stored["intervals"]["pass_at/2"][1]
-    assert Report.from_json(path) == found
+    result.to_json(path)
+    data = json.loads(path.read_text(), parse_constant=pytest.fail)
+    names = "benchmark env policy episodes samples seed success return_mean pass_at pass_hat cons_at turns_mean"
+    assert {*names.split(), "tokens_mean", "errors", "per_task"} <= set(data)
+    assert set(data) == {field.name for field in fields(Report)}
+    assert set(data["per_task"][0]) == {"task", "rewards", "success", "turns", "stop"}
+    assert list(data["pass_at"]) == ["1", "2", "4"]
+    assert data["intervals"]["pass_at/2"][0] <= data["pass_at"]["2"] <= data["intervals"]["pass_at/2"][1]
+    assert Report.from_json(path) == result
     assert [entry.name for entry in tmp_path.iterdir()] == ["report.json"]
 
 
 def test_a_file_with_only_the_documented_keys_can_be_read(tmp_path: Path) -> None:
     path = tmp_path / "report.json"
     report([Y], [N]).to_json(path)
-    stored = json.loads(path.read_text())
-    del stored["metrics"], stored["intervals"]
-    path.write_text(json.dumps(stored))
+    data = json.loads(path.read_text())
+    del data["metrics"], data["intervals"]
+    path.write_text(json.dumps(data))
     assert Report.from_json(path).success.mean == 0.5
 
 
@@ -253,13 +256,13 @@ def test_a_file_with_only_the_documented_keys_can_be_read(tmp_path: Path) -> Non
 def test_a_damaged_file_is_refused_in_one_line_that_names_it(tmp_path: Path, change, complaint: str) -> None:
     path = tmp_path / "report.json"
     report([Y], [N]).to_json(path)
-    stored = json.loads(path.read_text())
-    change(stored)
-    path.write_text(json.dumps(stored))
-    with pytest.raises(ValueError, match=r"report\.json: not a result of rl\.evaluate") as caught:
+    data = json.loads(path.read_text())
+    change(data)
+    path.write_text(json.dumps(data))
+    with pytest.raises(ValueError, match=r"report\.json: not a result of rl\.evaluate") as error:
         Report.from_json(path)
-    assert complaint in str(caught.value)
-    assert "\n" not in str(caught.value)
+    assert complaint in str(error.value)
+    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[1, 2]", b"\xff\xfe\x00", b'"text"'])
@@ -279,9 +282,9 @@ def test_writing_replaces_the_file_whole_or_not_at_all(tmp_path: Path, monkeypat
         raise OSError(28, "No space left on device", str(self))
 
     monkeypatch.setattr(Path, "replace", full)
-    with pytest.raises(OSError, match=r"No space left on device: '.*report\.json'") as caught:
+    with pytest.raises(OSError, match=r"No space left on device: '.*report\.json'") as error:
         report([N]).to_json(path)
-    assert caught.value.errno == 28
+    assert error.value.errno == 28
     assert path.read_text() == before
     assert [entry.name for entry in tmp_path.iterdir()] == ["report.json"]
 
@@ -299,34 +302,34 @@ def test_an_unwritable_path_is_named_as_it_was_given(tmp_path: Path) -> None:
 def test_single_samples_are_compared_by_the_exact_test_of_their_flips() -> None:
     old = report(*[[N]] * 8, *[[Y]] * 2, *[[Y]] * 5)
     new = report(*[[Y]] * 8, *[[N]] * 2, *[[Y]] * 5)
-    found = compare(new, old)
-    assert (found.tasks, found.gained, found.lost, found.unpaired) == (15, 8, 2, 0)
-    assert found.difference == pytest.approx(6 / 15)
-    assert found.low < 6 / 15 < found.high
-    assert (found.test, found.p_value) == ("exact McNemar", pytest.approx(2 * 56 / 1024))
+    result = compare(new, old)
+    assert (result.paired_tasks, result.gains, result.losses, result.unpaired_tasks) == (15, 8, 2, 0)
+    assert result.difference == pytest.approx(6 / 15)
+    assert result.low < 6 / 15 < result.high
+    assert (result.test, result.p_value) == ("exact McNemar", pytest.approx(2 * 56 / 1024))
     back = compare(old, new)
-    assert (back.difference, back.p_value, back.gained) == (-found.difference, found.p_value, 2)
+    assert (back.difference, back.p_value, back.gains) == (-result.difference, result.p_value, 2)
 
 
 def test_several_samples_are_compared_by_task_means() -> None:
     old = report(*[[Y, N, N, N]] * 5, [Y, Y, Y, Y])
     new = report(*[[Y, Y, N, N]] * 5, [Y, N, N, N])
-    found = compare(new, old)
-    assert (found.test, found.gained, found.lost) == ("sign flips", 5, 1)
-    assert found.difference == pytest.approx((5 * 1 - 3) / 4 / 6)
+    result = compare(new, old)
+    assert (result.test, result.gains, result.losses) == ("sign flips", 5, 1)
+    assert result.difference == pytest.approx((5 * 1 - 3) / 4 / 6)
     signs = itertools.product([-1, 1], repeat=6)  # in quarters: five tasks of 1, one of 3, observed sum 2
-    assert found.p_value == np.mean([abs(sum(s[:5]) + 3 * s[5]) >= 2 for s in signs])
+    assert result.p_value == np.mean([abs(sum(s[:5]) + 3 * s[5]) >= 2 for s in signs])
 
 
 def test_only_tasks_scored_on_both_sides_are_paired() -> None:
-    found = compare(report([Y], [E], [Y], [N]), report([N], [Y], [E]))
-    assert (found.tasks, found.unpaired, found.difference) == (1, 3, 1.0)
+    result = compare(report([Y], [E], [Y], [N]), report([N], [Y], [E]))
+    assert (result.paired_tasks, result.unpaired_tasks, result.difference) == (1, 3, 1.0)
 
 
 def test_equal_results_show_no_difference_and_keep_a_margin() -> None:
-    found = compare(report(*[[Y]] * 50), report(*[[Y]] * 50))
-    assert (found.difference, found.p_value) == (0.0, 1.0)
-    assert (found.low, found.high) == pytest.approx((-wilson(0, 50).high, wilson(0, 50).high))
+    result = compare(report(*[[Y]] * 50), report(*[[Y]] * 50))
+    assert (result.difference, result.p_value) == (0.0, 1.0)
+    assert (result.low, result.high) == pytest.approx((-wilson(0, 50).high, wilson(0, 50).high))
 
 
 @pytest.mark.parametrize(
@@ -345,4 +348,4 @@ def test_results_that_cannot_be_paired_are_refused(old: Report, complaint: str) 
 
 
 def test_arguments_that_an_older_result_does_not_tell_are_not_compared() -> None:
-    assert compare(replace(report([Y]), env_args={"size": 9}), report([N])).gained == 1
+    assert compare(replace(report([Y]), env_args={"size": 9}), report([N])).gains == 1

@@ -11,10 +11,11 @@ import pytest
 from agents.agent import Context
 from envs.env import Env
 from envs.types import Message, Outcome, Stop, Task, assistant, user
-from rl.evaluate.runner import SCRIPTS, count_tasks, evaluate_script, sampling, tickets
+from rl.evaluate.runner import SCRIPTS, count_tasks, evaluate_script, sampling_params, tickets
 from rl.evaluate.runner import evaluate as play
+from rl.policy.engine import Policy
 from rl.records import Completion, SamplingParams
-from rl.rollout.episode import Player
+from rl.rollout.runner import Runner
 from tests.support.environments import Fails
 
 
@@ -29,8 +30,8 @@ class Guess(Env):
         return self.task.prompt
 
     def reply(self, action: Message) -> Outcome:
-        won = action["content"] == self.right
-        return Outcome(reward=float(won), terminated=True, success=won)
+        success = action["content"] == self.right
+        return Outcome(reward=float(success), terminated=True, success=success)
 
     def oracle(self) -> Iterator[Message]:
         yield assistant(self.right)
@@ -62,7 +63,7 @@ class Letters:
         return self.open(messages)
 
 
-class Seeded:
+class SeedPolicy(Policy):
     """A policy that replies with a digit of its sampling seed, and counts who waits for it at once."""
 
     version = 0
@@ -79,8 +80,8 @@ class Seeded:
         return Completion((token,), (0.0,), (0.0,), (0,))
 
 
-def player(policy: Seeded, make_env: Callable[[], Env] = Guess) -> Player:
-    return Player(make_env, Letters, policy, sampling(2, turn_tokens=1), 64)
+def make_runner(policy: SeedPolicy, make_env: Callable[[], Env] = Guess) -> Runner:
+    return Runner(make_env, Letters, policy, sampling_params(2, turn_tokens=1), 64)
 
 
 def test_the_seed_alone_chooses_distinct_tasks_and_fewer_are_a_subset_of_more() -> None:
@@ -95,14 +96,14 @@ def test_the_seed_alone_chooses_distinct_tasks_and_fewer_are_a_subset_of_more() 
 
 
 def test_one_sample_per_task_is_greedy_and_several_are_drawn_unless_told_otherwise() -> None:
-    assert sampling(1, turn_tokens=8).temperature == 0
-    assert sampling(4, turn_tokens=8).temperature == 1
-    assert sampling(1, turn_tokens=8, temperature=0.7, top_k=5).temperature == 0.7
+    assert sampling_params(1, turn_tokens=8).temperature == 0
+    assert sampling_params(4, turn_tokens=8).temperature == 1
+    assert sampling_params(1, turn_tokens=8, temperature=0.7, top_k=5).temperature == 0.7
 
 
 def test_a_task_gets_the_same_draws_whatever_else_is_evaluated_and_at_any_concurrency() -> None:
-    def replies(episodes: int, at_once: int) -> dict[tuple[int, int], Message | None]:
-        groups = asyncio.run(play(player(Seeded()), tickets(80, episodes, 4, 0), at_once=at_once))
+    def replies(episodes: int, concurrency: int) -> dict[tuple[int, int], Message | None]:
+        groups = asyncio.run(play(make_runner(SeedPolicy()), tickets(80, episodes, 4, 0), concurrency=concurrency))
         return {(g.ticket.index, t.member): t.turns[0].reply for g in groups for t in g.trajectories}
 
     few, many = replies(5, 256), replies(80, 12)
@@ -112,19 +113,19 @@ def test_a_task_gets_the_same_draws_whatever_else_is_evaluated_and_at_any_concur
 
 
 def test_no_more_episodes_are_played_at_once_than_asked_and_groups_come_in_order() -> None:
-    policy, seen = Seeded(), []
-    chosen = tickets(80, 80, 2, 0)
-    groups = asyncio.run(play(player(policy), chosen, at_once=6, ended=seen.append))
+    policy, groups_seen = SeedPolicy(), []
+    selection = tickets(80, 80, 2, 0)
+    groups = asyncio.run(play(make_runner(policy), selection, concurrency=6, on_group=groups_seen.append))
     assert policy.most == 6
-    assert [group.ticket for group in groups] == chosen
-    assert {id(group) for group in seen} == {id(group) for group in groups}
+    assert [group.ticket for group in groups] == selection
+    assert {id(group) for group in groups_seen} == {id(group) for group in groups}
 
 
 def test_an_episode_that_fails_for_good_counts_once_and_one_that_was_repeated_does_not(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     for run in (
-        lambda: play(player(Seeded(), Fails), tickets(3, 3, 2, 0)),
+        lambda: play(make_runner(SeedPolicy(), Fails), tickets(3, 3, 2, 0)),
         lambda: evaluate_script(Fails, SCRIPTS["noop"], tickets(3, 3, 2, 0)),
     ):
         Fails.failed = False
@@ -136,12 +137,12 @@ def test_an_episode_that_fails_for_good_counts_once_and_one_that_was_repeated_do
 
 
 def test_scripts_play_environments_that_wait_in_threads_and_others_in_this_one() -> None:
-    chosen = tickets(80, 20, 2, 0)
-    waited = asyncio.run(evaluate_script(Waits, SCRIPTS["random"], chosen))
-    at_once = asyncio.run(evaluate_script(Guess, SCRIPTS["random"], chosen))
+    selection = tickets(80, 20, 2, 0)
+    threaded = asyncio.run(evaluate_script(Waits, SCRIPTS["random"], selection))
+    inline = asyncio.run(evaluate_script(Guess, SCRIPTS["random"], selection))
     assert threading.get_ident() not in Waits.threads
-    assert [[t.turns[0].reply for t in g.trajectories] for g in waited] == [
-        [t.turns[0].reply for t in g.trajectories] for g in at_once
+    assert [[t.turns[0].reply for t in g.trajectories] for g in threaded] == [
+        [t.turns[0].reply for t in g.trajectories] for g in inline
     ]
 
 

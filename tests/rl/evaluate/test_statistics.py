@@ -75,18 +75,18 @@ def test_best_of_k_equals_the_enumeration_of_all_subsets() -> None:
     rng = np.random.default_rng(8)
     for _ in range(60):
         n = int(rng.integers(1, 8))
-        scores, won = rng.integers(0, 4, n).tolist(), [bool(w) for w in rng.integers(0, 2, n)]
+        scores, success = rng.integers(0, 4, n).tolist(), [bool(w) for w in rng.integers(0, 2, n)]
         for k in range(1, n + 1):
             shares = []
             for subset in itertools.combinations(range(n), k):
                 top = max(scores[i] for i in subset)
-                shares.append(np.mean([won[i] for i in subset if scores[i] == top]))
-            assert best_of_k(scores, won, k) == pytest.approx(np.mean(shares), abs=1e-12)
+                shares.append(np.mean([success[i] for i in subset if scores[i] == top]))
+            assert best_of_k(scores, success, k) == pytest.approx(np.mean(shares), abs=1e-12)
 
 
 def test_the_best_of_k_by_the_verdict_itself_is_pass_at_k() -> None:
-    won = [True] * 3 + [False] * 7
-    assert best_of_k(won, won, 4) == pytest.approx(pass_at_k(10, 3, 4))
+    success = [True] * 3 + [False] * 7
+    assert best_of_k(success, success, 4) == pytest.approx(pass_at_k(10, 3, 4))
 
 
 def plurality_by_enumeration(votes: Sequence[Hashable], success: Sequence[bool], k: int) -> float:
@@ -94,8 +94,8 @@ def plurality_by_enumeration(votes: Sequence[Hashable], success: Sequence[bool],
     for subset in itertools.combinations(range(len(votes)), k):
         counts = Counter(votes[i] for i in subset if votes[i] is not None)
         first = [vote for vote in counts if counts[vote] == max(counts.values())]
-        graded = [np.mean([success[i] for i in subset if votes[i] == vote]) for vote in first]
-        shares.append(np.mean(graded) if graded else 0.0)
+        shares_of_first = [np.mean([success[i] for i in subset if votes[i] == vote]) for vote in first]
+        shares.append(np.mean(shares_of_first) if shares_of_first else 0.0)
     return float(np.mean(shares))
 
 
@@ -104,7 +104,7 @@ def test_cons_at_k_equals_the_enumeration_of_all_subsets() -> None:
     for _ in range(60):
         n = int(rng.integers(1, 9))
         votes = [None if vote == 0 else f"answer {vote}" for vote in rng.integers(0, 5, n)]
-        success = [bool(won) for won in rng.integers(0, 2, n)]
+        success = [bool(value) for value in rng.integers(0, 2, n)]
         for k in range(1, n + 1):
             assert cons_at_k(votes, success, k) == pytest.approx(plurality_by_enumeration(votes, success, k), abs=1e-12)
 
@@ -125,8 +125,8 @@ def test_a_large_vote_agrees_with_sampled_subsets() -> None:
     votes = rng.geometric(0.2, 200)
     success = votes == 2
     draws = [rng.permutation(200)[:40] for _ in range(4000)]
-    sampled = np.mean([_fair_plurality(votes[draw]) for draw in draws])
-    assert cons_at_k(votes.tolist(), success.tolist(), 40) == pytest.approx(sampled, abs=0.025)
+    estimate = np.mean([_fair_plurality(votes[draw]) for draw in draws])
+    assert cons_at_k(votes.tolist(), success.tolist(), 40) == pytest.approx(estimate, abs=0.025)
 
 
 def _fair_plurality(votes: np.ndarray) -> float:
@@ -208,10 +208,10 @@ def test_the_interval_of_a_cost_per_success_covers_it_95_percent_of_the_time(tas
     rng = np.random.default_rng(9)
     runs, hits = 1500, 0
     chance = rng.beta(2 * solved_share, 2 * (1 - solved_share), size=(runs, tasks))
-    solved = rng.binomial(4, chance)
-    spent = rng.gamma(2.0, 10.0, size=(runs, tasks)) + 15 * (4 - solved)  # failures go on for longer
+    successes = rng.binomial(4, chance)
+    costs = rng.gamma(2.0, 10.0, size=(runs, tasks)) + 15 * (4 - successes)  # failures go on for longer
     true = (20 + 60 * (1 - solved_share)) / (4 * solved_share)
-    for top, bottom in zip(spent, solved, strict=True):
+    for top, bottom in zip(costs, successes, strict=True):
         low, high = ratio_interval(top, bottom)
         hits += low <= true <= high
     assert 0.925 < hits / runs < 0.975
@@ -241,8 +241,8 @@ def test_the_interval_of_a_mean_over_environments_covers_it_95_percent_of_the_ti
     ends = {(n, c): wilson(c, n) for n in tasks.tolist() for c in range(n + 1)}
     hits, runs = 0, 3000
     for counts in rng.binomial(tasks, shares, size=(runs, 4)):
-        found = [ends[n, c] for n, c in zip(tasks.tolist(), counts.tolist(), strict=True)]
-        low, high = mean_interval((counts / tasks).tolist(), found)
+        intervals = [ends[n, c] for n, c in zip(tasks.tolist(), counts.tolist(), strict=True)]
+        low, high = mean_interval((counts / tasks).tolist(), intervals)
         hits += low <= shares.mean() <= high
     assert 0.935 < hits / runs < 0.97
 

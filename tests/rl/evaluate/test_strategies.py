@@ -1,4 +1,4 @@
-"""Test-time strategies: what they choose, what they cost, and what they leave alone."""
+"""Test-time strategies: their choices, their costs and their gain."""
 
 from __future__ import annotations
 
@@ -17,12 +17,21 @@ from rl import cli
 from rl.evaluate import __main__ as evaluate
 from rl.evaluate import strategies
 from rl.evaluate.attempts import Choice, cost
-from rl.evaluate.metrics import by_task
+from rl.evaluate.metrics import trajectories_by_task
 from rl.evaluate.report import Report
 from rl.evaluate.runner import SCRIPTS, evaluate_script
-from rl.evaluate.strategies import BestOf, Listwise, Majority, Sequential, Stage, regrouped, widened, with_rounds
+from rl.evaluate.strategies import (
+    BestOf,
+    Listwise,
+    Majority,
+    Sequential,
+    StrategyContext,
+    apply_strategy,
+    widen_tickets,
+    with_rounds,
+)
 from rl.evaluate.strategies.gains import Gain
-from rl.evaluate.strategies.listwise import Choosing, said
+from rl.evaluate.strategies.listwise import ChoiceEnv, transcript
 from rl.evaluate.strategies.strategy import MakeEnv, Strategy
 from rl.evaluate.voting import final_reply
 from rl.records import Completion, Group, Ticket, Trajectory, Turn
@@ -42,8 +51,8 @@ class Digit(Env):
         return (user(f"{text(self.task.prompt[0])} luck {self.luck}"),)
 
     def reply(self, action: Message) -> Outcome:
-        won = text(action) == self.task.answer
-        return Outcome((user("no"),) if not won else (), float(won), won or self.max_turns == 1, won)
+        success = text(action) == self.task.answer
+        return Outcome((user("no"),) if not success else (), float(success), success or self.max_turns == 1, success)
 
     def oracle(self) -> Iterator[Message]:
         yield assistant(self.task.answer)
@@ -51,26 +60,26 @@ class Digit(Env):
 
 def play(task: int, reply: str, member: int, logprob: float = -1.0, tokens: int = 2) -> Trajectory:
     """One reply in `Digit`."""
-    drawn = Completion((7,) * tokens, (logprob,) * tokens, (logprob,) * tokens, (0,) * tokens)
-    won = reply == str(task)
-    turn = Turn((1,), drawn, (user(f"digit {task}?"),), assistant(reply), reward=float(won))
-    return Trajectory([turn], Stop.TERMINATED, won, f"test/{task}", member=member)
+    completion = Completion((7,) * tokens, (logprob,) * tokens, (logprob,) * tokens, (0,) * tokens)
+    success = reply == str(task)
+    turn = Turn((1,), completion, (user(f"digit {task}?"),), assistant(reply), reward=float(success))
+    return Trajectory([turn], Stop.TERMINATED, success, f"test/{task}", member=member)
 
 
 def group(task: int, replies: Sequence[str | None], logprobs: Sequence[float] = ()) -> Group:
     """Samples of one task; None is one that failed."""
     each = list(logprobs) or [-1.0] * len(replies)
-    kept = [play(task, r, m, p) for m, (r, p) in enumerate(zip(replies, each, strict=True)) if r is not None]
-    lost = [Trajectory([], Stop.ERROR, member=m, error="down: x") for m, r in enumerate(replies) if r is None]
-    return Group(Ticket(task, task, "test", task, len(replies)), kept, lost)
+    trajectories = [play(task, r, m, p) for m, (r, p) in enumerate(zip(replies, each, strict=True)) if r is not None]
+    failures = [Trajectory([], Stop.ERROR, member=m, error="down: x") for m, r in enumerate(replies) if r is None]
+    return Group(Ticket(task, task, "test", task, len(replies)), trajectories, failures)
 
 
-def chosen(strategy: Strategy, *groups: Group) -> list[Group]:
-    return asyncio.run(regrouped(strategy, groups, Stage(final_reply)))
+def choose(strategy: Strategy, *groups: Group) -> list[Group]:
+    return asyncio.run(apply_strategy(strategy, groups, StrategyContext(final_reply)))
 
 
-def replies(found: Group) -> list[str]:
-    return [text(t.turns[-1].reply) for t in found.trajectories if t.turns[-1].reply]
+def replies(result: Group) -> list[str]:
+    return [text(t.turns[-1].reply) for t in result.trajectories if t.turns[-1].reply]
 
 
 def with_script(strategy: Strategy, script: str, tickets: Sequence[Ticket], make_env: MakeEnv = Digit) -> list[Group]:
@@ -78,9 +87,9 @@ def with_script(strategy: Strategy, script: str, tickets: Sequence[Ticket], make
     full = with_rounds(strategy, make_env)
 
     async def all_rounds() -> list[Group]:
-        first = await evaluate_script(full, SCRIPTS[script], widened(strategy, tickets))
-        stage = Stage(final_reply, partial(evaluate_script, full, SCRIPTS[script]))
-        return await regrouped(strategy, first, stage)
+        first = await evaluate_script(full, SCRIPTS[script], widen_tickets(strategy, tickets))
+        context = StrategyContext(final_reply, partial(evaluate_script, full, SCRIPTS[script]))
+        return await apply_strategy(strategy, first, context)
 
     return asyncio.run(all_rounds())
 
@@ -92,7 +101,7 @@ def test_words_are_read_and_written_back() -> None:
     assert strategies.parse("best_of:n=4,scorer=logprob") == BestOf(4, "logprob")
     assert strategies.parse("majority") == Majority(8)
     for strategy in (BestOf(3), Majority(5), Listwise(4, orders=3, chars=10), Sequential(2, "logprob", -0.5)):
-        assert strategies.parse(strategies.label(strategy)) == strategy
+        assert strategies.parse(strategies.format_spec(strategy)) == strategy
 
 
 @pytest.mark.parametrize(
@@ -106,21 +115,21 @@ def test_words_are_read_and_written_back() -> None:
     ],
 )
 def test_a_wrong_word_is_named_with_the_right_ones(word: str, complaint: str) -> None:
-    with pytest.raises(ValueError, match="strategy") as caught:
+    with pytest.raises(ValueError, match="strategy") as error:
         strategies.parse(word)
-    assert complaint in str(caught.value)
+    assert complaint in str(error.value)
 
 
 def test_the_best_by_the_verdict_wins_if_any_does_and_is_called_an_upper_bound() -> None:
-    (found,) = chosen(BestOf(3), group(4, ["1", "4", "4", "5", "6", "7"]))
-    assert [t.success for t in found.trajectories] == [True, False]
-    assert replies(found) == ["4", "5"]  # of equals the earliest
+    (result,) = choose(BestOf(3), group(4, ["1", "4", "4", "5", "6", "7"]))
+    assert [t.success for t in result.trajectories] == [True, False]
+    assert replies(result) == ["4", "5"]  # of equals the earliest
     assert BestOf(3).upper_bound and not BestOf(3, "logprob").upper_bound
 
 
 def test_the_best_by_log_probability_may_be_wrong() -> None:
-    (found,) = chosen(BestOf(3, "logprob"), group(4, ["4", "5", "6"], [-0.9, -0.1, -0.5]))
-    assert replies(found) == ["5"] and not found.trajectories[0].success
+    (result,) = choose(BestOf(3, "logprob"), group(4, ["4", "5", "6"], [-0.9, -0.1, -0.5]))
+    assert replies(result) == ["5"] and not result.trajectories[0].success
 
 
 def test_replies_without_log_probabilities_cannot_be_scored_by_them() -> None:
@@ -128,41 +137,41 @@ def test_replies_without_log_probabilities_cannot_be_scored_by_them() -> None:
     for trajectory in bare.trajectories:
         trajectory.turns[0].completion = Completion((), (), (), ())
     with pytest.raises(ValueError, match="scorer=logprob needs the log-probabilities"):
-        chosen(BestOf(2, "logprob"), bare)
+        choose(BestOf(2, "logprob"), bare)
 
 
 def test_the_majority_wins_and_of_a_tie_the_answer_that_came_first() -> None:
-    first, second, third = chosen(
+    first, second, third = choose(
         Majority(4), group(3, ["1", "3", "3", "9"]), group(4, ["5", "4", "4", "5"]), group(5, ["", "", "", "5"])
     )
     assert (replies(first), replies(second), replies(third)) == (["3"], ["5"], ["5"])
     assert not any(t.fallback for t in (*first.trajectories, *third.trajectories))  # type: ignore[attr-defined]
-    (silent,) = chosen(Majority(2), group(0, ["", ""]))
+    (silent,) = choose(Majority(2), group(0, ["", ""]))
     assert silent.trajectories[0].fallback  # type: ignore[attr-defined]
 
 
 def test_an_attempt_chooses_among_what_did_not_fail_and_one_without_any_is_an_error() -> None:
-    (found,) = chosen(BestOf(2), group(1, [None, "1", None, None]))
-    assert [(t.member, t.success) for t in found.trajectories] == [(0, True)]
-    assert [(t.member, t.error) for t in found.errored] == [(1, "down: x")]
-    assert found.ticket.size == 2
+    (result,) = choose(BestOf(2), group(1, [None, "1", None, None]))
+    assert [(t.member, t.success) for t in result.trajectories] == [(0, True)]
+    assert [(t.member, t.error) for t in result.errored] == [(1, "down: x")]
+    assert result.ticket.size == 2
 
 
 def test_recorded_samples_of_another_number_are_used_up() -> None:
-    (found,) = chosen(BestOf(4), group(1, ["2", "1", "3", "3", "4"]))
-    assert [len(t.candidates) for t in found.trajectories] == [4, 1]  # type: ignore[attr-defined]
-    assert [t.success for t in found.trajectories] == [True, False]
+    (result,) = choose(BestOf(4), group(1, ["2", "1", "3", "3", "4"]))
+    assert [len(t.candidates) for t in result.trajectories] == [4, 1]  # type: ignore[attr-defined]
+    assert [t.success for t in result.trajectories] == [True, False]
 
 
 def test_a_choice_costs_all_its_candidates_and_its_judges() -> None:
-    (found,) = chosen(BestOf(3), group(1, ["1", "2", "3"]))
-    assert cost(found.trajectories[0]) == (3, 6)
+    (result,) = choose(BestOf(3), group(1, ["1", "2", "3"]))
+    assert cost(result.trajectories[0]) == (3, 6)
     judge = play(0, "1", 0, tokens=5)
-    choice = found.trajectories[0]
+    choice = result.trajectories[0]
     assert isinstance(choice, Choice)
-    choice.judging = (judge, judge)
+    choice.judgements = (judge, judge)
     assert cost(choice) == (5, 16)
-    report = Report.from_groups([found], env="e", policy="p", seed=0)
+    report = Report.from_groups([result], env="e", policy="p", seed=0)
     assert (report.turns_mean, report.tokens_mean, report.per_task[0].turns) == (5, 16, [5])
     assert (report.turns_per_solved, report.tokens_per_solved) == (5, 16)
 
@@ -171,7 +180,7 @@ def test_the_oracle_chooses_a_right_answer_wherever_there_is_one_and_noop_the_fi
     problem = Task("choose/0", (user("which?"),), [2], {"answers": 3})
     outcomes = {}
     for reply in ("1", "2", "The best is 2.", "4", "", "1 or 2"):
-        env = Choosing([problem])
+        env = ChoiceEnv([problem])
         env.reset(seed=0, options={"split": "test", "index": 0})
         *_, info = env.step(reply)
         outcomes[reply] = (info["success"], info["valid"], info["metrics"]["choice"])
@@ -182,14 +191,14 @@ def test_the_oracle_chooses_a_right_answer_wherever_there_is_one_and_noop_the_fi
 
 def test_a_listwise_prompt_shows_the_task_and_every_answer_in_both_orders_cut_from_the_front() -> None:
     strategy = Listwise(3, chars=6)
-    asked: list[str] = []
+    prompts: list[str] = []
 
     async def judge(tickets: Sequence[Ticket]) -> list[Group]:
         suite = with_rounds(strategy, Digit)()
-        found = []
+        result = []
         for ticket in tickets:
             (message,), _ = suite.reset(seed=0, options={"split": ticket.split, "index": ticket.index})
-            asked.append(text(message))
+            prompts.append(text(message))
             place = (
                 text(message)
                 .split("Answer ")[1:]
@@ -197,92 +206,93 @@ def test_a_listwise_prompt_shows_the_task_and_every_answer_in_both_orders_cut_fr
             )
             *_, info = suite.step(str(place + 1))
             turn = Turn((), Completion((), (), (), ()), (message,), assistant("x"), metrics=info["metrics"])
-            found.append(Group(ticket, [Trajectory([turn], Stop.TERMINATED, info["success"])]))
-        return found
+            result.append(Group(ticket, [Trajectory([turn], Stop.TERMINATED, info["success"])]))
+        return result
 
     samples = group(4, ["1", "so: 4", "a long way to say that it is 5"])
     samples.trajectories[1].success = True
-    (found,) = asyncio.run(regrouped(strategy, [samples], Stage(final_reply, judge)))
-    assert replies(found) == ["so: 4"] and found.trajectories[0].success
-    assert len(asked) == 2 and all(prompt.startswith("digit 4?\n\nAnswer 1:\n") for prompt in asked)
-    assert all("\nt is 5\n" in prompt and "long way" not in prompt for prompt in asked)
-    orders = [[part.split("\n")[1] for part in prompt.split("Answer ")[1:]] for prompt in asked]
+    (result,) = asyncio.run(apply_strategy(strategy, [samples], StrategyContext(final_reply, judge)))
+    assert replies(result) == ["so: 4"] and result.trajectories[0].success
+    assert len(prompts) == 2 and all(prompt.startswith("digit 4?\n\nAnswer 1:\n") for prompt in prompts)
+    assert all("\nt is 5\n" in prompt and "long way" not in prompt for prompt in prompts)
+    orders = [[part.split("\n")[1] for part in prompt.split("Answer ")[1:]] for prompt in prompts]
     assert orders[0] == orders[1][::-1]
 
 
 def test_listwise_choice_works_with_any_policy_and_says_where_it_could_not_read_one() -> None:
-    found = with_script(Listwise(3), "random", TICKETS)
-    assert all(len(t.judging) == 2 for g in found for t in g.trajectories)  # type: ignore[attr-defined]
+    result = with_script(Listwise(3), "random", TICKETS)
+    assert all(len(t.judgements) == 2 for g in result for t in g.trajectories)  # type: ignore[attr-defined]
     silent = with_script(Listwise(2), "noop", TICKETS)
     assert all(t.fallback for g in silent for t in g.trajectories)  # type: ignore[attr-defined]
     assert all(t.success for g in with_script(Listwise(2), "oracle", TICKETS) for t in g.trajectories)
 
 
 def test_what_is_judged_is_the_reply_or_the_dialogue_after_its_opening() -> None:
-    assert said(play(1, "one", 0)) == "one"
+    assert transcript(play(1, "one", 0)) == "one"
     long = play(1, "one", 0)
     long.turns.append(Turn((), Completion((), (), (), ()), (user("no"),), assistant("two")))
     long.final = (user("over"),)
-    assert said(long) == "assistant: one\nuser: no\nassistant: two\nuser: over"
+    assert transcript(long) == "assistant: one\nuser: no\nassistant: two\nuser: over"
 
 
-def revising(
+def play_revisions(
     strategy: Sequential, make_env: MakeEnv, tries: dict[int, list[str]]
 ) -> tuple[list[Group], list[Messages]]:
-    """Play `strategy` on tasks 0..: task i replies `tries[i][0]`, `tries[i][1]`, ... in its rounds; keeps openings."""
+    """Play `strategy` with the replies `tries[i]` on task i; return the groups and the first messages of each episode."""
     full = with_rounds(strategy, make_env)
-    seen: list[Messages] = []
-    rounds = {task: iter(said) for task, said in tries.items()}
+    openings: list[Messages] = []
+    rounds = {task: iter(replies) for task, replies in tries.items()}
 
     async def round_of(tickets: Sequence[Ticket]) -> list[Group]:
-        suite, found = full(), []
+        suite, groups = full(), []
         for ticket in tickets:
             opening, info = suite.reset(seed=ticket.seed, options={"split": ticket.split, "index": ticket.index})
-            seen.append(opening)
+            openings.append(opening)
             task = int(info["task"].rpartition("/")[2])
-            record = Trajectory([], Stop.TERMINATED, task=info["task"], seed=ticket.seed)
-            ended, messages = False, opening
-            while not ended:
+            trajectory = Trajectory([], Stop.TERMINATED, task=info["task"], seed=ticket.seed)
+            terminated = truncated = False
+            messages = opening
+            while not (terminated or truncated):
                 reply = assistant(next(rounds[task]))
-                after, reward, ended, cut, told = suite.step(reply)
-                record.turns.append(Turn((), Completion((), (), (), ()), messages, reply, reward))
-                ended, messages = ended or cut, after
-            record.success, record.final = told["success"], messages
-            found.append(Group(ticket, [record]))
-        return found
+                obs, reward, terminated, truncated, info = suite.step(reply)
+                trajectory.turns.append(Turn((), Completion((), (), (), ()), messages, reply, reward))
+                messages = obs
+            trajectory.success, trajectory.final = info["success"], messages
+            groups.append(Group(ticket, [trajectory]))
+        return groups
 
     async def all_rounds() -> list[Group]:
-        first = await round_of(widened(strategy, [Ticket(i, i, "test", 7, 1) for i in tries]))
-        return await regrouped(strategy, first, Stage(final_reply, round_of))
+        first = await round_of(widen_tickets(strategy, [Ticket(i, i, "test", 7, 1) for i in tries]))
+        return await apply_strategy(strategy, first, StrategyContext(final_reply, round_of))
 
-    return asyncio.run(all_rounds()), seen
+    return asyncio.run(all_rounds()), openings
 
 
 def test_a_revision_shows_the_attempt_and_starts_from_the_same_state_and_the_last_one_counts() -> None:
-    found, seen = revising(Sequential(3), Digit, {0: ["5", "0", "6"], 1: ["1", "1", "1"]})
-    assert [g.trajectories[0].success for g in found] == [False, True]
-    assert [len(g.trajectories[0].candidates) for g in found] == [3, 3]  # type: ignore[attr-defined]
-    opening, *later = [messages for messages in seen if "digit 0?" in text(messages[0])]
+    result, openings = play_revisions(Sequential(3), Digit, {0: ["5", "0", "6"], 1: ["1", "1", "1"]})
+    assert [g.trajectories[0].success for g in result] == [False, True]
+    assert [len(g.trajectories[0].candidates) for g in result] == [3, 3]  # type: ignore[attr-defined]
+    opening, *later = [messages for messages in openings if "digit 0?" in text(messages[0])]
     second, third = later
     assert second[:2] == (*opening, assistant("5")) and opening[0] == third[0]  # the same luck: the same seed
     assert text(second[2]) == "no\nCheck your answer, then answer again."
     assert third[:4] == (*second, assistant("0")) and len(third) == 5
-    gain = Gain.of(Sequential(3), "s", by_task(found), final_reply)
+    gain = Gain.from_tasks(Sequential(3), "s", trajectories_by_task(result), final_reply)
     assert gain is not None
     assert {k: point.success for k, point in gain.curve.items()} == {1: 0.5, 2: 1.0, 3: 0.5}
     assert (gain.one, gain.any, gain.success, gain.efficiency) == (0.5, 1.0, 0.5, 0.0)
 
 
 def test_with_the_verdict_only_failures_are_revised_and_told_so() -> None:
-    found, seen = revising(Sequential(3, "env"), Digit, {0: ["5", "0"], 1: ["1"], 2: ["3", "4", "5"]})
-    assert [g.trajectories[0].success for g in found] == [True, True, False]
-    assert [len(g.trajectories[0].candidates) for g in found] == [2, 1, 3]  # type: ignore[attr-defined]
-    assert all("That was wrong. Check your answer" in text(messages[-1]) for messages in seen[3:])
+    result, openings = play_revisions(Sequential(3, "env"), Digit, {0: ["5", "0"], 1: ["1"], 2: ["3", "4", "5"]})
+    assert [g.trajectories[0].success for g in result] == [True, True, False]
+    assert [len(g.trajectories[0].candidates) for g in result] == [2, 1, 3]  # type: ignore[attr-defined]
+    assert all("That was wrong. Check your answer" in text(messages[-1]) for messages in openings[3:])
 
 
 def test_an_attempt_of_several_turns_is_begun_again_with_its_opening() -> None:
-    _, seen = revising(Sequential(2), partial(Digit, tries=2), {3: ["1", "2", "3"]})
-    first, second = seen
+    _, openings = play_revisions(Sequential(2), partial(Digit, tries=2), {3: ["1", "2", "3"]})
+    first, second = openings
     assert [m["role"] for m in second] == ["user", "assistant", "user", "assistant", "user"]
     assert text(second[-1]) == f"no\nTry again from the start.\n{text(first[0])}"
 
@@ -294,15 +304,15 @@ def test_sure_attempts_are_kept_and_unsure_ones_revised() -> None:
     async def again(tickets: Sequence[Ticket]) -> list[Group]:
         return [Group(ticket, [play(2, "2", 0)]) for ticket in tickets]
 
-    kept, revised = asyncio.run(regrouped(strategy, [sure, unsure], Stage(final_reply, again)))
-    assert [len(g.trajectories[0].candidates) for g in (kept, revised)] == [1, 2]  # type: ignore[attr-defined]
-    assert revised.trajectories[0].success
+    first, second = asyncio.run(apply_strategy(strategy, [sure, unsure], StrategyContext(final_reply, again)))
+    assert [len(g.trajectories[0].candidates) for g in (first, second)] == [1, 2]  # type: ignore[attr-defined]
+    assert second.trajectories[0].success
 
 
 def test_recorded_episodes_are_not_enough_for_a_strategy_of_several_rounds() -> None:
     for strategy in (Listwise(2), Sequential(2)):
         with pytest.raises(ValueError, match="recorded episodes are not enough"):
-            chosen(strategy, group(1, ["1", "2"]))
+            choose(strategy, group(1, ["1", "2"]))
 
 
 def test_rounds_leave_the_environments_own_tasks_and_names_alone() -> None:
@@ -315,10 +325,10 @@ def test_rounds_leave_the_environments_own_tasks_and_names_alone() -> None:
 
 def test_the_gain_lies_between_one_episode_and_the_best_of_all() -> None:
     strategy = Majority(4)
-    found = chosen(
+    result = choose(
         strategy, group(3, ["3", "3", "1", "2"]), group(4, ["5", "4", "5", "6"]), group(5, ["1", "1", "2", "2"])
     )
-    gain = Gain.of(strategy, "majority:n=4", by_task(found), final_reply)
+    gain = Gain.from_tasks(strategy, "majority:n=4", trajectories_by_task(result), final_reply)
     assert gain is not None
     assert (gain.success, gain.one, gain.any) == pytest.approx((1 / 3, 1 / 4, 2 / 3))
     assert gain.efficiency == pytest.approx((1 / 3 - 1 / 4) / (2 / 3 - 1 / 4))
@@ -329,13 +339,13 @@ def test_the_gain_lies_between_one_episode_and_the_best_of_all() -> None:
 def test_the_command_prints_and_stores_what_a_strategy_bought(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    given = ["--env", f"{__file__}:Digit", "--policy", "oracle", "--strategy", "best_of:n=2", "--samples", "2"]
-    with pytest.raises(SystemExit) as left:
-        cli.run(partial(evaluate.main, [*given, "--json", str(tmp_path / "r.json")]))
+    flags = ["--env", f"{__file__}:Digit", "--policy", "oracle", "--strategy", "best_of:n=2", "--samples", "2"]
+    with pytest.raises(SystemExit) as stop:
+        cli.run(partial(evaluate.main, [*flags, "--json", str(tmp_path / "r.json")]))
     out = capsys.readouterr().out
-    assert not left.value.code
+    assert not stop.value.code
     assert "the environment's own verdict: an upper bound" in " ".join(out.split())
-    stored = json.loads((tmp_path / "r.json").read_text())
-    assert stored["strategy"]["strategy"] == "best_of:n=2,scorer=env"
-    assert (stored["samples"], stored["turns_mean"], stored["strategy"]["upper_bound"]) == (2, 2, True)
+    fields = json.loads((tmp_path / "r.json").read_text())
+    assert fields["strategy"]["strategy"] == "best_of:n=2,scorer=env"
+    assert (fields["samples"], fields["turns_mean"], fields["strategy"]["upper_bound"]) == (2, 2, True)
     assert Report.from_json(tmp_path / "r.json").strategy.curve[2].success == 1.0

@@ -13,16 +13,25 @@ from safetensors.torch import load_file
 
 from rl.evaluate import __main__ as evaluate
 from rl.learner.adamw import Float32AdamW
-from rl.learner.forward import said
+from rl.learner.forward import score_tokens
 from rl.learner.learner import Learner
 from rl.methods.recipes.grpo import recipe as grpo
 from rl.policy import lora
 from rl.policy.hf import HFPolicy
-from rl.policy.load import load, save
+from rl.policy.pretrained import load_pretrained, save_pretrained
 from tests.rl.learner.test_packing import PLAIN
 from tests.support.models import model
-from tests.support.play import assert_learns, flat, invented_groups, kept, recorded, rows, sampled_groups, trajectories
-from tests.support.runs import Child, assert_same_run, flags, train, trained, weights
+from tests.support.play import (
+    assert_learns,
+    flat,
+    random_groups,
+    rows,
+    sample_groups,
+    sampler_logprobs,
+    saved_and_loaded,
+    trajectories,
+)
+from tests.support.runs import Child, assert_same_run, flags, train, train_run, weights
 
 FAMILIES = ["qwen2", "qwen3", "llama", "gemma3_text"]
 HALF = torch.bfloat16
@@ -40,22 +49,25 @@ def half(kind="llama", rank=0, seed=0):
 
 def test_an_update_of_a_millionth_is_not_lost():
     """Neighbours of 0.02 in bfloat16 are 1.2e-4 away."""
-    ours, theirs = (torch.nn.Parameter(torch.full((4,), 0.02, dtype=HALF)) for _ in range(2))
-    kept, lost = Float32AdamW([ours], lr=1e-6, weight_decay=0.0), torch.optim.AdamW([theirs], lr=1e-6, weight_decay=0.0)
-    first, steps = ours.detach().clone(), 200
+    weight, plain_weight = (torch.nn.Parameter(torch.full((4,), 0.02, dtype=HALF)) for _ in range(2))
+    optimizer, plain_optimizer = (
+        Float32AdamW([weight], lr=1e-6, weight_decay=0.0),
+        torch.optim.AdamW([plain_weight], lr=1e-6, weight_decay=0.0),
+    )
+    first, steps = weight.detach().clone(), 200
     for step in range(steps):
-        with kept.collecting():
-            ours.sum().backward()
-        theirs.grad = torch.ones_like(theirs)
-        kept.step()
-        lost.step()
-        kept.zero_grad()
+        with optimizer.accumulate_in_masters():
+            weight.sum().backward()
+        plain_weight.grad = torch.ones_like(plain_weight)
+        optimizer.step()
+        plain_optimizer.step()
+        optimizer.zero_grad()
         if step == 0:
-            assert torch.equal(ours, first)
-            np.testing.assert_allclose((first.float() - kept.masters[0]).numpy(), 1e-6, rtol=1e-2)
-    np.testing.assert_allclose((first.float() - kept.masters[0]).numpy(), steps * 1e-6, rtol=1e-2)
-    assert (first - ours > 1e-4).all()
-    assert torch.equal(theirs, first)
+            assert torch.equal(weight, first)
+            np.testing.assert_allclose((first.float() - optimizer.masters[0]).numpy(), 1e-6, rtol=1e-2)
+    np.testing.assert_allclose((first.float() - optimizer.masters[0]).numpy(), steps * 1e-6, rtol=1e-2)
+    assert (first - weight > 1e-4).all()
+    assert torch.equal(plain_weight, first)
 
 
 @pytest.mark.parametrize("rank", [0, 4])
@@ -64,14 +76,14 @@ def test_small_steps_of_a_learner_are_in_its_copies_first_and_everything_it_says
     net = half(kind, rank)
     learner = Learner(net, lr=1e-6, critic=True)
     before = [copy.clone() for copy in learner.optimizer.masters]
-    told = said(net, rows(PLAIN), learner.device)
-    assert (told.hidden.dtype, told.logp.dtype, told.entropy.dtype) == (HALF, torch.float32, torch.float32)
+    scores = score_tokens(net, rows(PLAIN), learner.device)
+    assert (scores.hidden.dtype, scores.logp.dtype, scores.entropy.dtype) == (HALF, torch.float32, torch.float32)
     for _ in range(3):
         learner.update(rows(grpo), grpo)
     assert all(copy.dtype == torch.float32 for copy in learner.optimizer.masters)
     pairs = zip(before, learner.optimizer.masters, strict=True)
-    moved = torch.cat([(new - old).abs().flatten() for old, new in pairs])
-    assert 1e-6 < float(moved.max()) < 4e-6 and float((moved > 1e-7).float().mean()) > 0.9
+    distances = torch.cat([(new - old).abs().flatten() for old, new in pairs])
+    assert 1e-6 < float(distances.max()) < 4e-6 and float((distances > 1e-7).float().mean()) > 0.9
     assert all(torch.equal(weight, copy.to(HALF)) for weight, copy in learner.optimizer.pairs)
     assert all(weight.grad is None for weight in net.parameters())
 
@@ -82,19 +94,19 @@ def test_its_gradient_points_where_that_of_float32_does(kind, rank):
     net, exact = half(kind, rank), half(kind, rank)
     for weight in exact.parameters():
         weight.data = weight.data.float()
-    found = []
+    gradients = []
     for one in (net, exact):
         learner = Learner(one, lr=0.0, max_grad_norm=1e9)
         learner.update(rows(PLAIN), PLAIN)
-        found.append(torch.cat([copy.grad.flatten() for copy in learner.optimizer.masters]))
-    assert float(torch.nn.functional.cosine_similarity(*found, dim=0)) > 0.995
-    assert float(found[0].norm() / found[1].norm()) == pytest.approx(1, abs=0.05)
+        gradients.append(torch.cat([copy.grad.flatten() for copy in learner.optimizer.masters]))
+    assert float(torch.nn.functional.cosine_similarity(*gradients, dim=0)) > 0.995
+    assert float(gradients[0].norm() / gradients[1].norm()) == pytest.approx(1, abs=0.05)
 
 
 def test_gradients_of_micro_batches_add_up_in_float32():
     weight = torch.nn.Parameter(torch.ones(3, dtype=HALF))
     optimizer = Float32AdamW([weight], lr=0.0, weight_decay=0.0)
-    with optimizer.collecting():
+    with optimizer.accumulate_in_masters():
         for _ in range(1000):
             (weight * 1e-3).sum().backward()
     single = torch.tensor(1e-3, dtype=HALF).float()
@@ -107,7 +119,7 @@ def test_weights_in_float64_lose_no_digit_to_a_copy():
     weight = torch.nn.Parameter(torch.ones(3, dtype=torch.float64))
     optimizer = Float32AdamW([weight], lr=1e-12, weight_decay=0.0)
     assert optimizer.masters[0] is weight and not optimizer.pairs
-    with optimizer.collecting():
+    with optimizer.accumulate_in_masters():
         weight.sum().backward()
     optimizer.step()
     np.testing.assert_allclose(1 - weight.detach().numpy(), 1e-12, rtol=1e-3)
@@ -116,12 +128,12 @@ def test_weights_in_float64_lose_no_digit_to_a_copy():
 def test_weights_that_somebody_else_changed_are_taken_over_and_no_others():
     weight = torch.nn.Parameter(torch.full((2,), 0.5, dtype=HALF))
     optimizer = Float32AdamW([weight], lr=1e-5, weight_decay=0.0)
-    with optimizer.collecting():
+    with optimizer.accumulate_in_masters():
         weight.sum().backward()
     optimizer.step()
     with torch.no_grad():
         weight[1] = 3.0
-    optimizer.adopt()
+    optimizer.sync_masters()
     assert optimizer.masters[0].tolist() == pytest.approx([0.49999, 3.0], abs=1e-7)
 
 
@@ -145,26 +157,26 @@ def test_the_sampler_computes_in_the_same_precision():
     net = half(rank=4)
     policy = HFPolicy(net)
     assert policy.cache.kv.dtype == HALF
-    groups = sampled_groups(policy, groups=2, size=4)
+    groups = sample_groups(policy, groups=2, size=4)
     learner = Learner(net, lr=1e-2)
-    np.testing.assert_allclose(flat(learner.logprobs(trajectories(groups))), recorded(groups), atol=0.05)
+    np.testing.assert_allclose(flat(learner.logprobs(trajectories(groups))), sampler_logprobs(groups), atol=0.05)
     assert abs(learner.update(rows(grpo, groups), grpo)["kl/sampler_trainer"]) < 1e-3
 
 
 @pytest.mark.parametrize("rank", [0, 4])
 def test_a_learner_that_was_saved_goes_on_bit_by_bit(rank):
     def go_on(learner, first, last):
-        return [learner.update(rows(grpo, invented_groups(n)), grpo, seed=n) for n in range(first, last)]
+        return [learner.update(rows(grpo, random_groups(n)), grpo, seed=n) for n in range(first, last)]
 
     first = Learner(half(rank=rank), lr=1e-6, minibatches=2)
     go_on(first, 0, 3)
-    state, saved = kept(first)
-    wanted = go_on(first, 3, 6)
+    state, saved_weights = saved_and_loaded(first)
+    expected = go_on(first, 3, 6)
     net = half(rank=rank, seed=1)
-    net.load_state_dict(saved)
+    net.load_state_dict(saved_weights)
     second = Learner(net, lr=1e-6, minibatches=2)
     second.load_state_dict(state)
-    assert go_on(second, 3, 6) == wanted
+    assert go_on(second, 3, 6) == expected
     assert all(torch.equal(*both) for both in zip(first.optimizer.masters, second.optimizer.masters, strict=True))
     with pytest.raises(ValueError, match="those of other weights"):
         Learner(model(), lr=1e-6).load_state_dict(state)
@@ -180,10 +192,10 @@ RUNS: dict[str, dict[str, Any]] = {
 def test_a_killed_run_goes_on_bit_for_bit(name: str, tmp_path: Path) -> None:
     words = flags("Talk", "--lr", "1e-4", updates=4, save_every=2, dtype="bfloat16", **RUNS[name])
     out, die = tmp_path / "run", ("rl.train.run_folder:RunFolder", "write_rollouts", 4)
-    ended = Child(*words, "--out", str(out), log=tmp_path / "log", die=die).ended()
-    assert ended.code == -signal.SIGKILL, ended.out
+    result = Child(*words, "--out", str(out), log=tmp_path / "log", die=die).wait()
+    assert result.code == -signal.SIGKILL, result.out
     assert train("--resume", "--out", str(out)).code == 0
-    assert_same_run(out, trained(*words, out=tmp_path / "whole"))
+    assert_same_run(out, train_run(*words, out=tmp_path / "whole"))
     assert {value.dtype for value in weights(out).values()} == {HALF}
     state = torch.load(out / "checkpoints/latest/trainer/state.pt", weights_only=False)["learner"]["optimizer"]
     assert {copy.dtype for copy in state["masters"]} == {torch.float32}
@@ -191,33 +203,33 @@ def test_a_killed_run_goes_on_bit_for_bit(name: str, tmp_path: Path) -> None:
 
 
 def test_what_is_saved_in_bfloat16_is_evaluated_in_float32_with_exact_tables(tmp_path, monkeypatch):
-    net, tokenizer = load("tiny", dtype=HALF)
+    net, tokenizer = load_pretrained("tiny", dtype=HALF)
     assert {weight.dtype for weight in net.parameters()} == {HALF} and net.config.dtype == HALF
     assert net.model.rotary_emb.inv_freq.dtype == torch.float32
-    exact, _ = load("tiny")
+    exact, _ = load_pretrained("tiny")
     assert all(torch.equal(one, other.to(HALF)) for one, other in _pairs(net, exact))
-    save(net, tokenizer, tmp_path / "saved")
+    save_pretrained(net, tokenizer, tmp_path / "saved")
     (file,) = (tmp_path / "saved").glob("*.safetensors")
     assert {value.dtype for value in load_file(file).values()} == {HALF}
     sampled_from = []
     monkeypatch.setattr(HFPolicy, "__init__", _noting(sampled_from))
-    asked = ["--env", "games/GuessNumber-v0", "--policy", str(tmp_path / "saved"), "--episodes", "2"]
-    assert evaluate.main([*asked, "--turn-tokens", "4", "--json", str(tmp_path / "found.json")]) == 0
-    (evaluated,) = sampled_from
-    assert all(torch.equal(one, other.float()) for one, other in _pairs(evaluated, net))
-    assert torch.equal(evaluated.model.rotary_emb.inv_freq, exact.model.rotary_emb.inv_freq)
+    argv = ["--env", "games/GuessNumber-v0", "--policy", str(tmp_path / "saved"), "--episodes", "2"]
+    assert evaluate.main([*argv, "--turn-tokens", "4", "--json", str(tmp_path / "found.json")]) == 0
+    (sampled_model,) = sampled_from
+    assert all(torch.equal(one, other.float()) for one, other in _pairs(sampled_model, net))
+    assert torch.equal(sampled_model.model.rotary_emb.inv_freq, exact.model.rotary_emb.inv_freq)
 
 
 def _pairs(one, other):
     return zip(one.parameters(), other.parameters(), strict=True)
 
 
-def _noting(seen):
+def _noting(models):
     """`HFPolicy.__init__`, and its model is added to `seen`."""
     whole = HFPolicy.__init__
 
     def noting(self, net, **more):
-        seen.append(net)
+        models.append(net)
         whole(self, net, **more)
 
     return noting

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 import torch
 
-from rl.learner.diagnostics import warnings
+from rl.learner.diagnostics import list_warnings
 from rl.learner.learner import Learner
 from rl.methods.parts import baseline, penalty, ratio, reduce, surrogate
 from rl.methods.recipe import Recipe
 from rl.methods.recipes.grpo import recipe as grpo
 from rl.methods.recipes.ppo import recipe as ppo
 from rl.policy.hf import HFPolicy
-from tests.support.models import LEAN, OTHER, model
-from tests.support.play import flat, invented_groups, recorded, rows, sampled_groups, trajectories, weights
+from tests.support.models import OTHER_FAMILIES, PACKED_FAMILIES, model
+from tests.support.play import flat, random_groups, rows, sample_groups, sampler_logprobs, trajectories, weights
 
 # Reads every token, whatever its advantage.
 EVERY = grpo.but(penalty=(partial(penalty.entropy_bonus, coef=0.0),))  # computes every token, whatever its advantage
@@ -33,33 +33,33 @@ SPECIAL = {
 
 
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
-@pytest.mark.parametrize("kind", [*LEAN, *OTHER, *SPECIAL])
+@pytest.mark.parametrize("kind", [*PACKED_FAMILIES, *OTHER_FAMILIES, *SPECIAL])
 def test_on_fresh_samples_the_learner_agrees_with_the_sampler(kind, temperature):
     net = model(kind, **SPECIAL.get(kind, {}))
-    groups = sampled_groups(HFPolicy(net), groups=2, size=3, temperature=temperature)
+    groups = sample_groups(HFPolicy(net), groups=2, size=3, temperature=temperature)
     learner = Learner(net, lr=1e-3, temperature=temperature)
-    np.testing.assert_allclose(flat(learner.logprobs(trajectories(groups))), recorded(groups), atol=1e-4)
-    seen = learner.update(rows(grpo, groups, temperature=temperature), EVERY)
-    assert abs(seen["kl/sampler_trainer"]) < 1e-8
-    assert seen["ratio/mean"] == pytest.approx(1.0, abs=1e-4)
-    assert seen["ratio/log_max"] < 1e-4
-    assert seen["ratio/outside"] == 0
-    assert seen["tokens/trained"] == sum(t.num_sampled for t in trajectories(groups))
+    np.testing.assert_allclose(flat(learner.logprobs(trajectories(groups))), sampler_logprobs(groups), atol=1e-4)
+    metrics = learner.update(rows(grpo, groups, temperature=temperature), EVERY)
+    assert abs(metrics["kl/sampler_trainer"]) < 1e-8
+    assert metrics["ratio/mean"] == pytest.approx(1.0, abs=1e-4)
+    assert metrics["ratio/log_max"] < 1e-4
+    assert metrics["ratio/outside"] == 0
+    assert metrics["tokens/trained"] == sum(t.num_sampled for t in trajectories(groups))
 
 
 def test_a_temperature_that_is_not_recorded_shows_as_a_mismatch():
     net = model()
-    groups = sampled_groups(HFPolicy(net), temperature=0.7)
-    seen = Learner(net, lr=0.0).update(rows(grpo, groups), grpo)
-    assert seen["kl/sampler_trainer"] > 1e-3
-    assert any("disagree" in line for line in warnings(seen, lag=0))
+    groups = sample_groups(HFPolicy(net), temperature=0.7)
+    metrics = Learner(net, lr=0.0).update(rows(grpo, groups), grpo)
+    assert metrics["kl/sampler_trainer"] > 1e-3
+    assert any("disagree" in line for line in list_warnings(metrics, lag=0))
 
 
 def test_entropy_is_that_of_the_sampled_distribution():
     net = model()
-    groups = invented_groups()
+    groups = random_groups()
     for temperature in (1.0, 0.5):
-        seen = Learner(net, lr=0.0).update(rows(grpo, groups, temperature=temperature), EVERY)
+        metrics = Learner(net, lr=0.0).update(rows(grpo, groups, temperature=temperature), EVERY)
         entropies = []
         for trajectory in trajectories(groups):
             for history in trajectory.sequences():
@@ -67,22 +67,22 @@ def test_entropy_is_that_of_the_sampled_distribution():
                     logits = net(input_ids=torch.tensor([history.ids])).logits[0] / temperature
                 every = torch.distributions.Categorical(logits=logits).entropy()
                 entropies += [float(every[i - 1]) for i, mine in enumerate(history.sampled) if mine]
-        assert seen["entropy"] == pytest.approx(np.mean(entropies), rel=1e-4)
+        assert metrics["entropy"] == pytest.approx(np.mean(entropies), rel=1e-4)
 
 
 def test_the_mismatch_is_measured_before_the_first_weight_moves():
     net = model()
-    groups = sampled_groups(HFPolicy(net))
-    seen = Learner(net, lr=1e-2, epochs=4, minibatches=1).update(rows(grpo, groups), EVERY)
-    assert seen["kl/sampler_trainer"] < 1e-8
-    assert seen["ratio/log_max"] > 0.01
-    assert seen["tokens/trained"] == 4 * sum(t.num_sampled for t in trajectories(groups))
+    groups = sample_groups(HFPolicy(net))
+    metrics = Learner(net, lr=1e-2, epochs=4, minibatches=1).update(rows(grpo, groups), EVERY)
+    assert metrics["kl/sampler_trainer"] < 1e-8
+    assert metrics["ratio/log_max"] > 0.01
+    assert metrics["tokens/trained"] == 4 * sum(t.num_sampled for t in trajectories(groups))
 
 
 def test_micro_batches_change_no_measurement():
-    found = [Learner(model(), lr=1e-3, microbatch_tokens=budget).update(rows(), grpo) for budget in (1, 30, 10**6)]
-    for other in found[1:]:
-        assert other == pytest.approx(found[0], rel=1e-3, abs=1e-6)
+    metrics = [Learner(model(), lr=1e-3, microbatch_tokens=budget).update(rows(), grpo) for budget in (1, 30, 10**6)]
+    for other in metrics[1:]:
+        assert other == pytest.approx(metrics[0], rel=1e-3, abs=1e-6)
 
 
 # Which way it moves
@@ -91,7 +91,7 @@ def test_micro_batches_change_no_measurement():
 @pytest.mark.parametrize("sign", [1, -1])
 def test_an_advantage_moves_the_probability_of_its_tokens_its_way(sign):
     net = model()
-    groups = invented_groups()[:1]
+    groups = random_groups()[:1]
     groups[0].rewards = [sign, 0.0, 0.0]
     learner = Learner(net, lr=1e-3)
     before = learner.logprobs(trajectories(groups))
@@ -102,8 +102,8 @@ def test_an_advantage_moves_the_probability_of_its_tokens_its_way(sign):
 
 def test_tokens_that_were_not_sampled_are_not_trained():
     """The only token of a context is changed: had it been a target, the gradient would be that of another token."""
-    groups = invented_groups()[2:]
-    found = []
+    groups = random_groups()[2:]
+    updated_weights = []
     for last in (3, 4):
         net = model()
         turns = [replace(turn, context=(*turn.context[:-1], 9)) for turn in groups[0].trajectories[0].turns]
@@ -111,9 +111,9 @@ def test_tokens_that_were_not_sampled_are_not_trained():
         turns.append(replace(turns[0], context=(last,), completion=replace(completion, ids=(), logprobs=())))
         groups[0].trajectories = [replace(groups[0].trajectories[0], turns=turns)]
         Learner(net, lr=1e-3).update(rows(PLAIN, groups), PLAIN)
-        found.append(weights(net))
+        updated_weights.append(weights(net))
         groups[0].trajectories[0].turns.pop()
-    assert torch.equal(*found)
+    assert torch.equal(*updated_weights)
 
 
 @pytest.mark.parametrize("recipe", [grpo, ppo], ids=["grpo", "ppo"])
@@ -123,13 +123,13 @@ def test_a_solvable_toy_is_solved(recipe):
     learner = Learner(net, lr=1e-2, critic=recipe is ppo, epochs=2, minibatches=2)
     rewards = []
     for update in range(25):
-        groups = sampled_groups(policy, seed=update)
+        groups = sample_groups(policy, seed=update)
         rewards.append(np.mean([t.reward for t in trajectories(groups)]))
         for part in recipe.score:
             asyncio.run(part(learner, groups))
-        seen = learner.update(rows(recipe, groups), recipe, seed=update)
-        assert seen["kl/sampler_trainer"] < 1e-6
-        policy.refresh()
+        metrics = learner.update(rows(recipe, groups), recipe, seed=update)
+        assert metrics["kl/sampler_trainer"] < 1e-6
+        policy.sync_weights()
     assert np.mean(rewards[:2]) < 0.2
     assert np.mean(rewards[-5:]) > 1.2  # of 2, one per turn
 
@@ -148,26 +148,26 @@ def test_the_learning_rate_is_scaled_and_zero_moves_nothing():
 def test_a_long_gradient_is_cut_to_its_largest_norm():
     net = model()
     learner = Learner(net, lr=1e-3, max_grad_norm=0.01)
-    seen = learner.update(rows(), grpo)
-    assert seen["grad_norm"] > 0.01
+    metrics = learner.update(rows(), grpo)
+    assert metrics["grad_norm"] > 0.01
     norm = torch.cat([weight.grad.flatten() for weight in net.parameters()]).norm()
     assert float(norm) == pytest.approx(0.01, rel=1e-3)
 
 
 def test_dropout_is_off_or_the_trainer_would_be_another_policy():
     net = model("gpt2", resid_pdrop=0.5, embd_pdrop=0.5, attn_pdrop=0.5).train()
-    groups = sampled_groups(HFPolicy(net), groups=1, size=2)
+    groups = sample_groups(HFPolicy(net), groups=1, size=2)
     assert Learner(net, lr=0.0).update(rows(grpo, groups), grpo)["kl/sampler_trainer"] < 1e-8
 
 
 def test_trajectories_without_advantage_are_not_computed_and_nothing_changes():
     lone = [replace(row, adv=np.zeros_like(row.adv)) if row.group == 0 else row for row in rows()]
-    nets, found = [], []
+    nets, metrics = [], []
     for recipe in (grpo, EVERY):
         nets.append(model())
-        found.append(Learner(nets[-1], lr=1e-3).update(lone, recipe))
-    assert found[0]["tokens/trained"] < found[1]["tokens/trained"] == sum(int(row.mask.sum()) for row in lone)
-    assert found[0]["grad_norm"] == pytest.approx(found[1]["grad_norm"], rel=1e-5)
+        metrics.append(Learner(nets[-1], lr=1e-3).update(lone, recipe))
+    assert metrics[0]["tokens/trained"] < metrics[1]["tokens/trained"] == sum(int(row.mask.sum()) for row in lone)
+    assert metrics[0]["grad_norm"] == pytest.approx(metrics[1]["grad_norm"], rel=1e-5)
     for mine, theirs in zip(nets[0].parameters(), nets[1].parameters(), strict=True):
         torch.testing.assert_close(mine, theirs, rtol=0, atol=2e-5)
 
@@ -176,8 +176,8 @@ def test_an_update_without_any_advantage_is_measured_and_moves_nothing():
     still = [replace(row, adv=np.zeros_like(row.adv)) for row in rows()]
     net = model()
     before = [weight.clone() for weight in net.parameters()]
-    seen = Learner(net, lr=1e-2).update(still, grpo)
-    assert seen["entropy"] > 0 and seen["grad_norm"] == 0
+    metrics = Learner(net, lr=1e-2).update(still, grpo)
+    assert metrics["entropy"] > 0 and metrics["grad_norm"] == 0
     assert all(torch.equal(old, new) for old, new in zip(before, net.parameters(), strict=True))
 
 
@@ -192,27 +192,27 @@ def steps_of(learner):
 def test_an_update_makes_epochs_times_minibatches_steps(epochs, minibatches, steps):
     net = model()
     learner = Learner(net, lr=1e-4, epochs=epochs, minibatches=minibatches)
-    seen = learner.update(rows(), EVERY)
+    metrics = learner.update(rows(), EVERY)
     assert steps_of(learner) == {steps}
-    tokens = sum(t.num_sampled for t in trajectories(invented_groups()))
-    assert seen["tokens/trained"] == epochs * tokens
+    tokens = sum(t.num_sampled for t in trajectories(random_groups()))
+    assert metrics["tokens/trained"] == epochs * tokens
 
 
 def test_minibatches_hold_whole_groups_in_an_order_of_the_seed(monkeypatch):
     def order(seed):
-        seen = []
+        step_groups = []
         learner = Learner(model(), lr=0.0, minibatches=3)
         monkeypatch.setattr(
-            learner, "_step", lambda part, recipe, diagnostics: seen.append([row.group for row in part])
+            learner, "_step", lambda part, recipe, diagnostics: step_groups.append([row.group for row in part])
         )
         learner.update(rows(), grpo, seed=seed)
-        return seen
+        return step_groups
 
     orders = [order(seed) for seed in range(8)]
-    for seen in orders:
-        assert sorted(seen) == [[0] * 3, [1] * 5, [2]]
+    for step_groups in orders:
+        assert sorted(step_groups) == [[0] * 3, [1] * 5, [2]]
     assert order(0) == orders[0]
-    assert len({str(seen) for seen in orders}) > 2
+    assert len({str(step_groups) for step_groups in orders}) > 2
 
 
 @pytest.mark.parametrize("minibatches", [1, 4])
@@ -234,9 +234,9 @@ def test_a_step_whose_gradient_is_not_finite_is_skipped_and_reported(poison):
     still = weights(net)
     sick = rows()
     sick[0].adv[0] = poison
-    seen = learner.update(sick, grpo)
-    assert not math.isfinite(seen["grad_norm"])
-    assert any("not finite" in line for line in warnings(seen, lag=0))
+    metrics = learner.update(sick, grpo)
+    assert not math.isfinite(metrics["grad_norm"])
+    assert any("not finite" in line for line in list_warnings(metrics, lag=0))
     assert torch.equal(weights(net), still)
     assert steps_of(learner) == {1}
     well = learner.update(rows(), grpo)

@@ -7,14 +7,14 @@ import pytest
 import torch
 
 from rl.learner import batch
-from rl.learner.batch import rows_of, split
+from rl.learner.batch import split_microbatches, trajectory_rows
 from rl.learner.learner import Learner
 from rl.learner.packing import Columns, Packing
 from rl.methods.parts import baseline, ratio, reduce, surrogate
 from rl.methods.recipe import Recipe
 from rl.policy.decoder import Decoder
-from tests.support.models import LEAN, OTHER, model
-from tests.support.play import flat, invented, invented_groups, trajectories
+from tests.support.models import OTHER_FAMILIES, PACKED_FAMILIES, model
+from tests.support.play import flat, random_groups, random_trajectory, trajectories
 
 CPU = torch.device("cpu")
 PLAIN = Recipe(baseline=baseline.none, ratio=ratio.on_policy, surrogate=surrogate.linear, reduce=reduce.token_mean)
@@ -36,7 +36,7 @@ SPECIAL = {
 
 @cache
 def rows():
-    return batch.build(invented_groups(), PLAIN)
+    return batch.build_rows(random_groups(), PLAIN)
 
 
 def learner(net, **more):
@@ -45,16 +45,16 @@ def learner(net, **more):
 
 def histories():
     """`(ids, sampled, trajectory's return)` of every unbroken history."""
-    for group in invented_groups():
+    for group in random_groups():
         for trajectory, reward in zip(group.trajectories, group.rewards, strict=True):
             for history in trajectory.sequences():
                 yield history.ids, history.sampled, reward
 
 
-def whole(net, ids, sampled):
+def sequence_logprobs(net, ids, is_sampled):
     """Log-probabilities of the sampled tokens by the model's own forward over one history, with a gradient."""
     logprobs = net(input_ids=torch.tensor([ids]), use_cache=False).logits[0].float().log_softmax(-1)
-    at = np.nonzero(sampled)[0]
+    at = np.nonzero(is_sampled)[0]
     return logprobs[at - 1, torch.tensor(ids)[at]]
 
 
@@ -62,47 +62,47 @@ def gradient(net):
     return torch.cat([weight.grad.flatten() for weight in net.parameters() if weight.grad is not None])
 
 
-def assert_close(found, wanted, share=1e-5):
-    assert float((found - wanted).norm()) <= share * float(wanted.norm())
+def assert_close(actual, expected, tolerance=1e-5):
+    assert float((actual - expected).norm()) <= tolerance * float(expected.norm())
 
 
-@pytest.mark.parametrize("kind", LEAN)
+@pytest.mark.parametrize("kind", PACKED_FAMILIES)
 def test_packed_log_probabilities_are_those_of_whole_histories(kind):
     net = model(kind)
-    found = flat(learner(net).logprobs(trajectories(invented_groups())))
-    wanted = torch.cat([whole(net, ids, sampled) for ids, sampled, _ in histories()]).tolist()
-    np.testing.assert_allclose(found, wanted, atol=1e-5)
+    logprobs = flat(learner(net).logprobs(trajectories(random_groups())))
+    expected = torch.cat([sequence_logprobs(net, ids, is_sampled) for ids, is_sampled, _ in histories()]).tolist()
+    np.testing.assert_allclose(logprobs, expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", [*LEAN, *OTHER, *SPECIAL])
+@pytest.mark.parametrize("kind", [*PACKED_FAMILIES, *OTHER_FAMILIES, *SPECIAL])
 def test_so_is_the_gradient_whatever_computes_it(kind):
     net = model(kind, **SPECIAL.get(kind, {}))
     learner(net).update(rows(), PLAIN)
-    found = gradient(net)
+    actual = gradient(net)
     net.zero_grad()
-    tokens = sum(sum(sampled) for _, sampled, _ in histories())
-    for ids, sampled, reward in histories():
-        (-reward * whole(net, ids, sampled).sum() / tokens).backward()
-    assert_close(found, gradient(net))
+    tokens = sum(sum(is_sampled) for _, is_sampled, _ in histories())
+    for ids, is_sampled, reward in histories():
+        (-reward * sequence_logprobs(net, ids, is_sampled).sum() / tokens).backward()
+    assert_close(actual, gradient(net))
 
 
-@pytest.mark.parametrize("kind", LEAN)
+@pytest.mark.parametrize("kind", PACKED_FAMILIES)
 def test_padded_rows_through_the_models_own_forward_give_the_same(kind, monkeypatch):
     net = model(kind)
     one = learner(net, critic=True)
-    torch.nn.init.normal_(one.head.weight, generator=torch.Generator().manual_seed(0))
-    played = trajectories(invented_groups())
+    torch.nn.init.normal_(one.value_head.weight, generator=torch.Generator().manual_seed(0))
+    records = trajectories(random_groups())
 
     def everything():
-        numbers = flat(one.logprobs(played)) + flat(one.values(played))
+        numbers = flat(one.logprobs(records)) + flat(one.values(records))
         one.update(rows(), PLAIN)
         return torch.tensor(numbers), gradient(net)
 
-    packed = everything()
-    monkeypatch.setattr("rl.learner.forward.supported", lambda net: False)
-    padded = everything()
-    torch.testing.assert_close(packed[0], padded[0], atol=1e-5, rtol=1e-5)
-    assert_close(packed[1], padded[1])
+    from_packed = everything()
+    monkeypatch.setattr("rl.learner.forward.is_supported", lambda net: False)
+    from_padded = everything()
+    torch.testing.assert_close(from_packed[0], from_padded[0], atol=1e-5, rtol=1e-5)
+    assert_close(from_packed[1], from_padded[1])
 
 
 @pytest.mark.parametrize("part", REDUCES, ids=lambda part: str(getattr(part, "keywords", "") or part.__name__))
@@ -112,7 +112,7 @@ def test_cutting_a_step_into_micro_batches_changes_no_gradient(part):
     learner(net).update(rows(), recipe)
     once = gradient(net)
     for budget in (1, 25, 60):
-        assert len(split(rows(), budget)) > 1
+        assert len(split_microbatches(rows(), budget)) > 1
         learner(net, microbatch_tokens=budget).update(rows(), recipe)
         assert_close(gradient(net), once, 3e-6)
 
@@ -142,17 +142,17 @@ def test_rows_of_equal_length_and_single_rows_are_packed_alike(count):
     """Without padding the packing takes views instead of copies."""
     net = model()
     rng = np.random.default_rng(5)
-    played = [invented(rng, (4, 5, 6), turns=1) for _ in range(60)]
-    same = [one for one in played if one.num_sampled == played[0].num_sampled][:count]
-    found = [turns[0] for turns in learner(net).logprobs(same)]
-    for trajectory, logprobs in zip(same, found, strict=True):
+    records = [random_trajectory(rng, (4, 5, 6), turns=1) for _ in range(60)]
+    same = [one for one in records if one.num_sampled == records[0].num_sampled][:count]
+    actual = [turns[0] for turns in learner(net).logprobs(same)]
+    for trajectory, logprobs in zip(same, actual, strict=True):
         (history,) = trajectory.sequences()
-        np.testing.assert_allclose(logprobs, whole(net, history.ids, history.sampled).tolist(), atol=1e-5)
+        np.testing.assert_allclose(logprobs, sequence_logprobs(net, history.ids, history.sampled).tolist(), atol=1e-5)
 
 
 def test_columns_and_packed_numbers_have_the_same_order():
     columns, packing = Columns(rows(), CPU), Packing(rows(), CPU)
-    ids = columns.padded(lambda row: row.ids, np.int64)
+    ids = columns.pad(lambda row: row.ids, np.int64)
     assert torch.equal(columns.scatter(packing.target) * columns.mask, ids * columns.mask)
     for row, mask in zip(rows(), columns.mask, strict=True):
         assert mask[: row.size].tolist() == row.mask.tolist()
@@ -161,47 +161,47 @@ def test_columns_and_packed_numbers_have_the_same_order():
 
 def test_micro_batches_keep_the_order_the_budget_and_trajectories_whole():
     for budget in (1, 20, 40, 10**6):
-        parts = split(rows(), budget)
+        parts = split_microbatches(rows(), budget)
         assert [row for part in parts for row in part] == list(rows())
         for part in parts:
             cost = sum(row.size for row in part) + sum(map(len, {row.prefix for row in part}))
             assert cost <= budget or len({row.trajectory for row in part}) == 1
         owners = [{row.trajectory for row in part} for part in parts]
         assert sum(map(len, owners)) == len(set().union(*owners))
-    assert len(split(rows(), 10**6)) == 1
-    assert split([], 5) == []
+    assert len(split_microbatches(rows(), 10**6)) == 1
+    assert split_microbatches([], 5) == []
 
 
 def test_rows_hold_the_records_numbers_at_their_tokens():
     rng = np.random.default_rng(0)
-    played = invented(rng, (1, 2, 3), turns=4, fresh=(2,))
-    for k, turn in enumerate(played.turns):
+    record = random_trajectory(rng, (1, 2, 3), turns=4, fresh=(2,))
+    for k, turn in enumerate(record.turns):
         turn.streams["value"] = tuple(10.0 * k + n for n in range(len(turn.completion.ids)))
-    found = rows_of(played, np.arange(played.num_sampled), number=7, group=2, temperature=0.5)
-    assert [(row.trajectory, row.group, row.temperature) for row in found] == [(7, 2, 0.5)] * 2
-    assert found[0].prefix == (1, 2, 3)
-    assert found[1].prefix == played.turns[2].context
-    mine = lambda pick: np.concatenate([pick(row)[row.mask] for row in found]).tolist()  # noqa: E731
-    replies = [turn.completion for turn in played.turns]
+    result = trajectory_rows(record, np.arange(record.num_sampled), number=7, group=2, temperature=0.5)
+    assert [(row.trajectory, row.group, row.temperature) for row in result] == [(7, 2, 0.5)] * 2
+    assert result[0].prefix == (1, 2, 3)
+    assert result[1].prefix == record.turns[2].context
+    mine = lambda pick: np.concatenate([pick(row)[row.mask] for row in result]).tolist()  # noqa: E731
+    replies = [turn.completion for turn in record.turns]
     assert mine(lambda row: row.ids) == [token for reply in replies for token in reply.ids]
     assert mine(lambda row: row.old) == pytest.approx([x for reply in replies for x in reply.logprobs])
-    assert mine(lambda row: row.adv) == list(range(played.num_sampled))
+    assert mine(lambda row: row.adv) == list(range(record.num_sampled))
     assert mine(lambda row: row.turn) == [k for k, reply in enumerate(replies) for _ in reply.ids]
-    assert mine(lambda row: row.streams["value"]) == [x for turn in played.turns for x in turn.streams["value"]]
-    for row in found:
+    assert mine(lambda row: row.streams["value"]) == [x for turn in record.turns for x in turn.streams["value"]]
+    for row in result:
         assert not row.adv[~row.mask].any() and not row.old[~row.mask].any() and (row.turn[~row.mask] == -1).all()
 
 
 def test_a_history_that_begins_with_a_sampled_token_is_refused():
-    played = invented(np.random.default_rng(0), ())
+    record = random_trajectory(np.random.default_rng(0), ())
     with pytest.raises(ValueError, match="nothing predicts it"):
-        rows_of(played, np.zeros(played.num_sampled))
+        trajectory_rows(record, np.zeros(record.num_sampled))
 
 
 def test_credit_for_another_number_of_tokens_is_refused():
-    played = invented(np.random.default_rng(0), (1, 2))
-    with pytest.raises(ValueError, match=f"{played.num_sampled} sampled tokens"):
-        rows_of(played, np.zeros(played.num_sampled + 1))
+    record = random_trajectory(np.random.default_rng(0), (1, 2))
+    with pytest.raises(ValueError, match=f"{record.num_sampled} sampled tokens"):
+        trajectory_rows(record, np.zeros(record.num_sampled + 1))
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ def test_credit_for_another_number_of_tokens_is_refused():
 )
 def test_the_lean_forward_refuses_what_it_does_not_compute(changes):
     net = model(changes.get("kind", "llama"), **{key: value for key, value in changes.items() if key != "kind"})
-    with pytest.raises(ValueError, match="no lean forward"):
+    with pytest.raises(ValueError, match="no packed forward"):
         Decoder(net)
 
 
@@ -239,6 +239,6 @@ def test_variants_of_a_covered_family_are_computed_exactly(kind, changes):
             if name.endswith(("bias", "norm.weight")):  # initialised to what cannot be told from nothing
                 weight += 0.3 * torch.randn(weight.shape, generator=torch.Generator().manual_seed(len(name)))
     assert Decoder(net).model is net
-    found = flat(learner(net).logprobs(trajectories(invented_groups())))
-    wanted = torch.cat([whole(net, ids, sampled) for ids, sampled, _ in histories()]).tolist()
-    np.testing.assert_allclose(found, wanted, atol=1e-5)
+    logprobs = flat(learner(net).logprobs(trajectories(random_groups())))
+    expected = torch.cat([sequence_logprobs(net, ids, is_sampled) for ids, is_sampled, _ in histories()]).tolist()
+    np.testing.assert_allclose(logprobs, expected, atol=1e-5)

@@ -6,42 +6,42 @@ import numpy as np
 import pytest
 import torch
 
-from rl.learner import forward as passes
-from rl.learner.batch import rows_of
+from rl.learner import forward
+from rl.learner.batch import trajectory_rows
 from rl.learner.learner import Learner
 from rl.methods.recipes.ppo import recipe as ppo
 from rl.policy import lora
 from tests.rl.learner.test_packing import PLAIN, SPECIAL, assert_close, gradient
-from tests.support.memory import peak, saved
-from tests.support.models import LEAN, OTHER, model
-from tests.support.play import invented, invented_groups, rows, trajectories
+from tests.support.memory import peak_bytes, saved_bytes
+from tests.support.models import OTHER_FAMILIES, PACKED_FAMILIES, model
+from tests.support.play import random_groups, random_trajectory, rows, trajectories
 
-FAMILIES = [*LEAN, *OTHER, *SPECIAL]
+FAMILIES = [*PACKED_FAMILIES, *OTHER_FAMILIES, *SPECIAL]
 
 
 def long_rows(count=4, turns=12):
     """Rows of a few hundred tokens."""
     rng = np.random.default_rng(0)
-    played = [invented(rng, (1, 2, 3, 4), turns=turns) for _ in range(count)]
-    return [row for n, one in enumerate(played) for row in rows_of(one, np.ones(one.num_sampled), number=n)]
+    records = [random_trajectory(rng, (1, 2, 3, 4), turns=turns) for _ in range(count)]
+    return [row for n, one in enumerate(records) for row in trajectory_rows(one, np.ones(one.num_sampled), number=n)]
 
 
 def learner(net, **more):
     return Learner(net, lr=0.0, max_grad_norm=1e9, **more)
 
 
-def taught(net, batch, recompute, recipe=PLAIN, **more):
+def train_once(net, batch, recompute, recipe=PLAIN, **more):
     """The gradient of one update, and what was measured on the way."""
     net.zero_grad()
-    seen = learner(net, recompute=recompute, **more).update(batch, recipe)
-    return gradient(net), seen
+    metrics = learner(net, recompute=recompute, **more).update(batch, recipe)
+    return gradient(net), metrics
 
 
 @pytest.mark.parametrize("kind", FAMILIES)
 def test_the_gradient_is_the_same_bit_for_bit(kind):
     net = model(kind, **SPECIAL.get(kind, {}))
     for batch in (rows(PLAIN), long_rows()):
-        plain, again = (taught(net, batch, recompute) for recompute in (False, True))
+        plain, again = (train_once(net, batch, recompute) for recompute in (False, True))
         assert float(plain[0].norm()) > 0
         assert torch.equal(plain[0], again[0]) and plain[1] == again[1]
     assert not any("forward" in vars(module) for module in net.modules())
@@ -51,77 +51,77 @@ def test_the_gradient_is_the_same_bit_for_bit(kind):
 def test_so_it_is_of_adapters_and_of_a_critic_at_a_temperature(kind):
     net = model(kind)
     lora.attach(net, 4, alpha=8)
-    groups = invented_groups()
+    groups = random_groups()
     for turn in (turn for one in trajectories(groups) for turn in one.turns):
         turn.streams.update(value=(0.1,) * len(turn.completion.ids))
     batch = rows(ppo, groups, temperature=0.7)
-    plain, again = (taught(net, batch, recompute, ppo, critic=True) for recompute in (False, True))
+    plain, again = (train_once(net, batch, recompute, ppo, critic=True) for recompute in (False, True))
     assert float(plain[0].norm()) > 0
     assert torch.equal(plain[0], again[0]) and plain[1] == again[1]
 
 
 def test_logits_that_come_in_chunks_change_the_gradient_by_no_more_than_rounding(monkeypatch):
     """The output matrix's gradient is then a sum of one per chunk."""
-    monkeypatch.setattr(passes, "CHUNK", 7)
+    monkeypatch.setattr(forward, "CHUNK", 7)
     net = model("qwen3")
-    plain, again = (taught(net, long_rows(), recompute) for recompute in (False, True))
+    plain, again = (train_once(net, long_rows(), recompute) for recompute in (False, True))
     assert_close(again[0], plain[0], 1e-6)
     assert again[1] == pytest.approx(plain[1], rel=1e-5)
-    scored = [learner(net, recompute=one).logprobs(trajectories(invented_groups())) for one in (False, True)]
-    for one, other in zip(*scored, strict=True):
+    logprobs = [learner(net, recompute=one).logprobs(trajectories(random_groups())) for one in (False, True)]
+    for one, other in zip(*logprobs, strict=True):
         for mine, theirs in zip(one, other, strict=True):
             assert mine == pytest.approx(theirs, abs=1e-5)
 
 
-@pytest.mark.parametrize("kind", [*LEAN, *OTHER])
+@pytest.mark.parametrize("kind", [*PACKED_FAMILIES, *OTHER_FAMILIES])
 def test_less_is_kept_for_the_backward_pass_and_less_is_alive_at_its_peak(kind):
     net = model(kind, num_hidden_layers=8)
     batch, width = long_rows(), net.config.hidden_size
 
-    def forward(recompute):
+    def measure(recompute):
         one = learner(net, recompute=recompute)
-        return saved(lambda: one._forward(net, batch)["logp"].sum(), apart_from=net.parameters())
+        return saved_bytes(lambda: one._forward(net, batch)["logp"].sum(), apart_from=net.parameters())
 
-    plain, less = forward(False), forward(True)
+    plain, less = measure(False), measure(True)
     inputs = 8 * sum(len(row.prefix) + row.size for row in batch) * width * 4
     assert less < plain / 4
     assert less >= 0.7 * inputs  # what a block is computed again from
-    highest = [peak(lambda one=one: taught(net, batch, one)) for one in (False, True)]
+    highest = [peak_bytes(lambda one=one: train_once(net, batch, one)) for one in (False, True)]
     assert highest[1] < 0.6 * highest[0]
 
 
 def test_logits_are_not_all_there_at_once(monkeypatch):
-    monkeypatch.setattr(passes, "CHUNK", 16)
+    monkeypatch.setattr(forward, "CHUNK", 16)
     net, batch = model(vocab_size=5000), long_rows()
     tokens = sum(int(row.mask.sum()) for row in batch)
     every = tokens * 5000 * 4
     assert tokens > 100
-    highest = [peak(lambda one=one: taught(net, batch, one)) for one in (False, True)]
+    highest = [peak_bytes(lambda one=one: train_once(net, batch, one)) for one in (False, True)]
     assert highest[0] > 3 * every and highest[1] < 1.5 * every
 
 
 def test_wide_models_are_not_copied_to_be_trained(monkeypatch):
     net, batch = model("llama"), rows(PLAIN)
-    found = {}
+    results = {}
     for wide in (1, 10**6):
-        monkeypatch.setattr("rl.policy.decoder.WIDE", wide)
-        found[wide] = (
-            taught(net, batch, False)[0],
-            saved(lambda: learner(net)._forward(net, batch)["logp"].sum(), apart_from=net.parameters()),
+        monkeypatch.setattr("rl.policy.decoder.WIDE_HIDDEN_SIZE", wide)
+        results[wide] = (
+            train_once(net, batch, False)[0],
+            saved_bytes(lambda: learner(net)._forward(net, batch)["logp"].sum(), apart_from=net.parameters()),
         )
     layer = net.model.layers[0]
-    fused = (
+    fused_layers = (
         layer.self_attn.q_proj,
         layer.self_attn.k_proj,
         layer.self_attn.v_proj,
         layer.mlp.gate_proj,
         layer.mlp.up_proj,
     )
-    assert found[10**6][1] - found[1][1] == 2 * 4 * sum(linear.weight.numel() for linear in fused)
-    assert_close(found[1][0], found[10**6][0])
+    assert results[10**6][1] - results[1][1] == 2 * 4 * sum(linear.weight.numel() for linear in fused_layers)
+    assert_close(results[1][0], results[10**6][0])
 
 
 def test_a_model_whose_blocks_are_not_known_is_refused_in_one_line(monkeypatch):
-    monkeypatch.setattr(passes, "GradientCheckpointingLayer", type("Nothing", (), {}))
+    monkeypatch.setattr(forward, "GradientCheckpointingLayer", type("Nothing", (), {}))
     with pytest.raises(ValueError, match="--checkpoint-activations: the blocks of model type 'gpt2'"):
         learner(model("gpt2"), recompute=True)

@@ -22,8 +22,8 @@ from rl.methods.recipe import load, part
 from rl.records import Group, Trajectory
 from tests.support.batches import ToyScorer, group, off_policy, toy_groups, trajectory
 from tests.support.models import model
-from tests.support.play import invented_groups, trajectories, weights
-from tests.support.runs import Child, assert_same_run, flags, metrics, train, trained
+from tests.support.play import random_groups, trajectories, weights
+from tests.support.runs import Child, assert_same_run, flags, metrics, train, train_run
 from tests.support.vector_cases import array, checked
 
 
@@ -51,8 +51,8 @@ def run(critic: score.reply_advantage, groups: Sequence[Group], scorer: ToyScore
 def test_the_states_around_a_reply_are_those_of_the_models_own_forward(kind: str, budget: int) -> None:
     """With histories begun anew, prefixes in common, and last replies that nothing follows."""
     net = model(kind)
-    played = trajectories(invented_groups())
-    found = hidden_states.around_replies(Learner(net, lr=0.0, microbatch_tokens=budget).hidden, played)
+    played = trajectories(random_groups())
+    found = hidden_states.around_replies(Learner(net, lr=0.0, microbatch_tokens=budget).hidden_states, played)
     for record, states in zip(played, found, strict=True):
         assert states.shape == (len(record.turns), 2, 32)
         for history in record.sequences():
@@ -67,7 +67,7 @@ def test_the_states_around_a_reply_are_those_of_the_models_own_forward(kind: str
 def test_asking_for_states_changes_nothing() -> None:
     net = model()
     before = weights(net)
-    hidden_states.around_replies(Learner(net, lr=0.0).hidden, trajectories(invented_groups()))
+    hidden_states.around_replies(Learner(net, lr=0.0).hidden_states, trajectories(random_groups()))
     assert torch.equal(weights(net), before)
     assert all(weight.grad is None for weight in net.parameters())
 
@@ -75,8 +75,8 @@ def test_asking_for_states_changes_nothing() -> None:
 def test_the_critic_learns_as_the_four_losses_say() -> None:
     """Three steps against Adam and automatic differentiation, with slow copies that follow by a tenth."""
     groups = toy_groups()
-    played, told = turn_table.read(groups), ToyScorer().features(list(turn_table.trajectories(groups)))
-    states = torch.tensor(np.concatenate(told))
+    table = turn_table.from_groups(groups)
+    states = torch.tensor(np.concatenate(ToyScorer().features(list(turn_table.trajectories(groups)))))
     before, after = (torch.cat([states[:, side], torch.ones(len(states), 1).double()], 1) for side in (0, 1))
     critic = score.reply_advantage(epochs=3, gamma=0.9, rate=0.05)
     once = score.reply_advantage(epochs=1, rate=1e-30)
@@ -85,12 +85,12 @@ def test_the_critic_learns_as_the_four_losses_say() -> None:
     v, q = slow[:2].clone().requires_grad_(), slow[2:].clone().requires_grad_()
     rates = [0.05 / float(x.abs().sum(1).mean()) for x in (before, after)]
     adam = torch.optim.Adam([{"params": [v], "lr": rates[0]}, {"params": [q], "lr": rates[1]}])
-    done = torch.tensor(played.index == played.counts[played.trajectory] - 1)
+    done = torch.tensor(table.index == table.num_turns[table.trajectory] - 1)
     for _ in range(3):
         loss = torch.zeros(()).double()
         for j in (0, 1):
             following = torch.cat([(before @ slow[j])[1:], torch.zeros(1).double()])
-            wanted = torch.tensor(played.reward) + 0.9 * torch.where(done, 0.0, following)
+            wanted = torch.tensor(table.rewards) + 0.9 * torch.where(done, 0.0, following)
             loss = loss + (after @ q[j] - wanted).square().mean()
             loss = loss + (before @ v[j] - after @ slow[2 + j]).square().mean()
         adam.zero_grad()
@@ -143,10 +143,10 @@ def test_what_is_told_is_the_credit() -> None:
     recipe = load("archer")
     groups = toy_groups()
     wanted = run(recipe.score[0], groups, ToyScorer())  # type: ignore[arg-type]
-    found = [x for of_group in recipe.credit(groups, recipe) for tokens in of_group for x in tokens]
+    found = [x for of_group in recipe.credit(groups, recipe.normalization) for tokens in of_group for x in tokens]
     assert found == np.repeat(wanted, [len(turn.completion.ids) for turn in turn_table.turns_of(groups)]).tolist()
     with pytest.raises(ValueError, match=r"the stream 'reply_advantage', which \d+ of \d+ turns lack"):
-        recipe.credit(toy_groups(), recipe)
+        recipe.credit(toy_groups(), recipe.normalization)
 
 
 def test_a_reply_is_taught_by_its_advantage_times_the_gradient_of_all_its_tokens() -> None:
@@ -186,12 +186,12 @@ def test_it_has_words() -> None:
 @pytest.mark.parametrize("lag", [0, 2])
 def test_a_killed_run_goes_on_bit_for_bit(lag: int, tmp_path: Path) -> None:
     how = {"algo": "archer", "updates": 6, "lag": lag, "turn_tokens": 8}
-    whole = trained(*flags("Talk", **how), out=tmp_path / "whole")
+    whole = train_run(*flags("Talk", **how), out=tmp_path / "whole")
     assert len(metrics(whole)) == 6
     out = tmp_path / "run"
     words = flags("Talk", **how, save_every=2)
     die = ("rl.train.run_folder:RunFolder", "write_rollouts", 5)
-    assert Child(*words, "--out", str(out), log=tmp_path / "log", die=die).ended().code == -signal.SIGKILL
+    assert Child(*words, "--out", str(out), log=tmp_path / "log", die=die).wait().code == -signal.SIGKILL
     ended = train("--resume", "--out", str(out))
     assert ended.code == 0, ended.err
     assert_same_run(out, whole)

@@ -79,24 +79,24 @@ def test_a_single_reward_has_no_deviation_to_divide_by() -> None:
 
 def test_outcome_puts_one_advantage_on_all_tokens_of_all_turns() -> None:
     played = group(trajectory((2, 0.0), (1, 1.0)), trajectory((3, 0.0)))
-    first, second = credit.outcome([played], Recipe())[0]
+    first, second = credit.outcome([played], Recipe().normalization)[0]
     assert first.tolist() == [0.5] * 3 and second.tolist() == [-0.5] * 3
     assert first.dtype == np.float64
 
 
 def test_outcome_reads_shaped_rewards() -> None:
     played = group(trajectory((1, 1.0)), trajectory((1, 1.0)), rewards=[3.0, 1.0])
-    assert [float(earned[0]) for earned in credit.outcome([played], Recipe())[0]] == [1.0, -1.0]
+    assert [float(earned[0]) for earned in credit.outcome([played], Recipe().normalization)[0]] == [1.0, -1.0]
 
 
 def test_statistics_are_over_trajectories_however_many_turns_they_have() -> None:
     long, short = trajectory(*[(3, 0.0)] * 9, (3, 1.0)), trajectory((1, 0.0))
-    earned = credit.outcome([group(long, short)], Recipe())[0]
+    earned = credit.outcome([group(long, short)], Recipe().normalization)[0]
     assert earned[0][0] == 0.5 and earned[1][0] == -0.5
 
 
 def to_go(*groups, **options) -> list[list[float]]:
-    found = credit.reward_to_go(list(groups), Recipe(), whiten=False, **options)
+    found = credit.reward_to_go(list(groups), Recipe().normalization, whiten=False, **options)
     return [earned.tolist() for per_group in found for earned in per_group]
 
 
@@ -130,7 +130,7 @@ def test_kl_in_the_reward_is_paid_per_token_and_summed_from_there_on() -> None:
 
 def test_whitened_credit_has_mean_0_and_variance_1_over_all_tokens_of_the_batch() -> None:
     groups = toy_groups()
-    flat = np.concatenate([earned for per_group in credit.reward_to_go(groups, Recipe()) for earned in per_group])
+    flat = np.concatenate([earned for per_group in credit.reward_to_go(groups, Recipe().normalization) for earned in per_group])
     assert flat.mean() == pytest.approx(0.0, abs=1e-12)
     assert flat.var(ddof=1) == pytest.approx(1.0)
 
@@ -146,17 +146,17 @@ def test_gae_with_lambda_1_is_the_return_less_the_value_and_fills_the_critic_s_t
     played = group(trajectory((2, 0.0), (1, 1.0)))
     for turn, values in zip(played.trajectories[0].turns, [(0.2, 0.4), (0.7,)], strict=True):
         turn.streams["value"] = values
-    (earned,) = credit.gae([played], Recipe(), whiten=False)[0]
+    (earned,) = credit.gae([played], Recipe().normalization, whiten=False)[0]
     np.testing.assert_allclose(earned, [0.8, 0.6, 0.3])
     targets = [turn.streams["returns"] for turn in played.trajectories[0].turns]
     np.testing.assert_allclose(np.concatenate(targets), [1.0, 1.0, 1.0])
-    (one_step,) = credit.gae([played], Recipe(), whiten=False, lam=0.0, gamma=0.5)[0]
+    (one_step,) = credit.gae([played], Recipe().normalization, whiten=False, lam=0.0, gamma=0.5)[0]
     np.testing.assert_allclose(one_step, [0.5 * 0.4 - 0.2, 0.5 * 0.7 - 0.4, 1.0 - 0.7])
 
 
 def test_gae_without_values_says_what_is_missing() -> None:
     with pytest.raises(ValueError, match="stream 'value', which 2 of 2 turns lack"):
-        credit.gae([group(trajectory((1, 0.0), (1, 1.0)))], Recipe())
+        credit.gae([group(trajectory((1, 0.0), (1, 1.0)))], Recipe().normalization)
 
 
 def test_values_at_observations_are_never_read() -> None:
@@ -170,5 +170,5 @@ def test_values_at_observations_are_never_read() -> None:
 def test_an_episode_that_a_limit_cut_short_counts_like_any_other() -> None:
     cut = trajectory((2, 0.0))
     cut.stop = Stop.TURN_LIMIT
-    earned = credit.outcome([group(cut, trajectory((2, 1.0)))], Recipe())[0]
+    earned = credit.outcome([group(cut, trajectory((2, 1.0)))], Recipe().normalization)[0]
     assert earned[0].tolist() == [-0.5, -0.5]

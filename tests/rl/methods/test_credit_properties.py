@@ -86,7 +86,7 @@ def flat(earned: list[list[np.ndarray]]) -> np.ndarray:
 @pytest.mark.parametrize("seed", range(8))
 def test_credit_is_one_finite_number_per_sampled_token(recipe: Recipe, seed: int) -> None:
     groups = drawn(seed)
-    earned = recipe.credit(groups, recipe)
+    earned = recipe.credit(groups, recipe.normalization)
     assert np.isfinite(flat(earned)).all()
     assert [[len(tokens) for tokens in per_group] for per_group in earned] == [
         [member.num_sampled for member in played.trajectories] for played in groups
@@ -96,8 +96,8 @@ def test_credit_is_one_finite_number_per_sampled_token(recipe: Recipe, seed: int
 @every
 def test_one_update_may_hold_no_token_or_no_turn_at_all(recipe: Recipe) -> None:
     silent = [group(trajectory((0, 1.0)), trajectory((0, 0.0), (0, 1.0)), number=0)]
-    assert len(flat(recipe.credit(silent, recipe))) == 0
-    assert flat(recipe.credit([group(trajectory(), trajectory((2, 1.0)))], recipe)).shape == (2,)
+    assert len(flat(recipe.credit(silent, recipe.normalization))) == 0
+    assert flat(recipe.credit([group(trajectory(), trajectory((2, 1.0)))], recipe.normalization)).shape == (2,)
 
 
 @pytest.mark.parametrize("name", [name for name in EVERY if name not in ("grpo_roc", "gigpo alike")])
@@ -105,12 +105,12 @@ def test_one_update_may_hold_no_token_or_no_turn_at_all(recipe: Recipe) -> None:
 def test_the_order_of_groups_and_members_does_not_matter(name: str, seed: int) -> None:
     """It does where the first failures are kept, and where a cluster is named by its first text."""
     recipe, groups = EVERY[name], drawn(seed)
-    straight = recipe.credit(groups, recipe)
+    straight = recipe.credit(groups, recipe.normalization)
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(groups))
     inner = [rng.permutation(len(played.trajectories)) for played in groups]
     moved = [group(*(groups[g].trajectories[m] for m in inner[g]), number=int(g)) for g in order]
-    for place, per_group in enumerate(recipe.credit(moved, recipe)):
+    for place, per_group in enumerate(recipe.credit(moved, recipe.normalization)):
         g = order[place]
         for tokens, m in zip(per_group, inner[g], strict=True):
             np.testing.assert_allclose(tokens, straight[g][m], atol=1e-9)
@@ -122,8 +122,8 @@ def test_other_groups_however_long_change_nothing(recipe: Recipe, seed: int) -> 
     """A longer neighbour pads every table; its padding enters no mean, no deviation and no count."""
     groups = drawn(seed)
     long = group(*(trajectory(*[(1, float(m))] * 30) for m in range(7)), number=9)
-    alone = recipe.credit(groups, recipe)
-    together = recipe.credit([long, *groups], recipe)[1:]
+    alone = recipe.credit(groups, recipe.normalization)
+    together = recipe.credit([long, *groups], recipe.normalization)[1:]
     np.testing.assert_allclose(flat(together), flat(alone), atol=1e-12)
 
 
@@ -133,7 +133,7 @@ def test_observations_may_be_longer_without_any_change(recipe: Recipe) -> None:
     longer = deepcopy(groups)
     for turn in (turn for played in longer for member in played.trajectories for turn in member.turns):
         turn.context = turn.context * 2
-    assert np.array_equal(flat(recipe.credit(longer, recipe)), flat(recipe.credit(groups, recipe)))
+    assert np.array_equal(flat(recipe.credit(longer, recipe.normalization)), flat(recipe.credit(groups, recipe.normalization)))
 
 
 SHIFTED = [name for name in WITHIN if name not in (*BETWEEN_TURNS, "improvement", "grpo_roc")]
@@ -157,15 +157,15 @@ def test_a_constant_per_group_on_every_turn_changes_nothing(name: str) -> None:
     recipe = WITHIN[name]
     if name.startswith("igpo"):  # the last turn is paid the return, which moves by more than a gain does
         recipe = recipe.but(credit=partial(credit.information_gain, among="separate"))
-    shifted = recipe.credit(played(*rng.normal(size=3).tolist()), recipe)
-    np.testing.assert_allclose(flat(shifted), flat(recipe.credit(played(0.0, 0.0, 0.0), recipe)), atol=1e-6)
+    shifted = recipe.credit(played(*rng.normal(size=3).tolist()), recipe.normalization)
+    np.testing.assert_allclose(flat(shifted), flat(recipe.credit(played(0.0, 0.0, 0.0), recipe.normalization)), atol=1e-6)
 
 
 @pytest.mark.parametrize("name", [name for name in EVERY if name not in (*BETWEEN_TURNS, "batch")])
 def test_a_group_of_one_and_a_group_of_equals_earn_exactly_nothing(name: str) -> None:
     same = [group(*(trajectory((2, 0.1), (1, 0.3)) for _ in range(3)), number=k) for k in range(2)]
     alone = [group(trajectory((1, 0.7), (2, 0.2)), number=2 + k) for k in range(2)]
-    earned = EVERY[name].credit([*same, *alone], EVERY[name])
+    earned = EVERY[name].credit([*same, *alone], EVERY[name].normalization)
     if name == "igpo apart":  # a gain that comes later is worth something to turns before it
         earned = earned[:2]
     for per_group in earned:
@@ -179,7 +179,7 @@ def test_equal_outcomes_earn_nothing_however_many_turns_they_took(seed: int) -> 
     spans = [[(1, 0.0)] * int(rng.integers(0, 6)) + [(1, 1.0)] for _ in range(5)]
     played = group(*(trajectory(*span) for span in spans))
     for recipe in (Recipe(credit=credit.turn_returns), recipes.load("turn_grpo"), recipes.load("trloo")):
-        assert not flat(recipe.credit([played], recipe)).any()
+        assert not flat(recipe.credit([played], recipe.normalization)).any()
 
 
 # Identities between methods.
@@ -198,7 +198,7 @@ def outcomes_only(seed: int = 0) -> list[Group]:
 
 
 def the_same(one: Recipe, other: Recipe, groups: list[Group], times: float = 1.0) -> None:
-    np.testing.assert_allclose(flat(one.credit(groups, one)), times * flat(other.credit(groups, other)), atol=1e-6)
+    np.testing.assert_allclose(flat(one.credit(groups, one.normalization)), times * flat(other.credit(groups, other.normalization)), atol=1e-6)
 
 
 def test_where_one_method_is_another() -> None:
@@ -212,8 +212,8 @@ def test_where_one_method_is_another() -> None:
     at_state = Recipe(credit=partial(credit.hierarchical, depth=0))
     both = Recipe(credit=credit.anchored)
     np.testing.assert_allclose(
-        flat(at_state.credit(groups, at_state)) + flat(mean.credit(groups, mean)),
-        flat(both.credit(groups, both)),
+        flat(at_state.credit(groups, at_state.normalization)) + flat(mean.credit(groups, mean.normalization)),
+        flat(both.credit(groups, both.normalization)),
         atol=1e-5,  # weights are normalised with 1e-6 to spare
     )
     one_turn = [group(*(trajectory((2, float(m % 3))) for m in range(4)), number=k) for k in range(2)]
@@ -223,8 +223,8 @@ def test_where_one_method_is_another() -> None:
 
 def test_gdpo_of_one_reward_is_grpo_standardised_over_the_update() -> None:
     groups, gdpo, grpo = outcomes_only(1), recipes.load("gdpo"), recipes.load("grpo")
-    each = np.array([tokens[0] for per_group in grpo.credit(groups, grpo) for tokens in per_group])
-    found = np.array([tokens[0] for per_group in gdpo.credit(groups, gdpo) for tokens in per_group])
+    each = np.array([tokens[0] for per_group in grpo.credit(groups, grpo.normalization) for tokens in per_group])
+    found = np.array([tokens[0] for per_group in gdpo.credit(groups, gdpo.normalization) for tokens in per_group])
     np.testing.assert_allclose(found, (each - each.mean()) / each.std(ddof=1), atol=1e-5)
 
 
@@ -233,7 +233,7 @@ def test_igpo_without_gains_discounts_the_standardised_outcome_from_turn_to_turn
     for turn in (turn for member in played.trajectories for turn in member.turns):
         turn.metrics = {"gain": 0.0}
     part = partial(credit.information_gain, among="separate", centre="rewards", gamma=0.5)
-    first, second, third = part([played], Recipe())[0]
+    first, second, third = part([played], Recipe().normalization)[0]
     high = 0.5 / np.std([1.0, 0.0, 0.5])
     np.testing.assert_allclose(first, [high / 4, high / 2, high], rtol=1e-5)
     np.testing.assert_allclose(second, [-high], rtol=1e-5)

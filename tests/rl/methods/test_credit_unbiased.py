@@ -127,7 +127,7 @@ def test_sharing_a_prefix_moves_nothing_within_a_group_on_policy() -> None:
             played = [walk().all[m] for m in members]
             mates = group(*(trajectory(t) for t in played))
             updates = [
-                sum(earned @ t.scores for earned, t in zip(recipe.credit([mates], recipe)[0], played, strict=True))
+                sum(earned @ t.scores for earned, t in zip(recipe.credit([mates], recipe.normalization)[0], played, strict=True))
                 for recipe in (soft, hard)
             ]
             np.testing.assert_allclose(*updates, atol=1e-12)
@@ -172,10 +172,10 @@ def test_comparing_single_turns_erases_the_price_of_going_on(worth: float) -> No
     assert go_on(toy, turn_wise(baseline.group_mean, "alive", gamma=0.0)) == pytest.approx(0.0, abs=1e-12)
 
     def summed_after(groups, recipe):
-        played = turn_table.read(groups)
-        key = turn_table.labels(played.group[played.trajectory], played.index)
-        centred = turn_table.compared(played.reward, key, played.tokens, recipe)
-        return turn_table.on_tokens(groups, played, turn_table.to_go(played, centred))
+        table = turn_table.from_groups(groups)
+        key = turn_table.group_ids(table.turn_group, table.index)
+        advantages = turn_table.compare(table.rewards, key, table.num_tokens, recipe)
+        return turn_table.turns_to_tokens(groups, table, turn_table.returns_to_go(table, advantages))
 
     assert go_on(toy, Recipe(credit=summed_after)) == pytest.approx(0.0, abs=1e-12)
 

@@ -18,10 +18,10 @@ from rl.learner.scorer import ModelScorer
 from rl.methods.parts import score
 from rl.methods.parts.score.gain import answer_text
 from rl.policy import branches
-from rl.policy.load import load
+from rl.policy.pretrained import load_pretrained
 from rl.records import Branch, Completion, Group, Ticket, Trajectory, Turn
-from tests.support.models import LEAN, OTHER, VOCAB, model
-from tests.support.play import invented, invented_groups
+from tests.support.models import OTHER_FAMILIES, PACKED_FAMILIES, VOCAB, model
+from tests.support.play import random_groups, random_trajectory
 
 
 def one_by_one(net, trunks, asked):
@@ -48,12 +48,12 @@ def forest(seed=0):
     return trunks, [*asked, Branch(1, 3, tuple(trunks[1][3:9]), 4), Branch(1, 1, tuple(trunks[1][1:]), 13)]
 
 
-@pytest.mark.parametrize("kind", [*LEAN, *OTHER])
+@pytest.mark.parametrize("kind", [*PACKED_FAMILIES, *OTHER_FAMILIES])
 @pytest.mark.parametrize("budget", [1, 30, 10_000])
 def test_a_branch_has_the_log_probabilities_of_its_whole_sequence(kind, budget):
     net = model(kind)
     trunks, asked = forest()
-    found = branches.logprobs(net, trunks, asked, budget=budget)
+    found = branches.branch_logprobs(net, trunks, asked, max_tokens=budget)
     assert [len(numbers) for numbers in found] == [branch.scored for branch in asked]
     for one, other in zip(found, one_by_one(net, trunks, asked), strict=True):
         np.testing.assert_allclose(one, other, atol=2e-5)
@@ -71,14 +71,14 @@ def test_a_history_is_computed_once_and_what_follows_it_not_again(monkeypatch):
     monkeypatch.setattr(branches, "_Layout", counted)
     trunk = list(range(10))
     asked = [Branch(0, 4, (7, 7), 2), Branch(0, 9, (7,), 1), Branch(0, 2, tuple(trunk[2:8]), 6)]
-    branches.logprobs(model(), [trunk], asked, budget=1000)
+    branches.branch_logprobs(model(), [trunk], asked, max_tokens=1000)
     assert seen == [10 + 2 + 1]
 
 
 @pytest.mark.parametrize("wrong", [Branch(0, 0, (1,), 1), Branch(0, 4, (1,), 1), Branch(0, 2, (1,), 2)])
 def test_a_branch_that_cannot_be_is_refused(wrong):
     with pytest.raises(ValueError, match="branch"):
-        branches.logprobs(model(), [[1, 2, 3]], [wrong], budget=100)
+        branches.branch_logprobs(model(), [[1, 2, 3]], [wrong], max_tokens=100)
 
 
 class Words:
@@ -91,15 +91,15 @@ class Words:
         self.trunks, self.asked = [list(trunk) for trunk in trunks], list(asked)
         return [self.table(i, branch) for i, branch in enumerate(asked)]
 
-    def reply(self, text):
+    def encode_reply(self, text):
         return tuple(text.encode())
 
-    def unsaid(self, turn, instead):
-        return tuple(instead.encode()[: len(turn.context)])
+    def hide_feedback(self, turn, placeholder):
+        return tuple(placeholder.encode()[: len(turn.context)])
 
 
 def dialogue(answer="ab", turns=3, fresh=()):
-    played = invented(np.random.default_rng(1), (1, 2, 3), turns=turns, fresh=fresh)
+    played = random_trajectory(np.random.default_rng(1), (1, 2, 3), turns=turns, fresh=fresh)
     played.answer = answer
     return played, [Group(Ticket(0, 0, "train", 0, 1), [played])]
 
@@ -184,10 +184,10 @@ def test_groups_in_which_the_gate_is_closed_are_not_asked_about():
 
 def test_real_scores_of_feedback_equal_two_whole_sequences():
     net = model()
-    groups = invented_groups()
+    groups = random_groups()
     learner = Learner(net, lr=0.0)
     scorer = ModelScorer(learner, SimpleNamespace())
-    scorer.unsaid = lambda turn, instead: (5,) * len(turn.context)
+    scorer.hide_feedback = lambda turn, instead: (5,) * len(turn.context)
     asyncio.run(score.feedback_gain(scorer, groups, below=9.0))
     for played in (t for group in groups for t in group.trajectories):
         prompt = []
@@ -207,7 +207,7 @@ def test_real_scores_of_feedback_equal_two_whole_sequences():
 
 @pytest.fixture(scope="module")
 def bundled():
-    net, tokenizer = load("tiny", device="cpu", seed=0)
+    net, tokenizer = load_pretrained("tiny", device="cpu", seed=0)
     return ModelScorer(Learner(net, lr=0.0), Renderer(tokenizer))
 
 
@@ -220,7 +220,7 @@ def replied(scorer, said, *, closed=True):
 @pytest.mark.parametrize("said", ["16..18", "a longer observation than the words in its place", "no", ""])
 def test_what_was_not_said_keeps_the_template_and_the_length(bundled, said, closed):
     turn = replied(bundled, said, closed=closed)
-    hidden = bundled.unsaid(turn, "no information")
+    hidden = bundled.hide_feedback(turn, "no information")
     assert hidden is not None and len(hidden) == len(turn.context)
     text = bundled.renderer.tokenizer.decode(list(hidden))
     shown = bundled.renderer.tokenizer.decode(list(turn.context))
@@ -233,14 +233,14 @@ def test_what_was_not_said_keeps_the_template_and_the_length(bundled, said, clos
 def test_a_context_that_was_rewritten_is_not_asked_about(bundled):
     turn = replied(bundled, "16..18")
     turn.context = (*turn.context, 1)
-    assert bundled.unsaid(turn, "no information") is None
+    assert bundled.hide_feedback(turn, "no information") is None
     played = Trajectory([replied(bundled, "1"), turn], Stop.TERMINATED)
     asyncio.run(score.feedback_gain(bundled, [Group(Ticket(0, 0, "train", 0, 1), [played])]))
     assert [gain_of(one) for one in played.turns] == [0, 0]
 
 
 def test_a_reply_is_tried_without_the_token_that_ends_it(bundled):
-    ids = bundled.reply("Tor")
+    ids = bundled.encode_reply("Tor")
     assert bundled.renderer.tokenizer.decode(list(ids)) == "Tor"
 
 
@@ -250,11 +250,11 @@ def test_a_reply_is_tried_without_the_token_that_ends_it(bundled):
 def test_gains_do_not_depend_on_the_budget_of_a_pass(part):
     found = []
     for budget in (1, 10_000):
-        groups = invented_groups()
+        groups = random_groups()
         for played in (t for group in groups for t in group.trajectories):
             played.answer = "ab"
         scorer = ModelScorer(Learner(model(), lr=0.0, microbatch_tokens=budget), SimpleNamespace())
-        scorer.reply, scorer.unsaid = (lambda text: (3, 4)), (lambda turn, instead: (5,) * len(turn.context))
+        scorer.encode_reply, scorer.hide_feedback = (lambda text: (3, 4)), (lambda turn, instead: (5,) * len(turn.context))
         asyncio.run(part(scorer, groups))
         found.append([gain_of(turn) for group in groups for t in group.trajectories for turn in t.turns])
     np.testing.assert_allclose(*found, atol=2e-5)

@@ -8,17 +8,17 @@ from envs.env import Env
 from envs.types import Stop, assistant, user
 from rl.methods.parts import strategy
 from rl.records import Trajectory
-from tests.support.walk import Dark, Script, Walk, play, rendered, stage, ticket
+from tests.support.walk import Dark, Script, Walk, make_ticket, make_walk_runner, play_strategy, render
 
 
 def pivots(*said: str, number: int = 0, env: type[Env] = Walk) -> tuple[Trajectory, Script]:
     policy = Script(*said)
-    return play(strategy.pivot, stage(env, policy), ticket(number)).trajectories[0], policy
+    return play_strategy(strategy.pivot, make_walk_runner(env, policy), make_ticket(number)).trajectories[0], policy
 
 
 def test_a_pivot_is_one_turn_behind_what_the_expert_said() -> None:
     histories = {
-        rendered(user(f"go {n % 4}"), *(m for k in range(turn) for m in (assistant("east"), user(f"at {k + 1}")))): turn
+        render(user(f"go {n % 4}"), *(m for k in range(turn) for m in (assistant("east"), user(f"at {k + 1}")))): turn
         for n in range(12)
         for turn in range(3)
     }
@@ -39,6 +39,6 @@ def test_another_move_at_a_pivot_earns_nothing(env: type[Env]) -> None:
 
 
 def test_all_members_stand_at_the_same_pivot() -> None:
-    group = play(strategy.pivot, stage(Walk, Script("east")), ticket(5, size=4))
+    group = play_strategy(strategy.pivot, make_walk_runner(Walk, Script("east")), make_ticket(5, size=4))
     assert len({member.turns[0].context for member in group.trajectories}) == 1
     assert len({member.turns[0].state for member in group.trajectories}) == 1

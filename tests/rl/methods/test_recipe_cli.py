@@ -85,7 +85,7 @@ def test_words_become_a_part_with_typed_options(slot: str, text: str, function: 
         ("credit", "gae:lam=1.5", "--credit gae: lam='1.5' is not a number from 0 to 1"),
         ("credit", "anchord", "--credit: no part 'anchord' in rl.methods.parts.credit; did you mean 'anchored'?"),
         ("penalty", "kl_k2:coef=-1", "--penalty kl_k2: coef='-1' is not a number of at least 0"),
-        ("credit", "outcome:whiten=yes", "--credit outcome: whiten='yes' is none of true, false"),
+        ("credit", "outcome:whiten=yes", "--credit outcome: whiten='yes' is none of true, false, verl"),
         ("select", "truncated_is:level=turn", "--select truncated_is: level='turn' is none of token, sequence"),
         ("surogate", "clip", "no slot 'surogate'; did you mean 'surrogate'?"),
         ("surrogate", "nowhere/mine.py:soft", "no file 'nowhere/mine.py'"),
@@ -153,10 +153,10 @@ def test_a_part_that_no_word_can_name_is_refused() -> None:
 
 def test_a_stream_is_needed_and_scored_exactly_where_a_part_reads_it() -> None:
     plain = Recipe()
-    assert not recipes.needs(plain, "ref") and not recipes.needs(plain, "entropy") and recipes.scores(plain) == ()
+    assert not recipes.needs(plain, "ref") and not recipes.needs(plain, "entropy") and recipes.score_parts(plain) == ()
     kl = plain.but(**recipes.parse({"penalty": "kl_k3:coef=0.01"}))
-    assert recipes.needs(kl, "ref") and not recipes.needs(kl, "value") and recipes.scores(kl) == (score.reference,)
-    assert recipes.scores(recipes.load("ppo")) == (score.value,)
+    assert recipes.needs(kl, "ref") and not recipes.needs(kl, "value") and recipes.score_parts(kl) == (score.reference,)
+    assert recipes.score_parts(recipes.load("ppo")) == (score.value,)
     assert recipes.needs(plain.but(**recipes.parse({"penalty": "entropy_bonus"})), "entropy")
     for text, needed in (("reward_to_go", False), ("reward_to_go:kl=0.0", False), ("reward_to_go:kl=0.1", True)):
         assert recipes.needs(plain.but(**recipes.parse({"credit": text})), "ref") is needed
@@ -181,7 +181,7 @@ def test_a_part_with_state_in_a_file_of_its_own_is_written_restored_and_never_sh
 
 def test_the_catalogue_and_its_words_need_no_torch() -> None:
     code = (
-        "import sys; from rl import recipe as r; "
+        "import sys; from rl.methods import recipe as r; "
         "[r.words(r.load(name)) for name, _ in r.catalogue()]; sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0

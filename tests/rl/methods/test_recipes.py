@@ -230,7 +230,7 @@ def test_permuting_the_members_of_groups_permutes_their_credit(name: str) -> Non
             played.rewards = [played.rewards[i] for i in order]
             for turn in (turn for member in played.trajectories for turn in member.turns):
                 turn.streams["value"] = turn.streams["reply_advantage"] = (0.5,) * len(turn.completion.ids)
-        return recipe.credit(groups, recipe)
+        return recipe.credit(groups, recipe.normalization)
 
     order = [2, 0, 3, 1]
     for straight, permuted in zip(credited([0, 1, 2, 3]), credited(order), strict=True):
@@ -243,7 +243,7 @@ def test_a_group_without_variance_and_a_group_of_one_earn_exactly_nothing(name: 
     recipe = recipes.load(name)
     same = [group(*(trajectory((2, 0.0), (n, 0.1)) for n in (1, 2, 3)), number=k) for k in range(3)]
     alone = group(trajectory((2, 0.7)), number=3)
-    for earned in recipe.credit([*same, alone], recipe):
+    for earned in recipe.credit([*same, alone], recipe.normalization):
         assert all((tokens == 0).all() for tokens in earned)
 
 
@@ -254,7 +254,7 @@ def test_a_constant_added_to_all_returns_changes_no_advantage(name: str) -> None
     plain, raised = toy_groups(), toy_groups()
     for played in raised:
         played.rewards = [reward + 5.0 for reward in played.rewards]
-    for one, other in zip(recipe.credit(plain, recipe), recipe.credit(raised, recipe), strict=True):
+    for one, other in zip(recipe.credit(plain, recipe.normalization), recipe.credit(raised, recipe.normalization), strict=True):
         for a, b in zip(one, other, strict=True):
             np.testing.assert_allclose(a, b, atol=1e-9)
 

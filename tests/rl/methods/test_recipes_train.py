@@ -10,14 +10,14 @@ import torch
 from safetensors.torch import load_file
 
 from rl.methods.recipe import catalogue
-from tests.support.runs import flags, metrics, rollouts, small_model, trained, weights
+from tests.support.runs import flags, metrics, rollouts, small_model, train_run, weights
 
 FOLLOWERS = ("pivotrl", "ui_s1")  # of an oracle, whom an untrained model follows only where most words do the same
 
 
 @pytest.mark.parametrize("name", [name for name, _ in catalogue()])
 def test_a_recipe_trains_with_finite_numbers_and_moves_the_weights(name: str, tmp_path: Path) -> None:
-    out = trained(*flags("Steps" if name in FOLLOWERS else "Talk", algo=name, updates=2), out=tmp_path / "run")
+    out = train_run(*flags("Steps" if name in FOLLOWERS else "Talk", algo=name, updates=2), out=tmp_path / "run")
     first, second = metrics(out)
     for line in (first, second):
         assert all(isinstance(value, (int, float)) and math.isfinite(value) for value in line.values())

@@ -19,10 +19,10 @@ from rl.learner.packing import Columns
 from rl.methods.parts import strategy
 from rl.methods.recipe import load, part
 from rl.records import Group, Ticket
-from rl.train.loop import measured
+from rl.train.rollout_metrics import rollout_metrics
 from tests.support.batches import tokens
-from tests.support.episodes import END, Says, player
-from tests.support.runs import Child, assert_same_run, flags, metrics, rollouts, train, trained
+from tests.support.episodes import END, FixedPolicy, make_runner
+from tests.support.runs import Child, assert_same_run, flags, metrics, rollouts, train, train_run
 
 WON, LOST, ALSO = (ord("w"), END), (ord("l"), END), (ord("w"), ord("w"), END)
 
@@ -57,21 +57,21 @@ def ticket(number: int, index: int = 0, *, version: int = 0, settled: int | None
     return Ticket(number, index, "train", 100 + number, size, version, number if settled is None else settled)
 
 
-class Script(Says):
+class Script(FixedPolicy):
     """Member `m` says `said[m]`, or the last of these."""
 
     def __init__(self, said: tuple[tuple[int, ...], ...]) -> None:
         super().__init__()
         self.said = said
 
-    async def sample(self, prompt, params, *, session="", received=None):
+    async def sample(self, prompt, params, *, session="", resume_from=None):
         member = min(int(session.rpartition("/")[2]), len(self.said) - 1)
-        return await Says(lambda prompt: self.said[member]).sample(prompt, params)
+        return await FixedPolicy(lambda prompt: self.said[member]).sample(prompt, params)
 
 
 def play(part: strategy.replay, chosen: Ticket, *said: tuple[int, ...], env: type[Env] = Word) -> Group:
     """The group in which its members say this."""
-    return asyncio.run(asyncio.wait_for(part(player(env, Script(said), retries=1), chosen), 20))
+    return asyncio.run(asyncio.wait_for(part(make_runner(env, Script(said), retries=1), chosen), 20))
 
 
 def added(group: Group) -> list[tuple[int, ...]]:
@@ -96,7 +96,7 @@ def test_a_success_joins_a_later_group_of_its_task_that_found_none() -> None:
 def test_its_ratio_is_against_the_policy_that_sampled_it() -> None:
     remembers = strategy.replay()
     recorded = play(remembers, ticket(0), WON).trajectories[0].turns[0].completion
-    rows = batch.build([play(remembers, ticket(1), LOST)], load("grpo"))
+    rows = batch.build_rows([play(remembers, ticket(1), LOST)], load("grpo"))
     assert [row.replayed for row in rows] == [False, False, True]
     np.testing.assert_allclose(rows[2].old, recorded.logprobs)
     assert rows[2].adv[0] > 0 > rows[0].adv[0]
@@ -178,16 +178,16 @@ def test_a_ticket_still_open_keeps_what_it_may_use() -> None:
     play(remembers, ticket(0), WON)
     gate = asyncio.Event()
 
-    class Waits(Says):
-        async def sample(self, prompt, params, *, session="", received=None):
+    class Waits(FixedPolicy):
+        async def sample(self, prompt, params, *, session="", resume_from=None):
             await gate.wait()
-            return await super().sample(prompt, params, session=session, received=received)
+            return await super().sample(prompt, params, session=session, resume_from=resume_from)
 
     async def both() -> Group:
-        slow = asyncio.create_task(remembers(player(Word, Waits(lambda prompt: LOST)), ticket(1)))
+        slow = asyncio.create_task(remembers(make_runner(Word, Waits(lambda prompt: LOST)), ticket(1)))
         await asyncio.sleep(0)
-        await remembers(player(Word, Says(lambda prompt: ALSO)), ticket(2, settled=1))
-        await remembers(player(Word, Says(lambda prompt: ALSO)), ticket(3, settled=1))
+        await remembers(make_runner(Word, FixedPolicy(lambda prompt: ALSO)), ticket(2, settled=1))
+        await remembers(make_runner(Word, FixedPolicy(lambda prompt: ALSO)), ticket(3, settled=1))
         gate.set()
         return await slow
 
@@ -208,7 +208,7 @@ def test_replayed_episodes_are_counted_as_nothing_else() -> None:
     remembers = strategy.replay()
     play(remembers, ticket(0), WON)
     group = play(remembers, ticket(1), LOST)
-    found, plain = measured([group], [group]), measured([replace(group, trajectories=group.trajectories[:2])], [group])
+    found, plain = rollout_metrics([group], [group]), rollout_metrics([replace(group, trajectories=group.trajectories[:2])], [group])
     assert found.pop("episodes/replayed") == 1 and plain.pop("episodes/replayed") == 0
     assert found == plain
     assert (found["episodes/played"], found["success/mean"], found["groups/zero_variance"]) == (2, 0, 1)
@@ -217,13 +217,13 @@ def test_replayed_episodes_are_counted_as_nothing_else() -> None:
 def test_the_mismatch_of_sampler_and_trainer_is_measured_on_what_was_sampled_now() -> None:
     played = strategy.replay()
     play(played, ticket(0), WON)
-    rows = batch.build([play(played, ticket(1), LOST)], load("grpo"))
+    rows = batch.build_rows([play(played, ticket(1), LOST)], load("grpo"))
     columns = Columns(rows, "cpu")  # type: ignore[arg-type]
     moved = [[-0.1, -0.2], [-0.1, -0.2], [-3.1, -3.2]]
     seen = Diagnostics()
-    made = tokens(moved, columns.padded(lambda row: row.old).tolist(), [0.0] * 3, labels=columns.labels())
+    made = tokens(moved, columns.pad(lambda row: row.old).tolist(), [0.0] * 3, labels=columns.labels())
     seen.add(made, made.logp.sum().detach())
-    seen.step(1.0)
+    seen.end_step(1.0)
     assert seen.means()["kl/sampler_trainer"] == pytest.approx(0.0, abs=1e-6)
     assert seen.means()["ratio/log_max"] == pytest.approx(3.0, abs=1e-6)
 
@@ -238,7 +238,7 @@ def test_it_has_words() -> None:
 def test_a_killed_run_with_replays_goes_on_bit_for_bit(lag: int, tmp_path: Path) -> None:
     """Twelve tasks, so that each comes back every third update."""
     how = {"algo": "rlep", "updates": 9, "groups": 4, "lag": lag, "strategy": "replay:added=1,when=unsolved"}
-    whole = trained(*flags("Low", **how), out=tmp_path / "whole")
+    whole = train_run(*flags("Low", **how), out=tmp_path / "whole")
     replayed = [line["episodes/replayed"] for line in metrics(whole)]
     assert sum(replayed) > 0
     lines = rollouts(whole, 1 + int(np.argmax(replayed)))
@@ -246,7 +246,7 @@ def test_a_killed_run_with_replays_goes_on_bit_for_bit(lag: int, tmp_path: Path)
     out = tmp_path / "run"
     words = flags("Low", **how, save_every=2)
     die = ("rl.train.run_folder:RunFolder", "write_rollouts", 8)
-    assert Child(*words, "--out", str(out), log=tmp_path / "log", die=die).ended().code == -signal.SIGKILL
+    assert Child(*words, "--out", str(out), log=tmp_path / "log", die=die).wait().code == -signal.SIGKILL
     ended = train("--resume", "--out", str(out))
     assert ended.code == 0, ended.err
     assert_same_run(out, whole)

@@ -18,7 +18,7 @@ from rl.methods.inputs import Row
 from rl.methods.parts import phases
 from rl.methods.recipe import Recipe, load
 from rl.records import Completion, Group, Ticket, Trajectory, Turn
-from tests.support.models import model, teacher_forced
+from tests.support.models import model, teacher_forced_logprobs
 from tests.support.vector_cases import array, read
 
 LENGTHS = (3, 1, 2, 3)  # turns of each member
@@ -80,7 +80,7 @@ class Watched:
 def updated(recipe: Recipe, **settings: float) -> tuple[Watched, Recipe]:
     made = learner(**settings)
     seen = Watched(made, recipe.phases)
-    made.update(batch.build([group()], recipe), recipe.but(phases=seen))
+    made.update(batch.build_rows([group()], recipe), recipe.but(phases=seen))
     return seen, recipe
 
 
@@ -92,13 +92,13 @@ def said(weights: dict[str, torch.Tensor], number: int, turn: int) -> np.ndarray
     for k, played in enumerate(group().trajectories[number].turns[: turn + 1]):
         history = [*([] if played.fresh else history), *played.context]
         if k == turn:
-            return np.array(teacher_forced(net, history, played.completion.ids))
+            return np.array(teacher_forced_logprobs(net, history, played.completion.ids))
         history += played.completion.ids
     raise AssertionError
 
 
 def advantages(recipe: Recipe) -> np.ndarray:
-    return np.array([tokens[0] for tokens in recipe.credit([group()], recipe)[0]])
+    return np.array([tokens[0] for tokens in recipe.credit([group()], recipe.normalization)[0]])
 
 
 def test_phases_go_from_the_last_turn_to_the_first_over_those_who_have_it() -> None:
@@ -167,7 +167,7 @@ def rows_of_turns(counts: Sequence[int], turns: int) -> list[Row]:
     for number, count in enumerate(counts):
         completion = Completion((5,) * count, (0.0,) * count, (0.0,) * count, (0,) * count)
         played = Trajectory([Turn((1,), completion) for _ in range(turns)], Stop.TERMINATED)
-        rows += batch.rows_of(played, np.ones(played.num_sampled), number=number)
+        rows += batch.trajectory_rows(played, np.ones(played.num_sampled), number=number)
     return rows
 
 
@@ -204,10 +204,10 @@ def test_the_example_of_two_turns() -> None:
 
 def test_one_phase_of_everything_is_the_update_as_it_was() -> None:
     recipe = load("gspo")
-    rows = batch.build([group()], recipe)
+    rows = batch.build_rows([group()], recipe)
     assert [phase is rows for phase in phases.joint(rows, lambda rows: [])] == [True]
     single = Trajectory(group().trajectories[0].turns[:1], Stop.TERMINATED)
-    chosen = batch.rows_of(single, np.ones(single.num_sampled))
+    chosen = batch.trajectory_rows(single, np.ones(single.num_sampled))
     assert [len(phase) for phase in phases.by_turn(chosen, lambda rows: [np.zeros(1)] * len(rows))] == [1]
     assert list(phases.by_turn([], lambda rows: [])) == []
 

@@ -16,8 +16,8 @@ from rl.methods.recipe import Recipe
 from rl.records import Completion, Fork, Group, Trajectory, Turn
 from tests.support.enumerable import Enumerable, History
 from tests.support.enumerable import trajectory as record
-from tests.support.episodes import ticket
-from tests.support.trees import grown
+from tests.support.episodes import make_ticket
+from tests.support.trees import play_tree
 
 CENTRED = Recipe(baseline=baseline.group_mean, scale=scale.none)
 
@@ -30,7 +30,7 @@ def tree(*members: tuple[str, float, Fork | None], errored: tuple = ()) -> Group
         turns[-1].reward = reward
         return Trajectory(turns, Stop.TERMINATED, success=reward > 0, member=number, fork=fork)
 
-    group = Group(ticket(size=len(members)), [played(m, *what) for m, what in enumerate(members)])
+    group = Group(make_ticket(size=len(members)), [played(m, *what) for m, what in enumerate(members)])
     for number in errored:
         failed = group.trajectories[number]
         failed.stop = Stop.ERROR
@@ -41,14 +41,14 @@ def tree(*members: tuple[str, float, Fork | None], errored: tuple = ()) -> Group
 
 
 def earned(part, group: Group, recipe: Recipe = CENTRED) -> list[list[float]]:
-    return [tokens.tolist() for tokens in part([group], recipe)[0]]
+    return [tokens.tolist() for tokens in part([group], recipe.normalization)[0]]
 
 
 BRANCHED = (("abc", 1.0, None), ("abd", 0.0, Fork(0, 2)), ("aef", 0.0, Fork(1, 1)), ("abg", 1.0, None))
 
 
 def test_what_was_sampled_once_is_one_draw_and_what_is_alike_by_chance_is_not() -> None:
-    draws = trees.drawn([tree(*BRANCHED)]).reshape(4, 3)
+    draws = trees.draws([tree(*BRANCHED)]).reshape(4, 3)
     assert draws[1, :2].tolist() == draws[0, :2].tolist()
     assert draws[2, 0] == draws[0, 0]
     assert len({*draws.ravel().tolist()}) == 12 - 3
@@ -57,10 +57,10 @@ def test_what_was_sampled_once_is_one_draw_and_what_is_alike_by_chance_is_not() 
 
 
 def test_a_tree_holds_forks_of_forks_and_knows_a_member_that_failed() -> None:
-    assert trees.grown_from([tree(*BRANCHED), tree(*BRANCHED)]).tolist() == [0, 0, 0, 1, 2, 2, 2, 3]
+    assert trees.tree_ids([tree(*BRANCHED), tree(*BRANCHED)]).tolist() == [0, 0, 0, 1, 2, 2, 2, 3]
     orphans = tree(*BRANCHED, errored=(0,))
-    assert trees.grown_from([orphans]).tolist() == [0, 0, 1]
-    draws = trees.drawn([orphans]).reshape(3, 3)
+    assert trees.tree_ids([orphans]).tolist() == [0, 0, 1]
+    draws = trees.draws([orphans]).reshape(3, 3)
     assert draws[0, 0] == draws[1, 0] != draws[2, 0]
 
 
@@ -74,7 +74,7 @@ def test_a_shared_turn_earns_the_mean_and_counts_as_one_turn_if_told_so() -> Non
 def test_a_shared_turns_fork_and_trajectory_credit_add_up_to_those_of_one_turn() -> None:
     group = tree(*BRANCHED)
     plain, once = (np.array(earned(partial(credit.forked, once=o), group, recipes.load("grpo"))) for o in (False, True))
-    draws = trees.drawn([group])
+    draws = trees.draws([group])
     for draw in set(draws.tolist()):
         assert once.ravel()[draws == draw].sum() == pytest.approx(plain.ravel()[draws == draw].mean())
     alone = [(m, k) for m in range(4) for k in range(3) if (draws == draws[3 * m + k]).sum() == 1]
@@ -90,7 +90,7 @@ def test_trajectories_are_compared_in_their_tree_and_in_their_group() -> None:
 
 def test_staged_credit_is_the_papers_and_leaves_prefixes_out() -> None:
     group = tree(("abc", 0.0, None), ("ade", 0.0, Fork(0, 1)), ("afg", 0.0, Fork(0, 1)), ("abh", 1.0, Fork(0, 2)))
-    below = trees.prefixes(group)
+    below = trees.prefix_subtrees(group)
     assert below.tolist() == [[True] * 4, *[[False, True, True, True]] * 2, [False, False, False, True]]
     values = np.array([0.25, 1 / 3, 1 / 3, 1.0])
     wanted = np.array([0.0, 0.0, 0.0, 1.0]) - 0.5 * values
@@ -102,9 +102,10 @@ def test_staged_credit_is_the_papers_and_leaves_prefixes_out() -> None:
 
 
 def test_the_order_of_staged_advantages_is_the_papers() -> None:
-    below = trees.subtrees(np.array([-1, 0, 0, 1]))
+    below = np.array([[1, 1, 1, 1], [0, 1, 0, 1], [0, 0, 1, 0], [0, 0, 0, 1]], dtype=bool)
     assert trees.order(np.array([False, False, False, True]), below) == [(0, 3), (1, 2), (1, 3)]
-    below = trees.subtrees(np.array([-1, 0, 0, 1, 2, 2]))
+    below = np.eye(6, dtype=bool)
+    below[0], below[1, 3], below[2, 4:] = True, True, True
     assert trees.order(np.array([0, 0, 1, 1, 0, 0], bool), below) == [(0, 2), (0, 3), (1, 3)]
 
 
@@ -127,9 +128,9 @@ def test_a_turn_earns_what_it_adds_to_the_value_of_its_place() -> None:
 
 
 def test_the_steps_of_a_trajectory_add_up_to_its_advantage() -> None:
-    group = grown(random_forks, ticket(size=8))
-    steps = credit.value_steps([group], CENTRED)[0]
-    whole = credit.outcome([group], CENTRED)[0]
+    group = play_tree(random_forks, make_ticket(size=8))
+    steps = credit.value_steps([group], CENTRED.normalization)[0]
+    whole = credit.outcome([group], CENTRED.normalization)[0]
     for mine, advantage, member in zip(steps, whole, group.trajectories, strict=True):
         ends = np.cumsum([turn.completion.num_sampled for turn in member.turns]) - 1
         assert mine[ends].sum() == pytest.approx(advantage[0])
@@ -148,10 +149,10 @@ def expected(part) -> np.ndarray:
     for first in toy.all:
         mates = [other for other in toy.all if other.replies[0] == first.replies[0]]
         for second in mates:
-            group = Group(ticket(size=2), [record(first), record(second)])
+            group = Group(make_ticket(size=2), [record(first), record(second)])
             group.trajectories[1].member, group.trajectories[1].fork = 1, Fork(0, 1)
             likely = first.probability * second.probability / sum(mate.probability for mate in mates)
-            credits = part([group], Recipe(baseline=baseline.none))[0]
+            credits = part([group], Recipe(baseline=baseline.none).normalization)[0]
             total += likely * sum(c @ t.scores for c, t in zip(credits, (first, second), strict=True)) / 2
     return np.asarray(total)
 

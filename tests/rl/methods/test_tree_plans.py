@@ -12,8 +12,8 @@ from rl.methods.parts.strategy import chain_forks, entropy_forks, forks, level_f
 from rl.methods.parts.strategy.growth import Grown, grow
 from rl.records import Completion, Fork, Ticket, Turn
 from rl.seeds import derive
-from tests.support.episodes import ticket
-from tests.support.trees import grown, stage
+from tests.support.episodes import make_ticket
+from tests.support.trees import make_tree_runner, play_tree
 
 
 def chain(*surprise: float, ended: bool = True, reward: float | None = 0.0) -> Grown:
@@ -26,7 +26,7 @@ def uncertain(chosen: Ticket, known: dict[int, Grown], **options):
     return forks._uncertain(chosen, known, **given)
 
 
-EIGHT = ticket(size=8)
+EIGHT = make_ticket(size=8)
 
 
 def test_no_member_is_named_before_everyone_it_could_depend_on_is_known() -> None:
@@ -52,7 +52,7 @@ def test_forks_of_forks_wait_for_their_turn_and_the_budget_goes_round_by_round()
     known |= {2: chain(1.0, 1.0, 1.0), 3: chain(1.0, 1.0)}
     named = uncertain(EIGHT, known, initial=0.25, chance=1.0)
     assert {m: named[m] for m in range(4, 7)} == {4: Fork(0, 2), 5: Fork(1, 2), 6: Fork(2, 2)}
-    assert uncertain(ticket(size=5), known, initial=0.4, chance=1.0)[4] == Fork(0, 2)  # no room for more
+    assert uncertain(make_ticket(size=5), known, initial=0.4, chance=1.0)[4] == Fork(0, 2)  # no room for more
 
 
 def test_a_beam_forks_as_often_as_it_is_wide_less_one() -> None:
@@ -119,7 +119,7 @@ def test_a_round_of_random_forks_waits_for_the_one_before_in_its_tree_only() -> 
 
 
 def test_a_tree_without_an_inner_turn_begins_anew_and_stays_one_tree() -> None:
-    named = forks._at_random(ticket(size=3), {0: chain(1.0)}, chains=1, rounds=1)
+    named = forks._at_random(make_ticket(size=3), {0: chain(1.0)}, chains=1, rounds=1)
     assert named == {0: None, 1: Fork(0, 0), 2: Fork(0, 0)}
 
 
@@ -133,7 +133,7 @@ def test_prefixes_are_spread_over_the_depths_of_the_chain() -> None:
 
 def searched(known: dict[int, Grown], size: int, **options):
     given = {"chains": 2, "width": 2, "explore": 0.0, "at_once": 1} | options
-    return search._by_value(ticket(size=size), known, **given)
+    return search._by_value(make_ticket(size=size), known, **given)
 
 
 def test_a_search_goes_down_where_returns_are_high() -> None:
@@ -178,14 +178,14 @@ def test_a_member_that_failed_has_no_return() -> None:
     ],
 )
 def test_small_groups_have_their_size_too(strategy, size: int) -> None:
-    group = grown(strategy, ticket(size=size))
+    group = play_tree(strategy, make_ticket(size=size))
     assert [t.member for t in group.trajectories] == list(range(size))
 
 
 def test_a_plan_that_forks_in_the_future_is_a_fault_of_its_author() -> None:
-    async def hasty(player, chosen):
-        return await grow(player, chosen, lambda known: {0: None, 1: Fork(0, 3)} if known else {0: None})
+    async def hasty(runner, chosen):
+        return await grow(runner, chosen, lambda known: {0: None, 1: Fork(0, 3)} if known else {0: None})
 
     with pytest.raises(ExceptionGroup) as caught:
-        grown(hasty, ticket(size=2), stage())
+        play_tree(hasty, make_ticket(size=2), make_tree_runner())
     assert "a fork after turn 3 of member 0, which has had 0" in str(caught.value.exceptions[0])

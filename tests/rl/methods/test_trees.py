@@ -14,9 +14,9 @@ from envs.types import Outcome, Stop, user
 from rl.methods.parts.strategy import chain_forks, entropy_forks, level_forks, random_forks, value_forks
 from rl.records import Fork, Trajectory
 from rl.seeds import derive
-from rl.train.loop import measured
-from tests.support.episodes import failing, ticket
-from tests.support.trees import Babble, Chat, grown, own_turns, same, stage
+from rl.train.rollout_metrics import rollout_metrics
+from tests.support.episodes import make_failing_env, make_ticket
+from tests.support.trees import Chat, RandomLetters, make_tree_runner, own_turns, play_tree, without_group_times
 
 STRATEGIES = {
     "entropy": entropy_forks,
@@ -31,7 +31,7 @@ STRATEGIES = {
     "search, two at a time": partial(value_forks, chains=2, at_once=2),
 }
 every_strategy = pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=STRATEGIES)
-TICKETS = [ticket(number, index=number % 4, size=8) for number in range(4)]
+TICKETS = [make_ticket(number, index=number % 4, size=8) for number in range(4)]
 
 
 def forks(group):
@@ -40,7 +40,7 @@ def forks(group):
 
 @every_strategy
 def test_a_fork_is_an_exact_copy_and_then_itself(strategy) -> None:
-    groups = [grown(strategy, chosen) for chosen in TICKETS]
+    groups = [play_tree(strategy, chosen) for chosen in TICKETS]
     pairs = [(fork, by_number(group)[fork.fork.member]) for group in groups for fork in forks(group)]
     assert any(fork.fork.turns for fork, _ in pairs)
     for fork, parent in pairs:
@@ -64,13 +64,13 @@ def said(turns):
 @every_strategy
 def test_a_group_has_its_size_and_no_shared_turn_is_sampled_twice(strategy) -> None:
     for chosen in TICKETS:
-        policy = Babble()
-        group = grown(strategy, chosen, stage(policy))
+        policy = RandomLetters()
+        group = play_tree(strategy, chosen, make_tree_runner(policy))
         assert [t.member for t in group.trajectories] == list(range(8))
         assert group.errored == []
-        assert len(policy.asked) == own_turns(group)
-        sampled = sum(t.num_drawn for t in group.trajectories)
-        assert measured([group], [group])["tokens/sampled"] == sampled
+        assert len(policy.requests) == own_turns(group)
+        sampled = sum(t.num_new_sampled for t in group.trajectories)
+        assert rollout_metrics([group], [group])["tokens/sampled"] == sampled
         draws = {id(turn.completion): turn.completion.num_sampled for t in group.trajectories for turn in t.turns}
         assert sum(draws.values()) == sampled <= sum(t.num_sampled for t in group.trajectories)
 
@@ -85,13 +85,13 @@ SPEEDS = {
 
 @every_strategy
 def test_nobodys_speed_changes_a_tree(strategy) -> None:
-    wanted = [same(grown(strategy, chosen)) for chosen in TICKETS]
+    wanted = [without_group_times(play_tree(strategy, chosen)) for chosen in TICKETS]
 
     async def together(playing):
         return await asyncio.gather(*(strategy(playing, chosen) for chosen in TICKETS))
 
     for slow in SPEEDS.values():
-        assert [same(group) for group in asyncio.run(together(stage(Babble(slow))))] == wanted
+        assert [without_group_times(group) for group in asyncio.run(together(make_tree_runner(RandomLetters(slow))))] == wanted
 
 
 class WaitingChat(Chat):
@@ -101,13 +101,13 @@ class WaitingChat(Chat):
 @every_strategy
 @pytest.mark.parametrize("moment", [1, 3, 7, 12, 20, 31])
 def test_an_interrupted_tree_goes_on_as_if_nothing_had_happened(strategy, moment) -> None:
-    wanted = [same(grown(strategy, chosen)) for chosen in TICKETS[:2]]
+    wanted = [without_group_times(play_tree(strategy, chosen)) for chosen in TICKETS[:2]]
 
     async def interrupted(playing):
         tasks = [asyncio.create_task(strategy(playing, chosen)) for chosen in TICKETS[:2]]
         for _ in range(moment):
             await asyncio.sleep(0)
-        state = pickle.loads(pickle.dumps((playing.in_flight(), playing.finished)))
+        state = pickle.loads(pickle.dumps(playing.play_state.state_dict(playing.policy)))
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -116,22 +116,22 @@ def test_an_interrupted_tree_goes_on_as_if_nothing_had_happened(strategy, moment
     async def whole(playing):
         return [await strategy(playing, chosen) for chosen in TICKETS[:2]]
 
-    resumed, finished = asyncio.run(interrupted(stage()))
-    resumed, finished = asyncio.run(interrupted(stage(resumed=resumed, finished=finished)))
-    known = {id(turn.completion) for turns, _ in resumed.values() for turn in turns}
-    known |= {id(turn.completion) for record in finished.values() for turn in record.turns}
-    policy = Babble()
-    third = stage(policy, resumed=resumed, finished=finished)
+    state = asyncio.run(interrupted(make_tree_runner()))
+    state = asyncio.run(interrupted(make_tree_runner(state=state)))
+    known = {id(turn.completion) for turns, _ in state["live"].values() for turn in turns}
+    known |= {id(turn.completion) for record in state["finished"].values() for turn in record.turns}
+    policy = RandomLetters()
+    third = make_tree_runner(policy, state=state)
     groups = asyncio.run(whole(third))
-    assert [same(group) for group in groups] == wanted
-    assert len(policy.asked) == sum(map(own_turns, groups)) - len(known)
-    assert third.in_flight() == {}
+    assert [without_group_times(group) for group in groups] == wanted
+    assert len(policy.requests) == sum(map(own_turns, groups)) - len(known)
+    assert third.play_state.state_dict(policy)["live"] == {}
 
 
 @every_strategy
 def test_environments_that_wait_make_the_same_trees(strategy) -> None:
-    waiting = grown(strategy, TICKETS[1], stage(env=WaitingChat))
-    assert same(waiting) == same(grown(strategy, TICKETS[1]))
+    waiting = play_tree(strategy, TICKETS[1], make_tree_runner(env=WaitingChat))
+    assert without_group_times(waiting) == without_group_times(play_tree(strategy, TICKETS[1]))
 
 
 # Faults
@@ -139,16 +139,16 @@ def test_environments_that_wait_make_the_same_trees(strategy) -> None:
 
 @every_strategy
 def test_a_failed_attempt_is_repeated_with_what_had_been_said(strategy) -> None:
-    make, _ = failing("reply", 3, Chat)
-    policy = Babble()
-    group = grown(strategy, TICKETS[0], stage(policy, make))
-    assert same(group).trajectories == same(grown(strategy, TICKETS[0])).trajectories
+    make, _ = make_failing_env("reply", 3, Chat)
+    policy = RandomLetters()
+    group = play_tree(strategy, TICKETS[0], make_tree_runner(policy, make))
+    assert without_group_times(group).trajectories == without_group_times(play_tree(strategy, TICKETS[0])).trajectories
     assert 1 <= len(group.errored) <= 3
     assert {t.error for t in group.errored} == {"OSError: no reply"}
     assert all(t.stop != Stop.ERROR for t in group.trajectories)
     # The reply that failed is asked for again, those before it are not.
     failed_anew = sum(len(t.turns) == 1 for t in group.errored)
-    assert len(policy.asked) <= own_turns(group) + failed_anew
+    assert len(policy.requests) <= own_turns(group) + failed_anew
 
 
 class Fragile(Chat):
@@ -164,7 +164,7 @@ class Fragile(Chat):
 def test_a_member_that_always_fails_costs_no_other_and_is_in_no_group(strategy) -> None:
     failed, ended = Counter(), Counter()
     for chosen in TICKETS:
-        group = grown(strategy, chosen, stage(env=Fragile, retries=1))
+        group = play_tree(strategy, chosen, make_tree_runner(env=Fragile, retries=1))
         assert all(t.stop != Stop.ERROR for t in group.trajectories)
         failed.update({chosen.number: len({t.member for t in group.errored})})
         ended.update({chosen.number: len(group.trajectories)})
@@ -181,7 +181,7 @@ def test_an_environment_that_cannot_be_played_again_loses_forks_only() -> None:
             outcome = super().reply(action)
             return Outcome((user(f"mood {next(self.moods)}"),), outcome.reward, outcome.terminated, outcome.success)
 
-    group = grown(chain_forks, TICKETS[2], stage(env=Moody))
+    group = play_tree(chain_forks, TICKETS[2], make_tree_runner(env=Moody))
     assert {t.member for t in group.trajectories if t.fork and t.fork.turns} == set()
     assert 0 in {t.member for t in group.trajectories}
     assert {t.error for t in group.errored} == {
@@ -198,7 +198,7 @@ class Photographed(Chat):
     steps = 0
 
     def snapshot(self):
-        return deepcopy({name: getattr(self, name) for name in ("turns", "dialogue", "_digest", "_digested")})
+        return deepcopy({name: getattr(self, name) for name in ("turns", "dialogue", "_dialogue_digest", "_digest_length")})
 
     def restore(self, state):
         vars(self).update(deepcopy(state))
@@ -212,21 +212,21 @@ class Photographed(Chat):
 def test_a_snapshot_is_restored_and_nothing_played_again(strategy) -> None:
     for env in (Photographed, type("Waits", (Photographed,), {"blocking": True})):
         env.steps = 0
-        groups = [grown(strategy, chosen, stage(env=env)) for chosen in TICKETS]
+        groups = [play_tree(strategy, chosen, make_tree_runner(env=env)) for chosen in TICKETS]
         assert any(map(forks, groups))
         assert env.steps == sum(map(own_turns, groups))
-        assert list(map(same, groups)) == [same(grown(strategy, chosen)) for chosen in TICKETS]
+        assert list(map(without_group_times, groups)) == [without_group_times(play_tree(strategy, chosen)) for chosen in TICKETS]
 
 
 # What a fork costs in metrics
 
 
 def test_tokens_of_forks_and_of_replayed_records_are_counted_where_they_were_sampled() -> None:
-    group = grown(chain_forks, TICKETS[0])
+    group = play_tree(chain_forks, TICKETS[0])
     fork = forks(group)[-1]
-    assert fork.num_drawn == fork.num_sampled - sum(
+    assert fork.num_new_sampled == fork.num_sampled - sum(
         turn.completion.num_sampled for turn in fork.turns[: fork.fork.turns]
     )
-    assert Trajectory(fork.turns, fork.stop).num_drawn == fork.num_sampled
-    assert Trajectory(fork.turns, fork.stop, fork=Fork(0, 0)).num_drawn == fork.num_sampled
-    assert Trajectory(fork.turns, fork.stop, replayed=True).num_drawn == 0
+    assert Trajectory(fork.turns, fork.stop).num_new_sampled == fork.num_sampled
+    assert Trajectory(fork.turns, fork.stop, fork=Fork(0, 0)).num_new_sampled == fork.num_sampled
+    assert Trajectory(fork.turns, fork.stop, replayed=True).num_new_sampled == 0

@@ -10,8 +10,8 @@ from rl.evaluate import __main__ as evaluate
 from rl.policy.hf import HFPolicy
 from rl.policy.registry import open_engine
 from rl.policy.vllm import version as module
-from rl.policy.vllm.memory import GIB, advised, room, utilisation
-from rl.policy.vllm.version import installed
+from rl.policy.vllm.memory import GIB, explain_out_of_memory, gpu_memory_utilization, shared_budget
+from rl.policy.vllm.version import require_vllm
 from tests.support.models import model
 from tests.support.runs import flags, train
 
@@ -37,23 +37,23 @@ def with_versions(monkeypatch, **versions):
 )
 def test_both_distributions_and_their_device_are_found(monkeypatch, versions, device):
     with_versions(monkeypatch, **versions)
-    assert installed() == (*versions.values(), device)
+    assert require_vllm() == (*versions.values(), device)
 
 
 @pytest.mark.parametrize("version", ["0.26.9", "0.34.0", "1.0", "dev"])
 def test_a_version_out_of_range_is_named_with_the_range(monkeypatch, version):
     with_versions(monkeypatch, vllm=version)
     with pytest.raises(ValueError, match=rf"vllm {version} is installed; .* 0\.27 or newer and older than 0\.34"):
-        installed()
+        require_vllm()
 
 
 def test_without_vllm_training_and_evaluating_end_with_one_line(monkeypatch):
     with_versions(monkeypatch)
-    ended = train(*flags(engine="vllm", updates=1))
-    assert ended.code == 2
-    assert ended.err.count("\n") == 1
-    assert "vLLM is not installed" in ended.err
-    assert "--engine hf" in ended.err
+    result = train(*flags(engine="vllm", updates=1))
+    assert result.code == 2
+    assert result.err.count("\n") == 1
+    assert "vLLM is not installed" in result.err
+    assert "--engine hf" in result.err
     with pytest.raises(UserError, match="vLLM is not installed"):
         evaluate.main(["--env", "math/Arithmetic-v0", "--policy", "tiny", "--engine", "vllm"])
 
@@ -71,22 +71,22 @@ def test_hf_is_the_other_engine():
 
 
 def test_a_gpu_is_filled_but_for_what_training_needs():
-    assert utilisation(free=70 * GIB, total=80 * GIB, kept=20 * GIB) == 0.6
-    assert utilisation(free=80 * GIB, total=80 * GIB, kept=0) == 0.9
+    assert gpu_memory_utilization(free=70 * GIB, total=80 * GIB, reserve_bytes=20 * GIB) == 0.6
+    assert gpu_memory_utilization(free=80 * GIB, total=80 * GIB, reserve_bytes=0) == 0.9
     with pytest.raises(ValueError, match=r"training needs 52\.0 GiB more.*--max-tokens"):
-        utilisation(free=50 * GIB, total=80 * GIB, kept=50 * GIB)
+        gpu_memory_utilization(free=50 * GIB, total=80 * GIB, reserve_bytes=50 * GIB)
 
 
 def test_a_cpu_cache_holds_every_sequence_or_as_much_as_is_allowed_and_one_at_least():
     net = model()  # 2 layers, 2 key-value heads of 8: 256 bytes a token in float32
     sizes = [
-        room(net, slots, 64, 4, reserve_bytes=0, cache_gib=gib).options["kv_cache_memory_bytes"]
+        shared_budget(net, slots, 64, 4, reserve_bytes=0, cache_gib=gib).options["kv_cache_memory_bytes"]
         for slots, gib in ((8, 1.0), (8, 100_000 / GIB), (8, 1e-9))
     ]
     assert sizes == [8 * 4 * 32 * 256, 100_000, 1 * 4 * 32 * 256]
 
 
 def test_running_out_of_memory_says_what_to_lower():
-    wanted = r"out of memory at its start \(0\.5 of 80 GiB\).*--max-tokens.*--engine hf"
-    with pytest.raises(ValueError, match=wanted), advised("at its start", "0.5 of 80 GiB"):
+    message = r"out of memory at its start \(0\.5 of 80 GiB\).*--max-tokens.*--engine hf"
+    with pytest.raises(ValueError, match=message), explain_out_of_memory("at its start", "0.5 of 80 GiB"):
         raise torch.OutOfMemoryError("CUDA out of memory")

@@ -16,8 +16,19 @@ from rl.methods.parts.strategy import independent
 from rl.policy import tiny
 from rl.policy.hf import HFPolicy
 from rl.records import Trajectory
-from rl.rollout.episode import episode
-from tests.support.episodes import END, Count, Says, Waiting, group, hanging, play, player, ticket, timeless
+from rl.rollout.episode import play_episode
+from tests.support.episodes import (
+    END,
+    BlockingCount,
+    Count,
+    FixedPolicy,
+    make_hanging_env,
+    make_runner,
+    make_ticket,
+    play_group,
+    play_member,
+    without_times,
+)
 
 
 @cache
@@ -43,41 +54,43 @@ class WaitingGuess(Guess):
 
 def real(env=Guess, *, slots=64, **more):
     net, renderer = tools()
-    return player(env, HFPolicy(net, slots=slots), lambda: ChatAgent(renderer), reply_tokens=6, max_tokens=100, **more)
+    return make_runner(
+        env, HFPolicy(net, slots=slots), lambda: ChatAgent(renderer), reply_tokens=6, max_tokens=100, **more
+    )
 
 
-def assert_alike(found, wanted):
+def assert_alike(found, expected):
     """The same record: log-probabilities may differ by rounding, clocks by anything."""
-    assert len(found.turns) == len(wanted.turns)
-    for mine, other in zip(found.turns, wanted.turns, strict=True):
+    assert len(found.turns) == len(expected.turns)
+    for mine, other in zip(found.turns, expected.turns, strict=True):
         assert mine.completion.logprobs == pytest.approx(other.completion.logprobs, abs=1e-4)
     bare = [
-        replace(record, turns=[replace(turn, completion=turn.completion.ids) for turn in timeless(record).turns])
-        for record in (found, wanted)
+        replace(record, turns=[replace(turn, completion=turn.completion.ids) for turn in without_times(record).turns])
+        for record in (found, expected)
     ]
     assert bare[0] == bare[1]
 
 
 @cache
 def alone(number, member):
-    return play(real(slots=1), ticket(number, index=number), member)
+    return play_member(real(slots=1), make_ticket(number, index=number), member)
 
 
 @pytest.mark.parametrize("env", [Guess, WaitingGuess])
 def test_who_else_plays_changes_no_trajectory(env):
-    async def together(stage):
-        return await asyncio.gather(*(independent(stage, ticket(n, index=n, size=3)) for n in range(4)))
+    async def together(runner):
+        return await asyncio.gather(*(independent(runner, make_ticket(n, index=n, size=3)) for n in range(4)))
 
     for slots in (2, 64):
-        for number, played in enumerate(asyncio.run(together(real(env, slots=slots)))):
-            assert [t.member for t in played.trajectories] == [0, 1, 2]
-            for trajectory in played.trajectories:
+        for number, group in enumerate(asyncio.run(together(real(env, slots=slots)))):
+            assert [t.member for t in group.trajectories] == [0, 1, 2]
+            for trajectory in group.trajectories:
                 assert_alike(trajectory, alone(number, trajectory.member))
 
 
 def test_history_is_never_tokenised_again():
     """Law 1, with a model that samples bytes which are no text."""
-    broken = 0
+    num_invalid = 0
     for member in range(6):
         record = alone(1, member)
         (sequence,) = record.sequences()
@@ -86,81 +99,81 @@ def test_history_is_never_tokenised_again():
             at += len(turn.context)
             assert tuple(sequence.ids[at : at + len(turn.completion.ids)]) == turn.completion.ids
             at += len(turn.completion.ids)
-            broken += "\ufffd" in text(turn.reply)
-    assert broken > 0
+            num_invalid += "\ufffd" in text(turn.reply)
+    assert num_invalid > 0
 
 
 @pytest.mark.parametrize("env", [Guess, WaitingGuess])
 @pytest.mark.parametrize("moment", [0, 2, 4, 8, 12, 17, 25, 33])
 def test_an_interrupted_run_goes_on_as_if_nothing_had_happened(env, moment):
-    chosen = [ticket(n, index=n, size=2) for n in range(3)]
+    tickets = [make_ticket(n, index=n, size=2) for n in range(3)]
 
-    async def interrupted(stage):
-        tasks = [asyncio.create_task(episode(stage, one, member)) for one in chosen for member in range(2)]
+    async def interrupted(runner):
+        tasks = [asyncio.create_task(play_episode(runner, one, member)) for one in tickets for member in range(2)]
         for _ in range(moment):
             await asyncio.sleep(0.0005 if env.blocking else 0)
-        state = pickle.loads(pickle.dumps((stage.in_flight(), stage.finished)))
+        state = pickle.loads(pickle.dumps(runner.play_state.state_dict(runner.policy)))
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        stage.close()
+        runner.close()
         return state
 
-    async def whole(stage):
-        return [await episode(stage, one, member) for one in chosen for member in range(2)]
+    async def whole(runner):
+        return [await play_episode(runner, one, member) for one in tickets for member in range(2)]
 
-    resumed, finished = asyncio.run(interrupted(real(env)))
-    second = real(env, resumed=resumed, finished=finished)
-    resumed, finished = asyncio.run(interrupted(second))  # once more, perhaps in the middle of replaying
-    known = sum(len(turn.completion.ids) for turns, _ in resumed.values() for turn in turns)
-    known += sum(len(partial.ids) for _, partial in resumed.values() if partial)
-    known += sum(record.num_sampled for record in finished.values())
-    third = real(env, resumed=resumed, finished=finished)
+    state = asyncio.run(interrupted(real(env)))
+    state = asyncio.run(interrupted(real(env, state=state)))  # once more, perhaps in the middle of replaying
+    num_known = sum(len(turn.completion.ids) for turns, _ in state["live"].values() for turn in turns)
+    num_known += sum(len(partial.ids) for _, partial in state["live"].values() if partial)
+    num_known += sum(record.num_sampled for record in state["finished"].values())
+    third = real(env, state=state)
     records = asyncio.run(whole(third))
-    for record, (one, member) in zip(records, [(one, m) for one in chosen for m in range(2)], strict=True):
+    for record, (one, member) in zip(records, [(one, m) for one in tickets for m in range(2)], strict=True):
         assert_alike(record, alone(one.number, member))
-    assert third.policy.stats["sampled"] == sum(record.num_sampled for record in records) - known
-    assert third.in_flight() == {}
+    assert third.policy.stats["sampled"] == sum(record.num_sampled for record in records) - num_known
+    assert third.play_state.state_dict(third.policy)["live"] == {}
 
 
 def test_a_reply_that_an_environment_is_thinking_about_is_not_sampled_again():
-    make, gate = hanging()
-    policy = Says()
-    stage = player(make, policy, step_s=20.0)
+    make, gate = make_hanging_env()
+    policy = FixedPolicy()
+    runner = make_runner(make, policy, step_s=20.0)
 
     async def interrupted():
-        task = asyncio.create_task(episode(stage, ticket(), 0))
-        while "0/0" not in stage.given:
+        task = asyncio.create_task(play_episode(runner, make_ticket(), 0))
+        state = runner.play_state.state_dict(policy)
+        while "0/0" not in state["live"] or state["live"]["0/0"][1] is None:
             await asyncio.sleep(0)
-        state = stage.in_flight()
+            state = runner.play_state.state_dict(policy)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         return state
 
     state = asyncio.run(interrupted())
-    turns, reply = state["0/0"]
+    turns, reply = state["live"]["0/0"]
     assert (turns, reply.ids, reply.finish) == ([], (104, 105, END), "stop")
     gate.set()
-    again = Says()
-    record = play(player(Waiting, again, resumed=state))
+    again = FixedPolicy()
+    record = play_member(make_runner(BlockingCount, again, state=state))
     assert [turn.completion.ids for turn in record.turns] == [(104, 105, END)] * 3
-    assert len(again.asked) == 2
+    assert len(again.requests) == 2
 
 
 def test_a_replay_in_another_world_is_a_fault_and_then_played_anew():
-    first = play(player())
+    first = play_member(make_runner())
     other = type("Other", (Count,), {"reply": lambda self, action: Outcome((user("who?"),), 0.0)})
-    stage = player(lambda: other(max_turns=3), resumed={"0/0": (first.turns, None)})
-    played = group(stage, ticket())
-    assert [record.error for record in played.errored] == [
+    runner = make_runner(lambda: other(max_turns=3), state={"live": {"0/0": (first.turns, None)}})
+    group = play_group(runner, make_ticket())
+    assert [record.error for record in group.errored] == [
         "RuntimeError: replayed to turn 1, the environment says something else than the first time"
     ]
-    assert [text(turn.observation[0]) for turn in played.trajectories[0].turns] == ["task 1", "who?", "who?"]
+    assert [text(turn.observation[0]) for turn in group.trajectories[0].turns] == ["task 1", "who?", "who?"]
 
 
 def test_a_member_that_is_done_is_not_played_again():
     record = Trajectory([], Stop.TERMINATED, member=1)
-    policy = Says()
-    played = group(player(policy=policy, finished={"0/1": record}), ticket(size=2))
-    assert played.trajectories[1] is record
-    assert {session for session, *_ in policy.asked} == {"0/0"}
+    policy = FixedPolicy()
+    group = play_group(make_runner(policy=policy, state={"finished": {"0/1": record}}), make_ticket(size=2))
+    assert group.trajectories[1] is record
+    assert {session for session, *_ in policy.requests} == {"0/0"}

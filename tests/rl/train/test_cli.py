@@ -1,4 +1,4 @@
-"""`python -m rl.train` as its user meets it: one-line errors, settings that repeat a run, what a run leaves behind."""
+"""The command `python -m rl.train`: one-line errors, settings that repeat a run, and the files that a run writes."""
 
 import json
 import tomllib
@@ -10,7 +10,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from rl import cli
 from rl.policy import tiny
-from rl.policy.load import save
+from rl.policy.pretrained import save_pretrained
 from rl.train.__main__ import main
 from tests.support.paths import ENVIRONMENTS
 
@@ -21,20 +21,20 @@ SMALL = [*ARITHMETIC, "--groups", "2", "--size", "2", "--updates", "2", "--eval-
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     folder = tmp_path_factory.mktemp("model")
-    save(*tiny.create(hidden=32, layers=1, heads=1, intermediate=32), folder)
+    save_pretrained(*tiny.create(hidden=32, layers=1, heads=1, intermediate=32), folder)
     return str(folder)
 
 
-def called(argv, capsys):
-    """The exit code of a command line, and what it printed to each stream."""
-    with pytest.raises(SystemExit) as left:
+def run_command(argv, capsys):
+    """Return the exit code of a command, its output and its errors."""
+    with pytest.raises(SystemExit) as exit:
         cli.run(lambda: main(list(map(str, argv))))
     out, err = capsys.readouterr()
-    return left.value.code, out, err
+    return exit.value.code, out, err
 
 
 @pytest.fixture(scope="module")
-def finished(model, tmp_path_factory):
+def run_folder(model, tmp_path_factory):
     out = tmp_path_factory.mktemp("runs") / "run"
     assert main([*SMALL, "--model", model, "--out", str(out), "--surrogate", "clip:high=0.3"]) == 0
     return out
@@ -68,7 +68,7 @@ def finished(model, tmp_path_factory):
     ],
 )
 def test_a_mistake_is_one_line_that_names_the_value(argv, words, capsys):
-    code, out, err = called(argv, capsys)
+    code, out, err = run_command(argv, capsys)
     assert code == 2 and out == ""
     assert err.count("\n") == 1 and "Traceback" not in err
     assert all(word in err for word in words), err
@@ -77,20 +77,20 @@ def test_a_mistake_is_one_line_that_names_the_value(argv, words, capsys):
 def test_missing_data_is_one_line_that_names_the_flag(capsys, monkeypatch, tmp_path):
     monkeypatch.delenv("TURNWISE_DATA", raising=False)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    code, _, err = called(["--env", "math/GSM8K-v0", "--data-root", tmp_path], capsys)
+    code, _, err = run_command(["--env", "math/GSM8K-v0", "--data-root", tmp_path], capsys)
     assert code == 2 and err.count("\n") == 1 and "gsm8k" in err
 
 
 def test_without_tasks_to_train_on_no_others_are_trained_on(capsys):
-    code, _, err = called(["--env", f"{ENVIRONMENTS}:SomeSplits"], capsys)
+    code, _, err = run_command(["--env", f"{ENVIRONMENTS}:SomeSplits"], capsys)
     assert code == 2 and err == f"{cli.program()}: error: split 'train' needs a file\n"
 
 
 @pytest.mark.parametrize("more", [["--algo", "opo"], ["--algo", "reinforce_pp_baseline"], ["--keep", "varied"]])
 def test_a_group_of_one_is_refused_where_it_would_teach_nothing(more, model, capsys):
     argv = [*ARITHMETIC, "--model", model, "--algo", "reinforce", "--size", "1", "--dry-run"]
-    assert called(argv, capsys)[0] == 0
-    code, _, err = called([*argv, *more], capsys)
+    assert run_command(argv, capsys)[0] == 0
+    code, _, err = run_command([*argv, *more], capsys)
     assert code == 2 and err.count("\n") == 1 and "--size 1: " in err
 
 
@@ -101,63 +101,63 @@ def test_a_group_of_one_is_refused_where_it_would_teach_nothing(more, model, cap
         ('env = "math/Arithmetic-v0"\nupdats = 3', ["updats", "updates"]),
         ('env = "math/Arithmetic-v0"\ngroups = 0', ["groups", "at least 1"]),
         ('env = "math/Arithmetic-v0"\nenv_arg = "level=2"', ["env_arg", "list"]),
-        ('env = "math/Arithmetic-v0"\nsurrogate = 3', ["surrogate", "words"]),
+        ('env = "math/Arithmetic-v0"\nsurrogate = 3', ["surrogate", "text"]),
     ],
 )
 def test_a_mistake_in_a_config_file_names_the_file_and_the_key(text, words, capsys, tmp_path):
     file = tmp_path / "mine.toml"
     file.write_text(text)
-    code, _, err = called(["--config", file], capsys)
+    code, _, err = run_command(["--config", file], capsys)
     assert code == 2 and err.count("\n") == 1
     assert all(word in err for word in ["mine.toml", *words]), err
 
 
 def test_a_model_folder_without_or_with_broken_weights_is_one_line(model, capsys, tmp_path):
-    code, _, err = called([*ARITHMETIC, "--model", tmp_path], capsys)
+    code, _, err = run_command([*ARITHMETIC, "--model", tmp_path], capsys)
     assert code == 2 and err.count("\n") == 1 and str(tmp_path) in err
-    broken = tmp_path / "broken"
-    save(*tiny.create(hidden=32, layers=1, heads=1, intermediate=32), broken)
-    weights = broken / "model.safetensors"
+    folder = tmp_path / "broken"
+    save_pretrained(*tiny.create(hidden=32, layers=1, heads=1, intermediate=32), folder)
+    weights = folder / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:1000])
-    code, _, err = called([*ARITHMETIC, "--model", broken], capsys)
+    code, _, err = run_command([*ARITHMETIC, "--model", folder], capsys)
     assert code == 2 and err.count("\n") == 1 and "broken" in err
 
 
-def test_an_out_that_cannot_be_written_or_is_taken_is_one_line(model, finished, capsys, tmp_path):
+def test_an_out_that_cannot_be_written_or_is_taken_is_one_line(model, run_folder, capsys, tmp_path):
     file = tmp_path / "file"
     file.write_text("")
-    code, _, err = called([*SMALL, "--model", model, "--out", file / "run"], capsys)
+    code, _, err = run_command([*SMALL, "--model", model, "--out", file / "run"], capsys)
     assert code == 2 and err.count("\n") == 1 and str(file) in err
-    code, _, err = called([*SMALL, "--model", model, "--out", finished], capsys)
+    code, _, err = run_command([*SMALL, "--model", model, "--out", run_folder], capsys)
     assert code == 2 and err.count("\n") == 1 and "--resume" in err
 
 
 def test_a_dry_run_prints_the_arithmetic_and_the_settings_and_writes_nothing(model, capsys, tmp_path):
-    code, out, _ = called([*SMALL, "--model", model, "--out", tmp_path / "run", "--dry-run"], capsys)
+    code, out, _ = run_command([*SMALL, "--model", model, "--out", tmp_path / "run", "--dry-run"], capsys)
     assert code == 0 and not (tmp_path / "run").exists()
     assert "2 groups x 2 episodes x at most 1 turn -> 4 episodes, 1 optimiser step per update, 2 updates" in out
     settings = tomllib.loads(out[out.index("env =") :])
     assert settings["groups"] == 2 and settings["surrogate"] == "clip"
 
 
-def test_a_run_leaves_what_the_documentation_says(finished):
-    lines = [json.loads(line) for line in (finished / "metrics.jsonl").read_text().splitlines()]
+def test_a_run_leaves_what_the_documentation_says(run_folder):
+    lines = [json.loads(line) for line in (run_folder / "metrics.jsonl").read_text().splitlines()]
     always = (
         "update reward/mean success/mean time/update_s tokens/sampled tokens/trained entropy kl/sampler_trainer "
         "groups/kept groups/zero_variance lag/mean episodes/errored"
     )
     assert [line["update"] for line in lines] == [1, 2]
     assert all(set(always.split()) <= line.keys() for line in lines)
-    summary = json.loads((finished / "summary.json").read_text())
+    summary = json.loads((run_folder / "summary.json").read_text())
     assert set(summary) == {"success_before", "success_after", "updates", "episodes", "wall_s", "tokens_per_s"}
     assert summary["episodes"] == 8
-    settings = tomllib.loads((finished / "config.toml").read_text())
+    settings = tomllib.loads((run_folder / "config.toml").read_text())
     assert settings["surrogate"] == "clip:high=0.3" and settings["lr"] > 0
-    assert list((finished / "tb").iterdir())
+    assert list((run_folder / "tb").iterdir())
 
 
-def test_every_rollout_line_holds_what_a_reader_of_it_needs(finished):
-    lines = [json.loads(line) for line in (finished / "rollouts" / "update-000002.jsonl").read_text().splitlines()]
+def test_every_rollout_line_holds_what_a_reader_of_it_needs(run_folder):
+    lines = [json.loads(line) for line in (run_folder / "rollouts" / "update-000002.jsonl").read_text().splitlines()]
     assert len(lines) == 4 and len({line["group"] for line in lines}) == 2
     for line in lines:
         assert {"task", "member", "seed", "reward", "success", "stop", "answer"} <= line.keys()
@@ -167,58 +167,58 @@ def test_every_rollout_line_holds_what_a_reader_of_it_needs(finished):
             assert max(turn["logprobs"]) <= 0
 
 
-def test_a_checkpoint_loads_with_the_auto_classes(finished):
-    folder = finished / "checkpoints" / "latest" / "model"
-    loaded, tokenizer = AutoModelForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
+def test_a_checkpoint_loads_with_the_auto_classes(run_folder):
+    folder = run_folder / "checkpoints" / "latest" / "model"
+    reloaded_model, tokenizer = AutoModelForCausalLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
     ids = torch.tensor([tokenizer.encode("<|user|>1 + 1 = ?<|end|><|assistant|>")])
-    assert torch.isfinite(loaded(ids).logits).all()
+    assert torch.isfinite(reloaded_model(ids).logits).all()
 
 
-def test_the_settings_a_run_wrote_repeat_it_bit_for_bit(finished, tmp_path, capsys):
+def test_the_settings_a_run_wrote_repeat_it_bit_for_bit(run_folder, tmp_path, capsys):
     again = tmp_path / "again"
-    code, _, _ = called(["--config", finished / "config.toml", "--out", again], capsys)
+    code, _, _ = run_command(["--config", run_folder / "config.toml", "--out", again], capsys)
     assert code == 0
     first, second = (
         [
             {k: v for k, v in json.loads(line).items() if not k.startswith("time/")}
             for line in file.read_text().splitlines()
         ]
-        for file in (finished / "metrics.jsonl", again / "metrics.jsonl")
+        for file in (run_folder / "metrics.jsonl", again / "metrics.jsonl")
     )
     assert first == second
     weights = [
-        (run / "checkpoints" / "latest" / "model" / "model.safetensors").read_bytes() for run in (finished, again)
+        (run / "checkpoints" / "latest" / "model" / "model.safetensors").read_bytes() for run in (run_folder, again)
     ]
     assert weights[0] == weights[1]
 
 
 def test_slot_flags_are_part_of_the_settings(model, capsys):
     flags = ["--penalty", "kl_k3:coef=0.01", "entropy_bonus:coef=0.001", "--surrogate", "clip:high=0.3"]
-    code, out, _ = called([*SMALL, "--model", model, *flags, "--dry-run"], capsys)
+    code, out, _ = run_command([*SMALL, "--model", model, *flags, "--dry-run"], capsys)
     settings = tomllib.loads(out[out.index("env =") :])
     assert code == 0
     assert settings["penalty"] == ["kl_k3:coef=0.01", "entropy_bonus:coef=0.001"]
     assert settings["surrogate"] == "clip:high=0.3"
 
 
-def test_tensorboard_shows_what_the_metrics_say(finished):
-    events = EventAccumulator(str(finished / "tb"))
+def test_tensorboard_shows_what_the_metrics_say(run_folder):
+    events = EventAccumulator(str(run_folder / "tb"))
     events.Reload()
-    lines = [json.loads(line) for line in (finished / "metrics.jsonl").read_text().splitlines()]
+    lines = [json.loads(line) for line in (run_folder / "metrics.jsonl").read_text().splitlines()]
     for key in lines[0]:
         assert [event.step for event in events.Scalars(key)] == [1, 2]
         assert [event.value for event in events.Scalars(key)] == pytest.approx([line[key] for line in lines])
 
 
-def test_flags_win_over_the_file(finished, capsys):
-    code, out, _ = called(["--config", finished / "config.toml", "--groups", "3", "--dry-run"], capsys)
+def test_flags_win_over_the_file(run_folder, capsys):
+    code, out, _ = run_command(["--config", run_folder / "config.toml", "--groups", "3", "--dry-run"], capsys)
     assert code == 0 and "3 groups x 2 episodes" in out and 'surrogate = "clip:high=0.3"' in out
 
 
 def test_environments_and_methods_are_listed_with_a_line_each(capsys):
-    code, out, _ = called(["--env", "list"], capsys)
+    code, out, _ = run_command(["--env", "list"], capsys)
     assert code == 0 and "math/Arithmetic-v0" in out
-    code, out, _ = called(["--algo", "list"], capsys)
+    code, out, _ = run_command(["--algo", "list"], capsys)
     assert code == 0 and {"grpo", "ppo", "gspo", "dapo"} <= {line.split()[0] for line in out.splitlines()}
 
 
@@ -239,26 +239,26 @@ def test_every_method_trains_through_the_command_line(algo, model, tmp_path, cap
         tmp_path / "run",
     ]
     extra = ["--keep", "any_group"] if algo == "dapo" else []
-    code, _, err = called([*SMALL, *flags, *extra], capsys)
+    code, _, err = run_command([*SMALL, *flags, *extra], capsys)
     assert code == 0, err
     lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert len(lines) == 2 and all(line["loss"] is not None and line["grad_norm"] is not None for line in lines)
 
 
 def test_a_gain_of_the_answer_needs_an_answer(capsys):
-    code, _, err = called(["--env", "games/FrozenLake-v0", "--algo", "igpo"], capsys)
+    code, _, err = run_command(["--env", "games/FrozenLake-v0", "--algo", "igpo"], capsys)
     assert code == 2
     assert "games/FrozenLake-v0 has no info['answer']" in err
 
 
 def test_a_run_ends_at_its_tokens_and_goes_on_with_more(tmp_path):
     out = tmp_path / "run"
-    given = [*SMALL, "--cold-start", "0", "--out", str(out), "--sampled-tokens", "20"]
-    assert main([*given, "--updates", "50"]) == 0
-    sampled = [json.loads(line)["tokens/sampled"] for line in (out / "metrics.jsonl").read_text().splitlines()]
-    assert sum(sampled) >= 20 > sum(sampled[:-1])
+    command = [*SMALL, "--cold-start", "0", "--out", str(out), "--sampled-tokens", "20"]
+    assert main([*command, "--updates", "50"]) == 0
+    token_counts = [json.loads(line)["tokens/sampled"] for line in (out / "metrics.jsonl").read_text().splitlines()]
+    assert sum(token_counts) >= 20 > sum(token_counts[:-1])
     assert main(["--resume", "--out", str(out), "--sampled-tokens", "40"]) == 0
-    assert len((out / "metrics.jsonl").read_text().splitlines()) > len(sampled)
+    assert len((out / "metrics.jsonl").read_text().splitlines()) > len(token_counts)
 
 
 @pytest.mark.parametrize(("env", "tokens"), [("math/Arithmetic-v0", 8), ("math/Sets-v0", 42)])

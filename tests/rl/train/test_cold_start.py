@@ -1,4 +1,4 @@
-"""A cold start imitates what the agent will read, and is found again only where everything is as it was."""
+"""The cold start: it imitates the prompts that the agent will read, and its cache depends on all that it depends on."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 import envs
 from agents.chat import ChatAgent
 from agents.render import Renderer
-from envs import source_files
 from rl.policy import tiny
 from rl.train import cold_start
+from sandboxes import source_files
 from tests.support.runs import flags, train
 
 ECHO = dedent(
@@ -48,16 +48,16 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TURNWISE_CACHE", str(tmp_path / "cache"))
 
 
-def told(folder: Path, monkeypatch: pytest.MonkeyPatch, source: str = ECHO, **given: object) -> str:
-    """What a run says of the cold start by `source`, which lies in `folder` and is named by a relative path."""
+def cold_start_line(folder: Path, monkeypatch: pytest.MonkeyPatch, source: str = ECHO, **settings: object) -> str:
+    """Run on the environment `source`, saved in `folder`; return the line about the cold start that it prints."""
     folder.mkdir(exist_ok=True)
     (folder / "small.py").write_text(source)
     monkeypatch.chdir(folder)
-    source_files._module.cache_clear()  # as in another process
-    given = {"updates": 0, "eval_episodes": 0, "cold_start": 9, "cold_start_until": 0.0, **given}
-    ended = train(*flags("./small.py:Echo", **given), "--out", str(folder / f"run{len(list(folder.iterdir()))}"))
-    assert ended.code == 0, ended.err
-    (line,) = [line for line in ended.out.splitlines() if line.startswith("cold start")]
+    source_files._load.cache_clear()  # as in another process
+    settings = {"updates": 0, "eval_episodes": 0, "cold_start": 9, "cold_start_until": 0.0, **settings}
+    result = train(*flags("./small.py:Echo", **settings), "--out", str(folder / f"run{len(list(folder.iterdir()))}"))
+    assert result.code == 0, result.err
+    (line,) = [line for line in result.out.splitlines() if line.startswith("cold start")]
     return line
 
 
@@ -71,18 +71,18 @@ EDITS = {
 
 @pytest.mark.parametrize("edit", EDITS)
 def test_a_cold_start_is_made_anew_where_an_environment_changed(edit, tmp_path, monkeypatch):
-    assert "from the cache" not in told(tmp_path / "env", monkeypatch)
-    assert "from the cache" in told(tmp_path / "env", monkeypatch)
-    changed = ECHO.replace(*EDITS[edit])
-    assert changed != ECHO
-    assert "from the cache" not in told(tmp_path / "env", monkeypatch, changed)
-    assert "from the cache" in told(tmp_path / "env", monkeypatch)  # the first one is still there
+    assert "from the cache" not in cold_start_line(tmp_path / "env", monkeypatch)
+    assert "from the cache" in cold_start_line(tmp_path / "env", monkeypatch)
+    edited_source = ECHO.replace(*EDITS[edit])
+    assert edited_source != ECHO
+    assert "from the cache" not in cold_start_line(tmp_path / "env", monkeypatch, edited_source)
+    assert "from the cache" in cold_start_line(tmp_path / "env", monkeypatch)  # the first one is still there
 
 
 def test_files_of_one_name_share_no_cold_start(tmp_path, monkeypatch):
-    assert "from the cache" not in told(tmp_path / "one", monkeypatch)
-    assert "from the cache" not in told(tmp_path / "two", monkeypatch, ECHO.replace("left", "down"))
-    assert "from the cache" in told(tmp_path / "one", monkeypatch)
+    assert "from the cache" not in cold_start_line(tmp_path / "one", monkeypatch)
+    assert "from the cache" not in cold_start_line(tmp_path / "two", monkeypatch, ECHO.replace("left", "down"))
+    assert "from the cache" in cold_start_line(tmp_path / "one", monkeypatch)
 
 
 def test_a_cold_start_is_made_anew_where_the_data_changed(tmp_path, monkeypatch):
@@ -91,32 +91,36 @@ def test_a_cold_start_is_made_anew_where_the_data_changed(tmp_path, monkeypatch)
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "word").write_text(word)
         monkeypatch.setenv("TURNWISE_DATA", str(tmp_path / folder))
-        assert "from the cache" not in told(tmp_path / "env", monkeypatch, source)
+        assert "from the cache" not in cold_start_line(tmp_path / "env", monkeypatch, source)
     (tmp_path / "one").rename(tmp_path / "elsewhere")
     monkeypatch.setenv("TURNWISE_DATA", str(tmp_path / "elsewhere"))
-    assert "from the cache" in told(tmp_path / "env", monkeypatch, source)
+    assert "from the cache" in cold_start_line(tmp_path / "env", monkeypatch, source)
 
 
 @pytest.mark.parametrize("setting", ["seed", "turn_tokens", "cold_start_until"])
 def test_a_cold_start_is_made_anew_where_a_setting_changed(setting, tmp_path, monkeypatch):
-    given = {"seed": 1, "turn_tokens": 5, "cold_start_until": 0.001}
-    assert "from the cache" not in told(tmp_path / "env", monkeypatch)
-    assert "from the cache" not in told(tmp_path / "env", monkeypatch, **{setting: given[setting]})
+    settings = {"seed": 1, "turn_tokens": 5, "cold_start_until": 0.001}
+    assert "from the cache" not in cold_start_line(tmp_path / "env", monkeypatch)
+    assert "from the cache" not in cold_start_line(tmp_path / "env", monkeypatch, **{setting: settings[setting]})
 
 
 def test_a_cold_start_says_how_many_episodes_there_were(tmp_path, monkeypatch):
-    assert told(tmp_path / "env", monkeypatch, cold_start=600).startswith("cold start: 9 oracle episodes imitated (in")
-    assert told(tmp_path / "env", monkeypatch, cold_start=4).startswith("cold start: 4 oracle episodes imitated (in")
+    assert cold_start_line(tmp_path / "env", monkeypatch, cold_start=600).startswith(
+        "cold start: 9 oracle episodes imitated (in"
+    )
+    assert cold_start_line(tmp_path / "env", monkeypatch, cold_start=4).startswith(
+        "cold start: 4 oracle episodes imitated (in"
+    )
 
 
 @pytest.mark.parametrize("tools", [True, False])
 def test_imitated_prompts_are_those_that_the_agent_will_read(tools):
     renderer = Renderer(tiny.create(1, hidden=32, layers=1, heads=1, intermediate=32)[1])
     env = envs.make("tools/Search-v0", tools=tools)
-    shown = cold_start.demonstrations(env, lambda: ChatAgent(renderer), renderer.write, 3, seed=0)
+    episodes = cold_start.demonstrations(env, lambda: ChatAgent(renderer), renderer.write, 3, seed=0)
     tasks = [task.id for task in env.unwrapped.load("train")]
-    assert len(shown) == 3
-    for episode in shown:
+    assert len(episodes) == 3
+    for episode in episodes:
         opening, info = env.reset(seed=0, options={"index": tasks.index(episode.task), "split": "train"})
         assert bool(info["tools"]) is tools
         assert episode.turns[0].context == tuple(ChatAgent(renderer).open(opening, info["tools"]).ids)

@@ -1,11 +1,11 @@
-"""A seeded run of the bundled model gives the numbers it always gave.
+"""A seeded run of the bundled model gives the numbers that are recorded in `golden/talk.json`.
 
-They are in `golden/talk.json`. A change that is meant to change them writes them anew and says so:
+Record them again, and say so, with a change that is meant to change them:
 
     python tests/rl/train/test_golden.py
 
-Metrics are compared to four digits, because processors differ in the last ones. The first update's tokens are exact.
-There is no cold start, which would make of those last digits other first ones.
+Metrics are compared to four digits, because processors differ in the last ones. The tokens of the first update are
+compared exactly. There is no cold start, which would amplify differences in the last digits.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.runs import TASKS, metrics, rollouts, trained
+from tests.support.runs import TASKS, metrics, rollouts, train_run
 
 GOLDEN = Path(__file__).with_name("golden") / "talk.json"
 KEYS = ("reward/mean", "success/mean", "entropy", "grad_norm", "loss", "kl/sampler_trainer", "tokens/trained")
@@ -28,8 +28,8 @@ RUN = (
 
 
 def numbers(out: Path) -> dict[str, Any]:
-    """What is compared."""
-    run = trained(*RUN, out=out)
+    """Run, and return the numbers that are compared."""
+    run = train_run(*RUN, out=out)
     replies = {
         f"{line['group']}/{line['member']}": " | ".join(" ".join(map(str, turn["ids"])) for turn in line["turns"])
         for line in rollouts(run, 1)
@@ -39,11 +39,11 @@ def numbers(out: Path) -> dict[str, Any]:
 
 def test_a_seeded_run_gives_the_numbers_on_record(tmp_path: Path) -> None:
     golden = json.loads(GOLDEN.read_text())
-    found = numbers(tmp_path / "run")
-    assert found["replies"] == golden["replies"]
-    assert len(found["metrics"]) == len(golden["metrics"])
-    for mine, recorded in zip(found["metrics"], golden["metrics"], strict=True):
-        assert mine == pytest.approx(recorded, rel=1e-4, abs=1e-6)
+    current = numbers(tmp_path / "run")
+    assert current["replies"] == golden["replies"]
+    assert len(current["metrics"]) == len(golden["metrics"])
+    for actual, expected in zip(current["metrics"], golden["metrics"], strict=True):
+        assert actual == pytest.approx(expected, rel=1e-4, abs=1e-6)
 
 
 if __name__ == "__main__":

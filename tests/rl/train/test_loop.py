@@ -22,10 +22,12 @@ from rl.methods.parts import keep, schedule
 from rl.methods.parts.sampler import History, uniform
 from rl.methods.recipe import Recipe
 from rl.records import Group, Ticket, Trajectory
-from rl.train.loop import Loop, Plan, Progress, TrainingStopped
+from rl.rollout.play_state import PlayState
+from rl.train.loop import Loop, Plan, TrainingStopped
+from rl.train.progress import Progress
 from tests.support.batches import ToyScorer, trajectory
 from tests.support.paths import ROOT
-from tests.support.runs import flags, metrics, rollouts, train, trained
+from tests.support.runs import flags, metrics, rollouts, train, train_run
 
 Rewards = Callable[[int], Sequence[float | str]]  # ticket number -> reward of each member, or the text of its error
 Delay = Callable[[int], int]  # ticket number -> rounds of the event loop until its group ends
@@ -33,24 +35,24 @@ Delay = Callable[[int], int]  # ticket number -> rounds of the event loop until 
 
 @dataclass
 class Stage:
-    """A loop whose groups earn what the test says, and everything that comes out of it."""
+    """A loop whose groups get the rewards that the test chooses, and a record of what it does."""
 
     rewards: Rewards = lambda number: (0.0, 1.0)
     delay: Delay = lambda number: 1
     changes: dict[str, Any] = field(default_factory=dict)  # to the recipe
     plan: dict[str, Any] = field(default_factory=dict)
-    trained: list[list[Row]] = field(default_factory=list)
-    played: list[list[Group]] = field(default_factory=list)
+    training_rows: list[list[Row]] = field(default_factory=list)
+    groups: list[list[Group]] = field(default_factory=list)
     metrics: list[dict[str, float]] = field(default_factory=list)
-    begun: list[Ticket] = field(default_factory=list)
-    lr: float = 1.0  # from here on it is a learner and a player too
+    tickets: list[Ticket] = field(default_factory=list)
+    lr: float = 1.0  # from here on it is a learner and a runner too
     policy: Any = None
     finished: dict[str, Trajectory] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         recipe = Recipe(strategy=self.strategy, schedule=schedule.constant).but(**self.changes)
-        plan = Plan(**{"groups": 2, "size": 2, "seed": 0, "total": 100, **self.plan})
-        nothing = SimpleNamespace(in_flight=dict, resumed={}, finished={})
+        plan = Plan(**{"groups": 2, "size": 2, "seed": 0, "total_updates": 100, **self.plan})
+        nothing = SimpleNamespace(play_state=PlayState(), policy=None)
         self.loop = Loop(
             nothing,
             self,
@@ -58,12 +60,12 @@ class Stage:
             plan,
             Progress(History(50)),
             lambda: None,
-            self.after,  # type: ignore[arg-type]
+            self.on_update,  # type: ignore[arg-type]
             ToyScorer(),
         )
 
-    async def strategy(self, player: Any, ticket: Ticket) -> Group:
-        self.begun.append(ticket)
+    async def strategy(self, runner: Any, ticket: Ticket) -> Group:
+        self.tickets.append(ticket)
         for _ in range(self.delay(ticket.number)):
             await asyncio.sleep(0)
         group = Group(ticket, [])
@@ -76,20 +78,20 @@ class Stage:
         return group
 
     def update(self, rows: list[Row], recipe: Recipe, *, scale: float, seed: int) -> dict[str, float]:
-        self.trained.append(rows)
+        self.training_rows.append(rows)
         return {"loss": 0.0}
 
-    def after(self, metrics: dict[str, float], played: list[Group]) -> None:
+    def on_update(self, metrics: dict[str, float], groups: list[Group]) -> None:
         self.metrics.append(metrics)
-        self.played.append(played)
+        self.groups.append(groups)
 
     def run(self, updates: int) -> Stage:
         asyncio.run(asyncio.wait_for(self.loop.run(updates), 30))
         return self
 
     def numbers(self) -> list[list[int]]:
-        """The tickets that each update used up."""
-        return [[group.ticket.number for group in played] for played in self.played]
+        """Return the numbers of the tickets that each update used up."""
+        return [[group.ticket.number for group in groups] for groups in self.groups]
 
 
 SPEEDS: dict[str, Delay] = {
@@ -118,8 +120,8 @@ def test_the_lag_is_what_was_asked_for_once_the_run_is_under_way(speed: str, lag
 @pytest.mark.parametrize("lag", [0, 2])
 def test_tickets_are_opened_as_they_are_needed_and_never_more(lag: int) -> None:
     stage = Stage(plan={"lag": lag, "groups": 3}).run(4)
-    assert len(stage.begun) <= 3 * (4 + lag)
-    assert [ticket.number for ticket in stage.begun] == list(range(len(stage.begun)))
+    assert len(stage.tickets) <= 3 * (4 + lag)
+    assert [ticket.number for ticket in stage.tickets] == list(range(len(stage.tickets)))
     assert stage.loop.progress.admitted == 3 * (4 + 1 + lag)  # and those of the next update, begun or not
 
 
@@ -127,7 +129,7 @@ def test_a_group_that_is_not_kept_is_replaced_and_counts_in_the_metrics_all_the_
     equal = {1, 2, 5}
     stage = Stage(lambda number: (1.0, 1.0) if number in equal else (0.0, 1.0), changes={"keep": keep.varied}).run(2)
     assert stage.numbers() == [[0, 1, 2, 3], [4, 5, 6]]
-    assert [[row.group for row in rows] for rows in stage.trained] == [[0, 0, 1, 1]] * 2
+    assert [[row.group for row in rows] for rows in stage.training_rows] == [[0, 0, 1, 1]] * 2
     first, second = stage.metrics
     assert (first["groups/played"], first["groups/kept"], first["groups/zero_variance"]) == (4, 2, 0.5)
     assert first["reward/mean"] == pytest.approx((0.5 + 1 + 1 + 0.5) / 4)
@@ -138,13 +140,16 @@ def test_a_group_that_is_not_kept_is_replaced_and_counts_in_the_metrics_all_the_
 def test_rewards_are_logged_before_they_are_shaped() -> None:
     stage = Stage(changes={"shape": (lambda group: [100.0 * r for r in group.rewards],)}).run(1)
     assert stage.metrics[0]["reward/mean"] == 0.5
-    assert stage.played[0][0].rewards == [0.0, 100.0]
+    assert stage.groups[0][0].rewards == [0.0, 100.0]
 
 
 def test_the_others_of_a_group_are_trained_on_when_a_member_fails() -> None:
     stage = Stage(lambda number: (1.0, "sandbox gone", 0.0) if number == 0 else (0.0, 1.0, 0.0)).run(1)
-    assert [row.group for row in stage.trained[0]] == [0, 0, 1, 1, 1]
-    assert [row.adv[0] for row in stage.trained[0][:2]] == [0.5, -0.5]  # against those that ended, not against three
+    assert [row.group for row in stage.training_rows[0]] == [0, 0, 1, 1, 1]
+    assert [row.adv[0] for row in stage.training_rows[0][:2]] == [
+        0.5,
+        -0.5,
+    ]  # against those that ended, not against three
     assert stage.metrics[0]["episodes/errored"] == 1
     assert stage.metrics[0]["episodes/played"] == 5
     assert stage.metrics[0]["reward/mean"] == pytest.approx(2 / 5)
@@ -161,7 +166,7 @@ def test_a_run_in_which_every_episode_fails_stops_with_the_first_error() -> None
     stage = Stage(lambda number: (f"OSError: no {number}",) * 2)
     with pytest.raises(TrainingStopped, match=r"^every episode fails: OSError: no 0$"):
         stage.run(1)
-    assert len(stage.begun) < 10
+    assert len(stage.tickets) < 10
 
 
 def test_a_run_in_which_no_group_is_ever_kept_stops_with_its_rewards() -> None:
@@ -172,7 +177,7 @@ def test_a_run_in_which_no_group_is_ever_kept_stops_with_its_rewards() -> None:
 
 def test_failures_now_and_then_do_not_stop_a_run() -> None:
     stage = Stage(lambda number: ("gone",) * 2 if number % 4 else (0.0, 1.0)).run(5)
-    assert len(stage.trained) == 5
+    assert len(stage.training_rows) == 5
 
 
 def test_a_few_tasks_that_fail_at_once_do_not_stop_a_run_before_the_others_have_ended() -> None:
@@ -181,22 +186,22 @@ def test_a_few_tasks_that_fail_at_once_do_not_stop_a_run_before_the_others_have_
         lambda number: 1 if number < 5 else 50,
         plan={"groups": 6},
     ).run(1)
-    assert len(stage.trained) == 1
+    assert len(stage.training_rows) == 1
 
 
 def test_a_stop_ends_a_run_that_waits_and_leaves_its_place_alone() -> None:
     stage = Stage(delay=lambda number: 1 if number < 4 else 10**9)
     stage.loop.progress.history.record(0, 0.5)
 
-    async def interrupted() -> None:
+    async def interrupt() -> None:
         running = asyncio.create_task(stage.loop.run(10))
-        while len(stage.begun) < 5:
+        while len(stage.tickets) < 5:
             await asyncio.sleep(0)
         stage.loop.stopping.set()
         await asyncio.wait_for(running, 10)
         assert all(task is asyncio.current_task() for task in asyncio.all_tasks())
 
-    asyncio.run(interrupted())
+    asyncio.run(interrupt())
     assert stage.loop.progress.update == len(stage.metrics) == 2
     assert sorted(stage.loop.progress.open) == [4, 5]
 
@@ -209,37 +214,37 @@ def test_an_error_in_a_part_is_not_swallowed() -> None:
 def test_the_saved_state_is_of_the_moment_it_was_taken() -> None:
     stage = Stage(delay=SPEEDS["anyhow"], plan={"lag": 2}).run(2)
     progress = stage.loop.progress
-    player: Any = stage.loop.player
-    state = progress.state_dict(player, stage.loop.recipe)
-    known = shown(state)
+    runner: Any = stage.loop.runner
+    state = progress.state_dict(runner, stage.loop.recipe)
+    snapshot_text = state_text(state)
     stage.run(4)
     assert progress.update == 4
-    assert shown(state) == known
+    assert state_text(state) == snapshot_text
     fresh = Progress(History(50))
-    fresh.load_state_dict(state, player, stage.loop.recipe)
-    assert shown(fresh.state_dict(player, stage.loop.recipe)) == known
+    fresh.load_state_dict(state, runner, stage.loop.recipe)
+    assert state_text(fresh.state_dict(runner, stage.loop.recipe)) == snapshot_text
 
 
-def shown(state: object) -> str:
+def state_text(state: object) -> str:
     return re.sub(r"streams=\{.*?\}", "", repr(state))
 
 
 def test_which_task_is_drawn_depends_on_the_ticket_alone() -> None:
-    drawn = {}
+    tasks_by_speed = {}
     for name, speed in SPEEDS.items():
         stage = Stage(
             lambda number: (0.0, float(number % 3 > 0)), speed, {"keep": keep.varied, "sampler": partial(uniform)}
         ).run(8)
-        drawn[name] = [(ticket.number, ticket.index, ticket.seed) for ticket in stage.begun]
-    shortest = min(map(len, drawn.values()))
-    assert len({repr(tickets[:shortest]) for tickets in drawn.values()}) == 1
+        tasks_by_speed[name] = [(ticket.number, ticket.index, ticket.seed) for ticket in stage.tickets]
+    shortest = min(map(len, tasks_by_speed.values()))
+    assert len({repr(tickets[:shortest]) for tickets in tasks_by_speed.values()}) == 1
 
 
 # With a real model
 
 
 def test_without_lag_every_token_is_from_the_policy_that_is_trained(tmp_path: Path) -> None:
-    out = trained(*flags("Talk", updates=3), out=tmp_path / "run")
+    out = train_run(*flags("Talk", updates=3), out=tmp_path / "run")
     for update in (1, 2, 3):
         turns = [turn for line in rollouts(out, update) for turn in line["turns"]]
         assert {tuple(turn["versions"]) for turn in turns} == {(update - 1,)}
@@ -247,7 +252,7 @@ def test_without_lag_every_token_is_from_the_policy_that_is_trained(tmp_path: Pa
 
 
 def test_with_lag_no_token_is_older_than_that_and_some_replies_span_updates(tmp_path: Path) -> None:
-    out = trained(*flags("Talk", updates=8, lag=2, groups=1, turn_tokens=12), out=tmp_path / "run")
+    out = train_run(*flags("Talk", updates=8, lag=2, groups=1, turn_tokens=12), out=tmp_path / "run")
     spans = set()
     for update in range(1, 9):
         versions = {v for line in rollouts(out, update) for turn in line["turns"] for v in turn["versions"]}
@@ -259,15 +264,15 @@ def test_with_lag_no_token_is_older_than_that_and_some_replies_span_updates(tmp_
 
 @pytest.mark.parametrize("lag", [0, 2])
 def test_two_runs_are_the_same_bit_for_bit(tmp_path: Path, lag: int) -> None:
-    one, two = (trained(*flags("Talk", updates=4, lag=lag), out=tmp_path / name) for name in "ab")
+    one, two = (train_run(*flags("Talk", updates=4, lag=lag), out=tmp_path / name) for name in "ab")
     assert metrics(one) == metrics(two)
     assert [rollouts(one, update) for update in (1, 4)] == [rollouts(two, update) for update in (1, 4)]
-    other = trained(*flags("Talk", updates=4, lag=lag, seed=1), out=tmp_path / "c")
+    other = train_run(*flags("Talk", updates=4, lag=lag, seed=1), out=tmp_path / "c")
     assert metrics(one) != metrics(other)
 
 
 def test_the_hash_seed_of_the_process_does_not_matter(tmp_path: Path) -> None:
-    here = trained(*flags("Talk", updates=2, lag=1), out=tmp_path / "here")
+    here = train_run(*flags("Talk", updates=2, lag=1), out=tmp_path / "here")
     there = tmp_path / "there"
     command = [sys.executable, "-m", "rl.train", *flags("Talk", updates=2, lag=1), "--out", str(there)]
     environment = {**os.environ, "PYTHONHASHSEED": "4242", "OMP_NUM_THREADS": "1"}
@@ -278,16 +283,16 @@ def test_the_hash_seed_of_the_process_does_not_matter(tmp_path: Path) -> None:
 
 
 def test_a_broken_environment_ends_the_command_in_one_line(tmp_path: Path) -> None:
-    ended = train(*flags("Broken", updates=2, eval_episodes=0), "--out", str(tmp_path / "run"))
-    assert ended.code == 2
-    assert ended.err.count("\n") == 1
-    assert "every episode fails: OSError: no ink for task" in ended.err
-    ended = train(*flags("Broken", updates=2), "--out", str(tmp_path / "other"))
-    assert (ended.code, ended.err.count("\n")) == (2, 1)
-    assert "every test episode fails: OSError: no ink for task" in ended.err
+    result = train(*flags("Broken", updates=2, eval_episodes=0), "--out", str(tmp_path / "run"))
+    assert result.code == 2
+    assert result.err.count("\n") == 1
+    assert "every episode fails: OSError: no ink for task" in result.err
+    result = train(*flags("Broken", updates=2), "--out", str(tmp_path / "other"))
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert "every test episode fails: OSError: no ink for task" in result.err
 
 
 def test_tasks_that_never_pay_end_the_command_in_one_line_if_only_varied_groups_count(tmp_path: Path) -> None:
-    ended = train(*flags("Unpaid", updates=2, algo="dapo"), "--out", str(tmp_path / "run"))
-    assert (ended.code, ended.err.count("\n")) == (2, 1)
-    assert "0 of the last 20 groups were kept; rewards were 0: the tasks are too easy or too hard" in ended.err
+    result = train(*flags("Unpaid", updates=2, algo="dapo"), "--out", str(tmp_path / "run"))
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert "0 of the last 20 groups were kept; rewards were 0: the tasks are too easy or too hard" in result.err

@@ -15,9 +15,9 @@ from rl.methods.recipes.grpo import recipe as grpo
 from rl.policy import lora
 from rl.policy.hf import HFPolicy
 from rl.train import memory_estimate
-from rl.train.memory_estimate import Work, estimate
+from rl.train.memory_estimate import Workload, estimate
 from rl.train.memory_report import advice, savings
-from tests.support.memory import left, peak
+from tests.support.memory import peak_bytes, retained_bytes
 from tests.support.models import model
 
 FAMILIES = ["qwen2", "qwen3", "llama", "gemma3_text"]
@@ -30,7 +30,7 @@ SHAPES = {
 
 
 def batch(groups=2, size=4, prompt=24, own=40):
-    """Rows that are as long as they may be, as the estimate has it."""
+    """Return rows of the greatest length, which the estimate assumes."""
     rng, rows = np.random.default_rng(0), []
     for group in range(groups):
         prefix = tuple(rng.integers(40, size=prompt).tolist())
@@ -44,15 +44,15 @@ def batch(groups=2, size=4, prompt=24, own=40):
 
 
 def work_of(rows, net, **more):
-    """What an update of these rows is in the estimate's terms."""
+    """Return the workload of an update on these rows."""
     size = len(rows) // len({row.prefix for row in rows})
     prompt, own = len(rows[0].prefix), rows[0].size
     lean = net.config.model_type != "gemma3_text"
     tokens = len(rows) * own + (len(rows) // size if lean else len(rows)) * prompt
-    return Work(tokens, prompt + own, prompt, size, **more)
+    return Workload(tokens, prompt + own, prompt, size, **more)
 
 
-def made(kind, rank=0, targets=lora.ALL, **changes):
+def make_model(kind, rank=0, targets=lora.ALL, **changes):
     net = model(kind, **changes)
     if rank:
         lora.attach(net, rank, alpha=8, targets=targets)
@@ -63,36 +63,40 @@ def bytes_of(tensors):
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors if tensor is not None)
 
 
-def within(found, wanted, factor=FACTOR):
-    assert wanted / factor <= found <= wanted * factor, (found, wanted, found / wanted)
+def within(measured_bytes, expected, factor=FACTOR):
+    assert expected / factor <= measured_bytes <= expected * factor, (
+        measured_bytes,
+        expected,
+        measured_bytes / expected,
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("rank", [0, 4])
 @pytest.mark.parametrize("kind", [*FAMILIES, "gpt2", "mixtral"])
 def test_weights_gradients_and_moments_are_exact(kind, rank, dtype):
-    net = made(kind, rank).to(dtype)
-    told = estimate(net, work_of(batch(), net, rank=rank, itemsize=dtype.itemsize))
-    assert told.weights == bytes_of(net.parameters())
+    net = make_model(kind, rank).to(dtype)
+    result = estimate(net, work_of(batch(), net, rank=rank, itemsize=dtype.itemsize))
+    assert result.weights == bytes_of(net.parameters())
     learner = Learner(net, lr=1e-3)
     learner.update(batch(), grpo)
     optimizer = learner.optimizer
-    assert told.gradients == bytes_of(weight.grad for weight in [*net.parameters(), *(c for _, c in optimizer.pairs)])
+    assert result.gradients == bytes_of(weight.grad for weight in [*net.parameters(), *(c for _, c in optimizer.pairs)])
     moments = sum(bytes_of([state["exp_avg"], state["exp_avg_sq"]]) for state in optimizer.state.values())
-    assert told.optimizer == moments + bytes_of(copy for _, copy in optimizer.pairs)
-    assert memory_estimate.training_state_bytes(net) == told.gradients + told.optimizer
+    assert result.optimizer == moments + bytes_of(copy for _, copy in optimizer.pairs)
+    assert memory_estimate.training_state_bytes(net) == result.gradients + result.optimizer
 
 
 @pytest.mark.parametrize("kind", FAMILIES)
 def test_it_needs_no_weights_and_foresees_adapters_that_are_not_there_yet(kind):
-    net = made(kind, 4)
+    net = make_model(kind, 4)
     with torch.device("meta"):
         empty = AutoModelForCausalLM.from_config(model(kind).config)
     assert next(empty.parameters()).is_meta
     for more in ({"slots": 3}, {"slots": 3, "recompute": True, "reference": True}):
         work = work_of(batch(), net, rank=4, **more)
         assert estimate(empty, work) == estimate(net, work)
-    some = made(kind)
+    some = make_model(kind)
     lora.attach(some, 4, alpha=8, targets="q_proj,down_proj")
     work = work_of(batch(), net, rank=4, targets="q_proj, down_proj")
     assert estimate(empty, work) == estimate(some, work)
@@ -104,61 +108,61 @@ def test_it_needs_no_weights_and_foresees_adapters_that_are_not_there_yet(kind):
 @pytest.mark.parametrize("rank", [0, 4])
 @pytest.mark.parametrize("kind", FAMILIES)
 def test_what_blocks_keep_is_within_the_factor(kind, rank, recompute, shape, dtype):
-    net, rows = made(kind, rank, **SHAPES[shape]).to(dtype), batch()
+    net, rows = make_model(kind, rank, **SHAPES[shape]).to(dtype), batch()
     learner = Learner(net, lr=0.0, recompute=recompute)
-    found = left(lambda: learner._forward(net, rows)["logp"].sum())
+    measured_bytes = retained_bytes(lambda: learner._forward(net, rows)["logp"].sum())
     logits = 0 if recompute and kind != "gemma3_text" else len(rows) * rows[0].size * net.config.vocab_size * 4
     work = work_of(rows, net, rank=rank, recompute=recompute, itemsize=dtype.itemsize)
-    within(memory_estimate.kept(net, work), found - logits)
+    within(memory_estimate.activation_bytes(net, work), measured_bytes - logits)
 
 
 @pytest.mark.parametrize("recompute", [False, True])
 @pytest.mark.parametrize("kind", FAMILIES)
 def test_the_highest_point_of_an_update_is_within_the_factor(kind, recompute):
-    net, rows = made(kind, vocab_size=300, **SHAPES["square"]), batch(4)
+    net, rows = make_model(kind, vocab_size=300, **SHAPES["square"]), batch(4)
     work = work_of(batch(2), net, recompute=recompute)  # two micro-batches
-    told = estimate(net, work)
+    result = estimate(net, work)
     learner = Learner(net, lr=1e-3, recompute=recompute, microbatch_tokens=work.microbatch_tokens)
     learner.update(rows, grpo)  # then the moments are there
     net.zero_grad()
-    found = peak(lambda: learner.update(rows, grpo))
-    within(told.gradients + told.activations + told.logits, found, 1.5)
+    measured_bytes = peak_bytes(lambda: learner.update(rows, grpo))
+    within(result.gradients + result.activations + result.logits, measured_bytes, 1.5)
 
 
 @pytest.mark.parametrize("targets", [lora.ALL, "q_proj, down_proj", "up_proj"])
 @pytest.mark.parametrize(("kind", "rank"), [("qwen2", 0), ("qwen3", 4), ("gemma3_text", 0), ("gemma3_text", 4)])
 def test_the_samplers_copy_and_its_full_cache_are_exact(kind, rank, targets):
-    net = made(kind, rank, targets)
+    net = make_model(kind, rank, targets)
     policy = HFPolicy(net, slots=3, context=64)
-    told = estimate(net, Work(64, 64, slots=3, rank=rank))
+    result = estimate(net, Workload(64, 64, slots=3, rank=rank))
     forward = policy.forward
     mine = {weight.untyped_storage()._cdata for weight in net.parameters()}
     own = _tensors(forward.weights if kind != "gemma3_text" else tuple(forward.model.parameters()))
-    kept = {tensor.untyped_storage()._cdata: tensor for tensor in own}
-    assert told.sampler == bytes_of(tensor for key, tensor in kept.items() if key not in mine)
+    tensors = {tensor.untyped_storage()._cdata: tensor for tensor in own}
+    assert result.sampler == bytes_of(tensor for key, tensor in tensors.items() if key not in mine)
     policy.cache.reserve(3, 64)
-    assert told.cache == bytes_of([policy.cache.kv])
+    assert result.cache == bytes_of([policy.cache.kv])
 
 
 @pytest.mark.parametrize("kind", ["qwen2", "gemma3_text"])
 def test_what_has_no_adapter_is_not_copied_for_the_sampler_of_a_wide_model(kind, monkeypatch):
-    monkeypatch.setattr("rl.policy.decoder.WIDE", 16)
-    net = made(kind, 4, "q_proj")
+    monkeypatch.setattr("rl.policy.decoder.WIDE_HIDDEN_SIZE", 16)
+    net = make_model(kind, 4, "q_proj")
     forward = HFPolicy(net, slots=3, context=64).forward
-    kept = _tensors(forward.weights if kind == "qwen2" else tuple(forward.model.parameters()))
+    tensors = _tensors(forward.weights if kind == "qwen2" else tuple(forward.model.parameters()))
     mine = {weight.data_ptr() for weight in net.parameters()}
-    own = sum(lora.of_adapters(name) for name, _ in net.named_parameters())
-    assert sum(tensor.data_ptr() not in mine for tensor in kept) == own == 2 * net.config.num_hidden_layers
+    own = sum(lora.is_adapter_weight(name) for name, _ in net.named_parameters())
+    assert sum(tensor.data_ptr() not in mine for tensor in tensors) == own == 2 * net.config.num_hidden_layers
 
 
 @pytest.mark.parametrize("kind", ["qwen2", "gemma3_text"])
 def test_a_model_that_is_not_trained_is_sampled_from_without_a_copy(kind, monkeypatch):
-    monkeypatch.setattr("rl.policy.decoder.WIDE", 16)
-    net = made(kind).requires_grad_(False)
+    monkeypatch.setattr("rl.policy.decoder.WIDE_HIDDEN_SIZE", 16)
+    net = make_model(kind).requires_grad_(False)
     forward = HFPolicy(net, slots=3, context=64).forward
-    kept = _tensors(forward.weights if kind == "qwen2" else tuple(forward.model.parameters()))
+    tensors = _tensors(forward.weights if kind == "qwen2" else tuple(forward.model.parameters()))
     mine = {weight.data_ptr() for weight in net.parameters()}
-    assert len(kept) > 20 and all(tensor.data_ptr() in mine for tensor in kept)
+    assert len(tensors) > 20 and all(tensor.data_ptr() in mine for tensor in tensors)
 
 
 def _tensors(part):
@@ -169,7 +173,7 @@ def _tensors(part):
 
 def test_every_advice_leads_to_the_total_that_it_names():
     net = model(vocab_size=50_000, num_hidden_layers=8)
-    work = Work(4096, 512, 64, 8, slots=16, reference=True)
+    work = Workload(4096, 512, 64, 8, slots=16, reference=True)
     ways = dict((flag, total) for flag, total, _ in savings(net, work))
     now = estimate(net, work).total
     assert set(ways) == {
@@ -180,20 +184,22 @@ def test_every_advice_leads_to_the_total_that_it_names():
     assert ways["--checkpoint-activations"] == estimate(net, replace(work, recompute=True)).total < now / 2
     assert ways["--microbatch-tokens 2048"] == estimate(net, replace(work, microbatch_tokens=2048)).total < now
     assert ways["--lora 16"] == estimate(net, replace(work, rank=16)).total < now
-    told = advice(net, work)
-    assert told.startswith(f"--checkpoint-activations ({memory_estimate.shown(ways['--checkpoint-activations'])}), ")
-    later = advice(net, work, resumed=True)
+    result = advice(net, work)
+    assert result.startswith(
+        f"--checkpoint-activations ({memory_estimate.size_text(ways['--checkpoint-activations'])}), "
+    )
+    later = advice(net, work, is_resumed=True)
     assert later.index("--microbatch-tokens 2048") < later.index("; in a new run --lora 16")
     few = model(num_hidden_layers=40)
     assert "--dtype bfloat16" in {flag for flag, *_ in savings(few, work)}
     least = replace(work, recompute=True, microbatch_tokens=1, rank=16, itemsize=2)
     assert savings(net, least) == []
     assert advice(net, least) == "lower --max-tokens, or take a smaller model"
-    assert advice(net, least, resumed=True) == "in a new run lower --max-tokens, or take a smaller model"
+    assert advice(net, least, is_resumed=True) == "in a new run lower --max-tokens, or take a smaller model"
 
 
 def test_sizes_are_told_in_units_that_fit():
-    assert [memory_estimate.shown(size) for size in (2**20, 3 * 2**29, 90 * 2**20)] == [
+    assert [memory_estimate.size_text(size) for size in (2**20, 3 * 2**29, 90 * 2**20)] == [
         "1.0 MiB",
         "1.5 GiB",
         "90.0 MiB",

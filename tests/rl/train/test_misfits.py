@@ -13,7 +13,7 @@ from rl.methods.options import PartError
 from rl.methods.parts import scale
 from tests.rl.methods.test_credit_properties import flat
 from tests.support.batches import group, trajectory
-from tests.support.runs import refused
+from tests.support.runs import training_error
 
 TINY = "--env math/Arithmetic-v0 --updates 1 --groups 2 --size 2 --cold-start 0 --eval-episodes 0 --turn-tokens 4"
 
@@ -25,17 +25,17 @@ def spread() -> list:
 @pytest.mark.parametrize("algo", ["turn_grpo", "trloo", "mcts"])
 def test_credit_by_turns_refuses_a_scale_that_has_no_unit_for_it(algo: str) -> None:
     recipe = recipes.load(algo)
-    assert np.any(flat(recipe.credit(spread(), recipe)))
+    assert np.any(flat(recipe.credit(spread(), recipe.normalization)))
     misfit = recipe.but(scale=scale.bounded_std)
     with pytest.raises(PartError, match="group_std"):
-        misfit.credit(spread(), misfit)
+        misfit.credit(spread(), misfit.normalization)
 
 
 def test_groups_without_spread_have_no_unit_and_are_no_misfit() -> None:
     same = [group(trajectory((1, 1.0)), trajectory((1, 1.0)))]
     recipe = recipes.load("turn_grpo")
-    assert not np.any(flat(recipe.credit(same, recipe)))
-    assert turn_table.unit(np.array([0.5, 0.5]), np.array([0, 0]), recipe).tolist() == [0.0, 0.0]
+    assert not np.any(flat(recipe.credit(same, recipe.normalization)))
+    assert turn_table.inverse_unit(np.array([0.5, 0.5]), np.array([0, 0]), recipe).tolist() == [0.0, 0.0]
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_groups_without_spread_have_no_unit_and_are_no_misfit() -> None:
     ],
 )
 def test_a_run_with_one_ends_in_a_line(flags: str, word: str, tmp_path: Path) -> None:
-    assert word in refused(*TINY.split(), *flags.split(), "--out", str(tmp_path / "run"))
+    assert word in training_error(*TINY.split(), *flags.split(), "--out", str(tmp_path / "run"))
 
 
 @pytest.mark.parametrize(
@@ -63,4 +63,4 @@ def test_a_method_of_ones_own_with_such_a_slip_ends_in_a_line(line: str, word: s
     method.write_text(
         f"from rl.methods.parts import penalty\nfrom rl.methods.recipe import Recipe\n\nrecipe = {line}\n"
     )
-    assert word in refused(*TINY.split(), "--algo", str(method), "--dry-run")
+    assert word in training_error(*TINY.split(), "--algo", str(method), "--dry-run")

@@ -1,4 +1,4 @@
-"""Nothing is lost: a run that was killed, interrupted or damaged goes on as if it had not happened."""
+"""A run that was killed, interrupted or damaged resumes and ends the same as one that was left alone, bit for bit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from rl.train.run_folder import RunFolder
-from tests.support.runs import Child, Ended, assert_same_run, flags, metrics, refused, train, trained, weights
+from tests.support.runs import Child, Result, assert_same_run, flags, metrics, train, train_run, training_error, weights
 
 RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "one turn": ("Low", {}),
@@ -45,34 +45,34 @@ def _home() -> TemporaryDirectory[str]:
     return TemporaryDirectory()
 
 
-def whole(name: str = "one turn", updates: int = UPDATES) -> Path:
-    """The run that nothing happened to."""
-    env, given = RUNS[name]
+def whole_run(name: str = "one turn", updates: int = UPDATES) -> Path:
+    """Return the folder of the same run without an interruption."""
+    env, settings = RUNS[name]
     out = Path(_home().name) / f"{name} {updates}"
-    return out if out.exists() else trained(*flags(env, updates=updates, **given), out=out)
+    return out if out.exists() else train_run(*flags(env, updates=updates, **settings), out=out)
 
 
-def killed(out: Path, die: tuple[str, str, int], name: str = "one turn", save_every: int = 2) -> None:
-    """Begin that run in `out` and kill it."""
-    env, given = RUNS[name]
-    words = flags(env, updates=UPDATES, save_every=save_every, **given)
-    ended = Child(*words, "--out", str(out), log=out.with_suffix(".log"), die=die).ended()
-    assert ended.code == -signal.SIGKILL, ended.out
+def kill_run(out: Path, die: tuple[str, str, int], name: str = "one turn", save_every: int = 2) -> None:
+    """Start that run in `out` and kill it."""
+    env, settings = RUNS[name]
+    words = flags(env, updates=UPDATES, save_every=save_every, **settings)
+    result = Child(*words, "--out", str(out), log=out.with_suffix(".log"), die=die).wait()
+    assert result.code == -signal.SIGKILL, result.out
 
 
-def resumed(out: Path, *more: str) -> Ended:
-    ended = train("--resume", "--out", str(out), *more)
-    assert ended.code == 0, ended.err
-    return ended
+def resume(out: Path, *more: str) -> Result:
+    result = train("--resume", "--out", str(out), *more)
+    assert result.code == 0, result.err
+    return result
 
 
 @pytest.mark.parametrize("name", RUNS)
 def test_a_killed_run_goes_on_bit_for_bit(name: str, tmp_path: Path) -> None:
     out = tmp_path / "run"
-    killed(out, HALFWAY, name)
+    kill_run(out, HALFWAY, name)
     assert len(metrics(out)) == 4
-    assert "resuming after update 4" in resumed(out).out
-    assert_same_run(out, whole(name))
+    assert "resuming after update 4" in resume(out).out
+    assert_same_run(out, whole_run(name))
 
 
 MOMENTS = [
@@ -82,7 +82,7 @@ MOMENTS = [
     ("rl.train.run_folder:RunFolder", "log", 4),
     ("rl.train.model", "save", 2),  # a checkpoint is written: before its model,
     ("rl.train.run_folder.torch", "save", 2),  # before the trainer's state,
-    ("rl.train.run_folder", "_sync", 20),  # while it is flushed,
+    ("rl.train.run_folder", "sync", 19),  # while it is flushed,
     ("pathlib:Path", "rename", 2),  # before it gets its name,
     ("pathlib:Path", "symlink_to", 2),  # before `latest` is made
     ("pathlib:Path", "rename", 4),  # the oldest one is about to go,
@@ -94,67 +94,71 @@ MOMENTS = [
 @pytest.mark.parametrize("moment", MOMENTS, ids=lambda moment: "{}.{} {}".format(*moment))
 def test_there_is_no_wrong_moment_to_be_killed(moment: tuple[str, str, int], tmp_path: Path) -> None:
     out = tmp_path / "run"
-    killed(out, moment)
-    resumed(out)
-    assert_same_run(out, whole())
-    left = {path.name for path in (out / "checkpoints").iterdir()}
-    assert left == {"latest", "update-000004", "update-000006"} or left == {"latest", "update-000000", "update-000006"}
+    kill_run(out, moment)
+    resume(out)
+    assert_same_run(out, whole_run())
+    remaining = {path.name for path in (out / "checkpoints").iterdir()}
+    assert remaining == {"latest", "update-000004", "update-000006"} or remaining == {
+        "latest",
+        "update-000000",
+        "update-000006",
+    }
 
 
 @pytest.mark.slow
 def test_ten_kills_at_random_moments_leave_no_trace(tmp_path: Path) -> None:
     out, rng, killings = tmp_path / "run", random.Random(0), 0
-    env, given = RUNS["several turns"]
-    words = flags(env, updates=60, save_every=1, **given)
-    begun: tuple[str, ...] = (*words, "--out", str(out))
+    env, settings = RUNS["several turns"]
+    words = flags(env, updates=60, save_every=1, **settings)
+    arguments: tuple[str, ...] = (*words, "--out", str(out))
     for attempt in range(10):
-        child = Child(*begun, log=tmp_path / f"{attempt}.log")
+        child = Child(*arguments, log=tmp_path / f"{attempt}.log")
         if not child.wait_for("resuming after" if attempt else "before training"):
             break
         time.sleep(rng.uniform(0.0, 0.25))
         child.signal(signal.SIGKILL)
-        killings += child.ended().code == -signal.SIGKILL
-        begun = ("--resume", "--out", str(out))
+        killings += child.wait().code == -signal.SIGKILL
+        arguments = ("--resume", "--out", str(out))
     assert killings > 3
-    resumed(out)
-    reference = trained(*words, out=tmp_path / "whole")
+    resume(out)
+    reference = train_run(*words, out=tmp_path / "whole")
     assert_same_run(out, reference)
 
 
 @pytest.mark.parametrize("name", ["one turn", "several turns"])
 def test_an_interrupted_run_ends_with_a_checkpoint_to_go_on_from(name: str, tmp_path: Path) -> None:
-    env, given = RUNS[name]
+    env, settings = RUNS[name]
     out = tmp_path / "run"
-    words = flags(env, updates=20, **given)
+    words = flags(env, updates=20, **settings)
     child = Child(*words, "--out", str(out), log=tmp_path / "log")
     assert child.wait_for("update  2/20")
     child.signal(signal.SIGINT)
-    ended = child.ended()
-    assert ended.code == 130
-    assert "Traceback" not in ended.out
+    result = child.wait()
+    assert result.code == 130
+    assert "Traceback" not in result.out
     update = len(metrics(out))
     assert 2 <= update < 20
-    assert f"stopped after update {update}; continue with --resume --out {out}" in ended.out
+    assert f"stopped after update {update}; continue with --resume --out {out}" in result.out
     assert (out / "checkpoints" / "latest").resolve().name == f"update-{update:06d}"
-    assert f"resuming after update {update}" in resumed(out).out
-    assert_same_run(out, whole(name, 20))
+    assert f"resuming after update {update}" in resume(out).out
+    assert_same_run(out, whole_run(name, 20))
 
 
 def test_a_finished_run_can_be_resumed_and_stays_what_it_is(tmp_path: Path) -> None:
     out = tmp_path / "run"
-    shutil.copytree(whole(), out, symlinks=True)
-    ended = resumed(out)
-    assert f"already at update {UPDATES}; --updates asks for {UPDATES}" in ended.out
-    assert_same_run(out, whole())
-    before, after = (json.loads((run / "summary.json").read_text()) for run in (whole(), out))
+    shutil.copytree(whole_run(), out, symlinks=True)
+    result = resume(out)
+    assert f"already at update {UPDATES}; --updates asks for {UPDATES}" in result.out
+    assert_same_run(out, whole_run())
+    before, after = (json.loads((run / "summary.json").read_text()) for run in (whole_run(), out))
     assert before == after
 
 
 def test_a_finished_run_goes_on_to_more_updates(tmp_path: Path) -> None:
     words = flags("Talk", schedule="constant")
-    out = trained(*words, "--updates", "3", out=tmp_path / "run")
-    resumed(out, "--updates", "5")
-    longer = trained(*words, "--updates", "5", out=tmp_path / "longer")
+    out = train_run(*words, "--updates", "3", out=tmp_path / "run")
+    resume(out, "--updates", "5")
+    longer = train_run(*words, "--updates", "5", out=tmp_path / "longer")
     assert_same_run(out, longer)
     assert (out / "config.toml").read_text() == (longer / "config.toml").read_text()
     assert json.loads((out / "summary.json").read_text())["updates"] == 5
@@ -162,7 +166,7 @@ def test_a_finished_run_goes_on_to_more_updates(tmp_path: Path) -> None:
 
 @pytest.fixture
 def largest() -> Iterator[Callable[[int], None]]:
-    """Sets how many bytes a file may have, as a disk quota does; the limit is lifted at the end."""
+    """A function that limits the size of files in bytes, as a disk quota does; 0 lifts the limit."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
 
     def limit(size: int) -> None:
@@ -177,22 +181,22 @@ def test_a_checkpoint_that_finds_no_room_ends_the_run_in_one_line_and_harms_noth
     size: int, largest: Callable[[int], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "run"
-    save = RunFolder.save
+    save = RunFolder.save_checkpoint
 
     def cramped(folder: RunFolder, update: int, *rest: Any) -> None:
         largest(size if update == 4 else 0)
         save(folder, update, *rest)
 
-    with monkeypatch.context() as patched:
-        patched.setattr(RunFolder, "save", cramped)
-        said = refused(*flags("Low", updates=UPDATES, save_every=2), "--out", str(out))
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "save_checkpoint", cramped)
+        message = training_error(*flags("Low", updates=UPDATES, save_every=2), "--out", str(out))
     largest(0)
-    assert said == (
+    assert message == (
         f"{out}/checkpoints/update-000004: file too large; make room and continue with --resume --out {out}"
     )
     assert {path.name for path in (out / "checkpoints").iterdir()} == {"latest", "update-000000", "update-000002"}
-    assert "resuming after update 2" in resumed(out).out
-    assert_same_run(out, whole())
+    assert "resuming after update 2" in resume(out).out
+    assert_same_run(out, whole_run())
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full, the disk that is always full")
@@ -201,10 +205,10 @@ def test_a_full_disk_ends_the_run_in_one_line_and_it_goes_on_once_there_is_room(
     full = out / "rollouts" / "update-000005.jsonl"
     full.parent.mkdir(parents=True)
     full.symlink_to("/dev/full")
-    said = refused(*flags("Low", updates=UPDATES, save_every=2), "--out", str(out))
-    assert said == f"{full}: no space left on device; make room and continue with --resume --out {out}"
-    assert "resuming after update 4" in resumed(out).out
-    assert_same_run(out, whole())
+    message = training_error(*flags("Low", updates=UPDATES, save_every=2), "--out", str(out))
+    assert message == f"{full}: no space left on device; make room and continue with --resume --out {out}"
+    assert "resuming after update 4" in resume(out).out
+    assert_same_run(out, whole_run())
 
 
 def cut(path: Path) -> None:
@@ -214,30 +218,30 @@ def cut(path: Path) -> None:
 @pytest.mark.parametrize("part", ["trainer/state.pt", "model/model.safetensors", "model/config.json"])
 def test_a_damaged_checkpoint_is_named_and_the_one_before_it_still_good(part: str, tmp_path: Path) -> None:
     out = tmp_path / "run"
-    killed(out, HALFWAY)
+    kill_run(out, HALFWAY)
     cut(out / "checkpoints" / "update-000004" / part)
-    said = refused("--resume", "--out", str(out))
-    assert said.startswith(f"checkpoint {out}/checkpoints/update-000004 cannot be used: ")
-    assert said.endswith("; remove it to go on from update-000002")
+    message = training_error("--resume", "--out", str(out))
+    assert message.startswith(f"checkpoint {out}/checkpoints/update-000004 cannot be used: ")
+    assert message.endswith("; remove it to go on from update-000002")
     assert len(metrics(out)) == 4  # nothing was cut away in vain
     shutil.rmtree(out / "checkpoints" / "update-000004")
-    assert "resuming after update 2" in resumed(out).out
-    assert_same_run(out, whole())
+    assert "resuming after update 2" in resume(out).out
+    assert_same_run(out, whole_run())
 
 
 def test_a_checkpoint_without_parts_is_damaged_too(tmp_path: Path) -> None:
     out = tmp_path / "run"
-    killed(out, HALFWAY)
+    kill_run(out, HALFWAY)
     (out / "checkpoints" / "update-000004" / "trainer" / "state.pt").write_bytes(b"")
-    assert "cannot be used: its trainer/state.pt is damaged (EOFError)" in refused("--resume", "--out", str(out))
+    assert "cannot be used: its trainer/state.pt is damaged (EOFError)" in training_error("--resume", "--out", str(out))
     shutil.rmtree(out / "checkpoints" / "update-000004" / "model")
-    said = refused("--resume", "--out", str(out))
-    assert said.startswith(f"checkpoint {out}/checkpoints/update-000004 cannot be used: model ")
+    message = training_error("--resume", "--out", str(out))
+    assert message.startswith(f"checkpoint {out}/checkpoints/update-000004 cannot be used: model ")
 
 
 def test_a_link_that_leads_nowhere_and_what_kills_left_behind_do_no_harm(tmp_path: Path) -> None:
     out = tmp_path / "run"
-    killed(out, HALFWAY)
+    kill_run(out, HALFWAY)
     home = out / "checkpoints"
     (home / "latest").unlink()
     (home / "latest").symlink_to("update-000099")
@@ -248,45 +252,45 @@ def test_a_link_that_leads_nowhere_and_what_kills_left_behind_do_no_harm(tmp_pat
     (out / ".summary.json.partial").write_text("{")
     with open(out / "metrics.jsonl", "a") as file:
         file.write('{"reward/mean": 0.25, "upd')
-    assert "resuming after update 4" in resumed(out).out
-    assert_same_run(out, whole())
+    assert "resuming after update 4" in resume(out).out
+    assert_same_run(out, whole_run())
     assert {path.name for path in home.iterdir()} == {"latest", "update-000004", "update-000006"}
 
 
 def test_going_back_to_an_older_checkpoint_by_hand_repeats_the_rest(tmp_path: Path) -> None:
     out = tmp_path / "run"
-    killed(out, HALFWAY)
+    kill_run(out, HALFWAY)
     (out / "checkpoints" / "latest").unlink()
     (out / "checkpoints" / "latest").symlink_to("update-000002")
-    assert "resuming after update 2" in resumed(out).out
-    assert_same_run(out, whole())
+    assert "resuming after update 2" in resume(out).out
+    assert_same_run(out, whole_run())
 
 
 def test_a_run_killed_before_its_first_checkpoint_begins_again(tmp_path: Path) -> None:
     out = tmp_path / "run"
-    killed(out, ("rl.train.model", "save", 1))
-    assert "no checkpoint was finished; starting from the beginning" in resumed(out).out
-    assert_same_run(out, whole())
+    kill_run(out, ("rl.train.model", "save", 1))
+    assert "no checkpoint was finished; starting from the beginning" in resume(out).out
+    assert_same_run(out, whole_run())
 
 
 def test_a_resumed_run_does_without_the_model_it_began_with(tmp_path: Path) -> None:
-    moved = tmp_path / "model"
+    model_folder = tmp_path / "model"
     words = flags("Low", updates=4)
-    shutil.copytree(words[words.index("--model") + 1], moved)
-    words[words.index("--model") + 1] = str(moved)
+    shutil.copytree(words[words.index("--model") + 1], model_folder)
+    words[words.index("--model") + 1] = str(model_folder)
     out = tmp_path / "run"
-    ended = Child(*words, "--save-every", "2", "--out", str(out), log=tmp_path / "log", die=(*HALFWAY[:2], 4)).ended()
-    assert ended.code == -signal.SIGKILL
-    shutil.rmtree(moved)
-    resumed(out)
+    result = Child(*words, "--save-every", "2", "--out", str(out), log=tmp_path / "log", die=(*HALFWAY[:2], 4)).wait()
+    assert result.code == -signal.SIGKILL
+    shutil.rmtree(model_folder)
+    resume(out)
     assert len(metrics(out)) == 4
 
 
 def test_a_cold_start_from_the_cache_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TURNWISE_CACHE", str(tmp_path / "cache"))
     words = flags("Low", updates=2, cold_start=4, cold_start_until=0.1)
-    one, two = trained(*words, out=tmp_path / "one"), trained(*words, out=tmp_path / "two")
+    one, two = train_run(*words, out=tmp_path / "one"), train_run(*words, out=tmp_path / "two")
     assert_same_run(one, two)
     assert len(list((tmp_path / "cache").rglob("*.safetensors"))) == 1
-    plain = trained(*flags("Low", updates=2), out=tmp_path / "plain")
+    plain = train_run(*flags("Low", updates=2), out=tmp_path / "plain")
     assert any((weights(one)[name] != weights(plain)[name]).any() for name in weights(one))

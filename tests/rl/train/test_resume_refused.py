@@ -1,4 +1,4 @@
-"""What a resumed run refuses: in one line, with nothing in its folder changed."""
+"""What `--resume` refuses: with a one-line error, and without a change in the run's folder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pytest
 
 from rl.cli import UserError
 from rl.train.run_folder import RunFolder
-from tests.support.runs import Child, assert_same_run, flags, metrics, refused, train, trained
+from tests.support.runs import Child, assert_same_run, flags, metrics, train, train_run, training_error
 
 UPDATES = 3
 
@@ -28,16 +28,16 @@ def _home() -> TemporaryDirectory[str]:
     return TemporaryDirectory()
 
 
-def whole() -> Path:
-    """A run that has ended."""
+def whole_run() -> Path:
+    """Return the folder of a complete run."""
     out = Path(_home().name) / "whole"
-    return out if out.exists() else trained(*flags("Low", updates=UPDATES), out=out)
+    return out if out.exists() else train_run(*flags("Low", updates=UPDATES), out=out)
 
 
 @pytest.fixture
 def out(tmp_path: Path) -> Path:
-    """A copy of it."""
-    shutil.copytree(whole(), tmp_path / "run", symlinks=True)
+    """A copy of the complete run."""
+    shutil.copytree(whole_run(), tmp_path / "run", symlinks=True)
     return tmp_path / "run"
 
 
@@ -47,75 +47,82 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def test_only_the_length_of_a_resumed_run_may_change(out: Path) -> None:
     again = ("--resume", "--out", str(out))
-    ended = "; leave it as it was, or begin a new run"
-    assert refused(*again, "--lr", "0.02") == f"--lr cannot change in a resumed run from 0.01 to 0.02{ended}"
-    assert refused(*again, "--size", "8") == f"--size cannot change in a resumed run from 4 to 8{ended}"
-    assert refused(*again, "--algo", "rloo").startswith("--algo cannot change in a resumed run from 'grpo' to 'rloo'")
-    assert refused(*again, "--ratio", "turn").startswith(
+    hint = "; leave it as it was, or begin a new run"
+    assert training_error(*again, "--lr", "0.02") == f"--lr cannot change in a resumed run from 0.01 to 0.02{hint}"
+    assert training_error(*again, "--size", "8") == f"--size cannot change in a resumed run from 4 to 8{hint}"
+    assert training_error(*again, "--algo", "rloo").startswith(
+        "--algo cannot change in a resumed run from 'grpo' to 'rloo'"
+    )
+    assert training_error(*again, "--ratio", "turn").startswith(
         "--ratio cannot change in a resumed run from 'token' to 'turn'"
     )
-    assert refused(*again, "--penalty", "kl_k2").startswith(
+    assert training_error(*again, "--penalty", "kl_k2").startswith(
         "--penalty cannot change in a resumed run from [] to ['kl_k2']"
     )
-    assert refused(*again, "--env-arg", "max_turns=2").startswith(
+    assert training_error(*again, "--env-arg", "max_turns=2").startswith(
         "--env-arg cannot change in a resumed run from [] to "
     )
-    assert refused(*again, "--config", "other.toml") == "--resume reads the run's own config.toml; leave out --config"
+    assert (
+        training_error(*again, "--config", "other.toml")
+        == "--resume reads the run's own config.toml; leave out --config"
+    )
     assert train(*again, "--lr", "0.01", "--size", "4", "--ratio", "token").code == 0
-    assert_same_run(out, whole())
+    assert_same_run(out, whole_run())
 
 
 def test_success_before_and_after_is_measured_on_the_same_tasks(out: Path) -> None:
-    said = refused("--resume", "--out", str(out), "--updates", "4", "--eval-episodes", "2")
-    assert said.startswith("--eval-episodes cannot change in a resumed run from 4 to 2; ")
+    message = training_error("--resume", "--out", str(out), "--updates", "4", "--eval-episodes", "2")
+    assert message.startswith("--eval-episodes cannot change in a resumed run from 4 to 2; ")
 
 
 def test_a_run_cannot_end_before_the_updates_it_has_made(out: Path) -> None:
     before = contents(out)
-    said = refused("--resume", "--out", str(out), "--updates", "1")
-    assert said == "--updates 1: the run has made 3 already; ask for as many or more"
+    message = training_error("--resume", "--out", str(out), "--updates", "1")
+    assert message == "--updates 1: the run has made 3 already; ask for as many or more"
     assert contents(out) == before
 
 
 def test_a_configuration_edited_between_times_is_refused(out: Path) -> None:
     config = out / "config.toml"
     config.write_text(config.read_text().replace("lr = 0.01", "lr = 0.5"))
-    assert refused("--resume", "--out", str(out)).startswith("--lr cannot change in a resumed run from 0.01 to 0.5; ")
+    assert training_error("--resume", "--out", str(out)).startswith(
+        "--lr cannot change in a resumed run from 0.01 to 0.5; "
+    )
 
 
 def test_there_must_be_a_run_to_resume(tmp_path: Path) -> None:
     out = tmp_path / "nothing"
-    said = f"--resume: no run in {out} (it has no config.toml); leave out --resume to begin one"
-    assert refused("--resume", "--out", str(out)) == said
-    assert refused("--resume") == "--resume needs --out DIR, the folder of the run to continue"
+    message = f"--resume: no run in {out} (it has no config.toml); leave out --resume to begin one"
+    assert training_error("--resume", "--out", str(out)) == message
+    assert training_error("--resume") == "--resume needs --out DIR, the folder of the run to continue"
     assert not out.exists()
 
 
-@pytest.mark.parametrize("begun", ["anew", "resumed"])
-def test_a_run_is_trained_by_one_process_at_a_time(begun: str, out: Path, tmp_path: Path) -> None:
-    if begun == "anew":
+@pytest.mark.parametrize("start", ["new", "resumed"])
+def test_a_run_is_trained_by_one_process_at_a_time(start: str, out: Path, tmp_path: Path) -> None:
+    if start == "new":
         shutil.rmtree(out)
         words: list[str] = flags("Low", updates=100_000)
     else:
         words = ["--resume", "--updates", "100000"]
     child = Child(*words, "--out", str(out), log=tmp_path / "log")
-    assert child.wait_for("before training" if begun == "anew" else "resuming after")
+    assert child.wait_for("before training" if start == "new" else "resuming after")
     try:
-        said = refused("--resume", "--out", str(out))
-        assert said.startswith(f"--out {out}: process {child.process.pid} on ")
-        assert said.endswith(" is training this run; wait for its end, or stop it")
+        message = training_error("--resume", "--out", str(out))
+        assert message.startswith(f"--out {out}: process {child.process.pid} on ")
+        assert message.endswith(" is training this run; wait for its end, or stop it")
         assert train("--resume", "--out", str(out), "--updates", "100000", "--dry-run").code == 0  # it writes nothing
     finally:
         child.signal(signal.SIGKILL)
-    assert child.ended().code == -signal.SIGKILL
-    done = RunFolder(out).updates()
-    assert train("--resume", "--out", str(out), "--updates", str(done + 1)).code == 0
-    assert len(metrics(out)) == done + 1
+    assert child.wait().code == -signal.SIGKILL
+    num_updates = RunFolder(out).num_updates()
+    assert train("--resume", "--out", str(out), "--updates", str(num_updates + 1)).code == 0
+    assert len(metrics(out)) == num_updates + 1
 
 
 def _orphan(run: str, pipe: Connection) -> None:
-    """Hold a run and fork a child that waits to be told to end."""
-    RunFolder(Path(run)).hold()
+    """Lock a run and fork a child that waits for a message to end."""
+    RunFolder(Path(run)).lock()
     if os.fork() == 0:
         pipe.send("begun")
         pipe.recv()
@@ -130,16 +137,16 @@ def test_a_child_that_outlives_a_killed_run_does_not_keep_it(tmp_path: Path) -> 
     holder.start()
     assert here.poll(60) and here.recv() == "begun"
     with pytest.raises(UserError, match=f"process {holder.pid} on "):
-        RunFolder(tmp_path).hold()
+        RunFolder(tmp_path).lock()
     holder.kill()
     holder.join(60)
-    RunFolder(tmp_path).hold()
+    RunFolder(tmp_path).lock()
     here.send("end")
 
 
 @pytest.mark.parametrize("code", [errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS])
 def test_a_file_system_without_locks_is_no_hindrance(code: int, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def none(*given: Any) -> None:
+    def none(*args: Any) -> None:
         raise OSError(code, "no locks")
 
     monkeypatch.setattr(fcntl, "lockf", none)
@@ -150,9 +157,9 @@ def test_a_file_system_without_locks_is_no_hindrance(code: int, out: Path, monke
 def test_a_holder_that_left_no_name_is_another_process(
     kind: type[OSError], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def taken(*given: Any) -> None:
+    def refuse(*args: Any) -> None:
         raise kind
 
-    monkeypatch.setattr(fcntl, "lockf", taken)
+    monkeypatch.setattr(fcntl, "lockf", refuse)
     with pytest.raises(UserError, match=r"^--out .*: another process is training this run; wait for its end"):
-        RunFolder(tmp_path).hold()
+        RunFolder(tmp_path).lock()

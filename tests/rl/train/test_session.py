@@ -1,4 +1,4 @@
-"""Around the updates of a run: its evaluations, what it asks of an environment, and Ctrl-C before the first update."""
+"""The parts of a run around its updates: evaluations, checks of the environment, and Ctrl-C before the first update."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from rl.policy.batching import Batching
-from tests.support.runs import Child, assert_same_run, flags, train, trained
+from rl.policy.batching import BatchingEngine
+from tests.support.runs import Child, assert_same_run, flags, train, train_run
 
 WARM = {"cold_start": 4, "cold_start_until": 0.1}
 RUNS: dict[str, dict[str, Any]] = {
@@ -28,23 +28,23 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def summary(out: Path) -> dict[str, Any]:
-    """What a run came to, without its clocks."""
-    told = json.loads((out / "summary.json").read_text())
-    return {key: value for key, value in told.items() if key not in ("wall_s", "tokens_per_s")}
+    """Return summary.json without timings."""
+    run_summary = json.loads((out / "summary.json").read_text())
+    return {key: value for key, value in run_summary.items() if key not in ("wall_s", "tokens_per_s")}
 
 
-def interrupted(monkeypatch: pytest.MonkeyPatch, place: str, *words: str) -> tuple[int, str, str]:
-    """What comes of a Ctrl-C in the middle of the function at `place`."""
+def interrupt_at(monkeypatch: pytest.MonkeyPatch, place: str, *words: str) -> tuple[int, str, str]:
+    """Run a command with Ctrl-C in the middle of the function at `place`; return its exit code and output."""
 
-    async def evaluating(*_: Any) -> None:
+    async def evaluate(*_: Any) -> None:
         signal.raise_signal(signal.SIGINT)
         await asyncio.sleep(60)
 
-    def imitating(*_: Any, **__: Any) -> None:
+    def imitate(*_: Any, **__: Any) -> None:
         signal.raise_signal(signal.SIGINT)
 
-    with monkeypatch.context() as patched:
-        patched.setattr(place, evaluating if place.endswith("greedy") else imitating)
+    with monkeypatch.context() as patch:
+        patch.setattr(place, evaluate if place.endswith("greedily") else imitate)
         return train(*words)
 
 
@@ -53,56 +53,54 @@ def test_a_run_interrupted_in_its_first_evaluation_goes_on_from_there(name, tmp_
     if "lora" in RUNS[name]:
         pytest.importorskip("peft")
     words, out = flags("Low", updates=3, **RUNS[name]), tmp_path / "run"
-    whole = trained(*words, out=tmp_path / "whole")  # whose cold start the other one finds in the cache
-    code, said, err = interrupted(monkeypatch, "rl.train.validation.greedy", *words, "--out", str(out))
+    whole = train_run(*words, out=tmp_path / "whole")  # whose cold start the other one finds in the cache
+    code, output, err = interrupt_at(monkeypatch, "rl.train.validation.play_greedily", *words, "--out", str(out))
     assert (code, err) == (130, "")
-    assert said.endswith(f"stopped after update 0; continue with --resume --out {out}\n")
+    assert output.endswith(f"stopped after update 0; continue with --resume --out {out}\n")
     assert (out / "checkpoints" / "latest").resolve().name == "update-000000"
-    ended = train("--resume", "--out", str(out))
-    assert ended.code == 0, ended.err
-    assert "resuming after update 0" in ended.out and "held-out greedy success before training" in ended.out
-    assert "cold start" not in ended.out
+    result = train("--resume", "--out", str(out))
+    assert result.code == 0, result.err
+    assert "resuming after update 0" in result.out and "held-out greedy success before training" in result.out
+    assert "cold start" not in result.out
     assert_same_run(out, whole)
     assert summary(out) == summary(whole) and summary(out)["success_before"] is not None
 
 
 def test_a_run_killed_in_its_first_update_still_knows_what_it_began_with(tmp_path):
     words, out = flags("Low", updates=3), tmp_path / "run"
-    whole = trained(*words, out=tmp_path / "whole")
+    whole = train_run(*words, out=tmp_path / "whole")
     die = ("rl.train.run_folder:RunFolder", "write_rollouts", 1)
-    assert Child(*words, "--out", str(out), log=tmp_path / "log", die=die).ended().code == -signal.SIGKILL
+    assert Child(*words, "--out", str(out), log=tmp_path / "log", die=die).wait().code == -signal.SIGKILL
     assert train("--resume", "--out", str(out)).code == 0
     assert_same_run(out, whole)
     assert summary(out) == summary(whole) and summary(out)["success_before"] is not None
 
 
 def test_the_first_evaluation_is_not_made_again_after_an_update(tmp_path):
-    out = trained(*flags("Low", updates=2), out=tmp_path / "run")
-    ended = train("--resume", "--out", str(out), "--updates", "3")
-    assert ended.code == 0 and "before training" not in ended.out
+    out = train_run(*flags("Low", updates=2), out=tmp_path / "run")
+    result = train("--resume", "--out", str(out), "--updates", "3")
+    assert result.code == 0 and "before training" not in result.out
     assert summary(out)["success_before"] is not None
 
 
 def test_a_run_interrupted_in_its_last_evaluation_says_how_to_go_on(tmp_path, monkeypatch):
     words, out = flags("Low", updates=2), tmp_path / "run"
-    trained(*words, out=out)
-    code, said, _ = interrupted(monkeypatch, "rl.train.validation.greedy", "--resume", "--out", str(out))
-    assert code == 130 and said.endswith(f"stopped after update 2; continue with --resume --out {out}\n")
+    train_run(*words, out=out)
+    code, output, _ = interrupt_at(monkeypatch, "rl.train.validation.play_greedily", "--resume", "--out", str(out))
+    assert code == 130 and output.endswith(f"stopped after update 2; continue with --resume --out {out}\n")
 
 
 def test_a_run_interrupted_in_its_cold_start_says_to_start_again(tmp_path, monkeypatch):
     words, out = flags("Low", updates=2, **WARM), tmp_path / "run"
-    code, said, err = interrupted(monkeypatch, "rl.train.cold_start.imitate", *words, "--out", str(out))
+    code, output, err = interrupt_at(monkeypatch, "rl.train.cold_start.imitate", *words, "--out", str(out))
     assert (code, err) == (130, "")
-    assert said.endswith(
-        f"stopped before there was anything to keep; start from the beginning with --resume --out {out}\n"
-    )
+    assert output.endswith(f"stopped before the first checkpoint; start from the beginning with --resume --out {out}\n")
     assert train("--resume", "--out", str(out)).code == 0
-    assert_same_run(out, trained(*words, out=tmp_path / "whole"))
+    assert_same_run(out, train_run(*words, out=tmp_path / "whole"))
 
 
-def lacking(folder: Path, split: str) -> str:
-    """An environment without tasks in `split`."""
+def env_without(folder: Path, split: str) -> str:
+    """Write an environment without tasks in `split`; return its spec."""
     folder.mkdir()
     source = "from tests.support.tasks import Low\n\n\nclass Lacking(Low):\n    def tasks(self, split):\n"
     (folder / "lacking.py").write_text(f"{source}        return [] if split == {split!r} else super().tasks(split)\n")
@@ -114,30 +112,30 @@ def lacking(folder: Path, split: str) -> str:
     [("val", "--cold-start 0", {"cold_start": 4}), ("test", "--eval-episodes 0", {"eval_episodes": 4})],
 )
 def test_only_splits_that_are_played_must_have_tasks(split, without, use, tmp_path):
-    env = lacking(tmp_path / "env", split)
+    env = env_without(tmp_path / "env", split)
     words = [*flags(env, updates=1, **WARM), *without.split(), "--out", str(tmp_path / "run")]
-    ended = train(*words)
-    assert ended.code == 0, ended.err
-    refused = train(*flags(env, updates=1, **{**WARM, **use}), "--out", str(tmp_path / "other"))
-    assert refused.code == 2
-    assert refused.err.endswith(f"split '{split}' has no tasks; {without} does without\n")
+    result = train(*words)
+    assert result.code == 0, result.err
+    failure = train(*flags(env, updates=1, **{**WARM, **use}), "--out", str(tmp_path / "other"))
+    assert failure.code == 2
+    assert failure.err.endswith(f"split '{split}' has no tasks; {without} does without\n")
 
 
 def test_a_run_needs_training_tasks(tmp_path):
-    ended = train(*flags(lacking(tmp_path / "env", "train"), updates=1), "--out", str(tmp_path / "run"))
-    assert ended.code == 2 and ended.err.endswith("split 'train' has no tasks\n")
+    result = train(*flags(env_without(tmp_path / "env", "train"), updates=1), "--out", str(tmp_path / "run"))
+    assert result.code == 2 and result.err.endswith("split 'train' has no tasks\n")
 
 
 def test_an_evaluation_never_waits_for_a_seat_and_has_an_hour_per_reply(tmp_path, monkeypatch):
-    asked: list[float] = []
+    deadlines: list[float] = []
     waiting: list[int] = [0]
     most: list[int] = []
-    sample = Batching.sample
+    sample = BatchingEngine.sample
 
-    async def noted(self: Any, prompt: Any, params: Any, **more: Any) -> Any:
+    async def recorded_sample(self: Any, prompt: Any, params: Any, **more: Any) -> Any:
         if params.temperature:
             return await sample(self, prompt, params, **more)
-        asked.append(params.deadline_s)
+        deadlines.append(params.deadline_s)
         waiting[0] += 1
         most.append(waiting[0])
         try:
@@ -145,8 +143,8 @@ def test_an_evaluation_never_waits_for_a_seat_and_has_an_hour_per_reply(tmp_path
         finally:
             waiting[0] -= 1
 
-    monkeypatch.setattr(Batching, "sample", noted)
-    out = trained(*flags("Low", updates=0, groups=1, size=2, eval_episodes=8), out=tmp_path / "run")
+    monkeypatch.setattr(BatchingEngine, "sample", recorded_sample)
+    out = train_run(*flags("Low", updates=0, groups=1, size=2, eval_episodes=8), out=tmp_path / "run")
     assert summary(out)["success_before"] is not None
-    assert len(asked) >= 8 and set(asked) == {3600.0}
+    assert len(deadlines) >= 8 and set(deadlines) == {3600.0}
     assert max(most) == 2  # one group of two

@@ -215,11 +215,11 @@ def test_a_mistake_is_one_line(
 
 
 def test_token_texts_survive_without_a_checkpoint_if_the_model_is_the_bundled_one(tmp_path: Path) -> None:
-    named = token_text.of_run(tmp_path, {"model": "tiny"})
-    assert named(toy.TOKENIZER.eos_token_id) == token_text.Piece("<|end|>", special=True)
+    named = token_text.token_texts(tmp_path, {"model": "tiny"})
+    assert named(toy.TOKENIZER.eos_token_id) == token_text.TokenText("<|end|>", special=True)
     assert [named(byte).text for byte in b"a \n"] == ["a", " ", "\n"]
-    assert named(0xE2) == token_text.Piece("\\xe2", raw=b"\xe2")
-    assert named(10**6).text is token_text.of_run(tmp_path, {"model": "other/model"})(65).text is None
+    assert named(0xE2) == token_text.TokenText("\\xe2", raw=b"\xe2")
+    assert named(10**6).text is token_text.token_texts(tmp_path, {"model": "other/model"})(65).text is None
 
 
 def test_a_word_that_a_tokenizer_begins_with_a_space_keeps_it() -> None:
@@ -229,7 +229,7 @@ def test_a_word_that_a_tokenizer_begins_with_a_space_keeps_it() -> None:
     known.decoder = decoders.Sequence(
         [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
     )
-    named = token_text.Pieces(known)
+    named = token_text.TokenTexts(known)
     assert [named(0).text, named(1).text, named(2).raw] == [" the", "re", b"\xe2"]
 
 
@@ -291,7 +291,7 @@ def test_packing_is_a_function_of_the_episodes_alone(tmp_path: Path) -> None:
     run = toy.run(tmp_path / "run", list(toy.groups(32)))
     source = reader.find(run)
     assert page(source, reader.read(source)) == page(source, reader.read(source))
-    found = encoding.pack(reader.read(source).episodes, token_text.Pieces())
+    found = encoding.encode(reader.read(source).episodes, token_text.TokenTexts())
     counts = [
         sum(turn["ids"].count(k) for text in found.episodes for turn in json.loads(text)["turns"]) for k in (0, 5)
     ]

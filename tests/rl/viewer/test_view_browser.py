@@ -29,7 +29,7 @@ class Opened(NamedTuple):
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is missing: pip install 'turnwise[web]'")
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is missing: pip install 'turnwise-rl[test-browser]'")
     with playwright.sync_playwright() as started:
         own = Path(started.chromium.executable_path)
         found = next(filter(None, map(shutil.which, PLACES)), None) or (str(own) if own.exists() else None)

@@ -5,18 +5,18 @@ from __future__ import annotations
 from math import prod
 
 from envs.code.repo_tools.projects.project import Project
-from envs.code.shell_tools.file_content import WORDS
+from envs.code.shell_tools.tree_builder import WORDS
 
 OPERATORS = ("+", "-", "*")
 _CONSTANTS = range(2, 30)
 _CHOICES = (len(WORDS), len(WORDS) - 1, len(OPERATORS), len(OPERATORS), len(_CONSTANTS), len(_CONSTANTS))
-PAIRS = prod(_CHOICES)
+PAIR_COUNT = prod(_CHOICES)
 
 
-def pair(number: int) -> Project:
-    """One of `PAIRS` projects: two modules that are named after their functions.
+def build_pair(number: int) -> Project:
+    """Build one of `PAIR_COUNT` projects: two modules that are named after their functions.
 
-    Its operands are so large that a value tells which operator made it.
+    Operands are so large that a result shows which operator gave it.
     """
     places = []
     for choices in _CHOICES:
@@ -29,5 +29,5 @@ def pair(number: int) -> Project:
         inner: f"def {inner}(a, b):\n    return a {first} b\n",
         outer: f"from {inner} import {inner}\n\n\ndef {outer}(a):\n    return {inner}(a, {k}) {last} {j}\n",
     }
-    takes = {f"{inner}.{inner}": "operand, operand", f"{outer}.{outer}": "operand"}
-    return Project("pair", modules, takes, {})
+    signatures = {f"{inner}.{inner}": "operand, operand", f"{outer}.{outer}": "operand"}
+    return Project("pair", modules, signatures, {})

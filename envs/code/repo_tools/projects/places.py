@@ -1,4 +1,4 @@
-"""Projects about places, times and ways."""
+"""Templates of projects about places, times and paths."""
 
 from envs.code.repo_tools.projects.project import Project
 

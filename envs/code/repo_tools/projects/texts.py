@@ -1,4 +1,4 @@
-"""Projects about words, codes and series of numbers."""
+"""Templates of projects about words, codes and series of numbers."""
 
 from envs.code.repo_tools.projects.project import Project
 

@@ -1,4 +1,4 @@
-"""Projects about buying, keeping and booking."""
+"""Templates of projects about shops, stocks and accounts."""
 
 from envs.code.repo_tools.projects.project import Project
 

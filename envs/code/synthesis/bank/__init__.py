@@ -1,4 +1,4 @@
-"""Functions to write: templates with constants, a reference for each, and hidden inputs drawn for it."""
+"""The bank of functions to write: templates with constants, a reference for each, and random inputs for it."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from functools import cache
 from envs.code.synthesis.bank import algorithms, expressions, loops, puzzles, sequences
 from envs.code.synthesis.bank.template import Problem, Template
 
-__all__ = ["LEVELS", "Problem", "Template", "at_level", "named"]
+__all__ = ["LEVELS", "Problem", "Template", "find_template", "level_templates"]
 
 LEVELS = (expressions.TEMPLATES, sequences.TEMPLATES, loops.TEMPLATES, algorithms.TEMPLATES, puzzles.TEMPLATES)
 
 
-def at_level(level: int) -> tuple[Template, ...]:
-    """The templates of a level, from 0, expressions, to 4, small algorithms."""
+def level_templates(level: int) -> tuple[Template, ...]:
+    """The templates of a level, from 0 (expressions) to 4 (small algorithms)."""
     return LEVELS[level]
 
 
-def named(name: str) -> Template:
-    """The template of that name. KeyError where there is none."""
+def find_template(name: str) -> Template:
+    """The template called `name`. Raises KeyError where there is none."""
     return _by_name()[name]
 
 

@@ -1,4 +1,4 @@
-"""Level 3: what has a name, or needs an idea."""
+"""Level 3: well-known algorithms, and functions that need an idea."""
 
 from envs.code.synthesis.bank.template import Template
 

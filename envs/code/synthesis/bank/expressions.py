@@ -1,4 +1,4 @@
-"""Level 0: a short expression of one or two numbers, or of a text. Names and constants have one character each."""
+"""Level 0: short expressions of one or two numbers, or of a text. Names and constants have one character each."""
 
 from envs.code.synthesis.bank.template import Template
 
@@ -8,12 +8,13 @@ TWO = {"v": LEFT, "w": RIGHT, "k": DIGITS}
 TEXT = {"v": TEXTS, "k": DIGITS}
 
 
-def _one(name: str, line: str, code: str, words: str, kind: str = "number") -> Template:
-    return Template(name, f"$v: {kind}", line, code, TEXT if kind in ("word", "long") else ONE, words=words)
+def _one(name: str, description: str, code: str, sentence: str, kind: str = "number") -> Template:
+    ranges = TEXT if kind in ("word", "long") else ONE
+    return Template(name, f"$v: {kind}", description, code, ranges, sentence=sentence)
 
 
-def _two(name: str, line: str, code: str, words: str) -> Template:
-    return Template(name, "$v: number, $w: number", line, code, TWO, words=words)
+def _two(name: str, description: str, code: str, sentence: str) -> Template:
+    return Template(name, "$v: number, $w: number", description, code, TWO, sentence=sentence)
 
 
 TEMPLATES = (

@@ -1,4 +1,4 @@
-"""Inputs for functions: small values, edges, and what lies near a function's own constants."""
+"""Random inputs for functions: small values, edge cases, and values near a function's own constants."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ import numpy as np
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
-class Draw:
-    """Draws inputs of a kind; `size`, from 0, is the number of the case: the first ones are the simplest.
+class InputSampler:
+    """Draws inputs. Each method is a kind of input; its `size` is the number of the case, from 0, the simplest.
 
-    `constants` are those of the function: numbers near them and letters among them are frequent.
+    Args:
+        rng: The generator.
+        constants: The constants of the function: numbers near them and letters among them are frequent.
+        scale: A factor on the lengths of lists and texts.
     """
 
     def __init__(self, rng: np.random.Generator, constants: tuple[Any, ...] = (), scale: int = 1) -> None:
@@ -21,7 +24,7 @@ class Draw:
         self.characters = "".join(one for one in constants if type(one) is str)
 
     def number(self, size: int) -> int:
-        """A whole number: 0, 1, a constant and its neighbours, then any from -50 to 99 or near a constant."""
+        """An integer: 0, 1, a constant and its neighbours, then any from -50 to 99 or near a constant."""
         if size < 2:
             return size
         if self.numerals and size < 5:
@@ -29,29 +32,29 @@ class Draw:
         return self._near()
 
     def natural(self, size: int) -> int:
-        """A whole number that is not negative."""
+        """An integer that is not negative."""
         return abs(self.number(size))
 
     def positive(self, size: int) -> int:
-        """A whole number above 0."""
+        """An integer above 0."""
         return abs(self.number(size)) + 1
 
     def large(self, size: int) -> int:
-        """A whole number from 0 to a million."""
+        """An integer from 0 to a million."""
         return size if size < 2 else self._between(0, 10 ** self._between(2, 6))
 
     def small(self, size: int) -> int:
-        """A whole number from 0 to 12."""
+        """An integer from 0 to 12."""
         return size if size < 3 else self._between(2, 12)
 
     def numbers(self, size: int) -> list[int]:
-        """A list of numbers, of which some are equal; the first one drawn is empty."""
-        found = [self._near() for _ in range(self._length(size))]
-        return [found[self._below(len(found))] if self.rng.random() < 0.2 else one for one in found]
+        """A list of numbers, some of them equal; that of size 0 is empty."""
+        values = [self._near() for _ in range(self._length(size))]
+        return [values[self._below(len(values))] if self.rng.random() < 0.2 else value for value in values]
 
     def naturals(self, size: int) -> list[int]:
         """A list of numbers that are not negative."""
-        return [abs(one) for one in self.numbers(size)]
+        return [abs(value) for value in self.numbers(size)]
 
     def several(self, size: int) -> list[int]:
         """A list of two numbers or more."""
@@ -70,12 +73,12 @@ class Draw:
         return [self._between(-9, 9) for _ in range(self._length(size))]
 
     def word(self, size: int) -> str:
-        """Small letters, none at first; constants and few others, so that many are equal."""
+        """Lower-case letters, none for size 0; mostly constants and few others, so that many are equal."""
         letters = (self.characters.replace(" ", "") + "abcde" + LETTERS[self._below(26)]) if size % 3 else LETTERS
         return "".join(letters[self._below(len(letters))] for _ in range(self._length(size)))
 
     def long(self, size: int) -> str:
-        """At least twelve small letters."""
+        """At least twelve lower-case letters."""
         return "".join(LETTERS[self._below(26)] for _ in range(12 + self._below(5)))
 
     def text(self, size: int) -> str:
@@ -83,27 +86,27 @@ class Draw:
         return " ".join(self._name() for _ in range(self._length(size)))
 
     def words(self, size: int) -> list[str]:
-        """A list of words, of which some are equal."""
+        """A list of words."""
         return self.text(size).split()
 
     def marks(self, size: int) -> str:
-        """Brackets that often fit."""
+        """Brackets that are often balanced."""
         if size < 2:
             return "([" * size
-        found: list[str] = []
+        marks: list[str] = []
         for _ in range(self._between(1, 4) * self.scale):
             left, right = ("()", "[]", "{}")[self._below(3)]
-            found = [left, *found, right] if self.rng.random() < 0.6 else [*found, left, right]
+            marks = [left, *marks, right] if self.rng.random() < 0.6 else [*marks, left, right]
         if self.rng.random() < 0.3:
-            found[self._below(len(found))] = "([{}])"[self._below(6)]
-        return "".join(found)
+            marks[self._below(len(marks))] = "([{}])"[self._below(6)]
+        return "".join(marks)
 
     def bits(self, size: int) -> str:
         """A text of the digits 0 and 1."""
         return "".join("01"[self._below(2)] for _ in range(self._length(size)))
 
     def pairs(self, size: int) -> list[tuple[int, int]]:
-        """A list of pairs, of which the second number is not the smaller one."""
+        """A list of pairs whose second number is not below the first."""
         starts = [self._between(0, 60) for _ in range(self._length(size))]
         return [(start, start + self._below(12)) for start in starts]
 
@@ -119,8 +122,8 @@ class Draw:
 
     def links(self, size: int) -> list[tuple[int, int]]:
         """A list of pairs of different numbers from 0 to 7."""
-        drawn = [(self._below(8), self._below(8)) for _ in range(self._length(size))]
-        return [pair for pair in drawn if pair[0] != pair[1]]
+        pairs = [(self._below(8), self._below(8)) for _ in range(self._length(size))]
+        return [pair for pair in pairs if pair[0] != pair[1]]
 
     def _near(self) -> int:
         if self.numerals and self.rng.random() < 0.5:

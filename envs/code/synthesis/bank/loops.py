@@ -1,4 +1,4 @@
-"""Level 2: a loop or two."""
+"""Level 2: functions of one or two loops."""
 
 from envs.code.synthesis.bank.inputs import LETTERS
 from envs.code.synthesis.bank.template import Template

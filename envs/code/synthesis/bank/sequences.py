@@ -1,4 +1,4 @@
-"""Level 1: one expression that goes over a list or a text."""
+"""Level 1: one expression over a list or a text."""
 
 from envs.code.synthesis.bank.inputs import LETTERS
 from envs.code.synthesis.bank.template import Template

@@ -1,4 +1,4 @@
-"""A family of functions that differ in constants, and one member of it."""
+"""A family of functions that differ in their constants, and one member of such a family."""
 
 from __future__ import annotations
 
@@ -11,33 +11,40 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from envs.code.grading.split_grading import Case, same
-from envs.code.synthesis.bank.inputs import Draw
+from envs.code.grading.split_grading import Case, is_equal
+from envs.code.synthesis.bank.inputs import InputSampler
 
 FUNCTION = "f"
-PATIENCE = 100
+MAX_TRIES = 100  # to draw cases that tell functions apart
 
 
 class Template(NamedTuple):
     """A family of functions.
 
-    `takes` lists the parameters with the kind of their inputs, a method of `Draw`: `"xs: numbers, n: natural"`.
-    `line` says what is returned, `code` is the reference: an expression, or the body of a function. In all three `$k`
-    stands for the constant `k`, which is one of `ranges["k"]`. `words` is a clearer `line` where that is very short.
+    In `parameters`, `description` and `code`, `$k` stands for the constant `k`, which is one of `ranges["k"]`.
+
+    Attributes:
+        name: Unique in the bank.
+        parameters: The parameters, each with a method of `InputSampler`: `"xs: numbers, n: natural"`.
+        description: What the function returns, in few words.
+        code: The reference: an expression, or the body of the function.
+        ranges: The values that each constant may have.
+        tolerance: The relative and absolute tolerance of results that are floats.
+        sentence: A clearer description where `description` is very short; "" where it is clear enough.
     """
 
     name: str
-    takes: str
-    line: str
+    parameters: str
+    description: str
     code: str
     ranges: Mapping[str, Sequence[Any]]
     tolerance: float = 0.0
-    words: str = ""
+    sentence: str = ""
 
     def draw(self, rng: np.random.Generator) -> Problem:
         """A member with constants drawn from their ranges."""
-        drawn = {name: _plain(values[int(rng.integers(len(values)))]) for name, values in self.ranges.items()}
-        return self.member(drawn)
+        constants = {name: _to_python(values[int(rng.integers(len(values)))]) for name, values in self.ranges.items()}
+        return self.member(constants)
 
     def member(self, constants: Mapping[str, Any]) -> Problem:
         """The member with these constants."""
@@ -46,31 +53,31 @@ class Template(NamedTuple):
 
 @dataclass(frozen=True)
 class Problem:
-    """One function to write: `f(xs)` that returns what `line` says."""
+    """One function to write: `f(xs)` that returns what `description` says."""
 
     template: Template
     constants: dict[str, Any]
 
     @cached_property
     def kinds(self) -> dict[str, str]:
-        """The kinds of inputs by parameter."""
-        pairs = (part.split(":") for part in self._filled(self.template.takes).split(","))
+        """Each parameter with the method of `InputSampler` that draws its inputs."""
+        pairs = (part.split(":") for part in self._fill(self.template.parameters).split(","))
         return {name.strip(): kind.strip() for name, kind in pairs}
 
     @property
     def params(self) -> str:
-        """`xs, n`."""
+        """The parameters, `xs, n`."""
         return ", ".join(self.kinds)
 
     @property
-    def line(self) -> str:
-        """What the function returns: `the sum of xs plus 7`."""
-        return self._filled(self.template.line)
+    def description(self) -> str:
+        """What the function returns, in few words: `the sum of xs plus 7`."""
+        return self._fill(self.template.description)
 
     @property
-    def words(self) -> str:
-        """What the function returns, for readers of English."""
-        return self._filled(self.template.words or self.template.line)
+    def sentence(self) -> str:
+        """What the function returns, to complete a sentence of prose."""
+        return self._fill(self.template.sentence or self.template.description)
 
     @property
     def is_expression(self) -> bool:
@@ -78,56 +85,57 @@ class Problem:
         return "\n" not in self.template.code
 
     @property
-    def short(self) -> str:
+    def shortest(self) -> str:
         """The shortest right reply: the expression, or else `source`."""
-        return self._filled(self.template.code) if self.is_expression else self.source
+        return self._fill(self.template.code) if self.is_expression else self.source
 
     @property
     def source(self) -> str:
         """The reference as a whole function."""
-        code = self._filled(self.template.code).strip("\n")
+        code = self._fill(self.template.code).strip("\n")
         body = f"return {code}" if self.is_expression else textwrap.dedent(code)
         return f"def {FUNCTION}({self.params}):\n{textwrap.indent(body, '    ')}\n"
 
     def cases(self, rng: np.random.Generator, number: int = 12, *, scale: int = 1) -> list[Case]:
-        """Inputs from the simplest on, with what the reference returns for them: no constant, nor an argument.
+        """Draw `number` cases, from simple inputs to larger ones, with the reference's results.
 
-        `scale` multiplies the lengths of lists and texts.
+        No constant function, and none that returns one of its arguments, is right on all of them. `scale` multiplies
+        the lengths of lists and texts. Raises ValueError where such cases are not found in `MAX_TRIES` draws.
         """
-        function = _compiled(self.source)
-        for _ in range(PATIENCE):
-            draw = Draw(rng, tuple(self.constants.values()), scale)
+        function = _load(self.source)
+        for _ in range(MAX_TRIES):
+            sampler = InputSampler(rng, tuple(self.constants.values()), scale)
             cases = []
             for size in range(number):
-                given = tuple(getattr(draw, kind)(size) for kind in self.kinds.values())
-                cases.append(Case(given, function(*(_copy(one) for one in given))))
+                args = tuple(getattr(sampler, kind)(size) for kind in self.kinds.values())
+                cases.append(Case(args, function(*(_copy(arg) for arg in args))))
             if _tell_apart(cases):
                 return cases
         raise ValueError(f"{self.template.name} {self.constants}: the inputs do not tell functions apart")
 
-    def _filled(self, text: str) -> str:
+    def _fill(self, text: str) -> str:
         return Blanks(text).substitute(self.constants)
 
 
 def _tell_apart(cases: list[Case]) -> bool:
-    """Whether neither a constant nor an argument as it is would be right in all cases."""
-    constant = all(same(case.wanted, cases[0].wanted) for case in cases)
+    """Whether neither a constant nor any argument is the expected value of all cases."""
+    constant = all(is_equal(case.expected, cases[0].expected) for case in cases)
     return not constant and not any(
-        all(same(case.wanted, case.given[place]) for case in cases) for place in range(len(cases[0].given))
+        all(is_equal(case.expected, case.args[i]) for case in cases) for i in range(len(cases[0].args))
     )
 
 
 @lru_cache(4096)
-def _compiled(source: str) -> Any:
-    """The reference, which is ours: no policy's code ever comes here."""
+def _load(source: str) -> Any:
+    """The reference as a function. Only the project's own code runs in this process, never a policy's."""
     names: dict[str, Any] = {}
     exec(compile(source, "<reference>", "exec"), names)
     return names[FUNCTION]
 
 
-def _plain(value: Any) -> Any:
+def _to_python(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
 def _copy(value: Any) -> Any:
-    return [_copy(one) for one in value] if type(value) is list else value
+    return [_copy(item) for item in value] if type(value) is list else value

@@ -1,7 +1,18 @@
-"""How much each sampled token earns: `(groups, norm) -> credit`.
+"""The advantage of each sampled token: `(groups, norm) -> credit`.
 
-Credit nests group > trajectory > (T,) float64 array over the sampled tokens of all turns, in order. Statistics run over
-all groups of the optimiser step.
+`groups` are all groups of the optimiser step; `norm` holds the recipe's `baseline` and `scale`. Credit nests
+group > trajectory > (T,) float64 array over the trajectory's T sampled tokens, of all turns in order.
+
+| module | credit from |
+|---|---|
+| `trajectory` | returns of whole trajectories, or rewards token by token |
+| `turn` | returns of single turns |
+| `state` | returns of turns that began in the same state |
+| `gain` | information that turns gave the policy |
+| `reward` | several named rewards, roles, and some of the trajectories only |
+| `tree` | turns that members of a group share |
+| `critic` | a critic's values |
+| `scored` | advantages that a score part has computed |
 """
 
 from rl.methods.estimators.turn_table import Credit

@@ -1,4 +1,4 @@
-"""Credit that a score part has worked out."""
+"""Credit that a score part has computed."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ if TYPE_CHECKING:
 
 
 def scored(groups: Sequence[Group], norm: Normalization, *, stream: str = "reply_advantage") -> Credit:
-    """Each token's number in `stream`, as it is: compared with nothing."""
-    return token_table.nested(groups, token_table.stream(groups, stream))
+    """The numbers of `stream` as advantages of their tokens, unchanged; neither baseline nor scale is read."""
+    return token_table.nest(groups, token_table.read_stream(groups, stream))

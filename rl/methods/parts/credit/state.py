@@ -1,4 +1,7 @@
-"""Credit from turns that stood before the same state of the environment."""
+"""Credit from turns that began in the same state: GiGPO and HGPO. States are grouped by `group_by_state`.
+
+Legend: B trajectories, R turns.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from rl.methods.estimators import states, turn_table
-from rl.methods.estimators.statistics import Floats, Ints
-from rl.methods.estimators.turn_table import Credit, Turns
+from rl.methods.estimators.statistics import Ints
+from rl.methods.estimators.turn_table import Credit, TurnTable
 from rl.methods.options import Natural, NonNegative, PartError, Share
 from rl.records import Group
 
@@ -24,17 +27,29 @@ def anchored(
     omega: NonNegative = 1.0,
     similarity: Share = 1.0,
     unit: Literal["trajectory", "turn"] = "trajectory",
+    singleton: Literal["zero", "raw"] = "zero",
 ) -> Credit:
     """GiGPO (arXiv:2505.10978, eq. 8): the trajectory's advantage, plus `omega` times that of the turn in its state.
 
-    The second compares returns from this turn on, discounted by `gamma` per turn, among all turns of the group that
-    stood before the same `Turn.state`; a state visited once adds 0. `similarity` below 1 also merges texts whose
-    `difflib` ratio reaches it. `unit="turn"` lets a trajectory count once per turn in the first, as the release does.
+    The second compares returns from the turn on among all turns of the group that began in the same `Turn.state`; a
+    state that was met once adds 0.
+
+    Args:
+        groups: Groups whose turns have a state.
+        norm: Baseline and scale of both comparisons.
+        gamma: Discount per turn of the returns.
+        omega: Weight of the comparison by state.
+        similarity: Below 1, states also count as the same if the `difflib` ratio of their texts reaches it.
+        unit: `"turn"` lets a trajectory count once per turn in its group's statistics, as the release does.
+        singleton: `"raw"` keeps the episode's reward as it is where nothing is there to compare it with, as released.
     """
-    played = turn_table.read(groups)
-    place = _places(groups, played, similarity)
-    at_state = turn_table.compared(turn_table.to_go(played, played.reward, gamma=gamma), place, played.tokens, norm)
-    return turn_table.on_tokens(groups, played, _episode(played, norm, unit) + omega * at_state)
+    table = turn_table.from_groups(groups)
+    state = group_by_state(groups, table, similarity)
+    returns = turn_table.returns_to_go(table, table.rewards, gamma=gamma)
+    by_state = turn_table.compare(returns, state, table.num_tokens, norm)
+    outcomes = table.returns[table.trajectory]
+    by_episode = turn_table.episode_advantages(table, outcomes, norm, unit=unit, singleton=singleton)
+    return turn_table.turns_to_tokens(groups, table, by_episode + omega * by_state)
 
 
 def hierarchical(
@@ -48,37 +63,34 @@ def hierarchical(
 ) -> Credit:
     """HGPO (arXiv:2602.22817): a turn's return among those with the same state, and the same 1 to `depth` before it.
 
-    The longer the history in common, the larger its weight, by the power `alpha`; 0 weighs them equally. A turn that
-    nobody shares a state with earns 0, or its trajectory's advantage where `episode` adds that as one more level.
+    The longer the common history, the larger its weight, by the power `alpha`; 0 weighs all equally. A turn whose state
+    no other shares has advantage 0, or its trajectory's where `episode` adds that as one more level. `gamma` discounts
+    returns per turn.
     """
-    played = turn_table.read(groups)
-    keys = states.histories(_places(groups, played), played.index, depth=depth)
-    earned = states.blended(
-        turn_table.to_go(played, played.reward, gamma=gamma),
-        keys,
-        played.tokens,
-        partial(turn_table.compared, norm=norm),
+    table = turn_table.from_groups(groups)
+    state = group_by_state(groups, table)
+    advantages = states.blend_levels(
+        turn_table.returns_to_go(table, table.rewards, gamma=gamma),
+        states.history_groups(state, table.index, depth=depth),
+        table.num_tokens,
+        partial(turn_table.compare, norm=norm),
         alpha=alpha,
-        episode=_episode(played, norm, "trajectory") if episode else None,
+        episode=turn_table.trajectory_advantages(table, norm)[table.trajectory] if episode else None,
     )
-    return turn_table.on_tokens(groups, played, earned)
+    return turn_table.turns_to_tokens(groups, table, advantages)
 
 
-def _places(groups: Sequence[Group], played: Turns, similarity: float = 1.0) -> Ints:
-    """Labels of states, of different groups differently (R,)."""
-    seen = [turn.state for turn in turn_table.turns_of(groups)]
-    if missing := seen.count(""):
+def group_by_state(groups: Sequence[Group], table: TurnTable, similarity: float = 1.0) -> Ints:
+    """Labels (R,), equal for turns of one group that began in the same state, or in one of at least `similarity`.
+
+    Raises `PartError` where turns have no state.
+    """
+    texts = [turn.state for turn in turn_table.turns_of(groups)]
+    if missing := texts.count(""):
         raise PartError(
-            f"credit compares turns by their state, which {missing} of {len(seen)} turns lack: "
+            f"credit compares turns by their state, which {missing} of {len(texts)} turns lack: "
             "the environment must give info['state']"
         )
-    group = played.group[played.trajectory]
-    return states.similar(seen, group, threshold=similarity) if similarity < 1 else turn_table.labels(group, seen)
-
-
-def _episode(played: Turns, norm: Normalization, unit: str) -> Floats:
-    """The advantage of each turn's whole trajectory (R,)."""
-    if unit == "trajectory":
-        return turn_table.per_trajectory(played, norm)[played.trajectory]
-    key = played.group[played.trajectory]
-    return turn_table.compared(played.returns[played.trajectory], key, played.tokens, norm)
+    if similarity < 1:
+        return states.cluster_similar(texts, table.turn_group, threshold=similarity)
+    return turn_table.group_ids(table.turn_group, texts)

@@ -1,4 +1,7 @@
-"""Credit from whole trajectories, and from rewards token by token."""
+"""Credit from returns of whole trajectories, and from rewards token by token.
+
+Legend: B trajectories, M sampled tokens, T positions of a table with gaps (`token_table`).
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import numpy as np
 
 from rl.methods.estimators import returns, statistics, token_table, turn_table
 from rl.methods.estimators.turn_table import Credit
-from rl.methods.options import NonNegative, Share
+from rl.methods.options import NonNegative, Share, Whiten
 from rl.methods.parts import needs
 from rl.records import Group
 
@@ -17,14 +20,15 @@ if TYPE_CHECKING:
     from rl.methods.inputs import Normalization
 
 
-def outcome(groups: Sequence[Group], norm: Normalization, *, whiten: bool = False) -> Credit:
-    """One advantage per trajectory, on each of its tokens: the reward against `norm.baseline`, by `norm.scale`.
+def outcome(groups: Sequence[Group], norm: Normalization, *, whiten: Whiten = False) -> Credit:
+    """One advantage per trajectory, on each of its tokens: its return against `norm.baseline`, by `norm.scale`.
 
-    `whiten` then standardises over all sampled tokens, as REINFORCE++-baseline does (arXiv:2501.03262).
+    `whiten` then standardises over all sampled tokens, as REINFORCE++-baseline does (arXiv:2501.03262); `"verl"` gives
+    verl's numbers also for tokens that are all equal.
     """
-    played = turn_table.read(groups)
-    earned = np.repeat(turn_table.per_trajectory(played, norm), played.lengths)
-    return turn_table.nested(groups, played.lengths, statistics.whiten(earned) if whiten else earned)
+    table = turn_table.from_groups(groups)
+    advantages = np.repeat(turn_table.trajectory_advantages(table, norm), table.lengths)
+    return turn_table.nest(groups, table.lengths, statistics.whiten_as(advantages, whiten))
 
 
 @needs("ref", when="kl")
@@ -34,18 +38,25 @@ def reward_to_go(
     *,
     gamma: Share = 1.0,
     kl: NonNegative = 0.0,
-    whiten: bool = True,
+    whiten: Whiten = True,
     reset_at_gap: bool = False,
 ) -> Credit:
-    """REINFORCE++ (arXiv:2501.03262): rewards from this token on, standardised over all sampled tokens.
+    """REINFORCE++ (arXiv:2501.03262): the reward from each token on, standardised over all sampled tokens.
 
-    A turn's reward lies on its last token; what shaping added to the return lies on the last of all. `gamma` discounts
-    per token. `kl` takes `kl * (log sampler - log reference)` from each token's reward. `reset_at_gap` keeps rewards
-    from crossing an observation: the shipped form, blind to what earlier turns led to.
+    A turn's reward lies on its last token; what shaping added to the return lies on the trajectory's last token.
+
+    Args:
+        groups: The groups; with `kl`, their turns have the stream `ref`.
+        norm: Not read.
+        gamma: Discount per token.
+        kl: Takes `kl * (log sampler - log reference)` from each token's reward.
+        whiten: Whether to standardise; `"verl"` gives verl's numbers also for tokens that are all equal.
+        reset_at_gap: Keeps rewards from crossing an observation, as released: blind to what earlier turns led to.
     """
-    mask = token_table.mask(groups)
-    rewards = token_table.rewards(groups)
+    mask = token_table.sampled_mask(groups)
+    rewards = token_table.token_rewards(groups)
     if kl:
-        rewards = rewards - kl * (token_table.sampler(groups) - token_table.stream(groups, "ref"))
-    earned = returns.reward_to_go(token_table.spread(rewards, mask), mask, gamma=gamma, reset_at_gap=reset_at_gap)[mask]
-    return token_table.nested(groups, statistics.whiten(earned) if whiten else earned)
+        rewards = rewards - kl * (token_table.sampler_logprobs(groups) - token_table.read_stream(groups, "ref"))
+    table = token_table.scatter(rewards, mask)
+    to_go = returns.reward_to_go(table, mask, gamma=gamma, reset_at_gap=reset_at_gap)[mask]
+    return token_table.nest(groups, statistics.whiten_as(to_go, whiten))

@@ -1,4 +1,7 @@
-"""Credit from members of a group that share their first turns, sampled as a tree or alike by chance."""
+"""Credit from members of a group that share their first turns, as forks or by chance.
+
+Legend: B trajectories, R turns, G members of one group.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +21,15 @@ if TYPE_CHECKING:
 
 
 def shared_prefix(groups: Sequence[Group], norm: Normalization, *, once: bool = False) -> Credit:
-    """ARPO's hard attribution (arXiv:2507.19849): a turn that several members share earns the mean of their advantages.
+    """ARPO's hard attribution (arXiv:2507.19849): a turn that members share has the mean of their advantages.
 
     Its soft form is `outcome`: on shared tokens the ratios agree, so that gradients average by themselves. With `once`,
     a turn that forks share weighs as one turn rather than as one per member: late turns then count for more.
     """
-    played = turn_table.read(groups)
+    table = turn_table.from_groups(groups)
     node, _ = trees.nodes(groups)
-    own = turn_table.per_trajectory(played, norm)[played.trajectory]
-    return turn_table.on_tokens(groups, played, _weighed(trees.shared(own, node), groups, once))
+    own = turn_table.trajectory_advantages(table, norm)[table.trajectory]
+    return turn_table.turns_to_tokens(groups, table, _weigh_draws(trees.node_mean(own, node), groups, once))
 
 
 def forked(
@@ -41,18 +44,18 @@ def forked(
 ) -> Credit:
     """PORTool (arXiv:2510.26020): a turn's advantage among the turns forked at the same place, plus its trajectory's.
 
-    A turn is worth the mean, over the members that share it, of the final reward discounted by `gamma` per turn still
-    to come, and `valid` more where its reply was. `fork` and `trajectory` weigh the two. With `once`, a turn that forks
-    share weighs as one turn, and its trajectories' advantages as their mean.
+    A turn is worth the mean, over the members that share it, of the final reward discounted by `gamma` per turn that
+    follows, and `valid` more if its reply was valid. `fork` and `trajectory` weigh the two advantages. With `once`, a
+    turn that forks share weighs as one turn, and its trajectories' advantages as their mean.
     """
-    played = turn_table.read(groups)
+    table = turn_table.from_groups(groups)
     node, parent = trees.nodes(groups)
-    left = played.counts[played.trajectory] - 1 - played.index
+    remaining = table.num_turns[table.trajectory] - 1 - table.index
     formats = valid * np.array([turn.valid for turn in turn_table.turns_of(groups)], dtype=np.float64)
-    worth = trees.node_rewards(played.returns[played.trajectory], node, left, formats, gamma=gamma)
-    own = turn_table.per_trajectory(played, norm)[played.trajectory]
-    earned = fork * trees.among_siblings(worth, node, parent) + trajectory * own
-    return turn_table.on_tokens(groups, played, _weighed(earned, groups, once))
+    values = trees.node_rewards(table.returns[table.trajectory], node, remaining, formats, gamma=gamma)
+    own = turn_table.trajectory_advantages(table, norm)[table.trajectory]
+    advantages = fork * trees.among_siblings(values, node, parent) + trajectory * own
+    return turn_table.turns_to_tokens(groups, table, _weigh_draws(advantages, groups, once))
 
 
 def within_trees(
@@ -60,27 +63,27 @@ def within_trees(
 ) -> Credit:
     """Tree-GRPO (arXiv:2509.21240): a trajectory's advantage in its tree, plus the one in its whole group.
 
-    `tree` and `group` weigh the two. Members that are no forks are trees of one, and earn nothing in those.
+    `tree` and `group` weigh the two. A member that is no fork and has none is a tree of one: its first advantage is 0.
     """
-    played = turn_table.read(groups)
-    inside = turn_table.compared(played.returns, trees.grown_from(groups), played.lengths, norm)
-    earned = tree * inside + group * turn_table.per_trajectory(played, norm)
-    return turn_table.on_tokens(groups, played, earned[played.trajectory])
+    table = turn_table.from_groups(groups)
+    in_tree = turn_table.compare(table.returns, trees.tree_ids(groups), table.lengths, norm)
+    advantages = tree * in_tree + group * turn_table.trajectory_advantages(table, norm)
+    return turn_table.turns_to_tokens(groups, table, advantages[table.trajectory])
 
 
 def value_steps(groups: Sequence[Group], norm: Normalization) -> Credit:
-    """What each turn adds to the value of its place: the mean return of all that begin with it, less that before it.
+    """What each turn adds to the value of its node: the mean return of all that pass it, less that of its parent.
 
-    The values are those that a tree search estimates, as in MedS3 (arXiv:2501.12051). What the turns of a trajectory
-    earn adds up to its return less the mean of its group, in units of `norm.scale`; the baseline is not read.
+    The values are those that a tree search estimates, as in MedS3 (arXiv:2501.12051). The advantages of a trajectory's
+    turns add up to its return less the mean of its group, in units of `norm.scale`; the baseline is not read.
     """
-    played = turn_table.read(groups)
+    table = turn_table.from_groups(groups)
     node, parent = trees.nodes(groups)
-    worth = statistics.group_mean(played.returns[played.trajectory], node)
-    mean = statistics.group_mean(played.returns, played.group)[played.trajectory]
-    before = np.where(parent < 0, mean, np.concatenate([[0.0], worth])[: len(worth)])
-    unit = turn_table.unit(played.returns, played.group, norm)
-    return turn_table.on_tokens(groups, played, (worth - before) * unit[played.trajectory])
+    values = statistics.group_mean(table.returns[table.trajectory], node)
+    group_means = statistics.group_mean(table.returns, table.group)[table.trajectory]
+    before = np.where(parent < 0, group_means, np.concatenate([[0.0], values])[: len(values)])
+    factors = turn_table.inverse_unit(table.returns, table.group, norm)
+    return turn_table.turns_to_tokens(groups, table, (values - before) * factors[table.trajectory])
 
 
 def staged(
@@ -92,29 +95,34 @@ def staged(
     ordered: bool = False,
     margin: NonNegative = 0.0,
 ) -> Credit:
-    """Tree-OPO (arXiv:2509.09284): returns of completions of different prefixes, on the turns that are not prefix.
+    """Tree-OPO (arXiv:2509.09284): returns of completions of different prefixes, on the turns after the prefix.
 
-    A return is reduced by `alpha` times the value of its prefix: `value` of the returns of all that begin like it. With
-    `ordered` advantages are instead the nearest to the centred returns in which a success beats failures on its way by
-    `margin`, where there are such. Neither baseline nor scale is read.
+    A return is reduced by `alpha` times the value of its prefix: the `value` (mean, max or min) of the returns of all
+    members that begin with it. With `ordered`, advantages are instead the nearest to the centred returns in which a
+    success beats failures on its way by `margin`, where there are such. Neither baseline nor scale is read.
     """
-    played = turn_table.read(groups)
-    earned: list[np.ndarray] = []
+    table = turn_table.from_groups(groups)
+    per_group = [np.zeros(0)]
     for number, group in enumerate(groups):
-        rewards, below = played.returns[played.group == number], trees.prefixes(group)
-        success = np.array([trajectory.success for trajectory in group.trajectories], dtype=np.bool_)
-        found = trees.ordered(rewards, trees.order(success, below), margin=margin) if ordered and len(rewards) else None
-        if found is None and len(rewards):
-            found = trees.staged(rewards, trees.subtree_values(rewards, below, kind=value), alpha=alpha)
-        earned.append(np.zeros(0) if found is None else found)
-    copied = np.array([t.fork.turns if t.fork else 0 for t in turn_table.trajectories(groups)], dtype=np.int64)
-    own = played.index >= copied[played.trajectory]
-    return turn_table.on_tokens(groups, played, np.concatenate(earned)[played.trajectory] * own)
+        rewards, below = table.returns[table.group == number], trees.prefix_subtrees(group)
+        if not len(rewards):
+            continue
+        advantages = None
+        if ordered:
+            success = np.array([trajectory.success for trajectory in group.trajectories], dtype=np.bool_)
+            advantages = trees.staged_in_order(rewards, trees.order(success, below), margin=margin)
+        if advantages is None:
+            advantages = trees.staged(rewards, trees.subtree_values(rewards, below, kind=value), alpha=alpha)
+        per_group.append(advantages)
+    members = turn_table.trajectories(groups)
+    prefix_turns = np.array([t.fork.turns if t.fork else 0 for t in members], dtype=np.int64)
+    is_own = table.index >= prefix_turns[table.trajectory]
+    return turn_table.turns_to_tokens(groups, table, np.concatenate(per_group)[table.trajectory] * is_own)
 
 
-def _weighed(earned: Floats, groups: Sequence[Group], once: bool) -> Floats:
-    """Over all rows that hold a draw, the credit (R,) of one of them if `once`."""
+def _weigh_draws(advantages: Floats, groups: Sequence[Group], once: bool) -> Floats:
+    """`advantages` (R,), or with `once` their mean over the turns of each draw, divided by how many these are."""
     if not once:
-        return earned
-    draw = trees.drawn(groups)
-    return statistics.group_mean(earned, draw) / statistics.group_size(draw)
+        return advantages
+    draw = trees.draws(groups)
+    return statistics.group_mean(advantages, draw) / statistics.group_size(draw)

@@ -1,7 +1,7 @@
-"""Numbers a model must supply before credit: `async (scorer, groups) -> None`, filling `Turn.streams`.
+"""Numbers that a model supplies before credit: `async (scorer, groups) -> None`, filling `Turn.streams`.
 
-A recipe rarely names `value` and `reference` itself: `rl.methods.recipe.scores` adds the one that gives a stream another part
-reads.
+A recipe rarely names `value` and `reference` itself: `rl.methods.recipe.score_parts` adds the one that fills a stream
+which another part reads.
 """
 
 from rl.methods.parts.score.gain import answer_gain, feedback_gain

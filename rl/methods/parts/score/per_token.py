@@ -10,18 +10,19 @@ from rl.records import Group, Trajectory
 
 async def value(scorer: Scorer, groups: Sequence[Group]) -> None:
     """Fill the stream `value` from the critic."""
-    await _fill("value", scorer.values, groups)
+    _fill_stream("value", scorer.values, groups)
 
 
 async def reference(scorer: Scorer, groups: Sequence[Group]) -> None:
     """Fill the stream `ref` from the frozen reference policy."""
-    await _fill("ref", scorer.reference, groups)
+    _fill_stream("ref", scorer.reference, groups)
 
 
-async def _fill(stream: str, ask: Callable[[Sequence[Trajectory]], list[PerTurn]], groups: Sequence[Group]) -> None:
+def _fill_stream(stream: str, score: Callable[[Sequence[Trajectory]], list[PerTurn]], groups: Sequence[Group]) -> None:
+    """Write what `score` computes into `stream`. Raises `ValueError` for another count of numbers than of tokens."""
     trajectories = [trajectory for group in groups for trajectory in group.trajectories]
-    answers = ask(trajectories)  # on the loop's own thread: a run stays a pure function of its seed
-    for trajectory, per_turn in zip(trajectories, answers, strict=True):
+    scores = score(trajectories)  # on the event loop's own thread: a run stays a pure function of its seed
+    for trajectory, per_turn in zip(trajectories, scores, strict=True):
         for turn, numbers in zip(trajectory.turns, per_turn, strict=True):
             if len(numbers) != len(turn.completion.ids):
                 raise ValueError(f"stream {stream!r}: {len(numbers)} numbers for {len(turn.completion.ids)} tokens")

@@ -1,4 +1,4 @@
-"""What score parts may ask of the models of a run."""
+"""What score parts may request from the models of a run."""
 
 from __future__ import annotations
 
@@ -13,28 +13,34 @@ PerTurn = list[tuple[float, ...]]  # one tuple per turn, one number per sampled 
 
 
 class Scorer(Protocol):
-    """The models of a run, asked for numbers. Answers are detached, in the order asked."""
+    """The models of a run. Results carry no gradient and stand in the order of the arguments."""
 
     def values(self, trajectories: Sequence[Trajectory]) -> list[PerTurn]:
-        """The critic's value before each sampled token."""
+        """The critic's value before each sampled token, for each trajectory."""
         ...
 
     def reference(self, trajectories: Sequence[Trajectory]) -> list[PerTurn]:
-        """The frozen reference policy's log-probability of each sampled token."""
+        """The frozen reference policy's log-probability of each sampled token, for each trajectory."""
         ...
 
     def features(self, trajectories: Sequence[Trajectory]) -> list[np.ndarray]:
-        """The policy's last hidden states before and after each reply: (turns, 2, E) per trajectory."""
+        """The policy's last hidden states before and after each reply: (K, 2, E) for each trajectory of K turns."""
         ...
 
     def continuations(self, trunks: Sequence[Sequence[int]], branches: Sequence[Branch]) -> list[list[float]]:
-        """The policy's log-probabilities, at temperature 1, of what branches off some histories."""
+        """The policy's log-probabilities, at temperature 1, of the scored tokens of each branch.
+
+        `trunks` are token histories; a branch names the one it leaves, and where.
+        """
         ...
 
-    def reply(self, text: str) -> tuple[int, ...]:
-        """The tokens of a reply that says `text`, as the policy would sample it, without the token that ends it."""
+    def encode_reply(self, text: str) -> tuple[int, ...]:
+        """The token ids of a reply that reads `text`, as the policy would sample it, without the token that ends it."""
         ...
 
-    def unsaid(self, turn: Turn, instead: str) -> tuple[int, ...] | None:
-        """`turn.context` with other words in place of the environment's, equally long; None if it was rewritten."""
+    def hide_feedback(self, turn: Turn, placeholder: str) -> tuple[int, ...] | None:
+        """`turn.context` with `placeholder` instead of the environment's text, in as many tokens.
+
+        None where the chat template has rewritten the context.
+        """
         ...

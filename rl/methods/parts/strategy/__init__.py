@@ -1,4 +1,4 @@
-"""How a ticket becomes a group: `async (player, ticket) -> Group`. A strategy decides which episodes are played.
+"""How a ticket becomes a group: `async (runner, ticket) -> Group`. A strategy decides which episodes are played.
 
 A strategy is deterministic: what it draws is keyed by the ticket's seed, and what it decides rests on what its members
 said and earned, never on which of them was faster. So a run that was interrupted can ask it again and play on.

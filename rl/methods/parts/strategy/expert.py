@@ -15,50 +15,43 @@ from agents.scripted import oracle
 from envs.env import Env
 from envs.types import Message, Messages, Stop
 from rl.records import Ticket, Trajectory, Turn
-from rl.rollout.episode import scripted
-from rl.rollout.runner import Player
+from rl.rollout.runner import Runner
+from rl.rollout.scripted import play_script_on
 
 Answer = tuple[Messages, SupportsFloat, bool, bool, dict[str, Any]]  # what `step` returns
 
 
-async def recorded(player: Player, ticket: Ticket) -> Trajectory:
+async def recorded(runner: Runner, ticket: Ticket) -> Trajectory:
     """The oracle's episode of `ticket`; errored where there is no oracle, or where it has no success."""
     label = f"the oracle on task {ticket.split}/{ticket.index} seed {ticket.seed}"
-    env = player.take()
-    try:
-        expert: Trajectory = await player.call(env, label, scripted, env, ticket, oracle)
-    except Exception as error:
-        text = f"{type(error).__name__}: {error}"
-        expert = Trajectory([], Stop.ERROR, seed=ticket.seed, error=text)
-    if expert.stop == Stop.ERROR:
-        player.discard(env)
-        return expert
-    player.put(env)
-    if not expert.success:
+    expert, failed_env = await play_script_on(runner, ticket, oracle, label=label)
+    if failed_env is not None:
+        runner.discard(failed_env)
+    if expert.stop != Stop.ERROR and not expert.success:
         expert.stop, expert.error = Stop.ERROR, f"{label} has no success: there is nothing to follow"
     return expert
 
 
-class Following(Player):
-    """A player whose environments are wrapped while they are played."""
+class Following(Runner):
+    """A runner whose environments are wrapped while they are played."""
 
-    def __init__(self, player: Player, wrap: Callable[[gymnasium.Env], gymnasium.Wrapper]) -> None:
-        vars(self).update(vars(player))  # what is under way is known to both
-        self.player, self.wrap = player, wrap
+    def __init__(self, runner: Runner, wrap: Callable[[gymnasium.Env], gymnasium.Wrapper]) -> None:
+        vars(self).update(vars(runner))  # what is under way is known to both
+        self.runner, self.wrap = runner, wrap
 
     def take(self) -> gymnasium.Env:
         """An environment that nobody plays, wrapped."""
-        return self.wrap(self.player.take())
+        return self.wrap(self.runner.take())
 
     def put(self, env: gymnasium.Env) -> None:
         """Give the environment inside back."""
         assert isinstance(env, gymnasium.Wrapper)
-        self.player.put(env.env)
+        self.runner.put(env.env)
 
     def discard(self, env: gymnasium.Env) -> None:
         """Close the environment inside."""
         assert isinstance(env, gymnasium.Wrapper)
-        self.player.discard(env.env)
+        self.runner.discard(env.env)
 
 
 class Led(gymnasium.Wrapper):

@@ -9,14 +9,14 @@ from rl.methods.estimators import trees
 from rl.methods.options import Count, NonNegative, Share
 from rl.methods.parts.strategy.growth import Grown, grow
 from rl.records import Fork, Group, Ticket, Turn
-from rl.rollout.runner import Player
+from rl.rollout.runner import Runner
 from rl.seeds import derive, generator
 
 Named = dict[int, Fork | None]
 
 
 async def entropy_forks(
-    player: Player,
+    runner: Runner,
     ticket: Ticket,
     *,
     initial: Share = 0.5,
@@ -33,7 +33,7 @@ async def entropy_forks(
     per token: the mean of `-log p` over the first `tokens` sampled tokens of the two replies.
     """
     plan = partial(_uncertain, ticket, initial=initial, beam=beam, chance=chance, weight=weight, tokens=tokens)
-    return await grow(player, ticket, plan)
+    return await grow(runner, ticket, plan)
 
 
 def _uncertain(
@@ -69,13 +69,13 @@ def _filled(named: Named, ticket: Ticket) -> Named:
     return dict.fromkeys(range(ticket.size)) | named
 
 
-async def level_forks(player: Player, ticket: Ticket, *, first: Share = 0.25, forks: Count = 2) -> Group:
+async def level_forks(runner: Runner, ticket: Ticket, *, first: Share = 0.25, forks: Count = 2) -> Group:
     """PORTool (arXiv:2510.26020): after every turn, up to `forks` branches follow each one that has not ended.
 
     A share `first` of the group is played from the start. At each level as many forks are kept, drawn at random, as
     the group has room for; once all have ended, what is missing is played from the start.
     """
-    return await grow(player, ticket, partial(_by_level, ticket, first=first, forks=forks))
+    return await grow(runner, ticket, partial(_by_level, ticket, first=first, forks=forks))
 
 
 def _by_level(ticket: Ticket, grown: Mapping[int, Grown], *, first: float, forks: int) -> Named:
@@ -95,14 +95,14 @@ def _by_level(ticket: Ticket, grown: Mapping[int, Grown], *, first: float, forks
             named[len(named)] = Fork(proposed[place], turn)
 
 
-async def random_forks(player: Player, ticket: Ticket, *, chains: Count = 2, rounds: Count = 1) -> Group:
+async def random_forks(runner: Runner, ticket: Ticket, *, chains: Count = 2, rounds: Count = 1) -> Group:
     """Tree-GRPO (arXiv:2509.21240): whole chains, then forks at random turns of the trees that they have become.
 
     Each of `chains` members, played from the start, is a tree. The rest of the group is shared out among the trees and
     `rounds`; those of one round fork at turns, each equally likely, of what their tree was when the last round ended,
     or before its first turn where it has no other that is followed by one.
     """
-    return await grow(player, ticket, partial(_at_random, ticket, chains=chains, rounds=rounds))
+    return await grow(runner, ticket, partial(_at_random, ticket, chains=chains, rounds=rounds))
 
 
 def _at_random(ticket: Ticket, grown: Mapping[int, Grown], *, chains: int, rounds: int) -> Named:
@@ -127,12 +127,12 @@ def _shared(fork: Fork | None) -> int:
     return fork.turns if fork else 0
 
 
-async def chain_forks(player: Player, ticket: Ticket, *, chains: Count = 1) -> Group:
+async def chain_forks(runner: Runner, ticket: Ticket, *, chains: Count = 1) -> Group:
     """Tree-OPO (arXiv:2509.09284): members that complete prefixes of every depth of a chain that was played first.
 
     The rest of the group is shared out among `chains`, and evenly over the turns of each.
     """
-    return await grow(player, ticket, partial(_along_chains, ticket, chains=chains))
+    return await grow(runner, ticket, partial(_along_chains, ticket, chains=chains))
 
 
 def _along_chains(ticket: Ticket, grown: Mapping[int, Grown], *, chains: int) -> Named:

@@ -9,16 +9,16 @@ asks it about the records of the interrupted one.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from envs.types import Stop
-from rl.methods.parts.strategy.independent import gathered
 from rl.records import Fork, Group, Ticket, Trajectory, Turn
-from rl.rollout.episode import Snapshot, Start, episode
-from rl.rollout.runner import Player
+from rl.rollout.episode import Snapshot, Start, play_episode
+from rl.rollout.retry import group_of, retry
+from rl.rollout.runner import Runner
 
 
 class Grown(NamedTuple):
@@ -32,21 +32,21 @@ class Grown(NamedTuple):
 Plan = Callable[[Mapping[int, Grown]], Mapping[int, Fork | None]]
 
 
-async def grow(player: Player, ticket: Ticket, plan: Plan) -> Group:
+async def grow(runner: Runner, ticket: Ticket, plan: Plan) -> Group:
     """Play the members that `plan` names, each as the fork it says or from the start, until all have ended.
 
     Members are numbered from 0 to below `ticket.size`. The plan is given those it has named; as their turns become
     more it may name others, but says the same about these. It forks a member at no more turns than it has been shown.
     """
     async with asyncio.TaskGroup() as tasks:
-        tree = _Tree(player, ticket, plan, tasks)
+        tree = _Tree(runner, ticket, plan, tasks)
         tree.extend()
-    return gathered(ticket, [tree.attempts[member] for member in sorted(tree.attempts)])
+    return group_of(ticket, [tree.attempts[member] for member in sorted(tree.attempts)])
 
 
 class _Tree:
-    def __init__(self, player: Player, ticket: Ticket, plan: Plan, tasks: asyncio.TaskGroup) -> None:
-        self.player, self.ticket, self.plan, self.tasks = player, ticket, plan, tasks
+    def __init__(self, runner: Runner, ticket: Ticket, plan: Plan, tasks: asyncio.TaskGroup) -> None:
+        self.runner, self.ticket, self.plan, self.tasks = runner, ticket, plan, tasks
         self.starts: dict[int, Start] = {}
         self.attempts: dict[int, list[Trajectory]] = {}
         self.given_up: set[int] = set()
@@ -79,35 +79,39 @@ class _Tree:
         return Start(turns[: fork.turns], fork, context, self.snapshots.get(fork))
 
     def _grown(self, member: int) -> Grown:
-        player, session = self.player, f"{self.ticket.number}/{member}"
-        if session in player.finished:
-            record = player.finished[session]
+        state, session = self.runner.play_state, self.ticket.session(member)
+        if (record := state.result(session)) is not None:
             return Grown(record.turns, True, record.reward)
         if member in self.given_up:
             return Grown(max((record.turns for record in self.attempts[member]), key=len), True)
-        resumed, _ = player.resumed.get(session, ((), None))
+        resumed = state.turns_to_replay(session)
         # The longest: each begins like the others.
         return Grown(max(self.starts[member].turns, resumed, self.seen.get(member, ()), key=len), False)
 
     async def _play(self, member: int) -> None:
-        first = start = self.starts[member]
-        onward = partial(self._onward, member)
-        for _ in range(1 + self.player.retries):
-            record = await episode(self.player, self.ticket, member, start=start, onward=onward)
-            self.attempts[member].append(record)
-            if record.stop != Stop.ERROR:
-                break
-            # Others may rest upon what it has said: that is played again, unless it was the playing again that failed.
-            if len(record.turns) > len(start.turns):
-                start = replace(start, turns=record.turns, context=None, snapshot=None)
-            elif len(record.turns) < len(start.turns):
-                start = first
-        else:
+        start = self.starts[member]
+
+        def play(errored: Trajectory | None) -> Coroutine[Any, Any, Trajectory]:
+            nonlocal start
+            if errored is not None:
+                start = self._restart(member, start, errored)
+            return play_episode(self.runner, self.ticket, member, start=start, on_turn=partial(self._on_turn, member))
+
+        self.attempts[member] = await retry(play, self.runner.retries)
+        if self.attempts[member][-1].stop == Stop.ERROR:
             self.given_up.add(member)
         self.extend()
 
-    def _onward(self, member: int, snapshot: Snapshot | None) -> None:
-        turns = self.seen[member] = list(self.player.live[f"{self.ticket.number}/{member}"])
+    def _restart(self, member: int, start: Start, errored: Trajectory) -> Start:
+        """Where the next attempt starts: forks of this member may rest upon turns that it played in the errored one."""
+        if len(errored.turns) > len(start.turns):
+            return replace(start, turns=errored.turns, context=None, snapshot=None)
+        if len(errored.turns) < len(start.turns):
+            return self.starts[member]  # the replay itself failed
+        return start
+
+    def _on_turn(self, member: int, snapshot: Snapshot | None) -> None:
+        turns = self.seen[member] = self.runner.play_state.turns(self.ticket.session(member))
         if snapshot is not None:
             self.snapshots[Fork(member, len(turns))] = snapshot
         self.extend()

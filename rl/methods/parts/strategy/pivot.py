@@ -6,21 +6,21 @@ from envs.types import Message
 from rl.methods.parts.strategy.expert import Answer, Following, Led, recorded
 from rl.methods.parts.strategy.independent import independent
 from rl.records import Group, Ticket
-from rl.rollout.runner import Player
+from rl.rollout.runner import Runner
 from rl.seeds import generator
 
 
-async def pivot(player: Player, ticket: Ticket) -> Group:
+async def pivot(runner: Runner, ticket: Ticket) -> Group:
     """PivotRL (arXiv:2603.21383): one turn, drawn from a record of the environment's oracle on the same ticket.
 
     All members read the recorded history up to that turn and reply once. A reply earns 1 if it does what the expert's
     did, however worded, else 0.
     """
-    expert = await recorded(player, ticket)
+    expert = await recorded(runner, ticket)
     if expert.error:
         return Group(ticket, [], [expert])
     turn = int(generator(ticket.seed, "pivot").integers(len(expert.turns)))
-    return await independent(Following(player, lambda env: _Turn(env, expert, turn)), ticket)
+    return await independent(Following(runner, lambda env: _Turn(env, expert, turn)), ticket)
 
 
 class _Turn(Led):

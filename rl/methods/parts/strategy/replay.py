@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 from rl.methods.options import Count
 from rl.methods.parts.strategy.independent import independent
 from rl.records import Group, Ticket, Trajectory
-from rl.rollout.runner import Player
+from rl.rollout.runner import Runner
 from rl.seeds import generator
 
 
@@ -42,11 +42,11 @@ class replay:
     _kept: dict[tuple[str, int], list[_Kept]] = field(default_factory=dict, init=False)
     _open: dict[int, Ticket] = field(default_factory=dict, init=False)  # being played
 
-    async def __call__(self, player: Player, ticket: Ticket) -> Group:
+    async def __call__(self, runner: Runner, ticket: Ticket) -> Group:
         """Play every member from the start, and add to them."""
         self._open[ticket.number] = ticket
         try:
-            group = await independent(player, ticket)
+            group = await independent(runner, ticket)
             self._add(group)
         finally:
             del self._open[ticket.number]

@@ -11,14 +11,14 @@ from itertools import pairwise
 from rl.methods.options import Count, NonNegative
 from rl.methods.parts.strategy.growth import Grown, grow
 from rl.records import Fork, Group, Ticket
-from rl.rollout.runner import Player
+from rl.rollout.runner import Runner
 
 Place = tuple[int, int]  # after so many turns of a member, one of those that share them
 ROOT: Place = (0, 0)
 
 
 async def value_forks(
-    player: Player,
+    runner: Runner,
     ticket: Ticket,
     *,
     chains: Count = 2,
@@ -34,7 +34,7 @@ async def value_forks(
     there. Returns are taken to lie between 0 and 1.
     """
     plan = partial(_by_value, ticket, chains=chains, width=width, explore=explore, at_once=at_once)
-    return await grow(player, ticket, plan)
+    return await grow(runner, ticket, plan)
 
 
 def _by_value(

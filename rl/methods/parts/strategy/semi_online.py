@@ -11,12 +11,12 @@ from rl.methods.options import Natural
 from rl.methods.parts.strategy.expert import Answer, Following, Led, recorded
 from rl.methods.parts.strategy.independent import independent
 from rl.records import Group, Ticket, Trajectory
-from rl.rollout.runner import Player
+from rl.rollout.runner import Runner
 
 FORMAT, PARSED = 0.1, 0.1  # shares of a turn's reward: for a valid reply; of the rest, for one that is wrong
 
 
-async def semi_online(player: Player, ticket: Ticket, *, patches: Natural = 2) -> Group:
+async def semi_online(runner: Runner, ticket: Ticket, *, patches: Natural = 2) -> Group:
     """UI-S1 (arXiv:2509.11543): play along a record of the environment's oracle on the same ticket.
 
     A reply that does the same as the expert's goes on in the recorded episode, with the policy's own words in its
@@ -25,10 +25,10 @@ async def semi_online(player: Player, ticket: Ticket, *, patches: Natural = 2) -
     paid 0.1 for a valid reply, and 0.9 for doing the same or 0.09 for any other valid one; its metrics `matched` and
     `patched` say which it was. An episode without a mismatch is a success.
     """
-    expert = await recorded(player, ticket)
+    expert = await recorded(runner, ticket)
     if expert.error:
         return Group(ticket, [], [expert])
-    return await independent(Following(player, lambda env: _Patched(env, expert, patches)), ticket)
+    return await independent(Following(runner, lambda env: _Patched(env, expert, patches)), ticket)
 
 
 class _Patched(Led):

@@ -31,7 +31,7 @@ def port() -> int:
 
 @contextmanager
 def server(port: int, log: Path, *words: object) -> Iterator[subprocess.Popen]:
-    """The toy server as a process of its own, ready when the block begins."""
+    """Run the toy server in a process of its own, which is ready when the block begins."""
     command = [sys.executable, str(SERVER), str(port), str(log), *map(str, words)]
     process = subprocess.Popen(command, cwd=ROOT)
     try:
@@ -46,21 +46,21 @@ def server(port: int, log: Path, *words: object) -> Iterator[subprocess.Popen]:
         process.wait()
 
 
-def counted(log: Path) -> tuple[Counter[str], Counter[str]]:
-    """How often each request was asked, and how often answered."""
+def count_log(log: Path) -> tuple[Counter[str], Counter[str]]:
+    """Return how often each request was received, and how often it was answered."""
     words = [line.split() for line in log.read_text().splitlines()]
-    asked, answered = ([name for kind, name in words if kind == wanted] for wanted in ("asked", "answered"))
-    return Counter(asked), Counter(answered)
+    requests, answers = ([name for kind, name in words if kind == label] for label in ("asked", "answered"))
+    return Counter(requests), Counter(answers)
 
 
-def given(env: str, port: int, *words: object) -> list[str]:
+def flags_for(env: str, port: int, *words: object) -> list[str]:
     spec = f"openai:toy@http://127.0.0.1:{port}/v1"
     flags = ("--env", env, "--policy", spec, "--samples", 2, "--episodes", 15, "--concurrency", 4, *words)
     return [str(word) for word in flags]
 
 
-def evaluated(cache: Path, words: list[str], result: Path, monkeypatch: pytest.MonkeyPatch) -> bytes:
-    """The JSON of an evaluation in this process."""
+def evaluate_to_json(cache: Path, words: list[str], result: Path, monkeypatch: pytest.MonkeyPatch) -> bytes:
+    """Evaluate in this process and return the JSON of the report."""
     monkeypatch.setenv("TURNWISE_CACHE", str(cache))
     assert evaluate.main([*words, "--json", str(result)]) == 0
     return result.read_bytes()
@@ -70,19 +70,19 @@ def evaluated(cache: Path, words: list[str], result: Path, monkeypatch: pytest.M
 def test_a_server_that_is_killed_and_restarted_midway_changes_no_byte_of_the_result(
     env: str, port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "FIRST_S", 0.05)
+    monkeypatch.setattr(connection, "MIN_BACKOFF_S", 0.05)
     with server(port, tmp_path / "log"):
-        undisturbed = evaluated(tmp_path / "one", given(env, port), tmp_path / "one.json", monkeypatch)
-    asked, answered = counted(tmp_path / "log")
-    assert asked == answered
-    assert set(asked.values()) == {1}  # samples of a task are asked for one by one
-    assert b'"errors": 0' in undisturbed
+        expected = evaluate_to_json(tmp_path / "one", flags_for(env, port), tmp_path / "one.json", monkeypatch)
+    requests, answers = count_log(tmp_path / "log")
+    assert requests == answers
+    assert set(requests.values()) == {1}  # samples of a task are asked for one by one
+    assert b'"errors": 0' in expected
 
-    with server(port, tmp_path / "first", "--answers", 12, "--then", "die") as dying:
+    with server(port, tmp_path / "first", "--answers", 12, "--then", "die") as first_server:
         stop = threading.Event()
 
         def restart() -> None:
-            dying.wait()
+            first_server.wait()
             time.sleep(0.3)
             with server(port, tmp_path / "second"):
                 stop.wait()
@@ -90,49 +90,49 @@ def test_a_server_that_is_killed_and_restarted_midway_changes_no_byte_of_the_res
         restarting = threading.Thread(target=restart)
         restarting.start()
         try:
-            disturbed = evaluated(tmp_path / "two", given(env, port), tmp_path / "two.json", monkeypatch)
+            result = evaluate_to_json(tmp_path / "two", flags_for(env, port), tmp_path / "two.json", monkeypatch)
         finally:
             stop.set()
             restarting.join()
-    assert dying.returncode == -9
-    assert disturbed == undisturbed
-    assert len(counted(tmp_path / "first")[1]) == 11
-    assert len(counted(tmp_path / "second")[1]) >= len(asked) - 11
+    assert first_server.returncode == -9
+    assert result == expected
+    assert len(count_log(tmp_path / "first")[1]) == 11
+    assert len(count_log(tmp_path / "second")[1]) >= len(requests) - 11
 
 
 def test_an_evaluation_that_is_killed_and_run_again_repeats_no_request_and_ends_with_the_same_bytes(
     port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words = given("games/GuessNumber-v0", port, "--max-tokens", 200)
+    words = flags_for("games/GuessNumber-v0", port, "--max-tokens", 200)
     with server(port, tmp_path / "log"):
-        undisturbed = evaluated(tmp_path / "one", words, tmp_path / "one.json", monkeypatch)
-    total = counted(tmp_path / "log")[0].total()
+        expected = evaluate_to_json(tmp_path / "one", words, tmp_path / "one.json", monkeypatch)
+    total = count_log(tmp_path / "log")[0].total()
 
     cache = tmp_path / "two"
     with server(port, tmp_path / "first", "--answers", 20, "--then", "hold"):
         command = (sys.executable, "-m", "rl.evaluate", *words)
-        killed = subprocess.Popen(command, cwd=ROOT, env={**os.environ, "TURNWISE_CACHE": str(cache)})
+        process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, "TURNWISE_CACHE": str(cache)})
         try:
             for _ in range(1200):
                 if len(list(cache.rglob("*.json"))) == 20:
                     break
                 time.sleep(0.05)
         finally:
-            killed.kill()
-        assert killed.wait() == -9
-    answered_first = counted(tmp_path / "first")[1]
-    assert answered_first.total() == 20
+            process.kill()
+        assert process.wait() == -9
+    first_answers = count_log(tmp_path / "first")[1]
+    assert first_answers.total() == 20
 
     with server(port, tmp_path / "second"):
-        again = evaluated(cache, words, tmp_path / "two.json", monkeypatch)
-        asked, answered = counted(tmp_path / "second")
-        assert again == undisturbed
-        assert asked == answered
-        assert not asked & answered_first
-        assert asked.total() == total - 20
+        again = evaluate_to_json(cache, words, tmp_path / "two.json", monkeypatch)
+        requests, answers = count_log(tmp_path / "second")
+        assert again == expected
+        assert requests == answers
+        assert not requests & first_answers
+        assert requests.total() == total - 20
 
-        evaluated(cache, words, tmp_path / "three.json", monkeypatch)
-        assert counted(tmp_path / "second")[0].total() == total - 20  # all of it was cached
-        evaluated(cache, [*words, "--no-cache"], tmp_path / "four.json", monkeypatch)
-        assert counted(tmp_path / "second")[0].total() == 2 * total - 20
-    assert (tmp_path / "three.json").read_bytes() == (tmp_path / "four.json").read_bytes() == undisturbed
+        evaluate_to_json(cache, words, tmp_path / "three.json", monkeypatch)
+        assert count_log(tmp_path / "second")[0].total() == total - 20  # all of it was cached
+        evaluate_to_json(cache, [*words, "--no-cache"], tmp_path / "four.json", monkeypatch)
+        assert count_log(tmp_path / "second")[0].total() == 2 * total - 20
+    assert (tmp_path / "three.json").read_bytes() == (tmp_path / "four.json").read_bytes() == expected

@@ -1,4 +1,4 @@
-"""Stored replies graded anew, and a human at the terminal, by the command `rl.evaluate`."""
+"""`rl.evaluate` with stored replies and with a human at the terminal."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from agents.scripted import oracle, random
 from envs.types import Stop
 from rl import cli
 from rl.evaluate import __main__ as evaluate
-from rl.evaluate.clients.human import typed
-from rl.evaluate.clients.stored import read
+from rl.evaluate.clients.human import parse_line
+from rl.evaluate.clients.stored import read_samples
 from rl.evaluate.report import Report
 from rl.evaluate.runner import tickets
 from rl.records import Group
-from rl.rollout.episode import scripted
+from rl.rollout.scripted import play_script
 from rl.train.run_folder import RunFolder
 from tests.support.paths import ROOT
 
@@ -32,10 +32,10 @@ ARITHMETIC, GUESS = "math/Arithmetic-v0", "games/GuessNumber-v0"
 
 @pytest.fixture
 def command(capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture, tmp_path: Path) -> Any:
-    """Run `rl.evaluate`: the exit status, the report if there is one, standard error and what was logged."""
+    """Run `rl.evaluate` and return the exit status, the report if there is one, and standard error with the log."""
 
-    def ran(*words: object) -> tuple[int, Report | None, str]:
-        file = tmp_path / "told.json"
+    def run_command(*words: object) -> tuple[int, Report | None, str]:
+        file = tmp_path / "report.json"
         file.unlink(missing_ok=True)
         caplog.clear()
         with pytest.raises(SystemExit) as left:
@@ -46,12 +46,12 @@ def command(capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
             capsys.readouterr().err + "".join(f"{message}\n" for message in caplog.messages),
         )
 
-    return ran
+    return run_command
 
 
 def answers(env: str, split: str = "test") -> dict[str, str]:
-    made = envs.make(env)
-    return {task.id: str(task.answer) for task in made.unwrapped.load(split)}  # type: ignore[attr-defined]
+    tasks = envs.make(env).unwrapped.load(split)
+    return {task.id: str(task.answer) for task in tasks}  # type: ignore[attr-defined]
 
 
 def write(path: Path, *rows: Any) -> Path:
@@ -63,8 +63,8 @@ def test_the_rollouts_of_a_run_are_graded_as_they_were_on_the_same_seeds(tmp_pat
     env = envs.make(GUESS)
     groups = []
     for ticket in tickets(len(answers(GUESS, "train")), 6, 4, 3, "train"):
-        played = [scripted(env, ticket, oracle if member == 1 else random, member) for member in range(4)]
-        groups.append(Group(ticket, played))
+        trajectories = [play_script(env, ticket, oracle if member == 1 else random, member) for member in range(4)]
+        groups.append(Group(ticket, trajectories))
     groups[0].trajectories[2].turns.pop()  # as a run's bound on tokens would have it
     groups[0].trajectories[2].stop, groups[0].trajectories[2].success = Stop.TOKEN_LIMIT, False
     groups[1].errored.append(groups[1].trajectories.pop())
@@ -91,9 +91,9 @@ def test_the_rollouts_of_a_run_are_graded_as_they_were_on_the_same_seeds(tmp_pat
 
 
 def test_every_simple_form_is_read_and_graded(tmp_path: Path, command: Any) -> None:
-    right = answers(ARITHMETIC)
-    tasks = list(right)[:7]
-    good = [right[task] for task in tasks]
+    solutions = answers(ARITHMETIC)
+    tasks = list(solutions)[:7]
+    good = [solutions[task] for task in tasks]
     reply = {"role": "assistant", "content": good[3]}
     file = write(
         tmp_path / "c.jsonl",
@@ -108,8 +108,8 @@ def test_every_simple_form_is_read_and_graded(tmp_path: Path, command: Any) -> N
         {"task": tasks[6], "completions": [["no"], [good[6], "unused"]]},
     )
     status, report, err = command("--env", ARITHMETIC, "--policy", f"replay:{file}", "--samples", 3)
-    found = {row.task: row.success for row in report.per_task}
-    assert found == {
+    success = {row.task: row.success for row in report.per_task}
+    assert success == {
         tasks[0]: [True],
         tasks[1]: [True, False],
         tasks[2]: [True, False, False],
@@ -126,8 +126,8 @@ def test_many_turns_are_given_in_turn_and_a_sample_that_is_too_short_is_an_error
     env = envs.make(GUESS)
     rows: list[Any] = []
     for ticket in tickets(len(answers(GUESS)), 5, 1, 0):
-        said = [turn.reply["content"] for turn in scripted(env, ticket, oracle).turns]  # type: ignore[index]
-        rows.append({"task": f"test/{ticket.index}", "completion": said})
+        replies = [turn.reply["content"] for turn in play_script(env, ticket, oracle).turns]  # type: ignore[index]
+        rows.append({"task": f"test/{ticket.index}", "completion": replies})
     longest = max(rows, key=lambda row: len(row["completion"]))
     del longest["completion"][-1]
     status, report, err = command("--env", GUESS, "--policy", f"replay:{write(tmp_path / 'g.jsonl', *rows)}")
@@ -139,14 +139,14 @@ def test_many_turns_are_given_in_turn_and_a_sample_that_is_too_short_is_an_error
 def test_unknown_and_missing_tasks_are_told_in_one_line_and_episodes_bound_the_tasks(
     tmp_path: Path, command: Any
 ) -> None:
-    right = answers(ARITHMETIC)
-    rows = [{"task": task, "completion": answer} for task, answer in list(right.items())[:300]]
+    solutions = answers(ARITHMETIC)
+    rows = [{"task": task, "completion": answer} for task, answer in list(solutions.items())[:300]]
     file = write(
         tmp_path / "c.jsonl", *rows, {"task": "test/99999", "completion": "1"}, {"task": "odd", "completion": "1"}
     )
     status, report, err = command("--env", ARITHMETIC, "--policy", f"replay:{file}")
     assert (status, report.episodes, report.success.mean) == (0, 300, 1.0)
-    missing = f"{len(right) - 300} of {len(right)} tasks have no completion there"
+    missing = f"{len(solutions) - 300} of {len(solutions)} tasks have no completion there"
     assert err == f"{file}: {missing}; 2 tasks in it are not in split test, such as 'test/99999'\n"
     _, report, err = command("--env", ARITHMETIC, "--policy", f"replay:{file}", "--episodes", 20)
     assert report.episodes <= 20
@@ -172,32 +172,32 @@ def test_unknown_and_missing_tasks_are_told_in_one_line_and_episodes_bound_the_t
 )
 def test_a_line_that_cannot_be_read_is_named(tmp_path: Path, row: Any, words: str) -> None:
     file = write(tmp_path / "c.jsonl", {"task": "b", "completion": "1"}, row)
-    with pytest.raises(ValueError, match=f":2: {words}") as refused:
-        read(file)
-    assert "\n" not in str(refused.value)
+    with pytest.raises(ValueError, match=f":2: {words}") as error:
+        read_samples(file)
+    assert "\n" not in str(error.value)
     with pytest.raises(ValueError, match="no completions"):
-        read(write(tmp_path / "empty.jsonl"))
+        read_samples(write(tmp_path / "empty.jsonl"))
 
 
 def test_a_human_plays_in_the_terminal_and_gets_a_report(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    right = answers(ARITHMETIC)
-    chosen = [f"test/{ticket.index}" for ticket in tickets(len(right), 3, 1, 0)]
+    solutions = answers(ARITHMETIC)
+    tasks = [f"test/{ticket.index}" for ticket in tickets(len(solutions), 3, 1, 0)]
     lines = [
-        right[chosen[0]],
+        solutions[tasks[0]],
         '{"role": "user", "content": "no"}',
         "wrong",
-        json.dumps({"role": "assistant", "content": right[chosen[2]]}),
+        json.dumps({"role": "assistant", "content": solutions[tasks[2]]}),
     ]
     monkeypatch.setattr(sys, "stdin", io.StringIO("\n".join(lines) + "\n"))
     status, report, err = command("--env", ARITHMETIC, "--policy", "human", "--episodes", 3)
     assert (status, report.policy) == (0, "human")
     assert [(row.task, row.success) for row in report.per_task] == [
-        (chosen[0], [True]),
-        (chosen[1], [False]),
-        (chosen[2], [True]),
+        (tasks[0], [True]),
+        (tasks[1], [False]),
+        (tasks[2], [True]),
     ]
     for line in (
-        f"# task {chosen[0]}",
+        f"# task {tasks[0]}",
         "# not a reply: its role is not 'assistant'; once more",
         "success, 1 turn, return 1",
     ):
@@ -220,7 +220,7 @@ def test_a_human_who_leaves_gets_a_report_of_what_was_played_whole(
 
 
 def test_a_human_reads_every_new_message_once_over_many_turns(tmp_path: Path) -> None:
-    ran = subprocess.run(
+    result = subprocess.run(
         (sys.executable, "-m", "rl.evaluate", "--env", GUESS, "--policy", "human", "--episodes", "1"),
         input="?\n" * 9,
         capture_output=True,
@@ -228,16 +228,16 @@ def test_a_human_reads_every_new_message_once_over_many_turns(tmp_path: Path) ->
         cwd=ROOT,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
-    assert ran.returncode == 0
-    shown = [line.removeprefix("> ") for line in ran.stderr.splitlines()]
+    assert result.returncode == 0
+    lines = [line.removeprefix("> ") for line in result.stderr.splitlines()]
     turns = envs.make(GUESS).unwrapped.max_turns  # type: ignore[attr-defined]
-    assert sum(line.startswith("user: ") for line in shown) == 1 + turns  # the opening, and an answer to each guess
-    assert f"turn_limit, no success, {turns} turns, return 0" in shown[-1]
-    assert "success" in ran.stdout
-    assert "user:" not in ran.stdout
+    assert sum(line.startswith("user: ") for line in lines) == 1 + turns  # the opening, and an answer to each guess
+    assert f"turn_limit, no success, {turns} turns, return 0" in lines[-1]
+    assert "success" in result.stdout
+    assert "user:" not in result.stdout
 
 
 def test_a_line_is_a_message_only_where_it_is_the_json_of_one() -> None:
-    assert typed('{"role": "assistant", "content": "a"}') == {"role": "assistant", "content": "a"}
+    assert parse_line('{"role": "assistant", "content": "a"}') == {"role": "assistant", "content": "a"}
     for line in ("7", "{}", '{"a": 1}', "", "[1]", '"x"'):
-        assert typed(line) == {"role": "assistant", "content": line}
+        assert parse_line(line) == {"role": "assistant", "content": line}

@@ -28,7 +28,7 @@ def test_no_case_is_skipped_silently() -> None:
     assert {file.stem for file in FOLDER.glob("*.json")} >= COUNTS.keys() >= LEFT_OUT.keys()
     text = "".join(path.read_text(encoding="utf-8") for path in Path(__file__).parent.glob("test_*vectors.py"))
     for file, (run, left) in COUNTS.items():
-        assert f'"{file}"' in text
+        assert not run or f'"{file}"' in text
         names = [name_of(case) for case in read(file)["cases"]]
         assert LEFT_OUT.get(file, {}).keys() <= set(names)
         assert (len(checked(file)), len(names) - len(checked(file))) == (run, left), file

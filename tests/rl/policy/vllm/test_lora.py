@@ -9,12 +9,12 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 from rl.policy import lora
-from rl.policy.batching import EngineDead
-from rl.policy.vllm.process import Process
-from tests.support.adapters import adapted, assert_the_trainers, updated
-from tests.support.models import shaken, teacher_forced
-from tests.support.sampling import params, sampled
-from tests.support.vllm import needs_vllm, started
+from rl.policy.engine import EngineDead
+from rl.policy.vllm.process import EngineProcess
+from tests.support.adapters import assert_matches_trainer, model_with_adapters, perturb_adapters
+from tests.support.models import perturb_weights, teacher_forced_logprobs
+from tests.support.sampling import params, sample_all
+from tests.support.vllm import needs_vllm, open_vllm
 
 pytest.importorskip("peft")
 pytestmark = needs_vllm
@@ -23,37 +23,39 @@ LONG = tuple(range(4, 39)) * 2
 
 @cache
 def net():
-    return adapted()
+    return model_with_adapters()
 
 
 @pytest.fixture(scope="module")
 def policy():
-    with started(net(), slots=8) as policy:
+    with open_vllm(net(), slots=8) as policy:
         yield policy
-        assert policy.engine.asked == {}
+        assert policy.engine.requests == {}
 
 
 @pytest.fixture
-def handed(policy, monkeypatch):
+def loads(policy, monkeypatch):
     """What the engine is handed from here on: `load` for weights, `wear` for adapters."""
-    found = []
-    for verb in ("load", "wear"):
-        sound = getattr(policy.engine, verb)
-        monkeypatch.setattr(policy.engine, verb, lambda *a, _verb=verb, _do=sound: (found.append(_verb), _do(*a))[1])
-    return found
+    calls = []
+    for method in ("load_weights", "load_adapter_folder"):
+        original = getattr(policy.engine, method)
+        monkeypatch.setattr(
+            policy.engine, method, lambda *a, _method=method, _do=original: (calls.append(_method), _do(*a))[1]
+        )
+    return calls
 
 
-def test_after_every_update_adapters_alone_go_over_and_are_what_the_trainer_computes(policy, handed):
-    worn, said = [], [assert_the_trainers(policy)]
+def test_after_every_update_adapters_alone_go_over_and_are_what_the_trainer_computes(policy, loads):
+    adapter_ids, all_replies = [], [assert_matches_trainer(policy)]
     for seed in range(4):
-        updated(net(), seed)
-        policy.refresh()
-        assert policy.gap < 1e-4
-        worn += policy.engine._engine.list_loras()
-        said.append(assert_the_trainers(policy))
-    assert handed == ["wear"] * 4
-    assert len(worn) == len(set(worn)) == 4  # one at a time, and none twice
-    assert len({tuple(reply.ids for reply in replies) for replies in said}) == 5
+        perturb_adapters(net(), seed)
+        policy.sync_weights()
+        assert policy.logprob_gap < 1e-4
+        adapter_ids += policy.engine._engine.list_loras()
+        all_replies.append(assert_matches_trainer(policy))
+    assert loads == ["load_adapter_folder"] * 4
+    assert len(adapter_ids) == len(set(adapter_ids)) == 4  # one at a time, and none twice
+    assert len({tuple(reply.ids for reply in replies) for replies in all_replies}) == 5
 
 
 @pytest.mark.parametrize("guard", ["what is cached is dropped", "it has the adapters' name"])
@@ -61,57 +63,59 @@ def test_keys_and_values_of_older_adapters_are_not_used_again(policy, monkeypatc
     """Either guard does without the other."""
     if guard == "what is cached is dropped":
         monkeypatch.setattr("vllm.v1.core.kv_cache_utils._gen_lora_extra_hash_keys", lambda request: [])
-    asked = [(LONG, params(1, 8, stop=()))]
-    sampled(policy, *asked)
-    before = policy.engine.cached
-    sampled(policy, *asked)
-    assert policy.engine.cached > before
+    requests = [(LONG, params(1, 8, stop=()))]
+    sample_all(policy, *requests)
+    before = policy.engine.num_cached_tokens
+    sample_all(policy, *requests)
+    assert policy.engine.num_cached_tokens > before
     if guard == "it has the adapters' name":
-        monkeypatch.setattr(policy.engine, "forget", lambda: None)
-    updated(net(), 11)
-    policy.refresh()
-    before = policy.engine.cached
-    (reply,) = sampled(policy, *asked)
-    assert policy.engine.cached == before
-    np.testing.assert_allclose(reply.model_logprobs, teacher_forced(net(), LONG, reply.ids), atol=1e-4)
+        monkeypatch.setattr(policy.engine, "reset_prefix_cache", lambda: None)
+    perturb_adapters(net(), 11)
+    policy.sync_weights()
+    before = policy.engine.num_cached_tokens
+    (reply,) = sample_all(policy, *requests)
+    assert policy.engine.num_cached_tokens == before
+    np.testing.assert_allclose(reply.model_logprobs, teacher_forced_logprobs(net(), LONG, reply.ids), atol=1e-4)
 
 
 def test_adapters_that_vllm_leaves_out_or_gets_wrong_are_found_out(policy, monkeypatch):
-    def refreshed(change):
-        with monkeypatch.context() as patched, pytest.raises(EngineDead) as error:
-            patched.setattr(lora, "save", lambda *a, **more: (save(*a, **more), _rewritten(a[1], change)))
-            policy.refresh()
-        policy.death = None
+    def sync_error(change):
+        with monkeypatch.context() as patch, pytest.raises(EngineDead) as error:
+            patch.setattr(lora, "save", lambda *a, **more: (save(*a, **more), _rewrite_adapters(a[1], change)))
+            policy.sync_weights()
+        policy.failure = None
         return str(error.value)
 
     save = lora.save
-    assert "vLLM serves 13 of 14 adapters" in refreshed(
+    assert "vLLM serves 13 of 14 adapters" in sync_error(
         lambda name: 1.0 if "layers.1.mlp.up_proj" not in name else None
     )
-    assert "disagree by" in refreshed(lambda name: 1.5)
-    policy.refresh()
-    assert policy.gap < 1e-4
+    assert "disagree by" in sync_error(lambda name: 1.5)
+    policy.sync_weights()
+    assert policy.logprob_gap < 1e-4
 
 
-def _rewritten(folder, change):
+def _rewrite_adapters(folder, change):
     """Adapters in a folder multiplied by what `change` gives for their names, or gone where that is None."""
     path = folder / lora.WEIGHTS
-    kept = {name: weight * factor for name, weight in load_file(path).items() if (factor := change(name)) is not None}
-    save_file(kept, path, metadata={"format": "pt"})
+    weights = {
+        name: weight * factor for name, weight in load_file(path).items() if (factor := change(name)) is not None
+    }
+    save_file(weights, path, metadata={"format": "pt"})
 
 
-def test_a_cold_start_is_sampled_without_adapters_and_they_go_on_from_its_weights(policy, handed):
-    with lora.lifted(net(), trainable=True):
-        shaken(net(), 1, 0.02)
-        policy.refresh()
+def test_a_cold_start_is_sampled_without_adapters_and_they_go_on_from_its_weights(policy, loads):
+    with lora.without_adapters(net(), trainable=True):
+        perturb_weights(net(), 1, 0.02)
+        policy.sync_weights()
         assert policy.engine._engine.list_loras() == set()
-        assert_the_trainers(policy)
-    policy.refresh()
-    assert_the_trainers(policy)
-    assert handed == ["load", "load", "wear"]
+        assert_matches_trainer(policy)
+    policy.sync_weights()
+    assert_matches_trainer(policy)
+    assert loads == ["load_weights", "load_weights", "load_adapter_folder"]
 
 
-def test_frozen_weights_wait_in_memory_while_the_trainer_works(policy, handed, monkeypatch):
+def test_frozen_weights_wait_in_memory_while_the_trainer_works(policy, loads, monkeypatch):
     """The order of calls alone: no CPU build of vLLM sleeps."""
     inner = policy.engine._engine
 
@@ -120,40 +124,45 @@ def test_frozen_weights_wait_in_memory_while_the_trainer_works(policy, handed, m
             return getattr(inner, name)
 
         def sleep(self, level):
-            handed.append(f"sleep {level}")
+            loads.append(f"sleep {level}")
 
         def wake_up(self, tags):
-            handed.extend(tags)
+            loads.extend(tags)
 
-    monkeypatch.setattr(policy.engine, "sleeps", True)
+    monkeypatch.setattr(policy.engine, "can_sleep", True)
     monkeypatch.setattr(policy.engine, "_engine", Sleeper())
-    policy.rest()
-    updated(net(), 12)
-    policy.refresh()
-    assert handed == ["sleep 1", "wear", "weights", "kv_cache"]
-    assert_the_trainers(policy)
+    policy.pause()
+    perturb_adapters(net(), 12)
+    policy.sync_weights()
+    assert loads == ["sleep 1", "load_adapter_folder", "weights", "kv_cache"]
+    assert_matches_trainer(policy)
 
 
 def test_a_process_of_its_own_gets_base_and_adapters_again_when_it_is_killed(monkeypatch, caplog):
     """With adapters on some layers, of which vLLM joins two with others that have none, and a tied output matrix."""
-    net, told, ask = adapted("qwen2", targets="q_proj,up_proj,down_proj", tie_word_embeddings=True), [], Process.ask
+    net, messages, call = (
+        model_with_adapters("qwen2", targets="q_proj,up_proj,down_proj", tie_word_embeddings=True),
+        [],
+        EngineProcess.call,
+    )
 
-    def telling(process, message):
-        told.append(message[0])
-        if told.count("wear") == 3 and message[0] == "wear":
+    def deadly_call(process, message):
+        messages.append(message[0])
+        if messages.count("load_adapter_folder") == 3 and message[0] == "load_adapter_folder":
             os.kill(process.pid, signal.SIGKILL)
-        return ask(process, message)
+        return call(process, message)
 
-    monkeypatch.setattr(Process, "ask", telling)
-    with started(net, slots=8, apart=True) as policy:
+    monkeypatch.setattr(EngineProcess, "call", deadly_call)
+    with open_vllm(net, slots=8, separate_process=True) as policy:
         for seed in range(3):
-            updated(net, seed)
-            policy.refresh()
-            assert policy.gap < 1e-4
-            assert_the_trainers(policy)
+            perturb_adapters(net, seed)
+            policy.sync_weights()
+            assert policy.logprob_gap < 1e-4
+            assert_matches_trainer(policy)
             assert os.listdir(policy.engine._process.home) == []
-    first = ["start", "receive", "wear"]
-    assert [verb for verb in told if verb != "step"] == [*first, "wear", "wear", *first, "wear"]
+    load = "load_adapter_folder"
+    first = ["start", "load_weight_file", load]
+    assert [verb for verb in messages if verb != "step"] == [*first, load, load, *first, load]
     assert [record.getMessage().partition(" (SIGKILL); ")[2] for record in caplog.records] == [
         "starting another one (1 of 3)"
     ]

@@ -15,12 +15,12 @@ import torch
 
 from rl.evaluate import __main__ as evaluate
 from rl.policy import tiny
-from rl.policy.load import save
+from rl.policy.pretrained import save_pretrained
 from tests.support.runs import TASKS
 from tests.support.vllm import needs_vllm
 
-WANTED = ("uvicorn", "watchfiles", "prometheus_fastapi_instrumentator", "model_hosting_container_standards")
-missing = [name for name in WANTED if find_spec(name) is None]
+SERVER_PACKAGES = ("uvicorn", "watchfiles", "prometheus_fastapi_instrumentator", "model_hosting_container_standards")
+missing = [name for name in SERVER_PACKAGES if find_spec(name) is None]
 pytestmark = [*needs_vllm, pytest.mark.skipif(bool(missing), reason=f"vLLM's server needs {', '.join(missing)}")]
 QUIET = {
     "VLLM_NO_USAGE_STATS": "1",
@@ -29,7 +29,7 @@ QUIET = {
     "OMP_NUM_THREADS": "1",
     "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
 }
-HOW = "--enforce-eager --dtype float32 --max-model-len 512 --kv-cache-memory-bytes 64M --block-size 32"
+SERVER_FLAGS = "--enforce-eager --dtype float32 --max-model-len 512 --kv-cache-memory-bytes 64M --block-size 32"
 START_S = 300
 
 
@@ -44,7 +44,7 @@ def folder(tmp_path_factory):
         embedding[:, 0] = 0.5
         embedding[[*range(33, 127), tokenizer.eos_token_id], 0] = 4.0
     path = tmp_path_factory.mktemp("served") / "model"
-    save(model, tokenizer, path)
+    save_pretrained(model, tokenizer, path)
     return path
 
 
@@ -53,7 +53,14 @@ def url(folder):
     """Of a server of its own on a free port of this machine."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(folder), *HOW.split()]
+    command = [
+        sys.executable,
+        "-m",
+        "vllm.entrypoints.openai.api_server",
+        "--model",
+        str(folder),
+        *SERVER_FLAGS.split(),
+    ]
     command += ["--served-model-name", "mine", "--host", "127.0.0.1", "--port", str(port)]
     log = open(folder.parent / "log", "w+")  # noqa: SIM115 (the server writes there to its end)
     server = subprocess.Popen(
@@ -79,13 +86,13 @@ def answers(port):
 
 
 def test_a_served_model_plays_as_its_folder_does(url, folder, tmp_path):
-    found = []
+    reports = []
     for policy in (f"openai:mine@{url}", str(folder)):
-        out = tmp_path / f"{len(found)}.json"
+        out = tmp_path / f"{len(reports)}.json"
         words = ["--env", f"{TASKS}:Low", "--policy", policy, "--temperature", "0", "--turn-tokens", "24"]
         assert evaluate.main([*words, "--max-tokens", "400", "--json", str(out)]) == 0
-        found.append(json.loads(out.read_text()))
-    served, own = found
-    assert served["errors"] == own["errors"] == 0
-    assert served["per_task"] == own["per_task"]
-    assert len({json.dumps(one) for one in own["per_task"]}) > 3  # the model does say different things
+        reports.append(json.loads(out.read_text()))
+    served_report, folder_report = reports
+    assert served_report["errors"] == folder_report["errors"] == 0
+    assert served_report["per_task"] == folder_report["per_task"]
+    assert len({json.dumps(one) for one in folder_report["per_task"]}) > 3  # the model does say different things

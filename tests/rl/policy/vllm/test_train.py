@@ -11,7 +11,7 @@ import torch
 
 from rl.evaluate import __main__ as evaluate
 from rl.policy.request import Request
-from tests.support.runs import flags, metrics, rollouts, small_model, train, trained, weights
+from tests.support.runs import flags, metrics, rollouts, small_model, train, train_run, weights
 from tests.support.vllm import needs_vllm
 
 pytestmark = needs_vllm
@@ -30,7 +30,7 @@ def home():
 @cache
 def whole(engine, name):
     """The run that nothing happened to."""
-    return trained(*words(engine, name), out=Path(home().name) / f"{engine} {name}")
+    return train_run(*words(engine, name), out=Path(home().name) / f"{engine} {name}")
 
 
 def words(engine, name):
@@ -59,63 +59,65 @@ def test_training_goes_as_it_does_with_the_hf_engine(name):
         assert one["ratio/log_max"] == pytest.approx(two["ratio/log_max"], abs=1e-3)
         if "lagging" not in name:
             assert one["logp_gap/max"] < 1e-4
-    said, wanted = replies(mine), replies(other)
-    assert len(said) == UPDATES * 2 * 4
+    actual, expected = replies(mine), replies(other)
+    assert len(actual) == UPDATES * 2 * 4
     # The same draws but for rounding, which may turn one at the border between two tokens, and what follows from it.
-    assert sum(said[key] == wanted[key] for key in wanted) >= 0.8 * len(wanted)
+    assert sum(actual[key] == expected[key] for key in expected) >= 0.8 * len(expected)
     for name, weight in weights(mine).items():
         torch.testing.assert_close(weight, weights(other)[name], atol=0.02, rtol=0)
 
 
-@pytest.mark.parametrize("moment", ["step", "load"])
+@pytest.mark.parametrize("moment", ["step", "load_weights"])
 def test_an_engine_that_dies_loses_no_episode(tmp_path, monkeypatch, moment):
     """The run ends with one line, and resumed it goes on as if the engine had lived.
 
     The engine dies in the second update: while it samples, or when it is handed the weights.
     """
-    from rl.policy.vllm.engine import Engine
+
+    from rl.policy.vllm.engine import VLLMEngine
 
     calls = []
-    sound = {name: getattr(Engine, name) for name in ("load", "step")}
+    originals = {name: getattr(VLLMEngine, name) for name in ("load_weights", "step")}
 
-    def load(engine, given):
-        calls.append("load")  # at the start, for the evaluation before training, in the first update, in the second
-        if moment == "load" and calls.count("load") == 4:
+    def load_weights(engine, weights):
+        # at the start, for the evaluation before training, in the first update, in the second
+        calls.append("load_weights")
+        if moment == "load_weights" and calls.count("load_weights") == 4:
             raise RuntimeError("cut off")
-        sound["load"](engine, given)
+        originals["load_weights"](engine, weights)
 
     def step(engine):
-        sampling = any(isinstance(asked, Request) for asked in engine.asked.values())
+        sampling = any(isinstance(request, Request) for request in engine.requests.values())
         calls.append("step" if sampling else "check")
-        if moment == "step" and calls.count("load") == 3 and calls[-3:] == ["step"] * 3:
+        if moment == "step" and calls.count("load_weights") == 3 and calls[-3:] == ["step"] * 3:
             raise RuntimeError("cut off")
-        return sound["step"](engine)
+        return originals["step"](engine)
 
     out, name = tmp_path / "run", "one turn"
-    with monkeypatch.context() as patched:
-        patched.setattr(Engine, "load", load)
-        patched.setattr(Engine, "step", step)
-        ended = train(*words("vllm", name), "--out", str(out))
-    assert ended.code == 2
-    assert ended.err.count("\n") == 1
-    assert "the sampling engine died: RuntimeError: cut off" in ended.err
-    assert "can be resumed" in ended.err
-    assert len(metrics(out)) == {"step": 1, "load": 2}[moment]
+    with monkeypatch.context() as patch:
+        patch.setattr(VLLMEngine, "load_weights", load_weights)
+        patch.setattr(VLLMEngine, "step", step)
+        result = train(*words("vllm", name), "--out", str(out))
+    assert result.code == 2
+    assert result.err.count("\n") == 1
+    assert "the sampling engine died: RuntimeError: cut off" in result.err
+    assert "can be resumed" in result.err
+    assert len(metrics(out)) == {"step": 1, "load_weights": 2}[moment]
     again = train("--resume", "--out", str(out))
     assert again.code == 0, again.err
-    said, wanted = replies(out), replies(whole("vllm", name))
-    assert said.keys() == wanted.keys()
-    assert sum(said[key] == wanted[key] for key in wanted) >= 0.8 * len(wanted)
+    actual, expected = replies(out), replies(whole("vllm", name))
+    assert actual.keys() == expected.keys()
+    assert sum(actual[key] == expected[key] for key in expected) >= 0.8 * len(expected)
 
 
 def test_an_evaluation_scores_a_folder_as_the_hf_engine_does(tmp_path):
-    found = []
+    reports = []
     for engine in ("vllm", "hf"):
-        asked = ["--env", "games/GuessNumber-v0", "--policy", small_model(), "--episodes", "12", "--samples", "2"]
-        asked += ["--turn-tokens", "6", "--max-tokens", "200", "--engine", engine]
-        assert evaluate.main([*asked, "--json", str(tmp_path / f"{engine}.json")]) == 0
-        found.append(json.loads((tmp_path / f"{engine}.json").read_text()))
-    same = [one == two for one, two in zip(*(report["per_task"] for report in found), strict=True)]
+        argv = ["--env", "games/GuessNumber-v0", "--policy", small_model(), "--episodes", "12", "--samples", "2"]
+        argv += ["--turn-tokens", "6", "--max-tokens", "200", "--engine", engine]
+        assert evaluate.main([*argv, "--json", str(tmp_path / f"{engine}.json")]) == 0
+        reports.append(json.loads((tmp_path / f"{engine}.json").read_text()))
+    same = [one == two for one, two in zip(*(report["per_task"] for report in reports), strict=True)]
     assert len(same) == 12
     assert sum(same) >= 11
-    assert found[0]["errors"] == 0
+    assert reports[0]["errors"] == 0

@@ -1,0 +1,52 @@
+"""Number of tasks and digest of each published entry. Written by `python -m envs.benchmarks --write`."""
+
+# benchmark: entry: (number of tasks, digest of their opening messages and answers)
+DIGESTS: dict[str, dict[str, tuple[int, str]]] = {
+    "core-v1": {
+        "math/Arithmetic-v0:test": (50, "1a258d13e2a7fe63608f2e0ebd6bc18d"),
+        "math/Algebra-v0:test": (50, "b5018d90d61b3f140bf7d6bd4fd2bc19"),
+        "math/WordProblems-v0:test": (50, "aacfad1bf49dffad2be88ab0ae8ca9b7"),
+        "math/Countdown-v0:test": (50, "1fba054663354162dc69935fcd98d4bc"),
+        "math/Revise-v0:test": (50, "45f2101370f9aed60d29f91bb2e27451"),
+        "games/GuessNumber-v0:test": (50, "769217c8fe2b32dda388de5ef6b6a90a"),
+        "games/FrozenLake-v0:test": (50, "6c89688bcb9f2b4f3abeb8aa8844529e"),
+        "games/Wordle-v0:test": (50, "99f0c94c62354a2060fdf5a6b6a602d1"),
+        "games/Minesweeper-v0:test": (50, "088fc3103bdba609e05b51970e318f27"),
+        "games/Rooms-v0:test": (50, "e0793f6c5ab429afd37ae86369e8a33c"),
+    },
+    "math-v1": {
+        "math/Arithmetic-v0:test": (100, "52e601eb8f4341cc79b1c0e70f81d710"),
+        "math/Arithmetic-v0[level=3]:test": (100, "391b4fc6214a4b9f28f394e959918d55"),
+        "math/Algebra-v0[words=true]:test": (100, "eb68d086413459ce5966f75ccd4ee21c"),
+        "math/Algebra-v0[words=true level=4]:test": (100, "0a7fa201234bcef8baf190202fdbbfbe"),
+        "math/WordProblems-v0[words=true]:test": (100, "36b9d0f3170640334513017d889abe4a"),
+        "math/WordProblems-v0[words=true level=3]:test": (100, "12258ac8f67b44edfaf553d22e406317"),
+        "math/Countdown-v0[words=true]:test": (100, "b3502be446fdd4167243743f199e8bc9"),
+        "math/LinearSystem-v0[words=true]:test": (100, "5b4969fbdc18f096eeb95cb6aabb3b65"),
+        "math/Fractions-v0[words=true]:test": (100, "3c2b3615400314a9673f7edfb52b4a31"),
+        "math/Sets-v0[words=true]:test": (100, "62688a9a1cbf768249b02b1dfdbc1d9d"),
+        "math/Revise-v0:test": (100, "cd972deb360e0e1f2843fdeb73b84f6c"),
+    },
+    "code-v1": {
+        "code/Functions-v0[words=true]:test": (100, "d50356816fef075764742ea1c5bf4a3c"),
+        "code/Functions-v0[words=true level=1]:test": (100, "37db8a2a0d0bf1b5f7517289c881a29c"),
+        "code/Functions-v0[words=true level=2]:test": (100, "785343beab7f94e36421dcabcb14e63d"),
+        "code/Functions-v0[words=true level=3]:test": (100, "1f9899c02036122618320398aa16e39e"),
+        "code/Functions-v0[words=true level=4]:test": (100, "33e0df1acf31e8026e915760a19d0467"),
+    },
+    "games-v1": {
+        "games/GuessNumber-v0:test": (100, "95d7052fa40e88333c2e28ca210f781a"),
+        "games/FrozenLake-v0[explain=true]:test": (100, "efc252fe36a3b7c2cae7ed19069fb536"),
+        "games/Maze-v0[explain=true]:test": (100, "0fae4ac9a9383808393f98f24f353d35"),
+        "games/TwentyQuestions-v0[explain=true]:test": (100, "34a82922629c6134d15b7739211e16d7"),
+        "games/Rooms-v0[explain=true]:test": (100, "da0d785304cec5608cbd008bb0d348a1"),
+        "games/Taxi-v0[explain=true]:test": (50, "5ad9329a317261e3d3dc351856b4b66b"),
+        "games/CliffWalking-v0[explain=true]:test": (50, "41564de5ca42d71b6af53f85e7018355"),
+        "games/Blackjack-v0[explain=true]:test": (100, "7da1177bda74b4625ee6b8ad4a55b6ce"),
+        "games/Wordle-v0[explain=true]:test": (100, "3553497975154c1c0bc959977f88fb3a"),
+        "games/Mastermind-v0[explain=true]:test": (100, "63e29786191f622326762c2c2e605d54"),
+        "games/Minesweeper-v0[explain=true]:test": (100, "576ac5137616359c32b7f36f744f2758"),
+        "games/Sokoban-v0[explain=true]:test": (100, "6257875ca7fdb2f25cf7b80a39b9700b"),
+        "games/2048-v0[explain=true]:test": (100, "2198e585778c2db2f085ad40946bf0a7"),
+    },
+}

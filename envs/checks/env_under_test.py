@@ -1,0 +1,157 @@
+"""The environment that the checks examine, scripted ways to play it, and the record of an episode."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from envs.catalogue import make
+from envs.data import MissingData
+from envs.env import SPLITS, Env
+from envs.step_info import StepInfo
+from envs.types import Message, Messages, text
+
+Replies = Callable[[Env], Iterable[Message | str]]  # called after reset; one reply is read per turn
+MAX_TURNS = 10_000
+Step = tuple[Messages, float, bool, bool, StepInfo]
+
+
+@dataclass(frozen=True)
+class EnvUnderTest:
+    """An environment by name, its constructor arguments, and how many test tasks the oracle plays at most.
+
+    Args:
+        spec: Any name that `envs.make` takes.
+        arguments: Arguments of the constructor.
+        tasks: Limit on the tasks that a check plays; None for no limit.
+    """
+
+    spec: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+    tasks: int | None = None
+
+    def make(self, **more: Any) -> Env:
+        """Make a new instance. Raises TypeError if it is not an `envs.env.Env`."""
+        env = make(self.spec, **{**self.arguments, **more}).unwrapped
+        if not isinstance(env, Env):
+            raise TypeError(f"{self.spec} is a {type(env).__name__}, not an envs.env.Env")
+        return env
+
+    def indices(self, env: Env, limit: int | None = None) -> range:
+        """Indices of held-out tasks, spread evenly over the split: at most `limit`, at most `tasks`, else all."""
+        length = len(env.load(held_out_split(env)))
+        count = min(bound for bound in (length, limit, self.tasks) if bound is not None)
+        return range(0, length, -(-length // max(1, count)))
+
+
+@dataclass
+class Episode:
+    """What an environment returned in one episode: opening messages, the info of `reset`, the results of `step`."""
+
+    opening: Messages
+    info: StepInfo
+    turns: list[Step] = field(default_factory=list)
+
+    @property
+    def total_reward(self) -> float:
+        """Sum of the rewards."""
+        return sum(turn[1] for turn in self.turns)
+
+    @property
+    def success(self) -> bool:
+        """Whether the last info says success."""
+        return bool(self.turns and self.turns[-1][4].get("success"))
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the last turn terminated or truncated the episode."""
+        return bool(self.turns and (self.turns[-1][2] or self.turns[-1][3]))
+
+    def digest(self) -> str:
+        """A hash of everything in the episode."""
+        text = json.dumps([self.opening, self.info, self.turns], sort_keys=True, default=repr)
+        return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+
+
+def available_splits(env: Env) -> Iterator[str]:
+    """Yield the splits whose data are available, "test" first. Raises MissingData if there is none."""
+    errors = []
+    for split in reversed(SPLITS):
+        try:
+            env.load(split)
+        except MissingData as error:
+            errors.append(error)
+        else:
+            yield split
+    if len(errors) == len(SPLITS):
+        raise errors[0]
+
+
+def held_out_split(env: Env) -> str:
+    """The split that checks play: "test", else "val", else "train"."""
+    return next(available_splits(env))
+
+
+def play(
+    env: Env,
+    replies: Replies,
+    *,
+    seed: int = 0,
+    index: int | None = None,
+    split: str | None = None,
+    turns: int = MAX_TURNS,
+) -> Episode:
+    """Play one episode of `split` (default: the held-out one) for at most `turns` turns.
+
+    The episode stays unfinished if `replies` runs out first. Without an `index`, `seed` draws the task.
+    """
+    options: dict[str, Any] = {"split": split or held_out_split(env)} | ({} if index is None else {"index": index})
+    episode = Episode(*env.reset(seed=seed, options=options))
+    for _, reply in zip(range(turns), replies(env), strict=False):
+        episode.turns.append(env.step(reply))
+        if episode.is_over:
+            break
+    return episode
+
+
+def oracle_replies(env: Env) -> Iterator[Message]:
+    """Replies of the environment's oracle."""
+    return env.oracle()
+
+
+def noop_replies(env: Env) -> Iterator[Message]:
+    """The environment's no-op, without end."""
+    while True:
+        yield env.noop()
+
+
+def echo_replies(env: Env) -> Iterator[str]:
+    """The text of the environment's latest message, without end."""
+    while True:
+        yield next((text(message) for message in reversed(env.dialogue) if message["role"] != "assistant"), "")
+
+
+def constant_replies(reply: str) -> Replies:
+    """`reply` in every turn, without end."""
+
+    def replies(env: Env) -> Iterator[str]:
+        while True:
+            yield reply
+
+    return replies
+
+
+def random_replies(seed: int) -> Replies:
+    """The environment's random policy, with a generator of its own, without end."""
+
+    def replies(env: Env) -> Iterator[Message]:
+        rng = np.random.default_rng(seed)
+        while True:
+            yield env.random(rng)
+
+    return replies

@@ -1,0 +1,70 @@
+"""The abstract environment whose reply is a program that is graded once."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+from envs.code.grading.extraction import extract_code
+from envs.code.grading.split_grading import Grade
+from envs.env import Env
+from envs.shared_sandbox import Lease, check_seconds
+from envs.types import Message, Outcome, final_text, user
+
+
+class SubmissionEnv(Env):
+    """Ask for a program, grade it, and end the episode with a line on what went wrong.
+
+    Reward: 1 if all cases are right, else 0; with `partial` the share of right cases.
+    Metrics: those of `envs.code.grading.split_grading.Grade`.
+    Arguments: `timeout`, CPU seconds for all calls of a program; the wall time is at most four times that and two
+    seconds more. `sandbox` and `sandbox_options` as for `sandboxes.open`.
+    """
+
+    blocking = True
+
+    def __init__(
+        self,
+        *,
+        partial: bool = False,
+        timeout: float = 1.0,
+        sandbox: str = "local",
+        sandbox_options: Mapping[str, Any] | None = None,
+        **limits: Any,
+    ) -> None:
+        super().__init__(**limits)
+        self.partial, self.timeout = bool(partial), check_seconds("timeout", timeout)
+        self.lease = Lease(sandbox, sandbox_options)
+
+    @abstractmethod
+    def sources(self, reply: str) -> tuple[str, ...]:
+        """Candidate programs of a reply, the likeliest first; the first that compiles is the submission."""
+
+    @abstractmethod
+    def grade(self, sources: Sequence[str]) -> Grade:
+        """Grade a program on this episode's task. Raises SandboxError where the sandbox fails."""
+
+    def reply(self, action: Message) -> Outcome:
+        """Grade the program; the reply is invalid where no candidate compiles."""
+        sources = self.sources(final_text(action))
+        return self.score(sources, self.grade(sources))
+
+    def score(self, sources: Sequence[str], grade: Grade) -> Outcome:
+        """The outcome of a graded program."""
+        return Outcome(
+            messages=(user(grade.summary),),
+            reward=grade.share if self.partial else float(grade.is_correct),
+            terminated=True,
+            success=grade.is_correct,
+            valid=grade.run.is_compiled,
+            metrics=grade.metrics,
+        )
+
+    def vote(self, action: Message) -> Hashable | None:
+        """The code of the reply without white space; None for a reply without code."""
+        return "".join(extract_code(final_text(action)).split()) or None
+
+    def close(self) -> None:
+        """Release the share in the sandbox."""
+        self.lease.close()

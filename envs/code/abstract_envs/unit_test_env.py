@@ -1,0 +1,66 @@
+"""The abstract environment whose programs must pass the unit tests of a data set."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from envs.code.abstract_envs.submission_env import SubmissionEnv
+from envs.code.grading.attacks import attacks
+from envs.code.grading.extraction import extract_programs
+from envs.code.grading.split_grading import Grade
+from envs.code.grading.unit_tests import UnitTestSuite, grade_by_tests
+from envs.types import Message, Messages, assistant, text
+
+
+class UnitTestEnv(SubmissionEnv):
+    """Ask for a function that must pass unit tests, which run in another sandbox: `envs.code.grading.unit_tests`."""
+
+    suite: UnitTestSuite
+    prompt_code: str = ""  # code that precedes every program, and that a reply may continue
+
+    def __init__(self, *, data_root: str | None = None, timeout: float = 3.0, **options: Any) -> None:
+        super().__init__(timeout=timeout, **options)
+        self.data_root = data_root
+
+    @abstractmethod
+    def load_suite(self) -> UnitTestSuite:
+        """The tests of this episode's task; may also set `prompt_code`."""
+
+    def start(self) -> Messages:
+        """Load the tests and show the prompt."""
+        self.suite = self.load_suite()
+        return self.task.prompt
+
+    def sources(self, reply: str) -> tuple[str, ...]:
+        """Programs that define the function, or that continue the prompt."""
+        return extract_programs(reply, self.suite.function, prompt=self.prompt_code)
+
+    def grade(self, sources: Sequence[str]) -> Grade:
+        """Grade a program by the tests it passes."""
+        return grade_by_tests(self.lease.sandbox, sources, self.suite, cpu_s=self.timeout)
+
+    def oracle(self) -> Iterator[Message]:
+        """The data set's solution."""
+        yield assistant(self.task.answer)
+
+    def random(self, rng: np.random.Generator) -> Message:
+        """A function that returns a number below 10."""
+        return assistant(f"def {self.suite.function}(*given):\n    return {rng.integers(10)}")
+
+    def attacks(self) -> Sequence[str]:
+        """Programs that exit, forge, patch and look around; the prompt itself, and the solution quoted in prose."""
+        return (
+            *super().attacks(),
+            *attacks(self.suite.function, slow=False).values(),
+            text(self.task.prompt[0]),
+            f"The solution is:\n{self.task.answer!r}",
+        )
+
+
+def fence(code: str) -> str:
+    """A Markdown block of Python."""
+    return f"```python\n{code.strip()}\n```"

@@ -1,0 +1,132 @@
+"""Split grading by unit tests: the submission and the tests run in two sandboxes and exchange plain data.
+
+The calls that the tests make are recorded once, from the reference solution. A submission answers these calls where it
+cannot see the tests; then the tests run on its answers where it is not. If the tests make other calls, because an
+earlier answer decides what they ask next, the submission is run again with those too.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from envs.code.grading.sandbox_programs import read_program
+from envs.code.grading.split_grading import OUTPUT_KB, Answer, Call, Grade, SubmissionRun, run_submission
+from sandboxes import Limits, Result, Sandbox, SandboxError, Session, json_values
+
+ROUNDS = 40  # runs of a submission with further calls
+CPU_S = 10.0  # for the tests themselves
+MAX_RECORDINGS = 4096  # suites whose calls are remembered
+MAX_USES = 100  # of a session: tests may leave something behind
+
+Calls = tuple[tuple[Call, ...], ...]  # by test
+
+_recordings: dict[UnitTestSuite, Calls] = {}
+_lock = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class UnitTestSuite:
+    """Tests of a function. Each is a text that raises unless it passes, run after `setup` with `function` defined."""
+
+    name: str
+    function: str
+    setup: str
+    tests: tuple[str, ...]
+    reference: str  # a right program, run after `setup`
+
+
+def grade_by_tests(sandbox: Sandbox, sources: Sequence[str], suite: UnitTestSuite, *, cpu_s: float) -> Grade:
+    """Grade a submission by the share of the tests it passes.
+
+    `sources` and `cpu_s` are those of `envs.code.grading.split_grading.run_submission`. Raises ValueError for a suite
+    that its own reference fails, or whose calls have arguments other than plain data.
+    """
+    calls = list(_reference_calls(sandbox, suite))
+    run = SubmissionRun()
+    for _ in range(ROUNDS):
+        run = run_submission(sandbox, sources, suite.function, [call for test in calls for call in test], cpu_s=cpu_s)
+        if not run.is_loaded:
+            break
+        reports = _run_tests(sandbox, suite, calls, run)
+        missing = [(number, *call) for number, (_, call) in enumerate(reports) if call]
+        if not missing or run.error:
+            return _grade(sum(not error and not call for error, call in reports), run, suite)
+        for number, place, (args, kwargs) in missing:
+            calls[number] = (*calls[number][:place], Call(args, kwargs))
+    return _grade(0, run, suite)
+
+
+def _grade(correct: int, run: SubmissionRun, suite: UnitTestSuite) -> Grade:
+    failures = [number for number, answer in enumerate(run.answers) if answer.error]
+    return Grade(correct, len(suite.tests), run, failures[0] if failures and correct < len(suite.tests) else None)
+
+
+def _reference_calls(sandbox: Sandbox, suite: UnitTestSuite) -> Calls:
+    """The calls that the tests make to the reference; recorded once per process."""
+    if suite not in _recordings:
+        result = _call_examiner(sandbox, "record", suite.setup, suite.reference, suite.function, suite.tests)
+        if not result.ok:
+            raise ValueError(f"{suite.name}: its tests cannot be recorded: {result.error or result.status}")
+        reports: Any = result.value
+        if errors := {error for error, _ in reports if error}:
+            raise ValueError(f"{suite.name}: its own solution fails the tests with {', '.join(sorted(errors))}")
+        if len(_recordings) >= MAX_RECORDINGS:
+            _recordings.clear()
+        _recordings[suite] = tuple(tuple(Call(*call) for call in calls) for _, calls in reports)
+    return _recordings[suite]
+
+
+def _run_tests(sandbox: Sandbox, suite: UnitTestSuite, calls: Sequence[Sequence[Call]], run: SubmissionRun) -> Any:
+    """Run the tests on the submission's answers; return for each an exception name and a missing call, or empty ones.
+
+    Answers with which the tests do not end are wrong ones.
+    """
+    rest = list(run.answers)[::-1]
+    scripts = [[(tuple(call), *_script_answer(rest.pop() if rest else None)) for call in test] for test in calls]
+    try:
+        result = _call_examiner(sandbox, "examine", suite.setup, suite.function, suite.tests, scripts)
+    except json_values.NotPlain:  # an answer that is nested too deep to be sent on
+        return [("NotPlain", [])] * len(suite.tests)
+    return result.value if result.ok else [(str(result.status), [])] * len(suite.tests)
+
+
+def _script_answer(answer: Answer | None) -> tuple[str, Any]:
+    if answer is None:
+        return "stopped", None
+    return ("raised", answer.error) if answer.error else ("value", answer.value)
+
+
+def _call_examiner(sandbox: Sandbox, function: str, *arguments: Any) -> Result:
+    """Call a function of the examiner in a session, which is reused for the next call unless something went wrong."""
+    sessions = idle_sessions(sandbox)
+    with _lock:
+        session, uses = sessions.pop() if sessions else (None, 0)
+    if session is None:
+        session = sandbox.session(limits=Limits(cpu_s=CPU_S, output_kb=OUTPUT_KB))
+        if not (loading := session.cell(_examiner())).ok:
+            raise SandboxError(f"the examiner could not be started: {loading.error or loading.status}")
+    try:
+        result = session.call(function, *arguments, timeout_s=2.0 + 4.0 * CPU_S)
+    except BaseException:
+        session.close()
+        raise
+    if result.ok and uses < MAX_USES:
+        with _lock:
+            sessions.append((session, uses + 1))
+    else:
+        session.close()
+    return result
+
+
+def idle_sessions(sandbox: Sandbox) -> list[tuple[Session, int]]:
+    """The idle examiner sessions of a sandbox, each with the number of its uses; they end with their sandbox."""
+    return vars(sandbox).setdefault("_examiners", [])  # stored there so that they are collected with the sandbox
+
+
+@cache
+def _examiner() -> str:
+    return read_program("examiner")

@@ -1,0 +1,65 @@
+"""The tool `python`: its schema, the code that a reply asks to run, and the messages that ask for it."""
+
+from __future__ import annotations
+
+import json
+import re
+from textwrap import dedent
+from typing import Any
+
+from envs.suggestions import unknown_message
+from envs.tools.tool_calls import Command, command_as_call, function_schema, reply_text
+from envs.types import Function, Message, ToolError, assistant
+
+NAME, KEY = "python", "code"
+TOOLS: tuple[dict[str, Any], ...] = (
+    function_schema(NAME, "Run Python. Names last to the next call. A last expression is printed.", {KEY: "The code."}),
+)
+_FENCE = re.compile(
+    r"^[ \t]*```(?:python3?|py)[ \t]*\n(.*?)(?:^[ \t]*```|\Z)", re.MULTILINE | re.DOTALL | re.IGNORECASE
+)
+_LINE = re.compile(r"^>(.*)$", re.MULTILINE)
+
+
+def parse_code(message: Message) -> str | None:
+    """The code that a reply asks to run; None for a reply without code, which is an answer.
+
+    The code is that of the first tool call or, without a call, of all fenced blocks marked as Python or, without a
+    block, of all lines that begin with `>`. A block that is not closed reaches to the end of the reply. Raises
+    ToolError for a call, a block or such a line that holds no code.
+    """
+    calls = message.get("tool_calls")
+    if calls:
+        return _code_argument(calls[0]["function"])
+    reply = reply_text(message)
+    blocks = _FENCE.findall(reply)
+    if not blocks and (lines := _LINE.findall(reply)):
+        blocks = ["\n".join(lines)]
+    if not blocks:
+        return None
+    code = "\n".join(dedent(block).rstrip() for block in blocks)
+    if not code.strip():
+        raise ToolError("there is no code")
+    return code
+
+
+def code_as_text(code: str) -> Message:
+    """The shortest assistant message that asks to run `code`: its lines, each after a `>`."""
+    return assistant("\n".join(f">{line}" for line in code.splitlines()))
+
+
+def code_as_call(code: str, number: int) -> Message:
+    """The assistant message that asks to run `code` by a tool call; `number` tells its id from others."""
+    return command_as_call(Command(NAME, {KEY: code}), number)
+
+
+def _code_argument(function: Function) -> str:
+    if function["name"] != NAME:
+        raise ToolError(unknown_message("tool", function["name"], [NAME]))
+    try:
+        code = json.loads(function["arguments"])[KEY]
+    except (ValueError, RecursionError, TypeError, LookupError):
+        raise ToolError(f"python needs {KEY!r} as a JSON object") from None
+    if not isinstance(code, str) or not code.strip():
+        raise ToolError("there is no code")
+    return code

@@ -1,0 +1,84 @@
+"""Tool calls in chat messages: function schemas with text arguments, parsing a call, writing one, answering calls."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from envs.suggestions import unknown_message
+from envs.types import Message, Messages, ToolCall, ToolError, final_text, user
+
+
+class Command(NamedTuple):
+    """A tool's name and its arguments, which are all texts. It may come from a tool call or from plain text."""
+
+    name: str
+    arguments: Mapping[str, str]
+
+
+def function_schema(
+    name: str, description: str, required: Mapping[str, str], optional: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """An OpenAI function schema; `required` and `optional` map each argument to its description."""
+    descriptions = {**required, **(optional or {})}
+    properties = {key: {"type": "string", "description": meaning} for key, meaning in descriptions.items()}
+    parameters = {"type": "object", "properties": properties, "required": list(required)}
+    return {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
+
+
+def parse_tool_call(message: Message, tools: Sequence[Mapping[str, Any]]) -> Command:
+    """Parse the first tool call of a message that has at least one.
+
+    Raises ToolError for a tool or an argument that the schemas `tools` do not have, a required argument that is
+    missing, and arguments that are no JSON object of texts.
+    """
+    function = message["tool_calls"][0]["function"]
+    schemas = {tool["function"]["name"]: tool["function"]["parameters"] for tool in tools}
+    name = function["name"]
+    if name not in schemas:
+        raise ToolError(unknown_message("tool", name, schemas))
+    try:
+        arguments = json.loads(function["arguments"] or "{}")
+    except (ValueError, RecursionError):
+        arguments = None
+    if not isinstance(arguments, dict):
+        raise ToolError(f"the arguments of {name} are no JSON object")
+    for key in schemas[name]["required"]:
+        if not isinstance(arguments.get(key), str):
+            raise ToolError(f"{name} needs {key!r}, a text")
+    for key, value in arguments.items():
+        if key not in schemas[name]["properties"]:
+            raise ToolError(unknown_message("argument", key, schemas[name]["properties"], of=name))
+        if not isinstance(value, str):
+            raise ToolError(f"{key!r} of {name} must be a text")
+    return Command(name, arguments)
+
+
+def command_as_call(command: Command, number: int) -> Message:
+    """The assistant message that makes `command` as a tool call; `number` tells its id from others of the episode."""
+    call: ToolCall = {
+        "id": f"call{number:05d}",
+        "type": "function",
+        "function": {"name": command.name, "arguments": json.dumps(dict(command.arguments))},
+    }
+    return {"role": "assistant", "content": "", "tool_calls": [call]}
+
+
+def result_messages(action: Message, result: str) -> Messages:
+    """The observation `result` as a user message or, where `action` has tool calls, as one tool message for each.
+
+    Only the first call is carried out; chat APIs demand an answer to the others too, and these get an error.
+    """
+    ids = [call["id"] for call in action.get("tool_calls") or ()]
+    if not ids:
+        return (user(result),)
+    contents = [result] + ["error: one call a turn"] * (len(ids) - 1)
+    return tuple(
+        {"role": "tool", "tool_call_id": id, "content": content} for id, content in zip(ids, contents, strict=True)
+    )
+
+
+def reply_text(message: Message) -> str:
+    """The text of a reply without its thinking, stripped of white space."""
+    return final_text(message).strip()

@@ -1,0 +1,64 @@
+"""Command-line flags that name a policy and say how it plays, shared by `rl.evaluate` and `rl.attribution`."""
+
+from __future__ import annotations
+
+from rl.cli import Parser, real_number, whole_number
+from rl.evaluate.policies import ENDPOINT_TURN_TOKENS, MAX_TOKENS, SPEC_FORMS, TURN_TOKENS
+from rl.evaluate.runner import SCRIPTS
+from rl.policy.registry import ENGINES, parse_device_list
+from rl.seeds import MAX_SEED
+
+
+def add_policy_flags(parser: Parser) -> None:
+    """Add all flags that `rl.evaluate.policies.open_policy` reads."""
+    add = parser.add_argument
+    others = ", ".join((*SCRIPTS, *SPEC_FORMS))
+    policies = f"a model folder, a run folder, a hub id, `tiny` (untrained, made from --seed), {others}"
+    add("--policy", required=True, metavar="SPEC", help=policies)
+    add("--samples", type=whole_number(1), default=1, metavar="K", help="episodes per task (default: 1)")
+    seed = "seed of the choice of tasks and of sampling (default: 0)"
+    add("--seed", type=whole_number(0, MAX_SEED), default=0, metavar="S", help=seed)
+    _add_model_flags(parser)
+    _add_endpoint_flags(parser)
+
+
+def _add_model_flags(parser: Parser) -> None:
+    """Add the flags of sampling; `--device` and `--engine` concern local models only."""
+    add = parser.add_argument_group("models", "how a model replies; scripted policies ignore these flags").add_argument
+    add("--device", default="auto", help="auto, cpu, cuda or cuda:N (default: auto)")
+    engines = "sampling engine: `hf`, `vllm` in this process, or `vllm:process` in another (default: hf)"
+    add("--engine", default="hf", choices=ENGINES, help=engines)
+    devices = "CUDA devices of vllm:process, as 1,2: several share every layer (default: the model's)"
+    add("--engine-devices", type=parse_device_list, default="", metavar="N,N", help=devices)
+    temperature = "0 is greedy (default: 0 for one episode per task, 1 for several)"
+    add("--temperature", type=real_number(0.0), metavar="T", help=temperature)
+    add("--top-p", type=real_number(above=0.0, high=1.0), default=1.0, metavar="P", help="nucleus (default: 1, off)")
+    add(
+        "--top-k",
+        type=whole_number(0),
+        default=0,
+        metavar="K",
+        help="sample from the K likeliest tokens (default: 0, all)",
+    )
+    reply = f"most tokens of one reply (default: the run's, else {TURN_TOKENS}; of an API {ENDPOINT_TURN_TOKENS})"
+    add("--turn-tokens", type=whole_number(1), metavar="N", help=reply)
+    episode = f"most tokens of one episode, context included (default: the run's, else {MAX_TOKENS} or the model's)"
+    add("--max-tokens", type=whole_number(2), metavar="N", help=episode)
+
+
+def _add_endpoint_flags(parser: Parser) -> None:
+    """Add the flags that only a policy `openai:MODEL@URL` reads."""
+    about = "policies behind an OpenAI-compatible API; the key is read from OPENAI_API_KEY and never stored"
+    add = parser.add_argument_group("endpoints", about).add_argument
+    add("--concurrency", type=whole_number(1), default=16, metavar="N", help="requests at once (default: 16)")
+    patience = "seconds to wait for an answer, and for a server that does not respond (default: 600)"
+    add("--patience", type=real_number(0.0), default=600.0, metavar="S", help=patience)
+    budget = "most tokens of the whole evaluation, prompts and cached replies included; then nothing more is sent"
+    add("--token-budget", type=whole_number(1), metavar="N", help=budget)
+    add(
+        "--no-cache",
+        action="store_true",
+        help="neither read nor store replies in TURNWISE_CACHE (or ~/.cache/turnwise)",
+    )
+    field = "set a field of the request to a JSON value or a string; null removes it; repeatable"
+    add("--api-arg", action="append", default=[], metavar="KEY=VALUE", help=field)

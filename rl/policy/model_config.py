@@ -1,0 +1,31 @@
+"""Facts that a Hugging Face model's config states about its text model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+
+
+def max_sequence_length(model: nn.Module) -> int:
+    """Return how many tokens a sequence may have: as many as there are positions and as every layer attends to.
+
+    Local attention (sliding windows, chunks) equals full attention only within its window. Raises `ValueError` if the
+    config names no limit.
+    """
+    config = text_config(model)
+    names = ("max_position_embeddings", "sliding_window", "attention_chunk_size", "window_size")
+    rope = getattr(config, "rope_parameters", None) or {}
+    limits = [getattr(config, name, None) for name in names]
+    limits.append(rope.get("original_max_position_embeddings") if rope.get("rope_type") == "longrope" else None)
+    if not any(limits):
+        raise ValueError(
+            f"model type {config.model_type!r} cannot be sampled by the hf engine: its config has no {names[0]}"
+        )
+    return min(int(limit) for limit in limits if limit)
+
+
+def text_config(model: nn.Module) -> Any:
+    """Return the config of the model's language model, which in a multimodal model is a part of its config."""
+    config: Any = model.config
+    return config.get_text_config()

@@ -1,0 +1,264 @@
+"""Loading and saving models by name: the bundled `tiny`, a folder in Hugging Face or peft layout, or a hub id."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    PreTrainedTokenizerFast,
+)
+from transformers.utils import logging
+
+from rl.policy import lora, tiny
+from rl.policy.extras import check_peft
+
+_HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
+
+
+def load_pretrained(
+    name: str, *, device: str = "cpu", seed: int = 0, dtype: torch.dtype | str = torch.float32
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """Return a causal language model in eval mode on `device`, and its tokenizer, which has a chat template.
+
+    Args:
+        name: `tiny`, a model folder, a checkpoint or run folder that holds one, or a hub id. An adapter is returned
+            merged into its base model, which its `adapter_config.json` names.
+        device: As of `resolve_device`.
+        seed: Initialises `tiny`; other models ignore it.
+        dtype: Precision of the weights; `"auto"` keeps that of the files.
+
+    Raises:
+        ValueError: Files are missing or broken, the hub cannot be reached, or the tokenizer has no chat template.
+    """
+    target = resolve_device(device)
+    pair: tuple[Any, PreTrainedTokenizerBase] = _create_tiny(seed, dtype) if name == "tiny" else _read(name, dtype)
+    model, tokenizer = pair
+    return model.to(target).eval(), tokenizer
+
+
+def save_pretrained(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path | str) -> None:
+    """Write both in Hugging Face layout, so that `from_pretrained` of either Auto class and vLLM read them.
+
+    End and padding tokens that the model's generation config lacks are set from the tokenizer.
+    """
+    generation = model.generation_config
+    if generation is not None:
+        if generation.eos_token_id is None:
+            generation.eos_token_id = tokenizer.eos_token_id
+        if generation.pad_token_id is None:
+            generation.pad_token_id = tokenizer.pad_token_id
+    with _quiet():
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+
+
+def save_adapter(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path | str, base: str) -> None:
+    """Write the adapters of a model in peft's layout, and the tokenizer; `base` names the model below the adapters."""
+    lora.save(model, folder, base)
+    with _quiet():
+        tokenizer.save_pretrained(folder)
+
+
+def permanent_name(name: str) -> str | None:
+    """Return a name under which the base model `name` can be loaded later: a hub id, or its folder's absolute path.
+
+    None for `tiny`, which is made from a seed, for a folder in a run's `checkpoints`, which the run may remove, and for
+    a folder without a `config.json` of its own, such as an adapter.
+    """
+    folder = Path(name).expanduser()
+    if name == "tiny" or not folder.is_dir():
+        return None if name == "tiny" else name
+    path = folder.resolve()
+    in_checkpoint = path.parent.parent.name == "checkpoints"  # RUN/checkpoints/NAME/model
+    return str(path) if (path / "config.json").is_file() and not in_checkpoint else None
+
+
+def resolve_device(name: str) -> torch.device:
+    """Return the device `cpu`, `cuda` or `cuda:N`; `auto` is `cuda` if there is a GPU, else `cpu`.
+
+    Raises `ValueError` for other names and for a GPU that does not exist.
+    """
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if not re.fullmatch(r"cpu|cuda(:\d+)?", name):
+        raise ValueError(f"device {name!r}: take auto, cpu, cuda or cuda:N")
+    device = torch.device(name)
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise ValueError(f"device {name!r}: torch {torch.__version__} sees {torch.cuda.device_count()} GPUs; take cpu")
+    return device
+
+
+def _create_tiny(seed: int, dtype: torch.dtype | str) -> tuple[Any, PreTrainedTokenizerBase]:
+    """The bundled model. Only its weights are cast: the table of rotary frequencies stays exact, as in any model."""
+    model, tokenizer = tiny.create(seed)
+    return _cast(model, dtype) if isinstance(dtype, torch.dtype) else model, tokenizer
+
+
+def _cast(model: Any, dtype: torch.dtype) -> Any:
+    for weight in model.parameters():
+        weight.data = weight.data.to(dtype)
+    model.config.dtype = dtype
+    return model
+
+
+def _read(name: str, dtype: torch.dtype | str, adapters: tuple[Path, ...] = ()) -> tuple[Any, PreTrainedTokenizerBase]:
+    """The model `name`; `adapters` are the adapter folders that it is the base of."""
+    source, is_local = _find(name)
+    if (Path(source) / lora.CONFIG).is_file():
+        return _read_adapter(Path(source), dtype, adapters)
+    tokenizer = _load_tokenizer(source, is_local)
+    return _load_model(source, is_local, dtype), tokenizer
+
+
+def _read_adapter(
+    folder: Path, dtype: torch.dtype | str, adapters: tuple[Path, ...]
+) -> tuple[Any, PreTrainedTokenizerBase]:
+    """An adapter merged into its base, with the adapter's tokenizer if it has one.
+
+    The sum is computed in float32 and then rounded: in bfloat16 a small adapter would be lost in each of its parts.
+    """
+    check_peft()
+    if folder.resolve() in adapters:
+        raise ValueError(f"adapter {str(folder)!r} has itself as its base")
+    base = lora.read_base_name(folder)
+    try:
+        model, tokenizer = _read(base, dtype if dtype == "auto" else torch.float32, (*adapters, folder.resolve()))
+    except ValueError as error:
+        raise ValueError(f"adapter {str(folder)!r}: its base does not load: {error}") from error
+    if (folder / "tokenizer_config.json").is_file():
+        tokenizer = _load_tokenizer(str(folder), True)
+    final_dtype = dtype if isinstance(dtype, torch.dtype) else model.dtype
+    try:
+        return _cast(lora.merge(_cast(model, torch.float32), folder), final_dtype), tokenizer
+    except Exception as error:
+        raise ValueError(f"adapter {str(folder)!r} does not fit {base!r}: {_first_line(error)}") from error
+
+
+def _find(name: str) -> tuple[str, bool]:
+    """The folder or hub id of a model, and whether it can be read without the network."""
+    folder = Path(name).expanduser()
+    if not name.strip():
+        raise ValueError(f"model {name!r}: give tiny, a folder or a hub id")
+    if folder.is_dir():
+        for inner in (folder, folder / "model", folder / "checkpoints" / "latest" / "model"):
+            if any((inner / config).is_file() for config in ("config.json", lora.CONFIG)):
+                return str(inner), True
+        raise ValueError(f"model {name!r}: no config.json in this folder, its model/ or its checkpoints/latest/model/")
+    if folder.exists():
+        raise ValueError(f"model {name!r} is a file; give its folder, {str(folder.parent)!r}")
+    if not _HUB_ID.fullmatch(name):
+        raise ValueError(f"model {name!r}: no such folder; {_suggest_path(folder)}")
+    if "/" not in name and get_close_matches(name.lower(), ["tiny"]):
+        raise ValueError(f"no model {name!r}; did you mean 'tiny'?")
+    return name, _is_in_hub_cache(name, folder)
+
+
+def _suggest_path(path: Path) -> str:
+    """A hint for a mistyped path: the existing path that it is closest to."""
+    nearest = next(parent for parent in path.absolute().parents if parent.is_dir())
+    for part in path.absolute().relative_to(nearest).parts:
+        names = [entry.name for entry in nearest.iterdir()] if nearest.is_dir() else []
+        close = [part] if part in names else get_close_matches(part, names, n=1)
+        if not close:
+            return f"the nearest that exists is {str(nearest)!r}"
+        nearest /= close[0]
+    return f"did you mean {str(nearest)!r}?"
+
+
+def _is_in_hub_cache(name: str, folder: Path) -> bool:
+    """Whether the hub's local cache holds the model; raises `ValueError` if neither cache nor hub has it."""
+    from huggingface_hub import HfApi, try_to_load_from_cache
+    from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
+
+    if isinstance(try_to_load_from_cache(name, "config.json"), str):
+        return True
+    try:
+        info = HfApi().model_info(name, timeout=10)  # one request: from_pretrained would retry for half a minute
+    except GatedRepoError:
+        raise ValueError(f"model {name!r} is gated: accept its licence on the hub, then run `hf auth login`") from None
+    except RepositoryNotFoundError:
+        raise ValueError(
+            f"no model {name!r}: neither on the Hugging Face hub nor here; {_suggest_path(folder)}"
+        ) from None
+    except Exception as error:  # offline mode, no network, a proxy's answer: all mean the same to the user
+        raise ValueError(
+            f"model {name!r}: no such folder here ({_suggest_path(folder)}), and the Hugging Face hub is out of reach "
+            f"({_first_line(error)})"
+        ) from error
+    files = {one.rfilename for one in info.siblings or ()}
+    if lora.CONFIG in files and "config.json" not in files:
+        raise ValueError(f"model {name!r} is an adapter: `hf download {name} --local-dir DIR`, then give DIR")
+    return False
+
+
+def _load_tokenizer(source: str, is_local: bool) -> PreTrainedTokenizerBase:
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(source, local_files_only=is_local)
+    except Exception as error:
+        raise ValueError(f"model {source!r}: its tokenizer does not load: {_first_line(error)}") from error
+    if not _is_lossless(tokenizer) and (Path(source) / "tokenizer.json").is_file():
+        # AutoTokenizer replaces the saved pre-tokenizer of some families by its own, which may drop line breaks.
+        from_file = PreTrainedTokenizerFast.from_pretrained(source)
+        tokenizer = from_file if _is_lossless(from_file) else tokenizer
+    if not tokenizer.chat_template:
+        raise ValueError(
+            f"model {source!r}: its tokenizer has no chat template; take the instruct version, "
+            "or put a chat_template.jinja beside tokenizer.json"
+        )
+    return tokenizer
+
+
+def _load_model(source: str, is_local: bool, dtype: torch.dtype | str) -> PreTrainedModel:
+    auto: Any = AutoModelForCausalLM
+    try:
+        with _quiet():
+            model, info = auto.from_pretrained(
+                source, dtype=dtype, local_files_only=is_local, output_loading_info=True, ignore_mismatched_sizes=True
+            )
+    except SafetensorError as error:
+        raise ValueError(f"model {source!r}: its weights are damaged or cut short: {_first_line(error)}") from error
+    except Exception as error:
+        raise ValueError(f"model {source!r} does not load: {_first_line(error)}") from error
+    if missing := sorted(info["missing_keys"]):
+        raise ValueError(f"model {source!r}: {len(missing)} of its weights are missing, such as {missing[0]!r}")
+    if mismatches := sorted(info["mismatched_keys"]):
+        key, file_shape, config_shape = mismatches[0]
+        raise ValueError(
+            f"model {source!r}: weight {key!r} is {tuple(file_shape)}, config.json says {tuple(config_shape)}"
+        )
+    return model
+
+
+def _is_lossless(tokenizer: PreTrainedTokenizerBase) -> bool:
+    """Whether a line break survives encoding and decoding."""
+    text = "a\nb"
+    return tokenizer.decode(tokenizer.encode(text, add_special_tokens=False)) == text
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Switch off progress bars and load reports; what matters in them is raised as an error."""
+    has_progress_bar, verbosity = logging.is_progress_bar_enabled(), logging.get_verbosity()
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if has_progress_bar:
+            logging.enable_progress_bar()

@@ -1,0 +1,28 @@
+"""Copies of weights for a sampler that must not see a half-made update; frozen weights are shared, not copied."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+from torch import Tensor, nn
+
+
+def copy_trainable(part: Any) -> Any:
+    """Copy the tensors of `part` that require a gradient; others are returned as they are.
+
+    `part` is a tensor, anything else, or a (named) tuple of such parts. A tensor that was computed under no_grad, such
+    as a fused projection, requires no gradient: it is a copy already.
+    """
+    if isinstance(part, Tensor):
+        return part.clone() if part.requires_grad else part
+    if isinstance(part, tuple):
+        copies = map(copy_trainable, part)
+        return type(part)(*copies) if hasattr(part, "_fields") else tuple(copies)
+    return part
+
+
+def copy_model(model: nn.Module) -> nn.Module:
+    """Return a frozen copy of `model` in eval mode, which shares the weights that are not trained."""
+    frozen_weights = {id(weight): weight for weight in model.parameters() if not weight.requires_grad}
+    return deepcopy(model, frozen_weights).requires_grad_(False).eval()

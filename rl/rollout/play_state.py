@@ -1,0 +1,97 @@
+"""The state of episodes under way and of open groups: what a checkpoint stores and a resumed run continues from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rl.policy.engine import Policy
+from rl.records import Completion, Ticket, Trajectory, Turn
+
+Unfinished = tuple[list[Turn], Completion | None]  # complete turns, and what there is of the next reply
+
+
+class PlayState:
+    """Turns of unfinished episodes, and results of members whose group is open, by session (`Ticket.session`).
+
+    One attempt at an episode makes these calls:
+
+        start -> [record_turn per replayed turn] -> [end_replay, receive_reply, record_turn per new turn]
+              -> finish, if it ended without an error -> stop, in any case
+
+    All calls are made on the event loop's thread.
+    """
+
+    def __init__(self) -> None:
+        self._turns: dict[str, list[Turn]] = {}  # of attempts under way
+        self._replies: dict[str, Completion] = {}  # complete ones, while the environment computes its step
+        self._to_replay: dict[str, Unfinished] = {}  # from before the attempt, as long as not all of it is replayed
+        self._results: dict[str, Trajectory] = {}
+
+    def start(self, session: str, turns: list[Turn], prefix: Sequence[Turn] = ()) -> Unfinished:
+        """Begin an attempt and return the turns to replay first, and what there is of the reply after them.
+
+        `turns` is the attempt's own list, to which `record_turn` appends. `prefix` are the turns that the attempt
+        begins with; if an interrupted run has left turns of this session, those are returned instead.
+        """
+        self._turns[session] = turns
+        return self._to_replay.setdefault(session, (list(prefix), None))
+
+    def end_replay(self, session: str) -> None:
+        """Note that all turns to replay are recorded again, and that the next reply goes to the policy."""
+        self._to_replay.pop(session, None)
+
+    def receive_reply(self, session: str, completion: Completion) -> None:
+        """Note a complete reply that the environment has not answered yet."""
+        self._replies[session] = completion
+
+    def record_turn(self, session: str, turn: Turn) -> None:
+        """Append a turn, reply and answer of the environment, to the attempt's list."""
+        self._turns[session].append(turn)
+        self._replies.pop(session, None)
+
+    def finish(self, session: str, trajectory: Trajectory) -> None:
+        """Keep the result of an episode that ended without an error, so that a resumed run does not play it again."""
+        self._results[session] = trajectory
+
+    def stop(self, session: str) -> None:
+        """Forget the turns and the reply of an attempt that is over, however it ended."""
+        self._turns.pop(session, None)
+        self._replies.pop(session, None)
+        self._to_replay.pop(session, None)
+
+    def close_group(self, ticket: Ticket) -> None:
+        """Forget the results of a complete group."""
+        for member in range(ticket.size):
+            self._results.pop(ticket.session(member), None)
+
+    def result(self, session: str) -> Trajectory | None:
+        """Return the trajectory of a finished member of an open group, else None."""
+        return self._results.get(session)
+
+    def turns(self, session: str) -> list[Turn]:
+        """Return a copy of the turns that the attempt under way has recorded."""
+        return list(self._turns[session])
+
+    def turns_to_replay(self, session: str) -> Sequence[Turn]:
+        """Return the turns from before the attempt, as long as not all of them are replayed; else nothing."""
+        turns, _ = self._to_replay.get(session, ((), None))
+        return turns
+
+    def state_dict(self, policy: Policy) -> dict[str, Any]:
+        """Return what a checkpoint stores.
+
+        `live` holds the `Unfinished` of every session under way, with what `policy` has sampled of its next reply;
+        `finished` holds the results of open groups.
+        """
+        live = {
+            session: (list(turns), self._replies.get(session) or policy.partial(session))
+            for session, turns in self._turns.items()
+        }
+        # An attempt that is still replaying has recorded fewer turns than it began with.
+        return {"live": live | self._to_replay, "finished": dict(self._results)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from `state_dict()`, before any episode starts. Other keys of `state` are ignored."""
+        self._to_replay = dict(state["live"])
+        self._results = dict(state["finished"])

@@ -1,0 +1,86 @@
+"""The state of a run in its checkpoints: when it is recorded, how it is saved, and how a run continues from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from rl import settings
+from rl.cli import UserError, one_line
+from rl.learner.learner import Learner
+from rl.methods.recipe import Recipe, needs
+from rl.rollout.runner import Runner
+from rl.train.model import TrainedModel
+from rl.train.progress import Progress
+from rl.train.run_folder import RunFolder
+
+
+class Checkpointer:
+    """Saves the state of a run and restores it.
+
+    A run can only be continued bit for bit from the point between two updates. `record` remembers the run's progress at
+    that point, and `save` writes what was recorded last; episodes that were played since are played again on resuming.
+
+    Attributes:
+        success_before: Held-out success before training, None before it is measured; part of every checkpoint.
+
+    """
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        config: str,
+        model: TrainedModel,
+        learner: Learner,
+        progress: Progress,
+        runner: Runner,
+        recipe: Recipe,
+    ) -> None:
+        """Take the parts of the run. `config` is the text of its `config.toml`."""
+        self.folder, self.config, self.model, self.learner = folder, config, model, learner
+        self.progress, self.runner, self.recipe = progress, runner, recipe
+        self.success_before: float | None = None
+        self._recorded_progress: dict[str, Any] = {}
+
+    def record(self) -> None:
+        """Remember the present progress. Call it between two updates, before anything else is sampled."""
+        self._recorded_progress = self.progress.state_dict(self.runner, self.recipe)
+        self.learner.weights_changed = False
+
+    def save(self) -> None:
+        """Write a checkpoint of the recorded progress and the present weights."""
+        state = {
+            "progress": self._recorded_progress,
+            "learner": self.learner.state_dict(),
+            "before": self.success_before,
+            "config": self.config,
+        }
+        self.folder.save_checkpoint(self._recorded_progress["update"], self.model.save, state)
+
+    def restore(self) -> bool:
+        """Restore learner, progress, runner and recipe from the latest checkpoint; return False if there is none.
+
+        Raises `UserError` if the checkpoint is damaged or belongs to a run with other settings.
+        """
+        device: torch.device = next(self.model.model.parameters()).device
+        checkpoint, state = self.folder.latest_checkpoint(), self.folder.load_state(device)
+        if checkpoint is None or state is None:
+            return False
+        try:
+            self._check_settings(state["config"], checkpoint)
+            if needs(self.recipe, "ref"):
+                self.learner.freeze_reference()
+            self.learner.load_state_dict(state["learner"])
+            self.progress.load_state_dict(state["progress"], self.runner, self.recipe)
+            self.success_before = state["before"]
+        except UserError:
+            raise
+        except (ValueError, TypeError, LookupError, RuntimeError) as error:
+            reason = f"it does not fit this run: {one_line(error)[:200]}"
+            raise self.folder.checkpoint_error(checkpoint, reason) from error
+        return True
+
+    def _check_settings(self, config: str, checkpoint: Path) -> None:
+        settings.refuse_changes(settings.parse(config, checkpoint), settings.parse(self.config, "config.toml"))

@@ -1,0 +1,73 @@
+"""What a run needs to know about its environment before it starts: task counts, limits, and a first prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import gymnasium
+
+import envs
+from envs.types import Message
+from rl.evaluate.runner import count_tasks
+from rl.methods.parts.score.gain import answer_text
+from rl.methods.recipe import Recipe, needs
+from rl.settings import Settings
+from rl.train.cold_start import longest_reply
+
+HINTS = {"val": "--cold-start 0 does without", "test": "--eval-episodes 0 does without"}
+
+
+class EnvironmentFacts(NamedTuple):
+    """What `inspect_environment` finds.
+
+    Attributes:
+        settings: The run's settings, with the defaults that depend on the environment filled in.
+        arguments: Keyword arguments of the environment.
+        messages: First observation of a training task.
+        info: The `info` of the same reset.
+        max_turns: Limit of turns per episode.
+        num_tasks: Number of tasks by split, of the splits that the run plays.
+
+    """
+
+    settings: Settings
+    arguments: dict[str, Any]
+    messages: tuple[Message, ...]
+    info: Mapping[str, Any]
+    max_turns: int
+    num_tasks: dict[str, int]
+
+
+def inspect_environment(settings: Settings, recipe: Recipe) -> EnvironmentFacts:
+    """Make the environment of a run, look at it, and close it.
+
+    Raises `ValueError` if there is no such environment, a split that the run plays has no tasks, or `recipe` needs
+    something that the environment does not provide.
+    """
+    arguments = envs.arguments(settings.env_arg, envs.entry(settings.env))
+    env = envs.make(settings.env, **arguments)
+    try:
+        messages, info = env.reset(seed=0, options={"index": 0, "split": "train"})
+        count_tasks(env, "train")
+        max_turns: int = env.unwrapped.max_turns  # type: ignore[attr-defined]
+        longest = longest_reply(env) if settings.is_tiny and not settings.turn_tokens else 0
+        settings = settings.with_defaults(max_turns, longest)
+        num_tasks = _split_sizes(env, settings)
+    finally:
+        env.close()
+    if needs(recipe, "answer") and not answer_text(info.get("answer")):
+        raise ValueError(f"{settings.env} has no info['answer'], which the score part answer_gain asks for")
+    return EnvironmentFacts(settings, arguments, messages, info, max_turns, num_tasks)
+
+
+def _split_sizes(env: gymnasium.Env, settings: Settings) -> dict[str, int]:
+    """Count the tasks of every split that the run plays. Raises `ValueError` if one of them has none."""
+    sizes = {"train": count_tasks(env, "train")}
+    for split, episodes in (("val", settings.cold_start), ("test", settings.eval_episodes)):
+        if episodes:
+            try:
+                sizes[split] = count_tasks(env, split)
+            except ValueError as error:
+                raise ValueError(f"{error}; {HINTS[split]}") from error
+    return sizes

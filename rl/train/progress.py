@@ -1,0 +1,68 @@
+"""Where a training run stands: what a checkpoint holds besides the weights and the optimiser."""
+
+from __future__ import annotations
+
+from copy import copy, deepcopy
+from dataclasses import dataclass, field
+from typing import Any
+
+from rl.methods.parts.sampler import History
+from rl.methods.recipe import Recipe
+from rl.records import Group, Ticket
+from rl.rollout.runner import Runner
+
+
+@dataclass
+class Progress:
+    """Where a run stands. Together with the weights and the optimiser, all that is needed to resume it.
+
+    Tickets are numbered in the order of their admission, and updates use them up in that order.
+
+    Attributes:
+        history: Results by task, which the recipe's sampler reads.
+        update: Number of updates made.
+        admitted: Number of tickets opened so far, which is the number of the next one.
+        consumed: Number of tickets that updates have used up.
+        open: Tickets whose groups are being played, by number.
+        ended: Groups that have ended and are not used up, by ticket number, with whether to train on them.
+        refused: Groups refused since a group was last kept.
+        episodes: Training episodes that ended properly.
+        tokens: Tokens sampled for training.
+        seconds: Sum of the duration of all updates.
+
+    """
+
+    history: History
+    update: int = 0
+    admitted: int = 0
+    consumed: int = 0
+    open: dict[int, Ticket] = field(default_factory=dict)
+    ended: dict[int, tuple[Group, bool]] = field(default_factory=dict)
+    refused: list[Group] = field(default_factory=list)
+    episodes: int = 0
+    tokens: int = 0
+    seconds: float = 0.0
+
+    def state_dict(self, runner: Runner, recipe: Recipe) -> dict[str, Any]:
+        """Return a snapshot of the progress, the episodes in flight, and the state of the recipe's parts.
+
+        Turns are shared with the run. Later updates change nothing in them except for adding streams.
+        """
+        fields = {name: copy(getattr(self, name)) for name in _STATE_FIELDS}
+        parts = deepcopy(recipe.state_dict())
+        episodes = runner.play_state.state_dict(runner.policy)
+        return {**fields, "history": self.history.state_dict(), **episodes, "parts": parts}
+
+    def load_state_dict(self, state: dict[str, Any], runner: Runner, recipe: Recipe) -> None:
+        """Restore what `state_dict` returned, into this object, `runner` and `recipe`."""
+        for name in _STATE_FIELDS:
+            setattr(self, name, copy(state[name]))
+        self.history.load_state_dict(state["history"])
+        recipe.load_state_dict(state["parts"])
+        runner.play_state.load_state_dict(state)
+
+
+_STATE_FIELDS = (
+    *("update", "admitted", "consumed", "open", "ended", "refused"),
+    *("episodes", "tokens", "seconds"),
+)

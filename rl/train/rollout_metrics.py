@@ -1,0 +1,41 @@
+"""The metrics of an update that are computed from its rollouts."""
+
+from __future__ import annotations
+
+from envs.types import Stop
+from rl.records import Group
+
+
+def rollout_metrics(groups: list[Group], training_groups: list[Group]) -> dict[str, float]:
+    """Return the metrics of `docs/metrics.md` that are computed from records.
+
+    `groups` are all groups that the update used up, `training_groups` those among them that it trained on. Rewards are
+    those of all groups before shaping. Replayed trajectories only count in `episodes/replayed`.
+    """
+    members_by_group = [[member for member in group.trajectories if not member.replayed] for group in groups]
+    trajectories = [trajectory for members in members_by_group for trajectory in members]
+    turns = [turn for trajectory in trajectories for turn in trajectory.turns]
+    n = max(len(trajectories), 1)
+    has_variance = [len({trajectory.reward for trajectory in members}) > 1 for members in members_by_group]
+    metrics = {
+        "reward/mean": sum(t.reward for t in trajectories) / n,
+        "success/mean": sum(t.success for t in trajectories) / n,
+        "episodes/played": float(len(trajectories)),
+        "episodes/errored": float(sum(len(group.errored) for group in groups)),
+        "episodes/replayed": float(sum(len(group.trajectories) for group in groups) - len(trajectories)),
+        "groups/kept": float(len(training_groups)),
+        "groups/played": float(len(groups)),
+        "groups/zero_variance": 1 - sum(has_variance) / max(len(has_variance), 1),
+        "turns/mean": len(turns) / n,
+        "turns/invalid": sum(not turn.valid for turn in turns) / max(len(turns), 1),
+        "tokens/sampled": float(sum(t.num_new_sampled for t in trajectories)),
+        "tokens/reply": sum(len(turn.completion.ids) for turn in turns) / max(len(turns), 1),
+        "truncated/mean": sum(t.stop != Stop.TERMINATED for t in trajectories) / n,
+        "truncated/tokens": sum(t.stop == Stop.TOKEN_LIMIT for t in trajectories) / n,
+        "replies/cut": sum(turn.completion.finish == "length" for turn in turns) / max(len(turns), 1),
+        "time/env_s": sum(turn.env_s for turn in turns),
+    }
+    names = sorted({name for turn in turns for name in turn.rewards})
+    for name in names:
+        metrics[f"rewards/{name}"] = sum(turn.rewards.get(name, 0.0) for turn in turns) / n
+    return metrics

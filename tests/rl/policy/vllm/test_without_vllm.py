@@ -1,0 +1,146 @@
+"""What an engine of vLLM is made of that can be tried without vLLM: flags, devices, weights in a file."""
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from rl.evaluate import __main__ as evaluate
+from rl.policy.vllm import process, weight_file
+from rl.policy.vllm.devices import EngineDevices
+from tests.support.models import model
+from tests.support.runs import flags, train
+
+CUDA = torch.device("cuda", 1)
+
+
+@pytest.fixture
+def gpus(monkeypatch):
+    """A machine with four of them."""
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+
+
+@pytest.mark.parametrize(
+    ("engine", "devices", "words"),
+    [
+        ("vllm", "1,2", "--engine-devices 1,2: only an engine of its own process has them; add --engine vllm:process"),
+        ("hf", "0", "--engine vllm:process"),
+        ("vllm:process", "1,two", "--engine-devices 1,two: must be numbers of CUDA devices such as 1,2"),
+        ("vllm:process", "1,1", "--engine-devices 1,1: names a device twice"),
+        ("vllm:processes", "", "vllm:processes"),
+    ],
+)
+def test_devices_that_no_engine_has_end_with_one_line(engine, devices, words, capsys):
+    result = train(*flags(engine=engine, engine_devices=devices))
+    assert (result.code, result.err.count("\n")) == (2, 1)
+    assert words in result.err
+    with pytest.raises((SystemExit, ValueError)) as error:
+        evaluate.main(
+            ["--env", "math/Arithmetic-v0", "--policy", "tiny", f"--engine={engine}", f"--engine-devices={devices}"]
+        )
+    message = str(error.value) if isinstance(error.value, ValueError) else capsys.readouterr().err
+    assert words in message
+
+
+def test_an_engine_on_its_own_devices_takes_them_whole_and_sees_no_others(gpus, monkeypatch):
+    devices = EngineDevices.resolve(CUDA, (2, 3), reserve_bytes=0)
+    assert not devices.with_trainer
+    assert devices.environment() == {"CUDA_VISIBLE_DEVICES": "2,3"}
+    assert devices.memory_budget(model(), 4, 64, 2, 1.0).options == {"gpu_memory_utilization": 0.9}
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-a, 5,6,7")
+    assert EngineDevices.resolve(CUDA, (2, 0), reserve_bytes=0).environment()["CUDA_VISIBLE_DEVICES"] == "6,GPU-a"
+
+
+def test_an_engine_without_devices_of_its_own_shares_the_models(gpus, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (40 * 2**30, 80 * 2**30))
+    own = EngineDevices.resolve(CUDA, (), reserve_bytes=0)
+    assert own.with_trainer
+    assert own.environment()["CUDA_VISIBLE_DEVICES"] == "1"
+    for devices in (own, EngineDevices.resolve(CUDA, (1, 2), reserve_bytes=0)):
+        assert devices.with_trainer
+        assert devices.memory_budget(model().to("meta"), 4, 64, 2, 1.0).options["gpu_memory_utilization"] < 0.5
+
+
+@pytest.mark.parametrize(
+    ("device", "words"),
+    [(CUDA, "--engine-devices 3,4: there is no CUDA device 4 among the 4 here"), (torch.device("cpu"), "leave it out")],
+)
+def test_devices_that_are_not_there_are_refused(gpus, device, words):
+    with pytest.raises(ValueError, match=words):
+        EngineDevices.resolve(device, (3, 4), reserve_bytes=None)
+
+
+def test_a_process_computes_with_as_many_threads_as_this_one(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    devices = EngineDevices.resolve(torch.device("cpu"), (), reserve_bytes=0)
+    assert devices.environment() == {"OMP_NUM_THREADS": str(torch.get_num_threads())}
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        (
+            "print('torch is here', flush=True); channel.send(1); channel.recv(); sys.exit('out of luck')",
+            "exit code 1: out of luck",
+        ),
+        (
+            "print('torch is here', flush=True); channel.send(1); channel.recv(); os.kill(os.getpid(), 9)",
+            r"killed \(SIGKILL\)",
+        ),
+    ],
+)
+def test_a_process_that_ended_says_how_and_what_it_said_since_its_last_answer(monkeypatch, tmp_path, program, words):
+    boot = "import os, sys; from multiprocessing.connection import Connection; channel = Connection(int(sys.argv[2]));"
+    monkeypatch.setattr(process, "_BOOT", f"{boot} channel.recv(); {program}")
+    home = tmp_path / "home"
+    home.mkdir()
+    engine_process = process.EngineProcess(str(home), {})
+    assert engine_process.call("anything") == 1
+    with pytest.raises(
+        process.EngineLost, match=rf"^the engine's process {engine_process.pid} (was|ended with) {words}$"
+    ):
+        engine_process.call("more")
+    engine_process.close()
+    assert not home.exists()
+
+
+def test_packed_weights_are_unpacked_under_every_name_and_stand_in_the_file_once(tmp_path):
+    path = tmp_path / "weights"
+    net = model("qwen3")  # its output matrix is its embedding
+    with torch.no_grad():
+        net.lm_head.weight[0, 0] = torch.nan  # not equal to itself, and yet the same
+    tied = weight_file.write_weights(net.state_dict().items(), path, torch.float32)
+    assert tied == {"lm_head.weight": "model.embed_tokens.weight"}
+    assert load_file(path).keys() == net.state_dict().keys() - tied.keys()
+    weights = dict(weight_file.read_weights(str(path), tied))
+    assert weights.keys() == net.state_dict().keys()
+    for name, value in net.state_dict().items():
+        torch.testing.assert_close(weights[name], value, rtol=0, atol=0, equal_nan=True)
+
+
+def test_weights_made_one_after_the_other_in_the_same_memory_are_told_apart(tmp_path):
+    memory, path = torch.empty(6), tmp_path / "weights"
+
+    def make_weights():
+        for number in range(3):
+            yield str(number), memory.fill_(number).to(torch.float64)[:4]
+            yield f"{number} again", memory.view(2, 3).T
+
+    tied = weight_file.write_weights(make_weights(), path, torch.bfloat16)
+    weights = dict(weight_file.read_weights(str(path), tied))
+    assert tied == {}
+    assert {name: set(value.flatten().tolist()) for name, value in weights.items()} == {
+        name: {float(name[0])} for name in ("0", "0 again", "1", "1 again", "2", "2 again")
+    }
+    assert {(value.dtype, value.numel()) for value in weights.values()} == {(torch.bfloat16, 4), (torch.bfloat16, 6)}
+
+
+def test_a_file_that_memory_has_no_room_for_goes_to_the_disk(tmp_path, monkeypatch):
+    monkeypatch.setattr(weight_file.tempfile, "tempdir", str(tmp_path))
+    folder = Path(weight_file.make_folder(1 << 60))
+    assert folder.parent == tmp_path
+    os.rmdir(folder)
+    os.rmdir(weight_file.make_folder(0))
