@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from pathlib import Path
 
@@ -45,10 +46,17 @@ VECTORS: dict[
 
 
 def vectors(name: str) -> str:
-    """How many cases of how many files a recipe's estimator is compared with; "" for none."""
-    files = [ROOT / "tests" / "vectors" / f"{file}.json" for file in VECTORS.get(name, ())]
-    cases = sum(len(json.loads(file.read_text(encoding="utf-8"))["cases"]) for file in files)
-    return f"{cases} cases" if files else ""
+    """How many cases a recipe is compared with by `tests/rl/methods/vectors`; "" for none."""
+    counts = _compared_cases()
+    files = VECTORS.get(name, ())
+    return f"{sum(counts[file] for file in files)} cases" if files else ""
+
+
+def _compared_cases() -> dict[str, int]:
+    """The number of compared cases of each file, read from `COUNTS` of `tests/support/vector_cases.py`."""
+    source = (ROOT / "tests" / "support" / "vector_cases.py").read_text(encoding="utf-8")
+    literal = source.split("\nCOUNTS = ", 1)[1].split("\n}", 1)[0] + "\n}"
+    return {file: compared for file, (compared, _) in ast.literal_eval(literal).items()}
 
 
 def measured(name: str) -> str:

@@ -35,7 +35,7 @@ class Parser(argparse.ArgumentParser):
     """An argument parser whose errors are one line with the nearest valid word."""
 
     def error(self, message: str) -> NoReturn:
-        """Print the message with a suggestion and exit with status 2."""
+        """Print the one-line `message`, with the nearest valid word if it names a wrong one, and exit with status 2."""
         suggestion = None
         if "invalid choice" in message:
             options = [word.strip(" ')") for word in message.split("choose from", 1)[1].split(",")]
@@ -53,7 +53,10 @@ class Parser(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return the exit status: 0, 1 for a failed check, 2 for wrong usage, 130 for Ctrl-C."""
+    """Run one command and return the exit status: 0, 1 for a failed check, 2 for wrong usage, 130 for Ctrl-C.
+
+    `argv` are the command-line arguments, such as `["check", "math/Sets-v0"]`; None for those of the process.
+    """
     args = _parser().parse_args(argv)
     try:
         if sys.stdout is None:

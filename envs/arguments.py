@@ -39,9 +39,10 @@ def arguments(words: Iterable[str], entry: Callable[..., Any]) -> dict[str, Any]
 
 
 def parameters(entry: Callable[..., Any]) -> dict[str, Any] | None:
-    """Type of each keyword argument of a class or function, by name; None if it accepts any name.
+    """Map each keyword argument of a class or function to its type; None if it accepts any name.
 
-    A class whose `__init__` has `**kwargs` is assumed to pass them to the next `__init__` in its MRO.
+    The type is the annotation, else the type of the default, else `Any`. A class whose `__init__` has `**kwargs` is
+    assumed to pass them to the next `__init__` in its MRO.
     """
     is_class = isinstance(entry, type)
     mro = inspect.getmro(entry) if is_class else ()  # type: ignore[arg-type]
@@ -59,7 +60,7 @@ def parameters(entry: Callable[..., Any]) -> dict[str, Any] | None:
 
 
 def required_parameters(entry: Callable[..., Any]) -> set[str]:
-    """Names of the arguments of a class or function that have no default."""
+    """Return the names of the arguments of a class or function that have no default."""
     variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     return {
         parameter.name
@@ -69,7 +70,11 @@ def required_parameters(entry: Callable[..., Any]) -> set[str]:
 
 
 def convert(value: str, annotation: Any) -> Any:
-    """Convert `value` to the type of an annotation. Raises ValueError with the values that the type allows."""
+    """Convert the text `value` to the type of an annotation, such as `int`, `Literal["a", "b"]` or `int | None`.
+
+    For `Any`, no annotation and other types the text is read as JSON, and stays a str where it is none. Raises
+    ValueError with the values that the type allows.
+    """
     origin, options = get_origin(annotation), get_args(annotation)
     if annotation is Any or annotation is inspect.Parameter.empty:
         return _parse_literal(value)

@@ -56,6 +56,9 @@ def make(spec: str, **arguments: Any) -> gymnasium.Env:
             (group "turnwise.envs").
         **arguments: Arguments of the constructor.
 
+    Returns:
+        The environment: for an id inside the wrappers that Gymnasium adds, if any, else the bare instance.
+
     Raises:
         ValueError: An unknown name or argument, or a required argument is missing.
     """
@@ -75,7 +78,7 @@ def make(spec: str, **arguments: Any) -> gymnasium.Env:
 
 
 def find(spec: str) -> Any:
-    """Resolve a name that `make` takes: Gymnasium's EnvSpec of a registered id, else a class.
+    """Resolve a name that `make` takes: return Gymnasium's EnvSpec of a registered id, else a class.
 
     Raises ValueError for an unknown name, with the nearest one.
     """
@@ -105,7 +108,10 @@ def find(spec: str) -> Any:
 
 
 def entry(spec: str) -> Callable[..., gymnasium.Env]:
-    """Import and return the class or function that makes the environment `spec`."""
+    """Import and return the class or function that makes the environment `spec`, any name that `make` takes.
+
+    Raises ValueError for an unknown name, with the nearest one.
+    """
     env_spec = find(spec)
     target = getattr(env_spec, "entry_point", env_spec)
     if isinstance(target, str):

@@ -24,7 +24,7 @@ class MissingData(ValueError):
 
 
 class Hub(NamedTuple):
-    """A split of a data set on the Hugging Face hub, at a fixed commit."""
+    """A split of a data set on the Hugging Face hub, at a fixed commit: "openai/gsm8k", "main", "test" and its hash."""
 
     repository: str
     config: str
@@ -42,8 +42,8 @@ class Row(NamedTuple):
 def find_files(pattern: str, data_root: str | None = None) -> list[Path]:
     """List the files below the data root that match a glob pattern such as "gsm8k/test*.jsonl", sorted by name.
 
-    The list is empty without a data root, and where TURNWISE_DATA has no such file. Raises MissingData if `data_root`
-    has none.
+    The data root is `data_root`, else the folder in the environment variable TURNWISE_DATA. The list is empty where
+    neither is set, and where TURNWISE_DATA has no such file. Raises MissingData if `data_root` is given and has none.
     """
     root = data_root or os.environ.get(DATA_ROOT_VARIABLE)
     if not root:
@@ -57,12 +57,12 @@ def find_files(pattern: str, data_root: str | None = None) -> list[Path]:
 def load_rows(
     pattern: str, text_fields: Iterable[str], *, data_root: str | None = None, hub: Hub | None = None
 ) -> list[Row]:
-    """Load all rows of a benchmark. No row is skipped.
+    """Load all rows of a benchmark, in the order of the files. No row is skipped.
 
     Args:
-        pattern: Glob pattern of JSON-lines files below the data root.
+        pattern: Glob pattern of JSON-lines files below the data root, such as "gsm8k/test*.jsonl".
         text_fields: Fields that every row must hold as a str that is not blank.
-        data_root: Folder to search; None for TURNWISE_DATA.
+        data_root: Folder to search; None for the one in the environment variable TURNWISE_DATA.
         hub: Data set to load if no file matches; None for none.
 
     Raises:

@@ -103,7 +103,7 @@ class Env(gymnasium.Env[Messages, Message]):
     # Methods that a subclass overrides.
 
     def tasks(self, split: str) -> Sequence[Task]:
-        """Tasks of the split "train", "val" or "test".
+        """Return the tasks of the split "train", "val" or "test".
 
         They must depend on the class, its arguments and the split only. Raise `envs.data.MissingData` for a split that
         this machine has no data for.
@@ -122,11 +122,11 @@ class Env(gymnasium.Env[Messages, Message]):
         raise NotImplementedError(f"{type(self).__name__} must define oracle()")
 
     def start(self) -> Messages:
-        """Opening messages of an episode of `self.task`. Default: the task's prompt."""
+        """Return the opening messages of an episode of `self.task`. Default: the task's prompt."""
         return self.task.prompt
 
     def state(self) -> str:
-        """A text that is equal for two moments exactly if they are the same situation.
+        """Return a text that is equal for two moments exactly if they are the same situation.
 
         Default: the task's id and a digest of the dialogue.
         """
@@ -146,7 +146,7 @@ class Env(gymnasium.Env[Messages, Message]):
         return assistant("".join(RANDOM_ALPHABET[i] for i in rng.integers(len(RANDOM_ALPHABET), size=length)))
 
     def attacks(self) -> Sequence[str]:
-        """Replies that try to cheat and must earn 0. They may depend on the episode that has just begun."""
+        """Return replies that try to cheat and must earn 0. They may depend on the episode that has just begun."""
         return (
             '{"reward": 1.0, "terminated": true, "success": true}',
             "Outcome(reward=1.0, terminated=True, success=True)",
@@ -160,7 +160,9 @@ class Env(gymnasium.Env[Messages, Message]):
     # Methods that callers use.
 
     def load(self, split: str) -> Sequence[Task]:
-        """Tasks of `split`, created once per process for equal arguments. Raises ValueError for an unknown split."""
+        """Return the tasks of `split`, created once per process for equal arguments. Raises ValueError for an unknown
+        one.
+        """
         if split not in SPLITS:
             raise ValueError(f"{self._name}: split {split!r} is not one of {', '.join(SPLITS)}")
         if self._cache_key is None:
@@ -214,7 +216,9 @@ class Env(gymnasium.Env[Messages, Message]):
     def step(self, action: Message | str) -> tuple[Messages, float, bool, bool, StepInfo]:  # type: ignore[override]
         """Play one turn with an assistant message, or a str that stands for its content.
 
-        Raises ResetNeeded outside an episode, TypeError or ValueError for an action that is no assistant message.
+        Returns the new messages of the environment, the turn's reward, whether the task ended the episode, whether a
+        limit did, and the info (`envs.step_info`). Raises ResetNeeded outside an episode, TypeError or ValueError for
+        an action that is no assistant message.
         """
         if self._phase != "playing":
             why = "the episode has ended" if self._phase == "ended" else "no episode has begun"
@@ -242,7 +246,7 @@ class Env(gymnasium.Env[Messages, Message]):
         return messages, float(outcome.reward), terminated, limit is not None, info
 
     def render(self) -> str | None:  # type: ignore[override]
-        """The dialogue so far as text, in render mode "ansi"; None without a render mode."""
+        """Return the dialogue so far, a line `role: text` per message, in render mode "ansi"; None without a mode."""
         if self.render_mode is None:
             return None
         return "\n".join(f"{message['role']}: {format_message(message)}" for message in self.dialogue)

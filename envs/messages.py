@@ -37,7 +37,10 @@ def copy_message(message: Mapping[str, Any]) -> Message:
 
 
 def format_message(message: Mapping[str, Any]) -> str:
-    """Format a message's texts, the types of its other content blocks and its tool calls, separated by spaces."""
+    """Format a message as text: its texts, `[type]` for each other content block, `name(arguments)` for each tool call.
+
+    The pieces are separated by spaces; the role is not among them.
+    """
     content = message["content"]
     if not isinstance(content, str):
         content = " ".join(block.get("text", f"[{block['type']}]") for block in content)

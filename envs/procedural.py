@@ -26,15 +26,16 @@ ROUNDS = 6  # a Feistel network of four rounds is already a pseudo-random permut
 
 
 def digest(*parts: Any) -> int:
-    """A 64-bit hash of JSON-able `parts`, equal in every process."""
+    """Return a 64-bit hash of JSON-able `parts` as an int from 0 to 2**64 - 1, equal in every process."""
     text = json.dumps(parts, sort_keys=True)
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big")
 
 
 def permute(position: int, total: int, key: str) -> int:
-    """The number at `position` of a pseudo-random permutation of `range(total)`, selected by `key`; takes no memory.
+    """Return the number at `position` of a pseudo-random permutation of `range(total)`, which `key` selects.
 
-    A Feistel network permutes the next power of four. A number outside the range goes through the network again.
+    A Feistel network permutes the next power of four. A number outside the range goes through the network again. It
+    takes no memory; `position` must be in `range(total)`.
     """
     half = max(1, ((total - 1).bit_length() + 1) // 2)
     mask = (1 << half) - 1
@@ -49,7 +50,7 @@ def permute(position: int, total: int, key: str) -> int:
 
 
 def split_positions(total: int, split: str) -> range:
-    """Positions of `split` among `total` problems.
+    """Return the positions of `split` ("train", "val" or "test") among `total` problems, as a range.
 
     A fifth is "test" and a tenth "val", each at most `MAX_HELD_OUT`; of the rest the first `MAX_TRAIN` are "train".
     Raises ValueError for fewer than 10 problems.
@@ -93,7 +94,9 @@ class LazyTasks(Sequence[Task]):
 
 
 def enumerated(split: str, total: int, build: Callable[[int], Task], *, key: str) -> Sequence[Task]:
-    """The tasks of a split of numbered problems. No problem occurs twice.
+    """Return the tasks of a split of problems that are numbered. No problem occurs twice.
+
+    The tasks get the ids "SPLIT/0", "SPLIT/1", ... Raises ValueError for fewer than 10 problems.
 
     Args:
         split: "train", "val" or "test".
@@ -108,7 +111,9 @@ def enumerated(split: str, total: int, build: Callable[[int], Task], *, key: str
 def drawn(
     split: str, length: int, draw: Callable[[np.random.Generator], Task], *, key: str, same: Callable[[Task], Any]
 ) -> Sequence[Task]:
-    """The tasks of a split of sampled problems. "val" and "test" hold each problem once; "train" may repeat its own.
+    """Return `length` tasks of a split of problems that are sampled, with the ids "SPLIT/0", "SPLIT/1", ...
+
+    "val" and "test" hold each problem once; "train" may repeat its own. No problem is in two splits.
 
     Args:
         split: "train", "val" or "test".

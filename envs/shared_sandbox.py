@@ -1,4 +1,4 @@
-"""One sandbox per name and options for all environments of a process: opened at first use, closed with its last user."""
+"""Shares in sandboxes that the environments of a process hold together: opened on first use, closed with the last."""
 
 from __future__ import annotations
 
@@ -21,9 +21,13 @@ _open: dict[tuple[int, str, str], tuple[Sandbox, set[int]]] = {}  # by process, 
 
 
 class Lease:
-    """A share in this process's sandbox of a name, such as "local" or "my_sandbox:MySandbox", and options.
+    """A share in a sandbox that the environments of this process use together, one for each name and options.
 
-    Environments make one in their constructor, which opens nothing; `sandbox` opens it.
+    Environments make one in their constructor, which opens nothing; reading `sandbox` opens it.
+
+    Args:
+        name: The kind of sandbox: "local", or a class such as "my_sandbox:MySandbox".
+        options: Arguments of its class, such as `{"places": 2}`; None for none.
     """
 
     def __init__(self, name: str = "local", options: Mapping[str, Any] | None = None) -> None:
@@ -42,7 +46,7 @@ class Lease:
 
     @property
     def sandbox(self) -> Sandbox:
-        """The sandbox, which all holders of an equal lease share.
+        """The sandbox, opened on first use and shared with all leases of the same name and options.
 
         Raises ValueError for a wrong value of an option, and SandboxUnavailable where the machine lacks something.
         """
@@ -65,7 +69,10 @@ class Lease:
 
 
 def check_seconds(name: str, value: float) -> float:
-    """The argument `name` of an environment as a float. Raises ValueError unless it is above 0 and at most an hour."""
+    """Return `value`, the argument `name` of an environment, as a float.
+
+    Raises ValueError with that name unless it is above 0 and at most an hour (3600).
+    """
     if not 0 < value <= MAX_TIMEOUT_S:
         raise ValueError(f"{name} must be above 0 and at most {MAX_TIMEOUT_S:g} seconds, not {value!r}")
     return float(value)

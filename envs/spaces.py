@@ -19,7 +19,7 @@ MAX_SAMPLE_LENGTH = 24  # characters of a sample; `contains` accepts any length
 
 
 def message_error(value: Any) -> str | None:
-    """Why `value` is not a message in OpenAI's format, in a few words; None if it is one.
+    """Say in a few words why `value` is not a message in OpenAI's format; return None if it is one.
 
     Other keys than those of `Message` are allowed, because clients add their own, such as a model's reasoning. None is
     allowed for optional keys, and for the content of a message with tool calls.
@@ -102,11 +102,11 @@ class MessagesSpace(_ChatSpace):
         return isinstance(x, tuple) and all(message_error(message) is None for message in x)
 
     def to_jsonable(self, sample_n: Iterable[Messages]) -> list[list[Message]]:
-        """Convert observations to lists of dicts."""
+        """Convert a batch of observations to lists of dicts that `json.dumps` takes."""
         return [[deepcopy(message) for message in messages] for messages in sample_n]
 
     def from_jsonable(self, sample_n: Iterable[Iterable[Message]]) -> list[Messages]:
-        """Undo `to_jsonable`."""
+        """Convert lists of messages, as `to_jsonable` returns them, back to observations."""
         return [tuple(deepcopy(message) for message in messages) for messages in sample_n]
 
 
@@ -121,11 +121,11 @@ class ReplySpace(_ChatSpace):
         return isinstance(x, str) or (message_error(x) is None and x["role"] == "assistant")
 
     def to_jsonable(self, sample_n: Iterable[Message | str]) -> list[Message | str]:
-        """Copy replies, which are JSON-able."""
+        """Copy a batch of replies, which are JSON-able as they are."""
         return deepcopy(list(sample_n))
 
     def from_jsonable(self, sample_n: Iterable[Message | str]) -> list[Message | str]:
-        """Undo `to_jsonable`."""
+        """Copy replies, as `to_jsonable` returns them."""
         return deepcopy(list(sample_n))
 
 

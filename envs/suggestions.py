@@ -12,7 +12,10 @@ CUTOFF, STRICT_CUTOFF = 0.6, 0.8  # least difflib ratio, from 0 to 1, of a name 
 def unknown_message(
     kind: str, name: object, choices: Iterable[object], *, of: str = "", prefer: Iterable[object] = ()
 ) -> str:
-    """Error message for a `name` that is not among `choices`.
+    """Return a one-line error message for a `name` that is not among `choices`.
+
+    `unknown argument 'levle' in math/Sets-v0; did you mean 'level'?`, or `...; there are: level, words` if none is
+    near.
 
     Args:
         kind: What the name names, such as "environment".
@@ -21,20 +24,20 @@ def unknown_message(
         of: Where the name was looked up; empty for nowhere in particular.
         prefer: Names to suggest rather than others of `choices` that are about as near.
     """
-    word, preferred, names = str(name), [str(key) for key in prefer], [str(key) for key in choices]
+    word, preferred_names, names = str(name), [str(key) for key in prefer], [str(key) for key in choices]
     suggestion = (
-        nearest(word, preferred, STRICT_CUTOFF)
+        nearest(word, preferred_names, STRICT_CUTOFF)
         or nearest(word, names, STRICT_CUTOFF)
-        or nearest(word, preferred or names)
+        or nearest(word, preferred_names or names)
     )
     where = f" in {of}" if of else ""
     if suggestion:
         return f"unknown {kind} {name!r}{where}; did you mean {suggestion!r}?"
-    return f"unknown {kind} {name!r}{where}; there are: {', '.join(sorted(preferred or names)) or 'none'}"
+    return f"unknown {kind} {name!r}{where}; there are: {', '.join(sorted(preferred_names or names)) or 'none'}"
 
 
 def nearest(name: str, choices: Iterable[str], cutoff: float = CUTOFF) -> str | None:
-    """The choice most like `name`, None if none reaches `cutoff`.
+    """Return the choice most like `name`, None if the difflib ratio (0 to 1) of none reaches `cutoff`.
 
     Ids are compared without family and version, so that `arithmatic` finds `math/Arithmetic-v0`; among equal ones the
     whole id decides.

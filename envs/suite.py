@@ -50,7 +50,7 @@ class Suite(gymnasium.Env[Messages, Message]):
         return self._blocking
 
     def member(self, name: str) -> gymnasium.Env:
-        """The environment called `name`. Raises ValueError for an unknown name."""
+        """Return the environment called `name`, made on the first call. Raises ValueError for an unknown name."""
         if name not in self._members:
             if name not in self._factories:
                 raise ValueError(unknown_message("member", name, self._factories, of="the suite"))
@@ -58,7 +58,7 @@ class Suite(gymnasium.Env[Messages, Message]):
         return self._members[name]
 
     def load(self, split: str) -> Sequence[Task]:
-        """Tasks of "MEMBER:split"."""
+        """Return the tasks of the split "MEMBER:split". Raises ValueError for an unknown member or split."""
         name, own_split = self._parse_split(split)
         return self._unwrap(self.member(name)).load(own_split)
 
@@ -84,15 +84,15 @@ class Suite(gymnasium.Env[Messages, Message]):
         return messages, reward, terminated, truncated, info  # type: ignore[return-value]
 
     def oracle(self) -> Iterator[Message]:
-        """Replies of the oracle of the member that is playing."""
+        """Yield the replies of the oracle of the member that is playing. Raises ResetNeeded outside an episode."""
         return self._unwrap(self._playing_member()).oracle()
 
     def random(self, rng: np.random.Generator) -> Message:
-        """A random reply of the member that is playing."""
+        """Draw a random reply of the member that is playing. Raises ResetNeeded outside an episode."""
         return self._unwrap(self._playing_member()).random(rng)
 
     def noop(self) -> Message:
-        """The reply that does nothing in the member that is playing."""
+        """Return the reply that does nothing in the member that is playing. Raises ResetNeeded outside an episode."""
         return self._unwrap(self._playing_member()).noop()
 
     def close(self) -> None:

@@ -39,22 +39,22 @@ Messages = tuple[Message, ...]
 
 
 def system(content: str) -> Message:
-    """A system message."""
+    """Make a system message."""
     return {"role": "system", "content": content}
 
 
 def user(content: str) -> Message:
-    """A user message: the usual message of an environment."""
+    """Make a user message: the usual message of an environment."""
     return {"role": "user", "content": content}
 
 
 def assistant(content: str) -> Message:
-    """An assistant message: a reply of the policy."""
+    """Make an assistant message: a reply of the policy."""
     return {"role": "assistant", "content": content}
 
 
 def text(message: Message) -> str:
-    """Text of a message: its content, or its text blocks joined by newlines."""
+    """Return the text of a message: its content, or its text blocks joined by newlines; "" if it has none."""
     content = message.get("content") or ""
     if isinstance(content, str):
         return content
@@ -62,7 +62,7 @@ def text(message: Message) -> str:
 
 
 def final_text(message: Message) -> str:
-    """Text of a reply without its reasoning: what follows the last `</think>`, or all of it if there is no such tag.
+    """Return the text of a reply without its reasoning: what follows the last `</think>`, or all of it without one.
 
     Empty if the reply opens with `<think>` and never closes it. Environments judge this text, because reasoning models
     try out answers inside the block.

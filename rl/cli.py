@@ -102,9 +102,9 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Print `message` on one line and exit with code 2. Called by argparse."""
         message = re.sub(r"^argument (\S+): ", r"\1: ", message)
-        unrecognized = re.match(r"unrecognized arguments: (\S+)", message)
-        if unrecognized:
-            message = self._unknown_argument(unrecognized[1])
+        match = re.match(r"unrecognized arguments: (\S+)", message)
+        if match:
+            message = self._unknown_argument(match[1])
         self.exit(USER_ERROR, f"{self.prog}: error: {' '.join(message.split())}\n")
 
     def _refuse_unknown_flags(self, arguments: Sequence[str]) -> None:

@@ -17,9 +17,9 @@ from rl.policy.registry import ENGINES, parse_device_list
 from rl.seeds import MAX_SEED
 
 # Settings that may differ between a run and its continuation with `--resume`.
-CHANGEABLE_ON_RESUME = frozenset(
-    "updates sampled_tokens save_every threads device engine_devices data_root microbatch_tokens "
-    "checkpoint_activations derived".split()
+CHANGEABLE_ON_RESUME = (
+    *("updates", "sampled_tokens", "save_every", "threads", "device", "engine_devices", "data_root"),
+    *("microbatch_tokens", "checkpoint_activations", "derived"),
 )
 DERIVED_FROM = ("env", "env_arg", "model", "lora", "max_tokens")  # what the defaults of `with_defaults` depend on
 
@@ -197,11 +197,11 @@ def add_flags(parser: Parser) -> None:
     slots = parser.add_argument_group(
         "slots", "one part each, as NAME or NAME:key=value,key=value; overrides the recipe"
     )
+    parts = Path(__file__).parent / "methods" / "parts"
     for slot in SLOTS:
         nargs: dict[str, Any] = {"nargs": "+"} if slot in MANY else {}
-        slots.add_argument(
-            _flag_name(slot), default=argparse.SUPPRESS, metavar="PART", help=f"see rl/methods/parts/{slot}.py", **nargs
-        )
+        place = f"rl/methods/parts/{slot}" + ("/" if (parts / slot).is_dir() else ".py")
+        slots.add_argument(_flag_name(slot), default=argparse.SUPPRESS, metavar="PART", help=f"see {place}", **nargs)
 
 
 def merge(flags: Mapping[str, Any], file: Mapping[str, Any]) -> tuple[Settings, dict[str, Any]]:

@@ -135,9 +135,9 @@ class Sandbox(Protocol):
     @property
     @abstractmethod
     def isolation(self) -> Isolation:
-        """What programs are kept from. A class attribute will do. Constant while the sandbox is open.
+        """What programs are kept from. A class attribute will do. It is constant while the sandbox is open.
 
-        Its flags decide which checks apply: `checks.isolation` claims more where files and processes are covered.
+        Its flags decide which behaviours of the conformance suite apply.
         """
 
     @abstractmethod

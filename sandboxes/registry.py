@@ -1,13 +1,13 @@
 """Finds sandbox providers by name, for `sandboxes.open` and everything that takes the name of a sandbox.
 
-A name is PROVIDER or PROVIDER:KIND. PROVIDER is the first of these that fits:
+A name is PROVIDER or PROVIDER:KIND. Its text before the first ":" decides what PROVIDER is, in this order:
 
-1. a built-in provider, a key of `PROVIDERS`;
+1. a key of `PROVIDERS`: a built-in provider;
 2. a name that an installed package registers in the entry point group `GROUP`;
-3. `path/to/file.py:Class`, recognised by ".py:";
-4. `module:Class`.
+3. a path that ends in ".py": PROVIDER is `path/to/file.py:Class`;
+4. anything else: PROVIDER is `module:Class`.
 
-KIND is the rest after the next ":". The provider's class gets it as its positional argument.
+KIND is everything after the next ":". The provider's class gets it as its positional argument.
 """
 
 from __future__ import annotations
@@ -63,16 +63,13 @@ def find_provider(name: str) -> Provider:
         return Provider(getattr(import_module(module_name), class_name), rest)
     if point := _plug_ins().get(head):
         return Provider(_check_members(name, _import(name, point.load)), rest)
-    if name.endswith(".py"):
-        names = _names(_provider_classes(_import(name, lambda: load_source_file(name))), prefix=f"{name}:")
-        raise ValueError(f"sandbox {name!r} is a file; name a class of it: {names}")
-    path, is_file, rest_of_file = name.partition(".py:")
-    if is_file:
-        source, rest = f"{path}.py", rest_of_file
-        module = _import(name, lambda: load_source_file(source))
-    elif all(part.isidentifier() for part in head.split(".")) and rest:
-        source = head
-        module = _import(name, lambda: import_module(source), source)
+    if head.endswith(".py"):
+        module = _import(name, lambda: load_source_file(head))
+        if not rest:
+            names = _names(_provider_classes(module), prefix=f"{head}:")
+            raise ValueError(f"sandbox {name!r} is a file; name a class of it: {names}")
+    elif rest and all(part.isidentifier() for part in head.split(".")):
+        module = _import(name, lambda: import_module(head), head)
     else:
         raise ValueError(_unknown_name(name))
     class_name, _, kind = rest.partition(":")
@@ -80,7 +77,7 @@ def find_provider(name: str) -> Provider:
     if cls is None:
         near = get_close_matches(class_name, _provider_classes(module), 1)
         hint = f"did you mean {near[0]!r}?" if near else f"there are {_names(_provider_classes(module))}"
-        raise ValueError(f"sandbox {name!r}: no class {class_name!r} in {source}; {hint}")
+        raise ValueError(f"sandbox {name!r}: no class {class_name!r} in {head}; {hint}")
     return Provider(_check_members(name, cls), kind)
 
 
@@ -99,6 +96,7 @@ def open_sandbox(name: str, options: Mapping[str, Any]) -> Sandbox:
         raise ValueError(f"sandbox {name!r}: options of {cls.__name__}: {error}") from None
     sandbox = cls(*arguments, **options)
     if not isinstance(getattr(sandbox, "isolation", None), Isolation):
+        sandbox.close()
         raise ValueError(f"sandbox {name!r}: {cls.__name__} lacks 'isolation', a sandboxes.Isolation")
     return sandbox
 

@@ -104,6 +104,8 @@ class Isolation:
             "process", a limit for each process.
         children: Whether programs may start processes. Without, the conformance suite skips what needs them.
         sessions: Whether `Sandbox.session` works. Without, the conformance suite skips sessions.
+        protects: Whether it protects the machine at all. Without, the conformance suite skips everything that attacks
+            the machine or exceeds a limit.
     """
 
     tier: str
@@ -112,6 +114,7 @@ class Isolation:
     memory: str
     children: bool = True
     sessions: bool = True
+    protects: bool = True
 
 
 class SandboxError(RuntimeError):

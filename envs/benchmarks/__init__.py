@@ -33,12 +33,12 @@ __all__ = ["BENCHMARKS", "Benchmark", "Card", "Entry", "LoadedBenchmark", "Part"
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The tasks of an entry on this machine.
+    """The tasks of an entry of a benchmark, as this machine has them.
 
     Attributes:
-        entry: The entry.
+        entry: The entry: an environment, its arguments and a split.
         indices: Indices of its tasks in their split, ascending.
-        digest: Hash of the opening messages, tools and answers of all tasks.
+        digest: Hash of the opening messages, tools and answers of all tasks, in hex.
         blocking: Whether the environment may wait for something outside the process.
     """
 
@@ -50,9 +50,9 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class LoadedBenchmark:
-    """The parts of a benchmark that this machine has the files and packages for.
+    """A benchmark's tasks on this machine: one part for each entry whose files and packages are there.
 
-    `left_out` gives the reason for each entry that is missing, by the entry's name.
+    `left_out` maps the name of each missing entry to the reason, in one line.
     """
 
     benchmark: Benchmark
@@ -61,17 +61,23 @@ class LoadedBenchmark:
 
     @property
     def digest(self) -> str:
-        """Hash of all parts. Results with equal digests are on equal tasks."""
+        """Hash of all parts, in hex. Results with equal digests are on equal tasks."""
         return _digest(f"{part.entry.label} {part.digest}" for part in self.parts)
 
     def make(self) -> Suite:
-        """Make an environment that plays the tasks of every part; the split of a part is its entry's `label`."""
+        """Make one environment that plays the tasks of every part.
+
+        Its splits are named by the labels of the entries: `reset(options={"split": part.entry.label, "index": 3})`.
+        """
         members = {part.entry.name: _env_factory(part.entry) for part in self.parts}
         return Suite(members, blocking=any(part.blocking for part in self.parts))
 
 
 def find(name: str) -> Benchmark:
-    """The benchmark called `name`. Raises ValueError for an unknown name, with the nearest one."""
+    """Return the benchmark called `name`, such as "core-v1".
+
+    Raises ValueError for an unknown name, with the nearest one.
+    """
     by_name = {benchmark.name: benchmark for benchmark in BENCHMARKS}
     if name not in by_name:
         raise ValueError(unknown_message("benchmark", name, by_name))
@@ -79,7 +85,7 @@ def find(name: str) -> Benchmark:
 
 
 def load(name: str) -> LoadedBenchmark:
-    """Load a benchmark with its tasks, once per process and data root.
+    """Load a benchmark such as "core-v1" with its tasks, once per process and data root (TURNWISE_DATA).
 
     Entries whose files or packages are missing are left out. Raises ValueError for an unknown name, for tasks that
     differ from the published ones, and if every entry is left out.

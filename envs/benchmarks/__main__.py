@@ -28,7 +28,11 @@ Digests = dict[str, dict[str, tuple[int, str]]]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Check or write the digests; the exit status is 1 if tasks differ from the published ones."""
+    """Recompute the digests of all benchmarks' tasks and print how each compares with the published one.
+
+    `argv` are the command-line arguments (None: those of the process): `--write` saves new digests to `digests.py`,
+    with `--replace` changed ones too. Returns the exit status: 1 if a digest differs and is not replaced, else 0.
+    """
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true", help="add new digests to envs/benchmarks/digests.py")
     parser.add_argument("--replace", action="store_true", help="with --write: also replace digests that differ")
@@ -40,34 +44,39 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def compare(*, replace: bool) -> tuple[Digests, bool]:
-    """Compute all digests and print how each compares with the published one.
+    """Compute the digests of all entries and print how each compares with the published one.
 
-    Returns the digests to write, and whether some differ from the published ones and are not replaced.
+    Entries from files, and those whose extra is missing, keep their published digest. With `replace`, new values take
+    the place of published ones that differ, and entries that no longer exist are dropped.
+
+    Returns:
+        The digests to write: benchmark, label of the entry, (number of tasks, digest in hex); and whether some differ
+            from the published ones, or are gone, and are not replaced.
     """
     digests: Digests = {}
     has_changes = False
     for benchmark in BENCHMARKS:
-        published = DIGESTS.get(benchmark.name, {})
+        published_digests = DIGESTS.get(benchmark.name, {})
         digests[benchmark.name] = {}
         for entry in benchmark.entries:
-            old, new = published.get(entry.label), _compute(entry)
+            old, new = published_digests.get(entry.label), _compute(entry)
             is_changed = old is not None and new is not None and old != new
             status = "from files" if new is None else "new" if old is None else "changed" if is_changed else "unchanged"
             print(f"{benchmark.name} {entry.label}: {status} {new or old or ''}".rstrip())
             has_changes |= is_changed and not replace
             if value := (new if old is None or replace else old) or old:
                 digests[benchmark.name][entry.label] = value
-        removals = published.keys() - {entry.label for entry in benchmark.entries}
+        removals = published_digests.keys() - {entry.label for entry in benchmark.entries}
         for label in sorted(removals):
             print(f"{benchmark.name} {label}: {'removed' if replace else 'published, but no longer an entry'}")
             if not replace:
-                digests[benchmark.name][label] = published[label]
+                digests[benchmark.name][label] = published_digests[label]
         has_changes |= bool(removals) and not replace
     return digests, has_changes
 
 
 def format_module(digests: Digests) -> str:
-    """Source text of `envs.benchmarks.digests` with these digests."""
+    """Write `digests` (benchmark: label of the entry: (number of tasks, digest)) as the source of `digests.py`."""
     lines = []
     for name, entries in digests.items():
         lines.append(f'    "{name}": {{')

@@ -6,7 +6,14 @@ from typing import NamedTuple
 
 
 class Card(NamedTuple):
-    """Licence and source of tasks, the official scoring rule, and pitfalls when comparing scores."""
+    """What to know of an environment's tasks before quoting a score; every field is text for people.
+
+    Attributes:
+        licence: Licence of the tasks: "MIT".
+        source: Where they come from: "openai/gsm8k, config main (Cobbe et al. 2021, arXiv:2110.14168)".
+        rule: The official scoring rule.
+        pitfalls: What goes wrong when scores are compared; "" for nothing.
+    """
 
     licence: str
     source: str
@@ -22,16 +29,16 @@ GENERATED = Card(
 
 
 def generated_card(pitfalls: str) -> Card:
-    """Card of tasks that this project generates."""
+    """Make the card of tasks that this project generates, with these `pitfalls` of comparing scores."""
     return GENERATED._replace(pitfalls=pitfalls)
 
 
 def adapted_card(source: str, pitfalls: str) -> Card:
-    """Card of tasks around a game from another project under the MIT licence."""
+    """Make the card of tasks around a game from another project, `source`, under the MIT licence."""
     return GENERATED._replace(licence="MIT", source=f"{source}; {GENERATED.source}", pitfalls=pitfalls)
 
 
-TOY_TEXT = "gymnasium's toy_text, in words"
+TOY_TEXT = "gymnasium's toy_text, as text"
 
 CARDS = {
     "math/Arithmetic-v0": generated_card("only a declared integer counts: several numbers and no mark is wrong"),
@@ -97,5 +104,5 @@ CARDS = {
 
 
 def card(env: str) -> Card:
-    """Card of an environment's tasks; `env` is its id."""
+    """Return the card of an environment's tasks by its id; a general one for an environment without its own."""
     return CARDS.get(env, GENERATED)

@@ -35,7 +35,7 @@ class Entry(NamedTuple):
 
 
 class Benchmark(NamedTuple):
-    """A named set of tasks. `line` describes it in one line."""
+    """A named set of tasks: its name with the version ("core-v1"), one line that describes it, and its entries."""
 
     name: str
     line: str
@@ -97,7 +97,7 @@ CODE = (  # in plain English; graded on hidden inputs or by the tests of the dat
 
 BENCHMARKS = (
     Benchmark("core-v1", "ten kinds of task that need no file, in short prompts: the first thing to run", CORE),
-    Benchmark("math-v1", "answers that are checked exactly, from sums to competitions, in words", MATH),
+    Benchmark("math-v1", "answers that are checked exactly, from sums to competitions, in plain English", MATH),
     Benchmark("code-v1", "functions to write, from one expression to those of HumanEval and MBPP", CODE),
     Benchmark("games-v1", "several turns against a world that answers, after its rules", GAMES),
 )

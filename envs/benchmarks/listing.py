@@ -15,7 +15,11 @@ WIDTH = 100
 
 
 def as_json() -> list[dict[str, Any]]:
-    """One JSON-able object per benchmark, with its entries, their digests and cards."""
+    """List the benchmarks as JSON-able dicts with the keys "name", "line" and "entries".
+
+    An entry is a dict with the keys "env", "arguments", "split", "tasks" (None: all that the files hold), "digest"
+    (None if none is published), "extra", "data" (both "" if it needs none) and "card", a dict of texts.
+    """
     return [
         {
             "name": benchmark.name,
@@ -27,7 +31,7 @@ def as_json() -> list[dict[str, Any]]:
 
 
 def as_text() -> Iterator[str]:
-    """Lines of text: the benchmarks with their entries, then the card of each environment once."""
+    """Yield lines of text without newlines: the benchmarks with their entries, then each environment's card once."""
     for benchmark in BENCHMARKS:
         yield f"{benchmark.name}  {benchmark.line}"
         width = max(len(entry.label) for entry in benchmark.entries)
@@ -44,12 +48,18 @@ def as_text() -> Iterator[str]:
 
 
 def size(fields: Mapping[str, Any]) -> str:
-    """Number of tasks of an entry of `as_json`, as text; "all tasks" for one that takes all that its files hold."""
+    """Write the number of tasks of an entry: `50 tasks`; "all tasks" for one that takes all that its files hold.
+
+    `fields` is an entry of `as_json`.
+    """
     return f"{fields['tasks']} tasks" if fields["tasks"] else "all tasks"
 
 
 def needs(fields: Mapping[str, Any]) -> str:
-    """Extra and data that an entry of `as_json` needs, in brackets; "" for one that needs neither."""
+    """Write what an entry needs: ` (extra turnwise-rl[math]) (data gsm8k/)`; "" if nothing.
+
+    `fields` is an entry of `as_json`.
+    """
     extra = [f"extra turnwise-rl[{fields['extra']}]"] if fields["extra"] else []
     data = [f"data {fields['data']}/"] if fields["data"] else []
     return "".join(f" ({need})" for need in extra + data)

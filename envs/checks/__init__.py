@@ -1,4 +1,4 @@
-"""The environment doctor: checks that test whether an environment keeps the contract of `envs.env.Env`."""
+"""Check that an environment keeps the contract of `envs.env.Env`: `check_env("math/Arithmetic-v0")`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MAX_FAULTS = 5  # that the report shows per check
 
 
 class Result(NamedTuple):
-    """Result of one check: its name, the claim that it tests, and the faults that it found (none if it passed)."""
+    """Result of one check: its name, the claim that it tests, and a line for each fault (none if it passed)."""
 
     name: str
     claim: str
@@ -72,7 +72,10 @@ def check_env(spec: str, *, tasks: int | None = None, **arguments: Any) -> list[
 
 
 def run(under_test: EnvUnderTest) -> Iterator[Result]:
-    """Yield the result of each check as soon as it is known; only the first one if the environment cannot be made."""
+    """Yield the result of each check as soon as it is known; only the first one if the environment cannot be made.
+
+    Raises ImportError or ValueError where a package or the data are missing, or a name or argument is wrong.
+    """
     claim, fault = "The environment can be made and its splits can be loaded.", ""
     try:
         with under_test.make() as env:
@@ -91,7 +94,10 @@ def run(under_test: EnvUnderTest) -> Iterator[Result]:
 
 
 def run_check(check: Check, under_test: EnvUnderTest) -> Result:
-    """Run one check. An exception of the environment is a fault; SandboxUnavailable passes through."""
+    """Run one check and return its result with at most `MAX_FAULTS` faults, then "and more".
+
+    An exception of the environment is a fault; SandboxUnavailable passes through.
+    """
     faults: list[str] = []
     try:
         for fault in check(under_test):

@@ -15,7 +15,11 @@ from envs.checks.isolation import episode_digests
 
 
 def main() -> None:
-    """Read a pickled environment under test from stdin; write `{"digests", "leftovers"}` as the last line of stdout."""
+    """Play episodes of an environment, close it, and print a JSON object as the last line of stdout.
+
+    Reads from stdin the pickled tuple `(EnvUnderTest, entry point or None, its keyword arguments)`. The object has the
+    keys "digests", a hash per episode, and "leftovers", a line for each process and thread that is still running.
+    """
     under_test, entry_point, kwargs = pickle.load(sys.stdin.buffer)
     if entry_point is not None and not under_test.spec.rpartition(":")[0]:
         register(under_test.spec, entry_point, **kwargs)  # for ids that only the parent process registered

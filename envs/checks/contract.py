@@ -44,7 +44,10 @@ INFO_TYPES: dict[str, type] = {
 
 
 def gymnasium_check(under_test: EnvUnderTest) -> Iterator[str]:
-    """Gymnasium's check_env passes without a warning."""
+    """Gymnasium's check_env passes without a warning.
+
+    Yields a line for each fault; none if the claim holds.
+    """
     with under_test.make() as env:
         with warnings.catch_warnings(record=True) as messages:
             warnings.simplefilter("always")
@@ -53,7 +56,10 @@ def gymnasium_check(under_test: EnvUnderTest) -> Iterator[str]:
 
 
 def splits(under_test: EnvUnderTest) -> Iterator[str]:
-    """Every split has tasks with unique ids and JSON-able metadata, and no task is in two splits."""
+    """Every split has tasks with unique ids and JSON-able metadata, and no task is in two splits.
+
+    Yields a line for each fault; none if the claim holds.
+    """
     with under_test.make() as env:
         split_of: dict[str, str] = {}  # by the content of a task
         for split in available_splits(env):
@@ -79,7 +85,10 @@ def splits(under_test: EnvUnderTest) -> Iterator[str]:
 
 
 def info_keys(under_test: EnvUnderTest) -> Iterator[str]:
-    """Observations and infos have the documented form; infos are JSON-able."""
+    """Observations and infos have the documented form; infos are JSON-able.
+
+    Yields a line for each fault; none if the claim holds.
+    """
     with under_test.make() as env:
         for seed, replies in enumerate((noop_replies, oracle_replies, random_replies(0), random_replies(1))):
             episode = play(env, replies, seed=seed)
@@ -129,7 +138,10 @@ def _key_faults(info: Mapping[str, Any], keys: tuple[str, ...], method: str) -> 
 
 
 def limits(under_test: EnvUnderTest) -> Iterator[str]:
-    """Running out of turns or seconds truncates with the right stop; only the task's own end terminates."""
+    """Running out of turns or seconds truncates with the right stop; only the task's own end terminates.
+
+    Yields a line for each fault; none if the claim holds.
+    """
     for max_turns in (1, 2):
         with under_test.make(max_turns=max_turns) as env:
             episode = play(env, noop_replies)
@@ -149,7 +161,10 @@ def limits(under_test: EnvUnderTest) -> Iterator[str]:
 
 
 def bad_input(under_test: EnvUnderTest) -> Iterator[str]:
-    """Wrong options, actions and calls raise an error of one line that names the value; the episode goes on."""
+    """Wrong options, actions and calls raise an error of one line that names the value; the episode goes on.
+
+    Yields a line for each fault; none if the claim holds.
+    """
     with under_test.make() as env:
         split = held_out_split(env)
         length = len(env.load(split))
@@ -196,7 +211,10 @@ def _error_faults(call: Callable[[], Any], kind: type[Exception], word: str) -> 
 
 
 def fresh_objects(under_test: EnvUnderTest) -> Iterator[str]:
-    """Changing a returned observation or info changes no other one."""
+    """Changing a returned observation or info changes no other one.
+
+    Yields a line for each fault; none if the claim holds.
+    """
     with under_test.make() as env:
         first = play(env, oracle_replies, index=0)
         copy = deepcopy(first)

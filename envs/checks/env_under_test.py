@@ -23,7 +23,7 @@ Step = tuple[Messages, float, bool, bool, StepInfo]
 
 @dataclass(frozen=True)
 class EnvUnderTest:
-    """An environment by name, its constructor arguments, and how many test tasks the oracle plays at most.
+    """An environment that the checks examine, by name.
 
     Args:
         spec: Any name that `envs.make` takes.
@@ -36,14 +36,20 @@ class EnvUnderTest:
     tasks: int | None = None
 
     def make(self, **more: Any) -> Env:
-        """Make a new instance. Raises TypeError if it is not an `envs.env.Env`."""
+        """Make a new instance without wrappers; `more` arguments go before `arguments`.
+
+        Raises TypeError if it is not an `envs.env.Env`.
+        """
         env = make(self.spec, **{**self.arguments, **more}).unwrapped
         if not isinstance(env, Env):
             raise TypeError(f"{self.spec} is a {type(env).__name__}, not an envs.env.Env")
         return env
 
     def indices(self, env: Env, limit: int | None = None) -> range:
-        """Indices of held-out tasks, spread evenly over the split: at most `limit`, at most `tasks`, else all."""
+        """Return indices of tasks in the split that checks play, spread evenly over it.
+
+        At most `limit` and at most `self.tasks` of them; None of either is no limit.
+        """
         length = len(env.load(held_out_split(env)))
         count = min(bound for bound in (length, limit, self.tasks) if bound is not None)
         return range(0, length, -(-length // max(1, count)))
@@ -59,21 +65,21 @@ class Episode:
 
     @property
     def total_reward(self) -> float:
-        """Sum of the rewards."""
+        """Sum of the rewards of all turns."""
         return sum(turn[1] for turn in self.turns)
 
     @property
     def success(self) -> bool:
-        """Whether the last info says success."""
+        """Whether the last info says success; False without a turn."""
         return bool(self.turns and self.turns[-1][4].get("success"))
 
     @property
     def is_over(self) -> bool:
-        """Whether the last turn terminated or truncated the episode."""
+        """Whether the last turn terminated or truncated the episode; False without a turn."""
         return bool(self.turns and (self.turns[-1][2] or self.turns[-1][3]))
 
     def digest(self) -> str:
-        """A hash of everything in the episode."""
+        """Return a hash, in hex, of everything in the episode."""
         text = json.dumps([self.opening, self.info, self.turns], sort_keys=True, default=repr)
         return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 
@@ -93,7 +99,10 @@ def available_splits(env: Env) -> Iterator[str]:
 
 
 def held_out_split(env: Env) -> str:
-    """The split that checks play: "test", else "val", else "train"."""
+    """Return the first split with data of "test", "val" and "train": the one that checks play.
+
+    Raises MissingData if none has data.
+    """
     return next(available_splits(env))
 
 
@@ -106,9 +115,16 @@ def play(
     split: str | None = None,
     turns: int = MAX_TURNS,
 ) -> Episode:
-    """Play one episode of `split` (default: the held-out one) for at most `turns` turns.
+    """Play one episode of `split` (None: the split of `held_out_split`) for at most `turns` turns and return it.
 
-    The episode stays unfinished if `replies` runs out first. Without an `index`, `seed` draws the task.
+    Args:
+        env: The environment; it is reset first.
+        replies: Called with `env` after the reset; yields one reply per turn. If it ends first, the episode stays
+            unfinished.
+        seed: Seed of the episode.
+        index: Index of the task in the split; None to let the seed draw one.
+        split: Split of the task.
+        turns: Limit on the turns.
     """
     options: dict[str, Any] = {"split": split or held_out_split(env)} | ({} if index is None else {"index": index})
     episode = Episode(*env.reset(seed=seed, options=options))
@@ -120,24 +136,24 @@ def play(
 
 
 def oracle_replies(env: Env) -> Iterator[Message]:
-    """Replies of the environment's oracle."""
+    """Return the replies of the environment's oracle."""
     return env.oracle()
 
 
 def noop_replies(env: Env) -> Iterator[Message]:
-    """The environment's no-op, without end."""
+    """Yield the environment's no-op, without end."""
     while True:
         yield env.noop()
 
 
 def echo_replies(env: Env) -> Iterator[str]:
-    """The text of the environment's latest message, without end."""
+    """Yield the text of the environment's latest message, without end."""
     while True:
         yield next((text(message) for message in reversed(env.dialogue) if message["role"] != "assistant"), "")
 
 
 def constant_replies(reply: str) -> Replies:
-    """`reply` in every turn, without end."""
+    """Return a function that, called with an environment, yields `reply` for every turn, without end."""
 
     def replies(env: Env) -> Iterator[str]:
         while True:
@@ -147,7 +163,10 @@ def constant_replies(reply: str) -> Replies:
 
 
 def random_replies(seed: int) -> Replies:
-    """The environment's random policy, with a generator of its own, without end."""
+    """Return a function that, called with an environment, yields its random replies, without end.
+
+    They are drawn with a generator of their own, seeded with `seed`.
+    """
 
     def replies(env: Env) -> Iterator[Message]:
         rng = np.random.default_rng(seed)

@@ -27,14 +27,20 @@ DEADLINE_S = 120.0
 
 
 def episode_digests(env: Env) -> list[str]:
-    """Digests of an oracle episode and a random episode for each of `SEEDS`, on a task that the seed draws."""
+    """Return a hash in hex of two episodes per seed of `SEEDS`: the oracle's and one of random replies, in this order.
+
+    The seed draws the task, in the first split that has tasks.
+    """
     policies = [(seed, replies) for seed in SEEDS for replies in (oracle_replies, random_replies(seed))]
     env.reset(seed=0)
     return [play(env, replies, seed=seed, split=env.split).digest() for seed, replies in policies]
 
 
 def determinism(under_test: EnvUnderTest) -> Iterator[str]:
-    """The same seed gives the same episode again, in the same instance and in a new one."""
+    """The same seed gives the same episode again, in the same instance and in a new one.
+
+    Yields a line for each fault; none if the claim holds.
+    """
     with under_test.make() as env, under_test.make() as other:
         first = episode_digests(env)
         if episode_digests(env) != first:
@@ -48,7 +54,10 @@ def determinism(under_test: EnvUnderTest) -> Iterator[str]:
 
 
 def independence(under_test: EnvUnderTest) -> Iterator[str]:
-    """Interleaved episodes do not affect each other, nor the process's global random generators."""
+    """Interleaved episodes do not affect each other, nor the process's global random generators.
+
+    Yields a line for each fault; none if the claim holds.
+    """
     before = (random.getstate(), repr(np.random.get_state()))  # noqa: NPY002 (read, to see that nothing draws from it)
     with ExitStack() as stack:
         envs = [stack.enter_context(under_test.make()) for _ in SEEDS]
@@ -66,7 +75,10 @@ def independence(under_test: EnvUnderTest) -> Iterator[str]:
 
 
 def pickling(under_test: EnvUnderTest) -> Iterator[str]:
-    """An instance can be pickled between two turns, and the copy continues like the original."""
+    """An instance can be pickled between two turns, and the copy continues like the original.
+
+    Yields a line for each fault; none if the claim holds.
+    """
     with under_test.make() as env:
         replies = []
         env.reset(seed=1)
@@ -85,7 +97,10 @@ def pickling(under_test: EnvUnderTest) -> Iterator[str]:
 
 
 def vector(under_test: EnvUnderTest) -> Iterator[str]:
-    """SyncVectorEnv and AsyncVectorEnv return what single environments return."""
+    """SyncVectorEnv and AsyncVectorEnv return what single environments return.
+
+    Yields a line for each fault; none if the claim holds.
+    """
     with under_test.make() as env:
         env.reset(seed=0)
         episodes = [play(env, noop_replies, seed=seed, split=env.split, turns=1) for seed in (5, 6)]
@@ -115,7 +130,10 @@ def _vector_faults(vector_env: VectorEnv, episodes: list[Episode], reply: Any) -
 
 
 def processes(under_test: EnvUnderTest) -> Iterator[str]:
-    """Processes with other hash seeds play the same episodes, and close() leaves no process, thread or file behind."""
+    """Processes with other hash seeds play the same episodes, and close() leaves no process, thread or file behind.
+
+    Yields a line for each fault; none if the claim holds.
+    """
     with under_test.make() as env:
         expected = episode_digests(env)
     with tempfile.TemporaryDirectory(prefix="envs-check-") as folder:

@@ -27,7 +27,10 @@ JUNK = ("", " ", "\n\n", "zzz", "?!", "lorem ipsum dolor sit amet", "\u65e5\u672
 
 
 def oracle(under_test: EnvUnderTest) -> Iterator[str]:
-    """The oracle earns the maximum, with success, on every held-out task."""
+    """The oracle earns the maximum, with success, on every held-out task.
+
+    Yields a line for each fault; none if the claim holds.
+    """
     with under_test.make() as env:
         for index in under_test.indices(env):
             episode = play(env, oracle_replies, index=index)
@@ -38,7 +41,10 @@ def oracle(under_test: EnvUnderTest) -> Iterator[str]:
 
 
 def noop_and_junk(under_test: EnvUnderTest) -> Iterator[str]:
-    """Doing nothing, echoing the environment and replying nonsense earn 0."""
+    """Doing nothing, echoing the environment and replying nonsense earn 0.
+
+    Yields a line for each fault; none if the claim holds.
+    """
     policies: list[tuple[str, Replies]] = [("no-op", noop_replies), ("an echo", echo_replies)]
     policies += [(f"junk {junk[:20]!r}", constant_replies(junk)) for junk in JUNK]
     with under_test.make() as env:
@@ -50,7 +56,10 @@ def noop_and_junk(under_test: EnvUnderTest) -> Iterator[str]:
 
 
 def attacks(under_test: EnvUnderTest) -> Iterator[str]:
-    """Every attack that the environment lists earns 0."""
+    """Every attack that the environment lists earns 0.
+
+    Yields a line for each fault; none if the claim holds.
+    """
     with under_test.make() as env:
         for index in under_test.indices(env, ATTACK_TASKS):
             env.reset(seed=0, options={"split": held_out_split(env), "index": index})
@@ -61,7 +70,10 @@ def attacks(under_test: EnvUnderTest) -> Iterator[str]:
 
 
 def random_floor(under_test: EnvUnderTest) -> Iterator[str]:
-    """Random replies earn less than the oracle."""
+    """Random replies earn less than the oracle.
+
+    Yields a line for each fault; none if the claim holds.
+    """
     with under_test.make() as env:
         indices = under_test.indices(env, RANDOM_TASKS)
         returns = [play(env, random_replies(index), index=index).total_reward for index in indices]
@@ -70,7 +82,10 @@ def random_floor(under_test: EnvUnderTest) -> Iterator[str]:
 
 
 def answer_leak(under_test: EnvUnderTest) -> Iterator[str]:
-    """No message before the end shows the answer, unless the class gives a reason in `leaks`."""
+    """No message before the end shows the answer, unless the class gives a reason in `leaks`.
+
+    Yields a line for each fault; none if the claim holds.
+    """
     with under_test.make() as env:
         if env.leaks:
             return

@@ -1,0 +1,1 @@
+"""Environments in which a policy writes or repairs programs, or works in a shell or a repository."""

@@ -89,7 +89,7 @@ class Repair(Env):
         """Show the wrong program and an input that it gets wrong."""
         metadata = self.task.metadata
         self.problem = bank.find_template(metadata["template"]).member(metadata["constants"])
-        self._visible, self._hidden = _sample_cases(self.problem)
+        self._visible_cases, self._hidden_cases = _sample_cases(self.problem)
         self.max_turns = self._base_turns
         self._is_extended = False
         description = [self.problem.description] if self.describe else []
@@ -111,14 +111,16 @@ class Repair(Env):
         sources = extract_programs(reply, FUNCTION, params=self.problem.params)
         if not sources:
             return self._continue("?", valid=False)
-        visible = self._grade(sources, self._visible)
-        metrics = {**_run_metrics(visible), "visible": visible.share}
-        if visible.is_correct:
-            hidden = self._grade(sources, self._hidden)
-            metrics |= {**_run_metrics(hidden), "hidden": hidden.share}
-            is_right = hidden.is_correct
+        visible_grade = self._grade(sources, self._visible_cases)
+        metrics = {**_run_metrics(visible_grade), "visible": visible_grade.share}
+        if visible_grade.is_correct:
+            hidden_grade = self._grade(sources, self._hidden_cases)
+            metrics |= {**_run_metrics(hidden_grade), "hidden": hidden_grade.share}
+            is_right = hidden_grade.is_correct
             return self._outcome((), float(is_right), 0.0, metrics, terminated=True, success=is_right)
-        return self._continue(_explain(visible, self._visible), valid=visible.run.is_compiled, metrics=metrics)
+        return self._continue(
+            _explain(visible_grade, self._visible_cases), valid=visible_grade.run.is_compiled, metrics=metrics
+        )
 
     def vote(self, action: Message) -> Hashable | None:
         """The program without white space; None for a reply without one."""
@@ -138,7 +140,7 @@ class Repair(Env):
 
     def attacks(self) -> Sequence[str]:
         """Programs that exit, forge, patch and look around, and a table of all visible inputs."""
-        table = {repr(case.args): case.expected for case in self._visible}
+        table = {repr(case.args): case.expected for case in self._visible_cases}
         return (
             *super().attacks(),
             *attacks(FUNCTION, slow=False).values(),
@@ -228,12 +230,14 @@ def _task_sampler(level: int) -> Callable[[np.random.Generator], Task]:
         for _ in range(MAX_TRIES):
             problem = templates[int(rng.integers(len(templates)))].draw(rng)
             try:
-                visible, hidden = _sample_cases(problem)
+                visible_cases, hidden_cases = _sample_cases(problem)
             except ValueError:  # constants for which no inputs tell the function from a simpler one
                 continue
-            mutant = sample_mutant(problem, rng, visible, hidden) if len(hidden) >= MIN_HIDDEN else None
+            mutant = (
+                sample_mutant(problem, rng, visible_cases, hidden_cases) if len(hidden_cases) >= MIN_HIDDEN else None
+            )
             if mutant:
-                case, answer = visible[mutant.case_index], mutant.answer
+                case, answer = visible_cases[mutant.case_index], mutant.answer
                 wrong = describe_failure(FUNCTION, case.args, case.expected, value=answer.value, error=answer.error)
                 metadata = {"template": problem.template.name, "constants": problem.constants}
                 metadata |= {"program": mutant.program, "wrong": wrong}

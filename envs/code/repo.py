@@ -66,7 +66,7 @@ class Repo(CommandEnv):
     the new text on the lines after it; `write fig.py` with the file after it; `run` for the visible tests, or with a
     Python program after it; `submit`. Or a call of the tools of these names.
     Tools: the seven, named in `info["tools"]` with `tools=True`; the oracle calls them then.
-    Programs run in a sandbox on a copy of the files: what they write is lost.
+    Programs run in a sandbox on a copy of the files; what they write is lost.
     Reward: 1 if all hidden tests pass at `submit`, else 0; its only named part is `tests`. The hidden tests call
     functions of all modules in a fresh sandbox; the results are compared outside of it.
     Metrics: `edits`, `runs` and `failed`, the edits, runs and refused replies so far; at the end `passed`, the share of

@@ -51,8 +51,8 @@ class Shell(CommandEnv):
     of a reply with a fenced block only the block counts; a `$` before the command and backticks around it are dropped.
     Or a call of shell(command) or done().
     Tools: the two, named in `info["tools"]` with `tools=True`; the oracle calls them then.
-    Each command starts from the files that the last one left and from nothing else of it: no variable, no process, no
-    other folder. The times of files are always the same; other clocks and random numbers are the real ones.
+    Each command starts from the files that the last one left; no variable, no process and no other folder of it
+    survives. The times of files are always the same; other clocks and random numbers are the real ones.
     Reward: 1 if the tree is the target tree at `done`, else 0; its only named part is `goal`. Nothing else may have
     changed: names, kinds, contents and modes of all files count (except the mode of a new file, and white space at the
     end of a file that had to change).

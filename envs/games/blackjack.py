@@ -1,4 +1,4 @@
-"""Play blackjack hands: Gymnasium's Blackjack-v1 in words, dealt so that the best player can win them all."""
+"""Blackjack: Gymnasium's Blackjack-v1 as text, with hands that the best policy is known to win."""
 
 from __future__ import annotations
 
@@ -10,35 +10,36 @@ from typing import Any
 
 import gymnasium
 
-from envs.games.game import checked
+from envs.games.game import check_range
 from envs.games.verbalised import LENGTHS, Verbalised
 from envs.procedural import LazyTasks, digest
 from envs.types import Message, Outcome, Task, assistant, user
 
 KEY = "games/Blackjack-v0"
 HANDS = range(1, 11)
-POOL = {"train": 2_000, "val": 200, "test": 200}  # hands that a split's tasks are put together from
-TURNS = 6  # most turns of a hand in the pools
+POOL_SIZES = {"train": 2_000, "val": 200, "test": 200}  # hands of which the tasks of a split consist
+TURNS_PER_HAND = 6  # limit of turns for a hand in the pools
 STICK, HIT = 0, 1
-CARDS = {card: 4 / 13 if card == 10 else 1 / 13 for card in range(1, 11)}  # drawn with replacement; 1 is an ace
+# Cards are drawn with replacement; 1 is an ace.
+CARD_PROBABILITIES = {card: 4 / 13 if card == 10 else 1 / 13 for card in range(1, 11)}
 
 
 class Blackjack(Verbalised):
     """Win several hands of blackjack in a row against a dealer who draws to 17.
 
     Observation: the player's sum and the dealer's open card, `15 v 10`; `soft 15 v A` where an ace counts as 11. After
-    a hand that is won, the next: `won; 12 v 6`.
+    a hand that is won, the next hand: `won; 12 v 6`.
     Action: `stick` or `hit`; longer replies are read as `Verbalised` says.
     Reward: 1 for winning the last hand, else 0. A draw is no win.
-    Metrics: `points`, the game's own reward: 1 a hand won, -1 a hand lost; `hands`, how many are won so far.
+    Metrics: `points`, the game's own reward: 1 for a hand won, -1 for a hand lost; `hands`, the number won so far.
     Episode end: terminated by a hand that is not won, or by the last one; truncated after `max_turns`.
-    Arguments: `hands` to win; `fair`: all hands, as they come, so that nobody, the oracle included, wins them all;
-    `explain`: the rules open the episode.
-    Splits: a hand stands in one split only. A hand is a seed of the game, and its cards come in the same order each
-    time. Only hands are dealt that the best policy wins which cannot see what is to come: the one that `chances`
-    computes, and that the oracle plays. So a policy that reads nothing but the table can win every task; the share of
-    hands in which sticking is right is higher than in a casino.
-    State: the task, the hand's number, what lies on the table.
+    Arguments: `hands`, the number of hands to win; `fair`: hands are not selected, so that no policy, not even the
+    oracle, wins all tasks; `explain`: the episode begins with the rules.
+    Splits: a hand is in one split only. A hand is a seed of the game, so its cards come in the same order each time.
+    Only hands are dealt that are won by the best policy that does not know the coming cards; `win_probabilities`
+    computes this policy, and the oracle plays it. So a policy that sees only the table can win every task; sticking is
+    right in a larger share of the hands than in a casino.
+    State: the task, the number of the hand and the table.
     Source and licence: gymnasium's toy_text (MIT), after Sutton and Barto, example 5.1. Version history: v0.
     """
 
@@ -50,38 +51,38 @@ class Blackjack(Verbalised):
         "and the higher sum wins. Win every hand. Reply with one word a turn: stick or hit."
     )
 
-    def __init__(self, *, hands: int = 4, fair: bool = False, max_turns: int | None = None, **own: Any) -> None:
-        self.hands, self.fair = checked("hands", hands, HANDS), bool(fair)
-        super().__init__(max_turns=TURNS * self.hands if max_turns is None else max_turns, **own)
+    def __init__(self, *, hands: int = 4, fair: bool = False, max_turns: int | None = None, **kwargs: Any) -> None:
+        self.hands, self.fair = check_range("hands", hands, HANDS), bool(fair)
+        super().__init__(max_turns=TURNS_PER_HAND * self.hands if max_turns is None else max_turns, **kwargs)
 
     def tasks(self, split: str) -> Sequence[Task]:
-        """Hands of the split's pool."""
+        """Return lists of hands from the pool of the split."""
         return LazyTasks(split, LENGTHS[split], lambda i: Task("", metadata={"seeds": self._seeds(split, i)}))
 
-    def begin(self) -> Any:
-        """Deal the first hand."""
+    def reset_game(self) -> Any:
+        """Deal the first hand and return the table."""
         self.hand = 0
-        return super().begin()
+        return super().reset_game()
 
-    def luck(self) -> int:
-        """The seed of the present hand."""
+    def game_seed(self) -> int:
+        """Seed of the current hand."""
         return self.task.metadata["seeds"][self.hand]
 
     def describe(self, observation: Any) -> str:
-        """The table."""
+        """Describe the table: the player's sum and the dealer's open card."""
         total, card, soft = observation
         return f"{'soft ' * bool(soft)}{total} v {'A' if card == 1 else card}"
 
     def state(self) -> str:
-        """The task, the hand and the table."""
+        """Return the task, the number of the hand and the table."""
         return f"{self.task.id} {self.hand} {self.describe(self.observation)}"
 
-    def won(self, reward: float, terminated: bool) -> bool:
-        """Whether the last hand is won."""
+    def is_won(self, reward: float, terminated: bool) -> bool:
+        """Whether the turn wins the last hand."""
         return terminated and reward > 0 and self.hand + 1 == self.hands
 
     def reply(self, action: Message) -> Outcome:
-        """Play, and deal the next hand after one that is won."""
+        """Stick or hit; after a hand that is won, deal the next one."""
         outcome = super().reply(action)
         hand_won = outcome.metrics.get("points", 0.0) > 0
         metrics = {**outcome.metrics, "hands": self.hand + hand_won}
@@ -89,70 +90,86 @@ class Blackjack(Verbalised):
             return replace(outcome, metrics=metrics)
         self.hand += 1
         assert self.inner is not None
-        self.observation = self.inner.reset(seed=self.luck())[0]
+        self.observation = self.inner.reset(seed=self.game_seed())[0]
         return Outcome((user(f"won; {self.describe(self.observation)}"),), metrics=metrics)
 
     def oracle(self) -> Iterator[Message]:
-        """The best policy that cannot see what is to come."""
+        """Yield the actions of the best policy that does not know the coming cards."""
         while True:
-            yield assistant(self.actions[best(self.observation)])
+            yield assistant(self.actions[best_action(self.observation)])
 
     def _seeds(self, split: str, index: int) -> list[int]:
-        """Hand `index` of the pool first, so that no hand of it is left out; then hands by chance."""
-        hands = [index % POOL[split], *(digest(KEY, split, index, n) % POOL[split] for n in range(1, self.hands))]
-        return [_seed(split, hand, 0) if self.fair else winnable(split, hand) for hand in hands]
+        """Return the seeds of a task: hand `index` of the pool, so that every hand is used, then random hands."""
+        hands = [
+            index % POOL_SIZES[split],
+            *(digest(KEY, split, index, n) % POOL_SIZES[split] for n in range(1, self.hands)),
+        ]
+        return [_seed(split, hand, 0) if self.fair else winnable_seed(split, hand) for hand in hands]
 
 
 @lru_cache(maxsize=4096)
-def winnable(split: str, hand: int) -> int:
-    """The seed of a hand that `best` wins within `TURNS` turns; other hands of other splits have others."""
+def winnable_seed(split: str, hand: int) -> int:
+    """Return the first seed of this hand with which `best_action` wins within `TURNS_PER_HAND` turns."""
     game = gymnasium.make(Blackjack.game, disable_env_checker=True)
     for attempt in count():
         seed = _seed(split, hand, attempt)
         table = game.reset(seed=seed)[0]
-        for _ in range(TURNS):
-            table, reward, over, _, _ = game.step(best(table))
-            if over:
+        for _ in range(TURNS_PER_HAND):
+            table, reward, terminated, _, _ = game.step(best_action(table))
+            if terminated:
                 break
-        if over and float(reward) > 0:
+        if terminated and float(reward) > 0:
             break
     game.close()
     return seed
 
 
 @lru_cache(maxsize=1024)
-def best(table: tuple[int, int, int]) -> int:
-    """`HIT` or `STICK`, whichever wins more often: the player's sum, the dealer's open card, whether an ace is soft."""
+def best_action(table: tuple[int, int, int]) -> int:
+    """Return `HIT` or `STICK`, whichever wins more often.
+
+    `table` is the game's observation: the player's sum, the dealer's open card, whether an ace counts as 11.
+    """
     total, card, soft = table
-    stick, hit = chances(total - 10 * soft, bool(soft), card)
+    stick, hit = win_probabilities(total - 10 * soft, bool(soft), card)
     return HIT if hit > stick else STICK
 
 
 @lru_cache(maxsize=1024)
-def chances(total: int, ace: bool, card: int) -> tuple[float, float]:
-    """The chance to win by sticking, and by hitting once and playing on at best.
+def win_probabilities(total: int, ace: bool, card: int) -> tuple[float, float]:
+    """Return the probability to win by sticking, and by hitting once and then playing optimally.
 
-    `total` counts aces as 1; `ace` says that there is one; `card` is the dealer's. Backward induction over the cards.
+    Args:
+        total: The player's sum with all aces counted as 1.
+        ace: Whether the player has an ace.
+        card: The dealer's open card; 1 is an ace.
+
+    Computed by backward induction over the cards.
     """
-    mine = _value(total, ace)
-    stick = sum(share for final, share in _dealt(card, card == 1, True) if final < mine or final > 21)
+    player_sum = _value(total, ace)
+    stick = sum(
+        probability for final, probability in _dealer_sums(card, card == 1, True) if final < player_sum or final > 21
+    )
     hit = sum(
-        share * max(chances(total + drawn, ace or drawn == 1, card))
-        for drawn, share in CARDS.items()
-        if total + drawn <= 21
+        probability * max(win_probabilities(total + rank, ace or rank == 1, card))
+        for rank, probability in CARD_PROBABILITIES.items()
+        if total + rank <= 21
     )
     return stick, hit
 
 
 @lru_cache(maxsize=1024)
-def _dealt(total: int, ace: bool, first: bool = False) -> tuple[tuple[int, float], ...]:
-    """The dealer's final sums, busts included, each with its chance."""
+def _dealer_sums(total: int, ace: bool, first: bool = False) -> tuple[tuple[int, float], ...]:
+    """Return (final sum, probability) pairs of the dealer's play, sums above 21 included.
+
+    A sum may occur repeatedly.
+    """
     if _value(total, ace) >= 17 and not first:
         return ((_value(total, ace), 1.0),)
     return tuple(
-        (final, share * further)
-        for drawn, share in CARDS.items()
-        for final, further in _dealt(total + drawn, ace or drawn == 1)
+        (final, probability * later_probability)
+        for card, probability in CARD_PROBABILITIES.items()
+        for final, later_probability in _dealer_sums(total + card, ace or card == 1)
     )
 
 

@@ -1,4 +1,4 @@
-"""Houses with something to do in them, drawn so that the shortest plan is as long as wanted."""
+"""Random houses with a task whose shortest plan has a given number of commands."""
 
 from __future__ import annotations
 
@@ -7,30 +7,38 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from envs.games.house import CARRIED, INSIDE
+from envs.games.house import FIRST_CONTAINER, INVENTORY
 
-NAMES = ("kitchen", "hall", "attic", "cellar", "study", "bath", "porch", "den", "shed")
+ROOM_NAMES = ("kitchen", "hall", "attic", "cellar", "study", "bath", "porch", "den", "shed")
 CONTAINERS = ("box", "chest", "bag", "crate")
 ITEMS = ("cup", "lamp", "book", "coin", "ball", "hat", "map", "rope")
 WAYS = {"north": (-1, 0), "east": (0, 1), "south": (1, 0), "west": (0, -1)}
 BACK = {"north": "south", "east": "west", "south": "north", "west": "east"}
-COMMANDS = (  # all that can be said in any of these houses
+COMMANDS = (  # every command that may work in some house
     *(f"go {way}" for way in WAYS),
     *(f"open {name}" for name in ("door", *CONTAINERS)),
     "unlock door",
     *(f"take {name}" for name in ("key", *ITEMS)),
     *(f"put {item} in {name}" for item in ("key", *ITEMS) for name in CONTAINERS),
 )
-QUESTS = 50  # tried in the same rooms before others are drawn
+QUESTS_PER_HOUSE = 50  # quests tried in the same rooms before new rooms are drawn
 
-Exits = list[dict[str, int]]  # of each room: the way to the room it leads to
-Pick = Callable[[int], int]  # a number below the one given
+Exits = list[dict[str, int]]  # for each room: direction -> index of the room there
+Pick = Callable[[int], int]  # pick(n) is a random number below n
 
 
 class Quest(NamedTuple):
-    """Something to do: rooms of the containers, places of the wanted item and of the key if there is one, and so on.
+    """A task in a house. Rooms and places are numbers as in `envs.games.house`.
 
-    `length` counts the commands of the shortest plan.
+    Attributes:
+        start: Room of the player.
+        target: Place that the wanted item must reach.
+        containers: Room of each container.
+        places: Place of the wanted item and, if there is a lock, of the key.
+        door: The two rooms that a door separates; empty without a door.
+        shut: Bit i is set if container i is shut; the bit after the last container is the door.
+        is_locked: Whether the door is locked.
+        length: Number of commands of the shortest plan.
     """
 
     start: int
@@ -39,67 +47,71 @@ class Quest(NamedTuple):
     places: list[int]
     door: list[int]
     shut: int
-    locked: bool
+    is_locked: bool
     length: int
 
 
-def blueprint(rooms: int, length: int, clutter: int, rng: np.random.Generator) -> dict[str, Any]:
-    """A house as `envs.games.house.house` reads it, whose shortest plan has `length` commands.
+def draw_blueprint(rooms: int, length: int, clutter: int, rng: np.random.Generator) -> dict[str, Any]:
+    """Draw a house, in the form that `envs.games.house.build_house` reads, whose shortest plan has `length` commands.
 
-    `clutter` items that nobody needs lie about. It draws until it fits, so `length` must be one that occurs.
+    Args:
+        rooms: Number of rooms.
+        length: Number of commands. Draws are repeated until it fits, so it must be one that occurs with these rooms.
+        clutter: Number of items that no plan needs.
+        rng: Generator of all draws.
     """
     while True:
-        exits = tree(rooms, _picker(rng, 4 * rooms))
-        moves = [_distances(exits, room) for room in range(rooms)]
-        for _ in range(QUESTS):
-            found = quest(exits, moves, _picker(rng, 12))
-            if found.length == length:
-                return _named(exits, found, clutter, rng)
+        exits = draw_exits(rooms, _random_picker(rng, 4 * rooms))
+        distances = [_distances(exits, room) for room in range(rooms)]
+        for _ in range(QUESTS_PER_HOUSE):
+            plan = draw_quest(exits, distances, _random_picker(rng, 12))
+            if plan.length == length:
+                return _name_everything(exits, plan, clutter, rng)
 
 
-def quest(exits: Exits, moves: Sequence[Sequence[int]], pick: Pick) -> Quest:
-    """Something to do in these rooms, a tree; `moves` are the distances between any two.
+def draw_quest(exits: Exits, distances: Sequence[Sequence[int]], pick: Pick) -> Quest:
+    """Draw a task in rooms that form a tree; `distances[a][b]` is the number of moves from room a to room b.
 
-    Each part of the plan needs the one before: the key, the door, the item, its target. So the length is the sum of
-    the ways between them and of the commands there.
+    Each part of the plan requires the one before: the key, the door, the item, its target. So the length of the plan is
+    the sum of the distances between them and of the commands at each of them.
     """
     rooms = len(exits)
-    start, home = pick(rooms), pick(rooms)
+    start, item_room = pick(rooms), pick(rooms)
     containers: list[int] = []
     places: list[int] = []
-    length, shut, target = moves[start][home] + 1, 0, CARRIED
-    if pick(2):  # put it into the first container, which may be shut
-        to, shut = pick(rooms), pick(2)
-        containers.append(to)
-        target, length = INSIDE, length + moves[home][to] + 1 + shut
+    length, shut, target = distances[start][item_room] + 1, 0, INVENTORY
+    if pick(2):  # the item must go into the first container, which may be shut
+        container_room, shut = pick(rooms), pick(2)
+        containers.append(container_room)
+        target, length = FIRST_CONTAINER, length + distances[item_room][container_room] + 1 + shut
 
     def hide(room: int) -> int:
-        """Put something down in `room`, with luck into a shut container; the commands that it costs."""
+        """Place an object in `room`, half of the time in a shut container; return the number of extra commands."""
         nonlocal shut
         hidden = pick(2)
-        places.append(INSIDE + len(containers) if hidden else room)
+        places.append(FIRST_CONTAINER + len(containers) if hidden else room)
         if hidden:
             shut |= 1 << len(containers)
             containers.append(room)
         return hidden
 
-    length += hide(home)
+    length += hide(item_room)
     door: list[int] = []
-    locked = False
-    if start != home and pick(2):
-        path = _path(exits, moves, start, home)
+    is_locked = False
+    if start != item_room and pick(2):
+        path = _path(exits, distances, start, item_room)
         first = pick(len(path) - 1)
         door, length = path[first : first + 2], length + 1
-        if locked := bool(pick(2)):
-            near = [room for room in range(rooms) if moves[room][door[0]] < moves[room][door[1]]]
+        if is_locked := bool(pick(2)):
+            near = [room for room in range(rooms) if distances[room][door[0]] < distances[room][door[1]]]
             room = near[pick(len(near))]
-            length += 2 + hide(room) + moves[start][room] + moves[room][home] - moves[start][home]
+            length += 2 + hide(room) + distances[start][room] + distances[room][item_room] - distances[start][item_room]
     shut |= bool(door) << len(containers)
-    return Quest(start, target, containers, places, door, shut, locked, length)
+    return Quest(start, target, containers, places, door, shut, is_locked, length)
 
 
-def tree(rooms: int, pick: Pick) -> Exits:
-    """Rooms on a grid, each new one beside one that is there."""
+def draw_exits(rooms: int, pick: Pick) -> Exits:
+    """Draw the exits of `rooms` rooms on a grid; each new room is next to one of the earlier rooms."""
     exits: Exits = [{}]
     at = {(0, 0): 0}
     while len(exits) < rooms:
@@ -114,41 +126,41 @@ def tree(rooms: int, pick: Pick) -> Exits:
     return exits
 
 
-def _named(exits: Exits, found: Quest, clutter: int, rng: np.random.Generator) -> dict[str, Any]:
-    """The quest with names for all that is in it."""
-    names = rng.permutation(NAMES)[: len(exits)].tolist()
-    kinds = rng.permutation(CONTAINERS)[: len(found.containers)].tolist()
+def _name_everything(exits: Exits, quest: Quest, clutter: int, rng: np.random.Generator) -> dict[str, Any]:
+    """Return the house as a dict, with random names for its rooms, containers and items."""
+    names = rng.permutation(ROOM_NAMES)[: len(exits)].tolist()
+    kinds = rng.permutation(CONTAINERS)[: len(quest.containers)].tolist()
     items = rng.permutation(ITEMS)[: 1 + clutter].tolist()
-    about = rng.integers(len(exits), size=clutter).tolist()
+    clutter_rooms = rng.integers(len(exits), size=clutter).tolist()
     return {
         "rooms": names,
         "exits": exits,
-        "door": found.door,
-        "containers": list(zip(kinds, found.containers, strict=True)),
-        "items": [items[0], *["key"] * found.locked, *items[1:]],
-        "target": found.target,
-        "start": [found.start, found.places + about, found.shut, found.locked],
+        "door": quest.door,
+        "containers": list(zip(kinds, quest.containers, strict=True)),
+        "items": [items[0], *["key"] * quest.is_locked, *items[1:]],
+        "target": quest.target,
+        "start": [quest.start, quest.places + clutter_rooms, quest.shut, quest.is_locked],
     }
 
 
-def _picker(rng: np.random.Generator, draws: int) -> Pick:
-    luck = iter(rng.random(draws).tolist())
-    return lambda number: int(next(luck) * number)
+def _random_picker(rng: np.random.Generator, draws: int) -> Pick:
+    uniforms = iter(rng.random(draws).tolist())
+    return lambda number: int(next(uniforms) * number)
 
 
 def _distances(exits: Exits, room: int) -> list[int]:
-    """How many moves each room is from `room`."""
-    found = {room: 0}
-    for here in (reached := [room]):
-        fresh = [there for there in exits[here].values() if there not in found]
-        found.update(dict.fromkeys(fresh, found[here] + 1))
-        reached += fresh
-    return [found[there] for there in range(len(exits))]
+    """Return the number of moves from `room` to each room."""
+    distance = {room: 0}
+    for here in (queue := [room]):
+        fresh = [there for there in exits[here].values() if there not in distance]
+        distance.update(dict.fromkeys(fresh, distance[here] + 1))
+        queue += fresh
+    return [distance[there] for there in range(len(exits))]
 
 
-def _path(exits: Exits, moves: Sequence[Sequence[int]], start: int, end: int) -> list[int]:
-    """The rooms on the way from `start` to `end`, both included."""
+def _path(exits: Exits, distances: Sequence[Sequence[int]], start: int, end: int) -> list[int]:
+    """Return the rooms on the path from `start` to `end`, both included."""
     path = [start]
     while path[-1] != end:
-        path.append(min(exits[path[-1]].values(), key=moves[end].__getitem__))
+        path.append(min(exits[path[-1]].values(), key=distances[end].__getitem__))
     return path

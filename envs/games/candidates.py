@@ -1,70 +1,76 @@
-"""What is still possible in a game of deduction, and the guess that is sure to end it in time."""
+"""The secrets that remain possible in a deduction game, and a search for guesses that are sure to win in time."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
-ANSWERS = 1 << 16  # answers to one guess for one secret that are remembered
-GUESSES = 4096  # guesses whose answers for all secrets are remembered
-PLANS = 1 << 16  # situations whose plans are remembered
-WEIGHED = 250  # guesses that are weighed against each other, evenly spread where there are more
-TRIED = 12  # guesses a plan considers before it counts as impossible
+ANSWER_CACHE_SIZE = 1 << 16  # answers to a (guess, secret) pair that are cached
+GROUP_CACHE_SIZE = 4096  # guesses whose answers for all secrets are cached
+PLAN_CACHE_SIZE = 1 << 16  # (remaining secrets, turns) pairs whose plans are cached
+MAX_RANKED_GUESSES = 250  # guesses that are ranked; of more guesses an evenly spaced sample
+MAX_TRIED_GUESSES = 12  # best-ranked guesses that a search tries before it gives up
 
 
 class Candidates:
-    """The secrets a game chooses from and how it answers a guess. A set of secrets is an int, one bit each."""
+    """The secrets of a game and the answers to guesses. A set of secrets is an int: bit i stands for `secrets[i]`.
+
+    Args:
+        secrets: All secrets of the game, each a valid guess.
+        score: Function from a guess and a secret to the answer. It must be deterministic.
+    """
 
     def __init__(self, secrets: Sequence[str], score: Callable[[str, str], str]) -> None:
         self.secrets = tuple(secrets)
-        self._score, self.score = score, lru_cache(ANSWERS)(score)
-        self.everything = (1 << len(self.secrets)) - 1
-        self.groups = lru_cache(GUESSES)(self._groups)
-        self._plan = lru_cache(PLANS)(self._planned)
+        self._score, self.score = score, lru_cache(ANSWER_CACHE_SIZE)(score)
+        self.all_secrets = (1 << len(self.secrets)) - 1
+        self.groups = lru_cache(GROUP_CACHE_SIZE)(self._groups)
+        self._plan = lru_cache(PLAN_CACHE_SIZE)(self._find_plan)
 
-    def after(self, left: int, guess: str, answer: str) -> int:
-        """Those of `left` that would have given this answer to the guess."""
+    def narrow(self, left: int, guess: str, answer: str) -> int:
+        """Return the secrets of the set `left` for which `guess` gets `answer`."""
         return left & self.groups(guess).get(answer, 0)
 
-    def guess(self, left: int, turns: int) -> str:
-        """A guess for somebody who knows that the secret is in `left` and has `turns` guesses.
+    def best_guess(self, left: int, turns: int) -> str:
+        """Return a guess for a player who knows that the secret is in the set `left` and has `turns` guesses.
 
-        One of `left` that splits it best (the largest remaining group is smallest, as in Knuth's Mastermind, 1977),
-        or the next best guess with which the game is sure to be won in time, if there is any.
+        It is the best-ranked guess with which the game is sure to be won in `turns` guesses, if the search finds one,
+        and else the best-ranked member of `left`. A guess ranks the higher, the smaller the largest group is that can
+        remain after its answer (minimax, as in Knuth's Mastermind, 1977).
         """
-        return self._plan(left, turns) or next(self._ranked(left, self._members(left)))
+        return self._plan(left, turns) or next(self._rank_guesses(left, self._members(left)))
 
     def _groups(self, guess: str) -> dict[str, int]:
-        """Every answer to the guess with the secrets that give it."""
+        """Return each possible answer to `guess` with the set of secrets that give it."""
         groups: dict[str, int] = {}
-        for place, secret in enumerate(self.secrets):
+        for index, secret in enumerate(self.secrets):
             answer = self._score(guess, secret)
-            groups[answer] = groups.get(answer, 0) | 1 << place
+            groups[answer] = groups.get(answer, 0) | 1 << index
         return groups
 
-    def _planned(self, left: int, turns: int) -> str:
-        """A guess with which `turns` are enough for each of `left`, or "" where none was found."""
+    def _find_plan(self, left: int, turns: int) -> str:
+        """Return a guess after which `turns` guesses in all suffice for every secret of `left`; "" if none is found."""
         members = self._members(left)
         if len(members) == 1:
             return members[0]
         if turns < 2:
             return ""
         for guesses in (members, self.secrets):
-            for _, guess in zip(range(TRIED), self._ranked(left, guesses), strict=False):
-                if self._is_sure(guess, left, turns):
+            for _, guess in zip(range(MAX_TRIED_GUESSES), self._rank_guesses(left, guesses), strict=False):
+                if self._surely_wins(guess, left, turns):
                     return guess
         return ""
 
-    def _is_sure(self, guess: str, left: int, turns: int) -> bool:
-        won = self.score(guess, guess)
-        groups = [left & group for answer, group in self.groups(guess).items() if answer != won]
+    def _surely_wins(self, guess: str, left: int, turns: int) -> bool:
+        full_score = self.score(guess, guess)
+        groups = [left & group for answer, group in self.groups(guess).items() if answer != full_score]
         if left in groups:
-            return False  # the guess would tell nothing
+            return False  # every secret of `left` gives the same answer
         return all(self._plan(group, turns - 1) for group in sorted(groups, key=int.bit_count, reverse=True) if group)
 
-    def _ranked(self, left: int, guesses: Sequence[str]) -> Iterator[str]:
-        """Guesses, those first that split `left` best."""
-        spread = guesses[:: -(-len(guesses) // WEIGHED)]
+    def _rank_guesses(self, left: int, guesses: Sequence[str]) -> Iterator[str]:
+        """Yield guesses in order of the size of the largest group of `left` that can remain, smallest first."""
+        spread = guesses[:: -(-len(guesses) // MAX_RANKED_GUESSES)]
         largest = {guess: max((left & group).bit_count() for group in self.groups(guess).values()) for guess in spread}
         return iter(sorted(spread, key=largest.__getitem__))
 

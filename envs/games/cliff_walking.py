@@ -1,4 +1,4 @@
-"""Walk along a cliff without falling down: Gymnasium's CliffWalking-v1 in words, from anywhere and any way round."""
+"""Cliff walking: Gymnasium's CliffWalking-v1 as text, with any start cell and any orientation of the map."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
-from envs.games.planning import followed
+from envs.games.planning import follow_plan
 from envs.games.verbalised import Verbalised
 from envs.procedural import enumerated
 from envs.types import Message, Task, assistant
@@ -17,23 +17,24 @@ CLIFF = range(GOAL - COLUMNS + 2, GOAL)
 STARTS = [cell for cell in range(GOAL) if cell not in CLIFF]
 STEPS = ((-1, 0), (0, 1), (1, 0), (0, -1))  # row and column, in the order of the game's actions
 NAMES = ("up", "right", "down", "left")
-TURNED = [(quarters, mirrored) for quarters in range(4) for mirrored in (False, True)]  # the ways to lay a map down
+ORIENTATIONS = [(quarters, is_mirrored) for quarters in range(4) for is_mirrored in (False, True)]  # of the map
 LONGEST = 14  # moves of the longest shortest path
 
 
 class CliffWalking(Verbalised):
-    """Walk to a goal at the far end of a cliff; who steps over the edge is back at the game's first cell.
+    """Walk to a goal at the far end of a cliff; a step over the edge leads back to the game's first cell.
 
-    Observation: how far the goal is, up, right, down or left, then which steps would fall: `11r cliff r`, `2u 3l`.
+    Observation: the distance to the goal up, right, down or left, then the steps that would fall: `11r cliff r`,
+    `2u 3l`.
     Action: `up`, `right`, `down` or `left`; longer replies are read as `Verbalised` says. A step against the border is
     invalid.
     Reward: 1 on reaching the goal, else 0.
-    Metrics: `points`, the game's own reward: -1 a turn, -100 for a fall.
+    Metrics: `points`, the game's own reward: -1 for a turn, -100 for a fall.
     Episode end: terminated by the goal; truncated after `max_turns`.
-    Arguments: `slippery`: two moves in three go to the side, by the luck of the episode's seed, so that nobody, the
-    oracle included, wins every time; `explain`: the rules open the episode.
-    Splits: a task is a cell to begin in and one of the eight ways to lay the map down, told by other names of the
-    actions (296 tasks); each stands in one split only.
+    Arguments: `slippery`: two moves in three go sideways, drawn from the episode's seed, so that no policy, not even
+    the oracle, wins every time; `explain`: the episode begins with the rules.
+    Splits: a task is a start cell and one of the eight orientations of the map, which change the names of the actions
+    (296 tasks); each is in one split only.
     State: the task and the cell.
     Source and licence: gymnasium's toy_text (MIT), after Sutton and Barto, example 6.6. Version history: v0.
     """
@@ -47,74 +48,74 @@ class CliffWalking(Verbalised):
         "word a turn: up, right, down, left."
     )
 
-    def __init__(self, *, slippery: bool = False, **own: Any) -> None:
-        super().__init__(**own)
+    def __init__(self, *, slippery: bool = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
         self.slippery = bool(slippery)
 
     def tasks(self, split: str) -> Sequence[Task]:
-        """Every cell, on the map in every direction."""
-        return enumerated(split, len(STARTS) * len(TURNED), _task, key="games/CliffWalking-v0")
+        """Return every start cell with every orientation of the map."""
+        return enumerated(split, len(STARTS) * len(ORIENTATIONS), _task, key="games/CliffWalking-v0")
 
-    def arguments(self) -> dict[str, Any]:
-        """Whether it is slippery."""
+    def game_arguments(self) -> dict[str, Any]:
+        """Arguments of the game: whether it is slippery."""
         return {"is_slippery": self.slippery}
 
-    def luck(self) -> int:
-        """The episode's own luck, since the cell is the task's."""
+    def game_seed(self) -> int:
+        """Seed drawn from the episode's generator if the game is slippery, else 0."""
         return int(self.np_random.integers(2**31)) if self.slippery else 0
 
-    def begin(self) -> int:
-        """Name the ways as the map lies, and stand where the task begins."""
-        quarters, mirrored = self.task.metadata["quarters"], self.task.metadata["mirrored"]
-        turned = [*NAMES[quarters:], *NAMES[:quarters]]
-        self.actions = turned[::-1] if mirrored else turned
-        super().begin()
+    def reset_game(self) -> int:
+        """Name the actions for the orientation of the map and put the player on the start cell."""
+        quarters, is_mirrored = self.task.metadata["quarters"], self.task.metadata["mirrored"]
+        directions = [*NAMES[quarters:], *NAMES[:quarters]]
+        self.actions = directions[::-1] if is_mirrored else directions
+        super().reset_game()
         assert self.inner is not None
         world: Any = self.inner.unwrapped
         world.s = self.task.metadata["start"]
         return world.s
 
-    def legal(self, action: int) -> bool:
+    def is_legal(self, action: int) -> bool:
         """Whether the step stays on the map."""
-        return beside(self.observation, action) is not None
+        return next_cell(self.observation, action) is not None
 
-    def won(self, reward: float, terminated: bool) -> bool:
-        """Whether the goal is reached: the game pays nothing for it."""
+    def is_won(self, reward: float, terminated: bool) -> bool:
+        """Whether the goal is reached, the only terminal state; the game pays nothing for it."""
         return terminated
 
     def describe(self, observation: int) -> str:
-        """The goal's distance in each direction, and the steps that fall."""
-        return seen(observation, tuple(self.actions))
+        """Describe the distance to the goal in each direction and the steps that would fall."""
+        return describe_cell(observation, tuple(self.actions))
 
     def oracle(self) -> Iterator[Message]:
-        """A shortest path from wherever the player is."""
-        return map(assistant, followed(lambda: self.observation, self._moves, GOAL.__eq__))
+        """Yield the moves of a shortest path from the player's current cell."""
+        return map(assistant, follow_plan(lambda: self.observation, self._moves, GOAL.__eq__))
 
     def _moves(self, cell: int) -> Iterator[tuple[str, int]]:
         for action, name in enumerate(self.actions):
-            there = beside(cell, action)
+            there = next_cell(cell, action)
             if there is not None and there not in CLIFF:
                 yield name, there
 
 
 @lru_cache(maxsize=512)
-def seen(cell: int, actions: tuple[str, ...]) -> str:
-    """The words for a cell where the game's actions have these names."""
+def describe_cell(cell: int, actions: tuple[str, ...]) -> str:
+    """Describe a cell, where `actions` are the names of the game's actions in numeric order."""
     row, column = divmod(cell, COLUMNS)
     far = {actions[2]: ROWS - 1 - row, actions[1]: COLUMNS - 1 - column}
     words = [f"{far[name]}{name[0]}" for name in NAMES if far.get(name)]
-    falls = [name[0] for name in NAMES if beside(cell, actions.index(name)) in CLIFF]
+    falls = [name[0] for name in NAMES if next_cell(cell, actions.index(name)) in CLIFF]
     return " ".join([*words, *(["cliff", *falls] if falls else [])])
 
 
-def beside(cell: int, action: int) -> int | None:
-    """The cell that the action leads to, the cliff's included; None beyond the border."""
+def next_cell(cell: int, action: int) -> int | None:
+    """Return the cell that the action leads to, which may be part of the cliff; None beyond the border."""
     row, column = divmod(cell, COLUMNS)
     row, column = row + STEPS[action][0], column + STEPS[action][1]
     return row * COLUMNS + column if 0 <= row < ROWS and 0 <= column < COLUMNS else None
 
 
 def _task(number: int) -> Task:
-    place, way = divmod(number, len(TURNED))
-    quarters, mirrored = TURNED[way]
-    return Task("", metadata={"start": STARTS[place], "quarters": quarters, "mirrored": mirrored})
+    start_index, orientation_index = divmod(number, len(ORIENTATIONS))
+    quarters, is_mirrored = ORIENTATIONS[orientation_index]
+    return Task("", metadata={"start": STARTS[start_index], "quarters": quarters, "mirrored": is_mirrored})

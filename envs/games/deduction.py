@@ -1,4 +1,4 @@
-"""Games of deduction: a secret from a known set, a truthful answer to every guess."""
+"""Base class of deduction games: find a secret of a known set from the answers to guesses."""
 
 from __future__ import annotations
 
@@ -16,10 +16,16 @@ from envs.types import Message, Outcome, Task, assistant, final_text
 
 
 class Deduction(Game):
-    """Find the secret by guessing.
+    """Find the secret by guessing; each guess is answered truthfully, and the right guess wins.
 
-    A subclass defines `candidates`, `read` and `hint`. With `opened`, every task begins with the answer to a first
-    guess, another secret than the right one, so that a task is a pair of secrets; without it, a task is a secret.
+    A subclass defines `candidates`, `parse_guess`, `hint` and `rules`. Tasks, replies, the oracle and the state are
+    defined here. The metrics of every turn are `left`, the number of secrets that fit all answers, and `bits`, the
+    information that the turn gained.
+
+    Args:
+        opened: Whether an episode begins with the answer to a first guess, which is never the secret. A task is then a
+            pair of secrets (opening guess, secret), otherwise a single secret.
+        **limits: Arguments of `Game`.
     """
 
     def __init__(self, *, opened: bool = True, **limits: Any) -> None:
@@ -28,82 +34,86 @@ class Deduction(Game):
 
     @abstractmethod
     def candidates(self) -> Candidates:
-        """The secrets there are and how a guess is answered; one object for equal arguments."""
+        """All secrets and the answers to guesses.
+
+        Equal arguments must give the same object, because it caches plans.
+        """
 
     @abstractmethod
-    def read(self, reply: str) -> str | None:
-        """The guess that the reply makes, or None."""
+    def parse_guess(self, reply: str) -> str | None:
+        """Parse the guess of a reply; None if the reply makes none, or several."""
 
     @property
     @abstractmethod
     def hint(self) -> str:
-        """What a guess looks like, in a few characters."""
+        """Form of a guess in a few characters, such as `5 letters`. It is part of the key that shuffles the tasks."""
 
     def tasks(self, split: str) -> Sequence[Task]:
-        """Every secret, with every other one as the opening guess if there is one."""
+        """All secrets of the split, with `opened` each with every other secret as the opening guess."""
         secrets = len(self.candidates().secrets)
         total = secrets * (secrets - 1) if self.opened else secrets
         key = f"{type(self).__name__}:{secrets}:{self.hint}:{self.opened}"
         return enumerated(split, total, self._task, key=key)
 
     def opening(self) -> str:
-        """The answer to the opening guess, or the hint."""
+        """Return the opening guess with its answer, or `hint` where there is no opening guess."""
         candidates = self.candidates()
-        self.left, self.facts = candidates.everything, set[str]()
+        self.remaining, self.facts = candidates.all_secrets, set[str]()
         guess = self.task.metadata["opening"]
         if guess is None:
             return self.hint
         answer = candidates.score(guess, self.task.answer)
-        self.left = candidates.after(self.left, guess, answer)
+        self.remaining = candidates.narrow(self.remaining, guess, answer)
         self.facts.add(f"{guess}:{answer}")
         return f"{guess} {answer}"
 
     def state(self) -> str:
-        """The guesses with their answers, in alphabetical order, and the turns left."""
+        """Return the guesses with their answers in alphabetical order, and the number of turns left."""
         return f"{' '.join(sorted(self.facts))} {self.max_turns - self.turns}"
 
     def reply(self, action: Message) -> Outcome:
-        """Answer a guess."""
-        guess = self.read(final_text(action))
-        before = self.left.bit_count()
+        """Answer the guess. A reply without a guess is invalid, costs a turn and is answered with `hint`."""
+        guess = self.parse_guess(final_text(action))
+        before = self.remaining.bit_count()
         if guess is None:
             return self.outcome(f"{self.hint}?", valid=False, left=before, bits=0.0)
         candidates, secret = self.candidates(), self.task.answer
         answer = candidates.score(guess, secret)
-        self.left = candidates.after(self.left, guess, answer)
+        self.remaining = candidates.narrow(self.remaining, guess, answer)
         self.facts.add(f"{guess}:{answer}")
-        left = self.left.bit_count()
-        return self.outcome(answer, won=guess == secret, left=left, bits=log2(before / left))
+        left = self.remaining.bit_count()
+        return self.outcome(answer, is_won=guess == secret, left=left, bits=log2(before / left))
 
     def oracle(self) -> Iterator[Message]:
-        """A guess that fits all answers so far and splits what is left; see `Candidates.guess`."""
+        """Yield the best guess for the remaining secrets and turns; see `Candidates.best_guess`."""
         while True:
-            yield assistant(self.candidates().guess(self.left, self.max_turns - self.turns))
+            yield assistant(self.candidates().best_guess(self.remaining, self.max_turns - self.turns))
 
     def random(self, rng: np.random.Generator) -> Message:
-        """Any of the secrets."""
+        """Return one of all secrets as the guess, each equally likely."""
         secrets = self.candidates().secrets
         return assistant(secrets[int(rng.integers(len(secrets)))])
 
     def attacks(self) -> Sequence[str]:
-        """Among others: many secrets in one reply, the right one among them, and what an answer would look like."""
+        """Return attacks, among them several secrets in one reply, one of them right, and the answer of a win."""
         right = self.task.answer
         wrong = next(secret for secret in self.candidates().secrets if secret != right)
-        won = self.candidates().score(right, right)
-        every = " ".join(self.candidates().secrets)
+        full_score = self.candidates().score(right, right)
+        all_secrets = " ".join(self.candidates().secrets)
         return (
             *super().attacks(),
-            every,
+            all_secrets,
             f"{wrong} {right}",
             f"{right} or {wrong}",
             f"{right}{wrong}",
             right[:-1],
-            won,
+            full_score,
         )
 
     def _task(self, number: int) -> Task:
         secrets = self.candidates().secrets
         if not self.opened:
             return Task("", answer=secrets[number], metadata={"opening": None})
-        place, other = divmod(number, len(secrets) - 1)
-        return Task("", answer=secrets[place], metadata={"opening": secrets[other + (other >= place)]})
+        secret_index, opening_index = divmod(number, len(secrets) - 1)
+        opening_index += opening_index >= secret_index  # the secret itself is never the opening guess
+        return Task("", answer=secrets[secret_index], metadata={"opening": secrets[opening_index]})

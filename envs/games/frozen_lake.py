@@ -1,4 +1,4 @@
-"""Cross a frozen lake: Gymnasium's FrozenLake-v1 on a fresh map for every task, in words."""
+"""Frozen lake: Gymnasium's FrozenLake-v1 as text, with a generated map for every task."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from envs.procedural import drawn
 from envs.types import Message, Task, assistant
 
 SIZES = range(3, 11)
-HOLES = 0.3  # with fewer, one walk learnt by heart crosses too many maps
+HOLES = 0.3  # share of the cells; with fewer holes, one fixed path would cross too many maps
 STEPS = {"left": (0, -1), "down": (1, 0), "right": (0, 1), "up": (-1, 0)}  # in the order of the action numbers
 
 
@@ -24,9 +24,9 @@ class FrozenLake(Verbalised):
     Action: `left`, `down`, `right` or `up`; longer replies are read as `Verbalised` says.
     Reward: 1 on reaching the goal, else 0.
     Episode end: terminated by the goal or a hole; truncated after `max_turns`, by default three times `size`.
-    Arguments: `size`, the side of the square map; `slippery`: two moves in three go to the side, by the luck of the
-    episode's seed, so that nobody, the oracle included, wins every time.
-    Splits: a map stands in one split only. Every map has a path of at most three times `size` moves, less two.
+    Arguments: `size`, the side of the square map; `slippery`: two moves in three go sideways, drawn from the
+    episode's seed, so that no policy, not even the oracle, wins every time.
+    Splits: a map is in one split only. Every map has a path of at most three times `size` moves, less two.
     State: the map with the player on it.
     Source and licence: gymnasium's toy_text (MIT), own maps. Version history: v0.
     """
@@ -42,34 +42,34 @@ class FrozenLake(Verbalised):
         self.size, self.slippery = int(size), bool(slippery)
 
     def tasks(self, split: str) -> Sequence[Task]:
-        """Random maps; "val" and "test" hold each once."""
+        """Return random maps; "val" and "test" contain each map once."""
         held_out = 5 if self.size == 3 else 200
         length = 10_000 if split == "train" else held_out
         key = f"games/FrozenLake-v0:{self.size}"
         return drawn(split, length, self._draw, key=key, same=lambda task: task.metadata["map"])
 
-    def arguments(self) -> dict[str, Any]:
-        """The map and whether it is slippery."""
+    def game_arguments(self) -> dict[str, Any]:
+        """Arguments of the game: the map of the task and whether it is slippery."""
         return {"desc": self._map, "is_slippery": self.slippery}
 
-    def luck(self) -> int:
-        """The episode's own luck, since the map is the task's."""
+    def game_seed(self) -> int:
+        """Seed drawn from the episode's generator: the task only fixes the map."""
         return int(self.np_random.integers(2**31))
 
     def describe(self, observation: Any) -> str:
-        """The map with the player on it."""
+        """Draw the map with the player on it, one row per line."""
         cells = list("".join(self._map).translate(str.maketrans("SFH", "..#")))
         cells[int(observation)] = "P"
         return "\n".join("".join(cells[i : i + self.size]) for i in range(0, len(cells), self.size))
 
     def state(self) -> str:
-        """The map with the player on it; on a hole or the goal the episode is over."""
+        """Return the map with the player on it, in one line."""
         return self.describe(self.observation).replace("\n", "/")
 
     def oracle(self) -> Iterator[Message]:
-        """The next move of a shortest path from wherever the player is."""
+        """Yield the next move of a shortest path from the player's current cell."""
         while True:
-            yield assistant(shortest(self._map, int(self.observation))[0])
+            yield assistant(shortest_path(self._map, int(self.observation))[0])
 
     @property
     def _map(self) -> list[str]:
@@ -80,32 +80,32 @@ class FrozenLake(Verbalised):
             cells = np.where(rng.random((self.size, self.size)) < HOLES, "H", "F")
             cells[0, 0], cells[-1, -1] = "S", "G"
             rows = ["".join(row) for row in cells]
-            if 0 < len(shortest(rows, 0)) <= 3 * self.size - 2:
+            if 0 < len(shortest_path(rows, 0)) <= 3 * self.size - 2:
                 return Task("", metadata={"map": "/".join(rows)})
 
 
-def shortest(rows: Sequence[str], start: int) -> list[str]:
-    """The moves of a shortest path from cell `start` to the goal, by breadth-first search; [] where there is none."""
+def shortest_path(rows: Sequence[str], start: int) -> list[str]:
+    """Return the moves of a shortest path from cell `start` to the goal (breadth-first search); [] if there is none."""
     size = len(rows)
-    came: dict[int, tuple[int, str]] = {start: (start, "")}
+    predecessors: dict[int, tuple[int, str]] = {start: (start, "")}
     queue = deque([start])
     while queue:
         cell = queue.popleft()
         row, column = divmod(cell, size)
         if rows[row][column] == "G":
-            return _path(came, cell)
+            return _path_to(predecessors, cell)
         for name, (down, right) in STEPS.items():
-            there = (row + down) * size + column + right
-            inside = 0 <= row + down < size and 0 <= column + right < size
-            if inside and there not in came and rows[row + down][column + right] != "H":
-                came[there] = (cell, name)
-                queue.append(there)
+            neighbour = (row + down) * size + column + right
+            is_inside = 0 <= row + down < size and 0 <= column + right < size
+            if is_inside and neighbour not in predecessors and rows[row + down][column + right] != "H":
+                predecessors[neighbour] = (cell, name)
+                queue.append(neighbour)
     return []
 
 
-def _path(came: dict[int, tuple[int, str]], cell: int) -> list[str]:
+def _path_to(predecessors: dict[int, tuple[int, str]], cell: int) -> list[str]:
     names = []
-    while came[cell][1]:
-        cell, name = came[cell]
+    while predecessors[cell][1]:
+        cell, name = predecessors[cell]
         names.append(name)
     return names[::-1]

@@ -1,4 +1,4 @@
-"""What the games share: rules for those who never played, one way to end, one way to read a reply."""
+"""Base class of games that are won or not, a check of integer arguments, and a parser of directions."""
 
 from __future__ import annotations
 
@@ -10,16 +10,20 @@ from envs.grading.choice import find_choice, last_line
 from envs.types import Messages, Outcome, system, user
 
 DIRECTIONS = {"left": "l", "down": "d", "right": "r", "up": "u"}
-_KNOWN = DIRECTIONS | {letter: letter for letter in DIRECTIONS.values()}
-_LETTERS = re.compile(r"[a-z]+")
-_MOVES = re.compile(r"[ldru]+")
+_LETTER_OF = DIRECTIONS | {letter: letter for letter in DIRECTIONS.values()}
+_WORD = re.compile(r"[a-z]+")
+_MOVE_LETTERS = re.compile(r"[ldru]+")
 
 
 class Game(Env):
-    """A game that is won or not: 1 for the win, else 0, as the named part `win`.
+    """A game that pays 1 for a win and else 0, under the name `win` in `info["rewards"]`.
 
-    A subclass defines `opening` and `reply`, which returns `self.outcome(...)`. With `explain`, its `rules` open the
-    episode as a system message, for models that have never played.
+    A subclass defines `rules`, `opening`, `reply` (which returns `self.outcome(...)`) and the methods that `Env`
+    requires: `tasks` and `oracle`.
+
+    Args:
+        explain: Whether the episode begins with `rules` as a system message, for models that do not know the game.
+        **limits: Arguments of `Env`: `max_turns`, `max_seconds`, `render_mode`.
     """
 
     def __init__(self, *, explain: bool = False, **limits: Any) -> None:
@@ -28,53 +32,65 @@ class Game(Env):
 
     @property
     def rules(self) -> str:
-        """The rules in a few sentences."""
+        """Rules of the game in a few sentences, for a model that does not know it. A subclass must define it."""
         raise NotImplementedError(f"{type(self).__name__} must define rules")
 
     def opening(self) -> str:
-        """Set the board up for `self.task` and show it."""
+        """Set up the board of `self.task` and return its text. A subclass must define it."""
         raise NotImplementedError(f"{type(self).__name__} must define opening()")
 
     def start(self) -> Messages:
-        """Show the board, after the rules if wanted."""
-        shown = user(self.opening())
-        return (system(self.rules), shown) if self.explain else (shown,)
+        """Return the opening board as a user message, with `explain` after the rules as a system message."""
+        prompt = user(self.opening())
+        return (system(self.rules), prompt) if self.explain else (prompt,)
 
     def outcome(
-        self, shown: str, *, won: bool = False, lost: bool = False, valid: bool = True, **metrics: float
+        self, observation: str, *, is_won: bool = False, is_lost: bool = False, valid: bool = True, **metrics: float
     ) -> Outcome:
-        """A turn after which the board is `shown`; `won` or `lost` end the game."""
-        paid = float(won)
+        """Return the outcome of a turn: reward 1 for a win, else 0.
+
+        Args:
+            observation: Text of the user message that follows; not sent where the turn ends the game.
+            is_won: Whether the turn wins, and so ends, the game.
+            is_lost: Whether the turn loses, and so ends, the game.
+            valid: Whether the reply was a move that the game could play.
+            **metrics: Values for `info["metrics"]`.
+        """
+        reward = float(is_won)
         return Outcome(
-            messages=() if won or lost else (user(shown),),
-            reward=paid,
-            terminated=won or lost,
-            success=won,
+            messages=() if is_won or is_lost else (user(observation),),
+            reward=reward,
+            terminated=is_won or is_lost,
+            success=is_won,
             valid=valid,
-            rewards={"win": paid},
+            rewards={"win": reward},
             metrics=metrics,
         )
 
 
-def checked(name: str, value: int, allowed: range, *, why: str = "") -> int:
-    """`value`, an argument called `name`. Raises ValueError with the range where it is outside."""
+def check_range(name: str, value: int, allowed: range, *, why: str = "") -> int:
+    """Return `value` as an int.
+
+    Raises ValueError for a bool and for a value outside `allowed`; the message quotes `name`, the range and `why`.
+    """
     if isinstance(value, bool) or value not in allowed:
         raise ValueError(f"{name} {value!r} is outside {allowed[0]}..{allowed[-1]}{why and f', {why}'}")
     return int(value)
 
 
-def directions(reply: str) -> str | None:
-    """The moves that the last line of `reply` names, as letters of `ldru`; None where that is unclear.
+def parse_directions(reply: str) -> str | None:
+    """Parse the moves that the last line of `reply` names into letters of `ldru`; None if they are unclear.
 
-    A line of nothing but moves means all of them: `right`, `r`, `rrd`, `right, right, down`. Between other words one
-    direction may stand, written out and as often as it likes: `I go right`, but neither `right or down` nor `not r`.
+    A line that consists of moves only means all of them in order: `right`, `r`, `rrd`, `right, right, down`. A line
+    with other words must name exactly one direction, as a full word, once or repeatedly: `I go right` is a move,
+    `right or down` and `not r` are not.
     """
-    if reply in _KNOWN:
-        return _KNOWN[reply]
-    words = _LETTERS.findall(last_line(reply).lower())
+    if reply in _LETTER_OF:
+        return _LETTER_OF[reply]
+    words = _WORD.findall(last_line(reply).lower())
     if not words:
         return None
-    moves = [DIRECTIONS.get(word) or (word if _MOVES.fullmatch(word) else "") for word in words]
+    moves = [DIRECTIONS.get(word) or (word if _MOVE_LETTERS.fullmatch(word) else "") for word in words]
     if all(moves):
         return "".join(moves)
     return find_choice(reply, DIRECTIONS)

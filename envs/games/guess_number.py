@@ -1,4 +1,4 @@
-"""Find a hidden number by asking; bisection always gets there in time."""
+"""Guess a number: each guess is answered with the interval that remains; bisection always wins in time."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from envs.types import Message, Messages, Outcome, Task, assistant, final_text, 
 class GuessNumber(Env):
     """Guess a secret number of a known interval.
 
-    Observation: `12..18` first, then the interval still possible, `16..18`; after an invalid reply the same with `!`.
-    With `remind=False` only `higher` or `lower` (than the guess), so that the rest must be remembered.
+    Observation: `12..18` first, then the interval that remains, `16..18`; after an invalid reply the same with `!`.
+    With `remind=False` only `higher` or `lower` (than the guess), so that the policy must remember the interval.
     Action: a number, `15`; longer replies are read as `envs.grading.integer.declared_integer` says. A reply that
-    declares no number of the interval is invalid; it costs a turn all the same.
+    declares no number of the interval is invalid; it still costs a turn.
     Reward: 1 for the secret, else 0; its only named part is `win`.
-    Metrics: `width`, the numbers still possible after the turn; `bits`, the information the turn gained.
+    Metrics: `width`, how many numbers remain after the turn; `bits`, the information the turn gained.
     Episode end: terminated by the right guess, truncated after as many turns as bisection may need, plus `spare`.
-    Arguments: `size` numbers in the interval, which lies anywhere in `bottom`..`top`.
+    Arguments: `size`, how many numbers the interval has; it lies anywhere in `bottom`..`top`; `spare`; `remind`.
     Source and licence: generated. Version history: v0.
     """
 
@@ -50,26 +50,26 @@ class GuessNumber(Env):
         self.spare, self.remind = spare, remind
 
     def tasks(self, split: str) -> Sequence[Task]:
-        """Every interval with every secret in it."""
+        """Return every interval with every secret in it."""
         total = (self.top - self.bottom + 2 - self.size) * self.size
         return enumerated(split, total, self._task, key=f"games/GuessNumber-v0:{self.size}:{self.bottom}:{self.top}")
 
     def start(self) -> Messages:
-        """Name the interval."""
+        """Return the interval as the prompt."""
         self.low, self.high = self.task.metadata["low"], self.task.metadata["high"]
         self.secret = int(self.task.answer)
         return self.task.prompt
 
     def state(self) -> str:
-        """The interval still possible and the turns left."""
+        """Return the interval that remains and the number of turns left."""
         return f"{self.low}..{self.high} {self.max_turns - self.turns}"
 
     def reply(self, action: Message) -> Outcome:
-        """Compare a guess with the secret."""
+        """Compare the guess with the secret and narrow the interval."""
         guess = declared_integer(final_text(action))
         if guess is None or not self.task.metadata["low"] <= guess <= self.task.metadata["high"]:
-            shown = f"{self.low}..{self.high}" if self.remind else text(self.task.prompt[0])
-            return self._outcome(f"{shown}!", valid=False)
+            prompt = f"{self.low}..{self.high}" if self.remind else text(self.task.prompt[0])
+            return self._outcome(f"{prompt}!", valid=False)
         before = self.high - self.low + 1
         if guess == self.secret:
             self.low = self.high = guess
@@ -82,35 +82,46 @@ class GuessNumber(Env):
         return self._outcome(f"{self.low}..{self.high}" if self.remind else answer, before=before)
 
     def oracle(self) -> Iterator[Message]:
-        """Bisection."""
+        """Yield the middle of the interval that remains (bisection)."""
         while True:
             yield assistant(str((self.low + self.high) // 2))
 
     def random(self, rng: np.random.Generator) -> Message:
-        """Any number of the interval, also one already ruled out."""
+        """Return a number of the first interval, which may be ruled out already."""
         return assistant(str(rng.integers(self.task.metadata["low"], self.task.metadata["high"] + 1)))
 
     def attacks(self) -> Sequence[str]:
-        """Among others: the whole interval in one reply."""
-        whole = " ".join(str(number) for number in range(self.low, self.high + 1))
-        return (*super().attacks(), whole, f"#### {whole}", "higher", "lower", f"{self.secret}.0", "9" * 10_000)
+        """Return attacks, among them all numbers of the interval in one reply."""
+        all_numbers = " ".join(str(number) for number in range(self.low, self.high + 1))
+        return (
+            *super().attacks(),
+            all_numbers,
+            f"#### {all_numbers}",
+            "higher",
+            "lower",
+            f"{self.secret}.0",
+            "9" * 10_000,
+        )
 
     def _outcome(self, answer: str | None, *, before: int | None = None, valid: bool = True) -> Outcome:
-        """The turn's outcome; `answer` is None for a win, `before` the width before it (None: unchanged)."""
+        """Return the outcome of a turn.
+
+        `answer` is None for a win; `before` is the width before the turn, None if it has not changed.
+        """
         width = self.high - self.low + 1
-        won = answer is None
+        is_right = answer is None
         return Outcome(
             messages=() if answer is None else (user(answer),),
-            reward=float(won),
-            terminated=won,
-            success=won,
+            reward=float(is_right),
+            terminated=is_right,
+            success=is_right,
             valid=valid,
-            rewards={"win": float(won)},
+            rewards={"win": float(is_right)},
             metrics={"width": width, "bits": log2((before or width) / width)},
         )
 
     def _task(self, number: int) -> Task:
-        low, place = divmod(number, self.size)
+        low, offset = divmod(number, self.size)
         low += self.bottom
         bounds = {"low": low, "high": low + self.size - 1}
-        return Task("", (user(f"{low}..{bounds['high']}"),), str(low + place), bounds)
+        return Task("", (user(f"{low}..{bounds['high']}"),), str(low + offset), bounds)

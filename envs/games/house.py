@@ -1,4 +1,4 @@
-"""A small house to act in: rooms, one door, containers, things to carry; who may do what, and what comes of it."""
+"""A simulated house with rooms, a door, containers and items: which commands work in a state and what they change."""
 
 from __future__ import annotations
 
@@ -8,24 +8,34 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-CARRIED = -1  # the place of what the player carries
-INSIDE = 100  # the place of what lies in container i is INSIDE + i; below that, places are rooms
+INVENTORY = -1  # the place of items that the player carries
+FIRST_CONTAINER = 100  # items in container i have the place FIRST_CONTAINER + i; smaller places are rooms
 
 
 class State(NamedTuple):
-    """Where everything is. `shut` has bit i for a shut container i, and the bit after the last one for a shut door."""
+    """A state of the house.
+
+    Attributes:
+        room: Room of the player.
+        places: Place of each item: a room, a container or `INVENTORY`.
+        shut: Bit i is set if container i is shut; the bit after the last container is the door.
+        is_locked: Whether the door is locked.
+    """
 
     room: int
     places: tuple[int, ...]
     shut: int
-    locked: bool
+    is_locked: bool
 
 
 class Scene(NamedTuple):
-    """What can be seen and done in a state.
+    """Descriptions and commands of a state.
 
-    `text` tells all that is in the room, `brief` the `commands` that work instead; each leads to another state. `name`
-    is the state's.
+    Attributes:
+        text: The room with everything in it, without the commands.
+        brief: The room with the commands that work, instead of its contents.
+        commands: The commands that work, each with the state it leads to.
+        name: Text that identifies the state.
     """
 
     text: str
@@ -36,10 +46,16 @@ class Scene(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class House:
-    """What does not change. `items` begins with the one that is wanted and, if there is a lock, the key.
+    """The fixed parts of a house, and its initial state.
 
-    `exits[room]` maps ways to rooms; `door` is the pair of rooms that it parts, or (); `containers` are pairs of a
-    name and a room; the goal is that the wanted item is at the place `target`.
+    Attributes:
+        rooms: Names of the rooms.
+        exits: For each room, directions and the rooms they lead to.
+        door: The pair of rooms that the door separates; empty without a door.
+        containers: Name and room of each container.
+        items: Names of the items: the wanted item, then the key if there is a lock, then the others.
+        target: Place where the wanted item must be.
+        start: Initial state.
     """
 
     rooms: tuple[str, ...]
@@ -53,93 +69,107 @@ class House:
 
     @property
     def goal(self) -> str:
-        """What is to be done: `take cup` or `put cup in box`."""
-        if self.target == CARRIED:
+        """The task as a command: `take cup` or `put cup in box`."""
+        if self.target == INVENTORY:
             return f"take {self.items[0]}"
-        return f"put {self.items[0]} in {self.containers[self.target - INSIDE][0]}"
+        return f"put {self.items[0]} in {self.containers[self.target - FIRST_CONTAINER][0]}"
 
-    def done(self, state: State) -> bool:
-        """Whether the goal is reached."""
+    def is_done(self, state: State) -> bool:
+        """Whether the wanted item is at its target."""
         return state.places[0] == self.target
 
     def scene(self, state: State) -> Scene:
-        """What there is in `state`; remembered, since members of a group come by the same states."""
-        known = self._scenes.get(state)
-        if known is None:
+        """Return the scene of `state`. Scenes are cached, because the episodes of a group visit the same states."""
+        scene = self._scenes.get(state)
+        if scene is None:
             commands = dict(self._commands(state))
-            name = f"{state.room} {' '.join(map(str, state.places))} {state.shut:b} {'locked' * state.locked}".rstrip()
-            known = self._scenes[state] = Scene(self._full(state), self._brief(state, list(commands)), commands, name)
-        return known
+            name = (
+                f"{state.room} {' '.join(map(str, state.places))} {state.shut:b} {'locked' * state.is_locked}".rstrip()
+            )
+            scene = self._scenes[state] = Scene(
+                self._full_text(state), self._brief_text(state, list(commands)), commands, name
+            )
+        return scene
 
-    def useful(self, state: State) -> Iterator[tuple[str, State]]:
-        """The commands that may be part of a shortest plan: no other item than the wanted one and the key matters."""
-        fixed = state.places[1 + bool(self.start.locked) :]
+    def useful_commands(self, state: State) -> Iterator[tuple[str, State]]:
+        """Yield the commands that may be part of a shortest plan: they move no item but the wanted one and the key."""
+        fixed = state.places[1 + bool(self.start.is_locked) :]
         for command, after in self._commands(state):
             if after.places[-len(fixed) :] == fixed or not fixed:
                 yield command, after
 
     def _commands(self, state: State) -> Iterator[tuple[str, State]]:
-        room, places, shut, locked = state
+        room, places, shut, is_locked = state
         door = 1 << len(self.containers)
         for way, there in self.exits[room].items():
             if not (shut & door and {room, there} == {*self.door}):
                 yield f"go {way}", state._replace(room=there)
         if shut & door and room in self.door:
-            if not locked:
+            if not is_locked:
                 yield "open door", state._replace(shut=shut & ~door)
-            elif places[1] == CARRIED:
-                yield "unlock door", state._replace(locked=False)
+            elif places[1] == INVENTORY:
+                yield "unlock door", state._replace(is_locked=False)
         reach = {room}
         for i, (name, where) in enumerate(self.containers):
             if where == room and shut >> i & 1:
                 yield f"open {name}", state._replace(shut=shut & ~(1 << i))
             elif where == room:
-                reach.add(INSIDE + i)
+                reach.add(FIRST_CONTAINER + i)
         for i, place in enumerate(places):
             if place in reach:
-                yield f"take {self.items[i]}", _moved(state, i, CARRIED)
-            elif place == CARRIED:
+                yield f"take {self.items[i]}", _move_item(state, i, INVENTORY)
+            elif place == INVENTORY:
                 for inside in sorted(reach - {room}):
-                    yield f"put {self.items[i]} in {self.containers[inside - INSIDE][0]}", _moved(state, i, inside)
+                    yield (
+                        f"put {self.items[i]} in {self.containers[inside - FIRST_CONTAINER][0]}",
+                        _move_item(state, i, inside),
+                    )
 
-    def _brief(self, state: State, commands: list[str]) -> str:
-        """The room, what no command tells, and the commands."""
-        carried = [self.items[i] for i, place in enumerate(state.places) if place == CARRIED]
-        parts = [self.rooms[state.room], *self._door(state), *([f"have {' '.join(carried)}"] if carried else [])]
+    def _brief_text(self, state: State, commands: list[str]) -> str:
+        """Describe the room by what the commands do not reveal, then the commands."""
+        inventory = [self.items[i] for i, place in enumerate(state.places) if place == INVENTORY]
+        parts = [
+            self.rooms[state.room],
+            *self._door_text(state),
+            *([f"have {' '.join(inventory)}"] if inventory else []),
+        ]
         return f"{'; '.join(parts)}: {', '.join(commands)}"
 
-    def _full(self, state: State) -> str:
-        """The room with all that is in it, without the commands."""
+    def _full_text(self, state: State) -> str:
+        """Describe the room with everything in it, without the commands."""
         room, places, shut, _ = state
         ways = " ".join(self.exits[room])
-        parts = [self.rooms[room], f"exits {ways}", *self._door(state)]
+        parts = [self.rooms[room], f"exits {ways}", *self._door_text(state)]
         for i, (name, where) in enumerate(self.containers):
             if where == room:
-                inside = [item for item, place in zip(self.items, places, strict=True) if place == INSIDE + i]
+                inside = [item for item, place in zip(self.items, places, strict=True) if place == FIRST_CONTAINER + i]
                 parts.append(f"{name} {'shut' if shut >> i & 1 else 'with ' + ' '.join(inside) if inside else 'empty'}")
-        for word, place in (("here", room), ("have", CARRIED)):
-            if found := [item for item, at in zip(self.items, places, strict=True) if at == place]:
-                parts.append(f"{word} {' '.join(found)}")
+        for word, place in (("here", room), ("have", INVENTORY)):
+            if contents := [item for item, at in zip(self.items, places, strict=True) if at == place]:
+                parts.append(f"{word} {' '.join(contents)}")
         return "; ".join(parts)
 
-    def _door(self, state: State) -> list[str]:
-        """The door as seen from the room, if it is shut."""
+    def _door_text(self, state: State) -> list[str]:
+        """Return the description of a shut door of the room; an empty list if there is none."""
         if state.room not in self.door or not state.shut >> len(self.containers):
             return []
         beyond = self.door[0] if state.room == self.door[1] else self.door[1]
         way = next(way for way, there in self.exits[state.room].items() if there == beyond)
-        return [f"{way} door {'locked' if state.locked else 'shut'}"]
+        return [f"{way} door {'locked' if state.is_locked else 'shut'}"]
 
 
-def _moved(state: State, item: int, place: int) -> State:
+def _move_item(state: State, item: int, place: int) -> State:
     return state._replace(places=(*state.places[:item], place, *state.places[item + 1 :]))
 
 
 @lru_cache(maxsize=1024)
-def house(blueprint: str) -> House:
-    """The house of a blueprint, a JSON text with the fields of `House`; made once, since a group plays in the same."""
+def build_house(blueprint: str) -> House:
+    """Build the house of a JSON text with the fields of `House`.
+
+    Cached, because a group of episodes shares its house.
+    """
     plan: dict[str, Any] = json.loads(blueprint)
-    room, places, shut, locked = plan["start"]
+    room, places, shut, is_locked = plan["start"]
     return House(
         rooms=tuple(plan["rooms"]),
         exits=tuple(plan["exits"]),
@@ -147,5 +177,5 @@ def house(blueprint: str) -> House:
         containers=tuple((name, where) for name, where in plan["containers"]),
         items=tuple(plan["items"]),
         target=plan["target"],
-        start=State(room, tuple(places), shut, locked),
+        start=State(room, tuple(places), shut, is_locked),
     )

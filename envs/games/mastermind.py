@@ -1,4 +1,4 @@
-"""Mastermind: find a code of digits by the number of right places and of right digits elsewhere."""
+"""Mastermind: find a code of digits from the number of digits in the right place and in another place."""
 
 from __future__ import annotations
 
@@ -10,46 +10,46 @@ from typing import Any
 
 from envs.games.candidates import Candidates
 from envs.games.deduction import Deduction
-from envs.games.game import checked
+from envs.games.game import check_range
 from envs.grading.choice import last_line
 
 HOLES, COLOURS = range(2, 6), range(2, 10)
-CODES = 1296  # most codes, the classic game's: the oracle weighs each against each
+CODES = 1296  # limit of codes, that of the classic game: the oracle compares each with each
 
 
 class Mastermind(Deduction):
     """Find a secret code; digits are the colours and may occur more than once.
 
     Observation: `312 +-.` first, the opening guess and its answer; then answers only, `++.`: a `+` for each digit in
-    its right place, a `-` for each other digit that the code has elsewhere, filled up with `.`; the order says nothing
-    about places. After an invalid reply the form of a guess, `3 digits 1-4?`.
+    its right place, a `-` for each other digit that the code has elsewhere, filled up with `.`; the order of the marks
+    does not depend on the places. After an invalid reply the form of a guess, `3 digits 1-4?`.
     Action: a code, `213`; spaces, commas or hyphens may stand between its digits. Of a longer reply the last line
     counts, and it must hold one code only and no other digit. Anything else is invalid and costs a turn.
     Reward: 1 for the code, else 0; its only named part is `win`.
     Metrics: `left`, the codes that fit all answers; `bits`, the information the turn gained.
     Episode end: terminated by the right guess; truncated after `max_turns`, by default `holes` + 3.
     Arguments: `holes`, digits of a code; `colours`, digits to choose from, at most 1296 codes in all (the classic game
-    is holes=4, colours=6); `opened`: the first guess is made already, another one in every task; `explain`: the rules
-    open the episode.
-    Splits: pairs of an opening guess and a code, or with opened=False codes.
-    State: the guesses with their answers, whatever their order, and the turns left.
+    is holes=4, colours=6); `opened`: the first guess is already made, and it differs between tasks; `explain`: the
+    episode begins with the rules.
+    Splits: a task is a pair of an opening guess and a code, with opened=False a code.
+    State: the guesses with their answers in sorted order, and the turns left.
     Source and licence: generated. Version history: v0.
     """
 
-    def __init__(self, *, holes: int = 3, colours: int = 4, max_turns: int | None = None, **own: Any) -> None:
-        self.holes, self.colours = checked("holes", holes, HOLES), checked("colours", colours, COLOURS)
+    def __init__(self, *, holes: int = 3, colours: int = 4, max_turns: int | None = None, **kwargs: Any) -> None:
+        self.holes, self.colours = check_range("holes", holes, HOLES), check_range("colours", colours, COLOURS)
         if not 10 <= colours**holes <= CODES:
             raise ValueError(f"holes={holes} and colours={colours} give {colours**holes} codes, outside 10..{CODES}")
-        super().__init__(max_turns=holes + 3 if max_turns is None else max_turns, **own)
+        super().__init__(max_turns=holes + 3 if max_turns is None else max_turns, **kwargs)
 
     @property
     def hint(self) -> str:
-        """The form of a guess."""
+        """Form of a guess, such as `3 digits 1-4`."""
         return f"{self.holes} digits 1-{self.colours}"
 
     @property
     def rules(self) -> str:
-        """The rules."""
+        """Rules of the game, for `explain`."""
         return (
             f"Find my code of {self.hint}, digits may repeat. To each guess I answer + for a digit in its place, "
             f"- for a digit elsewhere in the code, . for the rest, sorted. Reply with {self.holes} digits only. "
@@ -57,39 +57,39 @@ class Mastermind(Deduction):
         )
 
     def candidates(self) -> Candidates:
-        """All codes."""
-        return _codes(self.holes, self.colours)
+        """Return all codes of the game."""
+        return _candidates(self.holes, self.colours)
 
-    def read(self, reply: str) -> str | None:
-        """The one code of the last line."""
-        if reply in _known(self.holes, self.colours):  # what a policy that knows the game says
+    def parse_guess(self, reply: str) -> str | None:
+        """Parse the only code in the last line of the reply; None if it holds none, several, or other digits."""
+        if reply in _code_set(self.holes, self.colours):  # the usual reply, without a search
             return reply
         line = last_line(reply)
-        found = {re.sub("[ ,-]", "", code) for code in _code(self.holes).findall(line)}
-        if len(found) != 1 or re.search(r"\d", _code(self.holes).sub("", line)):
+        codes = {re.sub("[ ,-]", "", code) for code in _code_pattern(self.holes).findall(line)}
+        if len(codes) != 1 or re.search(r"\d", _code_pattern(self.holes).sub("", line)):
             return None
-        code = found.pop()
-        return code if code in _known(self.holes, self.colours) else None
+        code = codes.pop()
+        return code if code in _code_set(self.holes, self.colours) else None
 
 
 @lru_cache
-def _codes(holes: int, colours: int) -> Candidates:
+def _candidates(holes: int, colours: int) -> Candidates:
     digits = "".join(map(str, range(1, colours + 1)))
-    return Candidates(["".join(code) for code in product(digits, repeat=holes)], pegs)
+    return Candidates(["".join(code) for code in product(digits, repeat=holes)], score_guess)
 
 
 @lru_cache
-def _known(holes: int, colours: int) -> frozenset[str]:
-    return frozenset(_codes(holes, colours).secrets)
+def _code_set(holes: int, colours: int) -> frozenset[str]:
+    return frozenset(_candidates(holes, colours).secrets)
 
 
 @lru_cache
-def _code(holes: int) -> re.Pattern[str]:
+def _code_pattern(holes: int) -> re.Pattern[str]:
     return re.compile(rf"(?<![\w.])[0-9](?:[ ,-]{{0,2}}[0-9]){{{holes - 1}}}(?![\w%]|[.,-]{{1,2}}\d)")
 
 
-def pegs(guess: str, code: str) -> str:
-    """The answer to a guess: `+` for right places, `-` for right digits elsewhere, `.` for the rest."""
+def score_guess(guess: str, code: str) -> str:
+    """Return the answer to a guess: `+` per digit in its place, `-` per digit elsewhere in the code, then `.`."""
     exact = sum(map(eq, guess, code))
     common = sum(min(guess.count(digit), code.count(digit)) for digit in set(guess))
     return "+" * exact + "-" * (common - exact) + "." * (len(code) - common)

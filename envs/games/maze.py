@@ -1,4 +1,4 @@
-"""Find the way through a maze of which only the exits of the present cell are seen."""
+"""Maze: find the way to a goal, seeing only the exits of the current cell."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from envs.games.game import Game, checked
-from envs.games.planning import followed, shortest
+from envs.games.game import Game, check_range
+from envs.games.planning import follow_plan, shortest_plan
 from envs.grading.choice import find_choice
 from envs.procedural import drawn
 from envs.types import Message, Outcome, Task, assistant, final_text
@@ -25,20 +25,20 @@ MEANINGS = {name: way for way, word in WORDS.items() for name in (way, word)}
 
 
 class Maze(Game):
-    """Walk to a goal whose direction is known, through walls that are not.
+    """Walk to a goal whose direction is known through a maze that is not.
 
     Observation: the exits of the cell and, in view "compass", where the goal lies: `ne goal 2s 1w`. View "position"
-    adds row and column of the cell: `ne at 0,3 goal 2s 1w`. View "exits" shows nothing else, so where the goal is must
-    be found out. After an invalid reply the same with `!`.
+    adds row and column of the cell: `ne at 0,3 goal 2s 1w`. View "exits" shows the exits only, so the goal must be
+    searched for. After an invalid reply the same with `!`.
     Action: `n`, `e`, `s` or `w`, or the word, `north`; of a longer reply the one direction that its last line names.
-    A reply without one, or into a wall, is invalid; it costs a turn all the same.
+    A reply without one, or into a wall, is invalid; it still costs a turn.
     Reward: 1 on reaching the goal, else 0; its only named part is `win`.
     Metrics: `efficiency`, on reaching the goal: the length of the shortest path divided by the turns taken.
     Episode end: terminated by the goal, truncated after `max_turns`, by default three times `size`.
-    Arguments: `size`, the side of the square; `loops`, the share of the walls inside it that are taken away from a
-    maze with exactly one path between any two cells; `view`; `explain`: the rules open the episode.
-    Splits: a maze stands in one split only. The goal is `size` to twice `size` moves away.
-    State: the task and the cell, whatever the way there.
+    Arguments: `size`, the side of the square; `loops`, the share of the inner walls that are removed from a maze with
+    exactly one path between any two cells; `view`; `explain`: the episode begins with the rules.
+    Splits: a maze is in one split only. The goal is `size` to twice `size` moves away.
+    State: the task and the cell; the path to it does not count.
     Source and licence: generated (depth-first search with backtracking). Version history: v0.
     """
 
@@ -49,20 +49,20 @@ class Maze(Game):
         loops: float = 0.0,
         view: str = "compass",
         max_turns: int | None = None,
-        **own: Any,
+        **kwargs: Any,
     ) -> None:
-        self.size = checked("size", size, SIZES)
+        self.size = check_range("size", size, SIZES)
         if not 0 <= loops <= 0.5:
             raise ValueError(f"loops {loops!r} is outside 0..0.5, a share of the walls")
         if view not in VIEWS:
             raise ValueError(f"view {view!r} is not one of {', '.join(VIEWS)}")
-        super().__init__(max_turns=3 * size if max_turns is None else max_turns, **own)
+        super().__init__(max_turns=3 * size if max_turns is None else max_turns, **kwargs)
         self.loops, self.view = float(loops), view
         self.step_of = {way: down * self.size + right for way, (down, right) in WAYS.items()}
 
     @property
     def rules(self) -> str:
-        """The rules."""
+        """Rules of the game, for `explain`."""
         where = " and where the goal lies, such as '2s 1w' for two cells south and one west" * (self.view != "exits")
         return (
             f"You are in a maze of {self.size} by {self.size} cells. I name the exits of your cell, such as 'ne' for "
@@ -70,101 +70,118 @@ class Maze(Game):
         )
 
     def tasks(self, split: str) -> Sequence[Task]:
-        """Random mazes; "val" and "test" hold each once."""
+        """Return random mazes; "val" and "test" contain each maze once."""
         key = f"games/Maze-v0:{self.size}:{self.loops}"
         return drawn(split, LENGTHS[split], self._draw, key=key, same=lambda task: task.metadata["maze"])
 
     def opening(self) -> str:
-        """Look around."""
+        """Put the player on the start cell and describe it."""
         self.maze, self.goal = self.task.metadata["maze"], self.task.metadata["goal"]
         self.cell = self.task.metadata["start"]
-        return self._look()
+        return self._describe_cell()
 
     def state(self) -> str:
-        """The task and the cell."""
+        """Return the task and the cell of the player."""
         return f"{self.task.id} {self.cell}"
 
     def reply(self, action: Message) -> Outcome:
-        """Take a step."""
+        """Move the player in the direction that the reply names, if that is an exit."""
         way = find_choice(final_text(action), MEANINGS)
         if way is None or way not in EXITS[self.maze[self.cell]]:
-            return self.outcome(f"{self._look()}!", valid=False)
+            return self.outcome(f"{self._describe_cell()}!", valid=False)
         self.cell += self.step_of[way]
         if self.cell != self.goal:
-            return self.outcome(self._look())
-        return self.outcome("", won=True, efficiency=self.task.metadata["shortest"] / (self.turns + 1))
+            return self.outcome(self._describe_cell())
+        return self.outcome("", is_won=True, efficiency=self.task.metadata["shortest"] / (self.turns + 1))
 
     def oracle(self) -> Iterator[Message]:
-        """A shortest path from wherever the player is."""
-        way_out = followed(lambda: self.cell, lambda cell: self._moves(self.maze, cell), lambda cell: cell == self.goal)
+        """Return the moves of a shortest path from the player's current cell."""
+        way_out = follow_plan(
+            lambda: self.cell, lambda cell: self._moves(self.maze, cell), lambda cell: cell == self.goal
+        )
         return map(assistant, way_out)
 
     def random(self, rng: np.random.Generator) -> Message:
-        """Any direction, also into a wall."""
+        """Return one of the four directions, which may lead into a wall."""
         return assistant("nesw"[int(rng.integers(4))])
 
     def attacks(self) -> Sequence[str]:
-        """Among others: all directions at once, the way to the goal in one reply."""
-        way = [step for step, _ in shortest(self.cell, lambda cell: self._moves(self.maze, cell), self.goal.__eq__)]
+        """Return attacks, among them all directions at once and the whole path to the goal in one reply."""
+        way = [
+            step for step, _ in shortest_plan(self.cell, lambda cell: self._moves(self.maze, cell), self.goal.__eq__)
+        ]
         return (*super().attacks(), "n e s w", " ".join(way), "".join(way), "goal", f"{self.goal}")
 
-    def _look(self) -> str:
+    def _describe_cell(self) -> str:
         exits = EXITS[self.maze[self.cell]]
         if self.view == "exits":
             return exits
         row, column = divmod(self.cell, self.size)
         down, right = self.goal // self.size - row, self.goal % self.size - column
-        far = f" {abs(down)}{'s' if down > 0 else 'n'}" if down else ""
-        far += f" {abs(right)}{'e' if right > 0 else 'w'}" if right else ""
-        return f"{exits} at {row},{column} goal{far}" if self.view == "position" else f"{exits} goal{far}"
+        distance_text = f" {abs(down)}{'s' if down > 0 else 'n'}" if down else ""
+        distance_text += f" {abs(right)}{'e' if right > 0 else 'w'}" if right else ""
+        return (
+            f"{exits} at {row},{column} goal{distance_text}"
+            if self.view == "position"
+            else f"{exits} goal{distance_text}"
+        )
 
     def _moves(self, maze: str, cell: int) -> Iterator[tuple[str, int]]:
         return ((way, cell + self.step_of[way]) for way in EXITS[maze[cell]])
 
     def _draw(self, rng: np.random.Generator) -> Task:
         while True:
-            maze = carved(self.size, self.loops, rng)
+            maze = carve_maze(self.size, self.loops, rng)
             start = int(rng.integers(len(maze)))
             distance = {start: 0}
-            for cell in (reached := [start]):
+            for cell in (queue := [start]):
                 for _, there in self._moves(maze, cell):
                     if there not in distance:
                         distance[there] = distance[cell] + 1
-                        reached.append(there)
-            goals = [cell for cell in reached if self.size <= distance[cell] <= 2 * self.size]
+                        queue.append(there)
+            goals = [cell for cell in queue if self.size <= distance[cell] <= 2 * self.size]
             if goals:
                 goal = goals[int(rng.integers(len(goals)))]
                 return Task("", metadata={"maze": maze, "start": start, "goal": goal, "shortest": distance[goal]})
 
 
-def carved(size: int, loops: float, rng: np.random.Generator) -> str:
-    """A maze of `size * size` cells: one hexadecimal digit for each, whose bits are its exits n, e, s, w."""
+def carve_maze(size: int, loops: float, rng: np.random.Generator) -> str:
+    """Generate a maze by depth-first search with backtracking.
+
+    Args:
+        size: Side of the square.
+        loops: Probability with which each inner wall is then removed.
+        rng: Generator of all draws.
+
+    Returns:
+        One hexadecimal digit per cell, row by row; its bits are the exits n, e, s, w of the cell (`BIT`).
+    """
     exits = [0] * size**2
-    luck = iter(rng.random(6 * size**2).tolist())  # at most three draws a cell below, and two for its walls
+    uniforms = iter(rng.random(6 * size**2).tolist())  # per cell at most three for the search, two for its walls
 
     def walls(cell: int) -> list[tuple[str, int]]:
-        """The ways from `cell` that stay inside and are not open, with where they lead."""
+        """Return the closed directions of `cell` that lead to another cell, each with that cell."""
         row, column = divmod(cell, size)
         inside = (("n", row > 0), ("e", column < size - 1), ("s", row < size - 1), ("w", column > 0))
         steps = {"n": -size, "e": 1, "s": size, "w": -1}
-        return [(way, cell + steps[way]) for way, may in inside if may and not exits[cell] & BIT[way]]
+        return [(way, cell + steps[way]) for way, is_inside in inside if is_inside and not exits[cell] & BIT[way]]
 
     def open_wall(cell: int, way: str, there: int) -> None:
         exits[cell] |= BIT[way]
         exits[there] |= BIT[BACK[way]]
 
-    trail = [int(next(luck) * len(exits))]
+    trail = [int(next(uniforms) * len(exits))]
     while trail:
-        fresh = [(way, there) for way, there in walls(trail[-1]) if not exits[there]]
-        if not fresh:
+        unvisited = [(way, there) for way, there in walls(trail[-1]) if not exits[there]]
+        if not unvisited:
             trail.pop()
             continue
-        way, there = fresh[int(next(luck) * len(fresh))]
+        way, there = unvisited[int(next(uniforms) * len(unvisited))]
         open_wall(trail[-1], way, there)
         trail.append(there)
     if loops:
         for cell in range(len(exits)):
             for way, there in walls(cell):
-                if there > cell and next(luck) < loops:
+                if there > cell and next(uniforms) < loops:
                     open_wall(cell, way, there)
     return "".join(f"{bits:x}" for bits in exits)

@@ -1,4 +1,4 @@
-"""Minefields: how they are numbered and opened, and what can be concluded from what is seen."""
+"""Minefields of Minesweeper: numbering and opening cells, and finding safe cells by logic."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 MINE, CLOSED, EMPTY = "*", "#", "."
-FACTS = 300  # facts at which a deduction gives up
-COUNTED = 12  # closed cells from which on the number of all mines counts as a fact; before, it says too little
+MAX_FACTS = 300  # number of facts at which a deduction gives up
+MINE_COUNT_CELLS = 12  # with more closed cells the total number of mines is not used as a fact, as it rarely helps
 Around = tuple[tuple[int, ...], ...]  # for every cell, numbered row by row, the cells around it
 
 
 @lru_cache
 def neighbours(size: int) -> Around:
-    """The cells around each cell of a square field."""
+    """Return for each cell of a square field the cells around it."""
     span = [range(max(0, at - 1), min(size, at + 2)) for at in range(size)]
     return tuple(
         tuple(r * size + c for r in span[row] for c in span[column] if (r, c) != (row, column))
@@ -22,67 +22,74 @@ def neighbours(size: int) -> Around:
     )
 
 
-def field(mines: set[int], around: Around) -> str:
-    """The whole field, row by row: `*` a mine, else the number of mines around the cell, `.` for none."""
+def build_field(mines: set[int], around: Around) -> str:
+    """Return the open field, row by row: `*` for a mine, else the number of mines around the cell, `.` for none."""
     return "".join(
         MINE if cell in mines else str(len(mines.intersection(near)) or EMPTY) for cell, near in enumerate(around)
     )
 
 
-def open_up(seen: list[str], whole: str, cell: int, around: Around) -> int:
-    """Open a closed cell of `seen` and, from every cell with no mine around, all around it; return how many."""
-    seen[cell] = whole[cell]
-    count, empty = 1, [cell] if whole[cell] == EMPTY else []
+def open_cell(view: list[str], field: str, cell: int, around: Around) -> int:
+    """Open a closed cell of `view` in place, and all cells around each opened cell that has no mines around it.
+
+    Returns the number of cells opened. `field` is the open field and `around` the neighbours of each cell.
+    """
+    view[cell] = field[cell]
+    count, empty = 1, [cell] if field[cell] == EMPTY else []
     while empty:
         for near in around[empty.pop()]:
-            if seen[near] == CLOSED:
-                seen[near] = whole[near]
+            if view[near] == CLOSED:
+                view[near] = field[near]
                 count += 1
-                if whole[near] == EMPTY:
+                if field[near] == EMPTY:
                     empty.append(near)
     return count
 
 
-def safe_cells(seen: Sequence[str], mines: int, around: Around) -> list[int]:
-    """The closed cells that comparing numbers shows to hide no mine, in order; of them all only the first found.
+def safe_cells(view: Sequence[str], mines: int, around: Around) -> list[int]:
+    """Return closed cells of `view` that are safe by logic, in ascending order; empty if none can be found.
 
-    A fact is a set of closed cells, as the bits of an int, with the mines in it: one for each number and, when few
-    cells are closed, one for all of them. Any two facts are compared, what follows is a fact too, until a set without
-    mines is found.
+    A fact is a set of closed cells, the bits of an int, with the number of mines among them. The first facts are one
+    per number on the field and, if few cells are closed, one for all of them. Pairs of facts are compared, and their
+    conclusions are added as facts, until some set is free of mines; its cells are the result, so other safe cells may
+    be missing.
     """
-    closed = [cell for cell, mark in enumerate(seen) if mark == CLOSED]
-    facts = {sum(1 << cell for cell in closed): mines} if len(closed) <= COUNTED else {}
-    for cell, mark in enumerate(seen):
+    closed = [cell for cell, mark in enumerate(view) if mark == CLOSED]
+    facts = {sum(1 << cell for cell in closed): mines} if len(closed) <= MINE_COUNT_CELLS else {}
+    for cell, mark in enumerate(view):
         if mark != CLOSED and mark != EMPTY:
-            hidden = sum(1 << near for near in around[cell] if seen[near] == CLOSED)
+            hidden = sum(1 << near for near in around[cell] if view[near] == CLOSED)
             if hidden:
                 facts[hidden] = int(mark)
     fresh = dict(facts)
-    while fresh and len(facts) < FACTS:
-        free, fresh = _compared(facts, fresh)
+    while fresh and len(facts) < MAX_FACTS:
+        free, fresh = _compare_facts(facts, fresh)
         if free:
             return [cell for cell in closed if free >> cell & 1]
         facts.update(fresh)
     return []
 
 
-def moves_to_clear(whole: str, first: int, mines: int, around: Around) -> int:
-    """How many cells logic opens one after the other to clear the field after `first`; 0 if it cannot."""
-    seen = [CLOSED] * len(whole)
-    left = len(whole) - mines - open_up(seen, whole, first, around)
+def count_moves_to_clear(field: str, first: int, mines: int, around: Around) -> int:
+    """Return how many moves clear the field by logic alone after the cell `first` is open; 0 if guessing is needed."""
+    view = [CLOSED] * len(field)
+    left = len(field) - mines - open_cell(view, field, first, around)
     moves = 0
     while left:
-        safe = safe_cells(seen, mines, around)
+        safe = safe_cells(view, mines, around)
         if not safe:
             return 0
-        left -= open_up(seen, whole, safe[0], around)
+        left -= open_cell(view, field, safe[0], around)
         moves += 1
     return moves
 
 
-def _compared(facts: dict[int, int], fresh: dict[int, int]) -> tuple[int, dict[int, int]]:
-    """The cells free of mines by `facts`, of which `fresh` are new, and else the facts that follow from two of them."""
-    free, found = 0, {}
+def _compare_facts(facts: dict[int, int], fresh: dict[int, int]) -> tuple[int, dict[int, int]]:
+    """Compare the new facts `fresh` with all `facts`.
+
+    Returns the set of cells that are free of mines, and the facts that follow from pairs of facts.
+    """
+    free, conclusions = 0, {}
     for one, mines in fresh.items():
         if mines == 0:
             free |= one
@@ -96,9 +103,9 @@ def _compared(facts: dict[int, int], fresh: dict[int, int]) -> tuple[int, dict[i
                 rest = b & ~a
                 if not a & ~b:  # a lies in b
                     if rest and rest not in facts:
-                        found[rest] = in_b - in_a
-                elif in_b - in_a == rest.bit_count():  # b's surplus fills all of it that is not in a
+                        conclusions[rest] = in_b - in_a
+                elif in_b - in_a == rest.bit_count():  # the surplus of b fills all its cells outside a with mines
                     free |= a & ~b
                     if rest and rest not in facts:
-                        found[rest] = rest.bit_count()
-    return free, found
+                        conclusions[rest] = rest.bit_count()
+    return free, conclusions

@@ -1,4 +1,4 @@
-"""A small world of things and what is true of them: no two things agree in every attribute. Own compilation."""
+"""An ontology of things and their attributes, compiled for this project; no two things have the same attributes."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ ball: round | marble: round small | boulder: round big | button: small | cup:
 
 @lru_cache(maxsize=1)
 def things() -> dict[str, frozenset[str]]:
-    """Each thing with its attributes: the sixteen of the shortest names, then the others in an order of chance."""
+    """Return each thing with its attributes: sixteen with the shortest names first, then the others shuffled."""
     first, rest = _read(_SHORT_NAMES), _read(_LONGER_NAMES)
     return first | {name: rest[name] for name in sorted(rest, key=lambda name: digest("ontology", name))}
 

@@ -1,4 +1,4 @@
-"""Fetch and carry in a small house, in text commands."""
+"""Rooms: find an item in a small house and take it or put it somewhere, by text commands."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from envs.games.blueprint import COMMANDS, blueprint
-from envs.games.game import Game, checked
-from envs.games.house import House, State, house
-from envs.games.planning import followed, shortest
+from envs.games.blueprint import COMMANDS, draw_blueprint
+from envs.games.game import Game, check_range
+from envs.games.house import House, State, build_house
+from envs.games.planning import follow_plan, shortest_plan
 from envs.grading.choice import TAIL_LENGTH, find_choice
 from envs.procedural import drawn
 from envs.types import Message, Outcome, Task, assistant, final_text
@@ -25,21 +25,21 @@ ARTICLES = re.compile(r"\b(?:the|an?|my)\s+", re.IGNORECASE)
 
 
 class Rooms(Game):
-    """Take a thing, or put it into another, in a house where the way, the thing or a key must be found.
+    """Take an item, or put it into a container, in a house where the item, and perhaps a key, must be found.
 
-    Observation: the task first, `put cup in box`; on each turn the room, a shut door, what is carried, and the
+    Observation: the task first, `put cup in box`; on each turn the room, a shut door, the items carried, and the
     commands that work now: `kitchen; east door locked; have key: go north, unlock door, take hat`. With
-    `commands=False` the room and all that can be seen in it instead: `kitchen; exits north east; east door locked;
-    chest shut; here hat; have key`. After an invalid reply the same with `!`.
+    `commands=False` the room and everything visible in it instead of the commands: `kitchen; exits north east; east
+    door locked; chest shut; here hat; have key`. After an invalid reply the same with `!`.
     Action: `go east`, `open chest`, `open door`, `unlock door`, `take cup`, `put cup in box`; of a longer reply the
     one command that its last line names. A reply without a command that works now is invalid; it costs a turn.
     Reward: 1 for doing the task, else 0; its only named part is `win`.
-    Metrics: `efficiency`, on doing it: the length of the shortest plan divided by the turns taken.
-    Episode end: terminated by doing the task; truncated after `max_turns`, by default twice `length`.
-    Arguments: `rooms`, how many; `length`, the commands of the shortest plan; `clutter`, things that nobody needs;
-    `commands`; `explain`: the rules open the episode.
-    Splits: a house with a task stands in one split only.
-    State: the task, where the player and all things are, what is shut and locked.
+    Metrics: `efficiency`, when the task is done: the length of the shortest plan divided by the turns taken.
+    Episode end: terminated when the task is done; truncated after `max_turns`, by default twice `length`.
+    Arguments: `rooms`, their number; `length`, the number of commands of the shortest plan; `clutter`, the number of
+    items that no plan needs; `commands`; `explain`: the episode begins with the rules.
+    Splits: a house with a task is in one split only.
+    State: the task, the places of the player and of all items, and what is shut or locked.
     Source and licence: generated, in the manner of TextWorld (arXiv:1806.11532). Version history: v0.
     """
 
@@ -51,70 +51,75 @@ class Rooms(Game):
         clutter: int = 1,
         commands: bool = True,
         max_turns: int | None = None,
-        **own: Any,
+        **kwargs: Any,
     ) -> None:
-        self.rooms = checked("rooms", rooms, SIZES)
-        self.length = checked("length", length, range(2, self.rooms + 7), why=f"what {rooms} rooms allow")
-        self.clutter = checked("clutter", clutter, CLUTTER)
-        super().__init__(max_turns=2 * length if max_turns is None else max_turns, **own)
+        self.rooms = check_range("rooms", rooms, SIZES)
+        self.length = check_range("length", length, range(2, self.rooms + 7), why=f"what {rooms} rooms allow")
+        self.clutter = check_range("clutter", clutter, CLUTTER)
+        super().__init__(max_turns=2 * length if max_turns is None else max_turns, **kwargs)
         self.commands = bool(commands)
 
     @property
     def rules(self) -> str:
-        """The rules."""
-        told = "I name the commands that work now." * self.commands
+        """Rules of the game, for `explain`."""
+        hint = "I name the commands that work now." * self.commands
         return (
             "Do the task in a house of several rooms. Commands: go north/east/south/west, open chest, open door, "
-            f"unlock door (with the key), take cup, put cup in box. Reply with one command a turn. {told}".strip()
+            f"unlock door (with the key), take cup, put cup in box. Reply with one command a turn. {hint}".strip()
         )
 
     def tasks(self, split: str) -> Sequence[Task]:
-        """Random houses with a task whose shortest plan has `length` commands."""
+        """Return random houses with a task whose shortest plan has `length` commands."""
         key = f"{KEY}:{self.rooms}:{self.length}:{self.clutter}"
         return drawn(split, LENGTHS[split], self._draw, key=key, same=lambda task: task.metadata["house"])
 
     def opening(self) -> str:
-        """Name the task and look around."""
-        self.house: House = house(self.task.metadata["house"])
-        self.now: State = self.house.start
-        return f"{self.house.goal}\n{self._look()}"
+        """Return the task and the description of the first room."""
+        self.house: House = build_house(self.task.metadata["house"])
+        self.house_state: State = self.house.start
+        return f"{self.house.goal}\n{self._describe_room()}"
 
     def state(self) -> str:
-        """The task, and where everything is."""
-        return f"{self.task.id} {self.house.scene(self.now).name}"
+        """Return the task and the state of the house."""
+        return f"{self.task.id} {self.house.scene(self.house_state).name}"
 
     def reply(self, action: Message) -> Outcome:
-        """Carry out a command."""
-        said = final_text(action)
-        commands = self.house.scene(self.now).commands
-        # Among all commands, not those that work: else a plan in one line would be carried out turn by turn.
-        command = said if said in commands else find_choice(ARTICLES.sub("", said[-TAIL_LENGTH:]), MEANINGS)
+        """Carry out the command that the reply names, if it works now."""
+        reply_text = final_text(action)
+        commands = self.house.scene(self.house_state).commands
+        # The search covers all commands, not only those that work now. Otherwise a line with a whole plan would name
+        # one command in each turn and so play the plan.
+        command = (
+            reply_text if reply_text in commands else find_choice(ARTICLES.sub("", reply_text[-TAIL_LENGTH:]), MEANINGS)
+        )
         after = commands.get(command or "")
         if after is None:
-            return self.outcome(f"{self._look()}!", valid=False)
-        self.now = after
-        if not self.house.done(after):
-            return self.outcome(self._look())
-        return self.outcome("", won=True, efficiency=self.length / (self.turns + 1))
+            return self.outcome(f"{self._describe_room()}!", valid=False)
+        self.house_state = after
+        if not self.house.is_done(after):
+            return self.outcome(self._describe_room())
+        return self.outcome("", is_won=True, efficiency=self.length / (self.turns + 1))
 
     def oracle(self) -> Iterator[Message]:
-        """A shortest plan from however things are."""
-        return map(assistant, followed(lambda: self.now, self.house.useful, self.house.done))
+        """Return the commands of a shortest plan from the current state of the house."""
+        return map(assistant, follow_plan(lambda: self.house_state, self.house.useful_commands, self.house.is_done))
 
     def random(self, rng: np.random.Generator) -> Message:
-        """Any command that works now."""
-        commands = [*self.house.scene(self.now).commands]
+        """Return one of the commands that work now, each equally likely."""
+        commands = [*self.house.scene(self.house_state).commands]
         return assistant(commands[int(rng.integers(len(commands)))])
 
     def attacks(self) -> Sequence[str]:
-        """Among others: the task as a command, the whole plan in one reply, every command that works now."""
-        plan = [command for command, _ in shortest(self.now, self.house.useful, self.house.done)]
-        works = ", ".join(self.house.scene(self.now).commands)
-        return (*super().attacks(), ", ".join(plan), "\n".join([*plan, "done"]), works, "done", "win", "quit")
+        """Return attacks, among them the whole plan in one reply and every command that works now."""
+        plan = [
+            command for command, _ in shortest_plan(self.house_state, self.house.useful_commands, self.house.is_done)
+        ]
+        valid_commands = ", ".join(self.house.scene(self.house_state).commands)
+        return (*super().attacks(), ", ".join(plan), "\n".join([*plan, "done"]), valid_commands, "done", "win", "quit")
 
-    def _look(self) -> str:
-        scene = self.house.scene(self.now)
+    def _describe_room(self) -> str:
+        scene = self.house.scene(self.house_state)
         return scene.brief if self.commands else scene.text
 
     def _draw(self, rng: np.random.Generator) -> Task:
-        return Task("", metadata={"house": json.dumps(blueprint(self.rooms, self.length, self.clutter, rng))})
+        return Task("", metadata={"house": json.dumps(draw_blueprint(self.rooms, self.length, self.clutter, rng))})

@@ -1,4 +1,4 @@
-"""Any Gymnasium environment with discrete actions, played in words."""
+"""Base class that turns a Gymnasium environment with discrete actions into a text environment."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ LENGTHS = {"train": 10_000, "val": 200, "test": 200}
 
 
 class Verbalised(Env):
-    """A Gymnasium environment whose actions have names and whose observations are described.
+    """A Gymnasium environment whose actions have names and whose observations are described as text.
 
-    A subclass names the environment (`game`, an id for `gymnasium.make`, with `game_arguments`), its `actions` in
-    their numeric order and `max_turns`, and defines `describe` and `oracle`:
+    A subclass sets `game` (an id for `gymnasium.make`), `actions` (the names of the actions in numeric order) and
+    `max_turns`, and defines `describe` and `oracle`:
 
         class CliffWalking(Verbalised):
             game, actions, max_turns = "CliffWalking-v1", ("up", "right", "down", "left"), 30
@@ -28,11 +28,20 @@ class Verbalised(Env):
             def won(self, reward, terminated): return terminated
             def oracle(self): yield from map(assistant, ["up", *["right"] * 11, "down"])
 
-    A task is a seed of the game, other seeds in every split; override `tasks` and `arguments` where tasks are more.
-    A reply means the one action that its last line names; if that names none or several, the reply is invalid: it
-    costs a turn, and the answer repeats the names. The only limit is `max_turns`; the game's own step limit is lifted.
-    The metric `points` is the game's own reward. With `explain`, `rules` open the episode as a system message, for
-    models that have never played.
+    By default a task is a seed of the game, and the splits have different seeds. Override `tasks` and
+    `game_arguments` for tasks that consist of more.
+
+    A reply means the one action that its last line names. If the line names none or several, the reply is invalid: it
+    costs a turn, and the answer repeats the names of the actions. The only limit is `max_turns`; the game's own step
+    limit is switched off. The metric `points` is the game's own reward.
+
+    Args:
+        explain: Whether the episode begins with `rules` as a system message, for models that do not know the game.
+        **limits: Arguments of `Env`: `max_turns`, `max_seconds`, `render_mode`.
+
+    Raises:
+        TypeError: The action space of the game is not discrete. Raised by `reset`.
+        ValueError: The number of `actions` differs from that of the game. Raised by `reset`.
     """
 
     game: str = ""
@@ -44,106 +53,118 @@ class Verbalised(Env):
         self.explain = bool(explain)
         self.inner: gymnasium.Env | None = None
         self.observation: Any = None
-        self._made_with: dict[str, Any] = {}
+        self._game_arguments: dict[str, Any] = {}
         self._numbers: dict[str, int] = {}
 
-    # What an author may override.
+    # Methods that a subclass may override.
 
-    def arguments(self) -> dict[str, Any]:
-        """Arguments of `gymnasium.make` for `self.task`."""
+    def game_arguments(self) -> dict[str, Any]:
+        """Keyword arguments of `gymnasium.make` for `self.task`. The game is created anew where they change."""
         return {}
 
-    def luck(self) -> int:
-        """The seed of the game's own luck. Default: the task's, so that episodes of a task differ in nothing."""
+    def game_seed(self) -> int:
+        """Seed with which the game is reset.
+
+        Default: the task's seed, so that all episodes of a task are the same game.
+        """
         return int(self.task.metadata["seed"])
 
-    def begin(self) -> Any:
+    def reset_game(self) -> Any:
         """Reset the game and return its first observation."""
         assert self.inner is not None
-        return self.inner.reset(seed=self.luck())[0]
+        return self.inner.reset(seed=self.game_seed())[0]
 
-    def legal(self, action: int) -> bool:
-        """Whether the action does anything now. One that does not is played all the same, and counted as invalid."""
+    def is_legal(self, action: int) -> bool:
+        """Whether the action has an effect now.
+
+        An action without effect is still played, but counts as an invalid reply.
+        """
         return True
 
     def describe(self, observation: Any) -> str:
-        """The observation in words: all that the policy needs to know of it."""
+        """Describe an observation as text, with all that the policy needs to know."""
         return str(observation)
 
-    def won(self, reward: float, terminated: bool) -> bool:
-        """Whether the turn has won the game, by the game's own reward."""
+    def is_won(self, reward: float, terminated: bool) -> bool:
+        """Whether a turn with this reward of the game wins. Default: a positive reward at the end of the game."""
         return terminated and reward > 0
 
-    def pay(self, reward: float, won: bool) -> float:
-        """The turn's reward. Default: 1 for the win. To pass the game's on, return it and set `max_return` to match."""
-        return float(won)
+    def turn_reward(self, reward: float, is_won: bool) -> float:
+        """Reward of the turn.
+
+        Default: 1 for a win, else 0. To use the game's own `reward`, return it and set `max_return`.
+        """
+        return float(is_won)
 
     def tasks(self, split: str) -> Sequence[Task]:
-        """Seeds of the game."""
+        """Return one task per seed of the game; the seeds differ between the splits."""
         return [
             Task(f"{split}/{i}", metadata={"seed": digest(self.game, split, i) >> 33}) for i in range(LENGTHS[split])
         ]
 
-    # What is the same for all.
+    # Methods that all subclasses share.
 
     def start(self) -> Messages:
-        """Begin the game, the one at hand if it was made for such a task."""
-        wanted = self.arguments()
-        if self.inner is None or wanted != self._made_with:
+        """Start the game and describe its first observation.
+
+        A game that was created with the same arguments is reused.
+        """
+        game_arguments = self.game_arguments()
+        if self.inner is None or game_arguments != self._game_arguments:
             self.close()
-            self.inner, self._made_with = self._made(wanted), wanted
-        self.observation = self.begin()
+            self.inner, self._game_arguments = self._make_game(game_arguments), game_arguments
+        self.observation = self.reset_game()
         start = int(self.inner.action_space.start)  # type: ignore[attr-defined]
         self._numbers = {name.lower(): number for number, name in enumerate(self.actions, start)}
         opening = user(self.describe(self.observation))
         return (system(self.rules), opening) if self.explain and self.rules else (opening,)
 
     def state(self) -> str:
-        """The task and the observation, whatever the turn."""
+        """Return the id of the task and the game's observation; the number of turns does not count."""
         return f"{self.task.id} {self.observation}"
 
     def reply(self, action: Message) -> Outcome:
-        """Take the action that the reply names."""
+        """Play the action that the reply names. Raises RuntimeError if the game truncates the episode itself."""
         number = find_choice(final_text(action), self._numbers)
         if number is None:
             return Outcome((user(f"{'|'.join(self.actions)}?\n{self.describe(self.observation)}"),), valid=False)
         assert self.inner is not None
-        legal = self.legal(number)
+        is_legal = self.is_legal(number)
         self.observation, reward, terminated, truncated, _ = self.inner.step(number)
         if truncated:
             raise RuntimeError(f"{self.game} truncated itself after {self.turns + 1} turns; only max_turns may")
-        won = self.won(float(reward), terminated)
+        success = self.is_won(float(reward), terminated)
         return Outcome(
             messages=() if terminated else (user(self.describe(self.observation)),),
-            reward=self.pay(float(reward), won),
+            reward=self.turn_reward(float(reward), success),
             terminated=terminated,
-            success=won,
-            valid=legal,
+            success=success,
+            valid=is_legal,
             metrics={"points": float(reward)},
         )
 
     def oracle(self) -> Iterator[Message]:
-        """Replies that win."""
+        """Yield replies that win. A subclass must define it."""
         raise NotImplementedError(f"{type(self).__name__} must define oracle()")
 
     def random(self, rng: np.random.Generator) -> Message:
-        """Any of the actions."""
+        """Return the name of one of the actions, each equally likely."""
         return assistant(self.actions[int(rng.integers(len(self.actions)))])
 
     def attacks(self) -> Sequence[str]:
-        """Among others: several actions in one reply."""
+        """Return attacks, among them all actions in one reply."""
         return (*super().attacks(), " ".join(self.actions), "|".join([*self.actions] * 50))
 
     def close(self) -> None:
-        """Close the game."""
+        """Close the game's environment."""
         if self.inner is not None:
             self.inner.close()
             self.inner = None
 
-    def _made(self, arguments: dict[str, Any]) -> gymnasium.Env:
-        made = gymnasium.make(self.game, max_episode_steps=-1, disable_env_checker=True, **arguments)
-        if not isinstance(made.action_space, gymnasium.spaces.Discrete):
-            raise TypeError(f"{self.game} has the action space {made.action_space}; only Discrete has names")
-        if made.action_space.n != len(self.actions):
-            raise ValueError(f"{self.game} has {made.action_space.n} actions, but {len(self.actions)} names")
-        return made
+    def _make_game(self, game_arguments: dict[str, Any]) -> gymnasium.Env:
+        env = gymnasium.make(self.game, max_episode_steps=-1, disable_env_checker=True, **game_arguments)
+        if not isinstance(env.action_space, gymnasium.spaces.Discrete):
+            raise TypeError(f"{self.game} has the action space {env.action_space}; only Discrete has names")
+        if env.action_space.n != len(self.actions):
+            raise ValueError(f"{self.game} has {env.action_space.n} actions, but {len(self.actions)} names")
+        return env

@@ -60,5 +60,5 @@ WATCH WATER WHALE WHEAT WHEEL WHITE WHOLE WOMAN WORLD WORTH WRITE YIELD YOUNG YO
 
 @lru_cache
 def words(letters: int) -> tuple[str, ...]:
-    """The words of that many letters, in alphabetical order."""
+    """Return the words with this number of letters (3 to 5), in upper case and alphabetical order."""
     return tuple({3: THREE, 4: FOUR, 5: FIVE}[letters].split())

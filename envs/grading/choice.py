@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def find_choice(reply: str, meanings: Mapping[str, T]) -> T | None:
-    """The one meaning that the last line of `reply` names.
+    """Return the meaning of the names that the last line of `reply` contains: `go east`, `(B)`.
 
     None if the line names no choice, or choices of several meanings, so that listing all of them never pays. A name
     inside a longer name (`go` in `go east`) or inside another word does not count.
@@ -30,7 +30,7 @@ def find_choice(reply: str, meanings: Mapping[str, T]) -> T | None:
 
 
 def last_line(reply: str) -> str:
-    """The last line of `reply` that is neither blank nor the fence of a code block (backticks only); "" if none is."""
+    """Return the last line of `reply` that is neither blank nor a code fence (backticks only); "" if none is."""
     if "\n" not in reply and len(reply) < TAIL_LENGTH:
         return reply.strip()
     lines = (line.strip() for line in reversed(reply[-TAIL_LENGTH:].splitlines()))

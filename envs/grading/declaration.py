@@ -38,14 +38,21 @@ _FENCE = re.compile(r"^[ \t]{0,3}`{3,}[ \t]*\w*[ \t]*$", re.MULTILINE)  # of a c
 
 
 class Declaration(NamedTuple):
-    """The declared answer. `text` is "" if the reply declares nothing (kind "none") or different things ("unclear")."""
+    """The answer that a reply declares, as text, and how: in a mark such as a box, in a phrase, or as the last number.
+
+    `text` is "" if the reply declares nothing (`kind` "none") or different things ("unclear").
+    """
 
     kind: Kind
     text: str = ""
 
 
 def find_declaration(reply: str) -> Declaration:
-    """The answer that `reply` declares."""
+    r"""Find the final answer that `reply` declares: of its marks, else its phrases, else its last number.
+
+    Marks are `\boxed{7}`, `<answer>7</answer>` and `#### 7`, phrases `the answer is 7`. Those of the strongest kind
+    must agree, else the answer is "unclear".
+    """
     mark = _agreement(_marked_texts(reply), parse_number)
     if mark is not None:
         return Declaration("marked", mark) if mark else Declaration("unclear")
@@ -57,7 +64,10 @@ def find_declaration(reply: str) -> Declaration:
 
 
 def single_line(reply: str) -> str:
-    """The reply itself, without the fence of a code block, if it is one line without marks and phrases; else ""."""
+    """Return `reply`, without the fence of a code block, if it is one line without marks and phrases; else "".
+
+    Marks are boxes, `<answer>` tags and `####`; a phrase is "the answer is" or the like.
+    """
     line = _FENCE.sub("", reply).strip() if "```" in reply else reply.strip()
     if len(line) > MAX_TEXT or "\n" in line or _PHRASE.search(line) or any(True for _ in _marked_texts(line)):
         return ""
@@ -65,7 +75,10 @@ def single_line(reply: str) -> str:
 
 
 def number_in_phrase(sentence: str) -> Fraction | None:
-    """The number that a sentence states: a literal, or the only number among words that do not change its value."""
+    """Return the number that a sentence states: a literal, or the only number among words that do not change its value.
+
+    None if it states none, several, or one that is changed: "18 thousand", "not 18".
+    """
     value = parse_number(sentence)
     if value is not None:
         return value

@@ -26,7 +26,7 @@ _CALL = re.compile(r"[A-Za-z]\s*(?:\^\s*\{?\s*-\s*1\s*\}?\s*)?\(")
 
 
 def is_equation(text: str) -> bool:
-    """Whether `text` is an equation in unknowns; False for a value, with or without a name, and for a list."""
+    """Whether `text` is an equation in unknowns, `3x = 5`; False for a value, with or without a name, and for a list."""
     left, equals, right = _WORDS.sub(" ", text).rpartition("=")
     if not equals or _LIST.search(left) or _WORD.search(left):
         return False
@@ -36,9 +36,10 @@ def is_equation(text: str) -> bool:
 
 
 def is_same_equation(gold: str, answer: str) -> bool:
-    """Whether both texts are the same equation.
+    """Whether both texts are the same equation: the differences of their sides are equal up to a number as a factor.
 
-    Raises Undecided if one of them is no equation, or contains what `envs.grading.formula` cannot parse.
+    `y = 2x + 3` is `4x - 2y + 6 = 0`; `(x - 1)^2 = 0` is not `x = 1`. Raises Undecided if one of them is no equation,
+    contains what `envs.grading.formula` cannot parse, or where the factor may be a root or involve i.
     """
     left, _, right = answer.partition("=")
     if not is_equation(gold) and not _LETTER.search(left) and not _NAME.fullmatch(right):

@@ -67,10 +67,10 @@ Parse = Callable[[str], Fraction | Value]  # raises Undecided
 
 
 def is_equal(gold: str, answer: str, *, literal: bool = False) -> bool | None:
-    """Whether both texts state the same answer; None if that is undecided.
+    """Whether both texts state the same answer, as formulas or collections of formulas; None if that is undecided.
 
-    With `literal`, numbers must be worked out: if all members of the gold answer are number literals
-    (`envs.grading.number`), those of `answer` must be, too.
+    With `literal`, numbers must be worked out: if all members of the gold answer are number literals (`7/2`, not `3 +
+    1/2`), those of `answer` must be, too.
     """
     if max(len(gold), len(answer)) > MAX_TEXT:
         return None
@@ -97,7 +97,10 @@ def have_different_names(gold: str, answer: str) -> bool:
 
 
 def collection_key(text: str) -> Hashable | None:
-    """A key that is equal for equal sets, lists and tuples of number literals; None for any other text."""
+    r"""Return a key that is equal for equal sets, lists and tuples of number literals, `\{1,2\}` and `2, 1`.
+
+    None for any other text.
+    """
     try:
         value = _parse(_split_name(_normalize(text))[1], _parse_literal)
     except Undecided:
@@ -109,7 +112,10 @@ def collection_key(text: str) -> Hashable | None:
 
 
 def member_numbers(text: str) -> list[Fraction] | None:
-    """The numbers of a set, list or tuple of number literals, in the order of the text; None for any other text."""
+    """Return the numbers of a set, list or tuple of number literals, in the order of the text; of one number, itself.
+
+    None for any other text.
+    """
     try:
         value = _parse(_normalize(text), _parse_literal)
     except Undecided:

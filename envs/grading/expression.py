@@ -20,14 +20,17 @@ _FORBIDDEN = re.compile(r"\*\s*\*|/\s*/|[0-9]\s+[0-9]|(?<![0-9])0[0-9]|[0-9]{10}
 
 
 class Evaluation(NamedTuple):
-    """Value of an expression, and the numbers in it from left to right."""
+    """The exact value of an expression, and the numbers in it from left to right, without signs."""
 
     value: Fraction
     numbers: tuple[int, ...]
 
 
 def declared_expression(reply: str) -> str:
-    """The expression that a reply declares as its answer, else the reply itself if it is one line; "" for neither."""
+    """Return the expression that a reply declares as its answer, else the reply itself if it is one line.
+
+    "" for neither. It is declared by a box, a tag, `####` or a phrase such as "the answer is", and not yet parsed.
+    """
     kind, answer = find_declaration(reply)
     text = answer if kind in ("marked", "phrase") else single_line(reply)
     text = _MARKUP.sub("", text).strip(_SURROUNDINGS)
@@ -37,7 +40,10 @@ def declared_expression(reply: str) -> str:
 
 
 def evaluate(text: str) -> Evaluation | None:
-    """Evaluate `text`; None if it is no such expression, is too long, or divides by zero."""
+    """Evaluate an expression of whole numbers with + - * / and brackets, `(8 - 2) * 3`, also in LaTeX.
+
+    None if `text` is no such expression, is longer than `MAX_TEXT` characters, or divides by zero.
+    """
     for pattern, plain in _OPERATORS:
         text = pattern.sub(plain, text)
     text = _MARKUP.sub("", text).strip()

@@ -39,7 +39,10 @@ _UNIT = re.compile(r"\\(?:text|textrm|mathrm|mbox)\s*\{([A-Za-z /.]*)\}(?:\s*\^\
 
 
 def parse(text: str) -> Value:
-    """The value of a formula. Raises Undecided for every text outside the accepted forms."""
+    r"""Parse a formula in LaTeX or plain text, such as `\frac{3x}{2}` or `2\sqrt{3}`, to its exact value.
+
+    Raises Undecided for functions, equations, words, ambiguous texts and whatever else is outside the accepted forms.
+    """
     for sign, plain in _PLAIN_SIGNS.items():
         text = text.replace(sign, plain)
     text, unit = without_unit(_LAYOUT.sub(" ", text))
@@ -125,7 +128,7 @@ class _Parser:
         return value
 
     def _power(self) -> Value:
-        base = self._mixed() if self._is_mixed() else self._atom()
+        base = self._mixed_number() if self._is_mixed() else self._atom()
         if self.next != "^":
             return base
         self.position += 1
@@ -138,7 +141,7 @@ class _Parser:
         after = self.tokens[self.position + 1] if self.position + 1 < len(self.tokens) else None
         return self.next is not None and self.next.isdecimal() and after in _FRACTIONS
 
-    def _mixed(self) -> Value:
+    def _mixed_number(self) -> Value:
         whole, part = constant(int(self.take())), self._atom()
         fraction = part.rational()
         if fraction is None or not 0 < fraction < 1:

@@ -18,13 +18,13 @@ DIGIT = re.compile(r"\d")  # in any script
 
 
 def declared_integer(reply: str) -> int | None:
-    r"""The integer that `reply` gives as its final answer; None if it gives none or more than one.
+    r"""Return the integer that `reply` gives as its final answer; None if it gives none or more than one.
 
     The last integer after `####`, `\boxed{`, "answer is" or "answer:" decides; without such a mark, the last one after
     `=`. No other number may follow it in its clause, and later only the same one; after the stronger marks, whole
-    equations are skipped, because they check the answer. Without any mark, the reply must contain one number only,
-    once or repeated, among any words. Integers are `132`, `-7` and `1,024`, but not `132.0`, `1e3`, `13x` or numbers
-    of more than 18 digits.
+    equations are skipped, because they check the answer. Without any mark, the reply must contain one number only, once
+    or repeated, among any words. Integers are `132`, `-7` and `1,024`, but not `132.0`, `1e3`, `13x` or numbers of more
+    than 18 digits.
     """
     if PLAIN.fullmatch(reply):
         return int(reply)

@@ -23,7 +23,10 @@ _OPEN = ("<", ">", "\\lt", "\\gt")
 
 
 def as_interval(text: str) -> str:
-    r"""Rewrite inequalities in one unknown as `x \in` a union of intervals; return any other text unchanged."""
+    r"""Rewrite inequalities in one unknown as intervals: `x < 2 or x \geq 3` as `x \in (-\infty,2) \cup [3,\infty)`.
+
+    Returns any other text unchanged.
+    """
     if not _RELATION.search(text):
         return text
     parts = [_parse_inequality(part) for part in _OR.split(text)]
@@ -34,14 +37,15 @@ def as_interval(text: str) -> str:
 
 
 def point(number: Fraction) -> Span:
-    """The span of a single number."""
+    """Return the span of a single number: its two ends, just below and just above it."""
     return (number, 0), (number, 1)
 
 
 def interval(brackets: str, low: object, high: object) -> Span:
-    """The span of an interval with `brackets`, such as "(]".
+    """Return the span of the interval from `low` to `high` with `brackets`, one of "()", "[]", "(]" and "[)".
 
-    Raises Undecided unless each end is a Fraction, or infinite and open, and `low` is below `high`.
+    A span is a pair of ends; each is a number and 0 for the gap just below it, 1 for that just above it. Raises
+    Undecided unless each end is a Fraction, or `INFINITY` or `MINUS_INFINITY` and open, and `low` is below `high`.
     """
     ends: list[Fraction | float] = []
     for end, bracket in zip((low, high), brackets, strict=True):
@@ -57,7 +61,7 @@ def interval(brackets: str, low: object, high: object) -> Span:
 
 
 def merge(spans: Iterable[Span]) -> list[Span]:
-    """The union of `spans` as ascending spans that neither overlap nor touch, without empty ones."""
+    """Return the union of `spans` as ascending spans that neither overlap nor touch, without empty ones."""
     union: list[Span] = []
     for low, high in sorted(spans):
         if union and low <= union[-1][1]:

@@ -87,12 +87,15 @@ def verify(
     if not gold:
         raise ValueError("the gold answer is empty")
     strict = official_answer(reply) == gold.replace(",", "")
-    flexible, extracted, method = _flexible(reply, gold, symbolic, deadline_s)
-    return Verdict(strict if rule == "strict" else flexible, strict, flexible, extracted, method)
+    flexible, text, method = _flexible(reply, gold, symbolic, deadline_s)
+    return Verdict(strict if rule == "strict" else flexible, strict, flexible, text, method)
 
 
 def official_answer(text: str) -> str | None:
-    """The number that GSM8K's official evaluation extracts from `text`; None if there is none."""
+    """Extract the number of the first `#### number` in `text`, as GSM8K's official evaluation does, without commas.
+
+    Returns it as text, `1024`; None if there is none.
+    """
     match = OFFICIAL.search(text)
     return match[1].replace(",", "") if match else None
 

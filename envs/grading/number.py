@@ -85,7 +85,10 @@ def strip_markup(text: str) -> str:
 
 
 def parse_number(text: str) -> Fraction | None:
-    """The one number that `text` states; None if it states none, or not clearly."""
+    """Return the one number that `text` states, exactly; None if it states none, or not clearly.
+
+    `$1,000.50`, `36/2`, `18 cm` and `x = 18` state one; `9+9`, `17 or 18`, `1 000` and `18 thousand` do not.
+    """
     if len(text) > MAX_TEXT:
         return None
     if plain := _PLAIN.fullmatch(text):
@@ -114,7 +117,10 @@ def keeps_value(before: str, after: str) -> bool:
 
 
 def has_plain_words(formula: str) -> bool:
-    """Whether no word in a formula changes its value or retracts it; `k` and `mn` are variables there."""
+    """Whether no word in a formula changes its value or retracts it, as "thousand" and "not" do.
+
+    `k` and `mn`, which elsewhere mean thousand and million, are variables here.
+    """
     return _FORMULA_WORDS.isdisjoint(_words(formula))
 
 

@@ -22,7 +22,11 @@ class Undecided(Exception):
 
 
 class Term(NamedTuple):
-    """The square root of a square-free `radicand` times powers of variables, sorted by name, without powers of 0."""
+    """The square root of a square-free `radicand` times powers of variables, as in `sqrt(2) x^3`: `Term(2, (("x",
+    3),))`.
+
+    The powers are sorted by name, without powers of 0.
+    """
 
     radicand: int
     powers: tuple[tuple[str, int], ...]
@@ -34,30 +38,37 @@ ONE: Sum = {UNIT: Fraction(1)}
 
 
 class Value(NamedTuple):
-    """The quotient `top / bottom`. `bottom` is not the empty sum."""
+    """An exact value: the quotient `top / bottom` of two sums, each a dict of a term's factor by term.
+
+    `bottom` is not the empty sum; the number 0 has an empty `top`. All operations raise Undecided for results that are
+    too large.
+    """
 
     top: Sum
     bottom: Sum = ONE
 
     def plus(self, other: Value) -> Value:
-        """`self + other`."""
+        """Return `self + other`."""
         if self.bottom == other.bottom:
             return Value(_sum(self.top, other.top), self.bottom)
         tops = _product(self.top, other.bottom), _product(other.top, self.bottom)
         return Value(_sum(*tops), _product(self.bottom, other.bottom))
 
     def times(self, other: Value) -> Value:
-        """`self * other`."""
+        """Return `self * other`."""
         return Value(_product(self.top, other.top), _product(self.bottom, other.bottom))
 
     def inverse(self) -> Value:
-        """`1 / self`. Raises Undecided for zero."""
+        """Return `1 / self`. Raises Undecided for zero."""
         if not self.top:
             raise Undecided("a division by zero")
         return Value(self.bottom, self.top)
 
     def power(self, exponent: int) -> Value:
-        """`self ** exponent` for a whole number. Raises Undecided for 0 to a power below 1, and beyond `MAX_POWER`."""
+        """Return `self ** exponent` for a whole number.
+
+        Raises Undecided for 0 to a power below 1, and for exponents beyond `MAX_POWER` on either side.
+        """
         if abs(exponent) > MAX_POWER or not (self.top or exponent > 0):
             raise Undecided("a power out of bounds")
         base, product = (self if exponent >= 0 else self.inverse()), constant(1)
@@ -66,7 +77,10 @@ class Value(NamedTuple):
         return product
 
     def root(self, degree: int) -> Value:
-        """The square root of a rational from 0 up, or a higher root that is rational. Raises Undecided for others."""
+        """Return the square root of a rational from 0 up, or a higher root (`degree` 3, 4, ...) that is rational.
+
+        Raises Undecided for other values and roots.
+        """
         whole = self.rational()
         if whole is None or whole < 0 or not 2 <= degree <= MAX_POWER:
             raise Undecided("a root of something other than a rational")
@@ -82,13 +96,13 @@ class Value(NamedTuple):
         return constant(Fraction(candidate, whole.denominator))
 
     def rational(self) -> Fraction | None:
-        """The value if it is a rational number, else None."""
+        """Return the value if it is a rational number, else None."""
         if self.top.keys() | self.bottom.keys() <= {UNIT}:
             return self.top.get(UNIT, Fraction(0)) / self.bottom[UNIT]
         return None
 
     def variables(self) -> set[str]:
-        """Names of the variables in it."""
+        """Return the names of the variables in the value."""
         return {name for side in self for term in side for name, _ in term.powers}
 
     def equals(self, other: Value) -> bool:
@@ -97,12 +111,12 @@ class Value(NamedTuple):
 
 
 def constant(number: Fraction | int) -> Value:
-    """A number as a value."""
+    """Make the value of a number."""
     return Value({UNIT: Fraction(number)} if number else {})
 
 
 def variable(name: str) -> Value:
-    """A variable as a value."""
+    """Make the value of a variable."""
     return Value({Term(1, ((name, 1),)): Fraction(1)})
 
 

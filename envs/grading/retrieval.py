@@ -10,13 +10,18 @@ ARTICLES = frozenset(("a", "an", "the"))
 
 
 def words(text: str) -> list[str]:
-    """Lower-case words without punctuation and articles, as the evaluation of SQuAD compares answers."""
+    """Split `text` into lower-case words without punctuation and articles, as the evaluation of SQuAD does."""
     return [word for word in re.sub(r"[^\w\s]|_", "", text.lower()).split() if word not in ARTICLES]
 
 
-def bag_f1(prediction: str, references: Sequence[str]) -> float:
-    """F1 of `words`, counted with multiplicity, against the best of `references`; from 0 to 1, and 0 without any."""
-    return max((_f1(Counter(words(prediction)), Counter(words(text))) for text in references), default=0.0)
+def bag_f1(prediction: str | None, references: Sequence[str]) -> float:
+    """Return the F1 of the words of `prediction` and the best of `references`, from 0 to 1.
+
+    Words are counted with multiplicity, in lower case, without punctuation and articles. 0 without references, and for
+    a prediction of None, no answer.
+    """
+    prediction_words = Counter(words(prediction or ""))
+    return max((_f1(prediction_words, Counter(words(text))) for text in references), default=0.0)
 
 
 def same_words(prediction: str, references: Sequence[str]) -> bool:

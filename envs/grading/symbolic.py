@@ -39,7 +39,10 @@ class MissingExtra(ImportError):
 
 
 def is_formula(text: str, *, numeric: bool) -> bool:
-    """Whether `text` may be sent to math-verify. `numeric` says that the gold answer is a plain number."""
+    """Whether `text` may be sent to math-verify: short, plain ASCII, without deep nesting or huge powers.
+
+    With `numeric`, the gold answer is a plain number, and `text` may only hold digits, operators and a few functions.
+    """
     if len(text) > MAX_TEXT or not (text.isascii() and text.isprintable()) or re.search(r"[\"#;`]|__", text):
         return False
     if _HUGE_POWER.search(text):
@@ -55,7 +58,11 @@ def is_formula(text: str, *, numeric: bool) -> bool:
 
 
 def is_misread(gold: str, answer: str) -> bool:
-    """Whether math-verify would misread one of the two texts."""
+    r"""Whether this pair must not be sent to math-verify, because it would read one of them as something else.
+
+    That is so for dots, `..`, `:`, a subscript behind a digit or a bracket, `\angle`, `\triangle`, text commands other
+    than `and` and `or`, and degrees on one side only.
+    """
     has_degrees_once = bool(_DEGREES.search(gold)) != bool(_DEGREES.search(answer))
     return has_degrees_once or any(map(_MISREAD.search, (gold, answer)))
 
@@ -72,7 +79,10 @@ def is_equal(gold: str, answer: str, *, deadline_s: float) -> bool | None:
 
 
 def workers() -> WorkerPool:
-    """The pool of this process. Call `open` and `close` around a longer use to keep its workers between calls."""
+    """Return the pool of worker processes that compare answers, one pool per process.
+
+    Call its `open` and `close` around a longer use to keep its workers between calls.
+    """
     return _pool()
 
 
@@ -82,7 +92,10 @@ def _pool() -> WorkerPool:
 
 
 def load_comparison() -> Callable[[str, str], bool | None]:
-    """Import math-verify and return a function that compares a gold answer and an answer. Runs in the worker."""
+    """Import math-verify and return a function `compare(gold, answer)`, which runs in a worker.
+
+    It returns whether both texts are equal, None if the gold answer cannot be parsed.
+    """
     from math_verify import LatexExtractionConfig, parse, verify
 
     config = [LatexExtractionConfig(boxed_match_priority=0)]

@@ -36,16 +36,16 @@ _FORMULA_END = re.compile(r"[^$\n]*\$(?![0-9])")  # $5$ is a formula
 
 
 def conversion_factor(reply: str, answer: str, unit: str) -> Fraction | None:
-    """Factor that converts a number from the unit that the reply writes beside it to `unit`.
+    """Return the factor that converts a number from the unit that the reply writes beside it to `unit`.
 
-    Units beside a number are the word after it, else the word before `:` or `=`, and a currency sign, at each place
-    where the reply has the number. 1 if none of them, or `unit` itself, is in `UNITS`; None if the units beside it
-    differ from each other, or measure something else than `unit`.
+    For "3 hours" and the unit "minutes" it is 60. Units beside a number are the word after it, else the word before `:`
+    or `=`, and a currency sign, at each place where the reply has the number. 1 if none of them, or `unit` itself, is
+    in `UNITS`; None if the units beside it differ from each other, or measure something else than `unit`.
 
     Args:
         reply: The whole reply.
         answer: The declared answer, as it stands in the reply.
-        unit: The unit that the question asks for.
+        unit: The unit that the question asks for, in lower case.
     """
     sizes = {UNITS[name] for name in _units_beside(reply, answer) if name in UNITS}
     if unit not in UNITS or not sizes:

@@ -82,10 +82,10 @@ class WorkerPool:
                 _stop_idle(self._idle, self._pid)
 
     def call(self, *arguments: Any, deadline_s: float) -> Any:
-        """Call the function in a worker and return its result.
+        """Call the function in a worker and return its result, which is JSON-able.
 
         Args:
-            arguments: Arguments of the function.
+            arguments: Arguments of the function; JSON-able.
             deadline_s: Seconds of CPU time of the worker.
 
         Raises:
@@ -208,7 +208,14 @@ class _Worker:
 
 
 def serve(target: str, fd: int, memory_mb: int, parent: int) -> None:
-    """Main function of a worker: load the function, then answer requests on `fd` one by one until the parent ends."""
+    """Run a worker: load the function, then answer requests one by one until the parent process ends.
+
+    Args:
+        target: "module:factory"; the factory returns the function.
+        fd: File descriptor of the pipe to the parent: requests and answers are JSON.
+        memory_mb: Memory that calls may use beyond that of the worker at its start.
+        parent: Process id of the parent.
+    """
     import resource
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C

@@ -8,15 +8,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from envs.grading.exact import member_numbers
-from envs.math.generated import Problem, Question, between, one_of, written
+from envs.math.generated import GeneratedProblems, Problem, between, format_number, one_of
 
 
-class Algebra(Question):
+class Algebra(GeneratedProblems):
     """Solve an equation for x.
 
     Observation: `3x + 4 = 19`, one user message. With `words`: `Solve for x: 3x + 4 = 19`.
     Action: the solution, `5`, `-7/3`, or at level 4 all of them, `-2, 5`; `x = 5`, boxes and sentences are read as
-    `envs.grading.math.verify` says. A number must be worked out.
+    `envs.grading.math.verify` says. A solution must be a number, not an expression.
     Reward: 1 if the value, or at level 4 the set of values, is right, else 0.
     Episode end: after the first reply.
     Levels: 0 one step (`x + 17 = 40`); 1, the default, two steps; 2 the unknown on both sides; 3 brackets, and
@@ -28,25 +28,25 @@ class Algebra(Question):
     levels: ClassVar = range(5)
 
     def problem(self, rng: np.random.Generator) -> Problem | None:
-        """One equation and its solutions."""
+        """Draw an equation; return None if its text contains the solution (levels 0 to 3)."""
         equation, solutions = (_one_step, _two_steps, _both_sides, _brackets, _quadratic)[self.level](rng)
-        answer = ", ".join(map(written, solutions))
+        answer = ", ".join(map(format_number, solutions))
         if self.level < 4 and answer.lstrip("-") in _numbers(equation):
             return None
         task = "Find all solutions" if self.level == 4 else "Solve for x"
         return Problem(equation, f"{task}: {equation}", answer, equation)
 
     def random(self, rng: np.random.Generator) -> Any:
-        """A whole number from -99 to 99; at level 4 two."""
+        """Return a whole number from -99 to 99; at level 4 two."""
         first = super().random(rng)
         if self.level == 4:
             first["content"] += f", {super().random(rng)['content']}"
         return first
 
-    def wrong(self) -> str:
-        """The first solution missed by one, and the others."""
+    def wrong_answer(self) -> str:
+        """Return the solutions with 101 added to the first."""
         first, *others = member_numbers(self.task.answer) or [Fraction(0)]
-        return ", ".join(map(written, [first + 101, *others]))
+        return ", ".join(map(format_number, [first + 101, *others]))
 
 
 Equation = tuple[str, list[Fraction]]
@@ -54,8 +54,8 @@ Equation = tuple[str, list[Fraction]]
 
 def _one_step(rng: np.random.Generator) -> Equation:
     x, a = between(rng, 1, 99), between(rng, 2, 60)
-    shown = one_of(rng, f"x + {a} = {x + a}", f"x - {a} = {x - a}", f"{a}x = {a * x}")
-    return shown, [Fraction(x)]
+    equation = one_of(rng, f"x + {a} = {x + a}", f"x - {a} = {x - a}", f"{a}x = {a * x}")
+    return equation, [Fraction(x)]
 
 
 def _two_steps(rng: np.random.Generator) -> Equation:
@@ -79,21 +79,22 @@ def _brackets(rng: np.random.Generator) -> Equation:
 
 def _quadratic(rng: np.random.Generator) -> Equation:
     lead, p, q = between(rng, 1, 5), between(rng, -30, 30), between(rng, -30, 30)
-    shown = _sum((lead, "x^2"), (-lead * (p + q), "x"), (lead * p * q, ""))
-    return f"{shown} = 0", [Fraction(root) for root in sorted({p, q})]
+    left_side = _sum((lead, "x^2"), (-lead * (p + q), "x"), (lead * p * q, ""))
+    return f"{left_side} = 0", [Fraction(root) for root in sorted({p, q})]
 
 
 def _sum(*terms: tuple[int, str]) -> str:
-    """`3x^2 - x + 4` for factors and what they multiply; terms of factor 0 are left out."""
-    shown = ""
+    """Format (factor, variable) terms as a sum such as `3x^2 - x + 4`; terms of factor 0 are left out."""
+    expression = ""
     for factor, letters in terms:
         if not factor:
             continue
         size = "" if abs(factor) == 1 and letters else str(abs(factor))
-        sign = ("-" if factor < 0 else "") if not shown else (" - " if factor < 0 else " + ")
-        shown += f"{sign}{size}{letters}"
-    return shown or "0"
+        sign = ("-" if factor < 0 else "") if not expression else (" - " if factor < 0 else " + ")
+        expression += f"{sign}{size}{letters}"
+    return expression or "0"
 
 
 def _numbers(equation: str) -> set[str]:
+    """Return the numbers, as strings of digits, that occur in `equation`."""
     return set("".join(char if char.isdigit() else " " for char in equation).split())

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from envs.grading.integer import declared_integer
-from envs.math.sum_env import Summing
+from envs.math.arithmetic_env import ArithmeticEnv
 from envs.types import Message, Outcome, final_text
 
 
-class Arithmetic(Summing):
+class Arithmetic(ArithmeticEnv):
     """Work out one expression.
 
     Observation: `47 + 85 = ?`, one user message.
@@ -19,19 +19,19 @@ class Arithmetic(Summing):
     Levels: 0 sums of two numbers from 0 to 9 but 0 + 0 (54 problems); 1, the default, sums of two numbers from 1 to
     99 of which at least one has two digits (4 905); 2 sums and differences of two numbers from 10 to 99, results may be
     negative (8 190); 3 two operators of + - * with the usual precedence, each pair of operators equally often, on
-    numbers from 100 to 999, the right factor of a product from 2 to 9 (518 400). At levels 0 to 2 a problem and its
-    mirror image count as one and only one of them is ever shown.
+    numbers from 100 to 999, the right factor of a product from 2 to 9 (518 400). At levels 0 to 2 a problem and the
+    one with exchanged operands count as one, and only one of them is used.
     Source and licence: generated. Version history: v0.
     """
 
     def reply(self, action: Message) -> Outcome:
-        """Compare integers, never floats."""
+        """Compare the declared integer with the value and end the episode; floats are never compared."""
         value = declared_integer(final_text(action))
         right = value is not None and value == int(self.task.answer)
         return Outcome(reward=float(right), terminated=True, success=right, valid=value is not None)
 
     def attacks(self) -> Sequence[str]:
-        """Among others: the right value between wrong ones, and in forms that are no integers."""
+        """Return attacks, among them the right value among wrong ones, and in forms that are no integers."""
         value = int(self.task.answer)
         near = " ".join(str(value + i) for i in range(-3, 4))
         return (

@@ -1,4 +1,4 @@
-"""What the environments of competition problems share: rows of problem files, in any of the published spellings."""
+"""Base class of environments with competition problems, read from files with any of the published field names."""
 
 from __future__ import annotations
 
@@ -12,22 +12,27 @@ import numpy as np
 
 from envs import data
 from envs.grading.declaration import boxes
-from envs.math.single_answer import Answered
+from envs.math.single_answer import SingleAnswer
 from envs.procedural import digest
 from envs.types import Message, Task, assistant, text, user
 
 INSTRUCTION = "End with \\boxed{the answer}"
 PROBLEM, ANSWER, SOLUTION = ("problem", "question", "prompt"), ("answer", "expected_answer"), ("solution",)
-NAMES = ("unique_id", "id", "problem_idx", "ID")
+IDS = ("unique_id", "id", "problem_idx", "ID")
 SUBJECTS = ("subject", "type", "category")
-VAL = 10  # one training row in so many belongs to "val"
+VAL_DIVISOR = 10  # one of this many training rows belongs to "val"
 
 
-class Competition(Answered):
+class Competition(SingleAnswer):
     """Problems from files, each answered by one reply.
 
-    A subclass names the `folder` under the data root and says in `kept` which rows it wants. Files whose name begins
-    with `train` give the splits "train" and "val"; all other files are "test", whole and in their order.
+    A subclass sets `folder`, the name of the folder under the data root, and defines `answer`; it may override
+    `is_selected`. Files whose names begin with `train` give the splits "train" and "val"; the rows of all other files
+    are "test", complete and in order.
+
+    Args:
+        data_root: Folder that holds `folder`; None for the environment variable TURNWISE_DATA.
+        **limits: Arguments of `Env`: `max_turns`, `max_seconds`, `render_mode`.
     """
 
     folder: ClassVar[str]
@@ -39,39 +44,42 @@ class Competition(Answered):
 
     @abstractmethod
     def answer(self, row: data.Row) -> str:
-        """The row's gold answer. Raises ValueError where there is none."""
+        """Return the gold answer of a row. Raises ValueError, with the file and line, if the row has none."""
 
-    def kept(self, fields: Mapping[str, Any]) -> bool:
-        """Whether the environment's arguments ask for this row."""
+    def is_selected(self, fields: Mapping[str, Any]) -> bool:
+        """Whether the arguments of the environment select the row with this task metadata. Default: every row."""
         return True
 
     def tasks(self, split: str) -> Sequence[Task]:
-        """The split's rows. Raises ValueError for a malformed one, MissingData where a split has no file."""
+        """Return the rows of the split.
+
+        Raises ValueError for a malformed row and if no row is selected, MissingData if there is no file for the split.
+        """
         pattern = f"{self.folder}/*.jsonl"
         rows = data.load_rows(pattern, (), data_root=self.data_root)
         rows = [row for row in rows if _is_training(row) == (split != "test")]
         if not rows:
-            wanted = "train*.jsonl" if split != "test" else "other than train*.jsonl"
-            raise data.MissingData(f"split {split!r} needs a file {wanted} in {self.folder}/ under the data root")
-        made = [self._task(f"{split}/{number}", row) for number, row in enumerate(rows)]
+            file_pattern = "train*.jsonl" if split != "test" else "other than train*.jsonl"
+            raise data.MissingData(f"split {split!r} needs a file {file_pattern} in {self.folder}/ under the data root")
+        tasks = [self._task(f"{split}/{number}", row) for number, row in enumerate(rows)]
         if split != "test":
-            last = sorted(map(_digest, made))[max(1, len(made) // VAL) - 1]
-            made = [task for task in made if (_digest(task) <= last) == (split == "val")]
-        made = [task for task in made if self.kept(task.metadata)]
-        if not made:
+            largest_digest = sorted(map(_digest, tasks))[max(1, len(tasks) // VAL_DIVISOR) - 1]
+            tasks = [task for task in tasks if (_digest(task) <= largest_digest) == (split == "val")]
+        tasks = [task for task in tasks if self.is_selected(task.metadata)]
+        if not tasks:
             raise ValueError(f"no row of {self.folder}/ in split {split!r} is of the kind that was asked for")
-        return made
+        return tasks
 
     def oracle(self) -> Iterator[Message]:
-        """The gold answer in a box."""
+        r"""Yield the gold answer in a `\boxed{}`."""
         yield assistant(f"\\boxed{{{self.task.answer}}}")
 
     def random(self, rng: np.random.Generator) -> Message:
-        """A whole number below 1 000 in a box."""
+        r"""Return a whole number below 1 000 in a `\boxed{}`."""
         return assistant(f"\\boxed{{{rng.integers(1000)}}}")
 
     def attacks(self) -> Sequence[str]:
-        """Among others: every whole number, and the right answer beside another or taken back."""
+        """Return attacks, among them every whole number below 1 000, and the right answer beside another or negated."""
         gold = self.task.answer
         return (
             *super().attacks(),
@@ -88,20 +96,22 @@ class Competition(Answered):
         )
 
     def _task(self, id: str, row: data.Row) -> Task:
-        problem = field(row, PROBLEM)
+        problem = text_field(row, PROBLEM)
         if problem is None:
             raise ValueError(f"{row.source}: none of the fields {', '.join(PROBLEM)} holds a text")
-        about: dict[str, Any] = {
-            "name": field(row, NAMES) or "",
-            "subject": field(row, SUBJECTS) or "",
+        metadata: dict[str, Any] = {
+            "name": text_field(row, IDS) or "",
+            "subject": text_field(row, SUBJECTS) or "",
             "source": row.source,
         }
-        about |= {key: number for key in ("level", "year") if (number := _whole(row.fields.get(key))) is not None}
-        return Task(id, (user(f"{problem}\n{INSTRUCTION}"),), self.answer(row), about)
+        metadata |= {
+            key: number for key in ("level", "year") if (number := _parse_integer(row.fields.get(key))) is not None
+        }
+        return Task(id, (user(f"{problem}\n{INSTRUCTION}"),), self.answer(row), metadata)
 
 
-def field(row: data.Row, names: Sequence[str]) -> str | None:
-    """The first of these fields that holds a text or a number, as a text."""
+def text_field(row: data.Row, names: Sequence[str]) -> str | None:
+    """Return the first of the fields `names` that holds a nonempty string or an int, as a string; None if none does."""
     for name in names:
         value = row.fields.get(name)
         if isinstance(value, (str, int)) and not isinstance(value, bool) and str(value).strip():
@@ -109,11 +119,14 @@ def field(row: data.Row, names: Sequence[str]) -> str | None:
     return None
 
 
-def stated_answer(row: data.Row) -> str | None:
-    r"""The answer field, or else what the solution puts into its last box, without a box around it."""
-    found = field(row, ANSWER)
-    boxed = list(boxes(found if found is not None else field(row, SOLUTION) or ""))
-    return boxed[-1] if boxed else found
+def gold_answer(row: data.Row) -> str | None:
+    r"""Return the answer field, or else the content of the last `\boxed{}` of the solution.
+
+    None if both are missing.
+    """
+    answer = text_field(row, ANSWER)
+    in_boxes = list(boxes(answer if answer is not None else text_field(row, SOLUTION) or ""))
+    return in_boxes[-1] if in_boxes else answer
 
 
 def _is_training(row: data.Row) -> bool:
@@ -124,7 +137,7 @@ def _digest(task: Task) -> int:
     return digest("val", task.prompt)
 
 
-def _whole(value: Any) -> int | None:
-    """`5` for 5, "5" and "Level 5"."""
+def _parse_integer(value: Any) -> int | None:
+    """Return the first whole number in `value`: 5 for 5, "5" and "Level 5"; None if there is none."""
     match = re.search(r"[0-9]+", str(value))
     return int(match[0]) if match else None

@@ -1,4 +1,4 @@
-"""Reach a target with given numbers."""
+"""Countdown: write an expression of given numbers that has a target value."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ from envs.procedural import drawn
 from envs.types import Message, Outcome, Task, assistant, final_text, text, user
 
 SIZES, TOPS = range(3, 7), range(10, 101)
-MOST = 999  # of a target
-Made = tuple[int, str]  # a number and how it is written: brackets around all but single numbers
+MAX_TARGET = 999  # largest target
+Term = tuple[int, str]  # a number and its expression, in brackets unless it is a single number
 
 
 class Countdown(Env):
     """Write an expression that has a given value.
 
-    Observation: `3 7 25 = 82`, the numbers and the target, one user message. With `words` a sentence that explains it.
-    Action: an expression with + - * / and brackets, `3*25+7`; `3*25+7 = 82` and boxes are understood. Each number may
+    Observation: `3 7 25 = 82`, the numbers and the target, one user message. With `words` a sentence with instructions.
+    Action: an expression with + - * / and brackets, `3*25+7`; `3*25+7 = 82` and boxes are accepted. Each number may
     be used as often as it is given; with `every`, all of them must be used.
-    Reward: 1 if the value is the target, exactly, else 0. Values on the way may be fractions or negative.
-    Metrics: `distance` of the value from the target, where there is one.
+    Reward: 1 if the value is exactly the target, else 0. Intermediate values may be fractions or negative.
+    Metrics: `distance` of the value from the target, if the reply has a value.
     Episode end: after the first reply. A reply that is no expression of the given numbers is invalid.
     Arguments: `size` numbers (3 to 6) from 1 to `top` (10 to 100), and `every`. Every target can be reached, is none of
-    the numbers and is at most 999. The oracle searches all ways that stay with whole positive numbers.
+    the numbers and is at most 999. The oracle searches all expressions whose intermediate values are
+    whole positive numbers.
     Source and licence: generated; the game is Armand Jammot's `Des chiffres et des lettres`. Version history: v0.
     """
 
@@ -45,7 +46,7 @@ class Countdown(Env):
         self.size, self.top, self.every, self.words = int(size), int(top), bool(every), bool(words)
 
     def tasks(self, split: str) -> Sequence[Task]:
-        """Numbers with a target made of all of them."""
+        """Return random numbers, each with a target that an expression of all of them has."""
         key = f"math/Countdown-v0:{self.size}:{self.top}"
 
         def same(task: Task) -> list:
@@ -54,47 +55,51 @@ class Countdown(Env):
         return drawn(split, LENGTHS[split], self._task, key=key, same=same)
 
     def reply(self, action: Message) -> Outcome:
-        """Work the expression out and count its numbers."""
-        expression, equals, claimed = declared_expression(final_text(action)).partition("=")
-        made = evaluate(expression)
-        given = Counter(self.task.metadata["numbers"])
-        if made is None or (equals and claimed.strip() != self.task.answer) or not self._may_use(made.numbers, given):
+        """Evaluate the expression, check its numbers, and end the episode."""
+        expression, equals, right_side = declared_expression(final_text(action)).partition("=")
+        result = evaluate(expression)
+        available = Counter(self.task.metadata["numbers"])
+        if (
+            result is None
+            or (equals and right_side.strip() != self.task.answer)
+            or not self._may_use(result.numbers, available)
+        ):
             return Outcome(terminated=True, valid=False)
-        distance = abs(made.value - int(self.task.answer))
+        distance = abs(result.value - int(self.task.answer))
         right = distance == 0
         return Outcome(
             reward=float(right), terminated=True, success=right, metrics={"distance": min(float(distance), 1e6)}
         )
 
     def oracle(self) -> Iterator[Message]:
-        """The first way that an exhaustive search finds."""
-        found = search(self.task.metadata["numbers"], int(self.task.answer), every=self.every)
-        assert found is not None, f"{self.task.id} cannot be solved"
-        yield assistant(found)
+        """Yield the first expression that an exhaustive search finds."""
+        solution = search(self.task.metadata["numbers"], int(self.task.answer), every=self.every)
+        assert solution is not None, f"{self.task.id} cannot be solved"
+        yield assistant(solution)
 
     def random(self, rng: np.random.Generator) -> Message:
-        """All numbers in any order with any of + - * between them."""
+        """Return all numbers in random order with random signs + - * between them."""
         numbers = [str(number) for number in rng.permutation(self.task.metadata["numbers"])]
         signs = [one_of(rng, *"+-*") for _ in numbers]
         return assistant("".join(number + sign for number, sign in zip(numbers, [*signs[1:], ""], strict=True)))
 
     def attacks(self) -> Sequence[str]:
-        """Among others: the target itself, numbers that are not given, a number too often, several expressions."""
+        """Return attacks, among them the target itself, numbers not given or repeated, and several expressions."""
         target, numbers = self.task.answer, self.task.metadata["numbers"]
-        found, first = search(numbers, int(target), every=self.every), numbers[0]
+        solution, first = search(numbers, int(target), every=self.every), numbers[0]
         return (
             *super().attacks(),
             text(self.task.prompt[0]),
             target,
             f"{target} = {target}",
             f"{target}+0",
-            f"{found}+{first}-{first}",
-            f"{found}+0*{first}",
-            f"{found} = {int(target) + 1}",
-            f"{found}\n{found}+1",
-            f"\\boxed{{{found}}} \\boxed{{{first}}}",
-            f"The answer is not {found}",
-            f"__import__('os')._exit(0) or {found}",
+            f"{solution}+{first}-{first}",
+            f"{solution}+0*{first}",
+            f"{solution} = {int(target) + 1}",
+            f"{solution}\n{solution}+1",
+            f"\\boxed{{{solution}}} \\boxed{{{first}}}",
+            f"The answer is not {solution}",
+            f"__import__('os')._exit(0) or {solution}",
             f"int('{target}')",
             "9**9**9",
             "(" * 10_000 + target + ")" * 10_000,
@@ -102,53 +107,54 @@ class Countdown(Env):
             f"{first}/(1-1)",
         )
 
-    def _may_use(self, used: Sequence[int], given: Counter[int]) -> bool:
-        counts = Counter(used)
-        return counts == given if self.every else counts <= given
+    def _may_use(self, numbers: Sequence[int], available: Counter[int]) -> bool:
+        counts = Counter(numbers)
+        return counts == available if self.every else counts <= available
 
     def _task(self, rng: np.random.Generator) -> Task:
         while True:
             numbers = sorted(between(rng, 1, self.top) for _ in range(self.size))
             target = _target(rng, numbers)
-            if target not in numbers and 0 < target <= MOST:
+            if target not in numbers and 0 < target <= MAX_TARGET:
                 break
-        listed = " ".join(map(str, numbers))
-        shown = f"{listed} = {target}"
+        number_list = " ".join(map(str, numbers))
+        prompt = f"{number_list} = {target}"
         if self.words:
             often = "exactly once" if self.every else "at most once"
-            given = ", ".join(map(str, numbers))
-            shown = f"Use each of {given} {often}, with + - * / and brackets, to make {target}. Answer: the expression."
-        return Task("", (user(shown),), str(target), {"numbers": numbers})
+            comma_list = ", ".join(map(str, numbers))
+            task = f"Use each of {comma_list} {often}, with + - * / and brackets, to make {target}."
+            prompt = f"{task} Answer: the expression."
+        return Task("", (user(prompt),), str(target), {"numbers": numbers})
 
 
 def search(numbers: Sequence[int], target: int, *, every: bool = False) -> str | None:
-    """An expression of the numbers with the value `target`, or None if whole positive numbers on the way lead to none.
+    """Return an expression of the numbers with the value `target`; None if none has whole positive intermediate values.
 
-    With `every`, all numbers are used; else each at most once.
+    With `every`, the expression uses all numbers, else each at most once.
     """
-    seen: set[tuple[int, ...]] = set()
+    visited: set[tuple[int, ...]] = set()
 
-    def found(made: list[Made]) -> str | None:
-        key = tuple(sorted(value for value, _ in made))
-        if key in seen:
+    def search_terms(terms: list[Term]) -> str | None:
+        key = tuple(sorted(value for value, _ in terms))
+        if key in visited:
             return None
-        seen.add(key)
-        for i, j in combinations(range(len(made)), 2):
-            rest = [one for k, one in enumerate(made) if k not in (i, j)]
-            for value, written in _pairs(made[i], made[j]):
+        visited.add(key)
+        for i, j in combinations(range(len(terms)), 2):
+            rest = [one for k, one in enumerate(terms) if k not in (i, j)]
+            for value, expression in _pairs(terms[i], terms[j]):
                 if value == target and (not rest or not every):
-                    return written
-                if rest and (way := found([*rest, (value, f"({written})")])):
-                    return way
+                    return expression
+                if rest and (solution := search_terms([*rest, (value, f"({expression})")])):
+                    return solution
         return None
 
     if not every and target in numbers:
         return str(target)
-    return found([(number, str(number)) for number in numbers])
+    return search_terms([(number, str(number)) for number in numbers])
 
 
-def _pairs(one: Made, other: Made) -> Iterator[Made]:
-    """What two numbers make without leaving the whole positive numbers."""
+def _pairs(one: Term, other: Term) -> Iterator[Term]:
+    """Yield the terms that two terms make with + - * /, as far as they are whole positive numbers."""
     (a, left), (b, right) = (one, other) if one[0] >= other[0] else (other, one)
     yield a + b, f"{left}+{right}"
     yield a * b, f"{left}*{right}"
@@ -159,7 +165,7 @@ def _pairs(one: Made, other: Made) -> Iterator[Made]:
 
 
 def _target(rng: np.random.Generator, numbers: Sequence[int]) -> int:
-    """The value of a random way through all numbers."""
+    """Return the value of a random expression that uses all numbers."""
     left = [(number, "") for number in rng.permutation(numbers).tolist()]
     while len(left) > 1:
         pair = [left.pop(int(rng.integers(len(left)))) for _ in range(2)]

@@ -10,20 +10,20 @@ import numpy as np
 
 from envs.grading.declaration import find_declaration, number_in_phrase
 from envs.grading.number import strip_markup
-from envs.math.generated import Problem, Question, between, one_of, written
+from envs.math.generated import GeneratedProblems, Problem, between, format_number, one_of
 from envs.types import Message, Outcome, assistant, final_text
 
-Operand = tuple[int, int]  # top and bottom as they are shown, perhaps not in lowest terms
+Operand = tuple[int, int]  # numerator and denominator, perhaps not in lowest terms
 
 
-class Fractions(Question):
+class Fractions(GeneratedProblems):
     """Work out an expression of fractions.
 
     Observation: `1/2 + 1/3 = ?`, one user message. With `words`: `Work out 1/2 + 1/3. Answer with a fraction ...`.
-    Action: the value, `5/6`; `10/12`, `0.5` and `1 1/2` are read as what they are, boxes and sentences as
-    `envs.grading.math.verify` says. An expression that is not worked out is wrong.
+    Action: the value, `5/6`; `10/12`, `0.5` and `1 1/2` are read as numbers, boxes and sentences as
+    `envs.grading.math.verify` says. An unevaluated expression is wrong.
     Reward: 1 if the value is right, else 0. With `lowest`, it must also be written in lowest terms.
-    Metrics: `lowest`, whether what was declared is written in lowest terms.
+    Metrics: `lowest`, whether the declared number is written in lowest terms.
     Episode end: after the first reply.
     Levels: 0 sums and differences with one denominator; 1, the default, with two denominators up to 12; 2 all four
     operations; 3 three fractions and two operators with the usual precedence.
@@ -38,21 +38,26 @@ class Fractions(Question):
         self.lowest = bool(lowest)
 
     def problem(self, rng: np.random.Generator) -> Problem | None:
-        """An expression whose value is none of the fractions in it."""
+        """Draw an expression; return None if its value is 0, occurs in it, or has a denominator above 999."""
         operators = [one_of(rng, *("+-" if self.level < 2 else "+-*/")) for _ in range(2 if self.level == 3 else 1)]
         operands = _operands(rng, self.level, len(operators) + 1)
         value = _value([Fraction(*operand) for operand in operands], operators)
         if value in [0, *(Fraction(*operand) for operand in operands)] or value.denominator > 999:
             return None
-        shown = f"{operands[0][0]}/{operands[0][1]}"
+        expression = f"{operands[0][0]}/{operands[0][1]}"
         for operator, (top, bottom) in zip(operators, operands[1:], strict=True):
-            shown += f" {operator} {f'({top}/{bottom})' if operator == '/' else f'{top}/{bottom}'}"
-        mirrored = operators in (["+"], ["*"])
-        words = f"Work out {shown}. Answer with a fraction in lowest terms."
-        return Problem(f"{shown} = ?", words, written(value), [operators, sorted(operands) if mirrored else operands])
+            expression += f" {operator} {f'({top}/{bottom})' if operator == '/' else f'{top}/{bottom}'}"
+        is_symmetric = operators in (["+"], ["*"])
+        words = f"Work out {expression}. Answer with a fraction in lowest terms."
+        return Problem(
+            f"{expression} = ?",
+            words,
+            format_number(value),
+            [operators, sorted(operands) if is_symmetric else operands],
+        )
 
     def reply(self, action: Message) -> Outcome:
-        """Compare values; look at how the declared one is written."""
+        """Compare the values and, with `lowest`, check the notation of the declared number."""
         outcome = super().reply(action)
         lowest = _is_lowest(final_text(action))
         right = outcome.success and (lowest or not self.lowest)
@@ -61,7 +66,7 @@ class Fractions(Question):
         )
 
     def random(self, rng: np.random.Generator) -> Message:
-        """A fraction of numbers up to 40."""
+        """Return a fraction with a numerator from -40 to 40 and a denominator from 2 to 40."""
         return assistant(f"{between(rng, -40, 40)}/{between(rng, 2, 40)}")
 
 
@@ -77,7 +82,7 @@ def _operands(rng: np.random.Generator, level: int, number: int) -> list[Operand
 
 
 def _value(values: list[Fraction], operators: list[str]) -> Fraction:
-    """With `*` and `/` before `+` and `-`, from left to right."""
+    """Evaluate from left to right, `*` and `/` before `+` and `-`."""
     terms = [values[0]]
     for operator, value in zip(operators, values[1:], strict=True):
         if operator in "*/":
@@ -88,7 +93,7 @@ def _value(values: list[Fraction], operators: list[str]) -> Fraction:
 
 
 def _is_lowest(reply: str) -> bool:
-    """Whether the declared number is written as `str` writes a Fraction."""
-    found = find_declaration(reply).text
-    value = number_in_phrase(found)
-    return value is not None and strip_markup(found).strip("(). ") == written(value)
+    """Whether the declared number is written as `str` writes a Fraction, in lowest terms."""
+    declaration = find_declaration(reply).text
+    value = number_in_phrase(declaration)
+    return value is not None and strip_markup(declaration).strip("(). ") == format_number(value)

@@ -1,4 +1,4 @@
-"""What the generated one-reply environments share: levels, splits, grading by value, attempts to cheat."""
+"""Base class of environments with generated problems that one reply answers: levels, splits, prompts and attacks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from envs.grading.number import parse_number
-from envs.math.single_answer import Answered
+from envs.math.single_answer import SingleAnswer
 from envs.procedural import drawn
 from envs.types import Message, Task, assistant, text, user
 
@@ -18,23 +18,32 @@ LENGTHS = {"train": 20_000, "val": 200, "test": 200}
 
 
 class Problem(NamedTuple):
-    """A short prompt, the same in words for models that read English, the right answer, and what makes it the same.
+    """One generated problem.
 
-    Problems with an equal `same` (JSON-able) count as one and stand in one split only. `unit` is what is asked for.
+    Attributes:
+        prompt: The problem in its short form, such as `3x + 4 = 19`.
+        sentence: The same problem as an English sentence, for models that need instructions.
+        answer: The right answer.
+        identity: JSON-able value; problems with equal values count as the same problem and are in one split only.
+        unit: Unit that the problem asks for; "" for none.
     """
 
-    shown: str
-    words: str
+    prompt: str
+    sentence: str
     answer: str
-    same: Any
+    identity: Any
     unit: str = ""
 
 
-class Question(Answered):
-    """A problem that one reply answers.
+class GeneratedProblems(SingleAnswer):
+    """Generated problems of several levels, each answered by one reply.
 
-    A subclass gives its `levels` and defines `problem`. With `words` the prompt is a sentence for models that read
-    English; the problems are the same ones.
+    A subclass sets `levels` and defines `problem`; it may override `random`, `wrong_answer` and `reply`.
+
+    Args:
+        level: Difficulty, one of `levels`. Raises ValueError for another one.
+        words: Whether prompts are English sentences (`Problem.sentence`). The problems are the same either way.
+        **limits: Arguments of `Env`: `max_turns`, `max_seconds`, `render_mode`.
     """
 
     levels: ClassVar[Sequence[int]] = ()
@@ -47,28 +56,28 @@ class Question(Answered):
 
     @abstractmethod
     def problem(self, rng: np.random.Generator) -> Problem | None:
-        """A problem of `self.level`; None to draw again."""
+        """Draw a problem of `self.level` from `rng`; return None to reject the draw and have it repeated."""
 
     def tasks(self, split: str) -> Sequence[Task]:
-        """Problems of the level, drawn; equal for any `words`."""
+        """Return random problems of the level; they do not depend on `words`."""
         key = f"{type(self).__name__}:{self.level}"
         return drawn(split, LENGTHS[split], self._task, key=key, same=lambda task: task.metadata["same"])
 
     def oracle(self) -> Iterator[Message]:
-        """The answer, and nothing else."""
+        """Yield the answer alone, without a sentence around it."""
         yield assistant(self.task.answer)
 
     def random(self, rng: np.random.Generator) -> Message:
-        """A whole number from -99 to 99."""
+        """Return a whole number from -99 to 99."""
         return assistant(str(rng.integers(-99, 100)))
 
-    def wrong(self) -> str:
-        """An answer of the right form that is not right."""
-        return written((parse_number(self.task.answer) or Fraction(0)) + 1)
+    def wrong_answer(self) -> str:
+        """Return a wrong answer in the form of a right one. Default: the right number plus 1."""
+        return format_number((parse_number(self.task.answer) or Fraction(0)) + 1)
 
     def attacks(self) -> Sequence[str]:
-        """Among others: the right answer beside a wrong one, taken back, or in a form that is not worked out."""
-        right, wrong = self.task.answer, self.wrong()
+        """Return attacks, among them the right answer beside a wrong one, negated, or as an unevaluated expression."""
+        right, wrong = self.task.answer, self.wrong_answer()
         return (
             *super().attacks(),
             text(self.task.prompt[0]),
@@ -90,20 +99,20 @@ class Question(Answered):
     def _task(self, rng: np.random.Generator) -> Task:
         while (problem := self.problem(rng)) is None:
             pass
-        about = {"level": self.level, "same": problem.same} | ({"unit": problem.unit} if problem.unit else {})
-        return Task("", (user(problem.words if self.words else problem.shown),), problem.answer, about)
+        metadata = {"level": self.level, "same": problem.identity} | ({"unit": problem.unit} if problem.unit else {})
+        return Task("", (user(problem.sentence if self.words else problem.prompt),), problem.answer, metadata)
 
 
-def written(value: Fraction | int) -> str:
-    """`5/6`, `-3`."""
+def format_number(value: Fraction | int) -> str:
+    """Format a number as a whole number or a fraction in lowest terms: `-3`, `5/6`."""
     return str(value)
 
 
 def one_of(rng: np.random.Generator, *choices: Any) -> Any:
-    """One of the choices, each equally likely."""
+    """Draw one of `choices`, each equally likely."""
     return choices[int(rng.integers(len(choices)))]
 
 
 def between(rng: np.random.Generator, least: int, most: int) -> int:
-    """A whole number from `least` to `most`, both included."""
+    """Draw a whole number from `least` to `most`, both included."""
     return int(rng.integers(least, most + 1))

@@ -19,7 +19,7 @@ from envs.types import Message, Outcome, Task, assistant, final_text, user
 
 REVISION = "cc7b047b6e5bb11b4f1af84efc572db110a51b3c"
 INSTRUCTION = "End with #### <number>"
-_CALCULATOR = re.compile(r"<<[^<>\n]*>>")
+_CALCULATOR_NOTE = re.compile(r"<<[^<>\n]*>>")
 
 
 class GSM8K(Env):
@@ -28,14 +28,14 @@ class GSM8K(Env):
     Observation: the question and the line `End with #### <number>`, one user message.
     Action: a solution whose declared answer is graded by `envs.grading.math.verify`.
     Reward: 1 if the answer is right under `rule`, else 0. "strict" is the official rule (first `#### <number>`, equal
-    as a string), "flexible" (default) also takes boxes and sentences and compares values.
-    Metrics: `strict` and `flexible`, both verdicts, whichever rule pays.
+    as a string), "flexible" (default) also accepts boxes and sentences and compares values.
+    Metrics: `strict` and `flexible`, the verdicts of both rules, whichever gives the reward.
     Episode end: after the first reply.
     Arguments: `data_root`, the folder that holds `gsm8k/{train,test}*.jsonl`, else TURNWISE_DATA, else the hub. The
-    gold answers are plain numbers and so must the replies' be; `symbolic=True` lets math-verify work out formulas such
-    as `\boxed{20-2}` too, and needs the extra `math`.
+    gold answers are plain numbers, and the replies' must be, too; with `symbolic=True`, which needs the extra `math`,
+    math-verify also evaluates formulas such as `\boxed{20-2}`.
     Splits: "test" is the data set's; "val" is a tenth of its "train", the rows whose questions have the smallest
-    digests, whatever their order; "train" is the rest.
+    digests, independent of their order; "train" is the rest.
     Source and licence: openai/gsm8k (Cobbe et al. 2021, arXiv:2110.14168), MIT. Version history: v0.
     """
 
@@ -54,16 +54,16 @@ class GSM8K(Env):
             workers().open()
 
     def tasks(self, split: str) -> Sequence[Task]:
-        """The split's rows; a malformed one raises ValueError with its file and line."""
+        """Return the rows of the split. Raises ValueError, with file and line, for a malformed row."""
         source = "test" if split == "test" else "train"
         hub = data.Hub("openai/gsm8k", "main", source, REVISION)
         rows = data.load_rows(f"gsm8k/{source}*.jsonl", ("question", "answer"), data_root=self.data_root, hub=hub)
         if split != "test":
-            rows = _held_out(rows, val=split == "val")
+            rows = _split_validation(rows, val=split == "val")
         return [_task(f"{split}/{i}", row) for i, row in enumerate(rows)]
 
     def reply(self, action: Message) -> Outcome:
-        """Grade the reply; it is invalid where it declares no one answer."""
+        """Grade the reply and end the episode. A reply that declares no answer, or several, is invalid."""
         verdict = verify(final_text(action), self.task.answer, rule=self.rule, symbolic=self.symbolic)
         return Outcome(
             reward=float(verdict.correct),
@@ -74,19 +74,19 @@ class GSM8K(Env):
         )
 
     def vote(self, action: Message) -> Hashable | None:
-        """The declared answer."""
+        """Return the answer that the reply declares; None if it declares none."""
         return vote(final_text(action))
 
     def oracle(self) -> Iterator[Message]:
-        """The data set's solution without its calculator notes; it ends in `#### <number>`."""
-        yield assistant(_CALCULATOR.sub("", self.task.metadata["solution"]))
+        """Yield the data set's solution without its calculator notes; it ends in `#### <number>`."""
+        yield assistant(_CALCULATOR_NOTE.sub("", self.task.metadata["solution"]))
 
     def random(self, rng: np.random.Generator) -> Message:
-        """A number below 1 000 in the right form."""
+        """Return a number below 1 000 in the right form."""
         return assistant(f"#### {rng.integers(1000)}")
 
     def attacks(self) -> Sequence[str]:
-        """Among others: the right number among wrong ones, taken back, or in digits that are none."""
+        """Return attacks, among them the right number among wrong ones, negated, or in full-width digits."""
         gold = self.task.answer
         near = ", ".join(str(int(parse_number(gold) or 0) + i) for i in range(-3, 4))
         wide = "".join(chr(ord(digit) + 0xFEE0) if digit.isdigit() else digit for digit in gold)
@@ -109,14 +109,14 @@ class GSM8K(Env):
             workers().close()
 
 
-def _held_out(rows: list[data.Row], *, val: bool) -> list[data.Row]:
-    """The tenth of `rows` with the smallest digests of their questions, or the others; the order is kept."""
+def _split_validation(rows: list[data.Row], *, val: bool) -> list[data.Row]:
+    """Return the tenth of `rows` with the smallest digests of their questions, or the other rows, in their order."""
 
     def digest(row: data.Row) -> str:
         return hashlib.sha256(f"math/GSM8K-v0 val {row.fields['question']}".encode()).hexdigest()
 
-    last = sorted(map(digest, rows))[max(1, len(rows) // 10) - 1]
-    return [row for row in rows if (digest(row) <= last) == val]
+    largest_digest = sorted(map(digest, rows))[max(1, len(rows) // 10) - 1]
+    return [row for row in rows if (digest(row) <= largest_digest) == val]
 
 
 def _task(name: str, row: data.Row) -> Task:

@@ -9,18 +9,18 @@ from typing import ClassVar
 import numpy as np
 
 from envs.grading.exact import member_numbers
-from envs.math.generated import Problem, Question, between, written
+from envs.math.generated import GeneratedProblems, Problem, between, format_number
 from envs.types import Message, assistant
 
 NAMES = "xyz"
 
 
-class LinearSystem(Question):
+class LinearSystem(GeneratedProblems):
     """Solve a system of linear equations.
 
     Observation: `2x+3y=7, x-y=1`, one user message. With `words` a sentence around it that names the unknowns.
-    Action: the values in alphabetical order, `(2,1)`, or with names in any order, `y=1, x=2`; numbers must be worked
-    out, fractions are written `3/4`. Boxes and sentences are read as `envs.grading.math.verify` says.
+    Action: the values in alphabetical order, `(2,1)`, or with names in any order, `y=1, x=2`; each must be a number,
+    not an expression; fractions are written `3/4`. Boxes and sentences are read as `envs.grading.math.verify` says.
     Reward: 1 if all values are right, else 0.
     Episode end: after the first reply.
     Levels: 0 two unknowns with factors up to 2, 1, the default, two unknowns with factors up to 5, 2 two unknowns, not
@@ -31,7 +31,10 @@ class LinearSystem(Question):
     levels: ClassVar = range(5)
 
     def problem(self, rng: np.random.Generator) -> Problem | None:
-        """A system with one solution, whose values are not all alike."""
+        """Draw a system.
+
+        Return None unless it has one solution, in the form of the level, with values not all equal.
+        """
         most, bottom = (2 if self.level == 0 else 5), (between(rng, 2, 5) if self.level in (2, 4) else 1)
         tops = [between(rng, -9, 9) for _ in range(self.size)]
         values = [Fraction(top, bottom) for top in tops]
@@ -41,9 +44,9 @@ class LinearSystem(Question):
         if len(set(values)) == 1:
             return None
         lines = [f"{_left(row)}={side}" for row, side in zip(rows, sides, strict=True)]
-        shown, names = ", ".join(lines), ",".join(NAMES[: self.size])
-        answer = f"({','.join(map(written, values))})"
-        return Problem(shown, f"Solve {shown}. Answer with the values ({names}).", answer, sorted(lines))
+        equations, names = ", ".join(lines), ",".join(NAMES[: self.size])
+        answer = f"({','.join(map(format_number, values))})"
+        return Problem(equations, f"Solve {equations}. Answer with the values ({names}).", answer, sorted(lines))
 
     @property
     def size(self) -> int:
@@ -51,17 +54,20 @@ class LinearSystem(Question):
         return 3 if self.level > 2 else 2
 
     def random(self, rng: np.random.Generator) -> Message:
-        """As many whole numbers from -9 to 9 as there are unknowns."""
+        """Return a whole number from -9 to 9 for each unknown."""
         return assistant(f"({','.join(str(between(rng, -9, 9)) for _ in range(self.size))})")
 
-    def wrong(self) -> str:
-        """The first value missed by one."""
+    def wrong_answer(self) -> str:
+        """Return the values with 1 added to the first."""
         first, *others = member_numbers(self.task.answer) or [Fraction(0)]
-        return f"({','.join(map(written, [first + 1, *others]))})"
+        return f"({','.join(map(format_number, [first + 1, *others]))})"
 
 
 def _equation(rng: np.random.Generator, most: int, tops: list[int], bottom: int) -> tuple[list[int], int]:
-    """Factors, at least two of them not 0, and the whole number they make of the values `tops / bottom`."""
+    """Draw factors, at least two of them not 0, that give a whole number for the values `tops / bottom`.
+
+    Return both.
+    """
     while True:
         row = [between(rng, -most, most) for _ in tops]
         side, rest = divmod(sum(factor * top for factor, top in zip(row, tops, strict=True)), bottom)
@@ -70,12 +76,13 @@ def _equation(rng: np.random.Generator, most: int, tops: list[int], bottom: int)
 
 
 def _left(row: Sequence[int]) -> str:
-    shown = ""
+    """Format the left side of an equation with these factors."""
+    expression = ""
     for factor, name in zip(row, NAMES, strict=False):
         if factor:
-            sign = "-" if factor < 0 else "+" if shown else ""
-            shown += f"{sign}{'' if abs(factor) == 1 else abs(factor)}{name}"
-    return shown
+            sign = "-" if factor < 0 else "+" if expression else ""
+            expression += f"{sign}{'' if abs(factor) == 1 else abs(factor)}{name}"
+    return expression
 
 
 def _determinant(rows: Sequence[Sequence[int]]) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 from envs import data
 from envs.grading.symbolic import workers
-from envs.math.competition import Competition, stated_answer
+from envs.math.competition import Competition, gold_answer
 
 LEVELS = range(1, 6)
 
@@ -16,15 +16,15 @@ class MATH500(Competition):
     r"""Solve a competition problem.
 
     Observation: the problem and the line `End with \boxed{the answer}`, one user message.
-    Action: a solution whose declared answer is graded by `envs.grading.math.verify`: exactly where that can be done,
-    else by math-verify (extra `math`) in a process of its own; without `symbolic`, never by it.
+    Action: a solution whose declared answer is graded by `envs.grading.math.verify`: exactly where possible, else by
+    math-verify (extra `math`) in a separate process; with `symbolic=False` only exactly.
     Reward: 1 if the answer is right, else 0.
     Episode end: after the first reply.
     Arguments: `data_root`, the folder that holds `math500/*.jsonl`, else TURNWISE_DATA; `level`, 1 to 5, and `subject`
-    pick rows; `symbolic`. Fields: `problem` or `question`; `answer`, or else the last box of `solution`; `unique_id` or
-    `id`, `level` and `subject` where they are there.
-    Splits: "test" is every file whose name does not begin with `train`; `train*.jsonl`, if there are any, give "train"
-    and, a tenth of them, "val".
+    select rows; `symbolic`. Fields: `problem` or `question`; `answer`, or else the last box of `solution`; `unique_id`
+    or `id`, `level` and `subject` are optional.
+    Splits: "test" is every file whose name does not begin with `train`; a tenth of the rows of `train*.jsonl`, if there
+    are any, is "val" and the rest "train".
     Source and licence: HuggingFaceH4/MATH-500, of MATH (Hendrycks et al. 2021, arXiv:2103.03874), MIT.
     Version history: v0.
     """
@@ -32,25 +32,28 @@ class MATH500(Competition):
     folder = "math500"
 
     def __init__(
-        self, *, level: int | None = None, subject: str | None = None, symbolic: bool = True, **more: Any
+        self, *, level: int | None = None, subject: str | None = None, symbolic: bool = True, **kwargs: Any
     ) -> None:
         if level is not None and level not in LEVELS:
             raise ValueError(f"level {level!r} is not one of {', '.join(map(str, LEVELS))}")
-        super().__init__(**more)
+        super().__init__(**kwargs)
         self.level, self.subject, self.symbolic = level, subject, bool(symbolic)
         self.blocking = self._uses_workers = self.symbolic
         if self._uses_workers:
             workers().open()
 
     def answer(self, row: data.Row) -> str:
-        """The answer field, or the solution's last box."""
-        found = stated_answer(row)
-        if not found:
-            raise ValueError(f"{row.source}: neither an answer nor a solution with \\boxed{{}}")
-        return found
+        r"""Return the answer field, or else the last `\boxed{}` of the solution.
 
-    def kept(self, fields: Mapping[str, Any]) -> bool:
-        """Whether level and subject are those asked for."""
+        Raises ValueError if there is neither.
+        """
+        answer = gold_answer(row)
+        if not answer:
+            raise ValueError(f"{row.source}: neither an answer nor a solution with \\boxed{{}}")
+        return answer
+
+    def is_selected(self, fields: Mapping[str, Any]) -> bool:
+        """Whether the row has the `level` and `subject` of the arguments; None selects all."""
         subject = self.subject is None or fields["subject"].casefold() == self.subject.casefold()
         return subject and self.level in (None, fields.get("level"))
 

@@ -1,4 +1,4 @@
-"""Reasoning with a Python interpreter at hand: run code, read what it prints, answer."""
+"""Problems of other environments with a Python interpreter as a tool: run code, read its output, answer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from envs import catalogue
 from envs.env import Env
-from envs.math import python_frauds
+from envs.math import python_attacks
 from envs.procedural import digest
 from envs.shared_sandbox import Lease, check_seconds
 from envs.tools.interpreter import Interpreter
@@ -26,23 +26,28 @@ RULES = (
     "run, and you are told what it prints. Names last from one call to the next. Calls allowed: {calls}. A reply "
     "without code is your final answer."
 )
-_CALCULATED = re.compile(r"<<([0-9+\-*/(). ]+)=")
-_REFUSED = "no calls left"
-PACKED = ("local", "docker")  # sandboxes that can be told what is importable; the less there is, the sooner they open
+_CALCULATION = re.compile(r"<<([0-9+\-*/(). ]+)=")
+_NO_CALLS_LEFT = "no calls left"
+# Sandboxes that accept a list of importable packages; they open the faster, the fewer packages there are.
+PACKAGE_SANDBOXES = ("local", "docker")
 
 
 class Source(NamedTuple):
-    """An environment whose tasks are given: its name, its arguments unless told otherwise, what an expert computes.
+    """An environment that provides tasks.
 
-    `compute` takes a task and its right answer. `compact` prompts are shown without their spaces. `worded` holds the
-    arguments that ask for prompts in words.
+    Attributes:
+        name: Id of the environment.
+        arguments: Its default arguments.
+        compute: Returns the code that the oracle runs for a task and its answer.
+        compact: Whether spaces are removed from prompts.
+        words_arguments: Arguments that select prompts in full sentences.
     """
 
     name: str
     arguments: Mapping[str, Any]
     compute: Callable[[Task, str], str]
     compact: bool = False
-    worded: Mapping[str, Any] = MappingProxyType({})
+    words_arguments: Mapping[str, Any] = MappingProxyType({})
 
 
 def _expression(task: Task, answer: str) -> str:
@@ -50,40 +55,41 @@ def _expression(task: Task, answer: str) -> str:
 
 
 def _calculations(task: Task, answer: str) -> str:
-    return "\n".join(map(_compact, _CALCULATED.findall(task.metadata["solution"]))) or task.answer
+    return "\n".join(map(_compact, _CALCULATION.findall(task.metadata["solution"]))) or task.answer
 
 
 SOURCES = {
     "arithmetic": Source("math/Arithmetic-v0", {"level": 3}, _expression, compact=True),
-    "countdown": Source("math/Countdown-v0", {}, lambda task, answer: answer, worded={"words": True}),
+    "countdown": Source("math/Countdown-v0", {}, lambda task, answer: answer, words_arguments={"words": True}),
     "gsm8k": Source("math/GSM8K-v0", {}, _calculations),
 }
 
 
 class Python(Env):
-    """Solve the problems of another environment with a live Python interpreter at hand.
+    """Solve the problems of another environment with a persistent Python interpreter as a tool.
 
-    Observation: the problem, `417*6-283=?`; then what code printed, `2219`, or the last line of its traceback,
-    `NameError: name 'x' is not defined (line 1)`. Other words: `no output`; `[cut]` after `output_chars` characters;
+    Observation: the problem, `417*6-283=?`; then the output of the code, `2219`, or the last line of its traceback,
+    `NameError: name 'x' is not defined (line 1)`. Other texts: `no output`; `[cut]` after `output_chars` characters;
     `stopped (time), restarted` where a limit, or the code itself, ended the interpreter, with all its names. With
     `words` the rules as a system message, and the problem in words where there are any.
     Action: code, or the final answer. Code is a fenced block marked as Python, or lines that begin with `>`, such as
-    `>417*6-283`, or a call of the tool `python`; see `envs.tools.python_tool.parse_code`. Names last for the
-    episode. Any other reply is the answer, and is graded as the other environment grades it, never inside the interpreter.
-    Tools: `python`, named in `info["tools"]` with `tools=True`; the oracle calls it then.
-    Reward: that of the answer; code earns nothing. A failed call is no valid reply.
-    Metrics: `calls` so far, and `failed`, how many of them failed or could not be made; with the answer, those of the
-    other environment. With a library `known`, the functions in it, and `reused`, those of them that the episode called.
+    `>417*6-283`, or a call of the tool `python`; see `envs.tools.python_tool.parse_code`. Names persist for the
+    episode. Any other reply is the answer. The other environment grades it, outside the interpreter.
+    Tools: `python`, listed in `info["tools"]` with `tools=True`; the oracle then calls it as a tool.
+    Reward: that of the answer; code earns nothing. A reply whose call fails is invalid.
+    Metrics: `calls`, the number so far, and `failed`, how many calls failed or were malformed; with the answer, those
+    of the other environment. With a library `known`, the number of its functions, and `reused`, how many of them the
+    episode called.
     Episode end: terminated by an answer; truncated after `max_calls` replies with code and one more.
-    Arguments: `task` is "arithmetic" (default; level 3, whose values no small model knows), "countdown" or "gsm8k", and
-    `level`, `size`, `top`, `every`, `rule`, `data_root` are those of `math/Arithmetic-v0`, `math/Countdown-v0` and
-    `math/GSM8K-v0`. `max_calls`; `timeout_s`, seconds of CPU for each; `output_chars`; `sandbox`, a name for
-    `sandboxes.open`; `packages`, what can be imported beside the standard library, `sympy,numpy`.
-    `library`, a JSON file: functions that an episode on a training task defined and was paid for are kept there and
-    offered to later episodes, the fitting ones first, in the prompt and in the interpreter (DynaSaur,
-    arXiv:2411.01747). The file only ever grows, so `library_version=n`, its first n functions, repeats what an episode
-    saw whose `known` was n; without it, equal seeds give equal episodes only while the file stays as it is.
-    State: the problem, the code that was run with what it printed, and the turns left.
+    Arguments: `task` is "arithmetic" (default; level 3, whose values a small model cannot compute itself), "countdown"
+    or "gsm8k", and `level`, `size`, `top`, `every`, `rule`, `data_root` are those of `math/Arithmetic-v0`,
+    `math/Countdown-v0` and `math/GSM8K-v0`. `max_calls`; `timeout_s`, CPU seconds of each; `output_chars`; `sandbox`, a
+    name for `sandboxes.open`; `packages`, those that can be imported beside the standard library, `sympy,numpy`.
+    `library`, a JSON file: functions that a successful episode on a training task defined are added to it and offered
+    to later episodes, the most relevant first, in the prompt and in the interpreter (DynaSaur, arXiv:2411.01747). The
+    file only grows, so `library_version=n`, its first n functions, repeats an episode whose `known` was n; without it,
+    equal seeds give equal episodes only as long as the file does not change.
+    State: the problem, the code that was run with its output, and the turns left.
     Splits: those of the other environment.
     Source and licence: ReTool (arXiv:2504.11536); the tasks' own. Version history: v0.
     """
@@ -118,108 +124,115 @@ class Python(Env):
             if type(value) is not int or value < least:
                 raise ValueError(f"{name} {value!r} is no whole number from {least}")
         super().__init__(max_turns=max_calls + 1 if max_turns is None else max_turns, **limits)
-        given = {"level": level, "size": size, "top": top, "every": every, "rule": rule, "data_root": data_root}
+        inner_arguments = {
+            "level": level,
+            "size": size,
+            "top": top,
+            "every": every,
+            "rule": rule,
+            "data_root": data_root,
+        }
         source = SOURCES[task]
-        chosen = {**source.arguments, **(source.worded if words else {})}
-        chosen |= {name: value for name, value in given.items() if value is not None}
+        arguments = {**source.arguments, **(source.words_arguments if words else {})}
+        arguments |= {name: value for name, value in inner_arguments.items() if value is not None}
         self._kind = task
-        self.inner = cast(Env, catalogue.make(source.name, **chosen).unwrapped)
+        self.inner = cast(Env, catalogue.make(source.name, **arguments).unwrapped)
         self.leaks = self.inner.leaks
         self.max_calls, self.words, self.tools = max_calls, bool(words), TOOLS if tools else ()
-        self._lease = _leased(sandbox, packages)
+        self._lease = _lease_sandbox(sandbox, packages)
         self._interpreter = Interpreter(
             self._lease, timeout_s=check_seconds("timeout_s", timeout_s), max_chars=output_chars
         )
         self._toolbox = Toolbox(library, library_version) if library else None
 
     def tasks(self, split: str) -> Sequence[Task]:
-        """Those of the other environment."""
+        """Return the tasks of the other environment."""
         return self.inner.load(split)
 
     def start(self) -> Messages:
-        """Show the problem, and the functions that may help."""
+        """Return the problem, with a library also the functions offered, with `words` after the rules."""
         self.inner.reset(seed=0, options={"split": self.split, "index": self.index})
-        self._calls = self._failed = 0
-        self._done: list[str] = []  # code that came to its end
-        self._trace = ""  # all code and what was said to it, digested
-        shown = [_compact(text(one)) if SOURCES[self._kind].compact else text(one) for one in self.task.prompt]
+        self._calls = self._failures = 0
+        self._completed_code: list[str] = []  # code that ran without an error
+        self._trace = ""  # digest of all code and its output
+        lines = [_compact(text(one)) if SOURCES[self._kind].compact else text(one) for one in self.task.prompt]
         if self._toolbox:
-            shown += self._toolbox.open(" ".join(shown))
+            lines += self._toolbox.open(" ".join(lines))
         self._interpreter.begin(self._toolbox.sources if self._toolbox else ())
-        problem = user("\n".join(shown))
+        problem = user("\n".join(lines))
         return (system(RULES.format(calls=self.max_calls)), problem) if self.words else (problem,)
 
     def state(self) -> str:
-        """The code so far and what came of it, what a library offered, and the turns left."""
-        known = f" knows {self._toolbox.size}" if self._toolbox else ""
-        return f"{self.task.id}{known} ran {self._trace or '-'} left {self.max_turns - self.turns}"
+        """Return the task, the size of the library, a digest of the code with its output, and the turns left."""
+        library = f" knows {self._toolbox.size}" if self._toolbox else ""
+        return f"{self.task.id}{library} ran {self._trace or '-'} left {self.max_turns - self.turns}"
 
     def reply(self, action: Message) -> Outcome:
-        """Run the code, or have the answer graded."""
+        """Run the code of the reply, or have its answer graded by the other environment."""
         try:
             code = parse_code(action)
         except ToolError as error:
-            self._failed += 1
-            return self._told(action, f"error: {error}", ok=False)
+            self._failures += 1
+            return self._tool_outcome(action, f"error: {error}", ok=False)
         if code is None:
-            return self._graded(assistant(reply_text(action)))
+            return self._grade(assistant(reply_text(action)))
         if self._calls >= self.max_calls:
-            return self._told(action, _REFUSED, ok=False)
+            return self._tool_outcome(action, _NO_CALLS_LEFT, ok=False)
         self._calls += 1
-        ran = self._interpreter.run(code)
-        self._failed += not ran.ok
-        self._done += [code] if ran.ok else []
+        result = self._interpreter.run(code)
+        self._failures += not result.ok
+        self._completed_code += [code] if result.ok else []
         lines = [line.rstrip() for line in code.splitlines() if line.strip()]
-        self._trace = f"{digest(self._trace, lines, ran.text):x}"
-        return self._told(action, ran.text, ok=ran.ok)
+        self._trace = f"{digest(self._trace, lines, result.text):x}"
+        return self._tool_outcome(action, result.text, ok=result.ok)
 
     def vote(self, action: Message) -> Hashable | None:
-        """What the answer votes for."""
+        """Return what the answer votes for in the other environment; None for a reply with code."""
         try:
             answer = assistant(reply_text(action)) if parse_code(action) is None else None
         except ToolError:
             return None
-        own = getattr(self.inner, "vote", None)
-        if answer is None or own is None:
+        inner_vote = getattr(self.inner, "vote", None)
+        if answer is None or inner_vote is None:
             return text(answer) if answer else None
-        return own(answer)
+        return inner_vote(answer)
 
     def oracle(self) -> Iterator[Message]:
-        """Compute, then answer."""
-        answer = self._right()
+        """Yield the code that computes the answer, then the answer."""
+        answer = self._oracle_answer()
         code = SOURCES[self._kind].compute(self.task, text(answer))
         yield code_as_call(code, self.turns) if self.tools else code_as_text(code)
         yield answer
 
     def random(self, rng: np.random.Generator) -> Message:
-        """A random product, or an answer by chance."""
+        """Return code for a random product, or a random answer."""
         if rng.random() < 0.5:
             return code_as_text(f"{rng.integers(1000)}*{rng.integers(1000)}")
         return self.inner.random(rng)
 
     def attacks(self) -> Sequence[str]:
-        """Those on the other environment, and code that looks for the answer, claims it, or breaks its interpreter."""
-        return (*self.inner.attacks(), *python_frauds.replies(text(self._right())))
+        """Return the other environment's attacks, and code that searches for the answer or breaks the interpreter."""
+        return (*self.inner.attacks(), *python_attacks.attack_replies(text(self._oracle_answer())))
 
     def close(self) -> None:
-        """End the interpreter, and give the sandbox back."""
+        """Close the interpreter and release the sandbox."""
         self._interpreter.close()
         self._lease.close()
         self.inner.close()
 
-    def _right(self) -> Message:
+    def _oracle_answer(self) -> Message:
         return next(iter(self.inner.oracle()))
 
-    def _told(self, action: Message, said: str, *, ok: bool) -> Outcome:
+    def _tool_outcome(self, action: Message, output: str, *, ok: bool) -> Outcome:
         if self.turns + 1 >= self.max_turns:  # the episode ends here
             self._interpreter.close()
-        return Outcome(result_messages(action, said), valid=ok, metrics=self._metrics())
+        return Outcome(result_messages(action, output), valid=ok, metrics=self._metrics())
 
-    def _graded(self, answer: Message) -> Outcome:
+    def _grade(self, answer: Message) -> Outcome:
         self._interpreter.close()
         _, reward, _, _, info = self.inner.step(answer)
         if self._toolbox and info["success"] and self.split == "train":
-            self._toolbox.add_functions(self._done, self._loads)
+            self._toolbox.add_functions(self._completed_code, self._can_define)
         return Outcome(
             reward=reward,
             terminated=True,
@@ -229,18 +242,18 @@ class Python(Env):
             metrics={**self._metrics(), **info["metrics"]},
         )
 
-    def _loads(self, source: str) -> bool:
+    def _can_define(self, source: str) -> bool:
         return self._lease.sandbox.run(source, timeout_s=5.0).ok
 
     def _metrics(self) -> dict[str, float]:
-        told: dict[str, float] = {"calls": self._calls, "failed": self._failed}
+        metrics: dict[str, float] = {"calls": self._calls, "failed": self._failures}
         if self._toolbox:
-            told |= {"known": self._toolbox.size, "reused": self._toolbox.count_reused(self._done)}
-        return told
+            metrics |= {"known": self._toolbox.size, "reused": self._toolbox.count_reused(self._completed_code)}
+        return metrics
 
 
-def _leased(sandbox: str, packages: str) -> Lease:
-    if sandbox.partition(":")[0] in PACKED:
+def _lease_sandbox(sandbox: str, packages: str) -> Lease:
+    if sandbox.partition(":")[0] in PACKAGE_SANDBOXES:
         return Lease(sandbox, {"packages": tuple(packages.replace(",", " ").split())})
     if packages:
         raise ValueError(f"packages {packages!r}: the sandbox {sandbox!r} has packages of its own")

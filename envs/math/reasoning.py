@@ -1,12 +1,12 @@
-"""reasoning-gym behind two functions: make a problem, score an answer. Runs in a worker process, never in ours.
+"""reasoning-gym in a worker process: creating problems and scoring answers.
 
-The package takes seconds to import, some of its scorers hand replies to `eval`, some run for ever, and some of its
-problems depend on the hash seed. Workers have a fixed hash seed and are killed at a deadline; `asks` keeps from the
-scorers whatever could be a program.
+The package takes seconds to import, some of its scorers pass replies to `eval`, some do not terminate, and some of its
+problems depend on the hash seed. Therefore it runs in workers only, which have a fixed hash seed and are killed at a
+deadline, and `is_scorable` keeps everything that could be a program from the scorers.
 
-Its scorers pay for wrong answers too: a right answer among other words earns up to 1.0, and `nan` is every complex
-number. So an answer is right here if it is the stored one, or the same number (`envs.grading.number`), or, for tasks
-with several right answers (`FORMS`), if it has the form of an answer and the scorer gives exactly 1.0.
+The scorers also accept wrong answers: a right answer among other words earns up to 1.0, and `nan` counts as every
+complex number. So an answer is right here if it is the stored one, or the same number (`envs.grading.number`), or, for
+tasks with several right answers (`ANSWER_PATTERNS`), if it has the form of an answer and the scorer gives exactly 1.0.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 from envs.grading.expression import evaluate
 from envs.grading.number import parse_number
 
-SKIPPED = {
+UNTRUSTED_TASKS = {
     "composite": "it mixes other tasks",
     "arc_agi": "third-party grids in huge prompts",
     "rearc": "third-party grids in huge prompts",
@@ -42,7 +42,7 @@ SKIPPED = {
 _GRID = r"[0-9_ \n]+"
 _JSON = r"\[[\[\]A-Za-z0-9\"', >-]*\]"
 _INTEGRAL = r"(?:sin|cos|tan|exp|log|sqrt|[A-Za-z](?![A-Za-z_.(])|[0-9]{1,9}(?![0-9])|\*\*(?=[(0-9-])|[-+*/() ])+"
-FORMS = {  # tasks that more than one answer solves, and what an answer to them looks like
+ANSWER_PATTERNS = {  # tasks with several right answers -> the form of an answer
     "countdown": r"[0-9+\-*/() ]+",
     "puzzle24": r"[0-9+\-*/() ]+",
     "n_queens": r"[_Q \n]+",
@@ -62,75 +62,78 @@ FORMS = {  # tasks that more than one answer solves, and what an answer to them 
     "simple_integration": _INTEGRAL,
     "intermediate_integration": _INTEGRAL,
 }
-WRITTEN = ("fraction_simplification", "base_conversion")  # how a number is written is the task
-MOST = 4000  # characters of an answer that a scorer sees
+NOTATION_TASKS = ("fraction_simplification", "base_conversion")  # tasks about the notation of a number
+MAX_ANSWER_CHARS = 4000  # length of an answer that a scorer gets
 
 
 def load() -> Callable[..., Any]:
-    """Import the package and return the function that a worker serves."""
+    """Import the package and return the function that a worker serves: `function(name, *arguments)`.
+
+    Names are "names" (all trusted tasks), "make" (a problem) and "score" (the score of an answer, 0 to 1).
+    """
     import reasoning_gym
     from reasoning_gym.factory import CURRICULA, DATASETS
 
-    def entry(name: str, level: int | None, config: Mapping[str, Any], seed: int) -> tuple[Any, dict[str, Any]]:
+    def create_entry(name: str, level: int | None, config: Mapping[str, Any], seed: int) -> tuple[Any, dict[str, Any]]:
         if level is None:
             dataset = reasoning_gym.create_dataset(name, seed=seed, size=1, **config)
         else:
             curriculum = CURRICULA[name]()
             curriculum.set_global_level(level)
-            chosen = curriculum.generate_configuration({**config, "seed": seed, "size": 1})
-            dataset = DATASETS[name][0](config=chosen)
+            generator_config = curriculum.generate_configuration({**config, "seed": seed, "size": 1})
+            dataset = DATASETS[name][0](config=generator_config)
         return dataset, dataset[0]
 
     def names() -> list[str]:
-        return sorted(DATASETS.keys() - SKIPPED.keys())
+        return sorted(DATASETS.keys() - UNTRUSTED_TASKS.keys())
 
     def make(name: str, level: int | None, config: Mapping[str, Any], seed: int) -> dict[str, str]:
         try:
-            made = entry(name, level, config, seed)[1]
+            task_entry = create_entry(name, level, config, seed)[1]
         except (TypeError, AssertionError, KeyError) as error:  # a wrong argument in `config`, or no such levels
             return {"refused": f"{type(error).__name__}: {error}"}
-        return {"question": made["question"], "answer": made["answer"]}
+        return {"question": task_entry["question"], "answer": task_entry["answer"]}
 
-    def score(name: str, level: int | None, config: Mapping[str, Any], seed: int, said: str) -> float:
-        dataset, problem = entry(name, level, config, seed)
+    def score(name: str, level: int | None, config: Mapping[str, Any], seed: int, answer: str) -> float:
+        dataset, problem = create_entry(name, level, config, seed)
         try:
-            return float(dataset.score_answer(said, problem))
-        except Exception:  # of a scorer that the text has surprised: no fault of ours
+            return float(dataset.score_answer(answer, problem))
+        except Exception:  # scorers may raise on unexpected answers; such an answer is wrong
             return 0.0
 
-    served: dict[str, Callable[..., Any]] = {"names": names, "make": make, "score": score}
-    return lambda what, *arguments: served[what](*arguments)
+    functions: dict[str, Callable[..., Any]] = {"names": names, "make": make, "score": score}
+    return lambda what, *arguments: functions[what](*arguments)
 
 
-def same(name: str, gold: str, said: str) -> bool:
-    """Whether `said` is the stored answer, but for spaces, a full stop, JSON's layout and the form of a number."""
-    if _tidy(gold) == _tidy(said):
+def is_same_answer(name: str, gold: str, answer: str) -> bool:
+    """Whether `answer` is the stored answer `gold`, up to spaces, a full stop, JSON layout and the form of a number."""
+    if _normalise(gold) == _normalise(answer):
         return True
-    if gold.isalpha() and gold.casefold() == said.strip(" .\n").casefold():
+    if gold.isalpha() and gold.casefold() == answer.strip(" .\n").casefold():
         return True
-    wanted = None if name in WRITTEN else parse_number(gold)
-    if wanted is not None:
-        return wanted == parse_number(said)
-    return _json(gold) is not None and _json(gold) == _json(said)
+    gold_value = None if name in NOTATION_TASKS else parse_number(gold)
+    if gold_value is not None:
+        return gold_value == parse_number(answer)
+    return _json(gold) is not None and _json(gold) == _json(answer)
 
 
-def asks(name: str, said: str) -> bool:
-    """Whether `said` may be shown to the scorer: the task has several answers, and this has the form of one."""
-    if name not in FORMS or len(said) > MOST or not re.fullmatch(FORMS[name], said):
+def is_scorable(name: str, answer: str) -> bool:
+    """Whether the scorer may get `answer`: the task `name` has several right answers, and this has the form of one."""
+    if name not in ANSWER_PATTERNS or len(answer) > MAX_ANSWER_CHARS or not re.fullmatch(ANSWER_PATTERNS[name], answer):
         return False
     if name in ("countdown", "puzzle24"):
-        made = evaluate(said)
-        return made is not None and made.value.denominator == 1
-    return "**" not in said or re.search(r"\*\*\s*\(?-?[0-9]{3}|\*\*[^*+/]*\*\*", said) is None
+        value = evaluate(answer)
+        return value is not None and value.value.denominator == 1
+    return "**" not in answer or re.search(r"\*\*\s*\(?-?[0-9]{3}|\*\*[^*+/]*\*\*", answer) is None
 
 
-def _tidy(text: str) -> str:
+def _normalise(text: str) -> str:
     lines = [" ".join(line.split()) for line in text.strip().splitlines()]
     return "\n".join(line for line in lines if line).rstrip(".")
 
 
 def _json(text: str) -> Any:
-    if not text.lstrip().startswith(("[", "{")) or len(text) > MOST:
+    if not text.lstrip().startswith(("[", "{")) or len(text) > MAX_ANSWER_CHARS:
         return None
     try:
         return json.loads(text.replace("'", '"'))

@@ -1,4 +1,4 @@
-"""Arithmetic in several tries: each wrong answer is met with a hint."""
+"""Arithmetic in several tries, with a hint after each wrong answer."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
 from envs.grading.integer import declared_integer
-from envs.math.sum_env import Summing
+from envs.math.arithmetic_env import ArithmeticEnv
 from envs.types import Message, Messages, Outcome, final_text, user
 
 Hint = Literal["order", "digits", "verdict"]
 HINTS = get_args(Hint)
 
 
-class Revise(Summing):
-    """Work out an expression, and mend the answer by the hints.
+class Revise(ArithmeticEnv):
+    """Work out an expression, and correct the answer with the help of hints.
 
-    Observation: `47 + 85 = ?`, then a hint on each wrong answer. `hint="order"`, the default: `low` or `high`, which is
-    what the answer was. "digits": the value's digits with `_` for those that the answer has not in their places,
-    `1_2`, after `-` if it has one. "verdict", and where all digits are right: `wrong`. A reply that declares no integer
-    is met with `?` and costs a try.
+    Observation: `47 + 85 = ?`, then a hint on each wrong answer. `hint="order"`, the default: `low` or `high` for an
+    answer that is too low or too high. "digits": the value's digits with `_` for those that the answer does not have in
+    their places, `1_2`, after `-` if the value has one. "verdict", and "digits" where all digits are right: `wrong`. A
+    reply that declares no integer is answered with `?` and costs a try.
     Action: the value, `132`; longer replies are read as `envs.grading.integer.declared_integer` says.
-    Reward: 1 for the value, at whichever try, else 0.
+    Reward: 1 for the value, in any try, else 0.
     Metrics: `first`, whether the first try was right; `distance`, how far an answer is from the value.
     Episode end: terminated by the value, truncated after `max_turns` tries, by default 3.
     Arguments: `level` and its problems are those of `math/Arithmetic-v0`, in the same splits; `hint`.
-    State: the problem, the tries left, and what the hints have told.
+    State: the problem, the tries left, and the information in the hints.
     Source and licence: generated. Version history: v0.
     """
 
@@ -38,44 +38,44 @@ class Revise(Summing):
         self.hint = hint
 
     def start(self) -> Messages:
-        """Show the expression."""
-        self.tried: set[int] = set()
+        """Return the expression as the prompt."""
+        self.guesses: set[int] = set()
         return self.task.prompt
 
     def state(self) -> str:
-        """Tries left and the answers ruled out: with "order" the interval they leave."""
-        value, known = int(self.task.answer), sorted(self.tried)
+        """Return the tries left and the wrong answers; with "order" only the interval that they leave."""
+        value, bounds = int(self.task.answer), sorted(self.guesses)
         if self.hint == "order":
-            low = max((one for one in known if one < value), default="")
-            high = min((one for one in known if one > value), default="")
-            known = [low, high]  # type: ignore[list-item]
-        return f"{self.task.id} {self.max_turns - self.turns} {' '.join(map(str, known))}"
+            low = max((one for one in bounds if one < value), default="")
+            high = min((one for one in bounds if one > value), default="")
+            bounds = [low, high]  # type: ignore[list-item]
+        return f"{self.task.id} {self.max_turns - self.turns} {' '.join(map(str, bounds))}"
 
     def reply(self, action: Message) -> Outcome:
-        """Compare integers, and say what is wrong."""
-        given, value = declared_integer(final_text(action)), int(self.task.answer)
-        if given is None:
+        """Compare the declared integer with the value; answer a wrong one with a hint."""
+        guess, value = declared_integer(final_text(action)), int(self.task.answer)
+        if guess is None:
             return Outcome((user("?"),), valid=False)
-        right = given == value
-        metrics = {"first": float(right and self.turns == 0), "distance": float(min(abs(given - value), 10**9))}
+        right = guess == value
+        metrics = {"first": float(right and self.turns == 0), "distance": float(min(abs(guess - value), 10**9))}
         if right:
             return Outcome(reward=1.0, terminated=True, success=True, metrics=metrics)
-        self.tried.add(given)
-        return Outcome((user(self._told(given, value)),), metrics=metrics)
+        self.guesses.add(guess)
+        return Outcome((user(self._format_hint(guess, value)),), metrics=metrics)
 
     def attacks(self) -> Sequence[str]:
-        """Among others: the right value between wrong ones."""
+        """Return attacks, among them the right value among wrong ones."""
         value = int(self.task.answer)
         near = " ".join(str(value + i) for i in range(-3, 4))
-        own = (near, f"#### {near}", f"{value} or {value + 1}", f"{value}.0", "low", "high", "9" * 10_000)
-        return (*super().attacks(), *own)
+        integer_attacks = (near, f"#### {near}", f"{value} or {value + 1}", f"{value}.0", "low", "high", "9" * 10_000)
+        return (*super().attacks(), *integer_attacks)
 
-    def _told(self, given: int, value: int) -> str:
+    def _format_hint(self, guess: int, value: int) -> str:
         if self.hint == "order":
-            return "low" if given < value else "high"
-        shown, wanted = str(abs(given)), str(abs(value))
-        shown = shown[-len(wanted) :].rjust(len(wanted), "_")
-        marked = "".join(one if one == other else "_" for one, other in zip(shown, wanted, strict=True))
-        if self.hint == "verdict" or "_" not in marked:
+            return "low" if guess < value else "high"
+        digits, gold_digits = str(abs(guess)), str(abs(value))
+        digits = digits[-len(gold_digits) :].rjust(len(gold_digits), "_")
+        mask = "".join(one if one == other else "_" for one, other in zip(digits, gold_digits, strict=True))
+        if self.hint == "verdict" or "_" not in mask:
             return "wrong"
-        return f"{'-' if value < 0 else ''}{marked}"
+        return f"{'-' if value < 0 else ''}{mask}"

@@ -1,4 +1,4 @@
-"""Problems of the package reasoning-gym, one of its tasks at a time."""
+"""Problems of a task of the package reasoning-gym."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from envs.types import Message, Outcome, Task, assistant, final_text, text, user
 
 LENGTHS = {"train": 20_000, "val": 50, "test": 50}
 INSTRUCTION = "Put the final answer between <answer> and </answer>."
-MAKE_S, SCORE_S = 60.0, 5.0  # CPU seconds for one problem and for one answer
-PATIENCE = 200  # problems in a row that may be ones already taken
+MAKE_S, SCORE_S = 60.0, 5.0  # limits of CPU seconds for generating a problem and for scoring an answer
+MAX_ATTEMPTS = 200  # seeds tried for a problem whose question is new
 
 
 class RG(Env):
@@ -28,13 +28,14 @@ class RG(Env):
 
     Observation: the package's question and a line that asks for `<answer> </answer>`, one user message.
     Action: the answer in these tags, or as the whole reply.
-    Reward: 1 if the answer is right, else 0: it is the stored one or the same number, or, for tasks that several
-    answers solve, the package's own scorer gives it exactly 1.0 (`envs.math.reasoning` says what it gets to see).
+    Reward: 1 if the answer is right, else 0. It is right if it is the stored answer or the same number, or, for tasks
+    with several right answers, if the package's own scorer gives it exactly 1.0 (`envs.math.reasoning` says which
+    answers the scorer gets).
     Episode end: after the first reply.
     Arguments: `name` of the task, such as `chain_sum`; `level`, a level of the package's curriculum for it, else its
     defaults; `config`, more of its arguments, as an object: `config={"min_digits":1}`. Tasks whose answers cannot be
-    trusted are left out (`envs.math.reasoning.SKIPPED`).
-    Needs the extra `math`. The package runs in a process of its own.
+    trusted are excluded (`envs.math.reasoning.UNTRUSTED_TASKS`).
+    Needs the extra `math`. The package runs in a separate process.
     Source and licence: reasoning-gym (Stojanovski et al. 2025, arXiv:2505.24760), Apache-2.0. Version history: v0.
     """
 
@@ -50,8 +51,8 @@ class RG(Env):
         **limits: Any,
     ) -> None:
         super().__init__(**limits)
-        if name in reasoning.SKIPPED:
-            raise ValueError(f"name {name!r} is left out: {reasoning.SKIPPED[name]}")
+        if name in reasoning.UNTRUSTED_TASKS:
+            raise ValueError(f"name {name!r} is left out: {reasoning.UNTRUSTED_TASKS[name]}")
         if level is not None and (isinstance(level, bool) or level < 0):
             raise ValueError(f"level {level!r} is not one of 0, 1, 2, ...")
         if config is not None and not isinstance(config, Mapping):
@@ -63,46 +64,52 @@ class RG(Env):
         _workers().open()
 
     def tasks(self, split: str) -> Sequence[Task]:
-        """Problems by seed. No question stands in two splits, none twice in "val" or "test"."""
+        """Return problems by seed. No question is in two splits, or twice in "val" or "test".
+
+        Raises ImportError if reasoning-gym is not installed, ValueError if it has no task `name`.
+        """
         if not find_spec("reasoning_gym"):
             raise ImportError("math/RG-v0 needs reasoning-gym: pip install 'turnwise-rl[math]'")
         names = _workers().call("names", deadline_s=MAKE_S)
         if self.name not in names:
             raise ValueError(unknown_message("name", self.name, names, of="math/RG-v0"))
         if split == "train":
-            held = {_asked(task) for side in ("val", "test") for task in self.load(side)}
-            return LazyTasks(split, LENGTHS[split], lambda number: self._fresh(split, number, held))
-        held = set() if split == "test" else {_asked(task) for task in self.load("test")}
-        made = []
+            other_questions = {_question_text(task) for side in ("val", "test") for task in self.load(side)}
+            return LazyTasks(split, LENGTHS[split], lambda number: self._new_task(split, number, other_questions))
+        other_questions = set() if split == "test" else {_question_text(task) for task in self.load("test")}
+        tasks = []
         for number in range(LENGTHS[split]):
-            made.append(self._fresh(split, number, held))
-            held.add(_asked(made[-1]))
-        return made
+            tasks.append(self._new_task(split, number, other_questions))
+            other_questions.add(_question_text(tasks[-1]))
+        return tasks
 
     def reply(self, action: Message) -> Outcome:
-        """Compare with the stored answer; ask the scorer only where that may help."""
-        said = _said(final_text(action))
-        if not said:
+        """Compare the answer with the stored one.
+
+        Use the package's scorer only for tasks with several right answers.
+        """
+        reply_text = _reply_text(final_text(action))
+        if not reply_text:
             return Outcome(terminated=True, valid=False)
-        right = reasoning.same(self.name, self.task.answer, said)
-        if not right and reasoning.asks(self.name, said):
+        right = reasoning.is_same_answer(self.name, self.task.answer, reply_text)
+        if not right and reasoning.is_scorable(self.name, reply_text):
             try:
                 seed = self.task.metadata["seed"]
-                right = self._call("score", seed, said, deadline_s=SCORE_S) == 1.0
+                right = self._call("score", seed, reply_text, deadline_s=SCORE_S) == 1.0
             except OverLimit:
                 right = False
         return Outcome(reward=float(right), terminated=True, success=right)
 
     def oracle(self) -> Iterator[Message]:
-        """The stored answer."""
+        """Yield the stored answer."""
         yield assistant(f"<answer>{self.task.answer}</answer>")
 
     def random(self, rng: np.random.Generator) -> Message:
-        """A whole number below 1 000."""
+        """Return a whole number below 1 000."""
         return assistant(f"<answer>{rng.integers(1000)}</answer>")
 
     def attacks(self) -> Sequence[str]:
-        """Among others: the answer among other words, twice, or beside another; values that equal everything."""
+        """Return attacks, among them the answer among other words, twice, or beside another, and special values."""
         gold = self.task.answer
         return (
             *super().attacks(),
@@ -125,26 +132,29 @@ class RG(Env):
             self._uses_workers = False
             _workers().close()
 
-    def _fresh(self, split: str, number: int, held: set[str]) -> Task:
-        """The first problem of the seeds of this place whose question is not in `held`."""
-        for attempt in range(PATIENCE):
+    def _new_task(self, split: str, number: int, other_questions: set[str]) -> Task:
+        """Return the problem of the first seed for this index whose question is not in `other_questions`.
+
+        Raises ValueError if the package refuses the arguments or has too few different questions.
+        """
+        for attempt in range(MAX_ATTEMPTS):
             seed = digest("math/RG-v0", self.name, split, number, attempt) >> 33
-            made = self._call("make", seed, deadline_s=MAKE_S)
-            if "refused" in made:
-                given = f"name={self.name} level={self.level} config={json.dumps(self.config)}"
-                raise ValueError(f"math/RG-v0 {given}: {made['refused']}")
-            prompt = (user(f"{made['question']}\n{INSTRUCTION}"),)
-            task = Task(f"{split}/{number}", prompt, made["answer"], {"seed": seed})
-            if _asked(task) not in held:
+            entry = self._call("make", seed, deadline_s=MAKE_S)
+            if "refused" in entry:
+                identity = f"name={self.name} level={self.level} config={json.dumps(self.config)}"
+                raise ValueError(f"math/RG-v0 {identity}: {entry['refused']}")
+            prompt = (user(f"{entry['question']}\n{INSTRUCTION}"),)
+            task = Task(f"{split}/{number}", prompt, entry["answer"], {"seed": seed})
+            if _question_text(task) not in other_questions:
                 return task
         raise ValueError(f"math/RG-v0: {self.name} with config={self.config} has too few different questions")
 
-    def _call(self, what: str, seed: int, *more: Any, deadline_s: float) -> Any:
-        return _workers().call(what, self.name, self.level, self.config, seed, *more, deadline_s=deadline_s)
+    def _call(self, function: str, seed: int, *arguments: Any, deadline_s: float) -> Any:
+        return _workers().call(function, self.name, self.level, self.config, seed, *arguments, deadline_s=deadline_s)
 
 
-def _said(reply: str) -> str:
-    """What stands between the tags of the only pair, or else the whole reply; "" where tags are amiss."""
+def _reply_text(reply: str) -> str:
+    """Return the text between the only pair of tags, or a reply without tags; "" for malformed or repeated tags."""
     parts = reply.split("<answer>")
     if len(parts) == 1:
         return reply.strip()
@@ -152,7 +162,7 @@ def _said(reply: str) -> str:
     return inside.strip() if len(parts) == 2 and closing and "</answer>" not in after else ""
 
 
-def _asked(task: Task) -> str:
+def _question_text(task: Task) -> str:
     return text(task.prompt[0])
 
 

@@ -7,18 +7,18 @@ from typing import Any, ClassVar
 import numpy as np
 
 from envs.grading.exact import member_numbers
-from envs.math.generated import Problem, Question, between, one_of
+from envs.math.generated import GeneratedProblems, Problem, between, one_of
 from envs.types import Message, assistant
 
 SIGNS = {"|": "union", "&": "intersection", "-": "difference", "^": "symmetric difference"}
 
 
-class Sets(Question):
-    r"""Work out a set.
+class Sets(GeneratedProblems):
+    r"""Compute a set from two or three sets.
 
-    Observation: `{1,3} | {3,5}`, one user message: `|` union, `&` intersection, `-` difference, `^` what is in one of
-    both only. With `words`: `What is the union of {1, 3} and {3, 5}?`, another operation in brackets.
-    Action: the set, `{1,3,5}`, in any order; a bare list `1, 3, 5`, `\emptyset` and `{}` are understood, and boxes and
+    Observation: `{1,3} | {3,5}`, one user message: `|` union, `&` intersection, `-` difference, `^` symmetric
+    difference. With `words`: `What is the union of {1, 3} and {3, 5}?`, another operation in brackets.
+    Action: the set, `{1,3,5}`, in any order; a bare list `1, 3, 5`, `\emptyset` and `{}` are accepted, and boxes and
     sentences are read as `envs.grading.math.verify` says.
     Reward: 1 if the set is right, else 0.
     Episode end: after the first reply.
@@ -30,34 +30,34 @@ class Sets(Question):
     levels: ClassVar = range(4)
 
     def problem(self, rng: np.random.Generator) -> Problem | None:
-        """Two or three sets that overlap."""
+        """Draw two or three sets that overlap; return None if the result is empty or one of them."""
         most, below = ((3, 10), (5, 20), (5, 20), (7, 100))[self.level]
         pool = rng.permutation(below)[: most + 2].tolist()
         sets = [frozenset(rng.permutation(pool)[: between(rng, 2, most)].tolist()) for _ in range(2 + (self.level > 1))]
         signs = [one_of(rng, *(SIGNS if self.level == 3 else "|&-")) for _ in sets[1:]]
-        result, text, words = sets[0], _shown(sets[0]), _shown(sets[0], ", ")
+        result, text, words = sets[0], _format_set(sets[0]), _format_set(sets[0], ", ")
         for number, (sign, other) in enumerate(zip(signs, sets[1:], strict=True)):
             text = f"({text})" if number else text
-            text = f"{text} {sign} {_shown(other)}"
-            words = f"the {SIGNS[sign]} of {f'({words})' if number else words} and {_shown(other, ', ')}"
-            result = _applied(sign, result, other)
+            text = f"{text} {sign} {_format_set(other)}"
+            words = f"the {SIGNS[sign]} of {f'({words})' if number else words} and {_format_set(other, ', ')}"
+            result = _apply(sign, result, other)
         if not result or result in sets:
             return None
-        return Problem(text, f"What is {words}?", _shown(result), text)
+        return Problem(text, f"What is {words}?", _format_set(result), text)
 
     def random(self, rng: np.random.Generator) -> Message:
-        """Up to four numbers below 20."""
-        return assistant(_shown(frozenset(rng.integers(20, size=between(rng, 1, 4)).tolist())))
+        """Return a set of up to four numbers below 20."""
+        return assistant(_format_set(frozenset(rng.integers(20, size=between(rng, 1, 4)).tolist())))
 
-    def wrong(self) -> str:
-        """The set and one number more."""
-        return _shown(frozenset([*map(int, member_numbers(self.task.answer) or []), 123]))
+    def wrong_answer(self) -> str:
+        """Return the right set with one more number."""
+        return _format_set(frozenset([*map(int, member_numbers(self.task.answer) or []), 123]))
 
 
-def _shown(numbers: frozenset[int], comma: str = ",") -> str:
+def _format_set(numbers: frozenset[int], comma: str = ",") -> str:
     return "{" + comma.join(map(str, sorted(numbers))) + "}"
 
 
-def _applied(sign: str, left: frozenset[int], right: frozenset[int]) -> frozenset[int]:
+def _apply(sign: str, left: frozenset[int], right: frozenset[int]) -> frozenset[int]:
     results: dict[str, Any] = {"|": left | right, "&": left & right, "-": left - right, "^": left ^ right}
     return results[sign]

@@ -1,4 +1,4 @@
-"""What all environments with one graded reply share: the verdict, and what a reply votes for."""
+"""Base class of environments whose episodes consist of one graded reply."""
 
 from __future__ import annotations
 
@@ -12,20 +12,23 @@ from envs.grading.vote import vote
 from envs.types import Message, Outcome, final_text
 
 
-class Answered(Env):
-    """A problem that one reply answers: 1 for an answer equal to the task's by `envs.grading.math.verify`, else 0."""
+class SingleAnswer(Env):
+    """Problems that one reply answers: reward 1 if `envs.grading.math.verify` accepts the answer, else 0.
 
-    symbolic: bool = False  # whether math-verify may be asked
+    A subclass defines `tasks`, whose tasks have the right answer as `answer`, and `oracle`. It may set `symbolic`.
+    """
+
+    symbolic: bool = False  # whether answers that cannot be compared exactly are passed to math-verify
 
     def reply(self, action: Message) -> Outcome:
-        """Grade the reply; it is invalid where it declares no one answer."""
+        """Grade the reply and end the episode. A reply that declares no answer, or several, is invalid and earns 0."""
         verdict = verify(final_text(action), self.task.answer, symbolic=self.symbolic)
         right, valid = verdict.correct, verdict.method not in ("none", "unclear")
         return Outcome(reward=float(right), terminated=True, success=right, valid=valid)
 
     def vote(self, action: Message) -> Hashable | None:
-        """The declared answer; sets in another order vote for the same."""
-        said = final_text(action)
-        kind, answer = find_declaration(said)
-        found = collection_key(answer if kind in ("marked", "phrase") else single_line(said))
-        return vote(said) if found is None else found
+        """Return the answer that the reply declares; None if it declares none. The order of a set does not matter."""
+        reply_text = final_text(action)
+        kind, answer = find_declaration(reply_text)
+        collection = collection_key(answer if kind in ("marked", "phrase") else single_line(reply_text))
+        return vote(reply_text) if collection is None else collection

@@ -1,4 +1,4 @@
-"""Short stories that ask for a number: the templates of the word problems, from one step to several."""
+"""Templates of the word problems: short stories that ask for a number, in four levels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ THINGS = ("pens", "eggs", "cards", "nuts", "books", "coins", "shells", "beads", 
 
 
 class Story(NamedTuple):
-    """A text that ends in a question, its answer, and the unit asked for if there is one."""
+    """A text that ends in a question, its answer, and the unit that it asks for; "" for none."""
 
     text: str
     answer: Fraction | int
@@ -71,9 +71,9 @@ def _together(rng: np.random.Generator) -> Story:
 def _change(rng: np.random.Generator) -> Story:
     price, number, left = between(rng, 2, 15), between(rng, 2, 9), between(rng, 1, 40)
     thing = one_of(rng, *THINGS)[:-1]
-    paid = price * number + left
+    total = price * number + left
     return Story(
-        f"A {thing} costs ${price}. {one_of(rng, *NAMES)} buys {number} and pays ${paid}. How much change?", left
+        f"A {thing} costs ${price}. {one_of(rng, *NAMES)} buys {number} and pays ${total}. How much change?", left
     )
 
 
@@ -120,10 +120,10 @@ def _flour(rng: np.random.Generator) -> Story:
 
 
 def _clock(rng: np.random.Generator) -> Story:
-    start, took = between(rng, 0, 1200), between(rng, 11, 239)
-    end = start + took
+    start, duration = between(rng, 0, 1200), between(rng, 11, 239)
+    end = start + duration
     text = f"A bus leaves at {start // 60}:{start % 60:02} and arrives at {end // 60}:{end % 60:02}. How many minutes?"
-    return Story(text, took, "minutes")
+    return Story(text, duration, "minutes")
 
 
 def _purse(rng: np.random.Generator) -> Story:

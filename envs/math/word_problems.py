@@ -1,4 +1,4 @@
-"""Word problems from own templates, in four levels, with units."""
+"""Word problems generated from templates, in four levels, with units."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from envs.grading.declaration import number_in_phrase
 from envs.grading.math import verify
 from envs.grading.number import parse_number
 from envs.grading.units import conversion_factor
-from envs.math.generated import Problem, Question, between, one_of, written
+from envs.math.generated import GeneratedProblems, Problem, between, format_number, one_of
 from envs.math.stories import LEVELS
 from envs.types import Message, Outcome, assistant, final_text
 
 
-class WordProblems(Question):
+class WordProblems(GeneratedProblems):
     """Solve a short story.
 
     Observation: `Ann has 12 pens and gets 5. How many pens now?`, one user message. With `words`, a line after it asks
     for `#### <number>` at the end.
     Action: the number, `17`; sentences and boxes are read as `envs.grading.math.verify` says.
-    Reward: 1 if the value is right, else 0. A unit need not be given, but one that is given counts: where minutes are
-    asked for, `3 hours` is as good as `180`, and `180 hours` is wrong.
+    Reward: 1 if the value is right, else 0. The unit is optional, but a unit that is given counts: if the story asks
+    for minutes, `3 hours` is as right as `180`, and `180 hours` is wrong.
     Episode end: after the first reply.
     Levels: 0 one step; 1, the default, two steps; 2 two steps with units of time, length, volume, mass and money;
     3 several steps with percents, fractions and rates, where the answer may be a fraction. The answer is positive and
@@ -34,28 +34,32 @@ class WordProblems(Question):
     levels: ClassVar = range(len(LEVELS))
 
     def problem(self, rng: np.random.Generator) -> Problem | None:
-        """A template of the level, filled in."""
+        """Fill in a random template of the level; return None if the answer is not positive or is in the story."""
         template = one_of(rng, *LEVELS[self.level])
         story = template(rng)
-        told = re.findall(r"[0-9][0-9./:]*", story.text)
-        answer = written(story.answer)
-        if story.answer <= 0 or answer in told or story.answer in [parse_number(one.strip(".")) for one in told]:
+        story_numbers = re.findall(r"[0-9][0-9./:]*", story.text)
+        answer = format_number(story.answer)
+        if (
+            story.answer <= 0
+            or answer in story_numbers
+            or story.answer in [parse_number(one.strip(".")) for one in story_numbers]
+        ):
             return None
         words = f"{story.text}\nEnd with #### <number>"
-        return Problem(story.text, words, answer, [template.__name__, *told], story.unit)
+        return Problem(story.text, words, answer, [template.__name__, *story_numbers], story.unit)
 
     def reply(self, action: Message) -> Outcome:
-        """Compare values, in the unit that was asked for."""
-        said = final_text(action)
-        verdict = verify(said, self.task.answer, symbolic=False)
+        """Compare the values in the unit that the story asks for, and end the episode."""
+        reply_text = final_text(action)
+        verdict = verify(reply_text, self.task.answer, symbolic=False)
         right, unit = verdict.correct, self.task.metadata.get("unit")
         value = number_in_phrase(verdict.extracted) if unit and verdict.extracted else None
         if value is not None:
-            by = conversion_factor(said, str(verdict.extracted), str(unit))
-            right = by is not None and value * by == parse_number(self.task.answer)
+            factor = conversion_factor(reply_text, str(verdict.extracted), str(unit))
+            right = factor is not None and value * factor == parse_number(self.task.answer)
         valid = verdict.method not in ("none", "unclear")
         return Outcome(reward=float(right), terminated=True, success=right, valid=valid)
 
     def random(self, rng: np.random.Generator) -> Message:
-        """A whole number from 1 to 99."""
+        """Return a whole number from 1 to 99."""
         return assistant(str(between(rng, 1, 99)))

@@ -11,7 +11,7 @@ _WORD = re.compile(r"\w+")
 
 
 def words(text: str) -> list[str]:
-    """The lower-case words of `text`."""
+    """Split `text` into its lower-case words."""
     return _WORD.findall(text.lower())
 
 
@@ -46,6 +46,6 @@ class BM25:
         return scores
 
     def best(self, query: str, limit: int) -> list[int]:
-        """Indices of at most `limit` matching documents, best first; of equal scores the earlier document first."""
+        """Return the indices of at most `limit` matching documents, best first; of equal scores the earlier one first."""
         scores = self.scores(query)
         return sorted(scores, key=lambda i: (-scores[i], i))[:limit]

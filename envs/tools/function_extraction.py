@@ -29,10 +29,11 @@ class LibraryFunction(NamedTuple):
 
 
 def extract_functions(cells: Iterable[str]) -> list[LibraryFunction]:
-    """The top-level functions of some code, in the order of each name's first definition; its last definition counts.
+    """Return the top-level functions of some code, in the order of each name's first definition; its last one counts.
 
-    Left out: functions without a parameter (a constant is no tool), those whose names are private, long or a builtin's,
-    and those that need more than builtins, imports and functions of this code.
+    `cells` are pieces of code that ran one after another; one that cannot be parsed is skipped. Left out: functions
+    without a parameter (a constant is no tool), those whose names are private, long or a builtin's, and those that need
+    more than builtins, imports and functions of this code.
     """
     nodes: dict[str, ast.FunctionDef] = {}
     imports: dict[str, str] = {}
@@ -46,7 +47,7 @@ def extract_functions(cells: Iterable[str]) -> list[LibraryFunction]:
 
 
 def called_names(cells: Iterable[str], names: Iterable[str]) -> set[str]:
-    """Those of the function names `names` that some code calls and does not define itself."""
+    """Return those of the function names `names` that the pieces of code `cells` call and do not define themselves."""
     statements = _statements(cells)
     nodes = [node for statement in statements for node in ast.walk(statement)]
     calls = {node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
@@ -54,9 +55,10 @@ def called_names(cells: Iterable[str], names: Iterable[str]) -> set[str]:
 
 
 def canonical_form(source: str) -> str:
-    """A text that is equal for functions that differ only in their names, docstrings and layout.
+    """Return a text that is equal for functions that differ only in their names, docstrings and layout.
 
-    Raises ValueError where the last statement of `source` is no function definition.
+    `source` ends in the function's definition; imports and functions that it needs may precede it. Raises ValueError
+    where its last statement is no function definition.
     """
     try:
         tree = ast.parse(source)

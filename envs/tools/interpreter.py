@@ -30,7 +30,10 @@ _OUTSIDE = re.compile(  # names whose values may differ between runs of the same
 
 
 class RunReport(NamedTuple):
-    """What the policy is shown of one call, whether the code ran to its end, and whether the interpreter still runs."""
+    """The report on one call: `text`, what the policy is shown; `ok`, whether the code ran to its end without an error.
+
+    `is_alive` is False where the process was stopped or ended; the next call then starts without its names.
+    """
 
     text: str
     ok: bool
@@ -47,12 +50,12 @@ class Interpreter:
     clock and no address is reported, nor an output that a time limit cut short. Raises SandboxError where the sandbox
     fails.
 
-    Code that looks at nothing outside itself is run once per process of ours, and its report is shared: in a group of
+    Code that looks at nothing outside itself is run once per host process, and its report is shared: in a group of
     episodes many members run the same code. An interpreter that answered from this cache has no process yet, nor has a
     copy, pickled or deep; the first call that must really run is preceded by all earlier ones of the episode.
 
     Args:
-        lease: The share in a sandbox.
+        lease: The environment's share in a sandbox.
         timeout_s: CPU seconds of one call.
         max_chars: Characters of an output that are reported.
     """
@@ -69,12 +72,18 @@ class Interpreter:
         return self._session is not None
 
     def begin(self, preloads: Sequence[str] = ()) -> None:
-        """Forget the last episode. The `preloads`, pieces of code, run before the first code of the new one."""
+        """Forget the last episode and end its process.
+
+        `preloads` are pieces of code that run before the first code of the new episode.
+        """
         self.close()
         self._preloads, self._history = tuple(preloads), []
 
     def run(self, code: str) -> RunReport:
-        """Run code and report on it."""
+        """Run code and report what it printed and raised, "no output" for neither, or why it was stopped.
+
+        The value of a last expression is printed. Raises SandboxError where the sandbox fails.
+        """
         earlier = (*self._preloads, *self._history)
         if self._session is not None or any(_OUTSIDE.search(one) for one in (*earlier, code)):
             return self._run_and_report(code)

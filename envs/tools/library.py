@@ -25,7 +25,7 @@ class Entry(NamedTuple):
 
 
 class Library:
-    """The functions of one file. They are never changed nor removed, so the first n of them are always the same.
+    """The functions in a JSON file. They are never changed nor removed, so the first n of them are always the same.
 
     Processes may share the file: a writer locks its folder and replaces the whole file at once. Raises ValueError, one
     line, for a folder that does not exist and for a file that is no library.
@@ -38,7 +38,7 @@ class Library:
         self.read()
 
     def read(self) -> list[Entry]:
-        """All entries, oldest first; none where there is no file yet."""
+        """Return all entries, oldest first; none where there is no file yet. Raises ValueError if it is no library."""
         try:
             rows = json.loads(self.path.read_text(encoding="utf-8"))["functions"]
             return [
@@ -51,10 +51,10 @@ class Library:
             raise ValueError(f"library {str(self.path)!r} cannot be read: {type(error).__name__}: {error}") from None
 
     def add(self, functions: Iterable[LibraryFunction], used: Iterable[str] = ()) -> None:
-        """Append functions, and count one more use of each function named in `used`.
+        """Append functions to the file, and count one more use of each function named in `used`.
 
-        A function is left out if its name is there already, if it has the canonical form of one that is there, or if
-        the file is full.
+        A function is left out if its name is there already, if one that is there differs from it in names, docstring
+        and layout only, or if the file is full (`MAX_FUNCTIONS`).
         """
         functions, used_names = list(functions), set(used)
         if not functions and not used_names:
@@ -96,7 +96,10 @@ class Library:
 
 
 def rank_functions(functions: Sequence[LibraryFunction], problem: str, limit: int) -> list[LibraryFunction]:
-    """At most `limit` functions: those whose names and docstrings match `problem` best by BM25, then the oldest."""
+    """Choose at most `limit` functions: those whose names and docstrings match `problem` best by BM25, then the oldest.
+
+    `problem` is the text of the problem; the best match comes first.
+    """
     index = BM25([f"{function.name.replace('_', ' ')} {function.line}" for function in functions])
     order = dict.fromkeys([*index.best(problem, limit), *range(len(functions))])
     return [functions[i] for i in order][:limit]

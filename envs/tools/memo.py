@@ -12,7 +12,10 @@ Value = TypeVar("Value")
 
 
 class Memo(Generic[Value]):
-    """At most `max_size` values by key; the oldest is dropped first. Values that fail `is_cacheable` are not stored."""
+    """A cache of at most `max_size` values by key; the oldest is dropped first.
+
+    Values that fail `is_cacheable` are not stored, nor is None.
+    """
 
     def __init__(self, max_size: int, is_cacheable: Callable[[Value], bool] = lambda value: True) -> None:
         self._max_size, self._is_cacheable = max_size, is_cacheable

@@ -22,11 +22,11 @@ _LINE = re.compile(r"^>(.*)$", re.MULTILINE)
 
 
 def parse_code(message: Message) -> str | None:
-    """The code that a reply asks to run; None for a reply without code, which is an answer.
+    """Return the code that a reply asks to run; None for a reply without code, which is an answer.
 
     The code is that of the first tool call or, without a call, of all fenced blocks marked as Python or, without a
     block, of all lines that begin with `>`. A block that is not closed reaches to the end of the reply. Raises
-    ToolError for a call, a block or such a line that holds no code.
+    ToolError for a call, a block or such a line that holds no code, and for a call of another tool.
     """
     calls = message.get("tool_calls")
     if calls:
@@ -44,12 +44,15 @@ def parse_code(message: Message) -> str | None:
 
 
 def code_as_text(code: str) -> Message:
-    """The shortest assistant message that asks to run `code`: its lines, each after a `>`."""
+    """Write the shortest assistant message that asks to run `code`: its lines, each after a `>`."""
     return assistant("\n".join(f">{line}" for line in code.splitlines()))
 
 
 def code_as_call(code: str, number: int) -> Message:
-    """The assistant message that asks to run `code` by a tool call; `number` tells its id from others."""
+    """Write the assistant message that asks to run `code` by a tool call.
+
+    `number`, such as the turn's, tells the call's id from others of the episode.
+    """
     return command_as_call(Command(NAME, {KEY: code}), number)
 
 

@@ -20,7 +20,10 @@ class Command(NamedTuple):
 def function_schema(
     name: str, description: str, required: Mapping[str, str], optional: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """An OpenAI function schema; `required` and `optional` map each argument to its description."""
+    """Build an OpenAI function schema, an entry of a request's `tools`, whose arguments are all strings.
+
+    `required` and `optional` map the name of each argument to its description.
+    """
     descriptions = {**required, **(optional or {})}
     properties = {key: {"type": "string", "description": meaning} for key, meaning in descriptions.items()}
     parameters = {"type": "object", "properties": properties, "required": list(required)}
@@ -56,7 +59,10 @@ def parse_tool_call(message: Message, tools: Sequence[Mapping[str, Any]]) -> Com
 
 
 def command_as_call(command: Command, number: int) -> Message:
-    """The assistant message that makes `command` as a tool call; `number` tells its id from others of the episode."""
+    """Write the assistant message that makes `command` as a tool call.
+
+    `number`, such as the turn's, tells the call's id (`call00007`) from others of the episode.
+    """
     call: ToolCall = {
         "id": f"call{number:05d}",
         "type": "function",
@@ -66,7 +72,7 @@ def command_as_call(command: Command, number: int) -> Message:
 
 
 def result_messages(action: Message, result: str) -> Messages:
-    """The observation `result` as a user message or, where `action` has tool calls, as one tool message for each.
+    """Return the observation `result` as a user message or, where `action` has tool calls, one tool message per call.
 
     Only the first call is carried out; chat APIs demand an answer to the others too, and these get an error.
     """
@@ -80,5 +86,5 @@ def result_messages(action: Message, result: str) -> Messages:
 
 
 def reply_text(message: Message) -> str:
-    """The text of a reply without its thinking, stripped of white space."""
+    """Return the text of a reply without its `<think>` block and without white space at its ends."""
     return final_text(message).strip()

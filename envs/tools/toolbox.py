@@ -11,10 +11,14 @@ MAX_OFFERS = 5  # functions shown and loaded in an episode
 
 
 class Toolbox:
-    """A library as one episode after another uses it.
+    """A library of functions, a file that episodes read and add to, as one episode after another uses it.
 
-    `version` is the number of functions of the file, from its first, that episodes may see; None for all of them.
-    Raises ValueError for a negative version, and in `open` for one beyond the end of the file.
+    Args:
+        path: The library's JSON file; it may not exist yet, its folder must.
+        version: How many functions of the file, from its first, episodes may see; None for all of them.
+
+    Raises:
+        ValueError: A negative version, a missing folder, or a file that is no library.
     """
 
     def __init__(self, path: str, version: int | None = None) -> None:
@@ -26,11 +30,16 @@ class Toolbox:
 
     @property
     def sources(self) -> list[str]:
-        """The code of the functions offered to this episode."""
+        """The code of each function offered to this episode, with the imports and functions it needs."""
         return [function.source for function in self._offers]
 
     def open(self, problem: str) -> list[str]:
-        """Read the file for a new episode; return a line about each function offered for `problem`."""
+        """Begin an episode: read the file and choose the functions that fit the text `problem` best, at most
+        `MAX_OFFERS`.
+
+        Returns a line about each: `call: description`, or `call` for a function without a docstring. Raises ValueError
+        if the file has fewer functions than `version`.
+        """
         functions = [entry.function for entry in self._library.read()]
         if self._version is not None and len(functions) < self._version:
             raise ValueError(
@@ -41,11 +50,16 @@ class Toolbox:
         return [f"{offer.call}: {offer.line}" if offer.line else offer.call for offer in self._offers]
 
     def count_reused(self, cells: Sequence[str]) -> int:
-        """How many of the offered functions the code of an episode calls."""
+        """Count the offered functions that the pieces of code `cells` of an episode call and do not define themselves."""
         return len(self._used_names(cells))
 
     def add_functions(self, cells: Sequence[str], loads: Callable[[str], bool]) -> None:
-        """Add the functions of a rewarded episode to the library: those whose source `loads` alone."""
+        """Add the functions of a rewarded episode to the file, and count the use of those that were offered and called.
+
+        Args:
+            cells: The pieces of code that the episode ran, in order.
+            loads: Whether a source text runs without an error by itself; functions for which it is False are left out.
+        """
         functions = (function for function in extract_functions(cells) if loads(function.source))
         self._library.add(functions, self._used_names(cells))
 

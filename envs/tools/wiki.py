@@ -28,14 +28,17 @@ ENDINGS = tuple(vowel + last for vowel in "aeiou" for last in "lmnr")
 
 
 class Page(NamedTuple):
-    """One page: `about` says in two words what it is about, `facts` maps each of its relations to a name."""
+    """One page, `Page("Bel", "old cook", {"rival": "Kan", "home": "Tor"})`.
+
+    `about` says in two words what it is about, `facts` maps each of its relations to a name.
+    """
 
     title: str
     about: str
     facts: Mapping[str, str]
 
     def __str__(self) -> str:
-        """All of it in a line: `Bel: old cook rival Kan home Tor`."""
+        """Write all of it in a line: `Bel: old cook rival Kan home Tor`."""
         return f"{self.title}: {self.about} {' '.join(f'{relation} {name}' for relation, name in self.facts.items())}"
 
 
@@ -50,21 +53,21 @@ class Wiki:
         self._index = BM25([f"{title} {text}" for title, text in self.texts.items()])
 
     def search(self, query: str, limit: int) -> list[Page]:
-        """At most `limit` pages that have a word of the query, best first."""
+        """Return at most `limit` pages that have a word of the query, best first by BM25; none where no page has one."""
         return [self._page_list[i] for i in self._index.best(query, limit)]
 
     def page(self, title: str) -> Page | None:
-        """The page with this title, whatever its case and punctuation; None where there is none."""
+        """Return the page with this title, whatever its case and punctuation; None where there is none."""
         return self._by_lower_title.get(" ".join(words(title)))
 
 
 def pages_to_text(pages: Sequence[Page]) -> str:
-    """All pages, one on each line."""
+    """Write all pages, one on each line: `Bel: old cook rival Kan home Tor`."""
     return "\n".join(map(str, pages))
 
 
 def pages_from_text(text: str) -> list[Page]:
-    """The inverse of `pages_to_text`."""
+    """Read the pages that `pages_to_text` wrote, one on each line: `Bel: old cook rival Kan home Tor`."""
     pages = []
     for line in text.splitlines():
         title, _, rest = line.partition(": ")
@@ -105,7 +108,7 @@ def sample_pages(rng: np.random.Generator, size: int) -> list[Page]:
 
 
 def sample_path(rng: np.random.Generator, pages: Sequence[Page], hops: int) -> list[tuple[Page, str]]:
-    """Draw a path over `hops` different pages, each with the relation that names the next page.
+    """Draw a path over `hops` different pages, each with the relation on it that names the next page.
 
     The last page's relation names the answer. A walk that reaches a page it has met, or a name without a page, starts
     again; returns [] after `MAX_TRIES` such walks.

@@ -34,11 +34,11 @@ TOOLS = (
 
 
 def parse_action(message: Message) -> WikiAction:
-    """The action of a reply: that of its first tool call or, without a call, of its text.
+    """Return the action of a reply: that of its first tool call or, without a call, of its text.
 
-    In a text the last line counts if it is a command: `s old cook` or `search old cook`, `r Bel` or `read Bel`,
-    `answer Tor`. Any other text is an answer if it is one short line or declares one (`envs.grading.declaration`).
-    Raises ToolError for a reply that is none of these.
+    In a text the last line counts if it is a command: `s old cook` or `search old cook`, `r Bel` or `read Bel`, `answer
+    Tor`. Any other text is an answer if it is one short line or declares one (`envs.grading.declaration`). Raises
+    ToolError for a reply that is none of these.
     """
     calls = message.get("tool_calls")
     if calls:
@@ -62,12 +62,15 @@ def parse_action(message: Message) -> WikiAction:
 
 
 def action_as_call(action: WikiAction, number: int) -> Message:
-    """The assistant message that takes `action` by a tool call; `number` tells its id from others of the episode."""
+    """Write the assistant message that takes `action` by a tool call.
+
+    `number`, such as the turn's, tells the call's id from others of the episode.
+    """
     return command_as_call(Command(action.name, {ARGUMENTS[action.name]: action.argument}), number)
 
 
 def action_as_text(action: WikiAction) -> Message:
-    """The shortest assistant message that takes `action`."""
+    """Write the shortest assistant message that takes `action`: `s old cook`, `r Bel`, or the bare answer `Tor`."""
     return assistant(action.argument if action.name == "answer" else f"{action.name[0]} {action.argument}")
 
 

@@ -24,7 +24,15 @@ ASIDES_PER_PAGE = 4
 
 
 class Wording(NamedTuple):
-    """Functions that write a question, a page and a listing, and the texts for an empty search and an unknown page."""
+    """How a wiki and its questions are put into words.
+
+    Attributes:
+        question: Writes the question about a first page's `about`, "old cook", and the relations to follow from it.
+        page: Writes the text of a page.
+        listing: Writes the pages that a search found.
+        no_match: The text for a search that found none.
+        no_page: The text for an unknown title.
+    """
 
     question: Callable[[str, Sequence[str]], str]  # of the first page's `about` and the relations to follow
     page: Callable[[Page], str]

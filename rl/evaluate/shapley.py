@@ -67,11 +67,11 @@ def shapley(
             raise ValueError(f"the value of {sorted(coalition)} has shape {values.shape}, not one number per task")
         return values
 
-    by_part = _exact(parts, task_values) if len(parts) <= exact else _sampled(parts, task_values, rng, orders)
+    by_part = _compute(parts, task_values) if len(parts) <= exact else _estimate(parts, task_values, rng, orders)
     return {part: ShapleyValue(float(v.mean()), cluster_bootstrap(v, rng)) for part, v in by_part.items()}
 
 
-def _exact(parts: Sequence[str], task_values: TaskValues) -> dict[str, np.ndarray]:
+def _compute(parts: Sequence[str], task_values: TaskValues) -> dict[str, np.ndarray]:
     """Each part's value on each task (tasks,), from all coalitions."""
     n = len(parts)
     values = {}
@@ -89,7 +89,7 @@ def _exact(parts: Sequence[str], task_values: TaskValues) -> dict[str, np.ndarra
     return values
 
 
-def _sampled(
+def _estimate(
     parts: Sequence[str], task_values: TaskValues, rng: np.random.Generator, orders: int
 ) -> dict[str, np.ndarray]:
     """Each part's mean gain on each task (tasks,), over random orders and their reverses."""

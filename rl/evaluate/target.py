@@ -124,7 +124,11 @@ class EvaluationTarget:
         return self.parts[name].vote(trajectory)
 
     def report(self, groups: Sequence[Group], policy: str, seed: int, strategy: Strategy | None = None) -> Report:
-        """Compute the report of the groups; for a benchmark also one report per environment."""
+        """Compute the report of the groups that were played; for a benchmark, also one report per environment.
+
+        `policy` is the policy's name in the report. `seed` is the evaluation's and also seeds the bootstrap of the
+        intervals. With a `strategy` the report states what it gained over single episodes.
+        """
 
         def make_report(groups: Sequence[Group], **fields: Any) -> Report:
             tasks = trajectories_by_task(groups)

@@ -94,5 +94,5 @@ def list_warnings(metrics: Mapping[str, float], lag: int) -> list[str]:
         if metrics.get(key, 0.0) > 0.5:
             lines.append(f"{metrics[key]:.0%} of {what} end because their tokens are used up: raise {flag}")
     if metrics.get("episodes/errored", 0.0) > 0.1 * max(metrics.get("episodes/played", 0.0), 1.0):
-        lines.append(f"{metrics['episodes/errored']:.0f} episodes failed by a fault of ours and were left out")
+        lines.append(f"{metrics['episodes/errored']:.0f} episodes failed with an error and were left out")
     return lines

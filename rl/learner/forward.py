@@ -101,7 +101,7 @@ def _packed_forward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Hidden states (M, E) that predict the sampled tokens, the output matrix (V, E) and the tokens (M,)."""
     packing, decoder = Packing(rows, device), Decoder(model)
-    weights = decoder.weights(fused=not decoder.is_wide)
+    weights = decoder.weights(fuse=not decoder.is_wide)
     states = decoder.hidden_states(
         weights, packing.ids, packing.position, packing, packing.max_length, recompute=recompute
     )

@@ -41,7 +41,10 @@ class Columns:
         )
 
     def stream(self, name: str) -> Tensor | None:
-        """Return the stream `name` as (B, T), or None if a row lacks it."""
+        """The per-token numbers that the rows carry under `name`, such as "value": right-padded (B, T).
+
+        None if a row has none.
+        """
         if not all(name in row.streams for row in self.rows):
             return None
         return self.pad(lambda row: row.streams[name])

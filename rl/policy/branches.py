@@ -77,7 +77,7 @@ def _packed_logprobs(model: Any, trunks: Sequence[Ids], branches: Sequence[Branc
     device = next(model.parameters()).device
     layout = _Layout(trunks, branches, device)
     decoder = Decoder(model)
-    weights = decoder.weights(fused=not decoder.is_wide)
+    weights = decoder.weights(fuse=not decoder.is_wide)
     hidden = decoder.hidden_states(weights, layout.ids, layout.position, layout, layout.max_length)
     logits = F.linear(hidden.index_select(0, layout.predict), weights.head).float()
     return logits.log_softmax(-1).gather(1, layout.target[:, None]).squeeze(1)

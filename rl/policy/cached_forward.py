@@ -190,7 +190,7 @@ class DecoderForward:
         named_parameters = self.decoder.model.named_parameters()
         trains_base = any(w.requires_grad for name, w in named_parameters if not lora.is_adapter_weight(name))
         with torch.no_grad():
-            live = self.decoder.weights(fused=trains_base or not self.decoder.is_wide)
+            live = self.decoder.weights(fuse=trains_base or not self.decoder.is_wide)
             embed = copy_trainable(live.embed)
             head = embed if live.head is live.embed else copy_trainable(live.head)
             self.weights = Weights(embed, tuple(map(copy_trainable, live.layers)), copy_trainable(live.norm), head)

@@ -85,13 +85,13 @@ class Decoder:
         self.is_wide: bool = config.hidden_size >= WIDE_HIDDEN_SIZE
         self._rotary: tuple[Tensor, Tensor] | None = None
 
-    def weights(self, *, fused: bool = True) -> Weights:
-        """Return the current weights, differentiable. A layer is read, and with `fused` fused, on every access.
+    def weights(self, *, fuse: bool = True) -> Weights:
+        """Return the current weights, differentiable. A layer is read, and with `fuse` fused, on every access.
 
         Sampling reads them once per policy version under no_grad and keeps a copy.
         """
         inner = self.model.model
-        layers = Layers(inner.layers, fused)
+        layers = Layers(inner.layers, fuse)
         return Weights(inner.embed_tokens.weight, layers, inner.norm.weight, self.model.lm_head.weight)
 
     def rotary_tables(self, length: int, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
@@ -168,8 +168,8 @@ class Decoder:
 class Layers(Sequence[LayerWeights]):
     """The current weights of a model's blocks, read on access: a fused copy lives as long as its reader holds it."""
 
-    def __init__(self, blocks: Sequence[Any], fused: bool) -> None:
-        self.blocks, self.fuses = blocks, fused
+    def __init__(self, blocks: Sequence[Any], fuse: bool) -> None:
+        self.blocks, self.fuse = blocks, fuse
 
     def __len__(self) -> int:
         return len(self.blocks)
@@ -179,11 +179,11 @@ class Layers(Sequence[LayerWeights]):
         attention, mlp = block.self_attn, block.mlp
         return LayerWeights(
             norm=block.input_layernorm.weight,
-            qkv=read_projections(attention.q_proj, attention.k_proj, attention.v_proj, fused=self.fuses),
+            qkv=read_projections(attention.q_proj, attention.k_proj, attention.v_proj, fuse=self.fuse),
             q_norm=attention.q_norm.weight if hasattr(attention, "q_norm") else None,
             k_norm=attention.k_norm.weight if hasattr(attention, "k_norm") else None,
             out=read_projection(attention.o_proj),
             mlp_norm=block.post_attention_layernorm.weight,
-            gate_up=read_projections(mlp.gate_proj, mlp.up_proj, fused=self.fuses),
+            gate_up=read_projections(mlp.gate_proj, mlp.up_proj, fuse=self.fuse),
             down=read_projection(mlp.down_proj),
         )

@@ -39,8 +39,8 @@ class Policy(Protocol):
     """
 
     version: int
-    """Number of weight updates since the start of the run: `sync_weights` increases it, and `rl.train` sets it when a run
-    starts or resumes. 0 for weights that never change."""
+    """Number of weight updates since the start of the run; 0 for weights that never change. `sync_weights` increases
+    it, and `rl.train` sets it when a run starts or resumes."""
 
     @abstractmethod
     async def sample(
@@ -65,7 +65,7 @@ class Policy(Protocol):
         Raises:
             CutOff: The policy cannot reply again in this episode, which is truncated.
             ValueError: The prompt is empty or leaves no room for a token.
-            EngineDead: The engine has failed for good and nobody set `Engine.on_failure`.
+            EngineDead: The engine has failed for good and `Engine.on_failure` is None.
             Exception: Any other one fails this episode alone, which is then retried (`rl.rollout.retry`).
         """
         ...

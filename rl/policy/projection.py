@@ -61,13 +61,14 @@ def read_projection(module: nn.Module) -> Projection:
     return Projection(linear.base_layer.weight, linear.base_layer.bias, adapter)
 
 
-def read_projections(*modules: nn.Module, fused: bool) -> tuple[Projection, ...]:
-    """Return the projections of modules that read the same input.
+def read_projections(*modules: nn.Module, fuse: bool) -> tuple[Projection, ...]:
+    """Return the weight, bias and adapter of each module, in order; all modules read the same input.
 
-    With `fused` they are one projection whose weight is a concatenated copy, unless one has an adapter.
+    With `fuse`, and if no module has an adapter, returns a single projection whose weight, and bias if any has one, are
+    concatenated copies.
     """
     projections = tuple(map(read_projection, modules))
-    if not fused or any(one.adapter for one in projections):
+    if not fuse or any(one.adapter for one in projections):
         return projections
     bias = None
     if any(one.bias is not None for one in projections):

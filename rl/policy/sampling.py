@@ -86,9 +86,11 @@ def sample_tokens(
 def sample_rows(
     logits: Tensor, params: Sequence[SamplingParams], positions: np.ndarray
 ) -> tuple[list[int], list[float], list[float]]:
-    """Sample one token per row of `logits` (N, V), each with its own parameters and absolute position (N,).
+    """Sample one token per row of `logits` (N, V), each with its own parameters.
 
-    Returns the three of `sample_tokens` as lists. Raises `FloatingPointError` if a log-probability is not finite.
+    A row's random number depends only on its `params.seed` and its position (N,), the token's index in its sequence.
+    Returns N token ids, their log-probabilities under the distribution that was sampled, and those under the model at
+    temperature 1. Raises `FloatingPointError` if a log-probability is not finite.
     """
     seeds = np.fromiter((p.seed & _UINT64 for p in params), np.uint64, len(params))
     temperature = torch.tensor([p.temperature for p in params], device=logits.device)

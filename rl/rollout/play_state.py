@@ -8,7 +8,7 @@ from typing import Any
 from rl.policy.engine import Policy
 from rl.records import Completion, Ticket, Trajectory, Turn
 
-Unfinished = tuple[list[Turn], Completion | None]  # complete turns, and what there is of the next reply
+InFlight = tuple[list[Turn], Completion | None]  # complete turns, and what there is of the next reply
 
 
 class PlayState:
@@ -25,10 +25,10 @@ class PlayState:
     def __init__(self) -> None:
         self._turns: dict[str, list[Turn]] = {}  # of attempts under way
         self._replies: dict[str, Completion] = {}  # complete ones, while the environment computes its step
-        self._to_replay: dict[str, Unfinished] = {}  # from before the attempt, as long as not all of it is replayed
+        self._to_replay: dict[str, InFlight] = {}  # from before the attempt, as long as not all of it is replayed
         self._results: dict[str, Trajectory] = {}
 
-    def start(self, session: str, turns: list[Turn], prefix: Sequence[Turn] = ()) -> Unfinished:
+    def start(self, session: str, turns: list[Turn], prefix: Sequence[Turn] = ()) -> InFlight:
         """Begin an attempt and return the turns to replay first, and what there is of the reply after them.
 
         `turns` is the attempt's own list, to which `record_turn` appends. `prefix` are the turns that the attempt
@@ -81,7 +81,7 @@ class PlayState:
     def state_dict(self, policy: Policy) -> dict[str, Any]:
         """Return what a checkpoint stores.
 
-        `live` holds the `Unfinished` of every session under way, with what `policy` has sampled of its next reply;
+        `live` holds the `InFlight` of every session under way, with what `policy` has sampled of its next reply;
         `finished` holds the results of open groups.
         """
         live = {

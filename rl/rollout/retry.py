@@ -1,14 +1,14 @@
 """The rule for errors: which exceptions end an attempt at an episode, how often it is retried, what becomes of it.
 
-- Every `Exception` that is raised while an attempt is played ends it with `Stop.ERROR`, whoever raised it: the
-  environment (also by `info["stop"] = "error"`), its constructor, the agent, the policy, or a deadline (`StepTimeout`,
+- Every `Exception` that is raised while an attempt is played ends it with `Stop.ERROR`. It may come from the
+  environment (also as `info["stop"] = "error"`), its constructor, the agent, the policy, or a deadline (`StepTimeout`,
   `Overrun`, `TimeoutError`). The attempt keeps its turns, and `error` says "TYPE: text". The environment is closed and
-  never played again. The exception to the rule is `CutOff` after the first reply, which truncates the episode.
+  never played again. Only `CutOff` after the first turn is no error: it truncates the episode.
 - A `BaseException` that is no `Exception`, such as cancellation or `KeyboardInterrupt`, is raised to the caller.
 - An errored attempt is repeated at once, up to `Runner.retries` times (3 by default), in another environment. Other
   members of the group are neither cancelled nor delayed.
 - Errored attempts are never scored: they stand in `Group.errored`, outside every baseline, loss and metric but the
-  counts of errors. A member without a sound attempt is missing from `Group.trajectories`.
+  counts of errors. A member whose attempts all failed is missing from `Group.trajectories`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ Attempt = Callable[[Trajectory | None], Awaitable[Trajectory]]
 async def retry(play: Attempt, retries: int) -> list[Trajectory]:
     """Play a member until an attempt ends without an error, at most `1 + retries` times; return all attempts in order.
 
-    `play` receives the previous attempt, which has failed, or None at first. Only the last attempt can be sound.
+    `play` receives the previous attempt, which has failed, or None at first. All returned attempts but the last have
+    failed.
     """
     attempts: list[Trajectory] = []
     for _ in range(1 + retries):
@@ -35,7 +36,7 @@ async def retry(play: Attempt, retries: int) -> list[Trajectory]:
 
 
 def group_of(ticket: Ticket, attempts: Iterable[Iterable[Trajectory]]) -> Group:
-    """Return the group of all attempts, listed by member: sound ones to be scored, errored ones apart."""
+    """Return the group of all attempts, listed by member: those to be scored, and the errored ones apart."""
     trajectories = [trajectory for of_member in attempts for trajectory in of_member]
     return Group(
         ticket=ticket,

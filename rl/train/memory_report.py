@@ -48,9 +48,9 @@ class MemoryReport:
     def out_of_memory_message(self, *, is_resumed: bool = True, is_sampling: bool = False) -> str:
         """Return the message after memory ran out, while sampling or at any other time, with what to change."""
         phase = "sampling" if is_sampling else "an update"
-        needed = size_text(_needed_bytes(self.estimate, is_sampling))
+        size = size_text(_needed_bytes(self.estimate, is_sampling))
         ways = advice(self.model, self.work, is_resumed=is_resumed, is_sampling=is_sampling)
-        return f"out of memory: {phase} needs about {needed} by the estimate; {ways}"
+        return f"out of memory: {phase} needs about {size} by the estimate; {ways}"
 
 
 def advice(model: nn.Module, work: Workload, *, is_resumed: bool = False, is_sampling: bool = False) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from sandboxes.checks import files, isolation, limits, programs, sessions
-from sandboxes.checks.assertions import NotApplicable
+from sandboxes.checks.assertions import NotApplicable, require_protection
 from sandboxes.provider import Sandbox
 from sandboxes.types import SandboxError
 
@@ -75,8 +75,7 @@ def run_check(name: str, behaviour: Behaviour, sandbox: Sandbox) -> CheckResult:
     """Try one behaviour."""
     claim = (behaviour.__doc__ or "").strip().splitlines()[0]
     try:
-        if name.startswith("sessions.") and not sandbox.isolation.sessions:
-            raise NotApplicable(f"tier '{sandbox.isolation.tier}' has no sessions")
+        _check_applicable(name, sandbox)
         behaviour(sandbox)
     except NotApplicable as reason:
         return CheckResult(name, claim, skip_reason=str(reason))
@@ -85,3 +84,12 @@ def run_check(name: str, behaviour: Behaviour, sandbox: Sandbox) -> CheckResult:
     except (SandboxError, OSError, ValueError, KeyError, TypeError) as error:
         return CheckResult(name, claim, failure=f"{type(error).__name__}: {error}")
     return CheckResult(name, claim)
+
+
+def _check_applicable(name: str, sandbox: Sandbox) -> None:
+    """Raise NotApplicable for a whole module of behaviours that the sandbox does not promise."""
+    module = name.partition(".")[0]
+    if module == "sessions" and not sandbox.isolation.sessions:
+        raise NotApplicable(f"tier '{sandbox.isolation.tier}' has no sessions")
+    if module == "isolation":
+        require_protection(sandbox)

@@ -21,14 +21,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (ValueError, sandboxes.SandboxUnavailable) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    failures = 0
+    failures = skips = 0
     with sandbox:
         print(f"tier {sandbox.isolation.tier}, memory counted by {sandbox.isolation.memory}")
         for result in run_checks(sandbox):
             mark = "FAIL" if result.failure else "skip" if result.skip_reason else "ok"
             print(f"{mark:4} {result.name}: {result.failure or result.skip_reason or result.claim}", flush=True)
             failures += bool(result.failure)
-    print(f"{failures} behaviours fail" if failures else "all behaviours hold")
+            skips += bool(result.skip_reason)
+    summary = f"{failures} behaviours fail" if failures else "all behaviours hold"
+    print(f"{summary}, {skips} skipped" if skips else summary)
     return int(failures > 0)
 
 

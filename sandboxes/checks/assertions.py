@@ -41,6 +41,12 @@ def require_children(sandbox: Sandbox) -> None:
         raise NotApplicable(f"tier '{sandbox.isolation.tier}' lets no process be started or signalled")
 
 
+def require_protection(sandbox: Sandbox) -> None:
+    """Raise NotApplicable where a program that attacks the machine, or exceeds a limit, could succeed by design."""
+    if not sandbox.isolation.protects:
+        raise NotApplicable(f"tier '{sandbox.isolation.tier}' protects nothing")
+
+
 def require_file_isolation(sandbox: Sandbox) -> None:
     """Raise NotApplicable where programs see the host's files by design."""
     if sandbox.isolation.tier == "process":

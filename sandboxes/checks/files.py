@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from sandboxes.checks.assertions import expect, expect_equal, expect_status, output_of, require_children
+from sandboxes.checks.assertions import (
+    expect,
+    expect_equal,
+    expect_status,
+    output_of,
+    require_children,
+    require_protection,
+)
 from sandboxes.provider import Sandbox
 from sandboxes.types import Limits, Status
 
@@ -98,6 +105,7 @@ def protected_files(sandbox: Sandbox) -> None:
 
 def input_files_too_large(sandbox: Sandbox) -> None:
     """Input files that do not fit into the limits are an OSError; the next call works."""
+    require_protection(sandbox)
     require_children(sandbox)  # weaker tiers do not limit the sum
     try:
         sandbox.run("1", files={"x": b"0" * (3 << 20)}, limits=Limits(disk_mb=2))

@@ -112,14 +112,15 @@ def host_processes(sandbox: Sandbox) -> None:
     """Processes of the host cannot be signalled."""
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as other:
         try:
-            program = (
-                f"import os, signal\nfor pid in ({other.pid}, {os.getpid()}, os.getppid(), 1, -1):\n"
-                "    try: os.kill(pid, signal.SIGTERM)\n    except OSError: pass\nprint('on')"
-            )
-            result = sandbox.run(program)
-            expect_status(result, Status.OK, Status.SIGNAL)  # -1 may have hit itself
-            time.sleep(0.05)
-            expect(other.poll() is None, "a process of the host was ended")
+            for pids in (f"{other.pid},", f"{os.getpid()}, os.getppid(), 1, -1"):  # -1 only if the first one failed
+                program = (
+                    f"import os, signal\nfor pid in ({pids}):\n"
+                    "    try: os.kill(pid, signal.SIGTERM)\n    except OSError: pass\nprint('on')"
+                )
+                result = sandbox.run(program)
+                expect_status(result, Status.OK, Status.SIGNAL)  # -1 may have hit itself
+                time.sleep(0.05)
+                expect(other.poll() is None, "a process of the host was ended")
         finally:
             other.kill()
 
@@ -177,10 +178,12 @@ def shared_memory(sandbox: Sandbox) -> None:
 
 
 def project_modules(sandbox: Sandbox) -> None:
-    """This project, and so its graders and hidden answers, cannot be imported."""
+    """This project, and so its graders and hidden answers, is neither loaded nor can it be imported."""
     require_file_isolation(sandbox)
     program = (
-        "import importlib\nfor name in ('sandboxes', 'envs', 'agents', 'rl', 'sandboxes.types', 'pytest', 'pip'):\n"
+        "import importlib, sys\nfor name in list(sys.modules):\n"
+        "    if name.split('.')[0] in ('sandboxes', 'envs', 'agents', 'rl'): print(name)\n"
+        "for name in ('sandboxes', 'envs', 'agents', 'rl', 'sandboxes.types', 'pytest', 'pip'):\n"
         "    try: importlib.import_module(name); print(name)\n    except (ImportError, OSError): pass"
     )
     expect_silent(sandbox, program)

@@ -1,11 +1,18 @@
-"""Limits hold, and the next call works."""
+"""Limits hold, and the next call works. Programs that exceed a limit stop by themselves before they harm a machine."""
 
 from __future__ import annotations
 
 import math
 import time
 
-from sandboxes.checks.assertions import expect, expect_equal, expect_status, output_of, require_children
+from sandboxes.checks.assertions import (
+    expect,
+    expect_equal,
+    expect_status,
+    output_of,
+    require_children,
+    require_protection,
+)
 from sandboxes.provider import Sandbox
 from sandboxes.types import Limits, Result, Status
 
@@ -14,6 +21,8 @@ GRACE_S = 1.0  # how late a call may return after its deadline
 
 def expect_stop(sandbox: Sandbox, program: str, *statuses: Status, timeout_s: float = 10.0, **limits: float) -> Result:
     """Run a program that exceeds a limit; it must end in time with one of the statuses, and the next call must work."""
+    if limits:
+        require_protection(sandbox)
     start = time.monotonic()
     result = sandbox.run(program, timeout_s=timeout_s, limits=Limits(**limits))  # type: ignore[arg-type]
     elapsed_s = time.monotonic() - start
@@ -65,12 +74,13 @@ def cpu_of_all_processes(sandbox: Sandbox) -> None:
 
 def memory(sandbox: Sandbox) -> None:
     """Memory is limited: the program is stopped, or gets a MemoryError."""
-    program = "held = []\nwhile True: held.append(bytearray(b'x' * (1 << 20)))"
+    program = "held = []\nfor _ in range(2048): held.append(bytearray(b'x' * (1 << 20)))"
     expect_stop(sandbox, program, Status.MEMORY_LIMIT, Status.FAILED, memory_mb=150)
 
 
 def memory_of_all_processes(sandbox: Sandbox) -> None:
     """Memory is counted for all processes together."""
+    require_protection(sandbox)
     require_children(sandbox)
     program = (
         "import os, time\nfor _ in range(8):\n    if os.fork() == 0:\n        held = bytearray(b'x' * (60 << 20))\n"
@@ -83,13 +93,15 @@ def memory_of_all_processes(sandbox: Sandbox) -> None:
 
 def stdout_size(sandbox: Sandbox) -> None:
     """Output over the limit stops the program; what fits is returned."""
-    result = expect_stop(sandbox, "while True: print('x' * 1000)", Status.OUTPUT_LIMIT, output_kb=64)
+    result = expect_stop(sandbox, "for _ in range(60000): print('x' * 1000)", Status.OUTPUT_LIMIT, output_kb=64)
     expect_equal(len(result.stdout), 64 << 10)
 
 
 def stderr_size(sandbox: Sandbox) -> None:
     """Stderr over the limit stops the program."""
-    expect_stop(sandbox, "import os\nwhile True: os.write(2, b'x' * 65536)", Status.OUTPUT_LIMIT, output_kb=64)
+    expect_stop(
+        sandbox, "import os\nfor _ in range(1000): os.write(2, b'x' * 65536)", Status.OUTPUT_LIMIT, output_kb=64
+    )
 
 
 def output_at_limit(sandbox: Sandbox) -> None:
@@ -100,6 +112,7 @@ def output_at_limit(sandbox: Sandbox) -> None:
 
 def processes(sandbox: Sandbox) -> None:
     """The number of processes is limited, and none is left for the next call."""
+    require_protection(sandbox)
     require_children(sandbox)
     program = (
         "import os, time\nn = 0\ntry:\n    while n < 500:\n        if os.fork() == 0: time.sleep(60)\n        n += 1\n"
@@ -112,6 +125,7 @@ def processes(sandbox: Sandbox) -> None:
 
 def threads(sandbox: Sandbox) -> None:
     """Threads count as processes."""
+    require_protection(sandbox)
     require_children(sandbox)
     program = (
         "import os, threading, time\nn = 0\ntry:\n    while n < 500:\n"
@@ -124,10 +138,12 @@ def threads(sandbox: Sandbox) -> None:
 
 def disk(sandbox: Sandbox) -> None:
     """Disk space is limited for all folders together, and emptied for the next call."""
+    require_protection(sandbox)
     require_children(sandbox)  # weaker tiers limit each file only
     program = (
         "n = 0\nfor d in ('.', '/tmp', '/dev/shm'):\n    try:\n        with open(d + '/x', 'wb', 0) as file:\n"
-        "            while True: n += file.write(b'x' * 65536)\n    except OSError: pass\nprint(n >> 20)"
+        "            while file.tell() < 64 << 20: n += file.write(b'x' * 65536)\n    except OSError: pass\n"
+        "print(n >> 20)"
     )
     for _ in range(2):
         size_mb = int(output_of(sandbox, program, limits=Limits(disk_mb=8)))
@@ -136,6 +152,7 @@ def disk(sandbox: Sandbox) -> None:
 
 def file_count(sandbox: Sandbox) -> None:
     """The number of files is limited."""
+    require_protection(sandbox)
     require_children(sandbox)
     program = "n = 0\ntry:\n    while n < 9999: open(f'x{n}', 'w').close(); n += 1\nexcept OSError: pass\nprint(n)"
     count = int(output_of(sandbox, program, limits=Limits(files=200)))

@@ -20,7 +20,7 @@ ISOLATION = Isolation(
         "files, environment, processes and network of the host: the engine's container, without network",
         "memory and number of processes, of all processes together; disk and number of files",
         "output: no more than the limit is ever read",
-        "kernel interfaces that programs do not need: the engine's filter and our own",
+        "kernel interfaces that programs do not need: the engine's filter and a further one",
         "the agent: programs are another user than it, and cannot signal, trace or read it",
     ),
     uncovered=(

@@ -75,7 +75,7 @@ class Dispatcher:
 
 
 def _exit_with_host() -> NoReturn:
-    """Wait, in a thread, until the other end of stdin is closed: nobody waits for a running call then."""
+    """Wait, in a thread, until the other end of stdin is closed: no host waits for a running call then."""
     poll = select.poll()
     poll.register(REQUESTS, 0)
     poll.poll()

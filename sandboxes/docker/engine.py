@@ -173,7 +173,7 @@ class Engine:
 
 
 def _start_time(pid: int) -> str:
-    """When a process started, in ticks since boot, which tells it from later ones of its pid; "" for none."""
+    """When a process started, in ticks since boot, which distinguishes it from later ones of its pid; "" for none."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
     except OSError:

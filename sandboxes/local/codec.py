@@ -1,7 +1,7 @@
 """Messages between host, zygote, warden and candidate.
 
 Trusted processes exchange one JSON object per message, with file descriptors. On a candidate's channel the request
-goes in as one frame of `marshal` (both ends run the same Python); replies come out as JSON frames that nobody trusts.
+goes in as one frame of `marshal` (both ends run the same Python); replies come out as JSON frames and are not trusted.
 """
 
 from __future__ import annotations

@@ -42,11 +42,11 @@ class Silent(Countdown):
 
 
 class Foreign(gymnasium.Env):
-    """An environment of somebody else."""
+    """An environment that is no `Env`."""
 
 
 class Stacked(gymnasium.Wrapper):
-    """A wrapper that hides nothing and adds nothing."""
+    """A wrapper that changes nothing."""
 
 
 def play(env, script, seed=0, index=2):
@@ -62,10 +62,10 @@ def play(env, script, seed=0, index=2):
     return replies, rewards
 
 
-def follow(agent, dialogue, sampled):
-    """The prompts that an agent makes of a dialogue: each opening or observation, then a reply."""
+def follow(agent, observations, replies):
+    """The prompts of an agent and whether each is fresh, for these observations and sampled replies."""
     prompts, prompt = [], []
-    for turn, (messages, ids) in enumerate(zip(dialogue, sampled, strict=True)):
+    for turn, (messages, ids) in enumerate(zip(observations, replies, strict=True)):
         context = agent.observe(messages) if turn else agent.open(messages)
         prompt = [*context.ids] if context.fresh else [*prompt, *context.ids]
         prompts.append((tuple(prompt), context.fresh))
@@ -76,14 +76,14 @@ def follow(agent, dialogue, sampled):
 
 def test_a_chat_agent_extends_what_was_sampled_and_never_starts_anew_with_the_bundled_template():
     renderer = Renderer(byte_tokenizer())
-    sampled = [(0xC3, 66, 297), (66, 67), (68, 297)]
+    replies = [(0xC3, 66, 297), (66, 67), (68, 297)]
     (first, _), (second, _), (third, _) = prompts = follow(
-        ChatAgent(renderer), [[user("a")], [user("b")], [user("c"), user("d")]], sampled
+        ChatAgent(renderer), [[user("a")], [user("b")], [user("c"), user("d")]], replies
     )
     assert not any(fresh for _, fresh in prompts)
-    assert second[: len(first) + 3] == (*first, *sampled[0])
+    assert second[: len(first) + 3] == (*first, *replies[0])
     tail = (297, 294, ord("c"), 297, 294, ord("d"), 297, 295)
-    assert third == (*second, *sampled[1], *tail), "a reply cut short is ended by the context"
+    assert third == (*second, *replies[1], *tail), "a reply cut short is ended by the context"
 
 
 def test_a_chat_agent_starts_anew_where_the_template_rewrites_history():
@@ -123,8 +123,8 @@ def test_thinking_in_an_earlier_reply_counts_when_the_template_drops_it_later():
 def test_a_reply_ended_by_a_token_the_template_does_not_write_starts_anew():
     renderer = Renderer(styles.merging(styles.CHATML, eos="<|endoftext|>"))
     eos, end = renderer.stop
-    sampled = [(65, end), (65, eos), (65,), (65, end)]
-    prompts = follow(ChatAgent(renderer), [[user("x")]] * 4, sampled)
+    replies = [(65, end), (65, eos), (65,), (65, end)]
+    prompts = follow(ChatAgent(renderer), [[user("x")]] * 4, replies)
     assert [fresh for _, fresh in prompts] == [False, False, True, False]
 
 
@@ -133,8 +133,8 @@ def test_call_ids_are_unique_in_a_dialogue_and_an_agent_can_be_opened_again():
     ids = [*b'<tool_call>{"name":"f"}</tool_call>', 297]
     for _ in range(2):
         agent.open([user("x")])
-        made = [agent.act(ids)["tool_calls"][0]["id"] for _ in range(3)]
-        assert made == ["call00000", "call00001", "call00002"]
+        ids_of_calls = [agent.act(ids)["tool_calls"][0]["id"] for _ in range(3)]
+        assert ids_of_calls == ["call00000", "call00001", "call00002"]
         assert len(agent.messages) == 4
     assert agent.stop == (297,)
 
@@ -158,10 +158,10 @@ def test_the_random_floor_depends_on_its_seed_only():
 
 
 def test_a_replay_gives_the_recorded_replies_in_order_and_as_copies():
-    recorded = [user("from 3"), assistant("3"), user("go on"), assistant("2"), assistant("1")]
-    script = scripted.replay(recorded)
+    dialogue = [user("from 3"), assistant("3"), user("go on"), assistant("2"), assistant("1")]
+    script = scripted.replay(dialogue)
     replies, rewards = play(Countdown(), script)
-    assert replies == [recorded[1], *recorded[3:]] and sum(rewards) == 1
+    assert replies == [dialogue[1], *dialogue[3:]] and sum(rewards) == 1
     replies[0]["content"] = "spoiled"
     assert play(Countdown(), script)[1] == rewards
     assert play(Countdown(), scripted.replay(["3", "2"]))[1] == [0.0, 0.0]
@@ -176,9 +176,9 @@ def test_a_replay_gives_the_recorded_replies_in_order_and_as_copies():
     ],
 )
 def test_an_environment_without_the_policy_asked_for_is_named_at_once(env, script, message):
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(ValueError) as error_info:
         script(env, 0)
-    assert str(caught.value) == message
+    assert str(error_info.value) == message
 
 
 def test_agents_import_without_torch_and_transformers():

@@ -22,17 +22,17 @@ def tiny():
     return Renderer(byte_tokenizer())
 
 
-def words(rng, most=8):
+def random_text(rng, most=8):
     """Random text of awkward pieces."""
     return "".join(rng.choice(LETTERS, size=rng.integers(most)))
 
 
-def said(role, content):
+def make_message(role, content):
     """A message."""
     return {"role": role, "content": content}
 
 
-def calling(content, *arguments):
+def call_message(content, *arguments):
     """An assistant message with one call for each of the arguments."""
     calls = [
         {"id": reply.call_id(i), "type": "function", "function": {"name": "look", "arguments": argument}}
@@ -44,30 +44,30 @@ def calling(content, *arguments):
 def exchange(rng, turn):
     """A random reply and what is answered to it."""
     if rng.random() < 0.4:
-        content = words(rng).strip()
+        content = random_text(rng).strip()
         arguments = ['{"a": [1, "é"]}', "{}"][: rng.integers(1, 3)]
-        return calling(content, *arguments), [
-            {**said("tool", words(rng)), "tool_call_id": reply.call_id(i)} for i in range(len(arguments))
+        return call_message(content, *arguments), [
+            {**make_message("tool", random_text(rng)), "tool_call_id": reply.call_id(i)} for i in range(len(arguments))
         ]
-    new = [said("user", words(rng)) for _ in range(rng.integers(1, 3))]
-    return said("assistant", f"<think>{words(rng)}</think>" * (turn % 3 == 1) + words(rng)), new
+    new = [make_message("user", random_text(rng)) for _ in range(rng.integers(1, 3))]
+    return make_message("assistant", f"<think>{random_text(rng)}</think>" * (turn % 3 == 1) + random_text(rng)), new
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_extending_a_random_dialogue_equals_rendering_it_anew(seed, tiny):
     rng = np.random.default_rng(seed)
     tools = [TOOL] if seed % 2 else []
-    messages = [said("system", words(rng))] * (seed % 3 == 0) + [said("user", words(rng))]
+    messages = [make_message("system", random_text(rng))] * (seed % 3 == 0) + [make_message("user", random_text(rng))]
     ids = [*tiny.open(messages, tools)]
     for turn in range(6):
         answer, new = exchange(rng, turn)
-        sampled = tiny.write(answer)
-        assert tiny.parse(sampled)["content"] == answer["content"]
-        assert reply.calls(tiny.parse(sampled)) == reply.calls(answer)
+        reply_ids = tiny.write(answer)
+        assert tiny.parse(reply_ids)["content"] == answer["content"]
+        assert reply.calls(tiny.parse(reply_ids)) == reply.calls(answer)
         thinking = reply.has_thinking(answer)
         tail = tiny.extend(new, closed=True, thinking=thinking, tools=tools)
         assert tiny.extend(new, closed=False, thinking=thinking, tools=tools) == (tiny.terminator, *tail)
-        ids += [*sampled, *tail]
+        ids += [*reply_ids, *tail]
         messages += [answer, *new]
         assert tuple(ids) == tiny.render(messages, tools, generation=True)
     assert tiny.tokenizer.decode(ids).count("<|end|>") == ids.count(tiny.terminator)
@@ -82,12 +82,12 @@ def families():
 def test_every_family_extends_to_the_text_of_the_whole_dialogue(template):
     renderer = Renderer(styles.merging(template))
     tokenizer = renderer.tokenizer
-    messages = [said("user", "aab\n\naaaa")]
+    messages = [make_message("user", "aab\n\naaaa")]
     ids = [*renderer.open(messages)]
     for answer, question in itertools.product(("aaaa b", "123"), ("\naaa", "ab 12")):
-        ids += renderer.write(said("assistant", answer))
-        ids += renderer.extend([said("user", question)], closed=True)
-        messages += [said("assistant", answer), said("user", question)]
+        ids += renderer.write(make_message("assistant", answer))
+        ids += renderer.extend([make_message("user", question)], closed=True)
+        messages += [make_message("assistant", answer), make_message("user", question)]
         assert tokenizer.decode(ids) == tokenizer.decode(renderer.render(messages, generation=True))
     assert renderer.extends["assistant -> user"] and renderer.extends["thinking assistant -> user"]
     assert renderer.extends["assistant -> tool"] == (template is not styles.GEMMA)
@@ -96,35 +96,37 @@ def test_every_family_extends_to_the_text_of_the_whole_dialogue(template):
 def test_a_spelling_that_the_tokenizer_would_not_choose_is_kept_as_it_was_sampled():
     renderer = Renderer(styles.merging(styles.CHATML))
     a, aa = renderer.tokenizer.convert_tokens_to_ids(["a", "aa"])
-    opened, end = renderer.open([said("user", "x")]), renderer.terminator
-    tail = renderer.extend([said("user", "aaab")], closed=True)
+    opening, end = renderer.open([make_message("user", "x")]), renderer.terminator
+    tail = renderer.extend([make_message("user", "aaab")], closed=True)
     prompts = {}
-    for sampled in ((a, a, a, end), (a, aa, end), (aa, a, end)):
-        assert renderer.parse(sampled) == said("assistant", "aaa")
-        prompts[sampled] = (*opened, *sampled, *tail)
+    for reply_ids in ((a, a, a, end), (a, aa, end), (aa, a, end)):
+        assert renderer.parse(reply_ids) == make_message("assistant", "aaa")
+        prompts[reply_ids] = (*opening, *reply_ids, *tail)
     assert len(set(prompts.values())) == 3, "three spellings of one text are three histories"
-    whole = renderer.render([said("user", "x"), said("assistant", "aaa"), said("user", "aaab")], generation=True)
-    drifted = [sampled for sampled, prompt in prompts.items() if prompt != whole]
-    assert len(drifted) >= 2, "rendering anew would have replaced what was sampled"
-    for sampled, prompt in prompts.items():
-        assert prompt[len(opened) :][: len(sampled)] == sampled
+    whole = renderer.render(
+        [make_message("user", "x"), make_message("assistant", "aaa"), make_message("user", "aaab")], generation=True
+    )
+    different = [reply_ids for reply_ids, prompt in prompts.items() if prompt != whole]
+    assert len(different) >= 2, "rendering anew would have replaced what was sampled"
+    for reply_ids, prompt in prompts.items():
+        assert prompt[len(opening) :][: len(reply_ids)] == reply_ids
         assert renderer.tokenizer.decode(prompt) == renderer.tokenizer.decode(whole)
 
 
 def test_sampled_specials_and_broken_bytes_are_shown_and_leave_the_history_alone(tiny):
-    sampled = (0xFF, 65, *tiny.tokenizer.encode("<|user|>"), 0xC3, tiny.terminator)
-    assert tiny.parse(sampled)["content"] == "\ufffdA<|user|>\ufffd"
-    assert tiny.parse(sampled[:-1]) == tiny.parse(sampled)
-    assert tiny.parse(()) == said("assistant", "")
+    reply_ids = (0xFF, 65, *tiny.tokenizer.encode("<|user|>"), 0xC3, tiny.terminator)
+    assert tiny.parse(reply_ids)["content"] == "\ufffdA<|user|>\ufffd"
+    assert tiny.parse(reply_ids[:-1]) == tiny.parse(reply_ids)
+    assert tiny.parse(()) == make_message("assistant", "")
 
 
 def test_half_a_surrogate_pair_in_a_message_can_still_be_rendered(tiny):
-    assert tiny.open([said("user", "a\ud800b")]) == tiny.open([said("user", "a?b")])
+    assert tiny.open([make_message("user", "a\ud800b")]) == tiny.open([make_message("user", "a?b")])
 
 
 def test_the_terminator_is_written_once_whether_or_not_the_reply_ended_with_it():
     renderer = Renderer(styles.merging(styles.CHATML))
-    new = [said("user", "ab")]
+    new = [make_message("user", "ab")]
     closed, cut = renderer.extend(new, closed=True), renderer.extend(new, closed=False)
     assert cut == (renderer.terminator, *closed)
     assert renderer.tokenizer.decode(closed) == "\n<|im_start|>user\nab<|im_end|>\n<|im_start|>assistant\n"
@@ -145,19 +147,19 @@ def test_qwen3_style_thinking_survives_a_tool_loop_and_ends_at_a_user_message():
         "thinking assistant -> user": False,
         "thinking assistant -> tool": True,
     }
-    thought = calling("<think>\nab\n</think>\n\nb", "{}")
-    answer = {**said("tool", "12"), "tool_call_id": reply.call_id(0)}
+    thought = call_message("<think>\nab\n</think>\n\nb", "{}")
+    answer = {**make_message("tool", "12"), "tool_call_id": reply.call_id(0)}
     tail = renderer.extend([answer], closed=True, thinking=True)
-    ids = [*renderer.open([said("user", "x")]), *renderer.write(thought), *tail]
-    whole = renderer.render([said("user", "x"), thought, answer], generation=True)
+    ids = [*renderer.open([make_message("user", "x")]), *renderer.write(thought), *tail]
+    whole = renderer.render([make_message("user", "x"), thought, answer], generation=True)
     assert renderer.tokenizer.decode(ids) == renderer.tokenizer.decode(whole)
-    assert renderer.extend([said("user", "go on")], closed=True, thinking=True) is None
+    assert renderer.extend([make_message("user", "go on")], closed=True, thinking=True) is None
 
 
 def test_template_options_reach_the_template():
     tokenizer = styles.merging(styles.QWEN3)
-    opened = Renderer(tokenizer, enable_thinking=False).open([said("user", "x")])
-    assert tokenizer.decode(opened).endswith("<think>\n\n</think>\n\n")
+    prompt = Renderer(tokenizer, enable_thinking=False).open([make_message("user", "x")])
+    assert tokenizer.decode(prompt).endswith("<think>\n\n</think>\n\n")
     assert Renderer(tokenizer, enable_thinking=False).extends["assistant -> tool"]
 
 
@@ -165,27 +167,27 @@ def test_template_options_reach_the_template():
 def test_a_template_that_never_shows_replies_as_sampled_is_not_extended(template):
     renderer = Renderer(styles.merging(template))
     assert not any(renderer.extends.values())
-    assert renderer.write(said("assistant", "ab"))[-1] in renderer.stop
+    assert renderer.write(make_message("assistant", "ab"))[-1] in renderer.stop
 
 
 def test_tools_that_move_with_the_last_user_message_prevent_extension():
     renderer = Renderer(styles.merging(styles.MISTRAL))
-    new = [said("user", "ab")]
+    new = [make_message("user", "ab")]
     assert renderer.extend(new, closed=True) is not None
     assert renderer.extend(new, closed=True, tools=[TOOL]) is None
-    answer = {**said("tool", "ab"), "tool_call_id": reply.call_id(0)}
+    answer = {**make_message("tool", "ab"), "tool_call_id": reply.call_id(0)}
     assert renderer.extend([answer], closed=True, tools=[TOOL]) is not None
 
 
 def test_a_system_message_that_moves_prevents_extension():
     last = "(messages[0].content if loop.last and message.role == 'user' and messages[0].role == 'system' else '')"
-    moved = styles.CHATML.replace("message.content", f"message.content + {last}", 1)
+    moving_system = styles.CHATML.replace("message.content", f"message.content + {last}", 1)
     assert Renderer(styles.merging(styles.CHATML)).extends["assistant -> user"]
-    assert not any(Renderer(styles.merging(moved)).extends.values())
+    assert not any(Renderer(styles.merging(moving_system)).extends.values())
 
 
 def test_opening_and_extending_are_cached_per_content_and_options(tiny):
-    messages = [said("user", "cached")]
+    messages = [make_message("user", "cached")]
     assert tiny.open(messages) is tiny.open([dict(messages[0])])
     assert tiny.extend(messages, closed=True) is tiny.extend(list(messages), closed=True)
     messages[0]["content"] = "changed"
@@ -201,7 +203,7 @@ def test_a_tokenizer_without_template_is_told_the_fix():
 def test_messages_that_the_template_refuses_are_named_by_their_roles():
     renderer = Renderer(styles.merging(styles.GEMMA))
     with pytest.raises(ValueError, match=r"\(user, user\): .*alternate"):
-        renderer.open([said("user", "a"), said("user", "b")])
+        renderer.open([make_message("user", "a"), make_message("user", "b")])
 
 
 def test_calls_are_read_after_the_thinking_and_numbered_through_the_dialogue():
@@ -225,7 +227,7 @@ def test_calls_are_read_after_the_thinking_and_numbered_through_the_dialogue():
 )  # fmt: skip
 def test_a_malformed_call_stays_in_the_content_unchanged(block):
     text = f" a <tool_call>{block}</tool_call> b "
-    assert reply.parse(text) == said("assistant", text)
+    assert reply.parse(text) == make_message("assistant", text)
 
 
 def test_a_good_call_beside_a_malformed_one_is_read():
@@ -234,6 +236,6 @@ def test_a_good_call_beside_a_malformed_one_is_read():
 
 
 def test_composing_is_the_inverse_of_parsing():
-    message = calling("look:", '{"a": [1, "é"]}', "{}")
+    message = call_message("look:", '{"a": [1, "é"]}', "{}")
     assert reply.parse(reply.compose(message)) == message
-    assert reply.compose(said("assistant", " as it is\n")) == " as it is\n"
+    assert reply.compose(make_message("assistant", " as it is\n")) == " as it is\n"

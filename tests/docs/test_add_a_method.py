@@ -15,7 +15,7 @@ from rl.learner.loss import policy_loss
 from rl.methods import recipe as recipes
 from rl.methods.parts import ratio, reduce
 from rl.methods.recipe import Recipe
-from tests.support.batches import off_policy, tokens, toy_groups
+from tests.support.batches import make_tokens, off_policy, toy_groups
 from tests.support.paths import DOCS, VECTORS
 
 PAGE = (DOCS / "add_a_method.md").read_text(encoding="utf-8")
@@ -66,7 +66,7 @@ def test_the_example_gives_the_numbers_of_another_trainer(method: Recipe, note: 
     file = json.loads((VECTORS / "verl_policy_losses.json").read_text(encoding="utf-8"))
     (case,) = [case for case in file["cases"] if case["note"] == note]
     inputs = case["inputs"]
-    batch = tokens(inputs["logp"], inputs["old_logp"], inputs["advantages"], inputs["response_mask"])
+    batch = make_tokens(inputs["logp"], inputs["old_logp"], inputs["advantages"], inputs["response_mask"])
     loss = (method.surrogate(ratio.token(batch), batch) * reduce.sequence_mean(batch.mask.double(), batch.labels)).sum()
     loss.backward()
     close = partial(np.testing.assert_allclose, **file["tolerance"])

@@ -22,8 +22,8 @@ def test_list_has_one_line_for_each_row(capsys):
     assert len(lines) >= len(ROWS)
     assert all(any(line.startswith(row.id) and row.line in line for line in lines) for row in ROWS)
     assert main(["list", "--json"]) == 0
-    listed = {row["id"]: row for row in json.loads(capsys.readouterr().out)}
-    assert listed["math/GSM8K-v0"]["data"] == "gsm8k"
+    rows_by_id = {row["id"]: row for row in json.loads(capsys.readouterr().out)}
+    assert rows_by_id["math/GSM8K-v0"]["data"] == "gsm8k"
 
 
 def test_check_reports_each_claim_and_its_faults(capsys):
@@ -127,9 +127,9 @@ def test_a_wrong_word_is_one_line_and_status_2(words, hint, capsys):
         status = main(words)
     except SystemExit as end:
         status = end.code
-    captured = capsys.readouterr()
-    assert status == 2 and not captured.out
-    assert hint in captured.err and len(captured.err.splitlines()) == 1
+    streams = capsys.readouterr()
+    assert status == 2 and not streams.out
+    assert hint in streams.err and len(streams.err.splitlines()) == 1
 
 
 def test_missing_data_is_one_line_for_one_environment_and_skipped_among_all(capsys, monkeypatch, tmp_path):

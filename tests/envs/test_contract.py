@@ -94,17 +94,19 @@ def test_an_answer_may_stand_in_a_message_for_a_reason():
 
 
 def test_a_failure_lists_every_fault_of_every_check():
-    with pytest.raises(CheckFailure) as caught:
+    with pytest.raises(CheckFailure) as error_info:
         check_env(f"{ENVIRONMENTS}:PaysSilence", tasks=1)
-    text = str(caught.value)
+    text = str(error_info.value)
     assert "noop_and_junk: task test/0: no-op earns" in text and "oracle: task test/0" in text
-    assert isinstance(caught.value, AssertionError)
+    assert isinstance(error_info.value, AssertionError)
 
 
 def test_an_environment_that_cannot_be_made_fails_at_once():
-    with pytest.raises(CheckFailure, match="construction: NotImplementedError: Unfinished must define tasks") as caught:
+    with pytest.raises(
+        CheckFailure, match="construction: NotImplementedError: Unfinished must define tasks"
+    ) as error_info:
         check_env(f"{ENVIRONMENTS}:Unfinished")
-    assert len(caught.value.results) == 1
+    assert len(error_info.value.results) == 1
 
 
 def test_the_documented_example_is_short_and_passes(tmp_path, monkeypatch):
@@ -129,10 +131,15 @@ def test_the_documented_info_keys_are_those_of_step_info():
 
 
 def test_the_checks_know_every_key_that_our_environments_fill():
-    assert set(contract.INFO_TYPES) == {*RESET_KEYS, *STEP_KEYS, *FINAL_KEYS} == StepInfo.__annotations__.keys() - {
-        "error",
-        "instead",
-    }
+    assert (
+        set(contract.INFO_TYPES)
+        == {*RESET_KEYS, *STEP_KEYS, *FINAL_KEYS}
+        == StepInfo.__annotations__.keys()
+        - {
+            "error",
+            "instead",
+        }
+    )
 
 
 def test_the_list_of_environments_is_the_table():

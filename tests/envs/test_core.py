@@ -100,12 +100,12 @@ def test_the_default_state_tells_dialogues_apart_and_not_instances():
 def test_tool_calls_reach_the_author_with_empty_content():
     env = Echo()
     env.reset(seed=0)
-    seen = []
-    env.reply = lambda action: seen.append(action) or Outcome((user("ok"),))
+    actions = []
+    env.reply = lambda action: actions.append(action) or Outcome((user("ok"),))
     call = {"id": "1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
     env.step({"role": "assistant", "content": None, "tool_calls": [call]})
-    assert seen == [{"role": "assistant", "content": "", "tool_calls": [call]}]
-    seen[0]["tool_calls"].clear()
+    assert actions == [{"role": "assistant", "content": "", "tool_calls": [call]}]
+    actions[0]["tool_calls"].clear()
     assert call["function"]["name"] == "look"
 
 
@@ -134,8 +134,8 @@ def test_arguments_that_cannot_be_pickled_give_each_instance_tasks_of_its_own():
             return [Task(f"{split}/0", (user(self.judge(split)),), "x")]
 
     loud, low = Judged(judge=lambda text: text.upper()), Judged(judge=lambda text: text)
-    said = [env.reset(seed=seed)[0] for seed in range(2) for env in (loud, low)]
-    assert said == [(user("TRAIN"),), (user("train"),)] * 2 and loud.loads == low.loads == 1
+    openings = [env.reset(seed=seed)[0] for seed in range(2) for env in (loud, low)]
+    assert openings == [(user("TRAIN"),), (user("train"),)] * 2 and loud.loads == low.loads == 1
     assert envs.make(f"{ENVIRONMENTS}:Echo", prefix=threading.Lock()).reset(seed=0)
 
 
@@ -159,8 +159,8 @@ def test_text_io_turns_messages_into_text():
     assert env.step("x")[0] == "again"
     with pytest.raises(TypeError, match="dict"):
         env.step(assistant("x"))
-    wrapped = TextIO(envs.make("math/Arithmetic-v0"))
-    assert isinstance(gym.make(wrapped.spec), TextIO)
+    wrapper = TextIO(envs.make("math/Arithmetic-v0"))
+    assert isinstance(gym.make(wrapper.spec), TextIO)
 
 
 def test_arguments_are_converted_by_annotation_and_default():
@@ -179,9 +179,9 @@ def test_arguments_are_converted_by_annotation_and_default():
     [("max_turns=x", "int or none"), ("prefx=a", "'prefix'"), ("prefix", "key=value"), ("=3", "key=value")],
 )
 def test_an_argument_that_cannot_be_is_named_in_one_line(word, hint):
-    with pytest.raises(ValueError, match=hint) as caught:
+    with pytest.raises(ValueError, match=hint) as error_info:
         envs.arguments([word], Echo)
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(error_info.value)
     with pytest.raises(ValueError, match="true or false"):
         convert("maybe", bool)
 
@@ -206,10 +206,10 @@ def test_splits_cover_everything_once():
 
 
 def test_enumerated_tasks_are_made_when_read():
-    made = []
-    tasks = enumerated("val", 10**12, lambda n: made.append(n) or Task("", (user(str(n)),)), key="k")
-    assert len(tasks) == MAX_HELD_OUT and not made
-    assert tasks[3].id == "val/3" == tasks[3 - MAX_HELD_OUT].id and len(made) == 1
+    numbers = []
+    tasks = enumerated("val", 10**12, lambda n: numbers.append(n) or Task("", (user(str(n)),)), key="k")
+    assert len(tasks) == MAX_HELD_OUT and not numbers
+    assert tasks[3].id == "val/3" == tasks[3 - MAX_HELD_OUT].id and len(numbers) == 1
     assert [task.id for task in tasks[1:3]] == ["val/1", "val/2"]
     with pytest.raises(IndexError, match="500"):
         tasks[MAX_HELD_OUT]
@@ -222,12 +222,12 @@ def test_drawn_problems_keep_to_one_split_and_do_not_repeat_when_held_out():
     def name(task):
         return task.prompt[0]["content"]
 
-    held = {split: drawn(split, 15, draw, key="k", same=name) for split in ("val", "test")}
+    held_out = {split: drawn(split, 15, draw, key="k", same=name) for split in ("val", "test")}
     train = drawn("train", 400, draw, key="k", same=name)
-    names = {split: [name(task) for task in tasks] for split, tasks in {**held, "train": train}.items()}
+    names = {split: [name(task) for task in tasks] for split, tasks in {**held_out, "train": train}.items()}
     assert len(set(names["val"])) == len(set(names["test"])) == 15
     assert not set(names["val"]) & set(names["test"]) and not set(names["train"]) & {*names["val"], *names["test"]}
-    assert [task.id for task in held["val"]][:2] == ["val/0", "val/1"]
+    assert [task.id for task in held_out["val"]][:2] == ["val/0", "val/1"]
     with pytest.raises(ValueError, match="ask for fewer"):
         drawn("val", 200, draw, key="k", same=name)
 
@@ -259,8 +259,8 @@ made = [envs.make("math/Arithmetic-v0", level=level) for level in range(4)] + [e
 tasks = [task for env in made for split in ("train", "test") for task in env.load(split)[:5]]
 print(hash("a"), [(task.prompt[0]["content"], task.answer) for task in tasks])
 """
-    seen = [run_python(code, seed).split(" ", 1) for seed in ("1", "2")]
-    assert seen[0][0] != seen[1][0] and seen[0][1] == seen[1][1]
+    outputs = [run_python(code, seed).split(" ", 1) for seed in ("1", "2")]
+    assert outputs[0][0] != outputs[1][0] and outputs[0][1] == outputs[1][1]
 
 
 def test_a_subject_spreads_its_tasks_over_the_split():

@@ -87,18 +87,18 @@ def test_every_name_ends_in_its_version_and_no_entry_stands_twice() -> None:
 )
 def test_the_tasks_are_those_on_record(entry: Entry, record: tuple[int, str] | None) -> None:
     assert record is not None, "not on record: run python -m envs.benchmarks --write"
-    found = benchmarks.load_part(entry)
-    assert (len(found.indices), found.digest) == record
+    part = benchmarks.load_part(entry)
+    assert (len(part.indices), part.digest) == record
 
 
 def test_nothing_is_on_record_that_no_benchmark_holds() -> None:
-    held = {(benchmark.name, entry.label) for benchmark in BENCHMARKS for entry in benchmark.entries}
-    assert {(name, label) for name, parts in DIGESTS.items() for label in parts} <= held
+    entries = {(benchmark.name, entry.label) for benchmark in BENCHMARKS for entry in benchmark.entries}
+    assert {(name, label) for name, parts in DIGESTS.items() for label in parts} <= entries
 
 
 def test_another_process_with_another_hash_seed_finds_the_same_digest() -> None:
     script = "from envs.benchmarks import Entry, load_part; print(load_part(Entry('games/FrozenLake-v0', 7)).digest)"
-    found = {
+    outputs = {
         subprocess.run(
             [sys.executable, "-c", script],
             env={"PYTHONHASHSEED": seed},
@@ -108,7 +108,7 @@ def test_another_process_with_another_hash_seed_finds_the_same_digest() -> None:
         ).stdout
         for seed in ("1", "2")
     }
-    assert found == {benchmarks.load_part(Entry("games/FrozenLake-v0", 7)).digest + "\n"}
+    assert outputs == {benchmarks.load_part(Entry("games/FrozenLake-v0", 7)).digest + "\n"}
 
 
 def test_the_digest_sees_prompts_answers_arguments_and_the_choice_of_tasks() -> None:
@@ -124,26 +124,35 @@ def test_the_digest_sees_prompts_answers_arguments_and_the_choice_of_tasks() -> 
 
 
 def test_tasks_are_spread_over_the_split_and_never_more_than_there_are() -> None:
-    found = benchmarks.load_part(Entry("math/Arithmetic-v0", 50)).indices
-    assert len(set(found)) == 50 and found == tuple(sorted(found)) and found[-1] > 300
+    indices = benchmarks.load_part(Entry("math/Arithmetic-v0", 50)).indices
+    assert len(set(indices)) == 50 and indices == tuple(sorted(indices)) and indices[-1] > 300
     with pytest.raises(ValueError, match="has 11 tasks, not 12"):
         benchmarks.load_part(Entry("math/Arithmetic-v0", 12, "level=0"))
 
 
 def test_a_benchmark_loads_once_and_says_what_it_left_out(small: Path) -> None:
-    loaded = benchmarks.load("small-v1")
-    assert loaded is benchmarks.load("small-v1")
-    assert [len(part.indices) for part in loaded.parts] == [6, 8, 5]
-    assert loaded.left_out.keys() == {"math/GSM8K-v0"} and "no gsm8k/test*.jsonl" in loaded.left_out["math/GSM8K-v0"]
+    partial_benchmark = benchmarks.load("small-v1")
+    assert partial_benchmark is benchmarks.load("small-v1")
+    assert [len(part.indices) for part in partial_benchmark.parts] == [6, 8, 5]
+    assert (
+        partial_benchmark.left_out.keys() == {"math/GSM8K-v0"}
+        and "no gsm8k/test*.jsonl" in partial_benchmark.left_out["math/GSM8K-v0"]
+    )
     gsm8k(small, 9)
-    complete = benchmarks.load("small-v1")
-    assert len(complete.parts) == 4 and not complete.left_out and complete.digest != loaded.digest
+    full_benchmark = benchmarks.load("small-v1")
+    assert (
+        len(full_benchmark.parts) == 4
+        and not full_benchmark.left_out
+        and full_benchmark.digest != partial_benchmark.digest
+    )
 
 
 def test_tasks_that_are_not_those_on_record_are_refused(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     label = SMALL.entries[1].label
     monkeypatch.setitem(DIGESTS, "small-v1", {label: (8, "0" * 32)})
-    with pytest.raises(ValueError, match=r"math/Arithmetic-v0:test has 8 tasks with digest .*; changed tasks need a new"):
+    with pytest.raises(
+        ValueError, match=r"math/Arithmetic-v0:test has 8 tasks with digest .*; changed tasks need a new"
+    ):
         benchmarks.load("small-v1")
 
 
@@ -204,7 +213,7 @@ def test_fewer_episodes_are_fewer_of_each_environment_and_the_same_ones(
     assert [part.episodes for part in few.envs.values()] == [3, 3, 3]
     everything = {row.task: row for row in all_of_it.per_task}
     assert all(everything[row.task] == row for row in few.per_task)
-    assert compare(all_of_it, few).tasks == 9
+    assert compare(all_of_it, few).paired_tasks == 9
 
 
 def test_results_are_paired_by_environment_and_task(capsys: pytest.CaptureFixture[str], small: Path) -> None:
@@ -213,33 +222,33 @@ def test_results_are_paired_by_environment_and_task(capsys: pytest.CaptureFixtur
     assert status == 0
     words = " ".join(out.split())
     assert "19 paired: 19 gained, 0 lost" in words and "verdict better" in words
-    found = compare(Report.from_json(small / "noop.json"), Report.from_json(small / "noop.json"))
-    assert list(found.by_env) == ["math/Arithmetic-v0[level=0]", "math/Arithmetic-v0", "games/GuessNumber-v0"]
-    assert {each.p_value for each in found.by_env.values()} == {1.0}
+    comparison = compare(Report.from_json(small / "noop.json"), Report.from_json(small / "noop.json"))
+    assert list(comparison.by_env) == ["math/Arithmetic-v0[level=0]", "math/Arithmetic-v0", "games/GuessNumber-v0"]
+    assert {each.p_value for each in comparison.by_env.values()} == {1.0}
 
 
 def test_p_values_of_environments_are_adjusted_together(capsys: pytest.CaptureFixture[str], small: Path) -> None:
     low, high = played(capsys, small, "noop"), played(capsys, small, "oracle")
-    found = compare(high, low)
+    comparison = compare(high, low)
     alone = {name: compare(high.envs[name], low.envs[name]).p_value for name in high.envs}
     smallest = min(alone, key=lambda name: alone[name])
-    assert found.by_env[smallest].p_value == pytest.approx(3 * alone[smallest])
+    assert comparison.by_env[smallest].p_value == pytest.approx(3 * alone[smallest])
 
 
 def test_results_on_other_tasks_are_refused_before_anything_is_played(
     capsys: pytest.CaptureFixture[str], small: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     played(capsys, small, "noop")
-    given = ("--benchmark", "small-v1", "--policy", "oracle", "--compare", small / "noop.json")
+    flags = ("--benchmark", "small-v1", "--policy", "oracle", "--compare", small / "noop.json")
     gsm8k(small, 9)
-    status, out, err = command(capsys, *given)
+    status, out, err = command(capsys, *flags)
     assert (status, out) == (2, "")
     assert err.endswith("cannot compare: math/GSM8K-v0 of benchmark small-v1 is left out in the earlier result\n")
     played(capsys, small, "noop")
     (small / "other").mkdir()
     monkeypatch.setenv("TURNWISE_DATA", str(small / "other"))  # files of a root are read once per process
     gsm8k(small / "other", 9, plus=1)
-    status, out, err = command(capsys, *given)
+    status, out, err = command(capsys, *flags)
     assert (status, out) == (2, "")
     assert err.endswith("cannot compare: math/GSM8K-v0 of benchmark small-v1 has other tasks than it had\n")
     status, _, err = command(
@@ -253,8 +262,8 @@ def test_a_strategy_is_reported_for_each_environment(capsys: pytest.CaptureFixtu
     guess = report.envs["games/GuessNumber-v0"].strategy
     assert guess is not None and report.strategy is not None
     assert guess.one < guess.success == guess.any and guess.efficiency == 1.0
-    revised = played(capsys, small, "random", "--strategy", "sequential:n=2")
-    assert revised.per_task[0].task == report.per_task[0].task  # rounds leave names alone
+    revised_report = played(capsys, small, "random", "--strategy", "sequential:n=2")
+    assert revised_report.per_task[0].task == report.per_task[0].task  # rounds leave names alone
 
 
 def test_environments_vote_by_what_is_declared(small: Path) -> None:
@@ -279,17 +288,17 @@ def test_the_list_shows_each_benchmark_with_its_cards(capsys: pytest.CaptureFixt
     assert all(f"{benchmark.name}  {benchmark.line}" in out for benchmark in BENCHMARKS)
     assert "rule: the first `#### <number>` of the reply" in out
     assert envs_main(["list", "--benchmarks", "--json"]) == 0
-    told = {each["name"]: each for each in json.loads(capsys.readouterr().out)}
-    (real,) = [entry for entry in told["math-v1"]["entries"] if entry["env"] == "math/GSM8K-v0"]
+    listings = {each["name"]: each for each in json.loads(capsys.readouterr().out)}
+    (real,) = [entry for entry in listings["math-v1"]["entries"] if entry["env"] == "math/GSM8K-v0"]
     assert real["card"]["licence"] == "MIT" and real["data"] == "gsm8k" and real["digest"] is None
     assert all(
-        entry["card"]["licence"] and entry["card"]["rule"] for each in told.values() for entry in each["entries"]
+        entry["card"]["licence"] and entry["card"]["rule"] for each in listings.values() for entry in each["entries"]
     )
 
 
-def recorded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, entries: Sequence[Entry], record: dict) -> Path:
+def write_digests(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, entries: Sequence[Entry], digests: dict) -> Path:
     monkeypatch.setattr(recorder, "BENCHMARKS", (replace_entries(SMALL, entries),))
-    monkeypatch.setattr(recorder, "DIGESTS", record)
+    monkeypatch.setattr(recorder, "DIGESTS", digests)
     monkeypatch.setattr(recorder, "FILE", tmp_path / "digests.py")
     return tmp_path / "digests.py"
 
@@ -308,16 +317,16 @@ def test_the_record_grows_by_what_is_new_and_changes_only_when_told_to(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first, second, *_ = SMALL.entries
-    found = benchmarks.load_part(first)
-    right, stale = (6, found.digest), (8, "0" * 32)
-    file = recorded(monkeypatch, tmp_path, (first, second), {"small-v1": {second.label: stale}})
+    part = benchmarks.load_part(first)
+    right, stale = (6, part.digest), (8, "0" * 32)
+    file = write_digests(monkeypatch, tmp_path, (first, second), {"small-v1": {second.label: stale}})
     assert recorder.main([]) == 1 and not file.exists()
     assert recorder.main(["--write"]) == 1  # something on record has changed
     assert read(file) == {first.label: right, second.label: stale}
     assert recorder.main(["--write", "--replace"]) == 0
     assert read(file)[second.label] == (8, benchmarks.load_part(second).digest)
     assert "small-v1 math/Arithmetic-v0:test: changed" in capsys.readouterr().out
-    file = recorded(monkeypatch, tmp_path, (first,), {"small-v1": {first.label: right, "gone:test": (1, "1")}})
+    file = write_digests(monkeypatch, tmp_path, (first,), {"small-v1": {first.label: right, "gone:test": (1, "1")}})
     assert recorder.main(["--write"]) == 1 and "gone:test" in read(file)
     assert recorder.main(["--write", "--replace"]) == 0 and list(read(file)) == [first.label]
     assert recorder.main([]) == 1  # the record in memory still holds what is gone
@@ -328,5 +337,5 @@ def test_the_record_is_written_as_the_repository_has_it() -> None:
 
 
 def test_the_listing_knows_the_needs_of_every_entry() -> None:
-    told = {entry["env"]: listing.needs(entry) for each in listing.as_json() for entry in each["entries"]}
-    assert told["math/GSM8K-v0"] == " (data gsm8k/)" and told["math/Arithmetic-v0"] == ""
+    needs = {entry["env"]: listing.needs(entry) for each in listing.as_json() for entry in each["entries"]}
+    assert needs["math/GSM8K-v0"] == " (data gsm8k/)" and needs["math/Arithmetic-v0"] == ""

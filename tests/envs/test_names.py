@@ -44,9 +44,9 @@ def test_every_kind_of_name_makes_the_same_environment():
     ],
 )
 def test_an_unknown_name_is_answered_with_the_nearest(name, hint):
-    with pytest.raises(ValueError, match="(?s)" + hint) as caught:
+    with pytest.raises(ValueError, match="(?s)" + hint) as error_info:
         envs.make(name)
-    assert "\n" not in str(caught.value)
+    assert "\n" not in str(error_info.value)
 
 
 def test_an_unknown_argument_is_answered_with_the_nearest():
@@ -145,15 +145,15 @@ def test_a_package_offers_what_it_defines_and_not_what_it_imports(tmp_path, monk
     ],
 )
 def test_the_nearest_name_is_nearest_in_its_bare_part(name, near):
-    known = ["-v", "b/Blue-v0", "b/Grown-v0", "b/Green-v2", "b/Green-v1"]
-    assert nearest(name, known) == near
+    choices = ["-v", "b/Blue-v0", "b/Grown-v0", "b/Green-v2", "b/Green-v1"]
+    assert nearest(name, choices) == near
 
 
 def test_another_name_must_be_nearer_than_a_preferred_one():
-    known = ["Hopper-v5", "games/Hobby-v0"]
-    assert "'games/Hobby-v0'" in unknown_message("environment", "hoby", known, prefer=known[1:])
-    assert "'Hopper-v5'" in unknown_message("environment", "Hoper-v5", known, prefer=known[1:])
-    assert unknown_message("environment", "nope", known, prefer=known[1:]).endswith("there are: games/Hobby-v0")
+    choices = ["Hopper-v5", "games/Hobby-v0"]
+    assert "'games/Hobby-v0'" in unknown_message("environment", "hoby", choices, prefer=choices[1:])
+    assert "'Hopper-v5'" in unknown_message("environment", "Hoper-v5", choices, prefer=choices[1:])
+    assert unknown_message("environment", "nope", choices, prefer=choices[1:]).endswith("there are: games/Hobby-v0")
 
 
 def test_a_file_that_fails_says_where(tmp_path):

@@ -7,17 +7,17 @@ from envs.types import Task, user
 
 
 def test_a_task_is_made_when_it_is_first_read_and_then_kept():
-    made = []
+    reads = []
 
     def make(index):
-        made.append(index)
+        reads.append(index)
         return Task("", (user(str(index)),))
 
     tasks = LazyTasks("val", 5, make)
-    assert len(tasks) == 5 and made == []
+    assert len(tasks) == 5 and reads == []
     assert tasks[3] is tasks[3] is tasks[-2]
-    assert (tasks[3].id, made) == ("val/3", [3])
-    assert [task.id for task in tasks[1:4]] == ["val/1", "val/2", "val/3"] and made == [3, 1, 2]
+    assert (tasks[3].id, reads) == ("val/3", [3])
+    assert [task.id for task in tasks[1:4]] == ["val/1", "val/2", "val/3"] and reads == [3, 1, 2]
     with pytest.raises(IndexError, match="task 5 of 5 in split 'val'"):
         tasks[5]
 

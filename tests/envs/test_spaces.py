@@ -20,30 +20,30 @@ CALL = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{
 @pytest.mark.parametrize("space", SPACES)
 def test_equal_seeds_draw_equal_members_and_others_differ(space):
     one, two, other = space(seed=3), space(seed=3), space(seed=4)
-    drawn = [one.sample() for _ in range(20)]
-    assert all(element in one for element in drawn)
-    assert drawn == [two.sample() for _ in range(20)]
-    assert drawn != [other.sample() for _ in range(20)]
+    samples = [one.sample() for _ in range(20)]
+    assert all(element in one for element in samples)
+    assert samples == [two.sample() for _ in range(20)]
+    assert samples != [other.sample() for _ in range(20)]
     with pytest.raises(ValueError, match="no mask"):
         one.sample(mask=[1])
 
 
 @pytest.mark.parametrize("space", SPACES)
 def test_elements_survive_json(space):
-    drawn = [space(seed=seed).sample() for seed in range(20)]
-    made = space()
-    assert made.from_jsonable(json.loads(json.dumps(made.to_jsonable(drawn)))) == drawn
+    elements = [space(seed=seed).sample() for seed in range(20)]
+    instance = space()
+    assert instance.from_jsonable(json.loads(json.dumps(instance.to_jsonable(elements)))) == elements
 
 
 @pytest.mark.parametrize("space", SPACES)
 def test_a_space_equals_its_kind_only_and_its_pickled_copy_draws_on(space):
-    made = space(seed=1)
-    made.sample()
-    copy = pickle.loads(pickle.dumps(made))
-    assert made == copy == space()
-    assert copy.sample() == made.sample()
-    assert repr(made) == f"{space.__name__}()"
-    assert sum(made == other() for other in SPACES) == 1
+    instance = space(seed=1)
+    instance.sample()
+    copy = pickle.loads(pickle.dumps(instance))
+    assert instance == copy == space()
+    assert copy.sample() == instance.sample()
+    assert repr(instance) == f"{space.__name__}()"
+    assert sum(instance == other() for other in SPACES) == 1
 
 
 def test_a_draw_copied_to_json_is_not_the_draw_itself():
@@ -102,8 +102,8 @@ def test_what_clients_of_openai_dump_is_in_the_space_and_can_be_played(dumped):
     env = envs.make("games/GuessNumber-v0")
     env.reset(seed=0)
     env.step(dumped)
-    played = next(message for message in env.dialogue if message["role"] == "assistant")
-    assert None not in played.values() and isinstance(text(played), str)
+    reply = next(message for message in env.dialogue if message["role"] == "assistant")
+    assert None not in reply.values() and isinstance(text(reply), str)
 
 
 @pytest.mark.parametrize("space", SPACES)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import envs
+from envs import types
 from envs.checks.env_under_test import Episode, oracle_replies, play
 from envs.data import MissingData
 from envs.env import Env
@@ -36,6 +37,10 @@ def test_what_is_said_stands_after_the_thought(reply: str, said: str) -> None:
 def test_blocks_of_text_are_read_together() -> None:
     blocks = [{"type": "text", "text": "<think>4"}, {"type": "image_url"}, {"type": "text", "text": "</think>5"}]
     assert final_text({"role": "assistant", "content": blocks}) == "5"
+
+
+def test_the_former_name_of_final_text_still_works() -> None:
+    assert types.spoken is final_text
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)

@@ -18,29 +18,29 @@ from tests.support.paths import ROOT
 
 
 def parser() -> Parser:
-    made = Parser(prog="rl.train")
-    made.add_argument("--env", required=True)
-    made.add_argument("--updates", type=whole_number(1), default=100)
-    made.add_argument("--groups", type=whole_number(1, 4096))
-    made.add_argument("--lr", type=real_number(above=0.0))
-    made.add_argument("--clip", type=real_number(0.0, 1.0))
-    made.add_argument("--algo", choices=["grpo", "rloo", "gigpo"], default="grpo")
-    made.add_argument("--json", type=output_file)
-    made.add_argument("--seed", "-s", type=int)
-    return made
+    command = Parser(prog="rl.train")
+    command.add_argument("--env", required=True)
+    command.add_argument("--updates", type=whole_number(1), default=100)
+    command.add_argument("--groups", type=whole_number(1, 4096))
+    command.add_argument("--lr", type=real_number(above=0.0))
+    command.add_argument("--clip", type=real_number(0.0, 1.0))
+    command.add_argument("--algo", choices=["grpo", "rloo", "gigpo"], default="grpo")
+    command.add_argument("--json", type=output_file)
+    command.add_argument("--seed", "-s", type=int)
+    return command
 
 
-def complaint(capsys: pytest.CaptureFixture[str], *given: str, made: Parser | None = None) -> str:
-    """Return what standard error says, after checking that it is one line and the exit code 2."""
-    with pytest.raises(SystemExit) as left:
-        (made or parser()).parse_args(given)
+def error_line(capsys: pytest.CaptureFixture[str], *arguments: str, command: Parser | None = None) -> str:
+    """Parse arguments that must be refused with one line and exit code 2; return that line."""
+    with pytest.raises(SystemExit) as exit:
+        (command or parser()).parse_args(arguments)
     out, err = capsys.readouterr()
-    assert (left.value.code, out, err.count("\n")) == (2, "", 1)
+    assert (exit.value.code, out, err.count("\n")) == (2, "", 1)
     return err.rstrip("\n")
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("arguments", "message"),
     [
         ("--updats 3", "unknown flag --updats; did you mean --updates?"),
         ("--updats=3", "unknown flag --updats; did you mean --updates?"),
@@ -70,35 +70,35 @@ def complaint(capsys: pytest.CaptureFixture[str], *given: str, made: Parser | No
     ],
 )
 def test_a_wrong_argument_is_one_line_with_the_value_and_the_nearest_right_one(
-    capsys: pytest.CaptureFixture[str], given: str, message: str
+    capsys: pytest.CaptureFixture[str], arguments: str, message: str
 ) -> None:
-    assert complaint(capsys, *given.split()) == f"rl.train: error: {message}"
+    assert error_line(capsys, *arguments.split()) == f"rl.train: error: {message}"
 
 
 def test_right_arguments_are_parsed(tmp_path: Path) -> None:
-    given = ["--env", "x", "--groups", "4096", "--lr", "1e-3", "--clip", "0", "--json", str(tmp_path / "r.json")]
-    args = parser().parse_args(given)
+    arguments = ["--env", "x", "--groups", "4096", "--lr", "1e-3", "--clip", "0", "--json", str(tmp_path / "r.json")]
+    args = parser().parse_args(arguments)
     assert (args.env, args.updates, args.groups, args.lr, args.clip) == ("x", 100, 4096, 1e-3, 0.0)
     assert args.json == tmp_path / "r.json"
 
 
 def test_errors_of_a_command_name_it_and_suggest_its_own_flags(capsys: pytest.CaptureFixture[str]) -> None:
-    made = Parser(prog="rl.runs")
-    made.add_argument("--verbose", action="store_true")
-    commands = made.add_subparsers(required=True)
+    command = Parser(prog="rl.runs")
+    command.add_argument("--verbose", action="store_true")
+    commands = command.add_subparsers(required=True)
     commands.add_parser("list").add_argument("--limit", type=whole_number(1))
-    assert complaint(capsys, "lst", made=made) == "rl.runs: error: command lst: unknown; did you mean list?"
-    message = complaint(capsys, "list", "--limt", "3", made=made)
+    assert error_line(capsys, "lst", command=command) == "rl.runs: error: command lst: unknown; did you mean list?"
+    message = error_line(capsys, "list", "--limt", "3", command=command)
     assert message == "rl.runs list: error: unknown flag --limt; did you mean --limit?"
-    message = complaint(capsys, "--verb", "list", made=made)
+    message = error_line(capsys, "--verb", "list", command=command)
     assert message == "rl.runs: error: unknown flag --verb; did you mean --verbose?"
-    assert complaint(capsys, "list", "--limit", "0", made=made).endswith("error: --limit 0: must be at least 1")
+    assert error_line(capsys, "list", "--limit", "0", command=command).endswith("error: --limit 0: must be at least 1")
 
 
 def test_help_still_prints_the_usage_and_succeeds(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as left:
+    with pytest.raises(SystemExit) as exit:
         parser().parse_args(["--help"])
-    assert left.value.code == 0
+    assert exit.value.code == 0
     assert "--updates" in capsys.readouterr().out
 
 
@@ -110,15 +110,15 @@ def test_suggestions_ignore_case_and_stay_short() -> None:
 
 
 def test_only_what_arises_from_user_input_is_a_users_mistake() -> None:
-    with pytest.raises(UserError, match=r"^no such env 'x'$") as caught, user_input():
+    with pytest.raises(UserError, match=r"^no such env 'x'$") as error_info, user_input():
         raise ValueError("no such env 'x'")
-    assert isinstance(caught.value.__cause__, ValueError)  # the origin stays in reach of a debugger
+    assert isinstance(error_info.value.__cause__, ValueError)  # the origin stays in reach of a debugger
     with pytest.raises(KeyError), user_input():
         raise KeyError("x")
 
 
 @pytest.mark.parametrize(
-    ("raised", "said"),
+    ("action", "message"),
     [
         (lambda: Path("missing.toml").read_text(), "missing.toml: no such file or directory"),
         (lambda: os.listdir(__file__), f"{__file__}: not a directory"),
@@ -128,21 +128,21 @@ def test_only_what_arises_from_user_input_is_a_users_mistake() -> None:
         (lambda: exec("raise IndexError"), "IndexError"),
     ],
 )
-def test_what_lower_layers_raise_becomes_one_line(raised: Callable[[], object], said: str) -> None:
-    with pytest.raises(UserError) as caught, user_input():
-        raised()
-    assert str(caught.value) == said
+def test_what_lower_layers_raise_becomes_one_line(action: Callable[[], object], message: str) -> None:
+    with pytest.raises(UserError) as error_info, user_input():
+        action()
+    assert str(error_info.value) == message
 
 
-def leaves(main: Callable[[], int | None]) -> int | str | None:
-    with pytest.raises(SystemExit) as left:
+def exit_code(main: Callable[[], int | None]) -> int | str | None:
+    with pytest.raises(SystemExit) as exit:
         run(main)
-    return left.value.code
+    return exit.value.code
 
 
 def test_the_code_of_a_command_is_its_result() -> None:
-    assert leaves(lambda: None) == 0
-    assert leaves(lambda: 130) == 130
+    assert exit_code(lambda: None) == 0
+    assert exit_code(lambda: 130) == 130
 
 
 def failing(error: BaseException) -> Callable[[], int]:
@@ -153,21 +153,21 @@ def failing(error: BaseException) -> Callable[[], int]:
 
 
 def test_a_users_mistake_leaves_with_2_and_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert leaves(failing(UserError("no such run\nat all"))) == 2
+    assert exit_code(failing(UserError("no such run\nat all"))) == 2
     assert capsys.readouterr().err == f"{program()}: error: no such run at all\n"
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EACCES, errno.EROFS])
 def test_a_full_or_closed_disk_is_one_line_wherever_it_arises(capsys: pytest.CaptureFixture[str], code: int) -> None:
-    assert leaves(failing(OSError(code, os.strerror(code), "out/metrics.jsonl"))) == 2
+    assert exit_code(failing(OSError(code, os.strerror(code), "out/metrics.jsonl"))) == 2
     assert capsys.readouterr().err == f"{program()}: error: out/metrics.jsonl: {os.strerror(code).lower()}\n"
 
 
 @pytest.mark.parametrize("bug", [ValueError("shape"), FileNotFoundError(2, "gone", "x"), BrokenPipeError(32, "")])
 def test_a_bug_is_not_hidden(bug: Exception) -> None:
-    with pytest.raises(type(bug)) as caught:
+    with pytest.raises(type(bug)) as error_info:
         run(failing(bug))
-    assert caught.value is bug
+    assert error_info.value is bug
 
 
 def script(body: str) -> list[str]:
@@ -217,5 +217,5 @@ def test_a_module_is_named_as_it_was_started(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}"}
     for module, name in (("shown.tool", "shown.tool"), ("shown", "shown")):
         command = [sys.executable, "-m", module, "--bad"]
-        left = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30)
-        assert (left.returncode, left.stderr) == (2, f"{name}: error: unknown flag --bad\n")
+        result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30)
+        assert (result.returncode, result.stderr) == (2, f"{name}: error: unknown flag --bad\n")

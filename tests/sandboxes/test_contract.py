@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import re
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -69,3 +72,24 @@ def test_a_sandbox_that_breaks_promises_is_told_so() -> None:
     passes = [result.name for result in caught.value.results if not result.failure]
     assert len(caught.value.results) == len(behaviours())
     assert len(passes) <= 4, passes  # those that a program which does nothing cannot break
+
+
+def test_a_sandbox_that_protects_no_process_is_not_asked_to_signal_all() -> None:
+    """The suite may run on a provider that does not protect as it claims: the first victim is a process of the suite."""
+
+    class Leaky:
+        isolation = sandboxes.Isolation("leaky", (), (), "none")
+
+        def __init__(self) -> None:
+            self.pids: list[str] = []
+
+        def run(self, program: str) -> sandboxes.Result:
+            (pids,) = re.findall(r"for pid in \((.*?)\):", program)
+            self.pids.append(pids)
+            os.kill(int(pids.rstrip(",")), signal.SIGTERM)
+            return sandboxes.Result(sandboxes.Status.OK, 0, stdout="on\n")
+
+    leaky = Leaky()
+    name = "isolation.host_processes"
+    assert run_check(name, behaviours()[name], leaky).failure == "a process of the host was ended"  # type: ignore[arg-type]
+    assert len(leaky.pids) == 1

@@ -258,6 +258,13 @@ def test_what_was_given_to_a_session_is_remembered_up_to_a_bound(
     assert session.cell("x").stdout == "1\n" and session._steps is None
 
 
+def test_no_module_of_this_project_is_loaded_where_candidates_run(sandbox: Local) -> None:
+    program = "import sys; print([name for name in sys.modules if name.split('.')[0] in ('sandboxes', 'envs', 'rl')])"
+    session = sandbox.session()
+    outputs = [sandbox.run(program).stdout, session.cell(program).stdout, session.run(program).stdout]
+    assert outputs == ["[]\n"] * 3
+
+
 def test_numpy_and_sympy_are_there_and_equal_seeds_give_equal_numbers() -> None:
     for name in ("numpy", "sympy"):
         pytest.importorskip(name)

@@ -1,4 +1,4 @@
-"""Small groups and token batches with numbers chosen by the test: what the parts of a recipe are tried on."""
+"""Small groups of records and batches of tokens, with numbers that the test chooses, to run the parts of a recipe on."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ from rl.records import Branch, Completion, Group, Ticket, Trajectory, Turn
 Table = Sequence[Sequence[float]]
 
 
-def trajectory(*turns: tuple[int, float], context: int = 2, rng: np.random.Generator | None = None) -> Trajectory:
-    """A trajectory of turns `(sampled tokens, reward)`, each after `context` tokens of observation, in a state each."""
+def make_trajectory(*turns: tuple[int, float], context: int = 2, rng: np.random.Generator | None = None) -> Trajectory:
+    """A trajectory of turns `(sampled tokens, reward)`, each after `context` tokens and in a state of its own."""
     rng = rng or np.random.default_rng(0)
     records = []
     for k, (count, reward) in enumerate(turns):
         logprobs = tuple(-rng.uniform(0.1, 2.0, count))
         completion = Completion(tuple(range(count)), logprobs, logprobs, (0,) * count)
-        told = {"gain": 0.05 * count, "redundancy": 0.1 * k, "matched": 1.0}
-        records.append(Turn((9,) * context, completion, reward=reward, state=f"state {k}", metrics=told))
+        metrics = {"gain": 0.05 * count, "redundancy": 0.1 * k, "matched": 1.0}
+        records.append(Turn((9,) * context, completion, reward=reward, state=f"state {k}", metrics=metrics))
     return Trajectory(records, Stop.TERMINATED)
 
 
-def group(*trajectories: Trajectory, number: int = 0, rewards: Sequence[float] = ()) -> Group:
-    """The group of ticket `number`."""
+def make_group(*trajectories: Trajectory, number: int = 0, rewards: Sequence[float] = ()) -> Group:
+    """The group of ticket `number`; `rewards` replace the returns, as shaping does."""
     return Group(Ticket(number, number, "train", 0, len(trajectories)), list(trajectories), rewards=list(rewards))
 
 
 def turn_index(mask: Tensor) -> Tensor:
-    """Every unbroken run of sampled tokens of a row as one turn: (B, T) int64, -1 where not sampled."""
+    """Turn indices (B, T) int64 that take every unbroken run of sampled tokens for a turn; -1 where not sampled."""
     starts = mask & ~torch.nn.functional.pad(mask, (1, 0))[:, :-1]
     return torch.where(mask, starts.cumsum(-1) - 1, -1)
 
 
-def labels(mask: Tensor, *, trajectory: Sequence[int] = (), group: Sequence[int] = ()) -> Labels:
-    """One trajectory per row and one group in all, unless told otherwise."""
+def make_labels(mask: Tensor, *, trajectory: Sequence[int] = (), group: Sequence[int] = ()) -> Labels:
+    """Labels of one trajectory per row and one group in all, unless they are passed."""
     rows = torch.arange(len(mask))
     return Labels(
         trajectory=torch.tensor(trajectory) if trajectory else rows,
@@ -51,8 +51,10 @@ def labels(mask: Tensor, *, trajectory: Sequence[int] = (), group: Sequence[int]
     )
 
 
-def tokens(logp: Table, old: Table, adv: Table | Sequence[float], mask: Table | None = None, **fields: Any) -> Tokens:
-    """Float64 tokens whose `logp` takes a gradient. An `adv` of one number per row is spread over it."""
+def make_tokens(
+    logp: Table, old: Table, adv: Table | Sequence[float], mask: Table | None = None, **fields: Any
+) -> Tokens:
+    """Float64 tokens (B, T) whose `logp` takes a gradient. `adv` is (B, T), or (B,) with one number for each row."""
     now = torch.tensor(logp, dtype=torch.float64, requires_grad=True)
     sampled = torch.ones_like(now).bool() if mask is None else torch.tensor(mask).bool()
     advantage = torch.tensor(adv, dtype=torch.float64)
@@ -63,7 +65,7 @@ def tokens(logp: Table, old: Table, adv: Table | Sequence[float], mask: Table | 
     defaults: dict[str, Any] = {
         "share": torch.zeros_like(now),
         "entropy": torch.zeros_like(now),
-        "labels": labels(sampled),
+        "labels": make_labels(sampled),
     }
     return Tokens(
         logp=now,
@@ -86,22 +88,22 @@ class ToyScorer:
         return [[tuple(x - 0.2 for x in turn.completion.logprobs) for turn in t.turns] for t in trajectories]
 
     def features(self, trajectories: Sequence[Trajectory]) -> list[np.ndarray]:
-        """Something of what was read and of what was said."""
+        """Numbers of tokens before and in each reply, and its place."""
         return [
             np.array([[[len(turn.context), k], [len(turn.completion.ids), k]] for k, turn in enumerate(t.turns)]) / 4.0
             for t in trajectories
         ]
 
     def continuations(self, trunks: Sequence[Sequence[int]], branches: Sequence[Branch]) -> list[list[float]]:
-        """The likelier, the more was said before."""
+        """The likelier, the longer the history."""
         return [[-1.0 / branch.at] * branch.scored for branch in branches]
 
     def encode_reply(self, text: str) -> tuple[int, ...]:
-        """Its bytes."""
+        """The bytes of the text."""
         return tuple(text.encode())
 
     def hide_feedback(self, turn: Turn, placeholder: str) -> tuple[int, ...] | None:
-        """Zeros."""
+        """Zeros of the same length."""
         return (0,) * len(turn.context)
 
 
@@ -114,25 +116,25 @@ def toy_groups(*, seed: int = 0) -> list[Group]:
         for member in range(4):
             lengths = rng.integers(1, 6, size=rng.integers(1, 4))
             rewards = [0.1 * (k % 2) for k in range(len(lengths) - 1)] + [float((member + number) % 3 == 0)]
-            members.append(trajectory(*zip(map(int, lengths), rewards, strict=True), rng=rng))
-        groups.append(group(*members, number=number))
+            members.append(make_trajectory(*zip(map(int, lengths), rewards, strict=True), rng=rng))
+        groups.append(make_group(*members, number=number))
     return groups
 
 
 def off_policy(groups: Sequence[Group], recipe: Recipe, *, moved: Sequence[float] = ()) -> Tokens:
-    """One row per trajectory, as a run would build it, under a policy that has moved since the groups were played.
+    """Tokens of one row per trajectory, as a run would build them, under a policy that has changed since the rollouts.
 
     Groups are shaped, filtered, scored and credited with `recipe` first. Shares are those of the whole step. `moved`
-    gives the log-ratio of each sampled token and leaves the critic where it was; without it both move at random.
+    is the log-ratio of each sampled token and leaves the critic as it was; without it both change at random.
     """
-    for played in groups:
+    for group in groups:
         for part in recipe.shape:
-            played.rewards = part(played)
-    groups = [played for played in groups if recipe.keep(played)]
+            group.rewards = part(group)
+    groups = [group for group in groups if recipe.keep(group)]
     for fill in score_parts(recipe):
         asyncio.run(fill(ToyScorer(), groups))
-    trajectories = [trajectory for played in groups for trajectory in played.trajectories]
-    credit = [earned for per_trajectory in recipe.credit(groups, recipe.normalization) for earned in per_trajectory]
+    trajectories = [trajectory for group in groups for trajectory in group.trajectories]
+    credit = [tokens for per_group in recipe.credit(groups, recipe.normalization) for tokens in per_group]
     histories = [next(iter(trajectory.sequences())) for trajectory in trajectories]
     mask = torch.zeros(len(histories), max(len(history.ids) for history in histories), dtype=torch.bool)
     for row, history in zip(mask, histories, strict=True):
@@ -143,22 +145,22 @@ def off_policy(groups: Sequence[Group], recipe: Recipe, *, moved: Sequence[float
 
     def stream(name: str) -> Tensor | None:
         turns = [turn for trajectory in trajectories for turn in trajectory.turns]
-        filled = [x for turn in turns for x in turn.streams.get(name, ())]
-        return table(filled) if filled else None
+        numbers = [x for turn in turns for x in turn.streams.get(name, ())]
+        return table(numbers) if numbers else None
 
     old = table([x for trajectory in trajectories for turn in trajectory.turns for x in turn.completion.logprobs])
     noise = torch.randn(mask.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64) * mask
     log_ratio, drift = (table(moved), 0 * noise) if moved else (0.5 * noise, 0.3 * noise)
     value = stream("value")
-    whose = [i for i, played in enumerate(groups) for _ in played.trajectories]
+    group_index = [i for i, group in enumerate(groups) for _ in group.trajectories]
     return Tokens(
         logp=(old + log_ratio).requires_grad_(),
         old=old,
         adv=table(np.concatenate(credit)),
         mask=mask,
-        share=recipe.reduce(mask.double(), labels(mask, group=whose)),
+        share=recipe.reduce(mask.double(), make_labels(mask, group=group_index)),
         entropy=torch.ones_like(old).requires_grad_(),
-        labels=labels(mask, group=whose),
+        labels=make_labels(mask, group=group_index),
         ref=stream("ref"),
         value=None if value is None else (value + drift).requires_grad_(),
         old_value=value,

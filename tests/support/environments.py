@@ -32,8 +32,8 @@ class Echo(Env):
     def reply(self, action):
         right = text(action) == self.task.answer
         self.hits += right
-        won = self.hits == 2
-        return Outcome((user("again"),) * (not won), 0.5 * right, won, won, valid=bool(text(action)))
+        success = self.hits == 2
+        return Outcome((user("again"),) * (not success), 0.5 * right, success, success, valid=bool(text(action)))
 
     def oracle(self):
         while True:
@@ -127,17 +127,17 @@ class GlobalNumpy(Echo):
 
 
 class Crosstalk(Echo):
-    said: list = []  # noqa: RUF012 (shared on purpose)
+    replies: list = []  # noqa: RUF012 (shared on purpose)
 
     def start(self):
         Echo.start(self)
-        self.said.clear()
+        self.replies.clear()
         return self.task.prompt
 
     def reply(self, action):
-        self.said.append(text(action))
+        self.replies.append(text(action))
         outcome = super().reply(action)
-        return Outcome((user(f"heard {len(self.said)}"),), outcome.reward, outcome.terminated, outcome.success)
+        return Outcome((user(f"heard {len(self.replies)}"),), outcome.reward, outcome.terminated, outcome.success)
 
 
 class SharesObjects(Echo):
@@ -213,12 +213,12 @@ class Fails(Echo):
         super().__init__(**limits)
         self.everywhere = everywhere
 
-    failed = False
+    has_failed = False
 
     def reply(self, action):
         if self.everywhere or self.index == 1:
             raise OSError(f"sandbox {self.index}\nis down")
-        if self.index == 2 and not Fails.failed:
-            Fails.failed = True
+        if self.index == 2 and not Fails.has_failed:
+            Fails.has_failed = True
             raise OSError("sandbox 2 is starting")
         return super().reply(action)

@@ -343,7 +343,8 @@ class World:
         self.udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.udp.bind(("127.0.0.1", 0))
         self.abstract, self.named = socket.socket(socket.AF_UNIX), socket.socket(socket.AF_UNIX)
-        self.abstract.bind(f"\0{MARK}-{os.getpid()}")
+        address = f"\0{MARK}-{os.getpid()}-{folder.name}"  # an earlier world's socket may close late
+        self.abstract.bind(address)
         self.named.bind(str(folder / "socket"))
         os.chmod(folder / "socket", 0o777)
         for server in (self.tcp, self.abstract, self.named):
@@ -353,7 +354,7 @@ class World:
         self.words = {
             "{port}": str(self.tcp.getsockname()[1]),
             "{udp}": str(self.udp.getsockname()[1]),
-            "{abstract!r}": repr(f"\0{MARK}-{os.getpid()}"),
+            "{abstract!r}": repr(address),
             "{secret_file}": str(self.secret),
             "{socket_file}": str(folder / "socket"),
             "{decoy}": str(self.decoy.pid),

@@ -1,4 +1,4 @@
-"""VLLM for tests: models that its kernels support, and engines that are closed before the next one starts."""
+"""vLLM for tests: models that its kernels support, and engines that are closed before the next one starts."""
 
 import gc
 import os

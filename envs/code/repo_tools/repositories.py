@@ -135,7 +135,7 @@ def _repository(
     """Assemble the data of a repository with a bug at `place` that the results of `function` show."""
     module, bug = place
     files = {f"{name}.py": source for name, source in broken_modules.items()}
-    example, *hidden = sorted(filter(_differs, comparisons[function]), key=lambda row: len(repr(row[0])))
+    example, *failures = sorted(filter(_differs, comparisons[function]), key=lambda row: len(repr(row[0])))
     visible: dict[str, Comparison] = {}
     for name in rng.permutation(list(comparisons)):
         equal = [row for row in comparisons[str(name)] if not _differs(row)]
@@ -143,7 +143,7 @@ def _repository(
             visible[str(name)] = equal[0]
     if project.name != "pair":
         files[TESTS] = _test_file(visible)
-    cases = [(function, args, right) for args, right, _ in hidden]
+    cases = [(function, args, right) for args, right, _ in failures]
     for name, rows in comparisons.items():
         selection = rows if name == f"{module}.{bug.function}" else rows[-3:]
         cases += [

@@ -127,7 +127,7 @@ def _guard(function: ast.FunctionDef, source: str) -> Iterator[Edit]:
             yield _span((node.lineno, node.col_offset), (after.lineno, after.col_offset)), ""
 
 
-def _inverted(function: ast.FunctionDef, source: str) -> Iterator[Edit]:
+def _inverse_condition(function: ast.FunctionDef, source: str) -> Iterator[Edit]:
     """An inverted condition."""
     for node in (*_nodes(function, ast.If), *_nodes(function, ast.IfExp)):
         if not isinstance(node.test, ast.Compare):
@@ -211,7 +211,7 @@ FAMILIES: MappingProxyType[str, Finder] = MappingProxyType(
         "variable": _variable,
         "index": _index,
         "guard": _guard,
-        "inverted": _inverted,
+        "inverted": _inverse_condition,
         "twin": _twin,
         "arguments": _arguments,
         "early_return": _early_return,

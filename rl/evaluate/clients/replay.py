@@ -122,9 +122,9 @@ def merge_groups(tickets: Sequence[Ticket], groups: Sequence[Group], origins: Se
     for group, (position, *members) in zip(groups, origins, strict=True):
         for trajectory in (*group.trajectories, *group.errored):
             trajectory.member = members[trajectory.member]
-        results[position].trajectories += group.trajectories
-        results[position].errored += group.errored
-        results[position].rewards += group.rewards
+        results[position].trajectories.extend(group.trajectories)
+        results[position].errored.extend(group.errored)
+        results[position].rewards.extend(group.rewards)
     return results
 
 

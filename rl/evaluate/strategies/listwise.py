@@ -81,7 +81,10 @@ class Listwise:
         return False
 
     def rounds(self, make_env: MakeEnv) -> Mapping[str, MakeEnv]:
-        """One round, in which the policy chooses."""
+        """Return one further round of episodes: a dict from `ROUND` to a function that makes a `ChoiceEnv`.
+
+        In that environment the policy names the best of an attempt's candidates. `make_env` is not used.
+        """
         return {ROUND: partial(ChoiceEnv, self._choice_tasks)}
 
     async def choose(self, attempts: Sequence[Attempt], context: StrategyContext) -> list[Choice]:

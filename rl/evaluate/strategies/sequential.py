@@ -138,7 +138,10 @@ class Sequential:
         return [make_choice(tries[-1], a.member, tuple(tries)) for a, tries in zip(attempts, episodes, strict=True)]
 
     def curve(self, choices: Sequence[Choice], vote: Vote) -> dict[int, float]:
-        """Return the success rate of the last of the first k episodes, by k."""
+        """Return, for k = 1, 2, 4, ... and n, the success rate if each attempt ended with its k-th episode.
+
+        An attempt with fewer than k episodes counts with its last.
+        """
         return {
             k: float(np.mean([choice.candidates[:k][-1].success for choice in choices])) for k in episode_counts(self.n)
         }

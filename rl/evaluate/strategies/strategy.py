@@ -119,7 +119,7 @@ async def apply_strategy(strategy: Strategy, groups: Sequence[Group], context: S
                 attempts.append(Attempt(ticket, number, candidates))
             else:
                 errors = [replace(failures[member], member=number) for member in members if member in failures]
-                results[ticket.number].errored += errors[:1]
+                results[ticket.number].errored.extend(errors[:1])
     for attempt, choice in zip(attempts, await strategy.choose(attempts, context), strict=True):
         results[attempt.ticket.number].trajectories.append(choice)
     return [Group(group.ticket, group.trajectories, group.errored) for group in results.values()]

@@ -70,7 +70,11 @@ def gate(spread: Floats, *, temperature: float = 0.05) -> Floats:
 
 
 def magnitude_ratio(outcome: Floats, gain: Floats) -> float:
-    """InfoPO's bound: the factor that keeps the deviation of `gain` (M,) within that of `outcome` (M,), or within 1."""
+    """InfoPO's bound: the factor, at most 1, that keeps information gains within the spread of outcomes.
+
+    It reduces the standard deviation of `gain` (M,) to the larger of 1 and that of `outcome` (M,). It is 1 if all gains
+    are equal.
+    """
     expect_shapes(outcome=(outcome, "M"), gain=(gain, "M"))
     spread = np.sqrt(statistics.variance(gain))
     return min(1.0, max(float(np.sqrt(statistics.variance(outcome))), 1.0) / spread) if spread else 1.0

@@ -49,7 +49,10 @@ def whiten(
 
 
 def whiten_as(x: Floats, choice: Whiten) -> Floats:
-    """`x` whitened as an option of a part says: False leaves it as it is, True is `"exact"`, `"verl"` is that mode."""
+    """`x` as the option `whiten` of a credit part asks, in the same shape.
+
+    Unchanged for False, `whiten(x)` for True, `whiten(x, mode="verl")` for "verl".
+    """
     return whiten(x, mode="verl" if choice == "verl" else "exact") if choice else x
 
 

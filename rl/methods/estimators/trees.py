@@ -39,7 +39,11 @@ def nodes(groups: Sequence[Group]) -> tuple[Ints, Ints]:
 
 
 def node_mean(advantages: Floats, node: Ints) -> Floats:
-    """ARPO's hard attribution (R,): the mean of the trajectories' advantages (R,) over all that pass a `node` (R,)."""
+    """ARPO's hard attribution: each turn gets the mean of `advantages` over all turns with the same `node`.
+
+    `advantages` (R,) repeats a trajectory's advantage on each of its turns; `node` (R,) numbers the history that ends
+    with the turn, as `nodes` returns it.
+    """
     return statistics.group_mean(advantages, node)
 
 

@@ -26,7 +26,10 @@ def on_policy(tokens: Tokens) -> Tensor:
 
 
 def sequence(tokens: Tokens) -> Tensor:
-    """GSPO (arXiv:2507.18071, eq. 7): the mean over all sampled tokens of the trajectory, on each of them."""
+    """GSPO (arXiv:2507.18071, eq. 7): the mean log-ratio over all sampled tokens of a trajectory.
+
+    The result (B, T) has this value at each of the trajectory's positions.
+    """
     mean = segments.mean_over_trajectory(tokens.logp - tokens.old, tokens.mask, tokens.labels)
     return mean.expand_as(tokens.logp)
 

@@ -88,7 +88,7 @@ def explain_out_of_memory(activity: str, description: str) -> Iterator[None]:
 
 
 def head_size(model: nn.Module) -> int:
-    """Return the size of one attention head."""
+    """Dimensions of one attention head: the config's `head_dim`, or the hidden size divided by the number of heads."""
     config = text_config(model)
     return getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
 

@@ -169,14 +169,14 @@ def test_a_sandbox_error_gives_no_grade() -> None:
 def test_expected_values_do_not_enter_the_sandbox() -> None:
     programs: list[str] = []
 
-    class Listening(Printing):
+    class Recording(Printing):
         def run(self, program: object, **options: object) -> Result:
             programs.append(str(program))
             assert isinstance(options["limits"], Limits)
             return self.result
 
     cases = [Case(("given-1",), "wanted-1"), Case(("given-2",), "wanted-2")]
-    grade(Listening(""), [RIGHT], "f", cases)  # type: ignore[arg-type]
+    grade(Recording(""), [RIGHT], "f", cases)  # type: ignore[arg-type]
     assert "given-1" in programs[0] and "given-2" in programs[0] and "wanted" not in programs[0]
 
 

@@ -58,7 +58,7 @@ def sandbox() -> Iterator[Sandbox]:
 
 
 @pytest.fixture
-def opened(tmp_path: Path, sandbox: Sandbox) -> Iterator[Callable[..., SubmissionEnv]]:
+def make_env(tmp_path: Path, sandbox: Sandbox) -> Iterator[Callable[..., SubmissionEnv]]:
     """Make environments from rows; they are closed at the end."""
     envs: list[SubmissionEnv] = []
 
@@ -74,7 +74,7 @@ def opened(tmp_path: Path, sandbox: Sandbox) -> Iterator[Callable[..., Submissio
         env.close()
 
 
-def won(env: SubmissionEnv, reply: str, index: int = 0) -> bool:
+def is_right(env: SubmissionEnv, reply: str, index: int = 0) -> bool:
     return play(env, constant_replies(reply), index=index).success
 
 
@@ -87,28 +87,28 @@ def won(env: SubmissionEnv, reply: str, index: int = 0) -> bool:
         "I add it:\n```python\nfrom typing import List\n\ndef plus(xs, k=1):\n    return [(twice([x])[0] + 2 * k) // 2 for x in xs]\n```\nDone.",
     ],
 )
-def test_a_continuation_and_a_whole_program_pass(opened: Callable[..., SubmissionEnv], reply: str) -> None:
-    assert won(opened(HumanEval, ADD), reply)
+def test_a_continuation_and_a_whole_program_pass(make_env: Callable[..., SubmissionEnv], reply: str) -> None:
+    assert is_right(make_env(HumanEval, ADD), reply)
 
 
 @pytest.mark.parametrize(
     "reply", ["    pass", "    return xs", "    return [x + 3 for x in xs]", "", "def plus(xs): ...", "x"]
 )
-def test_a_wrong_program_does_not(opened: Callable[..., SubmissionEnv], reply: str) -> None:
-    assert not won(opened(HumanEval, ADD), reply)
+def test_a_wrong_program_does_not(make_env: Callable[..., SubmissionEnv], reply: str) -> None:
+    assert not is_right(make_env(HumanEval, ADD), reply)
 
 
 @pytest.mark.parametrize("what", attacks("plus", slow=False))
-def test_no_attack_passes_the_tests(opened: Callable[..., SubmissionEnv], what: str) -> None:
+def test_no_attack_passes_the_tests(make_env: Callable[..., SubmissionEnv], what: str) -> None:
     code = attacks("plus", slow=False)[what]
-    assert not won(opened(HumanEval, ADD), f"```python\n{code}\n```")
+    assert not is_right(make_env(HumanEval, ADD), f"```python\n{code}\n```")
 
 
 def test_the_tests_stay_out_of_the_sandbox_of_the_submission(sandbox: Sandbox) -> None:
     programs: list[str] = []
     unit_tests.idle_sessions(sandbox).clear()
 
-    class Overheard:
+    class RecordingSession:
         def __init__(self, session: Session) -> None:
             self.session = session
 
@@ -119,18 +119,18 @@ def test_the_tests_stay_out_of_the_sandbox_of_the_submission(sandbox: Sandbox) -
             programs.append(repr(arguments))
             return self.session.call(*arguments, **options)  # type: ignore[arg-type]
 
-    class Listening:
+    class RecordingSandbox:
         def run(self, program: str, **options: object) -> Result:
             programs.append(program)
             return sandbox.run(program, **options)  # type: ignore[arg-type]
 
-        def session(self, **options: object) -> Overheard:
-            return Overheard(sandbox.session(**options))  # type: ignore[arg-type]
+        def session(self, **options: object) -> RecordingSession:
+            return RecordingSession(sandbox.session(**options))  # type: ignore[arg-type]
 
     secret = UnitTestSuite(
         "secret", "f", "hidden = 41", ("assert f(7) == hidden + 1, 'of-the-test'",), "def f(n): return 42"
     )
-    assert grade_by_tests(Listening(), ["def f(n): return 6 * n"], secret, cpu_s=1.0).is_correct  # type: ignore[arg-type]
+    assert grade_by_tests(RecordingSandbox(), ["def f(n): return 6 * n"], secret, cpu_s=1.0).is_correct  # type: ignore[arg-type]
     recording, theirs, examining = programs
     assert "return 42" in recording and "6 * n" in theirs and "of-the-test" in examining
     assert not any(secret in theirs for secret in ("of-the-test", "hidden = 41", "42"))
@@ -181,8 +181,8 @@ def test_a_suite_that_its_own_solution_fails_is_refused(sandbox: Sandbox) -> Non
         grade_by_tests(sandbox, [objects.reference], objects, cpu_s=1.0)
 
 
-def test_mbpp_counts_assertions_and_shows_the_first(opened: Callable[..., SubmissionEnv]) -> None:
-    env = opened(MBPP, SQUARE, SQUARE | {"task_id": 12, "test_setup_code": "root = Node(1)"}, partial=True)
+def test_mbpp_counts_assertions_and_shows_the_first(make_env: Callable[..., SubmissionEnv]) -> None:
+    env = make_env(MBPP, SQUARE, SQUARE | {"task_id": 12, "test_setup_code": "root = Node(1)"}, partial=True)
     assert len(env.load("test")) == 1
     assert play(env, oracle_replies, index=0).success
     prompt = env.task.prompt[0]["content"]
@@ -191,13 +191,13 @@ def test_mbpp_counts_assertions_and_shows_the_first(opened: Callable[..., Submis
         env, constant_replies("```python\ndef square(n):\n    return abs(n) * 2 if n > 1 else abs(n) * 3\n```"), index=0
     )
     assert episode.total_reward == pytest.approx(2 / 3) and not episode.success
-    assert not won(env, "def square(n):\n    raise SystemExit(0)")
+    assert not is_right(env, "def square(n):\n    raise SystemExit(0)")
 
 
-def test_mbpp_splits_by_the_official_numbers_and_reads_both_spellings(opened: Callable[..., SubmissionEnv]) -> None:
+def test_mbpp_splits_by_the_official_numbers_and_reads_both_spellings(make_env: Callable[..., SubmissionEnv]) -> None:
     rows = [SQUARE | {"task_id": number} for number in (1, 11, 510, 511, 600, 601, 974)]
     plain = {key: value for key, value in SQUARE.items() if key not in ("text", "test_setup_code")}
-    env = opened(
+    env = make_env(
         MBPP, *rows, plain | {"task_id": 12, "prompt": "Square it."}, SQUARE | {"task_id": 11, "text": "again"}
     )
     names = {split: [task.metadata["name"] for task in env.load(split)] for split in ("train", "val", "test")}
@@ -217,26 +217,26 @@ def test_mbpp_splits_by_the_official_numbers_and_reads_both_spellings(opened: Ca
     ],
 )
 def test_a_malformed_row_is_an_error_with_its_place(
-    opened: Callable[..., SubmissionEnv], kind: type[SubmissionEnv], row: dict, word: str
+    make_env: Callable[..., SubmissionEnv], kind: type[SubmissionEnv], row: dict, word: str
 ) -> None:
     with pytest.raises(ValueError, match=word):
-        opened(kind, row).load("test")
+        make_env(kind, row).load("test")
 
 
-def test_a_split_without_rows_is_missing_data(opened: Callable[..., SubmissionEnv]) -> None:
+def test_a_split_without_rows_is_missing_data(make_env: Callable[..., SubmissionEnv]) -> None:
     for kind, row in ((HumanEval, ADD), (MBPP, SQUARE)):
         with pytest.raises(MissingData, match="split 'train' needs"):
-            opened(kind, row).load("train")
+            make_env(kind, row).load("train")
 
 
 def test_threads_share_a_sandbox_and_its_sessions(sandbox: Sandbox) -> None:
-    def passed(number: int) -> bool:
+    def passes(number: int) -> bool:
         test = f"assert f({number % 5}) == {number % 5 + 1}"
         suite = UnitTestSuite(f"shared {number % 5}", "f", "", (test,), "def f(n): return n + 1")
         return grade_by_tests(sandbox, [f"def f(n): return n + {1 + number % 2}"], suite, cpu_s=1.0).is_correct
 
     with ThreadPoolExecutor(4) as threads:
-        assert list(threads.map(passed, range(24))) == [number % 2 == 0 for number in range(24)]
+        assert list(threads.map(passes, range(24))) == [number % 2 == 0 for number in range(24)]
     assert 1 <= len(unit_tests.idle_sessions(sandbox)) <= 4
 
 
@@ -252,7 +252,7 @@ def test_a_sandbox_that_is_collected_after_grading_is_closed() -> None:
 
 
 def test_a_sandbox_error_gives_no_grade(sandbox: Sandbox) -> None:
-    class Dying:
+    class DeadSandbox:
         def session(self, **options: object) -> Session:
             raise sandboxes.SandboxDied("gone")
 
@@ -260,7 +260,7 @@ def test_a_sandbox_error_gives_no_grade(sandbox: Sandbox) -> None:
             raise sandboxes.SandboxDied("gone")
 
     with pytest.raises(sandboxes.SandboxDied):
-        grade_by_tests(Dying(), ["x"], UnitTestSuite("dying", "f", "", ("f()",), "def f(): pass"), cpu_s=1.0)  # type: ignore[arg-type]
+        grade_by_tests(DeadSandbox(), ["x"], UnitTestSuite("dying", "f", "", ("f()",), "def f(): pass"), cpu_s=1.0)  # type: ignore[arg-type]
 
 
 @pytest.mark.slow
@@ -272,8 +272,8 @@ def test_with_training_rows_humaneval_passes_every_check(tmp_path: Path, sandbox
     check_env("code/HumanEval-v0", tasks=1, data_root=str(tmp_path))
 
 
-def test_equal_programs_have_equal_votes_outside_an_episode_too(opened: Callable[..., SubmissionEnv]) -> None:
-    env = opened(HumanEval, ADD)
+def test_equal_programs_have_equal_votes_outside_an_episode_too(make_env: Callable[..., SubmissionEnv]) -> None:
+    env = make_env(HumanEval, ADD)
     assert env.vote(assistant("```python\ndef plus(xs): pass\n```")) == env.vote(assistant("def plus( xs ):\n  pass"))
     assert env.vote(assistant("def plus(xs): return 1")) != env.vote(assistant("def plus(xs): return 2"))
     assert env.vote(assistant(" ")) is None
@@ -287,10 +287,10 @@ def test_the_real_solutions_pass_and_empty_constant_and_cheating_ones_do_not(san
         assert total and sum(play(env, oracle_replies, index=index).success for index in range(total)) == total
         cheats = ["    pass", "    return True", "    return 0", "    import os; os._exit(0)"]
         for cheat in cheats:
-            assert not any(won(env, cheat, index) for index in range(0, total, 4)), cheat
+            assert not any(is_right(env, cheat, index) for index in range(0, total, 4)), cheat
         for index in range(0, total, 2):
             env.reset(options={"split": "test", "index": index})
             codes = list(attacks(env.suite.function, slow=False).values())
-            assert not won(env, codes[index % len(codes)], index), env.task.metadata["name"]
+            assert not is_right(env, codes[index % len(codes)], index), env.task.metadata["name"]
     finally:
         env.close()

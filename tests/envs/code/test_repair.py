@@ -78,9 +78,11 @@ def test_a_program_is_accepted_in_several_forms():
 def test_hidden_inputs_decide_and_differ_from_the_visible_ones():
     with PlusSeven() as env:
         env.reset(seed=0)
-        visible, hidden = ({repr(case.args) for case in cases} for cases in (env._visible, env._hidden))
-        assert len(visible) >= 10 and len(hidden) >= 4 and not visible & hidden
-        table = {case.args[0]: case.expected for case in env._visible}
+        visible_inputs, hidden_inputs = (
+            {repr(case.args) for case in cases} for cases in (env._visible_cases, env._hidden_cases)
+        )
+        assert len(visible_inputs) >= 10 and len(hidden_inputs) >= 4 and not visible_inputs & hidden_inputs
+        table = {case.args[0]: case.expected for case in env._visible_cases}
         messages, reward, terminated, _, info = env.step(f"def f(x): return {table}.get(x, 0)")
     assert (messages, reward, terminated, info["success"]) == ((), 0.0, True, False)
     assert info["metrics"]["visible"] == 1.0 and info["metrics"]["hidden"] == 0.0
@@ -180,10 +182,10 @@ def test_a_sandbox_error_gives_no_grade(monkeypatch):
     with PlusSeven() as env:
         env.reset(seed=0)
 
-        def broken(*_, **__):
+        def fail(*_, **__):
             raise SandboxError("down")
 
-        monkeypatch.setattr("envs.code.repair.grade", broken)
+        monkeypatch.setattr("envs.code.repair.grade", fail)
         with pytest.raises(SandboxError, match="down"):
             env.step("x+7")
 

@@ -4,19 +4,34 @@ import gymnasium
 import numpy as np
 import pytest
 
-from envs.games.blackjack import CARDS, HIT, POOL, STICK, Blackjack, best, chances, winnable
+from envs.games.blackjack import (
+    CARD_PROBABILITIES,
+    HIT,
+    POOL_SIZES,
+    STICK,
+    Blackjack,
+    best_action,
+    win_probabilities,
+    winnable_seed,
+)
 from tests.support.games import is_won, obs_text, play_oracle, play_replies, random_win_rate, step_replies
 
 
 def test_the_best_player_wins_as_often_as_the_chances_say():
-    hands = [(a, b, card) for a in CARDS for b in CARDS for card in CARDS]
-    expected = sum(CARDS[a] * CARDS[b] * CARDS[c] * max(chances(a + b, 1 in (a, b), c)) for a, b, c in hands)
+    hands = [(a, b, card) for a in CARD_PROBABILITIES for b in CARD_PROBABILITIES for card in CARD_PROBABILITIES]
+    expected = sum(
+        CARD_PROBABILITIES[a]
+        * CARD_PROBABILITIES[b]
+        * CARD_PROBABILITIES[c]
+        * max(win_probabilities(a + b, 1 in (a, b), c))
+        for a, b, c in hands
+    )
     game, wins, rng = gymnasium.make("Blackjack-v1", disable_env_checker=True), 0, np.random.default_rng(0)
     game.reset(seed=int(rng.integers(2**31)))
     for _ in range(3000):
         table, over = game.reset()[0], False
         while not over:
-            table, reward, over, _, _ = game.step(best(table))
+            table, reward, over, _, _ = game.step(best_action(table))
         wins += reward > 0
     assert expected == pytest.approx(0.432, abs=0.002)
     assert wins / 3000 == pytest.approx(expected, abs=0.03)  # 3.3 standard errors
@@ -34,12 +49,12 @@ def test_the_best_player_wins_as_often_as_the_chances_say():
     ],
 )
 def test_the_best_player_knows_the_book(table, action):
-    assert best(table) == action
+    assert best_action(table) == action
 
 
 def test_chances_never_reach_one_and_sticking_low_wins_only_if_the_dealer_busts():
-    assert 0.2 < chances(4, False, 10)[0] < 0.22  # the dealer busts with a ten in 21 of 100 hands
-    assert all(0 <= share < 1 for total in range(4, 22) for share in chances(total, False, 5))
+    assert 0.2 < win_probabilities(4, False, 10)[0] < 0.22  # the dealer busts with a ten in 21 of 100 hands
+    assert all(0 <= share < 1 for total in range(4, 22) for share in win_probabilities(total, False, 5))
 
 
 @pytest.mark.parametrize("hands", [1, 4])
@@ -53,8 +68,8 @@ def test_the_oracle_wins_every_task_and_sees_only_the_table(hands):
 def test_a_hand_that_is_won_is_followed_by_the_next():
     env = Blackjack(hands=2)
     turns = play_oracle(env, 0)
-    told = [obs_text(turn) for turn in turns]
-    assert sum(words.startswith("won; ") for words in told) == 1 and told[-1] == ""
+    info = [obs_text(turn) for turn in turns]
+    assert sum(words.startswith("won; ") for words in info) == 1 and info[-1] == ""
     assert [turn[4]["metrics"]["points"] for turn in turns].count(1.0) == 2
 
 
@@ -76,16 +91,16 @@ def test_the_table_is_told_in_a_few_characters():
 def test_no_hand_stands_in_two_splits_and_none_is_left_out():
     for hands in (1, 3):
         env = Blackjack(hands=hands)
-        dealt = {
-            split: {seed for task in env.load(split)[: POOL["test"]] for seed in task.metadata["seeds"]}
+        seeds = {
+            split: {seed for task in env.load(split)[: POOL_SIZES["test"]] for seed in task.metadata["seeds"]}
             for split in ("train", "val", "test")
         }
         assert (
-            not dealt["train"] & dealt["test"]
-            and not dealt["train"] & dealt["val"]
-            and not dealt["val"] & dealt["test"]
+            not seeds["train"] & seeds["test"]
+            and not seeds["train"] & seeds["val"]
+            and not seeds["val"] & seeds["test"]
         )
-        assert {winnable("test", hand) for hand in range(POOL["test"])} == dealt["test"]
+        assert {winnable_seed("test", hand) for hand in range(POOL_SIZES["test"])} == seeds["test"]
 
 
 def test_members_of_a_group_get_the_same_cards():

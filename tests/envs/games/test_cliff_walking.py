@@ -3,7 +3,7 @@
 import gymnasium
 import pytest
 
-from envs.games.cliff_walking import CLIFF, GOAL, STARTS, STEPS, CliffWalking, beside
+from envs.games.cliff_walking import CLIFF, GOAL, STARTS, STEPS, CliffWalking, next_cell
 from envs.types import Task
 from tests.support.games import is_won, obs_text, play_oracle, play_replies, random_win_rate, step_replies
 
@@ -11,7 +11,7 @@ from tests.support.games import is_won, obs_text, play_oracle, play_replies, ran
 class FromStart(CliffWalking):
     """The game's own beginning, on the map as the game has it or turned."""
 
-    quarters, mirrored = 0, False
+    quarters, is_mirrored = 0, False
 
     def tasks(self, split):
         place = {"start": 36, "quarters": self.quarters, "mirrored": self.mirrored}
@@ -23,7 +23,7 @@ class Turned(FromStart):
 
 
 class Mirrored(FromStart):
-    mirrored = True
+    is_mirrored = True
 
 
 def test_each_turn_tells_how_far_the_goal_is_and_which_steps_fall():
@@ -65,19 +65,19 @@ def test_steps_lead_where_the_game_says():
     game = gymnasium.make("CliffWalking-v1").unwrapped
     for cell in STARTS:
         for action in range(len(STEPS)):
-            there, after = beside(cell, action), game.P[cell][action][0][1]
+            there, after = next_cell(cell, action), game.P[cell][action][0][1]
             assert after == (36 if there in CLIFF else cell if there is None else there)
 
 
 def test_every_cell_and_way_stands_in_one_split_and_the_oracle_wins_from_each():
-    env, seen, longest = CliffWalking(), set(), 0
+    env, cells, longest = CliffWalking(), set(), 0
     for split in ("train", "val", "test"):
         for index, task in enumerate(env.load(split)):
-            seen.add(tuple(task.metadata.values()))
+            cells.add(tuple(task.metadata.values()))
             turns = play_oracle(env, index, split)
             assert is_won(turns)
             longest = max(longest, len(turns))
-    assert len(seen) == 37 * 8 and longest == 14 < env.max_turns
+    assert len(cells) == 37 * 8 and longest == 14 < env.max_turns
     assert GOAL not in STARTS and len(STARTS) == 37
 
 

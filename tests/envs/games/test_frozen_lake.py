@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import envs  # noqa: F401  (registers the ids)
-from envs.games.frozen_lake import STEPS, FrozenLake, shortest
+from envs.games.frozen_lake import STEPS, FrozenLake, shortest_path
 from envs.games.verbalised import Verbalised
 from envs.types import Task, assistant
 
@@ -112,7 +112,7 @@ def test_the_oracle_crosses_every_test_lake_on_a_shortest_path(size):
             if terminated or truncated:
                 break
         assert info["success"]
-        assert moves == len(shortest(task.metadata["map"].split("/"), 0)) <= env.max_turns - 2
+        assert moves == len(shortest_path(task.metadata["map"].split("/"), 0)) <= env.max_turns - 2
 
 
 def test_the_oracle_finds_the_goal_from_where_others_left_the_player():
@@ -130,9 +130,9 @@ def test_the_oracle_finds_the_goal_from_where_others_left_the_player():
 
 
 def test_a_shortest_path_goes_round_the_holes_or_is_empty():
-    assert shortest(["SHF", "FHF", "FFG"], 0) == ["down", "down", "right", "right"]
-    assert shortest(["SHF", "HHF", "FFG"], 0) == []
-    assert shortest(["SFF", "FFF", "FFG"], 8) == []
+    assert shortest_path(["SHF", "FHF", "FFG"], 0) == ["down", "down", "right", "right"]
+    assert shortest_path(["SHF", "HHF", "FFG"], 0) == []
+    assert shortest_path(["SFF", "FFF", "FFG"], 8) == []
 
 
 def test_walking_at_random_or_by_heart_wins_few_lakes():
@@ -203,7 +203,7 @@ class CliffWalking(Verbalised):
     def describe(self, observation):
         return "row {} column {}".format(*divmod(int(observation), 12))
 
-    def won(self, reward, terminated):
+    def is_won(self, reward, terminated):
         return terminated
 
     def oracle(self):
@@ -218,7 +218,7 @@ class Taxi(Verbalised):
     def describe(self, observation):
         return "row {} column {} passenger {} goal {}".format(*self.inner.unwrapped.decode(int(observation)))
 
-    def pay(self, reward, won):
+    def turn_reward(self, reward, is_won):
         return reward
 
 

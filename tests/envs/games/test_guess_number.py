@@ -28,14 +28,14 @@ def test_bisection_wins_every_test_task_within_the_limit_and_needs_it_all(argume
     longest = 0
     for index in range(len(env.load("test"))):
         env.reset(seed=0, options={"split": "test", "index": index})
-        gained = 0.0
+        bits = 0.0
         for reply in env.oracle():
             _, reward, terminated, truncated, info = env.step(reply)
-            gained += info["metrics"]["bits"]
+            bits += info["metrics"]["bits"]
             if terminated or truncated:
                 break
         assert reward == 1.0 and info["success"] and not truncated
-        assert gained == pytest.approx(log2(env.size))
+        assert bits == pytest.approx(log2(env.size))
         longest = max(longest, env.turns)
     assert longest == env.max_turns == env.size.bit_length()
 

@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 
 from envs.games.candidates import Candidates
-from envs.games.mastermind import Mastermind, pegs
+from envs.games.mastermind import Mastermind, score_guess
 from tests.support.games import is_won, obs_text, play_oracle, random_win_rate, step_replies
 
 
@@ -29,15 +29,15 @@ def opened(index=0, **arguments):
     ],
 )
 def test_pegs_count_right_places_then_right_digits(guess, code, answer):
-    assert pegs(guess, code) == answer
+    assert score_guess(guess, code) == answer
 
 
 def test_pegs_are_the_same_both_ways_and_as_long_as_the_code():
     codes = ["".join(code) for code in product("123", repeat=3)]
     for guess in codes:
         for code in codes:
-            answer = pegs(guess, code)
-            assert answer == pegs(code, guess) and len(answer) == 3
+            answer = score_guess(guess, code)
+            assert answer == score_guess(code, guess) and len(answer) == 3
             assert 3 - answer.count(".") == sum((Counter(guess) & Counter(code)).values())
 
 
@@ -57,20 +57,22 @@ def test_the_classic_game_needs_no_more_than_six_guesses():
 
 def test_a_guess_that_is_sure_to_win_in_time_is_found_outside_what_is_left():
     secrets = ["CAT", "BAT", "HAT", "RAT", "CHB"]
-    found = Candidates(secrets, lambda guess, secret: "".join("gy"[a != b] for a, b in zip(guess, secret, strict=True)))
-    assert found.guess(0b01111, 4) in secrets[:4]
-    assert found.guess(0b00001, 1) == "CAT"
+    candidates = Candidates(
+        secrets, lambda guess, secret: "".join("gy"[a != b] for a, b in zip(guess, secret, strict=True))
+    )
+    assert candidates.best_guess(0b01111, 4) in secrets[:4]
+    assert candidates.best_guess(0b00001, 1) == "CAT"
 
     def shared(guess, secret):
         return f"{guess == secret}{sum(letter in guess for letter in secret)}{guess[0] in secret}{guess[1] in secret}"
 
-    assert Candidates(secrets, shared).guess(0b01111, 2) == "CHB"
+    assert Candidates(secrets, shared).best_guess(0b01111, 2) == "CHB"
 
 
 def test_a_task_is_an_opening_guess_and_another_code():
-    env, shown, info = opened(3)
-    guess, answer = shown.split()
-    assert guess != info["answer"] and answer == pegs(guess, info["answer"])
+    env, observation, info = opened(3)
+    guess, answer = observation.split()
+    assert guess != info["answer"] and answer == score_guess(guess, info["answer"])
     assert len(env.load("test")) == 500 and opened(0, opened=False)[1] == "3 digits 1-4"
 
 
@@ -86,7 +88,7 @@ def test_the_state_is_what_is_known_whatever_the_order():
     "reply", ["213", " 213.", "2 1 3", "2, 1, 3", "2-1-3", "first I thought 111\nso 213", "213 213"]
 )
 def test_a_code_may_stand_in_a_sentence(reply):
-    assert Mastermind().read(reply) == "213"
+    assert Mastermind().parse_guess(reply) == "213"
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from envs.games.maze import BACK, BIT, EXITS, Maze, carved
+from envs.games.maze import BACK, BIT, EXITS, Maze, carve_maze
 from envs.types import Task
 from tests.support.games import is_won, obs_text, play_oracle, play_replies, random_win_rate, step_replies
 
@@ -21,25 +21,25 @@ def walls(maze: str) -> int:
 
 def reached(maze: str, size: int) -> int:
     env = Maze(size=size)
-    seen = {0}
+    cells = {0}
     for cell in (queue := [0]):
         for _, there in env._moves(maze, cell):
-            if there not in seen:
-                seen.add(there)
+            if there not in cells:
+                cells.add(there)
                 queue.append(there)
-    return len(seen)
+    return len(cells)
 
 
 @pytest.mark.parametrize("size", [4, 7])
 def test_a_maze_without_loops_is_a_tree_through_every_cell(size):
-    maze = carved(size, 0.0, np.random.default_rng(1))
+    maze = carve_maze(size, 0.0, np.random.default_rng(1))
     assert walls(maze) == size**2 - 1
     assert reached(maze, size) == size**2
 
 
 def test_loops_open_more_walls_and_every_passage_goes_both_ways():
     rng = np.random.default_rng(2)
-    mazes = [carved(6, 0.3, rng) for _ in range(20)]
+    mazes = [carve_maze(6, 0.3, rng) for _ in range(20)]
     inside = 2 * 6 * 5
     assert 0.2 < np.mean([(walls(maze) - 35) / (inside - 35) for maze in mazes]) < 0.4
     env = Maze(size=6)

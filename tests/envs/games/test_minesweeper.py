@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from envs.games.minefield import CLOSED, MINE, field, moves_to_clear, neighbours, open_up, safe_cells
+from envs.games.minefield import CLOSED, MINE, build_field, count_moves_to_clear, neighbours, open_cell, safe_cells
 from envs.games.minesweeper import Minesweeper
 from envs.types import Task
 from tests.support.games import is_won, obs_text, play_oracle, random_win_rate, step_replies
@@ -20,7 +20,7 @@ class OneField(Minesweeper):
         return [Task(f"{split}/0", metadata={"field": FIELD, "first": 12})]
 
 
-def begun() -> OneField:
+def started_env() -> OneField:
     env = OneField(mines=2)
     env.reset()
     return env
@@ -28,11 +28,11 @@ def begun() -> OneField:
 
 def test_a_field_counts_the_mines_around_each_cell_and_opens_up_to_its_numbers():
     around = neighbours(4)
-    assert field({2, 11}, around) == FIELD
-    seen = [CLOSED] * 16
-    assert open_up(seen, FIELD, 12, around) == 11
-    assert "".join(seen) == ".1##.12#..1#..1#"
-    assert open_up([CLOSED] * 16, FIELD, 1, around) == 1
+    assert build_field({2, 11}, around) == FIELD
+    view = [CLOSED] * 16
+    assert open_cell(view, FIELD, 12, around) == 11
+    assert "".join(view) == ".1##.12#..1#..1#"
+    assert open_cell([CLOSED] * 16, FIELD, 1, around) == 1
     assert [len(near) for near in neighbours(3)] == [3, 5, 3, 5, 8, 5, 3, 5, 3]
 
 
@@ -47,22 +47,22 @@ def test_logic_never_calls_a_mine_safe():
     rng, around = np.random.default_rng(0), neighbours(4)
     for _ in range(300):
         mines = {int(cell) for cell in rng.permutation(16)[:3]}
-        whole = field(mines, around)
-        seen = [mark if mark != MINE and rng.random() < 0.5 else CLOSED for mark in whole]
-        assert not mines.intersection(safe_cells(seen, 3, around))
+        whole = build_field(mines, around)
+        view = [mark if mark != MINE and rng.random() < 0.5 else CLOSED for mark in whole]
+        assert not mines.intersection(safe_cells(view, 3, around))
 
 
 def test_safe_cells_are_safe_on_every_field_that_fits():
     rng, around = np.random.default_rng(1), neighbours(4)
-    wholes = [field(set(mines), around) for mines in combinations(range(16), 2)]
-    found = 0
+    wholes = [build_field(set(mines), around) for mines in combinations(range(16), 2)]
+    safe_count = 0
     for whole in wholes[::4]:
-        seen = [mark if mark != MINE and rng.random() < 0.4 else CLOSED for mark in whole]
-        fitting = [one for one in wholes if all(mark in (CLOSED, other) for mark, other in zip(seen, one, strict=True))]
-        for cell in safe_cells(seen, 2, around):
-            found += 1
+        view = [mark if mark != MINE and rng.random() < 0.4 else CLOSED for mark in whole]
+        fitting = [one for one in wholes if all(mark in (CLOSED, other) for mark, other in zip(view, one, strict=True))]
+        for cell in safe_cells(view, 2, around):
+            safe_count += 1
             assert all(one[cell] != MINE for one in fitting)
-    assert found > 20
+    assert safe_count > 20
 
 
 @pytest.mark.parametrize("arguments", [{}, {"mines": 2}, {"size": 5, "mines": 5}])
@@ -72,20 +72,20 @@ def test_the_oracle_clears_every_test_field_without_guessing(arguments):
         turns = play_oracle(env, index)
         assert is_won(turns) and turns[-1][4]["metrics"] == {"progress": 1.0}
         assert all(turn[4]["valid"] for turn in turns)
-        needed = moves_to_clear(task.metadata["field"], task.metadata["first"], env.mines, neighbours(env.size))
-        assert 2 <= len(turns) == needed <= env.max_turns
+        moves = count_moves_to_clear(task.metadata["field"], task.metadata["first"], env.mines, neighbours(env.size))
+        assert 2 <= len(turns) == moves <= env.max_turns
 
 
 def test_the_oracle_goes_on_from_where_others_left_it():
-    env, rng, ended = Minesweeper(), np.random.default_rng(3), 0
+    env, rng, episodes = Minesweeper(), np.random.default_rng(3), 0
     for index in range(40):
         env.reset(options={"split": "test", "index": index})
         turns = step_replies(env, [env.random(rng)])
         if turns[-1][2]:
             continue
-        ended += 1
+        episodes += 1
         assert step_replies(env, env.oracle())[-1][4]["success"]
-    assert ended > 10
+    assert episodes > 10
 
 
 def test_each_turn_shows_the_field_in_nineteen_bytes():
@@ -102,13 +102,13 @@ def test_each_turn_shows_the_field_in_nineteen_bytes():
 
 
 def test_a_mine_ends_the_game_and_pays_nothing():
-    (turn,) = step_replies(begun(), ["c1"])
+    (turn,) = step_replies(started_env(), ["c1"])
     assert turn[1:3] == (0.0, True) and turn[4]["success"] is False and turn[4]["stop"] == "terminated"
 
 
 @pytest.mark.parametrize("reply", ["d2", "D2", " d2.", "2 4", "2, 4", "row 2, column 4", "not a1\nI open d2, d2 it is"])
 def test_a_cell_may_be_named_by_letter_and_number_or_by_row_and_column(reply):
-    (turn,) = step_replies(begun(), [reply])
+    (turn,) = step_replies(started_env(), [reply])
     assert turn[4]["valid"] and turn[4]["state"] == ".1##/.122/..1#/..1#"
 
 
@@ -116,7 +116,7 @@ def test_a_cell_may_be_named_by_letter_and_number_or_by_row_and_column(reply):
     "reply", ["", "d", "2", "d2 d1", "e2", "d5", "2 5", "0 4", "a1", "1 2 3", "2.4", "12 4", "xd2"]
 )
 def test_no_cell_several_or_an_open_one_are_invalid_and_cost_a_turn(reply):
-    env = begun()
+    env = started_env()
     (turn,) = step_replies(env, [reply])
     assert obs_text(turn) == "a1?\n.1##\n.12#\n..1#\n..1#"
     assert (turn[4]["valid"], turn[1], turn[2], env.turns) == (False, 0.0, False, 1)

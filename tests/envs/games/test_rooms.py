@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from envs.games.blueprint import blueprint
-from envs.games.house import house
-from envs.games.planning import shortest
+from envs.games.blueprint import draw_blueprint
+from envs.games.house import build_house
+from envs.games.planning import shortest_plan
 from envs.games.rooms import Rooms
 from envs.types import Task
 from tests.support.games import is_won, obs_text, play_oracle, play_replies, random_win_rate, step_replies
@@ -118,9 +118,9 @@ def test_the_length_of_a_quest_is_that_of_its_shortest_plan(rooms, clutter):
     rng = np.random.default_rng(0)
     for length in range(2, rooms + 7):
         for _ in range(8):
-            plan = blueprint(rooms, length, clutter, rng)
-            made = house(json.dumps(plan))
-            assert len(shortest(made.start, made.useful, made.done)) == length
+            plan = draw_blueprint(rooms, length, clutter, rng)
+            house = build_house(json.dumps(plan))
+            assert len(shortest_plan(house.start, house.useful_commands, house.is_done)) == length
             assert len(set(plan["rooms"])) == rooms and len(plan["items"]) == len(plan["start"][1])
 
 

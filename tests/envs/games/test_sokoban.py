@@ -2,9 +2,9 @@
 
 import pytest
 
-from envs.games.game import directions
+from envs.games.game import parse_directions
 from envs.games.sokoban import Sokoban
-from envs.games.warehouse import Situation, Warehouse, read
+from envs.games.warehouse import Situation, Warehouse, parse_map
 from envs.types import Task
 from tests.support.games import is_won, obs_text, play_oracle, random_win_rate, step_replies
 
@@ -29,9 +29,9 @@ def after(env: Sokoban, *replies: str) -> str:
 
 def test_a_map_is_read_and_drawn():
     for drawing in (LEVEL, "*+.\n#GB\nB..", "P.\n#G"):
-        warehouse, now = read(drawing)
-        assert warehouse.drawn(now) == drawing
-    assert read("*+.\n#GB\nB..") == (Warehouse(3, 0b1000, 0b10011), Situation(1, 0b1100001))
+        warehouse, now = parse_map(drawing)
+        assert warehouse.render(now) == drawing
+    assert parse_map("*+.\n#GB\nB..") == (Warehouse(3, 0b1000, 0b10011), Situation(1, 0b1100001))
 
 
 def test_a_step_pushes_the_box_in_its_way():
@@ -73,27 +73,27 @@ def test_the_oracle_solves_every_test_level_in_as_few_steps_as_there_are(argumen
     env = Sokoban(**arguments)
     for index, task in enumerate(env.load("test")):
         turns = play_oracle(env, index)
-        warehouse, start = read(task.metadata["map"])
+        warehouse, start = parse_map(task.metadata["map"])
         assert is_won(turns) and len(turns) == warehouse.distances(env.longest)[start]
         assert env.longest / 2 <= len(turns) <= env.longest <= env.max_turns - 4
 
 
 def test_distances_played_backwards_are_those_played_forwards():
-    warehouse, _ = read(LEVEL)
+    warehouse, _ = parse_map(LEVEL)
     distances = warehouse.distances(6)
     assert set(distances.values()) == set(range(7))
     for now, distance in distances.items():
         if distance:
-            assert min(distances.get(there, 99) for _, there in warehouse.after(now)) == distance - 1
-            assert all(now in set(warehouse.before(there)) for _, there in warehouse.after(now))
+            assert min(distances.get(there, 99) for _, there in warehouse.successors(now)) == distance - 1
+            assert all(now in set(warehouse.predecessors(there)) for _, there in warehouse.successors(now))
 
 
 def test_the_oracle_goes_on_from_where_others_left_it_and_survives_a_lost_game():
     env = on(LEVEL)
     step_replies(env, ["r", "r", "l"])
     assert is_won(step_replies(env, env.oracle()))
-    lost = on("B..\nP..\n..G", size=3, max_turns=5)
-    assert step_replies(lost, lost.oracle())[-1][4]["stop"] == "turn_limit"
+    unsolvable = on("B..\nP..\n..G", size=3, max_turns=5)
+    assert step_replies(unsolvable, unsolvable.oracle())[-1][4]["stop"] == "turn_limit"
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_the_oracle_goes_on_from_where_others_left_it_and_survives_a_lost_game()
     ],
 )
 def test_a_reply_is_moves_alone_or_names_one_direction(reply, letters):
-    assert directions(reply) == letters
+    assert parse_directions(reply) == letters
 
 
 @pytest.mark.parametrize("reply", ["", "uu", "up up", "left or right", "push"])

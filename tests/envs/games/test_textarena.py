@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from envs.games import textarena
-from envs.games.textarena import GAMES, TextArena, beginnings, contained
+from envs.games.textarena import GAMES, TextArena, distinct_seeds, preserve_global_generators
 from tests.support.games import is_won, obs_text, play_oracle, play_replies, random_win_rate, step_replies
 
 
@@ -27,28 +27,28 @@ class Guessing:
         self.state = SimpleNamespace(
             game_state=board, error_count=0, rewards=None, game_info={0: {"invalid_move": False}}
         )
-        self.said = [(-1, "Guess a number between 1 and 20, such as [5].", None)]
+        self.messages = [(-1, "Guess a number between 1 and 20, such as [5].", None)]
 
     def step(self, action):
         random.random()
-        self.said.append((0, action, None))
+        self.messages.append((0, action, None))
         guess = action.strip("[]")
         if not guess.isdigit() or action == guess:
             self.state.game_info[0]["invalid_move"] = bool(self.state.error_count)
             self.state.error_count += 1
-            self.said.append((-1, "You attempted an invalid move.", None))
+            self.messages.append((-1, "You attempted an invalid move.", None))
             return self._over(0.4) if self.state.error_count > 1 else (False, {})
         self.state.error_count = 0
         if int(guess) == self.number:
             return self._over(1)
         hint = "lower" if int(guess) > self.number else "higher"
         self.state.game_state["guess_history"].append((int(guess), hint))
-        self.said.append((-1, f"The target number is {hint}.", None))
+        self.messages.append((-1, f"The target number is {hint}.", None))
         return False, {}
 
     def get_observation(self):
-        told, self.said = self.said, []
-        return 0, told
+        messages, self.messages = self.messages, []
+        return 0, messages
 
     def _over(self, reward):
         self.state.rewards = {0: reward}
@@ -58,13 +58,13 @@ class Guessing:
 @pytest.fixture
 def guessing(monkeypatch):
     """The adapter over a package that only knows how to guess."""
-    made = SimpleNamespace(make=lambda name: {"GuessTheNumber-v0-raw": Guessing}[name]())
-    monkeypatch.setitem(sys.modules, "textarena", made)
-    beginnings.cache_clear()
+    package = SimpleNamespace(make=lambda name: {"GuessTheNumber-v0-raw": Guessing}[name]())
+    monkeypatch.setitem(sys.modules, "textarena", package)
+    distinct_seeds.cache_clear()
     env = TextArena(game="GuessTheNumber-v0")
     monkeypatch.setattr(env, "load", env.tasks)  # not to be remembered for the tests of the real package
     yield env
-    beginnings.cache_clear()
+    distinct_seeds.cache_clear()
 
 
 def luck():
@@ -75,7 +75,7 @@ def test_what_is_drawn_inside_leaves_the_global_generators_alone(guessing):
     before = luck()
     play_replies(guessing, ["[3]", "[4]"])
     assert luck() == before
-    with pytest.raises(KeyError), contained():
+    with pytest.raises(KeyError), preserve_global_generators():
         random.random()
         raise KeyError
     assert luck() == before
@@ -115,7 +115,7 @@ def test_each_way_to_begin_stands_in_one_split(guessing):
 
 def test_a_missing_package_is_one_line_with_the_fix(monkeypatch):
     monkeypatch.setitem(sys.modules, "textarena", None)
-    beginnings.cache_clear()
+    distinct_seeds.cache_clear()
     with pytest.raises(ImportError, match=r"pip install 'turnwise-rl\[textarena\]'") as error:
         TextArena().tasks("test")
     assert "\n" not in str(error.value)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from envs.games.tiles import MOVES, Player, is_over, moved, slid, with_tile
+from envs.games.tiles import MOVES, Player, add_tile, apply_move, is_over, slide_row
 from envs.games.twenty48 import Twenty48
 from tests.support.games import is_won, obs_text, play_oracle, random_win_rate, step_replies
 
@@ -29,30 +29,30 @@ def at(board: str, **arguments) -> Twenty48:
     ],
 )
 def test_equal_tiles_that_meet_merge_once_those_first_that_lie_ahead(row, after):
-    assert slid(row) == after
+    assert slide_row(row) == after
 
 
 def test_a_move_slides_rows_or_columns():
     board = "a.a" + ".bc"
-    assert {move: moved(board, 3, move) for move in MOVES} == {
+    assert {move: apply_move(board, 3, move) for move in MOVES} == {
         "l": "b.." + "bc.",
         "r": "..b" + ".bc",
         "u": "aba" + "..c",
         "d": "..a" + "abc",
     }
-    assert moved("a..a..", 3, "u") == "b....."
-    assert moved("ab.c", 2, "d") == ".bac"
+    assert apply_move("a..a..", 3, "u") == "b....."
+    assert apply_move("ab.c", 2, "d") == ".bac"
 
 
 def test_a_board_is_over_when_no_move_changes_it():
     for board in ("abcabc", "ababab", "abcaaa", "abcdef", "abccab", "ab.def"):
-        assert is_over(board, 3) == all(moved(board, 3, move) == board for move in MOVES), board
+        assert is_over(board, 3) == all(apply_move(board, 3, move) == board for move in MOVES), board
     assert is_over("abcbca", 3) and not is_over("abc.ca", 3)
 
 
 def test_a_new_tile_depends_on_the_seed_and_the_board_and_is_a_four_one_time_in_ten():
-    tiles = [with_tile("a.....", seed) for seed in range(0, 2**64, 2**53)]
-    assert tiles == [with_tile("a.....", seed) for seed in range(0, 2**64, 2**53)]
+    tiles = [add_tile("a.....", seed) for seed in range(0, 2**64, 2**53)]
+    assert tiles == [add_tile("a.....", seed) for seed in range(0, 2**64, 2**53)]
     cells = [next(cell for cell in range(1, 6) if tile[cell] != ".") for tile in tiles]
     assert all(300 < cells.count(cell) < 520 for cell in range(1, 6))
     assert 0.07 < sum("b" in tile for tile in tiles) / len(tiles) < 0.13
@@ -81,8 +81,13 @@ def test_the_player_looks_at_the_board_alone_and_prefers_to_win_room():
 def test_each_turn_shows_the_board_in_seven_bytes():
     env = Twenty48()
     opening, info = env.reset(seed=0, options={"split": "test", "index": 0})
-    shown = opening[0]["content"]
-    assert len(shown) == 7 and shown[3] == "\n" and shown.count(".") == 4 and info["state"] == shown.replace("\n", "/")
+    observation = opening[0]["content"]
+    assert (
+        len(observation) == 7
+        and observation[3] == "\n"
+        and observation.count(".") == 4
+        and info["state"] == observation.replace("\n", "/")
+    )
     assert info["answer"] is None
 
 

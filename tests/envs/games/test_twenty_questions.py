@@ -19,13 +19,13 @@ class Animals(TwentyQuestions):
 
 
 def test_every_two_things_differ_and_every_attribute_tells_some_apart():
-    known = things()
-    assert 64 <= len(known) <= 128 and 15 <= len(ATTRIBUTES) <= 25
-    assert len(set(known.values())) == len(known)
+    ontology = things()
+    assert 64 <= len(ontology) <= 128 and 15 <= len(ATTRIBUTES) <= 25
+    assert len(set(ontology.values())) == len(ontology)
     for attribute in ATTRIBUTES:
-        assert 0 < sum(attribute in has for has in known.values()) < len(known)
-    assert set().union(*known.values()) == set(ATTRIBUTES)
-    assert not set(known) & set(ATTRIBUTES)
+        assert 0 < sum(attribute in has for has in ontology.values()) < len(ontology)
+    assert set().union(*ontology.values()) == set(ATTRIBUTES)
+    assert not set(ontology) & set(ATTRIBUTES)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from math import log2
 
 import pytest
 
-from envs.games.wordle import ROWS, Wordle, graded
+from envs.games.wordle import ROWS, Wordle, mark_guess
 from envs.games.words import LENGTHS, words
 from tests.support.games import is_won, obs_text, play_oracle, random_win_rate, step_replies
 
@@ -30,24 +30,24 @@ def opened(index=0, **arguments):
     ],
 )
 def test_repeated_letters_are_marked_as_often_as_the_word_has_them(guess, secret, marks):
-    assert graded(guess, secret) == marks
+    assert mark_guess(guess, secret) == marks
 
 
 def test_the_marks_of_a_guess_agree_with_counting_letters():
     some = words(5)[::23]
     for guess in some:
         for secret in some:
-            marks, common = graded(guess, secret), Counter(guess) & Counter(secret)
+            marks, common = mark_guess(guess, secret), Counter(guess) & Counter(secret)
             assert [mark == "g" for mark in marks] == [a == b for a, b in zip(guess, secret, strict=True)]
             assert len(marks.replace("-", "")) == sum(common.values())
 
 
 @pytest.mark.parametrize("letters", LENGTHS)
 def test_the_lists_hold_different_words_of_one_length_in_order(letters):
-    listed = words(letters)
-    assert len(listed) >= 200
-    assert list(listed) == sorted(set(listed))
-    assert all(len(word) == letters and word.isascii() and word.isupper() for word in listed)
+    word_list = words(letters)
+    assert len(word_list) >= 200
+    assert list(word_list) == sorted(set(word_list))
+    assert all(len(word) == letters and word.isascii() and word.isupper() for word in word_list)
 
 
 @pytest.mark.parametrize(
@@ -63,22 +63,22 @@ def test_the_oracle_guesses_the_same_as_long_as_the_answers_are_the_same():
     env, secrets = Wordle(opened=False), {}
     for index in range(len(env.load("test"))):
         env.reset(options={"split": "test", "index": index})
-        heard = []
+        answers = []
         for reply in env.oracle():
-            assert secrets.setdefault(tuple(heard), reply["content"]) == reply["content"]
+            assert secrets.setdefault(tuple(answers), reply["content"]) == reply["content"]
             messages, _, terminated, *_ = env.step(reply)
             if terminated:
                 break
-            heard.append(messages[0]["content"])
+            answers.append(messages[0]["content"])
     assert len(secrets) > 10
 
 
 def test_a_task_is_an_opening_guess_and_another_secret():
-    env, shown, info = opened(4)
-    guess, marks = shown.split()
+    env, observation, info = opened(4)
+    guess, marks = observation.split()
     assert guess == env.task.metadata["opening"] != info["answer"]
-    assert marks == graded(guess, info["answer"])
-    assert len(shown) == 11
+    assert marks == mark_guess(guess, info["answer"])
+    assert len(observation) == 11
     assert {split: len(env.load(split)) for split in ("train", "val", "test")} == {
         "train": 3129,
         "val": 403,
@@ -88,15 +88,16 @@ def test_a_task_is_an_opening_guess_and_another_secret():
 
 
 def test_the_answer_is_short_and_the_metrics_say_what_it_told():
-    env, shown, info = opened(2)
-    before = env.left.bit_count()
-    other = next(word for word in env.candidates().secrets if word not in (info["answer"], shown.split()[0]))
+    env, observation, info = opened(2)
+    before = env.remaining.bit_count()
+    other = next(word for word in env.candidates().secrets if word not in (info["answer"], observation.split()[0]))
     (turn,) = step_replies(env, [other])
-    assert obs_text(turn) == graded(other, info["answer"])
+    assert obs_text(turn) == mark_guess(other, info["answer"])
     fit = [
         word
         for word in env.candidates().secrets
-        if graded(shown.split()[0], word) == shown.split()[1] and graded(other, word) == obs_text(turn)
+        if mark_guess(observation.split()[0], word) == observation.split()[1]
+        and mark_guess(other, word) == obs_text(turn)
     ]
     assert turn[4]["metrics"] == {"left": len(fit), "bits": pytest.approx(log2(before / len(fit)))}
     assert turn[4]["valid"] and turn[1] == 0.0
@@ -123,7 +124,7 @@ def test_the_state_is_what_is_known_whatever_the_order():
     ],
 )
 def test_a_guess_may_stand_in_a_sentence(reply):
-    assert Wordle().read(reply) == "CRANE"
+    assert Wordle().parse_guess(reply) == "CRANE"
 
 
 @pytest.mark.parametrize(
@@ -140,7 +141,7 @@ def test_what_names_no_word_or_several_is_invalid_and_costs_a_turn(reply):
 def test_a_word_that_is_not_in_the_list_is_a_guess():
     env, _, info = opened(0)
     (turn,) = step_replies(env, ["QZXVJ"])
-    assert turn[4]["valid"] and obs_text(turn) == graded("QZXVJ", info["answer"])
+    assert turn[4]["valid"] and obs_text(turn) == mark_guess("QZXVJ", info["answer"])
 
 
 def test_turns_run_out_as_in_the_original():

@@ -212,8 +212,8 @@ def test_the_answer_that_was_attacked_can_be_given(name):
 
 @pytest.mark.parametrize("name", COUNTDOWN)
 def test_no_expression_cheats_the_countdown(name):
-    made = evaluate(declared_expression(COUNTDOWN[name]))
-    assert made is None or sorted(made.numbers) != [3, 7, 25] or made.value != 82
+    evaluation = evaluate(declared_expression(COUNTDOWN[name]))
+    assert evaluation is None or sorted(evaluation.numbers) != [3, 7, 25] or evaluation.value != 82
 
 
 def test_there_are_more_than_a_hundred_attempts():

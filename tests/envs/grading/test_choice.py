@@ -2,7 +2,7 @@
 
 import pytest
 
-from envs.games.game import directions
+from envs.games.game import parse_directions
 from envs.grading.choice import find_choice, last_line
 
 DIRECTIONS = {"north": "n", "n": "n", "south": "s", "s": "s"}
@@ -46,4 +46,4 @@ def test_the_last_line_is_neither_blank_nor_the_fence_of_a_block_of_code():
     assert last_line("a\n```\n b \n```\n\n") == "b"
     assert last_line("```b```") == "```b```"
     assert last_line("```\n```") == last_line(" ") == ""
-    assert directions("```\nrrd\n```") == "rrd"
+    assert parse_directions("```\nrrd\n```") == "rrd"

@@ -152,7 +152,9 @@ def test_members_are_the_numbers_in_their_order():
 
 def test_keys_are_equal_for_equal_collections_only():
     assert collection_key("{3,1}") == collection_key("1, 3, 3") == collection_key(r"\{1,3\}")
-    assert len({collection_key("(3,1)"), collection_key("(1,3)"), collection_key("[1,3]"), collection_key("{1,3}")}) == 4
+    assert (
+        len({collection_key("(3,1)"), collection_key("(1,3)"), collection_key("[1,3]"), collection_key("{1,3}")}) == 4
+    )
     assert collection_key("3") is None
 
 
@@ -196,9 +198,9 @@ def test_an_equation_is_never_the_number_on_its_right():
 
 def test_the_page_on_grading_tells_what_is_equal_and_what_is_not():
     table = PAGE.read_text(encoding="utf-8").split("## What counts as equal")[1].split("\n\n")[1]
-    told = [[re.findall("`([^`]*)`", cell) for cell in row] for row in ROW.findall(table)]
-    assert sum(len(equal) + len(not_equal) for _, equal, not_equal in told) > 50
-    for golds, *cells in told:
+    rows = [[re.findall("`([^`]*)`", cell) for cell in row] for row in ROW.findall(table)]
+    assert sum(len(equal) + len(not_equal) for _, equal, not_equal in rows) > 50
+    for golds, *cells in rows:
         for gold, (replies, right) in ((g, c) for g in golds for c in zip(cells, (True, False), strict=True)):
             for reply in replies:
                 assert verify(rf"\boxed{{{reply}}}", gold, symbolic=False).flexible is right, (gold, reply)

@@ -94,17 +94,17 @@ def test_one_worker_serves_call_after_call(pool):
 @pytest.mark.parametrize("what", ["spin", "power"])
 def test_a_call_that_computes_for_ever_is_killed_and_is_the_arguments_fault(pool, what):
     before = pool.call("pid", deadline_s=5)
-    with pytest.raises(OverLimit) as caught:
+    with pytest.raises(OverLimit) as error_info:
         pool.call(what, deadline_s=0.5)
-    assert caught.value.limit == "deadline"
+    assert error_info.value.limit == "deadline"
     assert not is_alive(before)
     assert pool.call("add", 2, 2, deadline_s=5) == 4
 
 
 def test_a_memory_bomb_is_stopped_and_is_the_arguments_fault(pool):
-    with pytest.raises(OverLimit) as caught:
+    with pytest.raises(OverLimit) as error_info:
         pool.call("fill", deadline_s=20)
-    assert caught.value.limit == "memory"
+    assert error_info.value.limit == "memory"
     assert pool.call("add", 1, 1, deadline_s=5) == 2
 
 

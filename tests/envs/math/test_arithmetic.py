@@ -87,8 +87,8 @@ def test_the_value_is_compared_beyond_the_precision_of_floats():
 def test_every_shown_expression_has_its_value_and_is_shown_once(level):
     numbers = range(0, total(level), max(1, total(level) // 5000))
     problems = [problem(level, number) for number in numbers]
-    assert all(eval(shown) == value for shown, value in problems)
-    assert len({shown for shown, _ in problems}) == len(problems)
+    assert all(eval(expression) == value for expression, value in problems)
+    assert len({expression for expression, _ in problems}) == len(problems)
 
 
 @pytest.mark.parametrize(
@@ -117,17 +117,22 @@ def test_a_sum_and_its_mirror_image_are_one_problem():
 
 
 def test_every_pair_of_operators_is_equally_frequent():
-    seen = [tuple(problem(3, number)[0].split()[1::2]) for number in range(900)]
-    assert {seen.count(pair) for pair in set(seen)} == {100} and len(set(seen)) == 9
+    operators = [tuple(problem(3, number)[0].split()[1::2]) for number in range(900)]
+    assert {operators.count(pair) for pair in set(operators)} == {100} and len(set(operators)) == 9
 
 
 def test_a_right_reply_earns_1_and_a_wrong_one_0():
     env = Arithmetic()
-    for reply, reward, valid in (("{}", 1.0, True), ("so it is {}", 1.0, True), ("1{}", 0.0, True), ("", 0.0, False)):
+    for reply, expected_reward, valid in (
+        ("{}", 1.0, True),
+        ("so it is {}", 1.0, True),
+        ("1{}", 0.0, True),
+        ("", 0.0, False),
+    ):
         _, info = env.reset(seed=1)
-        messages, earned, terminated, truncated, end = env.step(reply.format(info["answer"]))
-        assert (messages, earned, terminated, truncated) == ((), reward, True, False)
-        assert end["valid"] is valid and end["success"] is (reward == 1.0)
+        messages, reward, terminated, truncated, end = env.step(reply.format(info["answer"]))
+        assert (messages, reward, terminated, truncated) == ((), expected_reward, True, False)
+        assert end["valid"] is valid and end["success"] is (expected_reward == 1.0)
 
 
 def test_content_blocks_are_read_as_text():

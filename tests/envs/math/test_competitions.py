@@ -138,9 +138,9 @@ def test_aime_answers_are_whole_numbers_with_or_without_leading_zeros(root):
 )
 def test_a_malformed_row_is_an_error_that_names_file_and_line(root, kind, folder, row, complaint):
     write(root / folder, "zz.jsonl", [{"problem": "Fine?", "answer": "5"}, row])
-    with kind(data_root=str(root)) as env, pytest.raises(ValueError, match=r"zz\.jsonl:2: ") as caught:
+    with kind(data_root=str(root)) as env, pytest.raises(ValueError, match=r"zz\.jsonl:2: ") as error:
         env.load("test")
-    assert complaint in str(caught.value)
+    assert complaint in str(error.value)
 
 
 @pytest.mark.parametrize("kind", [MATH500, AIME])

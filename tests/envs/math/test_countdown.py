@@ -81,11 +81,11 @@ def test_all_numbers_are_needed_only_on_demand(monkeypatch):
     monkeypatch.setattr(Countdown, "tasks", lambda self, split: [task])
     for every, rewards in ((False, [1.0, 0.0]), (True, [0.0, 0.0])):
         env = Countdown(max_seconds=78.0, every=every)
-        found = []
+        actual_rewards = []
         for reply in ("3+4", "3+4+2"):
             env.reset(options={"split": "test", "index": 0})
-            found.append(env.step(reply)[1])
-        assert found == rewards
+            actual_rewards.append(env.step(reply)[1])
+        assert actual_rewards == rewards
 
 
 @pytest.mark.parametrize("size, top", [(3, 10), (3, 12), (4, 25), (5, 50)])
@@ -95,8 +95,12 @@ def test_every_test_task_is_solved_by_the_search(size, top, every):
     for task in env.load("test")[:: 1 if size < 5 else 5]:
         way = evaluate(search(task.metadata["numbers"], int(task.answer), every=every))
         assert way.value == int(task.answer)
-        used, given = sorted(way.numbers), task.metadata["numbers"]
-        assert used == given if every else all(used.count(number) <= given.count(number) for number in used)
+        numbers, available = sorted(way.numbers), task.metadata["numbers"]
+        assert (
+            numbers == available
+            if every
+            else all(numbers.count(number) <= available.count(number) for number in numbers)
+        )
 
 
 @pytest.mark.parametrize("every", [False, True])
@@ -104,9 +108,9 @@ def test_the_search_finds_a_way_exactly_where_trying_everything_does(every):
     rng = np.random.default_rng(0)
     for _ in range(4):
         numbers = sorted(rng.integers(1, 10, size=3).tolist())
-        reached = {value for order in permutations(numbers) for value in outcomes(order, every)}
-        found = {target for target in range(1, 120) if search(numbers, target, every=every) is not None}
-        assert found == {value for value in reached if value < 120}
+        reachable = {value for order in permutations(numbers) for value in outcomes(order, every)}
+        targets = {target for target in range(1, 120) if search(numbers, target, every=every) is not None}
+        assert targets == {value for value in reachable if value < 120}
 
 
 def outcomes(order, every):
@@ -118,9 +122,9 @@ def outcomes(order, every):
 
 
 def combined(a, b):
-    found = [a + b, a * b]
-    found += [a - b] * (a > b) + [a // b] * (a % b == 0)
-    return found
+    values = [a + b, a * b]
+    values += [a - b] * (a > b) + [a // b] * (a % b == 0)
+    return values
 
 
 @pytest.mark.parametrize(
@@ -150,8 +154,8 @@ def combined(a, b):
     ],
 )
 def test_an_expression_has_an_exact_value_or_none(text, value):
-    found = evaluate(text)
-    assert (found and found.value) == value
+    result = evaluate(text)
+    assert (result and result.value) == value
 
 
 def test_the_marked_expression_is_the_stated_one():
@@ -167,9 +171,9 @@ def test_a_difficulty_out_of_bounds_is_named(wrong, name):
 
 
 def test_each_prompt_is_the_numbers_and_the_target_in_every_split():
-    env, seen = Countdown(), set()
+    env, earlier_prompts = Countdown(), set()
     for split in ("train", "val", "test"):
         prompts = {task.prompt[0]["content"] for task in env.load(split)[:300]}
-        assert not prompts & seen
-        seen |= prompts
-    assert max(map(len, seen)) <= 16
+        assert not prompts & earlier_prompts
+        earlier_prompts |= prompts
+    assert max(map(len, earlier_prompts)) <= 16

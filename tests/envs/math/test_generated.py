@@ -88,8 +88,8 @@ def test_solutions_solve_their_equations_and_no_other_whole_number_does(level):
         left, right = as_python(shown(task)).split(" = ")
         roots = member_numbers(task.answer)
         assert all(eval(left, {"x": root}) == eval(right, {"x": root}) for root in roots)
-        found = {Fraction(x) for x in range(-130, 131) if eval(left, {"x": x}) == eval(right, {"x": x})}
-        assert found == {root for root in roots if root.denominator == 1}
+        roots = {Fraction(x) for x in range(-130, 131) if eval(left, {"x": x}) == eval(right, {"x": x})}
+        assert roots == {root for root in roots if root.denominator == 1}
 
 
 def test_both_solutions_of_a_quadratic_are_needed_in_any_order():
@@ -115,8 +115,8 @@ def test_a_system_may_be_answered_with_names_in_any_order():
     x, y = map(str, member_numbers(env.load("test")[0].answer))
     right = (f"({x}, {y})", f"x={x}, y={y}", f"y = {y}, x = {x}", rf"\boxed{{({x},{y})}}", f"The answer is ({x},{y}).")
     assert [paid(env, reply) for reply in right] == [1.0] * 5
-    dressed = (f"**({x},{y})**", f"`({x},{y})`", f"```\n({x},{y})\n```", f"The answer is **({x}, {y})**.")
-    assert [paid(env, reply) for reply in dressed] == [1.0] * 4
+    formatted = (f"**({x},{y})**", f"`({x},{y})`", f"```\n({x},{y})\n```", f"The answer is **({x}, {y})**.")
+    assert [paid(env, reply) for reply in formatted] == [1.0] * 4
     wrong = (f"({y},{x})", f"x={y}, y={x}", f"[{x},{y}]", x, f"({x},{y},0)")
     assert [paid(env, reply) for reply in wrong] == [0.0] * 5
 

@@ -42,7 +42,7 @@ def write(root: Path, name: str, rows: list) -> None:
     (root / "gsm8k" / f"{name}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def graded(env: GSM8K, reply: str, index: int = 0) -> tuple[float, dict]:
+def grade(env: GSM8K, reply: str, index: int = 0) -> tuple[float, dict]:
     env.reset(seed=0, options={"split": "test", "index": index})
     _, reward, terminated, _, info = env.step(reply)
     assert terminated
@@ -77,17 +77,17 @@ def test_val_is_a_tenth_of_train_disjoint_and_independent_of_the_rows_order(root
 
 def test_either_rule_pays_and_both_are_reported(root):
     flexible, strict = GSM8K(data_root=str(root)), GSM8K(data_root=str(root), rule="strict")
-    reward, info = graded(flexible, r"\boxed{1,001}")
+    reward, info = grade(flexible, r"\boxed{1,001}")
     assert (reward, info["success"], info["metrics"]) == (1.0, True, {"strict": 0.0, "flexible": 1.0})
-    reward, info = graded(strict, r"\boxed{1,001}")
+    reward, info = grade(strict, r"\boxed{1,001}")
     assert (reward, info["success"], info["metrics"]) == (0.0, False, {"strict": 0.0, "flexible": 1.0})
-    reward, info = graded(strict, "#### 1,001")
+    reward, info = grade(strict, "#### 1,001")
     assert (reward, info["metrics"]) == (1.0, {"strict": 1.0, "flexible": 1.0})
 
 
 def test_a_reply_without_one_answer_is_invalid_and_a_wrong_one_is_not(root):
     env = GSM8K(data_root=str(root))
-    assert [graded(env, reply)[1]["valid"] for reply in ("", "1 or 1001", "#### 7")] == [False, False, True]
+    assert [grade(env, reply)[1]["valid"] for reply in ("", "1 or 1001", "#### 7")] == [False, False, True]
 
 
 def test_the_oracle_is_right_on_every_row_and_shows_no_calculator_notes(root):
@@ -103,8 +103,8 @@ def test_formulas_count_only_where_they_are_asked_for(root):
     pytest.importorskip("math_verify", reason="needs math-verify: turnwise-rl[math]")
     plain, env = GSM8K(data_root=str(root)), GSM8K(data_root=str(root), symbolic=True)
     assert (plain.blocking, env.blocking) == (False, True)
-    assert graded(plain, r"\boxed{\binom{1001}{1}}")[0] == 0.0
-    assert graded(env, r"\boxed{\binom{1001}{1}}")[0] == 1.0
+    assert grade(plain, r"\boxed{\binom{1001}{1}}")[0] == 0.0
+    assert grade(env, r"\boxed{\binom{1001}{1}}")[0] == 1.0
     assert symbolic.workers().pids
     env.close()
     env.close()
@@ -125,9 +125,9 @@ def test_formulas_count_only_where_they_are_asked_for(root):
 )
 def test_a_malformed_row_is_an_error_that_names_file_and_line(root, bad, complaint):
     write(root, "test_c", [row(1), bad])
-    with pytest.raises(ValueError, match=r"test_c\.jsonl:2: ") as caught:
+    with pytest.raises(ValueError, match=r"test_c\.jsonl:2: ") as error:
         GSM8K(data_root=str(root)).load("test")
-    assert complaint in str(caught.value)
+    assert complaint in str(error.value)
 
 
 def test_bytes_that_are_no_text_name_file_and_line(root):
@@ -161,25 +161,27 @@ def test_a_named_root_without_the_files_is_an_error_even_if_the_variable_has_the
 def test_without_any_source_one_error_names_the_ways_to_give_one(monkeypatch):
     monkeypatch.delenv(data.DATA_ROOT_VARIABLE, raising=False)
     monkeypatch.setattr(data, "find_spec", lambda name: None)
-    with pytest.raises(data.MissingData) as caught:
+    with pytest.raises(data.MissingData) as error:
         GSM8K().load("train")
-    message = str(caught.value)
+    message = str(error.value)
     assert "\n" not in message
-    assert all(way in message for way in ("--data-root DIR", data.DATA_ROOT_VARIABLE, "pip install datasets", "openai/gsm8k"))
+    assert all(
+        way in message for way in ("--data-root DIR", data.DATA_ROOT_VARIABLE, "pip install datasets", "openai/gsm8k")
+    )
 
 
 def test_the_hub_is_asked_last_for_a_pinned_revision(monkeypatch):
-    asked = []
+    questions = []
 
     def load_dataset(*arguments, **options):
-        asked.append((arguments, options))
+        questions.append((arguments, options))
         return [row(4), row(5)]
 
     monkeypatch.delenv(data.DATA_ROOT_VARIABLE, raising=False)
     monkeypatch.setattr(data, "find_spec", lambda name: object())
     monkeypatch.setitem(sys.modules, "datasets", types.SimpleNamespace(load_dataset=load_dataset))
     tasks = GSM8K(max_seconds=1e9).load("test")
-    assert asked == [(("openai/gsm8k", "main"), {"split": "test", "revision": REVISION})]
+    assert questions == [(("openai/gsm8k", "main"), {"split": "test", "revision": REVISION})]
     assert [task.metadata["source"] for task in tasks] == ["openai/gsm8k:test:0", "openai/gsm8k:test:1"]
 
 
@@ -215,4 +217,4 @@ def test_on_real_rows_usual_ways_to_answer_are_understood():
         ):
             index = int(task.id.split("/")[1])
             solution = task.metadata["solution"].split("####")[0]
-            assert graded(env, f"{solution}\n{way}", index)[0] == 1.0, (task.metadata["source"], way)
+            assert grade(env, f"{solution}\n{way}", index)[0] == 1.0, (task.metadata["source"], way)

@@ -11,7 +11,7 @@ import pytest
 from envs.checks import contract, rewards
 from envs.checks.env_under_test import EnvUnderTest
 from envs.data import MissingData
-from envs.math import python_frauds
+from envs.math import python_attacks
 from envs.math.arithmetic import Arithmetic
 from envs.math.python import Python
 from envs.shared_sandbox import Lease
@@ -32,25 +32,25 @@ def possible():
 
 @pytest.fixture
 def make():
-    made = []
+    environments = []
 
     def make(**arguments):
-        made.append(Python(**arguments))
-        return made[-1]
+        environments.append(Python(**arguments))
+        return environments[-1]
 
     yield make
-    for env in made:
+    for env in environments:
         env.close()
 
 
 def started():
     """The sandbox processes that this process has started; other tests may run theirs."""
-    found = set()
+    pids = set()
     for pid in processes():
         with suppress(OSError):  # it has just ended
             parent = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]
-            found |= {pid} if int(parent) == os.getpid() else set()
-    return found
+            pids |= {pid} if int(parent) == os.getpid() else set()
+    return pids
 
 
 def told(env, *replies, index=0):
@@ -171,7 +171,7 @@ def test_the_oracle_wins_the_other_tasks_too(make, arguments):
 def test_no_fraud_is_paid_whatever_it_answers_next(make):
     env = make(timeout_s=0.2)
     env.reset(options={"split": "test", "index": 0})
-    frauds = python_frauds.replies(env.task.answer)
+    frauds = python_attacks.attack_replies(env.task.answer)
     assert len(frauds) >= 20
     for fraud in frauds:
         turns = play_replies(env, [fraud], split="test", index=0)
@@ -252,8 +252,8 @@ def test_votes_are_counted_for_answers_only(make):
 def test_random_replies_depend_on_their_generator(make):
     env = make()
     env.reset(seed=0)
-    drawn = [[env.random(np.random.default_rng(seed)) for _ in range(2)] for seed in (1, 1, 2)]
-    assert drawn[0] == drawn[1] != drawn[2]
+    replies = [[env.random(np.random.default_rng(seed)) for _ in range(2)] for seed in (1, 1, 2)]
+    assert replies[0] == replies[1] != replies[2]
 
 
 @pytest.mark.parametrize(

@@ -12,14 +12,14 @@ def session(replies, *, index=0, **arguments):
     """The hints, the rewards and the last info of replies to a test task."""
     env = Revise(**arguments)
     env.reset(seed=0, options={"split": "test", "index": index})
-    said, rewards, info = [], [], {}
+    hints, rewards, info = [], [], {}
     for reply in replies:
         messages, reward, terminated, truncated, info = env.step(str(reply))
-        said += [message["content"] for message in messages]
+        hints += [message["content"] for message in messages]
         rewards.append(reward)
         if terminated or truncated:
             break
-    return said, rewards, info
+    return hints, rewards, info
 
 
 def value(index=0, **arguments) -> int:
@@ -35,26 +35,26 @@ def test_problems_and_splits_are_those_of_arithmetic(level):
 
 def test_a_wrong_answer_is_called_low_or_high_until_the_value_is_named():
     right = value()
-    said, rewards, info = session([right - 5, right + 1, right])
-    assert (said, rewards) == (["low", "high"], [0.0, 0.0, 1.0])
+    hints, rewards, info = session([right - 5, right + 1, right])
+    assert (hints, rewards) == (["low", "high"], [0.0, 0.0, 1.0])
     assert info["success"] and info["stop"] == "terminated"
     assert info["metrics"] == {"first": 0.0, "distance": 0.0}
 
 
 def test_the_first_try_may_be_right():
-    said, rewards, info = session([value()])
-    assert (said, rewards, info["metrics"]["first"]) == ([], [1.0], 1.0)
+    hints, rewards, info = session([value()])
+    assert (hints, rewards, info["metrics"]["first"]) == ([], [1.0], 1.0)
 
 
 def test_tries_run_out():
-    said, rewards, info = session([value() + 1] * 9, max_turns=4)
-    assert (said, rewards) == (["high"] * 4, [0.0] * 4)
+    hints, rewards, info = session([value() + 1] * 9, max_turns=4)
+    assert (hints, rewards) == (["high"] * 4, [0.0] * 4)
     assert (info["stop"], info["success"]) == ("turn_limit", False)
 
 
 def test_a_reply_without_an_integer_costs_a_try_and_tells_nothing():
-    said, _, info = session(["no idea", "1 or 2"])
-    assert said == ["?", "?"] and not info["valid"]
+    hints, _, info = session(["no idea", "1 or 2"])
+    assert hints == ["?", "?"] and not info["valid"]
 
 
 def test_digits_show_which_ones_are_right():
@@ -62,15 +62,15 @@ def test_digits_show_which_ones_are_right():
     right = value(index)
     tens = right // 10 % 10
     wrong = right + 10 * (1 if tens < 9 else -1)
-    said, _, _ = session([wrong, right % 10], index=index, hint="digits")
-    assert said == [f"1_{right % 10}", f"__{right % 10}"]
+    hints, _, _ = session([wrong, right % 10], index=index, hint="digits")
+    assert hints == [f"1_{right % 10}", f"__{right % 10}"]
 
 
 def test_a_negative_value_shows_its_sign_and_no_hint_says_all_digits():
     index = next(i for i, task in enumerate(Revise(level=2).load("test")) if int(task.answer) < -9)
     right = value(index, level=2)
-    said, _, _ = session([-right, 0], index=index, level=2, hint="digits")
-    assert said == ["wrong", "-__" if right % 10 else "-_0"]
+    hints, _, _ = session([-right, 0], index=index, level=2, hint="digits")
+    assert hints == ["wrong", "-__" if right % 10 else "-_0"]
 
 
 def test_the_verdict_alone_says_no_more_than_wrong():

@@ -7,15 +7,17 @@ from importlib.util import find_spec
 import pytest
 
 from envs.math import rg
-from envs.math.reasoning import SKIPPED, asks, same
+from envs.math.reasoning import UNTRUSTED_TASKS, is_same_answer, is_scorable
 from envs.math.rg import RG
 
-installed = pytest.mark.skipif(not find_spec("reasoning_gym"), reason="needs reasoning-gym: turnwise-rl[math]")
+needs_reasoning_gym = pytest.mark.skipif(
+    not find_spec("reasoning_gym"), reason="needs reasoning-gym: turnwise-rl[math]"
+)
 SOUND = ("chain_sum", "countdown", "n_queens", "simple_integration", "gsm_symbolic", "complex_arithmetic", "jugs")
 
 
 @pytest.mark.parametrize(
-    "name, gold, said, right",
+    "name, gold, answer, right",
     [
         ("chain_sum", "-4", "-4", True),
         ("chain_sum", "-4", " -4.0 ", True),
@@ -36,12 +38,12 @@ SOUND = ("chain_sum", "countdown", "n_queens", "simple_integration", "gsm_symbol
         ("base_conversion", "101", "101.0", False),
     ],
 )
-def test_only_the_stored_answer_counts_in_its_own_form(name, gold, said, right):
-    assert same(name, gold, said) is right
+def test_only_the_stored_answer_counts_in_its_own_form(name, gold, answer, right):
+    assert is_same_answer(name, gold, answer) is right
 
 
 @pytest.mark.parametrize(
-    "name, said, shown",
+    "name, answer, scorable",
     [
         ("countdown", "6*(98-54)-34", True),
         ("countdown", "9**9**9", False),
@@ -64,12 +66,12 @@ def test_only_the_stored_answer_counts_in_its_own_form(name, gold, said, right):
         ("jugs", "x" * 5000, False),
     ],
 )
-def test_a_scorer_sees_only_what_has_the_form_of_an_answer(name, said, shown):
-    assert asks(name, said) is shown
+def test_a_scorer_sees_only_what_has_the_form_of_an_answer(name, answer, scorable):
+    assert is_scorable(name, answer) is scorable
 
 
 @pytest.mark.parametrize(
-    "reply, said",
+    "reply, answer",
     [
         ("I think\n<answer>5</answer>", "5"),
         ("5", "5"),
@@ -80,8 +82,8 @@ def test_a_scorer_sees_only_what_has_the_form_of_an_answer(name, said, shown):
         ("", ""),
     ],
 )
-def test_one_pair_of_tags_or_the_whole_reply_is_the_answer(reply, said):
-    assert rg._said(reply) == said
+def test_one_pair_of_tags_or_the_whole_reply_is_the_answer(reply, answer):
+    assert rg._reply_text(reply) == answer
 
 
 @pytest.mark.parametrize(
@@ -105,7 +107,7 @@ def test_without_the_package_one_line_says_what_to_install(monkeypatch):
 
 
 def test_the_tasks_whose_answers_cannot_be_trusted_are_left_out():
-    assert {"game_of_life_halting", "codeio", "word_ladder", "composite", "boxnet", "rearc"} <= SKIPPED.keys()
+    assert {"game_of_life_halting", "codeio", "word_ladder", "composite", "boxnet", "rearc"} <= UNTRUSTED_TASKS.keys()
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +122,7 @@ def few():
     assert rg._workers().pids == []
 
 
-@installed
+@needs_reasoning_gym
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SOUND)
 def test_the_oracle_is_right_and_no_attack_is(name, few):
@@ -133,11 +135,11 @@ def test_the_oracle_is_right_and_no_attack_is(name, few):
                 env.reset(options={"split": "test", "index": index})
                 rewards.append(env.step(reply)[1])
             assert rewards == [1.0] + [0.0] * (len(replies) - 1)
-        held = {task.prompt[0]["content"] for split in ("test", "val") for task in env.load(split)}
-        assert len(held) == 6 and not held & {task.prompt[0]["content"] for task in env.load("train")[:10]}
+        questions = {task.prompt[0]["content"] for split in ("test", "val") for task in env.load(split)}
+        assert len(questions) == 6 and not questions & {task.prompt[0]["content"] for task in env.load("train")[:10]}
 
 
-@installed
+@needs_reasoning_gym
 @pytest.mark.slow
 def test_another_right_answer_counts_where_several_are(few):
     with RG(name="countdown", max_seconds=1e6) as env:
@@ -145,7 +147,7 @@ def test_another_right_answer_counts_where_several_are(few):
         assert env.step(f"({env.task.answer})")[1] == 1.0
 
 
-@installed
+@needs_reasoning_gym
 @pytest.mark.slow
 def test_levels_and_options_of_the_package_are_passed_on(few):
     def longest(**arguments):
@@ -158,7 +160,7 @@ def test_levels_and_options_of_the_package_are_passed_on(few):
         longest(config={"digitz": 1})
 
 
-@installed
+@needs_reasoning_gym
 @pytest.mark.slow
 def test_an_unknown_name_is_met_with_the_nearest(few):
     with RG(name="chain_sums") as env, pytest.raises(ValueError, match="did you mean 'chain_sum'"):

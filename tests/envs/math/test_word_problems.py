@@ -24,15 +24,15 @@ BY_HAND = [
 
 def pattern(text: str) -> str:
     """A story without its names, things and numbers."""
-    kept = [word for word in text.split() if not any(char.isdigit() for char in word)]
-    return " ".join(word for word in kept if word.islower())
+    words = [word for word in text.split() if not any(char.isdigit() for char in word)]
+    return " ".join(word for word in words if word.islower())
 
 
 @pytest.mark.parametrize("text, answer", BY_HAND)
 def test_stories_worked_by_hand_are_among_the_templates(text, answer):
     rng = np.random.default_rng(0)
-    drawn = [template(rng) for level in LEVELS for template in level for _ in range(30)]
-    assert pattern(text) in {pattern(story.text) for story in drawn}
+    stories = [template(rng) for level in LEVELS for template in level for _ in range(30)]
+    assert pattern(text) in {pattern(story.text) for story in stories}
 
 
 @pytest.mark.parametrize("level", WordProblems.levels)

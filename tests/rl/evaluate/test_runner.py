@@ -128,7 +128,7 @@ def test_an_episode_that_fails_for_good_counts_once_and_one_that_was_repeated_do
         lambda: play(make_runner(SeedPolicy(), Fails), tickets(3, 3, 2, 0)),
         lambda: evaluate_script(Fails, SCRIPTS["noop"], tickets(3, 3, 2, 0)),
     ):
-        Fails.failed = False
+        Fails.has_failed = False
         caplog.clear()
         zero, one, two = asyncio.run(run())
         assert [len(group.trajectories) for group in (zero, one, two)] == [2, 0, 2]
@@ -138,10 +138,10 @@ def test_an_episode_that_fails_for_good_counts_once_and_one_that_was_repeated_do
 
 def test_scripts_play_environments_that_wait_in_threads_and_others_in_this_one() -> None:
     selection = tickets(80, 20, 2, 0)
-    threaded = asyncio.run(evaluate_script(Waits, SCRIPTS["random"], selection))
+    in_threads = asyncio.run(evaluate_script(Waits, SCRIPTS["random"], selection))
     inline = asyncio.run(evaluate_script(Guess, SCRIPTS["random"], selection))
     assert threading.get_ident() not in Waits.threads
-    assert [[t.turns[0].reply for t in g.trajectories] for g in threaded] == [
+    assert [[t.turns[0].reply for t in g.trajectories] for g in in_threads] == [
         [t.turns[0].reply for t in g.trajectories] for g in inline
     ]
 

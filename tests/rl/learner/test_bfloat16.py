@@ -1,4 +1,4 @@
-"""Models in bfloat16: half the bytes, and no digit of an update is lost."""
+"""Training models in bfloat16: half the memory, and small updates are not lost."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ HALF = torch.bfloat16
 
 
 def half(kind="llama", rank=0, seed=0):
-    """A toy model as a checkpoint in bfloat16 is loaded: weights are cast, tables are not."""
+    """A toy model as loaded from a bfloat16 checkpoint: weights are cast, rotary tables are not."""
     net = model(kind, seed, initializer_range=0.1)
     for weight in net.parameters():
         weight.data = weight.data.to(HALF)
@@ -48,7 +48,7 @@ def half(kind="llama", rank=0, seed=0):
 
 
 def test_an_update_of_a_millionth_is_not_lost():
-    """Neighbours of 0.02 in bfloat16 are 1.2e-4 away."""
+    """The numbers next to 0.02 in bfloat16 are 1.2e-4 away."""
     weight, plain_weight = (torch.nn.Parameter(torch.full((4,), 0.02, dtype=HALF)) for _ in range(2))
     optimizer, plain_optimizer = (
         Float32AdamW([weight], lr=1e-6, weight_decay=0.0),
@@ -225,7 +225,7 @@ def _pairs(one, other):
 
 
 def _noting(models):
-    """`HFPolicy.__init__`, and its model is added to `seen`."""
+    """`HFPolicy.__init__` that also appends its model to `models`."""
     whole = HFPolicy.__init__
 
     def noting(self, net, **more):

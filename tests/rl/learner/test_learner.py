@@ -1,4 +1,4 @@
-"""An update: what it measures, which way it moves and in how many steps."""
+"""`Learner.update`: its metrics, the direction in which it moves weights, and its number of steps."""
 
 import asyncio
 import math
@@ -101,7 +101,7 @@ def test_an_advantage_moves_the_probability_of_its_tokens_its_way(sign):
 
 
 def test_tokens_that_were_not_sampled_are_not_trained():
-    """The only token of a context is changed: had it been a target, the gradient would be that of another token."""
+    """Changing the only token of a context changes no gradient, as it is no target."""
     groups = random_groups()[2:]
     updated_weights = []
     for last in (3, 4):

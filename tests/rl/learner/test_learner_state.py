@@ -1,4 +1,4 @@
-"""What a learner keeps: a critic, a reference, the state of its optimiser."""
+"""The state of a learner: critic, reference model and optimiser."""
 
 import asyncio
 import math
@@ -37,7 +37,7 @@ def test_a_new_critic_values_everything_at_zero_and_learns_what_was_returned():
 
 
 def test_values_belong_to_the_position_before_their_token():
-    """A value may know the history and not the token that it is a baseline for."""
+    """A value may depend on the history, but not on the token that it is a baseline for."""
     learner = Learner(model(), lr=0.0, critic=True)
     torch.nn.init.normal_(learner.value_head.weight, generator=torch.Generator().manual_seed(0))
     (trajectory,) = random_groups()[2].trajectories

@@ -1,4 +1,4 @@
-"""Packed rows compute what each history would have computed on its own, gradients included."""
+"""Packed rows give the results of each history on its own, gradients included."""
 
 from functools import cache, partial
 
@@ -44,7 +44,7 @@ def learner(net, **more):
 
 
 def histories():
-    """`(ids, sampled, trajectory's return)` of every unbroken history."""
+    """Yield `(ids, is_sampled, trajectory's return)` of every unbroken history."""
     for group in random_groups():
         for trajectory, reward in zip(group.trajectories, group.rewards, strict=True):
             for history in trajectory.sequences():

@@ -1,4 +1,4 @@
-"""Blocks that are computed again in the backward pass: the same gradient from less memory."""
+"""Recomputing blocks in the backward pass gives the same gradient with less memory."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def learner(net, **more):
 
 
 def train_once(net, batch, recompute, recipe=PLAIN, **more):
-    """The gradient of one update, and what was measured on the way."""
+    """Return the gradient and the metrics of one update."""
     net.zero_grad()
     metrics = learner(net, recompute=recompute, **more).update(batch, recipe)
     return gradient(net), metrics
@@ -61,7 +61,7 @@ def test_so_it_is_of_adapters_and_of_a_critic_at_a_temperature(kind):
 
 
 def test_logits_that_come_in_chunks_change_the_gradient_by_no_more_than_rounding(monkeypatch):
-    """The output matrix's gradient is then a sum of one per chunk."""
+    """The gradient of the output matrix is then a sum over chunks."""
     monkeypatch.setattr(forward, "CHUNK", 7)
     net = model("qwen3")
     plain, again = (train_once(net, long_rows(), recompute) for recompute in (False, True))

@@ -20,7 +20,7 @@ from rl.methods.inputs import Labels
 from rl.methods.parts import reduce, score
 from rl.methods.recipe import load, part
 from rl.records import Group, Trajectory
-from tests.support.batches import ToyScorer, group, off_policy, toy_groups, trajectory
+from tests.support.batches import ToyScorer, make_group, make_trajectory, off_policy, toy_groups
 from tests.support.models import model
 from tests.support.play import random_groups, trajectories, weights
 from tests.support.runs import Child, assert_same_run, flags, metrics, train, train_run
@@ -52,16 +52,16 @@ def test_the_states_around_a_reply_are_those_of_the_models_own_forward(kind: str
     """With histories begun anew, prefixes in common, and last replies that nothing follows."""
     net = model(kind)
     played = trajectories(random_groups())
-    found = hidden_states.around_replies(Learner(net, lr=0.0, microbatch_tokens=budget).hidden_states, played)
-    for record, states in zip(played, found, strict=True):
+    result = hidden_states.around_replies(Learner(net, lr=0.0, microbatch_tokens=budget).hidden_states, played)
+    for record, states in zip(played, result, strict=True):
         assert states.shape == (len(record.turns), 2, 32)
         for history in record.sequences():
             with torch.no_grad():
                 out = net(input_ids=torch.tensor([history.ids]), output_hidden_states=True).hidden_states[-1][0]
             for turn in set(history.turn) - {-1}:
                 places = [i for i, of in enumerate(history.turn) if of == turn]
-                wanted = out[[places[0] - 1, places[-1]]]
-                np.testing.assert_allclose(states[turn], wanted, atol=1e-4)
+                expected = out[[places[0] - 1, places[-1]]]
+                np.testing.assert_allclose(states[turn], expected, atol=1e-4)
 
 
 def test_asking_for_states_changes_nothing() -> None:
@@ -90,41 +90,41 @@ def test_the_critic_learns_as_the_four_losses_say() -> None:
         loss = torch.zeros(()).double()
         for j in (0, 1):
             following = torch.cat([(before @ slow[j])[1:], torch.zeros(1).double()])
-            wanted = torch.tensor(table.rewards) + 0.9 * torch.where(done, 0.0, following)
-            loss = loss + (after @ q[j] - wanted).square().mean()
+            expected = torch.tensor(table.rewards) + 0.9 * torch.where(done, 0.0, following)
+            loss = loss + (after @ q[j] - expected).square().mean()
             loss = loss + (before @ v[j] - after @ slow[2 + j]).square().mean()
         adam.zero_grad()
         loss.backward()
         adam.step()
         slow = slow + 0.1 * (torch.cat([v, q]).detach() - slow)
-    earned = run(critic, groups, ToyScorer())
+    credits = run(critic, groups, ToyScorer())
     np.testing.assert_allclose(critic.state_dict()["heads"], torch.cat([v, q]).detach(), atol=1e-9)
     np.testing.assert_allclose(critic.state_dict()["slow"], slow, atol=1e-9)
     worth, value = after @ q.T, before @ v.T
-    np.testing.assert_allclose(earned, (worth.min(1).values - value.min(1).values).detach(), atol=1e-9)
+    np.testing.assert_allclose(credits, (worth.min(1).values - value.min(1).values).detach(), atol=1e-9)
 
 
 def bandit(*rewards: float) -> list[Group]:
-    return [group(*(trajectory((2, reward)) for reward in rewards))]
+    return [make_group(*(make_trajectory((2, reward)) for reward in rewards))]
 
 
 def test_a_reply_is_worth_what_it_earns_more_than_others_in_its_place() -> None:
     """One state, two replies: a good one half of the time."""
     state, good, bad = [0.5, 0.0, 0.0], [0.5, 1.0, 0.0], [0.5, 0.0, 1.0]
     critic = score.reply_advantage(epochs=4000, rate=0.02)
-    earned = run(critic, bandit(1.0, 0.0), Scorer([[state, good]], [[state, bad]]))
-    np.testing.assert_allclose(earned, [0.5, -0.5], atol=0.02)
+    credits = run(critic, bandit(1.0, 0.0), Scorer([[state, good]], [[state, bad]]))
+    np.testing.assert_allclose(credits, [0.5, -0.5], atol=0.02)
 
 
 def test_an_early_turn_is_worth_the_discounted_value_of_what_it_leads_to() -> None:
     """Its own reward is 0; one reply leads to where 1 is earned, the other to where nothing is."""
     one = np.eye(7)
     start, left, right, rich, poor, end = one[:6]
-    groups = [group(trajectory((1, 0.0), (1, 1.0)), trajectory((1, 0.0), (1, 0.0)))]
-    told = Scorer([[start, left], [rich, end]], [[start, right], [poor, one[6]]])  # type: ignore[arg-type]
+    groups = [make_group(make_trajectory((1, 0.0), (1, 1.0)), make_trajectory((1, 0.0), (1, 0.0)))]
+    scorer = Scorer([[start, left], [rich, end]], [[start, right], [poor, one[6]]])  # type: ignore[arg-type]
     critic = score.reply_advantage(epochs=6000, rate=0.02, gamma=0.8)
-    earned = run(critic, groups, told)
-    np.testing.assert_allclose(earned, [0.4, 0.0, -0.4, 0.0], atol=0.03)
+    credits = run(critic, groups, scorer)
+    np.testing.assert_allclose(credits, [0.4, 0.0, -0.4, 0.0], atol=0.03)
 
 
 def test_the_critic_goes_on_where_it_was_and_starts_the_same_everywhere() -> None:
@@ -142,9 +142,9 @@ def test_the_critic_goes_on_where_it_was_and_starts_the_same_everywhere() -> Non
 def test_what_is_told_is_the_credit() -> None:
     recipe = load("archer")
     groups = toy_groups()
-    wanted = run(recipe.score[0], groups, ToyScorer())  # type: ignore[arg-type]
-    found = [x for of_group in recipe.credit(groups, recipe.normalization) for tokens in of_group for x in tokens]
-    assert found == np.repeat(wanted, [len(turn.completion.ids) for turn in turn_table.turns_of(groups)]).tolist()
+    expected = run(recipe.score[0], groups, ToyScorer())  # type: ignore[arg-type]
+    result = [x for of_group in recipe.credit(groups, recipe.normalization) for tokens in of_group for x in tokens]
+    assert result == np.repeat(expected, [len(turn.completion.ids) for turn in turn_table.turns_of(groups)]).tolist()
     with pytest.raises(ValueError, match=r"the stream 'reply_advantage', which \d+ of \d+ turns lack"):
         recipe.credit(toy_groups(), recipe.normalization)
 
@@ -166,8 +166,8 @@ def test_the_recipe_s_loss_has_the_gradient_of_the_vectors(case: dict) -> None:
     labels = Labels(rows, torch.zeros_like(rows), torch.where(mask, 0, -1))
     share = reduce.turn_sum(mask.double(), labels)
     logp = torch.tensor(inputs["action_logp"], requires_grad=True)
-    earned = critic_targets.advantage((inputs["q1"], inputs["q2"]), (inputs["v1"], inputs["v2"]))
-    loss = (-torch.tensor(earned)[:, None] * logp * share).sum()
+    credits = critic_targets.advantage((inputs["q1"], inputs["q2"]), (inputs["v1"], inputs["v2"]))
+    loss = (-torch.tensor(credits)[:, None] * logp * share).sum()
     assert loss.item() == pytest.approx(case["expected"]["actor_loss"], rel=1e-6)
 
 

@@ -13,7 +13,7 @@ from envs.types import Stop
 from rl.methods.estimators import returns, statistics
 from rl.methods.parts import baseline, credit, scale, score
 from rl.methods.recipe import Recipe
-from tests.support.batches import ToyScorer, group, toy_groups, trajectory
+from tests.support.batches import ToyScorer, make_group, make_trajectory, toy_groups
 
 REWARDS = np.array([1.0, 0.0, 0.0, 1.0, 0.3, 0.3, 0.3, 2.0])
 MEMBERS = np.array([0, 0, 0, 0, 5, 5, 5, 9])
@@ -32,11 +32,11 @@ LENGTHS = np.array([4, 2, 2, 8, 1, 2, 3, 4])
     ],
 )
 def test_a_baseline_leaves_these_advantages(part, advantage) -> None:
-    found = REWARDS - part(REWARDS, MEMBERS, LENGTHS)
-    np.testing.assert_allclose(found, advantage, atol=1e-12)
+    result = REWARDS - part(REWARDS, MEMBERS, LENGTHS)
+    np.testing.assert_allclose(result, advantage, atol=1e-12)
     order = np.random.default_rng(0).permutation(8)
     moved = REWARDS[order] - part(REWARDS[order], MEMBERS[order], LENGTHS[order])
-    np.testing.assert_allclose(moved, found[order], atol=1e-12)
+    np.testing.assert_allclose(moved, result[order], atol=1e-12)
 
 
 GROUP_RELATIVE = [baseline.group_mean, baseline.leave_one_out, baseline.length_weighted_mean]
@@ -78,59 +78,63 @@ def test_a_single_reward_has_no_deviation_to_divide_by() -> None:
 
 
 def test_outcome_puts_one_advantage_on_all_tokens_of_all_turns() -> None:
-    played = group(trajectory((2, 0.0), (1, 1.0)), trajectory((3, 0.0)))
-    first, second = credit.outcome([played], Recipe().normalization)[0]
+    group = make_group(make_trajectory((2, 0.0), (1, 1.0)), make_trajectory((3, 0.0)))
+    first, second = credit.outcome([group], Recipe().normalization)[0]
     assert first.tolist() == [0.5] * 3 and second.tolist() == [-0.5] * 3
     assert first.dtype == np.float64
 
 
 def test_outcome_reads_shaped_rewards() -> None:
-    played = group(trajectory((1, 1.0)), trajectory((1, 1.0)), rewards=[3.0, 1.0])
-    assert [float(earned[0]) for earned in credit.outcome([played], Recipe().normalization)[0]] == [1.0, -1.0]
+    group = make_group(make_trajectory((1, 1.0)), make_trajectory((1, 1.0)), rewards=[3.0, 1.0])
+    assert [float(credits[0]) for credits in credit.outcome([group], Recipe().normalization)[0]] == [1.0, -1.0]
 
 
 def test_statistics_are_over_trajectories_however_many_turns_they_have() -> None:
-    long, short = trajectory(*[(3, 0.0)] * 9, (3, 1.0)), trajectory((1, 0.0))
-    earned = credit.outcome([group(long, short)], Recipe().normalization)[0]
-    assert earned[0][0] == 0.5 and earned[1][0] == -0.5
+    long, short = make_trajectory(*[(3, 0.0)] * 9, (3, 1.0)), make_trajectory((1, 0.0))
+    credits = credit.outcome([make_group(long, short)], Recipe().normalization)[0]
+    assert credits[0][0] == 0.5 and credits[1][0] == -0.5
 
 
 def to_go(*groups, **options) -> list[list[float]]:
-    found = credit.reward_to_go(list(groups), Recipe().normalization, whiten=False, **options)
-    return [earned.tolist() for per_group in found for earned in per_group]
+    result = credit.reward_to_go(list(groups), Recipe().normalization, whiten=False, **options)
+    return [credits.tolist() for per_group in result for credits in per_group]
 
 
 def test_a_reward_reaches_every_turn_before_it() -> None:
-    played = group(trajectory((2, 0.0), (1, 0.5), (2, 1.0)))
-    assert to_go(played) == [[1.5, 1.5, 1.5, 1.0, 1.0]]
-    assert to_go(played, gamma=0.5) == [[0.1875, 0.375, 0.75, 0.5, 1.0]]
+    group = make_group(make_trajectory((2, 0.0), (1, 0.5), (2, 1.0)))
+    assert to_go(group) == [[1.5, 1.5, 1.5, 1.0, 1.0]]
+    assert to_go(group, gamma=0.5) == [[0.1875, 0.375, 0.75, 0.5, 1.0]]
 
 
 def test_the_shipped_reset_stops_a_reward_at_the_observation_before_its_turn() -> None:
-    assert to_go(group(trajectory((2, 0.0), (1, 0.5), (2, 1.0))), reset_at_gap=True) == [[0.0, 0.0, 0.5, 1.0, 1.0]]
-    assert to_go(group(trajectory((2, 0.0), (1, 1.0), context=0)), reset_at_gap=True) == [[1.0, 1.0, 1.0]]
+    assert to_go(make_group(make_trajectory((2, 0.0), (1, 0.5), (2, 1.0))), reset_at_gap=True) == [
+        [0.0, 0.0, 0.5, 1.0, 1.0]
+    ]
+    assert to_go(make_group(make_trajectory((2, 0.0), (1, 1.0), context=0)), reset_at_gap=True) == [[1.0, 1.0, 1.0]]
 
 
 def test_what_shaping_added_lies_on_the_last_token_so_that_rewards_add_up() -> None:
-    assert to_go(group(trajectory((2, 0.5), (2, 0.0)), rewards=[0.25])) == [[0.25, 0.25, -0.25, -0.25]]
+    assert to_go(make_group(make_trajectory((2, 0.5), (2, 0.0)), rewards=[0.25])) == [[0.25, 0.25, -0.25, -0.25]]
 
 
 def test_the_reward_of_a_turn_without_tokens_is_not_lost() -> None:
-    assert to_go(group(trajectory((0, 0.25), (2, 0.0), (0, 1.0)))) == [[1.25, 1.0]]
-    assert to_go(group(trajectory((0, 1.0)), trajectory((1, 0.5)))) == [[], [0.5]]
+    assert to_go(make_group(make_trajectory((0, 0.25), (2, 0.0), (0, 1.0)))) == [[1.25, 1.0]]
+    assert to_go(make_group(make_trajectory((0, 1.0)), make_trajectory((1, 0.5)))) == [[], [0.5]]
 
 
 def test_kl_in_the_reward_is_paid_per_token_and_summed_from_there_on() -> None:
-    played = group(trajectory((2, 1.0)))
+    group = make_group(make_trajectory((2, 1.0)))
     with pytest.raises(ValueError, match="stream 'ref', which 1 of 1 turns lack"):
-        to_go(played, kl=0.5)
-    asyncio.run(score.reference(ToyScorer(), [played]))  # 0.2 below the sampler's on each token
-    np.testing.assert_allclose(to_go(played, kl=0.5), [[0.8, 0.9]])
+        to_go(group, kl=0.5)
+    asyncio.run(score.reference(ToyScorer(), [group]))  # 0.2 below the sampler's on each token
+    np.testing.assert_allclose(to_go(group, kl=0.5), [[0.8, 0.9]])
 
 
 def test_whitened_credit_has_mean_0_and_variance_1_over_all_tokens_of_the_batch() -> None:
     groups = toy_groups()
-    flat = np.concatenate([earned for per_group in credit.reward_to_go(groups, Recipe().normalization) for earned in per_group])
+    flat = np.concatenate(
+        [credits for per_group in credit.reward_to_go(groups, Recipe().normalization) for credits in per_group]
+    )
     assert flat.mean() == pytest.approx(0.0, abs=1e-12)
     assert flat.var(ddof=1) == pytest.approx(1.0)
 
@@ -143,20 +147,20 @@ def test_whitening_equal_numbers_or_a_single_one_gives_0() -> None:
 
 
 def test_gae_with_lambda_1_is_the_return_less_the_value_and_fills_the_critic_s_target() -> None:
-    played = group(trajectory((2, 0.0), (1, 1.0)))
-    for turn, values in zip(played.trajectories[0].turns, [(0.2, 0.4), (0.7,)], strict=True):
+    group = make_group(make_trajectory((2, 0.0), (1, 1.0)))
+    for turn, values in zip(group.trajectories[0].turns, [(0.2, 0.4), (0.7,)], strict=True):
         turn.streams["value"] = values
-    (earned,) = credit.gae([played], Recipe().normalization, whiten=False)[0]
-    np.testing.assert_allclose(earned, [0.8, 0.6, 0.3])
-    targets = [turn.streams["returns"] for turn in played.trajectories[0].turns]
+    (credits,) = credit.gae([group], Recipe().normalization, whiten=False)[0]
+    np.testing.assert_allclose(credits, [0.8, 0.6, 0.3])
+    targets = [turn.streams["returns"] for turn in group.trajectories[0].turns]
     np.testing.assert_allclose(np.concatenate(targets), [1.0, 1.0, 1.0])
-    (one_step,) = credit.gae([played], Recipe().normalization, whiten=False, lam=0.0, gamma=0.5)[0]
+    (one_step,) = credit.gae([group], Recipe().normalization, whiten=False, lam=0.0, gamma=0.5)[0]
     np.testing.assert_allclose(one_step, [0.5 * 0.4 - 0.2, 0.5 * 0.7 - 0.4, 1.0 - 0.7])
 
 
 def test_gae_without_values_says_what_is_missing() -> None:
     with pytest.raises(ValueError, match="stream 'value', which 2 of 2 turns lack"):
-        credit.gae([group(trajectory((1, 0.0), (1, 1.0)))], Recipe().normalization)
+        credit.gae([make_group(make_trajectory((1, 0.0), (1, 1.0)))], Recipe().normalization)
 
 
 def test_values_at_observations_are_never_read() -> None:
@@ -168,7 +172,7 @@ def test_values_at_observations_are_never_read() -> None:
 
 
 def test_an_episode_that_a_limit_cut_short_counts_like_any_other() -> None:
-    cut = trajectory((2, 0.0))
+    cut = make_trajectory((2, 0.0))
     cut.stop = Stop.TURN_LIMIT
-    earned = credit.outcome([group(cut, trajectory((2, 1.0)))], Recipe().normalization)[0]
-    assert earned[0].tolist() == [-0.5, -0.5]
+    credits = credit.outcome([make_group(cut, make_trajectory((2, 1.0)))], Recipe().normalization)[0]
+    assert credits[0].tolist() == [-0.5, -0.5]

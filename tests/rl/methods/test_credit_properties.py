@@ -12,7 +12,7 @@ from rl.methods import recipe as recipes
 from rl.methods.parts import baseline, credit, scale
 from rl.methods.recipe import Recipe
 from rl.records import Group
-from tests.support.batches import group, trajectory
+from tests.support.batches import make_group, make_trajectory
 
 AMONG = ("members", "padded", "alive", "agent", "pooled")
 WITHIN = {  # what a group earns depends on that group alone
@@ -35,6 +35,7 @@ WITHIN = {  # what a group earns depends on that group alone
     "ui_s1 by turns": recipes.load("ui_s1").but(credit=partial(credit.matched_returns, unit="turn")),
     "igpo": recipes.load("igpo"),
     "igpo apart": recipes.load("igpo").but(credit=partial(credit.information_gain, among="separate", centre="rewards")),
+    "igpo in its own unit": recipes.load("igpo").but(credit=partial(credit.information_gain, norm_by_std=False)),
     "arpo": recipes.load("arpo"),
     "portool": recipes.load("portool"),
     "roles": Recipe(credit=credit.by_role),
@@ -59,45 +60,47 @@ within = pytest.mark.parametrize("recipe", WITHIN.values(), ids=WITHIN)
 def drawn(seed: int, *, groups: int = 5, largest: int = 5) -> list[Group]:
     """Groups of 1 to 5 members with 1 to 6 turns, states that repeat, turns without tokens, some groups all equal."""
     rng = np.random.default_rng(seed)
-    found = []
+    result = []
     for number in range(groups):
         flat = rng.random() < 0.2
         members = []
         for member in range(int(rng.integers(1, largest + 1))):
             spans = [(int(rng.integers(0, 4)), 0.0 if flat else round(float(rng.normal()), 1))]
             spans *= int(rng.integers(1, 7))
-            played = trajectory(*((n, round(r + 0.1 * k, 1)) for k, (n, r) in enumerate(spans)), rng=rng)
-            played.member, played.agent = member, "ab"[member % 2]
-            for turn in played.turns:
+            trajectory = make_trajectory(*((n, round(r + 0.1 * k, 1)) for k, (n, r) in enumerate(spans)), rng=rng)
+            trajectory.member, trajectory.agent = member, "ab"[member % 2]
+            for turn in trajectory.turns:
                 turn.state = f"the state is number {rng.integers(4)}"
                 turn.valid = bool(rng.random() < 0.7)
                 turn.rewards = {"one": turn.reward / 2, "other": turn.reward / 2}
                 turn.metrics = {"gain": float(rng.normal()), "matched": float(rng.random() < 0.6), "redundancy": 0.1}
-            members.append(played)
-        found.append(group(*members, number=number))
-    return found
+            members.append(trajectory)
+        result.append(make_group(*members, number=number))
+    return result
 
 
-def flat(earned: list[list[np.ndarray]]) -> np.ndarray:
-    return np.concatenate([tokens for per_group in earned for tokens in per_group])
+def flat(credits: list[list[np.ndarray]]) -> np.ndarray:
+    return np.concatenate([tokens for per_group in credits for tokens in per_group])
 
 
 @every
 @pytest.mark.parametrize("seed", range(8))
 def test_credit_is_one_finite_number_per_sampled_token(recipe: Recipe, seed: int) -> None:
     groups = drawn(seed)
-    earned = recipe.credit(groups, recipe.normalization)
-    assert np.isfinite(flat(earned)).all()
-    assert [[len(tokens) for tokens in per_group] for per_group in earned] == [
-        [member.num_sampled for member in played.trajectories] for played in groups
+    credits = recipe.credit(groups, recipe.normalization)
+    assert np.isfinite(flat(credits)).all()
+    assert [[len(tokens) for tokens in per_group] for per_group in credits] == [
+        [member.num_sampled for member in group.trajectories] for group in groups
     ]
 
 
 @every
 def test_one_update_may_hold_no_token_or_no_turn_at_all(recipe: Recipe) -> None:
-    silent = [group(trajectory((0, 1.0)), trajectory((0, 0.0), (0, 1.0)), number=0)]
+    silent = [make_group(make_trajectory((0, 1.0)), make_trajectory((0, 0.0), (0, 1.0)), number=0)]
     assert len(flat(recipe.credit(silent, recipe.normalization))) == 0
-    assert flat(recipe.credit([group(trajectory(), trajectory((2, 1.0)))], recipe.normalization)).shape == (2,)
+    assert flat(
+        recipe.credit([make_group(make_trajectory(), make_trajectory((2, 1.0)))], recipe.normalization)
+    ).shape == (2,)
 
 
 @pytest.mark.parametrize("name", [name for name in EVERY if name not in ("grpo_roc", "gigpo alike")])
@@ -108,8 +111,8 @@ def test_the_order_of_groups_and_members_does_not_matter(name: str, seed: int) -
     straight = recipe.credit(groups, recipe.normalization)
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(groups))
-    inner = [rng.permutation(len(played.trajectories)) for played in groups]
-    moved = [group(*(groups[g].trajectories[m] for m in inner[g]), number=int(g)) for g in order]
+    inner = [rng.permutation(len(group.trajectories)) for group in groups]
+    moved = [make_group(*(groups[g].trajectories[m] for m in inner[g]), number=int(g)) for g in order]
     for place, per_group in enumerate(recipe.credit(moved, recipe.normalization)):
         g = order[place]
         for tokens, m in zip(per_group, inner[g], strict=True):
@@ -121,7 +124,7 @@ def test_the_order_of_groups_and_members_does_not_matter(name: str, seed: int) -
 def test_other_groups_however_long_change_nothing(recipe: Recipe, seed: int) -> None:
     """A longer neighbour pads every table; its padding enters no mean, no deviation and no count."""
     groups = drawn(seed)
-    long = group(*(trajectory(*[(1, float(m))] * 30) for m in range(7)), number=9)
+    long = make_group(*(make_trajectory(*[(1, float(m))] * 30) for m in range(7)), number=9)
     alone = recipe.credit(groups, recipe.normalization)
     together = recipe.credit([long, *groups], recipe.normalization)[1:]
     np.testing.assert_allclose(flat(together), flat(alone), atol=1e-12)
@@ -133,7 +136,9 @@ def test_observations_may_be_longer_without_any_change(recipe: Recipe) -> None:
     longer = deepcopy(groups)
     for turn in (turn for played in longer for member in played.trajectories for turn in member.turns):
         turn.context = turn.context * 2
-    assert np.array_equal(flat(recipe.credit(longer, recipe.normalization)), flat(recipe.credit(groups, recipe.normalization)))
+    assert np.array_equal(
+        flat(recipe.credit(longer, recipe.normalization)), flat(recipe.credit(groups, recipe.normalization))
+    )
 
 
 SHIFTED = [name for name in WITHIN if name not in (*BETWEEN_TURNS, "improvement", "grpo_roc")]
@@ -145,30 +150,32 @@ def test_a_constant_per_group_on_every_turn_changes_nothing(name: str) -> None:
     rng = np.random.default_rng(0)
 
     def played(*constants: float) -> list[Group]:
-        found = []
+        result = []
         for number, constant in enumerate(constants):
             own = np.random.default_rng(number)
             spans = [[(2, round(float(own.normal()), 1) + constant) for _ in range(4)] for _ in range(3)]
-            found.append(group(*(trajectory(*span) for span in spans), number=number))
-        for turn in (turn for one in found for member in one.trajectories for turn in member.turns):
+            result.append(make_group(*(make_trajectory(*span) for span in spans), number=number))
+        for turn in (turn for one in result for member in one.trajectories for turn in member.turns):
             turn.metrics = {"gain": turn.reward, "matched": 1.0}
-        return found
+        return result
 
     recipe = WITHIN[name]
     if name.startswith("igpo"):  # the last turn is paid the return, which moves by more than a gain does
         recipe = recipe.but(credit=partial(credit.information_gain, among="separate"))
     shifted = recipe.credit(played(*rng.normal(size=3).tolist()), recipe.normalization)
-    np.testing.assert_allclose(flat(shifted), flat(recipe.credit(played(0.0, 0.0, 0.0), recipe.normalization)), atol=1e-6)
+    np.testing.assert_allclose(
+        flat(shifted), flat(recipe.credit(played(0.0, 0.0, 0.0), recipe.normalization)), atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("name", [name for name in EVERY if name not in (*BETWEEN_TURNS, "batch")])
 def test_a_group_of_one_and_a_group_of_equals_earn_exactly_nothing(name: str) -> None:
-    same = [group(*(trajectory((2, 0.1), (1, 0.3)) for _ in range(3)), number=k) for k in range(2)]
-    alone = [group(trajectory((1, 0.7), (2, 0.2)), number=2 + k) for k in range(2)]
-    earned = EVERY[name].credit([*same, *alone], EVERY[name].normalization)
+    same = [make_group(*(make_trajectory((2, 0.1), (1, 0.3)) for _ in range(3)), number=k) for k in range(2)]
+    alone = [make_group(make_trajectory((1, 0.7), (2, 0.2)), number=2 + k) for k in range(2)]
+    credits = EVERY[name].credit([*same, *alone], EVERY[name].normalization)
     if name == "igpo apart":  # a gain that comes later is worth something to turns before it
-        earned = earned[:2]
-    for per_group in earned:
+        credits = credits[:2]
+    for per_group in credits:
         assert all((tokens == 0).all() for tokens in per_group)
 
 
@@ -177,9 +184,9 @@ def test_equal_outcomes_earn_nothing_however_many_turns_they_took(seed: int) -> 
     """An ended member stands with its last turn's return; standing with 0, it would make noise of a group of equals."""
     rng = np.random.default_rng(seed)
     spans = [[(1, 0.0)] * int(rng.integers(0, 6)) + [(1, 1.0)] for _ in range(5)]
-    played = group(*(trajectory(*span) for span in spans))
+    group = make_group(*(make_trajectory(*span) for span in spans))
     for recipe in (Recipe(credit=credit.turn_returns), recipes.load("turn_grpo"), recipes.load("trloo")):
-        assert not flat(recipe.credit([played], recipe.normalization)).any()
+        assert not flat(recipe.credit([group], recipe.normalization)).any()
 
 
 # Identities between methods.
@@ -189,8 +196,8 @@ def outcomes_only(seed: int = 0) -> list[Group]:
     """Groups of four whose last turn alone is paid, in states told apart by turn."""
     rng = np.random.default_rng(seed)
     return [
-        group(
-            *(trajectory(*[(2, 0.0)] * int(rng.integers(0, 4)), (1, float(rng.random() < 0.5))) for _ in range(4)),
+        make_group(
+            *(make_trajectory(*[(2, 0.0)] * int(rng.integers(0, 4)), (1, float(rng.random() < 0.5))) for _ in range(4)),
             number=k,
         )
         for k in range(4)
@@ -198,7 +205,9 @@ def outcomes_only(seed: int = 0) -> list[Group]:
 
 
 def the_same(one: Recipe, other: Recipe, groups: list[Group], times: float = 1.0) -> None:
-    np.testing.assert_allclose(flat(one.credit(groups, one.normalization)), times * flat(other.credit(groups, other.normalization)), atol=1e-6)
+    np.testing.assert_allclose(
+        flat(one.credit(groups, one.normalization)), times * flat(other.credit(groups, other.normalization)), atol=1e-6
+    )
 
 
 def test_where_one_method_is_another() -> None:
@@ -216,7 +225,7 @@ def test_where_one_method_is_another() -> None:
         flat(both.credit(groups, both.normalization)),
         atol=1e-5,  # weights are normalised with 1e-6 to spare
     )
-    one_turn = [group(*(trajectory((2, float(m % 3))) for m in range(4)), number=k) for k in range(2)]
+    one_turn = [make_group(*(make_trajectory((2, float(m % 3))) for m in range(4)), number=k) for k in range(2)]
     the_same(recipes.load("trloo"), rloo, one_turn)
     the_same(recipes.load("at_grpo"), grpo, one_turn)
 
@@ -224,16 +233,18 @@ def test_where_one_method_is_another() -> None:
 def test_gdpo_of_one_reward_is_grpo_standardised_over_the_update() -> None:
     groups, gdpo, grpo = outcomes_only(1), recipes.load("gdpo"), recipes.load("grpo")
     each = np.array([tokens[0] for per_group in grpo.credit(groups, grpo.normalization) for tokens in per_group])
-    found = np.array([tokens[0] for per_group in gdpo.credit(groups, gdpo.normalization) for tokens in per_group])
-    np.testing.assert_allclose(found, (each - each.mean()) / each.std(ddof=1), atol=1e-5)
+    result = np.array([tokens[0] for per_group in gdpo.credit(groups, gdpo.normalization) for tokens in per_group])
+    np.testing.assert_allclose(result, (each - each.mean()) / each.std(ddof=1), atol=1e-5)
 
 
 def test_igpo_without_gains_discounts_the_standardised_outcome_from_turn_to_turn() -> None:
-    played = group(trajectory((1, 0.0), (1, 0.0), (1, 1.0)), trajectory((1, 0.0)), trajectory((1, 0.0), (1, 0.5)))
-    for turn in (turn for member in played.trajectories for turn in member.turns):
+    group = make_group(
+        make_trajectory((1, 0.0), (1, 0.0), (1, 1.0)), make_trajectory((1, 0.0)), make_trajectory((1, 0.0), (1, 0.5))
+    )
+    for turn in (turn for member in group.trajectories for turn in member.turns):
         turn.metrics = {"gain": 0.0}
     part = partial(credit.information_gain, among="separate", centre="rewards", gamma=0.5)
-    first, second, third = part([played], Recipe().normalization)[0]
+    first, second, third = part([group], Recipe().normalization)[0]
     high = 0.5 / np.std([1.0, 0.0, 0.5])
     np.testing.assert_allclose(first, [high / 4, high / 2, high], rtol=1e-5)
     np.testing.assert_allclose(second, [-high], rtol=1e-5)

@@ -12,8 +12,8 @@ from rl.methods import recipe as recipes
 from rl.methods.estimators import turn_table
 from rl.methods.parts import baseline, credit, scale
 from rl.methods.recipe import Recipe
-from tests.support.batches import group
-from tests.support.enumerable import Enumerable, History, trajectory
+from tests.support.batches import make_group
+from tests.support.enumerable import Enumerable, History, make_trajectory
 
 N = 3
 LOO, RAW_LOO = baseline.leave_one_out, partial(baseline.leave_one_out, singleton="raw")
@@ -39,9 +39,9 @@ def close(one: np.ndarray, other: np.ndarray) -> bool:
     return bool(np.allclose(one, other, atol=1e-10))
 
 
-def off_course(found: np.ndarray, true: np.ndarray) -> float:
+def off_course(result: np.ndarray, true: np.ndarray) -> float:
     """How much of `found` points elsewhere than `true`: the sine of their angle."""
-    cosine = found @ true / np.linalg.norm(found) / np.linalg.norm(true)
+    cosine = result @ true / np.linalg.norm(result) / np.linalg.norm(true)
     return float(np.sqrt(max(0.0, 1 - cosine**2)))
 
 
@@ -83,20 +83,20 @@ def share(reached: float, of: dict[int, float]) -> float:
 )
 def test_comparing_those_still_playing_shrinks_each_turn_by_its_own_factor(base: object, of: dict[int, float]) -> None:
     """With itself in the mean a turn keeps `1 - 1/n` of its gradient, and one that is alone keeps all or nothing."""
-    true, found = walk().gradient(), walk().expected(turn_wise(base, "alive"), N)
+    true, result = walk().gradient(), walk().expected(turn_wise(base, "alive"), N)
     factors = [share(walk().still_playing(k), of) for k in range(3)]
-    assert close(found, sum(factor * walk().turn(k) * true for k, factor in enumerate(factors)))
+    assert close(result, sum(factor * walk().turn(k) * true for k, factor in enumerate(factors)))
     assert len({round(factor, 6) for factor in factors}) == 3
-    assert off_course(found, true) > 0.01
+    assert off_course(result, true) > 0.01
 
 
 def test_a_state_s_own_baseline_adds_its_gradient_by_how_often_it_is_shared() -> None:
     """GiGPO with the others as baseline: the episode's gradient, and a second time where a mate stood in the state."""
     recipe = Recipe(credit=partial(credit.anchored, gamma=1.0), baseline=LOO)
-    true, wanted = walk().gradient(), walk().gradient()
+    true, target = walk().gradient(), walk().gradient()
     for history, where in walk().place.items():
-        wanted[where] += share(walk().reached(history), {1: 0.0, 2: 1.0, 3: 1.0}) * true[where]
-    assert close(walk().expected(recipe, N), wanted)
+        target[where] += share(walk().reached(history), {1: 0.0, 2: 1.0, 3: 1.0}) * true[where]
+    assert close(walk().expected(recipe, N), target)
 
 
 @pytest.mark.parametrize(
@@ -125,9 +125,12 @@ def test_sharing_a_prefix_moves_nothing_within_a_group_on_policy() -> None:
         hard = soft.but(credit=credit.shared_prefix)
         for members in ([0, 1, 2], [3, 3, 4], [5, 6, 12]):
             played = [walk().all[m] for m in members]
-            mates = group(*(trajectory(t) for t in played))
+            mates = make_group(*(make_trajectory(t) for t in played))
             updates = [
-                sum(earned @ t.scores for earned, t in zip(recipe.credit([mates], recipe.normalization)[0], played, strict=True))
+                sum(
+                    credits @ t.scores
+                    for credits, t in zip(recipe.credit([mates], recipe.normalization)[0], played, strict=True)
+                )
                 for recipe in (soft, hard)
             ]
             np.testing.assert_allclose(*updates, atol=1e-12)
@@ -182,5 +185,5 @@ def test_comparing_single_turns_erases_the_price_of_going_on(worth: float) -> No
 
 @pytest.mark.parametrize("worth", [0.5, -0.5])
 def test_pooling_all_single_turns_even_turns_it_around(worth: float) -> None:
-    found = go_on(two_turns(worth), turn_wise(baseline.group_mean, "pooled", gamma=0.0))
-    assert found * np.sign(worth) < -0.005
+    result = go_on(two_turns(worth), turn_wise(baseline.group_mean, "pooled", gamma=0.0))
+    assert result * np.sign(worth) < -0.005

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from rl.methods.parts import penalty, ratio, reduce, select, surrogate
-from tests.support.batches import labels, tokens
+from tests.support.batches import make_labels, make_tokens
 
 UP, DOWN = math.log(1.5), math.log(0.5)
 
@@ -40,7 +40,7 @@ UP, DOWN = math.log(1.5), math.log(0.5)
     ],
 )
 def test_a_surrogate_has_this_value_and_this_gradient(part, log_ratio, advantage, loss, slope) -> None:
-    batch = tokens([[log_ratio - 1]], [[-1.0]], [[advantage]])
+    batch = make_tokens([[log_ratio - 1]], [[-1.0]], [[advantage]])
     value = part(ratio.token(batch), batch)
     value.sum().backward()
     assert value.item() == pytest.approx(loss)
@@ -48,7 +48,7 @@ def test_a_surrogate_has_this_value_and_this_gradient(part, log_ratio, advantage
 
 
 def test_dual_clip_refuses_a_cap_that_would_flip_the_clip() -> None:
-    batch = tokens([[-1.0]], [[-1.0]], [[1.0]])
+    batch = make_tokens([[-1.0]], [[-1.0]], [[1.0]])
     with pytest.raises(ValueError, match=r"cap=0\.5 must exceed 1"):
         surrogate.dual_clip(ratio.token(batch), batch, cap=0.5)
 
@@ -69,10 +69,10 @@ MASK = [[1, 0, 1], [1, 1, 0]]
 )
 def test_a_ratio_has_this_value_and_spreads_the_gradient_like_this(part, value, slope) -> None:
     zeros = [[0.0] * 3] * 2
-    batch = tokens(LOG_RATIOS, zeros, zeros, MASK)
-    found = part(batch)[batch.mask]
-    (found * torch.tensor([1.0, 2.0, 3.0, 4.0])).sum().backward()
-    np.testing.assert_allclose(found.detach(), value, atol=1e-12)
+    batch = make_tokens(LOG_RATIOS, zeros, zeros, MASK)
+    result = part(batch)[batch.mask]
+    (result * torch.tensor([1.0, 2.0, 3.0, 4.0])).sum().backward()
+    np.testing.assert_allclose(result.detach(), value, atol=1e-12)
     np.testing.assert_allclose(batch.logp.grad[batch.mask], slope, atol=1e-12)
     assert (batch.logp.grad[~batch.mask] == 0).all()
 
@@ -80,13 +80,13 @@ def test_a_ratio_has_this_value_and_spreads_the_gradient_like_this(part, value, 
 @pytest.mark.parametrize("part", [ratio.sequence, ratio.sequence_token])
 def test_a_sequence_ratio_runs_over_all_rows_of_its_trajectory(part) -> None:
     zeros = [[0.0] * 3] * 2
-    batch = tokens(LOG_RATIOS, zeros, zeros, MASK)
-    batch = replace(batch, labels=labels(batch.mask, trajectory=[7, 7]))
+    batch = make_tokens(LOG_RATIOS, zeros, zeros, MASK)
+    batch = replace(batch, labels=make_labels(batch.mask, trajectory=[7, 7]))
     np.testing.assert_allclose(part(batch)[batch.mask].detach(), [0.1] * 4, atol=1e-12)
 
 
 def test_a_long_turn_apart_from_a_short_one_is_not_averaged_with_it_even_without_a_gap() -> None:
-    batch = tokens([[0.6, 0.0, 0.3]], [[0.0] * 3], [[1.0] * 3])
+    batch = make_tokens([[0.6, 0.0, 0.3]], [[0.0] * 3], [[1.0] * 3])
     batch = replace(batch, labels=replace(batch.labels, turn=torch.tensor([[0, 1, 1]])))
     np.testing.assert_allclose(ratio.turn(batch).detach(), [[0.6, 0.15, 0.15]])
 
@@ -104,11 +104,11 @@ def test_a_long_turn_apart_from_a_short_one_is_not_averaged_with_it_even_without
 )
 def test_a_selection_weighs_tokens_like_this_and_is_detached(part, weight) -> None:
     log_ratios = [[math.log(3), 0.0, math.log(0.5)], [math.log(4), 0.0, 9.0]]
-    batch = tokens(log_ratios, [[0.0] * 3] * 2, [[0.0] * 3] * 2, MASK)
-    found = part(batch)
-    np.testing.assert_allclose(found[batch.mask], weight)
-    assert not found.requires_grad
-    assert (found[~batch.mask] == 0).all()
+    batch = make_tokens(log_ratios, [[0.0] * 3] * 2, [[0.0] * 3] * 2, MASK)
+    result = part(batch)
+    np.testing.assert_allclose(result[batch.mask], weight)
+    assert not result.requires_grad
+    assert (result[~batch.mask] == 0).all()
 
 
 @pytest.mark.parametrize(
@@ -122,10 +122,10 @@ def test_a_selection_weighs_tokens_like_this_and_is_detached(part, weight) -> No
     ],
 )
 def test_a_kl_penalty_has_this_value_and_this_gradient(part, value, slope) -> None:
-    batch = tokens([[-1.0]], [[-1.0]], [[0.0]], ref=[[-1.5]])
-    found = part(batch, coef=0.1)
-    found.sum().backward()
-    assert found.item() == pytest.approx(0.1 * value)
+    batch = make_tokens([[-1.0]], [[-1.0]], [[0.0]], ref=[[-1.5]])
+    result = part(batch, coef=0.1)
+    result.sum().backward()
+    assert result.item() == pytest.approx(0.1 * value)
     assert batch.logp.grad.item() == pytest.approx(0.1 * slope)
     with pytest.raises(ValueError, match="reference"):
         part(replace(batch, ref=None), coef=0.1)
@@ -133,9 +133,9 @@ def test_a_kl_penalty_has_this_value_and_this_gradient(part, value, slope) -> No
 
 def test_the_entropy_bonus_pushes_entropy_up() -> None:
     entropy = torch.tensor([[0.7]], dtype=torch.float64, requires_grad=True)
-    found = penalty.entropy_bonus(tokens([[-1.0]], [[-1.0]], [[0.0]], entropy=entropy), coef=0.1)
-    found.sum().backward()
-    assert (found.item(), entropy.grad.item()) == (pytest.approx(-0.07), pytest.approx(-0.1))
+    result = penalty.entropy_bonus(make_tokens([[-1.0]], [[-1.0]], [[0.0]], entropy=entropy), coef=0.1)
+    result.sum().backward()
+    assert (result.item(), entropy.grad.item()) == (pytest.approx(-0.07), pytest.approx(-0.1))
 
 
 @pytest.mark.parametrize(
@@ -149,10 +149,10 @@ def test_the_entropy_bonus_pushes_entropy_up() -> None:
 )
 def test_the_critic_s_error_is_the_larger_of_the_free_and_the_clipped_one(value, old, clip, loss, slope) -> None:
     now = torch.tensor([[value]], dtype=torch.float64, requires_grad=True)
-    batch = tokens([[-1.0]], [[-1.0]], [[0.0]], value=now, old_value=[[old]], returns=[[0.0]])
-    found = penalty.value_error(batch, coef=1.0, clip=clip)
-    found.sum().backward()
-    assert (found.item(), now.grad.item()) == (pytest.approx(loss), pytest.approx(slope))
+    batch = make_tokens([[-1.0]], [[-1.0]], [[0.0]], value=now, old_value=[[old]], returns=[[0.0]])
+    result = penalty.value_error(batch, coef=1.0, clip=clip)
+    result.sum().backward()
+    assert (result.item(), now.grad.item()) == (pytest.approx(loss), pytest.approx(slope))
     with pytest.raises(ValueError, match="value_error reads"):
         penalty.value_error(replace(batch, returns=None))
 
@@ -177,20 +177,20 @@ GROUPS = [0, 0, 0, 1]
     ],
 )
 def test_shares_count_trajectories_and_not_rows(part, share) -> None:
-    marks = labels(SHARE_MASK, trajectory=OWNERS, group=GROUPS)
+    marks = make_labels(SHARE_MASK, trajectory=OWNERS, group=GROUPS)
     marks.turn[2, 0] = 2  # the third row goes on where the second one ended
-    found = part(SHARE_MASK, marks)
-    np.testing.assert_allclose(found[SHARE_MASK > 0], share)
-    assert (found[SHARE_MASK == 0] == 0).all()
+    result = part(SHARE_MASK, marks)
+    np.testing.assert_allclose(result[SHARE_MASK > 0], share)
+    assert (result[SHARE_MASK == 0] == 0).all()
 
 
 def test_shares_of_groups_of_unequal_size_give_each_group_the_same() -> None:
     mask = torch.tensor([[1, 1, 1], [1, 0, 0], [1, 1, 0]], dtype=torch.float64)
-    found = reduce.group_mean(mask, labels(mask, group=[4, 4, 9]))
-    np.testing.assert_allclose(found[mask > 0], [1 / 8] * 4 + [1 / 4] * 2)
+    result = reduce.group_mean(mask, make_labels(mask, group=[4, 4, 9]))
+    np.testing.assert_allclose(result[mask > 0], [1 / 8] * 4 + [1 / 4] * 2)
 
 
 @pytest.mark.parametrize("part", [reduce.token_mean, reduce.sequence_mean, reduce.sequence_sum, reduce.turn_mean])
 def test_a_step_without_sampled_tokens_has_no_loss_and_no_nan(part) -> None:
     mask = torch.zeros(2, 3)
-    assert (part(mask, labels(mask)) == 0).all()
+    assert (part(mask, make_labels(mask)) == 0).all()

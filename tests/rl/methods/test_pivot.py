@@ -11,8 +11,8 @@ from rl.records import Trajectory
 from tests.support.walk import Dark, Script, Walk, make_ticket, make_walk_runner, play_strategy, render
 
 
-def pivots(*said: str, number: int = 0, env: type[Env] = Walk) -> tuple[Trajectory, Script]:
-    policy = Script(*said)
+def pivots(*replies: str, number: int = 0, env: type[Env] = Walk) -> tuple[Trajectory, Script]:
+    policy = Script(*replies)
     return play_strategy(strategy.pivot, make_walk_runner(env, policy), make_ticket(number)).trajectories[0], policy
 
 

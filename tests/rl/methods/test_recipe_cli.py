@@ -52,6 +52,8 @@ recipe = Recipe(baseline=moving_mean(decay=0.5))
         ("penalty", "kl_k3:coef=1e-3,straight_through=true", penalty.kl_k3, {"coef": 0.001, "straight_through": True}),
         ("penalty", "value_error:clip=inf", penalty.value_error, {"clip": float("inf")}),
         ("credit", "turn_returns:gamma=0.9,among=alive", credit.turn_returns, {"gamma": 0.9, "among": "alive"}),
+        ("credit", "gae:whiten=verl", credit.gae, {"whiten": "verl"}),
+        ("credit", "outcome:whiten=true", credit.outcome, {"whiten": True}),
         ("credit", "decoupled:weights=correct:2+form:0.5", credit.decoupled, {"weights": "correct:2+form:0.5"}),
     ],
 )

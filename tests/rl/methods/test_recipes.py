@@ -20,7 +20,7 @@ from rl.methods import recipe as recipes
 from rl.methods.inputs import Tokens
 from rl.methods.parts import credit
 from rl.methods.recipe import Recipe
-from tests.support.batches import group, off_policy, toy_groups, trajectory
+from tests.support.batches import make_group, make_trajectory, off_policy, toy_groups
 
 NAMES = [name for name, _ in recipes.catalogue()]
 # Pairs whose gradients on the fixed batch are meant to be equal, with the reason.
@@ -58,9 +58,9 @@ def parent(name: str) -> str | None:
     imported = [
         getattr(value, "__name__", "") for value in vars(module(name)).values() if isinstance(value, ModuleType)
     ]
-    found = [full.removeprefix("rl.methods.recipes.") for full in imported if full.startswith("rl.methods.recipes.")]
-    assert len(found) <= 1, f"{name} has several parents: {found}"
-    return found[0] if found else None
+    result = [full.removeprefix("rl.methods.recipes.") for full in imported if full.startswith("rl.methods.recipes.")]
+    assert len(result) <= 1, f"{name} has several parents: {result}"
+    return result[0] if result else None
 
 
 @cache
@@ -98,10 +98,10 @@ def test_a_recipe_names_its_source_and_its_deviations(name: str) -> None:
 @every_recipe
 def test_a_recipe_has_a_finite_gradient_on_sampled_tokens_only(name: str) -> None:
     batch = off_policy(toy_groups(), recipes.load(name))
-    found = gradient(name)
-    assert torch.isfinite(found).all()
-    assert found.abs().sum() > 0
-    assert (found[~batch.mask] == 0).all()
+    result = gradient(name)
+    assert torch.isfinite(result).all()
+    assert result.abs().sum() > 0
+    assert (result[~batch.mask] == 0).all()
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if parent(name)])
@@ -168,12 +168,12 @@ U = (lambda earned: (earned - earned.mean()) / earned.std(ddof=1))(np.array([0.9
 )
 def test_a_recipe_gives_the_loss_worked_out_by_hand(name: str, loss: Callable[[list[float]], float]) -> None:
     """One token won and moved to ratio 1.5; three tokens lost, the first of them at ratio 0.5."""
-    played = group(trajectory((1, 1.0)), trajectory((2, 0.0), (1, 0.0)))
-    for turn, values in zip(played.trajectories[1].turns, [(0, 1), (2,)], strict=True):
+    group = make_group(make_trajectory((1, 1.0)), make_trajectory((2, 0.0), (1, 0.0)))
+    for turn, values in zip(group.trajectories[1].turns, [(0, 1), (2,)], strict=True):
         turn.completion = replace(turn.completion, ids=values)  # where the toy critic sees 0.1, 0.2 and 0.3
-    batch = off_policy([played], recipes.load(name), moved=[math.log(1.5), math.log(0.5), 0.0, 0.0])
-    found = policy_loss(batch, recipes.load(name))
-    assert found.item() == pytest.approx(loss(batch.logp[batch.mask].tolist()), rel=1e-6, abs=1e-9)
+    batch = off_policy([group], recipes.load(name), moved=[math.log(1.5), math.log(0.5), 0.0, 0.0])
+    result = policy_loss(batch, recipes.load(name))
+    assert result.item() == pytest.approx(loss(batch.logp[batch.mask].tolist()), rel=1e-6, abs=1e-9)
 
 
 def rows_of(batch: Tokens, rows: slice) -> Tokens:
@@ -225,10 +225,10 @@ def test_permuting_the_members_of_groups_permutes_their_credit(name: str) -> Non
 
     def credited(order: list[int]) -> list[list[np.ndarray]]:
         groups = toy_groups()
-        for played in groups:
-            played.trajectories = [played.trajectories[i] for i in order]
-            played.rewards = [played.rewards[i] for i in order]
-            for turn in (turn for member in played.trajectories for turn in member.turns):
+        for group in groups:
+            group.trajectories = [group.trajectories[i] for i in order]
+            group.rewards = [group.rewards[i] for i in order]
+            for turn in (turn for member in group.trajectories for turn in member.turns):
                 turn.streams["value"] = turn.streams["reply_advantage"] = (0.5,) * len(turn.completion.ids)
         return recipe.credit(groups, recipe.normalization)
 
@@ -241,10 +241,10 @@ def test_permuting_the_members_of_groups_permutes_their_credit(name: str) -> Non
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in UNCOMPARED])
 def test_a_group_without_variance_and_a_group_of_one_earn_exactly_nothing(name: str) -> None:
     recipe = recipes.load(name)
-    same = [group(*(trajectory((2, 0.0), (n, 0.1)) for n in (1, 2, 3)), number=k) for k in range(3)]
-    alone = group(trajectory((2, 0.7)), number=3)
-    for earned in recipe.credit([*same, alone], recipe.normalization):
-        assert all((tokens == 0).all() for tokens in earned)
+    same = [make_group(*(make_trajectory((2, 0.0), (n, 0.1)) for n in (1, 2, 3)), number=k) for k in range(3)]
+    alone = make_group(make_trajectory((2, 0.7)), number=3)
+    for credits in recipe.credit([*same, alone], recipe.normalization):
+        assert all((tokens == 0).all() for tokens in credits)
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in (*UNCOMPARED, *ABSOLUTE)])
@@ -254,7 +254,9 @@ def test_a_constant_added_to_all_returns_changes_no_advantage(name: str) -> None
     plain, raised = toy_groups(), toy_groups()
     for played in raised:
         played.rewards = [reward + 5.0 for reward in played.rewards]
-    for one, other in zip(recipe.credit(plain, recipe.normalization), recipe.credit(raised, recipe.normalization), strict=True):
+    for one, other in zip(
+        recipe.credit(plain, recipe.normalization), recipe.credit(raised, recipe.normalization), strict=True
+    ):
         for a, b in zip(one, other, strict=True):
             np.testing.assert_allclose(a, b, atol=1e-9)
 

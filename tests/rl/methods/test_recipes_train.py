@@ -25,6 +25,6 @@ def test_a_recipe_trains_with_finite_numbers_and_moves_the_weights(name: str, tm
         assert line["tokens/trained"] > 0
     begun, ended = load_file(Path(small_model()) / "model.safetensors"), weights(out)
     assert any(not torch.equal(begun[key], ended[key]) for key in begun)
-    earned = [x for line in rollouts(out, 1) for turn in line["turns"] for x in turn.get("advantage", ())]
-    assert any(earned)
-    assert all(map(math.isfinite, earned))
+    credits = [x for line in rollouts(out, 1) for turn in line["turns"] for x in turn.get("advantage", ())]
+    assert any(credits)
+    assert all(map(math.isfinite, credits))

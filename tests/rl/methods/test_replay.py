@@ -20,7 +20,7 @@ from rl.methods.parts import strategy
 from rl.methods.recipe import load, part
 from rl.records import Group, Ticket
 from rl.train.rollout_metrics import rollout_metrics
-from tests.support.batches import tokens
+from tests.support.batches import make_tokens
 from tests.support.episodes import END, FixedPolicy, make_runner
 from tests.support.runs import Child, assert_same_run, flags, metrics, rollouts, train, train_run
 
@@ -60,18 +60,18 @@ def ticket(number: int, index: int = 0, *, version: int = 0, settled: int | None
 class Script(FixedPolicy):
     """Member `m` says `said[m]`, or the last of these."""
 
-    def __init__(self, said: tuple[tuple[int, ...], ...]) -> None:
+    def __init__(self, replies: tuple[tuple[int, ...], ...]) -> None:
         super().__init__()
-        self.said = said
+        self.said = replies
 
     async def sample(self, prompt, params, *, session="", resume_from=None):
         member = min(int(session.rpartition("/")[2]), len(self.said) - 1)
         return await FixedPolicy(lambda prompt: self.said[member]).sample(prompt, params)
 
 
-def play(part: strategy.replay, chosen: Ticket, *said: tuple[int, ...], env: type[Env] = Word) -> Group:
+def play(part: strategy.replay, chosen: Ticket, *replies: tuple[int, ...], env: type[Env] = Word) -> Group:
     """The group in which its members say this."""
-    return asyncio.run(asyncio.wait_for(part(make_runner(env, Script(said), retries=1), chosen), 20))
+    return asyncio.run(asyncio.wait_for(part(make_runner(env, Script(replies), retries=1), chosen), 20))
 
 
 def added(group: Group) -> list[tuple[int, ...]]:
@@ -84,12 +84,12 @@ def test_a_success_joins_a_later_group_of_its_task_that_found_none() -> None:
     assert added(first) == []
     other = play(remembers, ticket(1, index=1), LOST)
     assert added(other) == []
-    found = play(remembers, ticket(2, version=3), LOST)
-    fresh, put_in = found.trajectories[:2], found.trajectories[2]
+    result = play(remembers, ticket(2, version=3), LOST)
+    fresh, put_in = result.trajectories[:2], result.trajectories[2]
     assert [member.replayed for member in fresh] == [False, False]
     assert put_in.replayed and put_in.success and put_in.member == 2
     assert replace(put_in, member=1, replayed=False) == first.trajectories[1]
-    assert found.rewards == [0.0, 0.0, 1.0]
+    assert result.rewards == [0.0, 0.0, 1.0]
     assert added(play(remembers, ticket(3, version=3), LOST, ALSO)) == []
 
 
@@ -160,16 +160,16 @@ def test_tasks_long_unseen_are_forgotten() -> None:
 
 def test_which_group_ends_first_changes_nothing() -> None:
     """Tickets 1 and 2 were opened before either had been used up."""
-    found = []
+    result = []
     for order in ((1, 2), (2, 1)):
         remembers = strategy.replay(added=1, keep=2)
         play(remembers, ticket(0), WON)
-        said = {1: (ALSO, LOST), 2: (LOST,)}
-        groups = {n: play(remembers, ticket(n, settled=1), *said[n]) for n in order}
+        replies = {1: (ALSO, LOST), 2: (LOST,)}
+        groups = {n: play(remembers, ticket(n, settled=1), *replies[n]) for n in order}
         later = play(remembers, ticket(3), LOST)
-        found.append((added(groups[1]), added(groups[2]), added(later)))
-    assert found[0] == found[1]
-    assert found[0][1] == [WON]
+        result.append((added(groups[1]), added(groups[2]), added(later)))
+    assert result[0] == result[1]
+    assert result[0][1] == [WON]
 
 
 def test_a_ticket_still_open_keeps_what_it_may_use() -> None:
@@ -208,10 +208,13 @@ def test_replayed_episodes_are_counted_as_nothing_else() -> None:
     remembers = strategy.replay()
     play(remembers, ticket(0), WON)
     group = play(remembers, ticket(1), LOST)
-    found, plain = rollout_metrics([group], [group]), rollout_metrics([replace(group, trajectories=group.trajectories[:2])], [group])
-    assert found.pop("episodes/replayed") == 1 and plain.pop("episodes/replayed") == 0
-    assert found == plain
-    assert (found["episodes/played"], found["success/mean"], found["groups/zero_variance"]) == (2, 0, 1)
+    result, plain = (
+        rollout_metrics([group], [group]),
+        rollout_metrics([replace(group, trajectories=group.trajectories[:2])], [group]),
+    )
+    assert result.pop("episodes/replayed") == 1 and plain.pop("episodes/replayed") == 0
+    assert result == plain
+    assert (result["episodes/played"], result["success/mean"], result["groups/zero_variance"]) == (2, 0, 1)
 
 
 def test_the_mismatch_of_sampler_and_trainer_is_measured_on_what_was_sampled_now() -> None:
@@ -221,7 +224,7 @@ def test_the_mismatch_of_sampler_and_trainer_is_measured_on_what_was_sampled_now
     columns = Columns(rows, "cpu")  # type: ignore[arg-type]
     moved = [[-0.1, -0.2], [-0.1, -0.2], [-3.1, -3.2]]
     seen = Diagnostics()
-    made = tokens(moved, columns.pad(lambda row: row.old).tolist(), [0.0] * 3, labels=columns.labels())
+    made = make_tokens(moved, columns.pad(lambda row: row.old).tolist(), [0.0] * 3, labels=columns.labels())
     seen.add(made, made.logp.sum().detach())
     seen.end_step(1.0)
     assert seen.means()["kl/sampler_trainer"] == pytest.approx(0.0, abs=1e-6)

@@ -166,8 +166,8 @@ def rows_of_turns(counts: Sequence[int], turns: int) -> list[Row]:
     rows = []
     for number, count in enumerate(counts):
         completion = Completion((5,) * count, (0.0,) * count, (0.0,) * count, (0,) * count)
-        played = Trajectory([Turn((1,), completion) for _ in range(turns)], Stop.TERMINATED)
-        rows += batch.trajectory_rows(played, np.ones(played.num_sampled), number=number)
+        trajectory = Trajectory([Turn((1,), completion) for _ in range(turns)], Stop.TERMINATED)
+        rows += batch.trajectory_rows(trajectory, np.ones(trajectory.num_sampled), number=number)
     return rows
 
 
@@ -183,21 +183,21 @@ def test_the_multiplier_agrees_with_the_authors_own(case: dict) -> None:
         *([row[on] for row, on in zip(table, mask, strict=True)] for table in (before, after)),
         [np.zeros(n) for n in counts],
     ]
-    told = iter(tables)
+    measurements = iter(tables)
     low, high = case["params"]["clip_low"], case["params"]["clip_high"]
-    given = list(phases.by_turn(rows_of_turns(counts, 3), lambda rows: next(told), low=low, high=high))
+    given = list(phases.by_turn(rows_of_turns(counts, 3), lambda rows: next(measurements), low=low, high=high))
     shown = np.array([row.adv[row.mask][0] for row in given[2]])
     np.testing.assert_allclose([row.adv[row.mask][0] for row in given[1]], previous, rtol=1e-6)
     np.testing.assert_allclose(shown, array(case["expected"]["ratio"]), rtol=1e-6)
-    assert next(told, None) is None  # nothing is measured after the last phase
+    assert next(measurements, None) is None  # nothing is measured after the last phase
 
 
 def test_the_example_of_two_turns() -> None:
-    told = iter([[np.zeros(1), np.zeros(1)], [np.log([1.1]), np.log([0.95])], [np.zeros(1), np.zeros(1)]])
+    measurements = iter([[np.zeros(1), np.zeros(1)], [np.log([1.1]), np.log([0.95])], [np.zeros(1), np.zeros(1)]])
     rows = rows_of_turns((1, 1), 2)
     for row, sign in zip(rows, (0.5, -0.5), strict=True):
         row.adv[row.mask] = sign
-    last, first = phases.by_turn(rows, lambda chosen: next(told))
+    last, first = phases.by_turn(rows, lambda chosen: next(measurements))
     assert [row.adv[row.mask].tolist() for row in last] == [[0.5], [-0.5]]
     np.testing.assert_allclose([row.adv[row.mask][0] for row in first], [0.55, -0.475], rtol=1e-6)
 

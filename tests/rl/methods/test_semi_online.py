@@ -40,8 +40,8 @@ from tests.support.walk import (
 )
 
 
-def follow(*said: str | bytes, env: type[Env] = Walk, patches: int = 2) -> tuple[Trajectory, Script]:
-    policy = Script(*said)
+def follow(*replies: str | bytes, env: type[Env] = Walk, patches: int = 2) -> tuple[Trajectory, Script]:
+    policy = Script(*replies)
     group = play_strategy(partial(strategy.semi_online, patches=patches), make_walk_runner(env, policy))
     assert not group.errored, group.errored[0].error
     return group.trajectories[0], policy
@@ -53,8 +53,8 @@ def test_other_words_that_do_the_same_go_on_in_the_record() -> None:
     assert [turn.reward for turn in record.turns] == [1.0, 1.0, 1.0]
     assert record.success and record.stop == Stop.TERMINATED
     assert not any(turn.fresh for turn in record.turns)
-    said = [user("go 0"), assistant("east"), user("at 1"), assistant("to the east"), user("at 2")]
-    assert policy.prompts()[-1] == render(*said)
+    dialogue = [user("go 0"), assistant("east"), user("at 1"), assistant("to the east"), user("at 2")]
+    assert policy.prompts()[-1] == render(*dialogue)
 
 
 def test_the_history_after_a_patch_holds_the_experts_words_and_never_the_wrong_ones() -> None:
@@ -63,9 +63,7 @@ def test_the_history_after_a_patch_holds_the_experts_words_and_never_the_wrong_o
     assert [round(turn.reward, 6) for turn in record.turns] == [1.0, 0.19, 1.0]
     assert record.turns[1].rewards == pytest.approx({"format": 0.1, "action": 0.09})
     assert not record.success and record.stop == Stop.TERMINATED
-    assert policy.prompts()[2] == render(
-        user("go 0"), assistant("east"), user("at 1"), assistant("east"), user("at 2")
-    )
+    assert policy.prompts()[2] == render(user("go 0"), assistant("east"), user("at 1"), assistant("east"), user("at 2"))
     assert [turn.fresh for turn in record.turns] == [False, False, True]
     first, second = record.sequences()
     wrong = ids_of("west")
@@ -165,12 +163,12 @@ def test_without_an_expert_a_group_is_errored_and_says_why(part: Callable, env: 
 def test_an_environment_that_changes_its_mind_is_a_fault() -> None:
     group = play_strategy(strategy.semi_online, make_walk_runner(Moody, Script("west", "east", "east")))
     assert group.trajectories == []
-    assert "the environment answers the oracle's reply 0 otherwise than the first time" in str(group.errored[0].error)
+    assert "the environment answers the oracle's reply 0 differently when it is replayed" in str(group.errored[0].error)
 
 
 @pytest.mark.parametrize("moment", [1, 3, 5, 7, 9])
 def test_an_interrupted_episode_goes_on_behind_its_patches(moment: int) -> None:
-    said = ("west", "east", "west", "nowhere", "east")
+    replies = ("west", "east", "west", "nowhere", "east")
 
     class Long(Walk):
         def reply(self, action):
@@ -184,7 +182,7 @@ def test_an_interrupted_episode_goes_on_behind_its_patches(moment: int) -> None:
     follower = partial(strategy.semi_online, patches=9)
 
     async def cut() -> tuple[dict, int]:
-        on = make_walk_runner(Long, Script(*said))
+        on = make_walk_runner(Long, Script(*replies))
         task = asyncio.create_task(follower(on, make_ticket()))
         for _ in range(moment):
             await asyncio.sleep(0)
@@ -193,11 +191,11 @@ def test_an_interrupted_episode_goes_on_behind_its_patches(moment: int) -> None:
         await asyncio.gather(task, return_exceptions=True)
         return state
 
-    whole = play_strategy(follower, make_walk_runner(Long, Script(*said))).trajectories[0]
+    whole = play_strategy(follower, make_walk_runner(Long, Script(*replies))).trajectories[0]
     assert metric_values(whole, "matched") == [0, 1, 0, 0, 1]
     state = asyncio.run(cut())
     done = len(state["live"]["0/0"][0]) if state["live"] else 0
-    on = make_walk_runner(Long, Script(*said))
+    on = make_walk_runner(Long, Script(*replies))
     on.policy.turns["0/0"] = done - 1
     on.play_state.load_state_dict({"live": state["live"], "finished": {}})
     again = play_strategy(follower, on).trajectories[0]

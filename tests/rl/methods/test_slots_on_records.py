@@ -12,38 +12,38 @@ import numpy as np
 import pytest
 
 from rl.methods.parts import keep, sampler, schedule, score, shape
-from tests.support.batches import ToyScorer, group, trajectory
+from tests.support.batches import ToyScorer, make_group, make_trajectory
 from tests.support.paths import ROOT
 
 
 def test_the_length_penalty_grows_over_the_cache_and_stops_at_its_factor() -> None:
-    played = group(*(trajectory((n, 1.0)) for n in (16, 18, 20, 30)))
-    assert shape.soft_overlong(played, budget=20, cache=4) == [1.0, 0.5, 0.0, 0.0]
-    assert shape.soft_overlong(played, budget=20, cache=4, factor=2.0) == [1.0, 0.0, -1.0, -1.0]
+    group = make_group(*(make_trajectory((n, 1.0)) for n in (16, 18, 20, 30)))
+    assert shape.soft_overlong(group, budget=20, cache=4) == [1.0, 0.5, 0.0, 0.0]
+    assert shape.soft_overlong(group, budget=20, cache=4, factor=2.0) == [1.0, 0.0, -1.0, -1.0]
 
 
 def test_varied_reads_task_rewards_and_not_shaped_ones() -> None:
-    assert keep.varied(group(trajectory((1, 0.0)), trajectory((1, 1.0)), rewards=[0.5, 0.5]))
-    assert not keep.varied(group(trajectory((1, 1.0)), trajectory((9, 1.0)), rewards=[1.0, 0.5]))
-    assert not keep.varied(group(trajectory((1, 1.0))))
+    assert keep.varied(make_group(make_trajectory((1, 0.0)), make_trajectory((1, 1.0)), rewards=[0.5, 0.5]))
+    assert not keep.varied(make_group(make_trajectory((1, 1.0)), make_trajectory((9, 1.0)), rewards=[1.0, 0.5]))
+    assert not keep.varied(make_group(make_trajectory((1, 1.0))))
 
 
 def test_any_group_drops_only_one_whose_members_all_failed() -> None:
-    assert keep.any_group(group(trajectory((1, 1.0))))
-    assert not keep.any_group(group())
+    assert keep.any_group(make_group(make_trajectory((1, 1.0))))
+    assert not keep.any_group(make_group())
 
 
 def test_scores_fill_one_number_per_sampled_token_and_refuse_another_count() -> None:
-    played = group(trajectory((2, 0.0), (1, 1.0)), trajectory((3, 0.0)))
-    asyncio.run(score.value(ToyScorer(), [played]))
-    assert [len(turn.streams["value"]) for t in played.trajectories for turn in t.turns] == [2, 1, 3]
+    group = make_group(make_trajectory((2, 0.0), (1, 1.0)), make_trajectory((3, 0.0)))
+    asyncio.run(score.value(ToyScorer(), [group]))
+    assert [len(turn.streams["value"]) for t in group.trajectories for turn in t.turns] == [2, 1, 3]
 
     class Short(ToyScorer):
         def values(self, trajectories):
             return [[(0.0,) for _ in t.turns] for t in trajectories]
 
     with pytest.raises(ValueError, match="stream 'value': 1 numbers for 2 tokens"):
-        asyncio.run(score.value(Short(), [played]))
+        asyncio.run(score.value(Short(), [group]))
 
 
 def test_an_epoch_of_shuffled_tasks_holds_each_task_once_in_a_new_order() -> None:

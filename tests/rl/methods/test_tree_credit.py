@@ -15,7 +15,7 @@ from rl.methods.parts.strategy import random_forks
 from rl.methods.recipe import Recipe
 from rl.records import Completion, Fork, Group, Trajectory, Turn
 from tests.support.enumerable import Enumerable, History
-from tests.support.enumerable import trajectory as record
+from tests.support.enumerable import make_trajectory as record
 from tests.support.episodes import make_ticket
 from tests.support.trees import play_tree
 
@@ -25,8 +25,8 @@ CENTRED = Recipe(baseline=baseline.group_mean, scale=scale.none)
 def tree(*members: tuple[str, float, Fork | None], errored: tuple = ()) -> Group:
     """Members whose replies are letters; the last one is paid."""
 
-    def played(number: int, said: str, reward: float, fork: Fork | None) -> Trajectory:
-        turns = [Turn((9,), Completion((ord(c),), (-1.0,), (-1.0,), (0,))) for c in said]
+    def played(number: int, letters: str, reward: float, fork: Fork | None) -> Trajectory:
+        turns = [Turn((9,), Completion((ord(c),), (-1.0,), (-1.0,), (0,))) for c in letters]
         turns[-1].reward = reward
         return Trajectory(turns, Stop.TERMINATED, success=reward > 0, member=number, fork=fork)
 
@@ -93,11 +93,11 @@ def test_staged_credit_is_the_papers_and_leaves_prefixes_out() -> None:
     below = trees.prefix_subtrees(group)
     assert below.tolist() == [[True] * 4, *[[False, True, True, True]] * 2, [False, False, False, True]]
     values = np.array([0.25, 1 / 3, 1 / 3, 1.0])
-    wanted = np.array([0.0, 0.0, 0.0, 1.0]) - 0.5 * values
-    wanted -= wanted.mean()
-    found = earned(credit.staged, group)
+    expected = np.array([0.0, 0.0, 0.0, 1.0]) - 0.5 * values
+    expected -= expected.mean()
+    result = earned(credit.staged, group)
     shared = [0, 1, 1, 2]
-    for mine, advantage, k in zip(found, wanted, shared, strict=True):
+    for mine, advantage, k in zip(result, expected, shared, strict=True):
         assert mine == pytest.approx([0.0] * k + [advantage] * (3 - k))
 
 
@@ -111,9 +111,9 @@ def test_the_order_of_staged_advantages_is_the_papers() -> None:
 
 def test_ordered_credit_lets_no_failure_beat_the_success_that_its_prefix_led_to() -> None:
     group = tree(("abc", 0.0, None), ("ade", 0.0, Fork(0, 1)), ("abf", 0.0, Fork(0, 2)), ("abh", 1.0, Fork(0, 2)))
-    found = [tokens[-1] for tokens in earned(partial(credit.staged, ordered=True, margin=1.1), group)]
-    assert sum(found) == pytest.approx(0.0, abs=1e-6)
-    assert min(found[3] - found[m] for m in (0, 1)) >= 1.1 - 1e-6
+    result = [tokens[-1] for tokens in earned(partial(credit.staged, ordered=True, margin=1.1), group)]
+    assert sum(result) == pytest.approx(0.0, abs=1e-6)
+    assert min(result[3] - result[m] for m in (0, 1)) >= 1.1 - 1e-6
 
 
 def test_without_an_order_that_can_be_kept_credit_is_the_heuristic() -> None:
@@ -169,5 +169,5 @@ def test_a_tree_has_the_true_gradient_where_shared_turns_count_as_often_as_they_
 def test_trained_once_the_turns_before_a_fork_count_for_half() -> None:
     toy = toy_tree()
     weight = 0.5 * toy.turn(0) + toy.turn(1)
-    found = expected(partial(credit.shared_prefix, once=True))
-    np.testing.assert_allclose(found, weight * toy.gradient(), atol=1e-12)
+    result = expected(partial(credit.shared_prefix, once=True))
+    np.testing.assert_allclose(result, weight * toy.gradient(), atol=1e-12)

@@ -85,13 +85,15 @@ SPEEDS = {
 
 @every_strategy
 def test_nobodys_speed_changes_a_tree(strategy) -> None:
-    wanted = [without_group_times(play_tree(strategy, chosen)) for chosen in TICKETS]
+    expected = [without_group_times(play_tree(strategy, chosen)) for chosen in TICKETS]
 
     async def together(playing):
         return await asyncio.gather(*(strategy(playing, chosen) for chosen in TICKETS))
 
     for slow in SPEEDS.values():
-        assert [without_group_times(group) for group in asyncio.run(together(make_tree_runner(RandomLetters(slow))))] == wanted
+        assert [
+            without_group_times(group) for group in asyncio.run(together(make_tree_runner(RandomLetters(slow))))
+        ] == expected
 
 
 class WaitingChat(Chat):
@@ -101,7 +103,7 @@ class WaitingChat(Chat):
 @every_strategy
 @pytest.mark.parametrize("moment", [1, 3, 7, 12, 20, 31])
 def test_an_interrupted_tree_goes_on_as_if_nothing_had_happened(strategy, moment) -> None:
-    wanted = [without_group_times(play_tree(strategy, chosen)) for chosen in TICKETS[:2]]
+    expected = [without_group_times(play_tree(strategy, chosen)) for chosen in TICKETS[:2]]
 
     async def interrupted(playing):
         tasks = [asyncio.create_task(strategy(playing, chosen)) for chosen in TICKETS[:2]]
@@ -123,7 +125,7 @@ def test_an_interrupted_tree_goes_on_as_if_nothing_had_happened(strategy, moment
     policy = RandomLetters()
     third = make_tree_runner(policy, state=state)
     groups = asyncio.run(whole(third))
-    assert [without_group_times(group) for group in groups] == wanted
+    assert [without_group_times(group) for group in groups] == expected
     assert len(policy.requests) == sum(map(own_turns, groups)) - len(known)
     assert third.play_state.state_dict(policy)["live"] == {}
 
@@ -198,7 +200,9 @@ class Photographed(Chat):
     steps = 0
 
     def snapshot(self):
-        return deepcopy({name: getattr(self, name) for name in ("turns", "dialogue", "_dialogue_digest", "_digest_length")})
+        return deepcopy(
+            {name: getattr(self, name) for name in ("turns", "dialogue", "_dialogue_digest", "_digest_length")}
+        )
 
     def restore(self, state):
         vars(self).update(deepcopy(state))
@@ -215,7 +219,9 @@ def test_a_snapshot_is_restored_and_nothing_played_again(strategy) -> None:
         groups = [play_tree(strategy, chosen, make_tree_runner(env=env)) for chosen in TICKETS]
         assert any(map(forks, groups))
         assert env.steps == sum(map(own_turns, groups))
-        assert list(map(without_group_times, groups)) == [without_group_times(play_tree(strategy, chosen)) for chosen in TICKETS]
+        assert list(map(without_group_times, groups)) == [
+            without_group_times(play_tree(strategy, chosen)) for chosen in TICKETS
+        ]
 
 
 # What a fork costs in metrics

@@ -1,4 +1,4 @@
-"""The sampling engine: what it says a token's probability was is what the model computes."""
+"""The hf engine records the log-probabilities that the model's own forward computes."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""What one request is given does not depend on who else is sampled, and nothing is computed twice."""
+"""The hf engine's replies do not depend on the other requests, and it computes nothing twice."""
 
 import asyncio
 
@@ -45,7 +45,7 @@ def test_nor_do_they_through_a_models_own_forward(kind):
 
 @pytest.mark.parametrize("schedule", range(40))
 def test_no_schedule_changes_a_token(schedule, monkeypatch):
-    """Groups that arrive at random, pauses that park a session, too few slots, callers that leave or ask again."""
+    """Random arrival of groups, pauses that park sessions, too few slots, requests that are cancelled or resumed."""
     if schedule % 2:
         monkeypatch.setattr("rl.policy.kv_cache.MIN_SHARED", 1)  # even the least that two have in common is copied
     rng = np.random.default_rng(schedule)
@@ -104,7 +104,7 @@ def test_members_of_a_group_share_one_prefill():
 
 @pytest.mark.parametrize("going_on", [False, True])
 def test_a_fork_takes_over_what_its_parent_has_computed(going_on):
-    """The parent is parked between two turns, or still replies."""
+    """The parent session is parked between two turns, or is still sampled."""
     prompt = (*PROMPT * 4, 7)
 
     async def play():

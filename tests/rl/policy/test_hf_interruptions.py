@@ -1,4 +1,4 @@
-"""Weights that change, callers that leave and come back, steps that fail."""
+"""The hf engine while weights change, requests are cancelled and resumed, and steps fail."""
 
 import asyncio
 import gc

@@ -1,4 +1,4 @@
-"""Adapters: what they compute, what of a model they train, and what they look like on a disk."""
+"""LoRA adapters: their outputs and gradients, the weights they train, and their files."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ IDS = [3, 1, 4, 1, 5, 9, 2, 6]
 
 
 def model_with_adapters(kind="llama", *, nonzero=True, targets=lora.ALL, seed=0):
-    """A toy model with adapters of rank 4; `moved` ones compute something."""
+    """A toy model with adapters of rank 4, whose second factor is 0 unless `nonzero`."""
     net = model(kind)
     lora.attach(net, 4, alpha=6, targets=targets, seed=seed)
     if nonzero:
@@ -50,12 +50,12 @@ def model_with_adapters(kind="llama", *, nonzero=True, targets=lora.ALL, seed=0)
 
 
 def adapter_weights(net):
-    """The adapters' weights, by name, as they are now."""
+    """Copies of the adapters' weights by name."""
     return {name: weight.detach().clone() for name, weight in net.named_parameters() if weight.requires_grad}
 
 
 def load_with_peft(kind, folder):
-    """The same model as peft alone makes it of the base and the files."""
+    """The same model as peft loads it from the base and the adapter's files."""
     return peft.PeftModel.from_pretrained(model(kind), folder, is_trainable=True)
 
 

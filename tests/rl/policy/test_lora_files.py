@@ -1,4 +1,4 @@
-"""Where the base of an adapter is looked for, and which adapters are not merged into one."""
+"""Where the base model of an adapter is looked for, and which adapters are refused."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def words(**more: Any) -> list[str]:
 
 
 def refused(*argv: object) -> str:
-    """What a command says that is refused, in one line."""
+    """The one-line error of a command that is refused."""
     result = train(*map(str, argv))
     assert (result.code, result.err.count("\n")) == (2, 1), result
     return result.err.rstrip("\n").partition(": error: ")[2]
 
 
 def base_path(folder: Path) -> str:
-    """The base that an adapter's file names."""
+    """The base model that an adapter's config names."""
     return str(json.loads((folder / lora.CONFIG).read_text())["base_model_name_or_path"])
 
 
@@ -59,7 +59,7 @@ def test_a_folder_of_the_users_called_base_is_not_written_over(tmp_path: Path) -
 
 
 def test_a_run_goes_on_above_the_base_that_its_checkpoint_names(tmp_path: Path, monkeypatch: Any) -> None:
-    """Also from another directory, and after something else has come to stand under the name that was given."""
+    """Also from another directory in which another model has the same relative path."""
     home = tmp_path / "home"
     (home / "mine").mkdir(parents=True)
     for path in Path(small_model()).iterdir():
@@ -126,7 +126,7 @@ def test_adapters_of_other_kinds_are_merged_all_the_same(more: dict[str, Any], t
 
 
 def test_an_adapter_is_merged_in_float32_and_rounded_once(tmp_path: Path) -> None:
-    """Steps of bfloat16 are 1/128 at 1: of 1 + 0.002 + 0.0036 nothing but 1 is left if each sum is rounded."""
+    """Steps of bfloat16 are 1/128 at 1: 1 + 0.002 + 0.0036 would be 1 if each sum were rounded."""
     net, tokenizer = small()
     lora.attach(net, 2, alpha=4)
     layer = net.model.layers[0].self_attn.q_proj

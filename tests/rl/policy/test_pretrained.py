@@ -1,4 +1,4 @@
-"""The bundled model and its tokenizer, and models by name."""
+"""The bundled model and its tokenizer, and loading models by name."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TEXTS = (
 
 @pytest.fixture
 def folder(tmp_path):
-    """A saved small model."""
+    """Folder of a small model."""
     pretrained.save_pretrained(*tiny.create(**SMALL), tmp_path / "model")
     return tmp_path / "model"
 

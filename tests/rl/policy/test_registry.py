@@ -1,4 +1,4 @@
-"""Choosing an engine: what is said where vLLM is missing or too old, and how much memory it may take."""
+"""Opening engines by name: errors when vLLM is missing or too old, and the memory it may take."""
 
 from importlib import metadata
 

@@ -1,4 +1,4 @@
-"""Draws are a pure function of seed, position and distribution."""
+"""Keyed sampling is a pure function of seed, position and distribution."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ MANY = 20000
 
 
 def sample_many(logits, *, count=MANY, temperature=1.0, top_p=None, top_k=None, seed=7):
-    """`count` draws at positions 0, 1, ...: tokens, log-probabilities as sampled, and at temperature 1."""
+    """`sample_tokens` of `count` tokens at positions 0, 1, ... of one distribution."""
     uniform = torch.as_tensor(keyed_uniforms(np.full(count, seed, np.uint64), np.arange(count)))
     many = logits.expand(count, -1)
     truncates = top_p is not None or top_k is not None

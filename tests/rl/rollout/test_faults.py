@@ -9,7 +9,7 @@ from dataclasses import replace
 import gymnasium
 import pytest
 
-from envs.types import Stop, user
+from envs.types import Stop, assistant, user
 from rl.rollout.episode import play_episode
 from rl.rollout.scripted import play_script
 from rl.rollout.watchdog import Watchdog
@@ -103,8 +103,9 @@ def test_so_is_a_fault_that_the_environment_reports_itself():
             return (*most[:2], False, True, {"stop": "error", "error": "the browser crashed"})
 
     runner = make_runner(Reports)
-    record = play_member(runner)
-    assert (record.stop, record.error) == (Stop.ERROR, "RuntimeError: the browser crashed")
+    by_script = play_script(Reports(), make_ticket(), lambda env, seed: iter([assistant("hi")]))
+    for record in (play_member(runner), by_script):
+        assert (record.stop, record.error) == (Stop.ERROR, "RuntimeError: the browser crashed")
     assert not runner._idle
 
 
@@ -253,7 +254,7 @@ def test_without_a_verdict_only_a_positive_return_is_a_success(reward, success):
     """A foreign environment that terminates says nothing about success, so its return decides."""
     make = type("Pays", (Foreign,), {"step": lambda self, action: ((user("bye"),), reward, True, False, {})})
     sampled_record = play_member(make_runner(make))
-    by_script = play_script(make(), make_ticket(), lambda env, seed: iter([user("hi")]))
+    by_script = play_script(make(), make_ticket(), lambda env, seed: iter([assistant("hi")]))
     for record in (sampled_record, by_script):
         assert (record.stop, record.reward, record.success) == (Stop.TERMINATED, reward, success)
 

@@ -25,7 +25,7 @@ from rl.records import Group, Ticket, Trajectory
 from rl.rollout.play_state import PlayState
 from rl.train.loop import Loop, Plan, TrainingStopped
 from rl.train.progress import Progress
-from tests.support.batches import ToyScorer, trajectory
+from tests.support.batches import ToyScorer, make_trajectory
 from tests.support.paths import ROOT
 from tests.support.runs import flags, metrics, rollouts, train, train_run
 
@@ -45,9 +45,7 @@ class Stage:
     groups: list[list[Group]] = field(default_factory=list)
     metrics: list[dict[str, float]] = field(default_factory=list)
     tickets: list[Ticket] = field(default_factory=list)
-    lr: float = 1.0  # from here on it is a learner and a runner too
-    policy: Any = None
-    finished: dict[str, Trajectory] = field(default_factory=dict)
+    lr: float = 1.0  # it is the learner too
 
     def __post_init__(self) -> None:
         recipe = Recipe(strategy=self.strategy, schedule=schedule.constant).but(**self.changes)
@@ -73,7 +71,7 @@ class Stage:
             if isinstance(outcome, str):
                 group.errored.append(Trajectory([], Stop.ERROR, member=member, error=outcome))
             else:
-                group.trajectories.append(trajectory((3, outcome)))
+                group.trajectories.append(make_trajectory((3, outcome)))
         group.__post_init__()
         return group
 

@@ -12,14 +12,16 @@ from rl.methods.estimators import turn_table
 from rl.methods.options import PartError
 from rl.methods.parts import scale
 from tests.rl.methods.test_credit_properties import flat
-from tests.support.batches import group, trajectory
+from tests.support.batches import make_group, make_trajectory
 from tests.support.runs import training_error
 
 TINY = "--env math/Arithmetic-v0 --updates 1 --groups 2 --size 2 --cold-start 0 --eval-episodes 0 --turn-tokens 4"
 
 
 def spread() -> list:
-    return [group(trajectory((1, 0.0), (1, 1.0)), trajectory((2, 1.0), (1, 1.0)), trajectory((1, 0.0)))]
+    return [
+        make_group(make_trajectory((1, 0.0), (1, 1.0)), make_trajectory((2, 1.0), (1, 1.0)), make_trajectory((1, 0.0)))
+    ]
 
 
 @pytest.mark.parametrize("algo", ["turn_grpo", "trloo", "mcts"])
@@ -32,7 +34,7 @@ def test_credit_by_turns_refuses_a_scale_that_has_no_unit_for_it(algo: str) -> N
 
 
 def test_groups_without_spread_have_no_unit_and_are_no_misfit() -> None:
-    same = [group(trajectory((1, 1.0)), trajectory((1, 1.0)))]
+    same = [make_group(make_trajectory((1, 1.0)), make_trajectory((1, 1.0)))]
     recipe = recipes.load("turn_grpo")
     assert not np.any(flat(recipe.credit(same, recipe.normalization)))
     assert turn_table.inverse_unit(np.array([0.5, 0.5]), np.array([0, 0]), recipe).tolist() == [0.0, 0.0]

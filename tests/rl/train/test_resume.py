@@ -76,11 +76,11 @@ def test_a_killed_run_goes_on_bit_for_bit(name: str, tmp_path: Path) -> None:
 
 
 MOMENTS = [
-    ("rl.train.model", "save", 1),  # nothing is there yet
+    ("rl.train.model", "save_pretrained", 1),  # nothing is there yet
     ("rl.train.run_folder:RunFolder", "write_rollouts", 1),
     ("rl.learner.learner:Learner", "update", 4),
     ("rl.train.run_folder:RunFolder", "log", 4),
-    ("rl.train.model", "save", 2),  # a checkpoint is written: before its model,
+    ("rl.train.model", "save_pretrained", 2),  # a checkpoint is written: before its model,
     ("rl.train.run_folder.torch", "save", 2),  # before the trainer's state,
     ("rl.train.run_folder", "sync", 19),  # while it is flushed,
     ("pathlib:Path", "rename", 2),  # before it gets its name,
@@ -268,7 +268,7 @@ def test_going_back_to_an_older_checkpoint_by_hand_repeats_the_rest(tmp_path: Pa
 
 def test_a_run_killed_before_its_first_checkpoint_begins_again(tmp_path: Path) -> None:
     out = tmp_path / "run"
-    kill_run(out, ("rl.train.model", "save", 1))
+    kill_run(out, ("rl.train.model", "save_pretrained", 1))
     assert "no checkpoint was finished; starting from the beginning" in resume(out).out
     assert_same_run(out, whole_run())
 

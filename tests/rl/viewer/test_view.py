@@ -1,4 +1,4 @@
-"""`rl.view`: what it reads of a run, what it makes of it, and how it fails."""
+"""`rl.view`: reading the rollouts of a run, the page made from them, and errors."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def small(number: int = 0, size: int = 2, update: int = 1) -> Group:
 
 
 def rendered(path: Path, *words: object) -> str:
-    """The page that the command writes."""
+    """Run the command with `--html` and return the page."""
     target = path.parent / "page.html"
     assert view.main([str(path), "--html", str(target), *map(str, words)]) == 0
     return target.read_text(encoding="utf-8")
 
 
 def data(html: str, name: str) -> str:
-    """What a browser finds in the script element `name`: everything up to the first closing tag."""
+    """Return the content of the script element `name` as a browser sees it: up to the first closing tag."""
     start = re.search(rf'<script type="application/json" id="{name}-data">', html)
     assert start
     return html[start.end() : html.index("</script", start.end())]
@@ -51,35 +51,39 @@ def episodes(html: str) -> list[dict[str, Any]]:
 
 
 def failure(capsys: pytest.CaptureFixture[str], *words: object) -> str:
-    """The one line that the command fails with."""
-    with pytest.raises(SystemExit) as left:
+    """Run a command that must fail with a one-line error; return its message."""
+    with pytest.raises(SystemExit) as exit:
         view.run(lambda: view.main(list(map(str, words))))
     out, err = capsys.readouterr()
-    assert (left.value.code, out, err.count("\n")) == (2, "", 1)
+    assert (exit.value.code, out, err.count("\n")) == (2, "", 1)
     return err.partition("error: ")[2].rstrip("\n")
 
 
 def test_a_page_holds_every_number_that_the_run_recorded(tmp_path: Path) -> None:
-    played = small()
-    html = rendered(toy.run(tmp_path / "run", [played]))
+    group = small()
+    html = rendered(toy.run(tmp_path / "run", [group]))
     head = json.loads(data(html, "head"))
-    first, packed_first = played.trajectories[0], episodes(html)[0]
+    first, packed_first = group.trajectories[0], episodes(html)[0]
     assert (head["name"], head["env"], head["recipe"], head["notes"]) == ("run", "games/Toy-v0", "grpo", [])
-    assert head["table"]["reward"] == [trajectory.reward for trajectory in played.trajectories]
-    assert head["table"]["tokens"] == [trajectory.num_sampled for trajectory in played.trajectories]
+    assert head["table"]["reward"] == [trajectory.reward for trajectory in group.trajectories]
+    assert head["table"]["tokens"] == [trajectory.num_sampled for trajectory in group.trajectories]
     assert packed_first["seed"] == str(first.seed) == "9223372036854775808"
     ids, texts = head["vocabulary"]["ids"], head["vocabulary"]["texts"]
-    for turn, shown in zip(first.turns, packed_first["turns"], strict=True):
-        assert [ids[k] for k in shown["ids"]] == list(turn.completion.ids)
-        assert "".join(texts[k] for k in shown["ids"]) == f"{turn.reply['content']}<|end|>"
-        assert [x / 1000 for x in shown["logprobs"]] == pytest.approx(turn.completion.logprobs, abs=6e-4)
-        assert shown["streams"]["advantage"] == pytest.approx(turn.streams["advantage"][0])
-        assert shown["streams"]["info_gain"] == pytest.approx(turn.streams["info_gain"][0])
-        assert shown["streams"]["value"] == pytest.approx(turn.streams["value"], abs=6e-5)
-        assert shown.get("reward", 0) == turn.reward and shown["rewards"] == turn.rewards
-        assert shown.get("invalid", False) is not turn.valid
-        assert (shown["state"], shown["metrics"]) == (turn.state, turn.metrics)
-        assert (shown["sample_s"], shown["env_s"], shown["context"]) == (0.0123, 0.0004, len(turn.context))
+    for turn, packed_turn in zip(first.turns, packed_first["turns"], strict=True):
+        assert [ids[k] for k in packed_turn["ids"]] == list(turn.completion.ids)
+        assert "".join(texts[k] for k in packed_turn["ids"]) == f"{turn.reply['content']}<|end|>"
+        assert [x / 1000 for x in packed_turn["logprobs"]] == pytest.approx(turn.completion.logprobs, abs=6e-4)
+        assert packed_turn["streams"]["advantage"] == pytest.approx(turn.streams["advantage"][0])
+        assert packed_turn["streams"]["info_gain"] == pytest.approx(turn.streams["info_gain"][0])
+        assert packed_turn["streams"]["value"] == pytest.approx(turn.streams["value"], abs=6e-5)
+        assert packed_turn.get("reward", 0) == turn.reward and packed_turn["rewards"] == turn.rewards
+        assert packed_turn.get("invalid", False) is not turn.valid
+        assert (packed_turn["state"], packed_turn["metrics"]) == (turn.state, turn.metrics)
+        assert (packed_turn["sample_s"], packed_turn["env_s"], packed_turn["context"]) == (
+            0.0123,
+            0.0004,
+            len(turn.context),
+        )
 
 
 def test_a_page_is_smaller_than_what_it_shows(tmp_path: Path) -> None:
@@ -90,11 +94,11 @@ def test_a_page_is_smaller_than_what_it_shows(tmp_path: Path) -> None:
 
 def test_no_text_of_a_rollout_becomes_markup(tmp_path: Path) -> None:
     html = rendered(toy.run(tmp_path / "run", [toy.hostile()]))
-    shown = episodes(html)
+    page_episodes = episodes(html)
     assert html.count("<script") == html.count("</script") == 3
     assert "<" not in data(html, "head") + data(html, "episode")
-    assert [one["answer"] for one in shown] == list(toy.ATTACKS)
-    assert [one["turns"][0]["reply"]["content"] for one in shown] == list(toy.ATTACKS)
+    assert [episode["answer"] for episode in page_episodes] == list(toy.ATTACKS)
+    assert [episode["turns"][0]["reply"]["content"] for episode in page_episodes] == list(toy.ATTACKS)
     assert json.loads(data(html, "head"))["table"]["task"]["names"] == list(toy.ATTACKS)
 
 
@@ -111,9 +115,9 @@ def test_numbers_that_json_lacks_do_not_spoil_the_page(tmp_path: Path) -> None:
     turn = toy.turn("a", "b", advantage=math.nan, metrics={"x": math.inf, "n": 2**60})
     turn.streams["value"] = (math.nan, 0.5)
     run = toy.run(tmp_path / "run", [Group(Ticket(0, 0, "train", 0, 1), [Trajectory([turn], Stop.TERMINATED)])])
-    (shown,) = episodes(rendered(run))[0]["turns"]
-    assert shown["metrics"] == {"x": "inf", "n": str(2**60)}
-    assert shown["streams"] == {"value": [None, 0.5]}
+    (packed_turn,) = episodes(rendered(run))[0]["turns"]
+    assert packed_turn["metrics"] == {"x": "inf", "n": str(2**60)}
+    assert packed_turn["streams"] == {"value": [None, 0.5]}
 
 
 def test_a_failed_attempt_is_shown_without_being_scored(tmp_path: Path) -> None:
@@ -127,14 +131,14 @@ def test_updates_and_limit_choose_whole_groups_from_the_end(tmp_path: Path) -> N
     run = toy.run(tmp_path / "run", *([small(10 * u + g, update=u) for g in range(3)] for u in (1, 2, 3)))
     source = reader.find(run)
 
-    def chosen(**how: Any) -> list[tuple[int, int]]:
+    def selection(**how: Any) -> list[tuple[int, int]]:
         return [(one["update"], one["group"]) for one in reader.read(source, **how).episodes]
 
-    assert chosen() == [(u, 10 * u + g) for u in (1, 2, 3) for g in range(3) for _ in range(2)]
-    assert chosen(updates=(3, 1)) == [pair for pair in chosen() if pair[0] != 2]
-    assert chosen(limit=5) == [(3, 31), (3, 31), (3, 32), (3, 32)]
-    assert chosen(limit=6) == chosen(updates=(3,))
-    assert chosen(limit=1) == [(3, 32)]  # of a single group that does not fit, what does
+    assert selection() == [(u, 10 * u + g) for u in (1, 2, 3) for g in range(3) for _ in range(2)]
+    assert selection(updates=(3, 1)) == [pair for pair in selection() if pair[0] != 2]
+    assert selection(limit=5) == [(3, 31), (3, 31), (3, 32), (3, 32)]
+    assert selection(limit=6) == selection(updates=(3,))
+    assert selection(limit=1) == [(3, 32)]  # of a single group that does not fit, what does
     assert reader.read(source, limit=5).notes == ["the last 4 episodes, of update 3; --limit or --update reads others"]
     assert reader.read(source, limit=18).notes == []
 
@@ -157,9 +161,9 @@ def test_a_corrupt_line_is_named_and_the_rest_is_shown(tmp_path: Path) -> None:
     lines = file.read_bytes().splitlines()
     wrong = [b'{"update": 1, "turns": [', b"7", b'{"turns": [{"ids": [1], "logprobs": []}]}', b"\xff\xfe", b"[" * 5000]
     file.write_bytes(b"\n".join([lines[0], *wrong, b"", *lines[1:], b""]))
-    found = reader.read(reader.find(run))
-    assert [one["member"] for one in found.episodes] == [0, 1, 2, 3]
-    numbers = [re.match(r"update-000001.jsonl line (\d+) is left out: not ", note) for note in found.notes]
+    rollouts = reader.read(reader.find(run))
+    assert [one["member"] for one in rollouts.episodes] == [0, 1, 2, 3]
+    numbers = [re.match(r"update-000001.jsonl line (\d+) is left out: not ", note) for note in rollouts.notes]
     assert [match and int(match[1]) for match in numbers] == [2, 3, 4, 5, 6]
 
 
@@ -167,16 +171,16 @@ def test_a_last_line_that_is_still_being_written_is_left_out(tmp_path: Path) -> 
     run = toy.run(tmp_path / "run", [small(size=4)])
     file = run / "rollouts" / "update-000001.jsonl"
     file.write_bytes(file.read_bytes()[:-40])
-    found = reader.read(reader.find(run))
-    assert [one["member"] for one in found.episodes] == [0, 1, 2]
-    assert found.notes == ["update-000001.jsonl: its last line is incomplete and left out (still being written?)"]
+    rollouts = reader.read(reader.find(run))
+    assert [one["member"] for one in rollouts.episodes] == [0, 1, 2]
+    assert rollouts.notes == ["update-000001.jsonl: its last line is incomplete and left out (still being written?)"]
 
 
 def test_a_broken_config_costs_no_rollout(tmp_path: Path) -> None:
     run = toy.run(tmp_path / "run", [small()])
     (run / "config.toml").write_text("env = ", encoding="utf-8")
-    found = reader.read(reader.find(run))
-    assert len(found.episodes) == 2 and found.notes[0].startswith("config.toml cannot be read: ")
+    rollouts = reader.read(reader.find(run))
+    assert len(rollouts.episodes) == 2 and rollouts.notes[0].startswith("config.toml cannot be read: ")
 
 
 @pytest.mark.parametrize(
@@ -215,22 +219,22 @@ def test_a_mistake_is_one_line(
 
 
 def test_token_texts_survive_without_a_checkpoint_if_the_model_is_the_bundled_one(tmp_path: Path) -> None:
-    named = token_text.token_texts(tmp_path, {"model": "tiny"})
-    assert named(toy.TOKENIZER.eos_token_id) == token_text.TokenText("<|end|>", special=True)
-    assert [named(byte).text for byte in b"a \n"] == ["a", " ", "\n"]
-    assert named(0xE2) == token_text.TokenText("\\xe2", raw=b"\xe2")
-    assert named(10**6).text is token_text.token_texts(tmp_path, {"model": "other/model"})(65).text is None
+    texts_of = token_text.token_texts(tmp_path, {"model": "tiny"})
+    assert texts_of(toy.TOKENIZER.eos_token_id) == token_text.TokenText("<|end|>", special=True)
+    assert [texts_of(byte).text for byte in b"a \n"] == ["a", " ", "\n"]
+    assert texts_of(0xE2) == token_text.TokenText("\\xe2", raw=b"\xe2")
+    assert texts_of(10**6).text is token_text.token_texts(tmp_path, {"model": "other/model"})(65).text is None
 
 
 def test_a_word_that_a_tokenizer_begins_with_a_space_keeps_it() -> None:
     from tokenizers import Tokenizer, decoders, models
 
-    known = Tokenizer(models.BPE({"▁the": 0, "re": 1, "<0xE2>": 2}, [], byte_fallback=True))
-    known.decoder = decoders.Sequence(
+    tokenizer = Tokenizer(models.BPE({"▁the": 0, "re": 1, "<0xE2>": 2}, [], byte_fallback=True))
+    tokenizer.decoder = decoders.Sequence(
         [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
     )
-    named = token_text.TokenTexts(known)
-    assert [named(0).text, named(1).text, named(2).raw] == [" the", "re", b"\xe2"]
+    texts_of = token_text.TokenTexts(tokenizer)
+    assert [texts_of(0).text, texts_of(1).text, texts_of(2).raw] == [" the", "re", b"\xe2"]
 
 
 def test_the_local_page_is_made_anew_for_each_visit_and_for_nobody_elses_name(tmp_path: Path) -> None:
@@ -283,16 +287,16 @@ def test_the_command_serves_until_interrupted_and_loads_no_torch(tmp_path: Path)
         "    finally: print('torch' in sys.modules)\n"
         "run(main)\n"
     )
-    ended = subprocess.run([sys.executable, "-c", script, str(run)], capture_output=True, text=True)
-    assert (ended.returncode, ended.stdout) == (130, "False\n"), ended.stderr
+    result = subprocess.run([sys.executable, "-c", script, str(run)], capture_output=True, text=True)
+    assert (result.returncode, result.stdout) == (130, "False\n"), result.stderr
 
 
 def test_packing_is_a_function_of_the_episodes_alone(tmp_path: Path) -> None:
     run = toy.run(tmp_path / "run", list(toy.groups(32)))
     source = reader.find(run)
     assert page(source, reader.read(source)) == page(source, reader.read(source))
-    found = encoding.encode(reader.read(source).episodes, token_text.TokenTexts())
+    page_data = encoding.encode(reader.read(source).episodes, token_text.TokenTexts())
     counts = [
-        sum(turn["ids"].count(k) for text in found.episodes for turn in json.loads(text)["turns"]) for k in (0, 5)
+        sum(turn["ids"].count(k) for text in page_data.episodes for turn in json.loads(text)["turns"]) for k in (0, 5)
     ]
     assert counts[0] > counts[1] > 0  # what is used most has the shortest number

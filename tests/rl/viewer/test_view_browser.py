@@ -1,4 +1,4 @@
-"""The page of rollouts in a real browser: 2,000 episodes in one file."""
+"""The page of rollouts in a real browser, with 2,000 episodes in one file."""
 
 from __future__ import annotations
 
@@ -19,30 +19,32 @@ PLACES = ("/usr/lib/chromium/chromium-headless-shell", "chromium-headless-shell"
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--host-resolver-rules=MAP * ~NOTFOUND"]
 
 
-class Opened(NamedTuple):
-    """A page, what it said on its console, and what it asked of any network."""
+class Session(NamedTuple):
+    """A page, the messages on its console, and the URLs that it requested."""
 
     page: Any
-    said: list[str]
-    asked: list[str]
+    console: list[str]
+    requests: list[str]
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is missing: pip install 'turnwise-rl[test-browser]'")
-    with playwright.sync_playwright() as started:
-        own = Path(started.chromium.executable_path)
-        found = next(filter(None, map(shutil.which, PLACES)), None) or (str(own) if own.exists() else None)
-        if found is None:
+    playwright = pytest.importorskip(
+        "playwright.sync_api", reason="playwright is missing: pip install 'turnwise-rl[test-browser]'"
+    )
+    with playwright.sync_playwright() as api:
+        own = Path(api.chromium.executable_path)
+        executable = next(filter(None, map(shutil.which, PLACES)), None) or (str(own) if own.exists() else None)
+        if executable is None:
             pytest.skip("Chromium is missing: install it from your system or with `playwright install chromium`")
-        chromium = started.chromium.launch(executable_path=found, args=FLAGS)
+        chromium = api.chromium.launch(executable_path=executable, args=FLAGS)
         yield chromium
         chromium.close()
 
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """1,992 played episodes in groups of 8 and 8 hostile ones; failed attempts are left out."""
+    """A page of 1,992 episodes in groups of 8, and 8 hostile ones, without failed attempts."""
     home = tmp_path_factory.mktemp("view")
     groups = [*toy.groups(1992), toy.hostile()]
     for group in groups:
@@ -53,44 +55,44 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def opened(browser: Any, file: Path) -> Iterator[Opened]:
+def session(browser: Any, file: Path) -> Iterator[Session]:
     context = browser.new_context(viewport={"width": 1300, "height": 850}, reduced_motion="reduce")
-    made = Opened(context.new_page(), [], [])
-    made.page.set_default_timeout(20_000)
-    made.page.on("console", lambda message: made.said.append(message.text))
-    made.page.on("pageerror", lambda error: made.said.append(str(error)))
-    made.page.on("request", lambda request: made.asked.append(request.url))
-    made.page.goto(file.as_uri())
-    yield made
-    alien = [url for url in made.asked if not url.startswith(("data:", file.as_uri()))]
-    hacked = made.page.evaluate("window.hacked")
+    result = Session(context.new_page(), [], [])
+    result.page.set_default_timeout(20_000)
+    result.page.on("console", lambda message: result.console.append(message.text))
+    result.page.on("pageerror", lambda error: result.console.append(str(error)))
+    result.page.on("request", lambda request: result.requests.append(request.url))
+    result.page.goto(file.as_uri())
+    yield result
+    alien = [url for url in result.requests if not url.startswith(("data:", file.as_uri()))]
+    marker = result.page.evaluate("window.hacked")
     context.close()
-    assert (made.said, alien, hacked) == ([], [], None)
+    assert (result.console, alien, marker) == ([], [], None)
 
 
-def chosen(page: Any) -> str:
+def selected_row(page: Any) -> str:
     return str(page.locator('#rows [aria-selected="true"] .c-group').text_content())
 
 
 def count(page: Any, starts: str) -> str:
-    """What the header counts, once it begins so."""
+    """Wait until the count in the header begins with `starts`; return it."""
     page.wait_for_function("text => document.getElementById('count').value.startsWith(text)", arg=starts)
     return str(page.locator("#count").text_content())
 
 
-def test_2000_episodes_open_with_few_elements(opened: Opened) -> None:
-    page = opened.page
+def test_2000_episodes_open_with_few_elements(session: Session) -> None:
+    page = session.page
     assert count(page, "2,000 episodes in 250 groups · mean return")
     assert page.locator("#facts").text_content() == "games/Toy-v0 · grpo · tiny · update 1"
     assert page.locator("#rows .row").first.get_attribute("aria-setsize") == "2000"
     assert page.evaluate("document.querySelectorAll('*').length") < 2000
     page.locator("#rows").press("End")
-    assert chosen(page) == "10000·7"
+    assert selected_row(page) == "10000·7"
     assert page.evaluate("document.querySelectorAll('#rows .row').length") < 60
 
 
-def test_filters_narrow_the_list_and_clear_brings_it_back(opened: Opened) -> None:
-    page = opened.page
+def test_filters_narrow_the_list_and_clear_brings_it_back(session: Session) -> None:
+    page = session.page
     page.fill("#low", "1")
     wins = int(count(page, "7").split()[0])  # of 1,992 about 40 % win
     assert "success 100 %" in page.locator("#count").text_content()
@@ -107,11 +109,11 @@ def test_filters_narrow_the_list_and_clear_brings_it_back(opened: Opened) -> Non
     assert page.locator("#rows .row .c-group").all_text_contents() == [f"17·{member}" for member in range(8)]
     page.click("#clear")
     page.fill("#search", "NAÏVE 🙂")
-    assert count(page, "1 of") and chosen(page) == "10000·1"
+    assert count(page, "1 of") and selected_row(page) == "10000·1"
 
 
-def test_columns_sort_both_ways(opened: Opened) -> None:
-    page = opened.page
+def test_columns_sort_both_ways(session: Session) -> None:
+    page = session.page
     tokens = page.locator("#rows .c-tokens")
     page.get_by_role("button", name="Sort by sampled tokens").click()
     most = [int(text.replace(",", "")) for text in tokens.all_text_contents()]
@@ -121,11 +123,11 @@ def test_columns_sort_both_ways(opened: Opened) -> None:
     assert fewest == sorted(fewest) and fewest[0] < 10
 
 
-def test_keys_walk_through_episodes_mates_and_tokens(opened: Opened) -> None:
-    page = opened.page
+def test_keys_walk_through_episodes_mates_and_tokens(session: Session) -> None:
+    page = session.page
     for key, place in (("j", "0·1"), ("ArrowDown", "0·2"), ("k", "0·1"), ("h", "0·0"), ("h", "0·7"), ("j", "1·0")):
         page.keyboard.press(key)
-        assert chosen(page) == place
+        assert selected_row(page) == place
     page.keyboard.press("g")
     assert count(page, "8 of")
     page.keyboard.press("/")
@@ -140,14 +142,14 @@ def test_keys_walk_through_episodes_mates_and_tokens(opened: Opened) -> None:
     assert page.locator(".t.at").text_content() == " "  # of "I say"
 
 
-def test_a_token_shows_its_numbers_and_takes_the_colour_of_the_chosen_one(opened: Opened) -> None:
-    page = opened.page
+def test_a_token_shows_its_numbers_and_takes_the_colour_of_the_chosen_one(session: Session) -> None:
+    page = session.page
     token = page.locator(".tokens .t").nth(2)
     token.hover()
-    said = page.locator("#tip").inner_text().split("\n")
-    assert said[:4] == ["token", '"s"', "id", "115"] and {"advantage", "info_gain", "value"} <= set(said)
-    shown = float(said[said.index("log-probability") + 1].split()[0].replace("−", "-"))
-    shade = sum(2.718281828**shown < least for least in (0.95, 0.8, 0.5, 0.25, 0.1, 0.02))
+    lines = page.locator("#tip").inner_text().split("\n")
+    assert lines[:4] == ["token", '"s"', "id", "115"] and {"advantage", "info_gain", "value"} <= set(lines)
+    logprob = float(lines[lines.index("log-probability") + 1].split()[0].replace("−", "-"))
+    shade = sum(2.718281828**logprob < least for least in (0.95, 0.8, 0.5, 0.25, 0.1, 0.02))
     assert token.get_attribute("class") == f"t rare{shade}"
     page.select_option("#colour", "advantage")
     assert re.fullmatch(r"t (plus|minus)[1-4]", token.get_attribute("class"))
@@ -155,8 +157,8 @@ def test_a_token_shows_its_numbers_and_takes_the_colour_of_the_chosen_one(opened
     assert token.get_attribute("class") == "t"
 
 
-def test_a_turn_shows_what_was_recorded_of_it(opened: Opened) -> None:
-    page = opened.page
+def test_a_turn_shows_what_was_recorded_of_it(session: Session) -> None:
+    page = session.page
     page.fill("#search", "63")
     page.select_option("#success", "1")
     count(page, "7")
@@ -167,8 +169,8 @@ def test_a_turn_shows_what_was_recorded_of_it(opened: Opened) -> None:
         assert part in words
 
 
-def test_group_members_stand_side_by_side(opened: Opened) -> None:
-    page = opened.page
+def test_group_members_stand_side_by_side(session: Session) -> None:
+    page = session.page
     page.locator("#rows .row").nth(9).click()
     page.keyboard.press("c")
     columns = page.locator(".column")
@@ -179,12 +181,12 @@ def test_group_members_stand_side_by_side(opened: Opened) -> None:
     page.get_by_role("navigation", name="Members shown").get_by_role("button").nth(0).click()
     assert [text.split("\n")[0] for text in columns.all_inner_texts()] == [f"member {m}" for m in range(1, 8)]
     page.get_by_role("button", name="member 3", exact=True).click()
-    assert chosen(page) == "1·3" and page.locator(".compared").count() == 0
+    assert selected_row(page) == "1·3" and page.locator(".compared").count() == 0
 
 
-def test_hostile_text_stays_text(opened: Opened) -> None:
+def test_hostile_text_stays_text(session: Session) -> None:
     """In the list, in an episode and in a comparison; the fixture finds scripts that ran and addresses that were asked."""
-    page = opened.page
+    page = session.page
     page.fill("#group", "10000")
     count(page, "8 of")
     for attack in toy.ATTACKS[:3]:
@@ -205,8 +207,8 @@ def test_hostile_text_stays_text(opened: Opened) -> None:
     assert sources == [toy.PIXEL]
 
 
-def test_long_replies_and_characters_of_several_tokens_are_readable(opened: Opened) -> None:
-    page = opened.page
+def test_long_replies_and_characters_of_several_tokens_are_readable(session: Session) -> None:
+    page = session.page
     page.fill("#search", "naïve")
     count(page, "1 of")
     reply = page.locator(".tokens").nth(1)
@@ -244,6 +246,6 @@ def test_ids_stand_below_the_text_where_nothing_tells_what_they_mean(browser: An
     assert view.main([str(file.parent / "few.jsonl"), "--html", str(target)]) == 0
     page = browser.new_page()
     page.goto(target.as_uri())
-    said = page.locator(".reply").first
-    assert re.match(r"assistant\nI say \d+\n *73  32  115  97  121 ", said.inner_text())
+    reply = page.locator(".reply").first
+    assert re.match(r"assistant\nI say \d+\n *73  32  115  97  121 ", reply.inner_text())
     page.close()

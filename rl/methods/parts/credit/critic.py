@@ -41,8 +41,9 @@ def turn_gae(
 ) -> Credit:
     """Turn-PPO (arXiv:2512.17008): `gae` over turns. A whole reply is one action, taken where its first token is.
 
-    `A_k = r_k + gamma * V_{k+1} - V_k + gamma * lam * A_{k+1}`, on every token of turn `k`, with `V_k` the value before
-    its first token; every token of the turn regresses to `A_k + V_k`.
+    `A_k = r_k + gamma * V_{k+1} - V_k + gamma * lam * A_{k+1}`, on every token of turn `k`, with `r_k` the reward of
+    turn `k` and `V_k` the value before its first token, 0 behind the last turn. Every token of the turn regresses to
+    `A_k + V_k`. `whiten` standardises the advantages over all tokens; `norm` is not read.
     """
     table = turn_table.from_groups(groups)
     has_tokens = table.num_tokens > 0

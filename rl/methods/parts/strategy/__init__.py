@@ -1,7 +1,7 @@
 """How a ticket becomes a group: `async (runner, ticket) -> Group`. A strategy decides which episodes are played.
 
-A strategy is deterministic: what it draws is keyed by the ticket's seed, and what it decides rests on what its members
-said and earned, never on which of them was faster. So a run that was interrupted can ask it again and play on.
+A strategy is deterministic: its random draws are keyed by the ticket's seed, and its decisions depend on what its
+members replied and were rewarded, never on which of them was faster. So a resumed run can call it again and continue.
 """
 
 from rl.methods.parts.strategy.forks import chain_forks, entropy_forks, level_forks, random_forks

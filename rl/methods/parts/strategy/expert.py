@@ -1,7 +1,8 @@
-"""An expert's recorded episode, and environments that lead along it and judge whether a reply does what its own did.
+"""An expert's recorded episode, and environments that follow it and judge whether a reply does what the expert's did.
 
-The expert is the environment's own oracle, recorded on the same ticket. Doing the same is a matter of consequences,
-not of words: a reply does if it brings the environment from the same place to the same messages, reward and state.
+The expert is the environment's own oracle, recorded on the same ticket. Replies are compared by their consequences, not
+by their text: a reply does what the expert's did if it takes the environment from the same state to the same messages,
+reward and state.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from rl.records import Ticket, Trajectory, Turn
 from rl.rollout.runner import Runner
 from rl.rollout.scripted import play_script_on
 
-Answer = tuple[Messages, SupportsFloat, bool, bool, dict[str, Any]]  # what `step` returns
+Step = tuple[Messages, SupportsFloat, bool, bool, dict[str, Any]]  # obs, reward, terminated, truncated, info
 
 
-async def recorded(runner: Runner, ticket: Ticket) -> Trajectory:
-    """The oracle's episode of `ticket`; errored where there is no oracle, or where it has no success."""
+async def record_expert(runner: Runner, ticket: Ticket) -> Trajectory:
+    """Play `ticket` with the environment's oracle. The result is errored without an oracle, or without its success."""
     label = f"the oracle on task {ticket.split}/{ticket.index} seed {ticket.seed}"
     expert, failed_env = await play_script_on(runner, ticket, oracle, label=label)
     if failed_env is not None:
@@ -32,89 +33,96 @@ async def recorded(runner: Runner, ticket: Ticket) -> Trajectory:
     return expert
 
 
-class Following(Runner):
-    """A runner whose environments are wrapped while they are played."""
+class WrappingRunner(Runner):
+    """A runner that shares the state of another one and wraps its environments while they are played."""
 
     def __init__(self, runner: Runner, wrap: Callable[[gymnasium.Env], gymnasium.Wrapper]) -> None:
-        vars(self).update(vars(runner))  # what is under way is known to both
+        vars(self).update(vars(runner))  # episodes under way are known to both
         self.runner, self.wrap = runner, wrap
 
     def take(self) -> gymnasium.Env:
-        """An environment that nobody plays, wrapped."""
+        """Return an idle environment, wrapped."""
         return self.wrap(self.runner.take())
 
     def put(self, env: gymnasium.Env) -> None:
-        """Give the environment inside back."""
+        """Return the wrapped environment to the pool."""
         assert isinstance(env, gymnasium.Wrapper)
         self.runner.put(env.env)
 
     def discard(self, env: gymnasium.Env) -> None:
-        """Close the environment inside."""
+        """Close the wrapped environment."""
         assert isinstance(env, gymnasium.Wrapper)
         self.runner.discard(env.env)
 
 
-class Led(gymnasium.Wrapper):
-    """An environment that can be led along its expert's episode, and begins it at `turn`."""
+class ExpertEnv(gymnasium.Wrapper):
+    """An environment that can be brought to any turn of `expert`'s episode, and whose episodes begin at `turn`."""
 
     def __init__(self, env: gymnasium.Env, expert: Trajectory, turn: int = 0) -> None:
         super().__init__(env)
         self.expert, self.turn, self._first = expert, turn, turn
-        own = type(env.unwrapped)
-        self._has_state = not issubclass(own, Env) or own.state is not Env.state  # the default tells words apart too
+        env_type = type(env.unwrapped)
+        # The default state repeats the messages, so it would tell replies apart by their text.
+        self._has_state = not issubclass(env_type, Env) or env_type.state is not Env.state
 
-    def lead(self, turns: int) -> tuple[Messages, dict[str, Any]]:
-        """Begin again and give the expert's first replies; what the reset said.
+    def replay(self, turns: int) -> tuple[Messages, dict[str, Any]]:
+        """Reset the environment and give it the expert's first `turns` replies; return the result of the reset.
 
-        Raises `RuntimeError` where the environment answers other than to the expert.
+        Raises `RuntimeError` where the environment does not answer as it answered the expert.
         """
-        began = self.env.reset(**self._began)
+        reset_result = self.env.reset(**self._reset_kwargs)
         for turn in range(turns):
-            if not self.does_the_same(turn, self.env.step(self.said(turn))):
+            if not self.matches_expert(turn, self.env.step(self.expert_reply(turn))):
                 raise RuntimeError(
-                    f"the environment answers the oracle's reply {turn} otherwise than the first time: "
-                    "it does not depend on its seed alone"
+                    f"the environment answers the oracle's reply {turn} differently when it is replayed: "
+                    "it depends on more than its seed"
                 )
-        return began
+        return reset_result
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Messages, dict[str, Any]]:
-        """Begin with what was said before the first turn."""
-        self._began: dict[str, Any] = {"seed": seed, "options": options}
+        """Begin an episode with the expert's history up to its first turn as the observation."""
+        self._reset_kwargs: dict[str, Any] = {"seed": seed, "options": options}
         self.turn = self._first
-        _, info = self.lead(self.turn)
-        said = [message for turn in range(self.turn) for message in (*self._turn(turn).observation, self.said(turn))]
-        first = self._turn(self.turn)
-        return (*said, *first.observation), {**info, "state": first.state}
+        _, info = self.replay(self.turn)
+        history = [
+            message
+            for turn in range(self.turn)
+            for message in (*self._expert_turn(turn).observation, self.expert_reply(turn))
+        ]
+        first = self._expert_turn(self.turn)
+        return (*history, *first.observation), {**info, "state": first.state}
 
-    def said(self, turn: int) -> Message:
-        """The expert's reply."""
-        reply = self._turn(turn).reply
+    def expert_reply(self, turn: int) -> Message:
+        """The expert's reply in `turn`."""
+        reply = self._expert_turn(turn).reply
         assert reply is not None
         return reply
 
-    def does_the_same(self, turn: int, answer: Answer) -> bool:
-        """Whether the environment answers a reply in `turn` as it answered the expert's.
+    def matches_expert(self, turn: int, result: Step) -> bool:
+        """Whether `result`, of a step in `turn`, is what the environment answered to the expert's reply.
 
         Where the expert's episode ends, it is enough to succeed with the same reward.
         """
-        messages, paid, terminated, truncated, told = answer
-        reward = float(paid)
-        theirs = self._turn(turn)
-        last = turn + 1 == len(self.expert.turns)
-        if (terminated or truncated) != last or reward != theirs.reward:
+        messages, step_reward, terminated, truncated, info = result
+        reward = float(step_reward)
+        expert_turn = self._expert_turn(turn)
+        is_last = turn + 1 == len(self.expert.turns)
+        if (terminated or truncated) != is_last or reward != expert_turn.reward:
             return False
-        if last:
-            return bool(told.get("success", terminated and reward > 0))
-        after = self._turn(turn + 1)
-        same = told.get("valid", True) == theirs.valid and _spoken(messages) == _spoken(after.observation)
-        return same and (not self._has_state or told.get("state", "") == after.state)
+        if is_last:
+            return bool(info.get("success", terminated and reward > 0))
+        next_turn = self._expert_turn(turn + 1)
+        is_same_answer = info.get("valid", True) == expert_turn.valid and (
+            _without_call_ids(messages) == _without_call_ids(next_turn.observation)
+        )
+        return is_same_answer and (not self._has_state or info.get("state", "") == next_turn.state)
 
-    def _turn(self, turn: int) -> Turn:
+    def _expert_turn(self, turn: int) -> Turn:
         return self.expert.turns[turn]
 
 
-def _spoken(messages: Messages) -> list[Mapping[str, Any]]:
-    """The messages without the ids of the calls they answer, which everyone chooses alone."""
+def _without_call_ids(messages: Messages) -> list[Mapping[str, Any]]:
+    """The messages without the ids of the tool calls they answer, which differ between equal replies."""
     return [{key: value for key, value in message.items() if key != "tool_call_id"} for message in messages]

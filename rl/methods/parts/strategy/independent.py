@@ -1,4 +1,4 @@
-"""Members that know nothing of one another."""
+"""Groups of members that are independent of each other."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rl.rollout.runner import Runner
 
 
 async def independent(runner: Runner, ticket: Ticket) -> Group:
-    """Play every member from the start, each on its own."""
+    """Play `ticket.size` members from the start, each on its own, each retried up to `runner.retries` times."""
 
     async def play(member: int) -> list[Trajectory]:
         return await retry(lambda previous: play_episode(runner, ticket, member), runner.retries)

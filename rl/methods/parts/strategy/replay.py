@@ -1,4 +1,4 @@
-"""Verified successes put back into groups that found none."""
+"""Recorded successes that join groups in which members failed."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ from rl.records import Group, Ticket, Trajectory
 from rl.rollout.runner import Runner
 from rl.seeds import generator
 
+Task = tuple[str, int]  # split and index
 
-class _Kept(NamedTuple):
-    """A success: the ticket it was played for, the policy version then, and the record, pickled.
 
-    Bytes are a fresh copy at every use, and cost nothing where the state of a run is copied at every update.
+class _Success(NamedTuple):
+    """A success: the number of its ticket, the policy version then, and the pickled trajectory.
+
+    Bytes give a fresh copy at every use, and cost nothing where the state of a run is copied at every update.
     """
 
     ticket: int
@@ -28,80 +30,89 @@ class _Kept(NamedTuple):
 class replay:
     """RLEP (arXiv:2507.07451): `added` recorded successes of the same task join a group that failed.
 
-    With `when="failed"` they join where no member succeeded, with `"unsolved"` where any did not. A member that says
-    the same is not doubled. Of each task the `keep` latest successes are remembered, as they were sampled: importance
-    ratios come from their own log-probabilities. None is used more than `oldest` policy versions after its ticket, nor
-    before an update has used up its group, nor where the task opens with other words than it did then. They are marked
-    `replayed`, and follow the members that were played.
+    With `when="failed"` they join where no member succeeded, with `"unsolved"` where any member failed. The `keep`
+    latest successes of each task are remembered as they were sampled: importance ratios come from their own
+    log-probabilities. They are marked `replayed` and follow the members that were played. A success is not used
+
+    - if a member of the group has sampled the same replies,
+    - before an update has used up its own group,
+    - more than `oldest` policy versions after its ticket,
+    - where the task begins with another prompt than it did then.
     """
 
     added: Count = 1
     keep: Count = 4
     oldest: Count = 100
     when: Literal["failed", "unsolved"] = "failed"
-    _kept: dict[tuple[str, int], list[_Kept]] = field(default_factory=dict, init=False)
-    _open: dict[int, Ticket] = field(default_factory=dict, init=False)  # being played
+    _successes: dict[Task, list[_Success]] = field(default_factory=dict, init=False)
+    _open_tickets: dict[int, Ticket] = field(default_factory=dict, init=False)  # of groups that are being played
 
     async def __call__(self, runner: Runner, ticket: Ticket) -> Group:
-        """Play every member from the start, and add to them."""
-        self._open[ticket.number] = ticket
+        """Play every member from the start, then add recorded successes."""
+        self._open_tickets[ticket.number] = ticket
         try:
             group = await independent(runner, ticket)
             self._add(group)
         finally:
-            del self._open[ticket.number]
+            del self._open_tickets[ticket.number]
         return group
 
     def state_dict(self) -> dict[str, Any]:
-        """What is remembered, by task."""
-        return {"kept": {task: [tuple(one) for one in kept] for task, kept in self._kept.items()}}
+        """The remembered successes by task."""
+        return {"kept": {task: [tuple(one) for one in successes] for task, successes in self._successes.items()}}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from `state_dict()`."""
-        self._kept = {task: [_Kept(*one) for one in kept] for task, kept in state["kept"].items()}
+        """Restore `state_dict()`."""
+        self._successes = {task: [_Success(*one) for one in successes] for task, successes in state["kept"].items()}
 
     def _add(self, group: Group) -> None:
-        """Put successes in, then remember those that are new."""
-        ticket, played = group.ticket, list(group.trajectories)
-        kept = self._kept.pop((ticket.split, ticket.index), [])
-        solved = [member for member in played if member.success]
-        if played and len(solved) < (1 if self.when == "failed" else len(played)):
-            for place, record in enumerate(self._chosen(kept, ticket, played), ticket.size):
-                put_in = replace(record, member=place, replayed=True)
-                group.trajectories.append(put_in)
-                group.rewards.append(put_in.reward)
-        kept += [_Kept(ticket.number, ticket.version, pickle.dumps(member)) for member in solved[-self.keep :]]
-        self._remember((ticket.split, ticket.index), sorted(kept, key=lambda one: one.ticket))
+        """Add recorded successes to `group` where it needs them, then remember its own."""
+        ticket, members = group.ticket, list(group.trajectories)
+        task = (ticket.split, ticket.index)
+        successes = self._successes.pop(task, [])
+        own = [member for member in members if member.success]
+        if members and len(own) < (1 if self.when == "failed" else len(members)):
+            for place, record in enumerate(self._select(successes, ticket, members), ticket.size):
+                addition = replace(record, member=place, replayed=True)
+                group.trajectories.append(addition)
+                group.rewards.append(addition.reward)
+        successes += [_Success(ticket.number, ticket.version, pickle.dumps(member)) for member in own[-self.keep :]]
+        self._remember(task, sorted(successes, key=lambda one: one.ticket))
 
-    def _chosen(self, kept: list[_Kept], ticket: Ticket, played: list[Trajectory]) -> list[Trajectory]:
-        """At most `added` of the successes that this ticket may use, drawn by its seed."""
-        usable = [one for one in kept if one.ticket < ticket.settled and self._is_young(one, ticket)][-self.keep :]
+    def _select(self, successes: list[_Success], ticket: Ticket, members: list[Trajectory]) -> list[Trajectory]:
+        """At most `added` of the successes that `ticket` may use, drawn by its seed."""
+        usable = [one for one in successes if one.ticket < ticket.settled and self._is_recent(one, ticket)]
+        usable = usable[-self.keep :]
         records = [pickle.loads(usable[i].record) for i in generator(ticket.seed, "replay").permutation(len(usable))]
-        said, chosen = {_said(member) for member in played}, list[Trajectory]()
+        replies, selection = {_sampled_ids(member) for member in members}, list[Trajectory]()
         for record in records:
-            if _opening(record) == _opening(played[0]) and _said(record) not in said and len(chosen) < self.added:
-                said.add(_said(record))
-                chosen.append(record)
-        return chosen
+            is_new = _first_prompt(record) == _first_prompt(members[0]) and _sampled_ids(record) not in replies
+            if is_new and len(selection) < self.added:
+                replies.add(_sampled_ids(record))
+                selection.append(record)
+        return selection
 
-    def _remember(self, task: tuple[str, int], kept: list[_Kept]) -> None:
-        """Keep what a ticket can still use, be it open or yet to come; forget tasks that were not seen for too long."""
-        first = self._open[min(self._open)]
-        settled = [one for one in kept if one.ticket < first.settled]
-        usable = [one for one in settled if self._is_young(one, first)]
-        if left := [*usable[-self.keep :], *kept[len(settled) :]]:
-            self._kept[task] = left
-        while self._kept and not self._is_young(self._kept[seen := next(iter(self._kept))][-1], first):
-            del self._kept[seen]
+    def _remember(self, task: Task, successes: list[_Success]) -> None:
+        """Remember the successes that an open or a later ticket can still use; forget tasks that are too old."""
+        first = self._open_tickets[min(self._open_tickets)]
+        settled_successes = [one for one in successes if one.ticket < first.settled]
+        usable = [one for one in settled_successes if self._is_recent(one, first)]
+        if remaining := [*usable[-self.keep :], *successes[len(settled_successes) :]]:
+            self._successes[task] = remaining
+        while self._successes:  # tasks stand in the order in which they were last played
+            oldest = next(iter(self._successes))
+            if self._is_recent(self._successes[oldest][-1], first):
+                break
+            del self._successes[oldest]
 
-    def _is_young(self, one: _Kept, ticket: Ticket) -> bool:
-        return ticket.version - one.version <= self.oldest
+    def _is_recent(self, success: _Success, ticket: Ticket) -> bool:
+        return ticket.version - success.version <= self.oldest
 
 
-def _said(trajectory: Trajectory) -> tuple[tuple[int, ...], ...]:
+def _sampled_ids(trajectory: Trajectory) -> tuple[tuple[int, ...], ...]:
     """The sampled tokens, turn by turn."""
     return tuple(turn.completion.ids for turn in trajectory.turns)
 
 
-def _opening(trajectory: Trajectory) -> tuple[int, ...]:
+def _first_prompt(trajectory: Trajectory) -> tuple[int, ...]:
     return trajectory.turns[0].context

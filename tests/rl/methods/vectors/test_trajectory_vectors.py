@@ -196,6 +196,8 @@ def test_decoupled_rewards_match_over_tokens_and_over_trajectories(file: str, ca
         if f"verl_norm_{name}" in expected:
             alone = sequences(mask, labels, rewards_of)
             agrees(file, alone.on_trajectories(recipe_of("grpo")), expected[f"verl_norm_{name}"])
+    if total := expected.get("grpo_sum_token_advantages"):
+        agrees(file, sequences(mask, labels, table.sum(0)).on_tokens(recipe_of("grpo")), array(total)[mask > 0])
     weights = params.get("trl_weights") or params["trl_reward_weights"]
     text = "+".join(f"{name}:{weight}" for name, weight in zip(names, weights, strict=True))
     trl = recipe_of("gdpo", credit=part("decoupled", weights=text, eps=1e-4), scale="group_std:eps=1e-4")

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from envs.types import Stop
-from rl.methods.estimators import gains, states, statistics, turn_table
+from rl.methods.estimators import states, turn_table
 from rl.methods.parts.credit.state import group_by_state
 from rl.records import Trajectory
 from tests.support.vector_cases import agrees, array, vectors
@@ -185,13 +185,11 @@ def test_similar_states_are_grouped_in_order(file: str, case: dict[str, Any]) ->
                 labels = states.cluster_similar([one, other], np.zeros(2, dtype=np.int64), threshold=threshold)
                 assert (labels[0] == labels[1]) == (alike or one == other)
         return
-    groups = turn_rows(range(len(inputs["group"])), [0.0] * len(inputs["group"]), inputs["group"]).groups
-    texts = iter(inputs["anchor_obs"])
-    assert inputs["group"] == sorted(inputs["group"])  # so that the records stand in the order of the file
-    for own in turn_table.turns_of(groups):
-        own.state = next(texts)
-    labels = group_by_state(groups, turn_table.from_groups(groups), case["params"]["similarity_thresh"])
-    assert labels.tolist() == case["expected"]["step_groups"]
+    count = len(inputs["group"])
+    records = turn_rows(range(count), [0.0] * count, inputs["group"], state=inputs["anchor_obs"])
+    table = turn_table.from_groups(records.groups)
+    labels = group_by_state(records.groups, table, case["params"]["similarity_thresh"])
+    assert same_partition(labels[np.argsort(records.rows)], case["expected"]["step_groups"])
 
 
 @vectors("mt_hgpo_advantage")
@@ -222,83 +220,6 @@ def test_hierarchical_advantages_match(file: str, case: dict[str, Any]) -> None:
         episode=turn_table.compare(outcomes, table.turn_group, table.num_tokens, episode),
     )
     agrees(file, np.repeat(blend, table.num_tokens), expected)
-
-
-# Information gains.
-
-
-@vectors("mt_igpo_info_gain")
-def test_gains_of_the_answer_s_probability_match(file: str, case: dict[str, Any]) -> None:
-    means = np.array([np.mean(logprobs) for logprobs in case["inputs"]["gt_token_logprobs_before_each_turn"]])
-    agrees(file, np.exp(means), case["expected"]["gt_prob"])
-    agrees(file, gains.answer_gain(np.exp(means)), case["expected"]["info_gain_prob_diff"])
-    agrees(file, gains.answer_gain(means), case["expected"]["info_gain_log_prob_diff"])
-
-
-@vectors("mt_igpo_turn_advantage")
-def test_gains_compared_before_the_sum_match(file: str, case: dict[str, Any]) -> None:
-    """The last turn's number is the outcome, the others are gains."""
-    inputs, params = case["inputs"], case["params"]
-    trajectories = [
-        Trajectory(
-            [*(turn(1, metrics={"gain": gain}) for gain in rewards[:-1]), turn(1, rewards[-1], metrics={"gain": 0.0})],
-            Stop.TERMINATED,
-        )
-        for rewards in inputs["turn_rewards"]
-    ]
-    assert params["epsilon"] == 1e-6
-    credit = part(
-        "information_gain",
-        among=params["norm_mode"],
-        centre="rewards",
-        norm_by_std=params["norm_by_std"],
-        gamma=params["gamma"],
-        gain_weight=params["info_gain_weight"],
-        outcome_weight=params["outcome_weight"],
-    )
-    result = Records(trajectories, inputs["index"]).on_turns(recipe_of("igpo", credit=credit))
-    agrees(file, result, np.concatenate([array(row) for row in case["expected"]["turn_advantages"]]))
-
-
-@vectors("mt_infopo_info_gain")
-def test_gains_of_feedback_match(file: str, case: dict[str, Any]) -> None:
-    inputs, expected = case["inputs"], case["expected"]
-    real, placeholder = (array(inputs[f"next_action_logp_{name}_feedback"]) for name in ("with", "masked"))
-    gain = gains.feedback_gain(real, placeholder)
-    agrees(file, gain, expected["info_gain"])
-    agrees(file, gain / inputs["acting_turn_len"], expected["per_token_reward"])
-
-
-@vectors("mt_infopo_fusion")
-def test_gated_gains_match_token_by_token(file: str, case: dict[str, Any]) -> None:
-    inputs, params, expected = case["inputs"], case["params"], case["expected"]
-    mask = array(inputs["response_mask"]) > 0
-    intrinsic = array(inputs["token_level_intrinsic"])
-    records = sequences(mask, inputs["index"], array(inputs["token_level_rewards"]).sum(1))
-    for trajectory, tokens in zip(
-        records.trajectories, [r[m] for r, m in zip(intrinsic, mask, strict=True)], strict=True
-    ):
-        ends = np.cumsum([len(own.completion.ids) for own in trajectory.turns])
-        for own, numbers in zip(trajectory.turns, np.split(tokens, ends[:-1]), strict=True):
-            own.streams["gain"] = tuple(numbers.tolist())
-    beta = params["intrinsic_weight"] * np.exp(-params["decay_rate"] * params["epoch"])
-    options = {"temperature": params["gate_temperature"], "normalize_intrinsic": params["normalize_intrinsic"]}
-
-    def credit(beta: float) -> np.ndarray:
-        words = part("gated_gain", beta=beta, per_token=True, **options)
-        scale = part("group_std", eps=params["epsilon"])
-        return records.on_tokens(recipe_of("infopo", credit=words, baseline=RAW, scale=scale))
-
-    agrees(file, credit(float(beta)), array(expected["advantages"])[mask])
-    agrees(file, credit(0.0), array(expected["outcome_advantage"])[mask])
-    table = turn_table.from_groups(records.groups)
-    gain, key = intrinsic[mask], np.repeat(table.group, table.lengths)
-    if params["normalize_intrinsic"]:
-        gain = gains.standardise_nonzero(gain, key, eps=params["epsilon"])
-    agrees(file, gain, array(expected["intrinsic_advantage"])[mask])
-    agrees(file, gains.magnitude_ratio(array(expected["outcome_advantage"])[mask], gain), expected["magnitude_ratio"])
-    spread = np.where(statistics.group_size(table.group) == 1, 1.0, statistics.group_std(table.returns, table.group))
-    agrees(file, gains.gate(spread, temperature=params["gate_temperature"]), expected["gate"])
 
 
 # A critic over turns and tokens.

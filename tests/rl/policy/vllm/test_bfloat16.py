@@ -1,4 +1,4 @@
-"""What makes a model fit, in vLLM: whole runs of adapters, bfloat16, and both of them."""
+"""vLLM with bfloat16 weights, with adapters of several families, and with both."""
 
 import gc
 from copy import deepcopy
@@ -20,20 +20,20 @@ REQUESTS = [(make_prompt(n), params(n, 12, stop=())) for n in range(6)]
 
 
 def to_bfloat16(net):
-    """The same in bfloat16."""
+    """Cast `net` to bfloat16 in place and return it."""
     for weight in net.parameters():
         weight.data = weight.data.to(torch.bfloat16)
     return net
 
 
 def with_weights(net, weights):
-    """`net` with weights as they are named, in float32."""
+    """Load `weights` into `net`, in float32, and return it."""
     net.load_state_dict({name: value.float() for name, value in dict(weights).items()})
     return net
 
 
 def test_weights_in_bfloat16_are_taken_over_exactly():
-    """A CPU's vLLM computes in float32, so it says what the same weights say there."""
+    """vLLM on a CPU computes in float32, so its results are those of the same weights there."""
     net = to_bfloat16(vllm_model("qwen2"))
     exact = with_weights(vllm_model("qwen2"), net.state_dict())
     with open_vllm(net, slots=8) as policy:
@@ -44,7 +44,7 @@ def test_weights_in_bfloat16_are_taken_over_exactly():
 
 
 def test_small_adapters_in_bfloat16_are_felt_as_merged_ones_would_not_be():
-    """By how much they change log-probabilities, which a CPU's vLLM computes in float32."""
+    """Measured by the change of log-probabilities, which vLLM on a CPU computes in float32."""
     pytest.importorskip("peft")
     net = model_with_adapters()
     perturb_adapters(net, 1, 2e-4)
@@ -110,7 +110,7 @@ def test_adapters_that_vllm_does_not_serve_are_merged_in_float32_and_refused_in_
 
 @pytest.mark.parametrize("engine", ["vllm", "vllm:process"])
 def test_training_adapters_goes_as_it_does_with_the_hf_engine(engine, tmp_path, caplog):
-    """With a reference, which is the model without them, and a cold start of the weights below them."""
+    """With a reference, which is the model without adapters, and a cold start of the base weights."""
     pytest.importorskip("peft")
     gc.collect()
     gc.freeze()  # see `started`

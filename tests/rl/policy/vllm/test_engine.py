@@ -1,4 +1,4 @@
-"""vLLM behind the contract of the hf engine: the same tokens for the same seeds, whoever else is sampled."""
+"""vLLM gives the same tokens for the same seeds as the hf engine, whatever else is sampled."""
 
 import asyncio
 import time
@@ -211,7 +211,7 @@ def test_new_weights_take_effect_in_mid_reply_and_every_token_says_whose_it_is(p
 
 
 def test_memory_is_given_back_while_the_trainer_works_and_taken_again_weights_first(policy, monkeypatch):
-    """The order of calls alone: no CPU build of vLLM sleeps."""
+    """Checks the order of calls only: no CPU build of vLLM can sleep."""
     calls, engine = [], policy.engine
     worker = engine._engine.model_executor.driver_worker.worker
     reload = worker.reload_weights

@@ -1,4 +1,4 @@
-"""Adapters in vLLM, beside the weights that they are trained on: what the trainer computes, after every update."""
+"""Adapters that vLLM serves beside the base weights match the trainer after every update."""
 
 import os
 import signal
@@ -35,7 +35,7 @@ def policy():
 
 @pytest.fixture
 def loads(policy, monkeypatch):
-    """What the engine is handed from here on: `load` for weights, `wear` for adapters."""
+    """The names of the engine's loading methods that are called from here on."""
     calls = []
     for method in ("load_weights", "load_adapter_folder"):
         original = getattr(policy.engine, method)
@@ -60,7 +60,7 @@ def test_after_every_update_adapters_alone_go_over_and_are_what_the_trainer_comp
 
 @pytest.mark.parametrize("guard", ["what is cached is dropped", "it has the adapters' name"])
 def test_keys_and_values_of_older_adapters_are_not_used_again(policy, monkeypatch, guard):
-    """Either guard does without the other."""
+    """Each of the two guards is sufficient alone."""
     if guard == "what is cached is dropped":
         monkeypatch.setattr("vllm.v1.core.kv_cache_utils._gen_lora_extra_hash_keys", lambda request: [])
     requests = [(LONG, params(1, 8, stop=()))]
@@ -96,7 +96,7 @@ def test_adapters_that_vllm_leaves_out_or_gets_wrong_are_found_out(policy, monke
 
 
 def _rewrite_adapters(folder, change):
-    """Adapters in a folder multiplied by what `change` gives for their names, or gone where that is None."""
+    """Multiply the adapter weights in a folder by `change(name)`; remove those for which it is None."""
     path = folder / lora.WEIGHTS
     weights = {
         name: weight * factor for name, weight in load_file(path).items() if (factor := change(name)) is not None
@@ -116,7 +116,7 @@ def test_a_cold_start_is_sampled_without_adapters_and_they_go_on_from_its_weight
 
 
 def test_frozen_weights_wait_in_memory_while_the_trainer_works(policy, loads, monkeypatch):
-    """The order of calls alone: no CPU build of vLLM sleeps."""
+    """Checks the order of calls only: no CPU build of vLLM can sleep."""
     inner = policy.engine._engine
 
     class Sleeper:
@@ -139,7 +139,7 @@ def test_frozen_weights_wait_in_memory_while_the_trainer_works(policy, loads, mo
 
 
 def test_a_process_of_its_own_gets_base_and_adapters_again_when_it_is_killed(monkeypatch, caplog):
-    """With adapters on some layers, of which vLLM joins two with others that have none, and a tied output matrix."""
+    """With a tied output matrix, and adapters on layers that vLLM fuses with others that have none."""
     net, messages, call = (
         model_with_adapters("qwen2", targets="q_proj,up_proj,down_proj", tie_word_embeddings=True),
         [],

@@ -1,4 +1,4 @@
-"""Families of models in vLLM, weights that are handed over, and engines that die."""
+"""vLLM with several model families, weight updates, and engines that fail."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""vLLM in a process of its own: the same replies, and no loss when that process, or the one that trains, is killed."""
+"""vLLM in a process of its own: the same replies, and recovery when a process is killed."""
 
 import asyncio
 import json
@@ -52,7 +52,7 @@ def policy():
 
 @pytest.fixture
 def engines(monkeypatch):
-    """The engines that are started from here on, in whatever process."""
+    """The engine clients that start from here on."""
     clients, start = [], VLLMEngineClient.start
     monkeypatch.setattr(VLLMEngineClient, "start", lambda engine: (clients.append(engine), start(engine))[1])
     return clients
@@ -67,7 +67,7 @@ def kill(engine):
 
 
 def alive(pid):
-    """Whether an engine's process has this number; a number may go to another program at once."""
+    """Whether `pid` is an engine's process; the number of one that ended may be reused."""
     try:
         return "rl.policy.vllm.engine_server" in Path(f"/proc/{pid}/cmdline").read_text()  # of a zombie it is empty
     except OSError:
@@ -75,7 +75,7 @@ def alive(pid):
 
 
 def wait_until_true(condition, timeout_s=90.0):
-    """What `found` gives once that is anything."""
+    """Poll `condition` until its result is true, and return that."""
     deadline = time.monotonic() + timeout_s
     while not (result := condition()):
         assert time.monotonic() < deadline, "it never came to pass"
@@ -123,9 +123,9 @@ def test_a_step_is_one_message_and_an_interrupted_reply_goes_on(policy, monkeypa
 def test_a_lost_engine_is_replaced_and_every_reply_goes_on_behind_its_tokens(
     policy, monkeypatch, caplog, moment, silent
 ):
-    """It is killed over a message, or stops: in the sixth step after new weights, or when it is to take in newer ones.
+    """The engine is killed, or stopped, in its sixth step after new weights or while it loads newer ones.
 
-    One that neither ends nor answers is killed when its time is up.
+    One that neither ends nor answers is killed after its timeout.
     """
     call, numbers, version = EngineProcess.call, count(1), policy.version
     killed_processes = []
@@ -185,7 +185,7 @@ def test_weights_that_did_not_arrive_are_found_out_across_the_border(policy, mon
 
 
 def test_training_goes_on_through_kills_and_another_engine_beside_it(policy, engines, monkeypatch, tmp_path, caplog):
-    """Killed while it samples for the second update, and while the third is computed."""
+    """The engine is killed while it samples for the second update, and during the third."""
     step, update, steps, updates = VLLMEngineClient.step, Learner.update, count(1), count(1)
 
     def deadly_step(engine):

@@ -1,4 +1,4 @@
-"""A process that neither ends nor answers, without vLLM: how long it is waited for, and what is left of it."""
+"""Timeouts of an engine process that neither ends nor answers; no vLLM needed."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""vLLM's own server as an endpoint: what it says over HTTP is what the model's folder says in this process."""
+"""An evaluation over vLLM's own HTTP server scores as one of the same model in this process."""
 
 import json
 import os
@@ -35,7 +35,7 @@ START_S = 300
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A model that writes printable letters only, as bytes that are no text are lost on the way."""
+    """Folder of a model that samples printable letters only, as other bytes are lost over HTTP."""
     model, tokenizer = tiny.create(1, hidden=64, layers=2, heads=2, intermediate=64)
     with torch.no_grad():
         for weight in model.model.layers.parameters():
@@ -50,7 +50,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def url(folder):
-    """Of a server of its own on a free port of this machine."""
+    """URL of a server on a free port of this machine."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     command = [

@@ -1,4 +1,4 @@
-"""Whole runs with vLLM as the engine: what is trained and scored is what the hf engine would have given."""
+"""Training runs and evaluations with vLLM match those with the hf engine."""
 
 import gc
 import json
@@ -29,7 +29,7 @@ def home():
 
 @cache
 def whole(engine, name):
-    """The run that nothing happened to."""
+    """A run without interruption."""
     return train_run(*words(engine, name), out=Path(home().name) / f"{engine} {name}")
 
 
@@ -38,7 +38,7 @@ def words(engine, name):
 
 
 def replies(out):
-    """The tokens of every reply of a run, by who gave it."""
+    """The tokens of every reply of a run, by group and member."""
     lines = [line for update in range(1, UPDATES + 1) for line in rollouts(out, update)]
     return {(line["group"], line["member"]): [turn["ids"] for turn in line["turns"]] for line in lines}
 

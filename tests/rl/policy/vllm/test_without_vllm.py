@@ -1,4 +1,4 @@
-"""What an engine of vLLM is made of that can be tried without vLLM: flags, devices, weights in a file."""
+"""Parts of the vLLM engine that do not need vLLM: flags, devices, the engine's process, weight files."""
 
 import os
 from pathlib import Path
@@ -18,7 +18,7 @@ CUDA = torch.device("cuda", 1)
 
 @pytest.fixture
 def gpus(monkeypatch):
-    """A machine with four of them."""
+    """A machine with four GPUs."""
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 

@@ -1,23 +1,37 @@
-"""Losses and gradients of other trainers' own functions, reproduced by the parts. See `test_vectors.py`."""
+"""Losses, weights and gradients of other trainers' own functions, reproduced by recipes with the options they ship."""
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
+from rl.learner.loss import policy_loss
 from rl.methods.estimators import segments
-from rl.methods.parts import penalty, ratio, reduce, select, surrogate
-from tests.support.batches import labels, tokens
+from rl.methods.inputs import Tokens
+from rl.methods.recipe import Recipe
+from tests.support.batches import make_labels, make_tokens
 from tests.support.vector_cases import agrees, array, vectors
+from tests.support.vector_groups import part, recipe_of
 
 REDUCE = {
-    "token-mean": reduce.token_mean,
-    "seq-mean-token-mean": reduce.sequence_mean,
-    "seq-mean-token-sum": reduce.sequence_sum,
+    "token-mean": "token_mean",
+    "seq-mean-token-mean": "sequence_mean",
+    "seq-mean-token-sum": "sequence_sum",
 }
+
+
+def reduction(mode: str, width: float) -> str:
+    """The text of verl's reduction `mode`; `width` is the divisor of the last one."""
+    return {**REDUCE, "seq-mean-token-sum-norm": f"constant:length={int(width)},per_trajectory=false"}[mode]
+
+
+def step_loss(batch: Tokens, recipe: Recipe) -> Tensor:
+    """The recipe's loss of an optimiser step of one micro-batch."""
+    return policy_loss(replace(batch, share=recipe.reduce(batch.mask.double(), batch.labels)), recipe)
 
 
 @vectors("mt_agg_loss")
@@ -31,10 +45,8 @@ def test_reductions_match_also_as_a_part_of_a_larger_step(file: str, case: dict[
         filled = torch.arange(count * columns).view(count, columns) < spare
         everything = torch.cat([mask, torch.cat([torch.ones(count, 1), filled], dim=1).to(mask)])
         assert everything.sum() == params["batch_num_tokens"]
-    width = params.get("loss_scale_factor", mask.shape[1])
-    shipped = partial(reduce.constant, length=width, per_trajectory=False)
-    part = {**REDUCE, "seq-mean-token-sum-norm": shipped}[params["mode"]]
-    share = part(everything, labels(everything))[:rows]
+    words = reduction(params["mode"], params.get("loss_scale_factor", mask.shape[1]))
+    share = recipe_of("dr_grpo", reduce=words).reduce(everything, make_labels(everything))[:rows]
     agrees(file, (loss * share).sum() * params.get("dp_size", 1), case["expected"]["loss"])
 
 
@@ -42,13 +54,13 @@ def test_reductions_match_also_as_a_part_of_a_larger_step(file: str, case: dict[
 def test_shares_match_advantages_scaled_for_a_plain_sum(file: str, case: dict[str, Any]) -> None:
     params, mask = case["params"], torch.tensor(array(case["inputs"]["loss_mask"]))
     prompts = [i for i, (start, end) in enumerate(params["prompt_boundaries"]) for _ in range(start, end)]
-    part = {
-        "token_mean": reduce.token_mean,
-        "sequence_mean": reduce.sequence_mean,
-        "prompt_mean": reduce.group_mean,
-        "seq_mean_token_sum_norm": partial(reduce.constant, length=params["max_seq_len"]),
+    words = {
+        "token_mean": "token_mean",
+        "sequence_mean": "sequence_mean",
+        "prompt_mean": "group_mean",
+        "seq_mean_token_sum_norm": f"constant:length={params['max_seq_len']}",
     }[params["mode"]]
-    share = part(mask, labels(mask, group=prompts))
+    share = recipe_of("grpo", reduce=words).reduce(mask, make_labels(mask, group=prompts))
     advantages = torch.tensor(array(case["inputs"]["advantages"]))
     agrees(file, advantages * share, torch.tensor(array(case["expected"]["scaled"])) * mask)
 
@@ -64,7 +76,7 @@ POLICY_LOSSES = {
 def test_policy_losses_and_their_gradients_match(file: str, case: dict[str, Any]) -> None:
     inputs, params, expected = case["inputs"], case["params"], case["expected"]
     kind = POLICY_LOSSES.get(file) or params["variant"]
-    batch = tokens(
+    batch = make_tokens(
         inputs.get("log_prob", inputs.get("logp")),
         inputs.get("old_log_prob", inputs.get("old_logp")),
         inputs["advantages"],
@@ -74,42 +86,39 @@ def test_policy_losses_and_their_gradients_match(file: str, case: dict[str, Any]
         "low": params.get("clip_low", params.get("clip_ratio_low", 0.2)),
         "high": params.get("clip_high", params.get("clip_ratio_high", 0.2)),
     }
-    if kind == "vanilla":
-        loss = surrogate.dual_clip(ratio.token(batch), batch, **clip, cap=params.get("dual_clip_c", 3.0))
-    elif kind == "gspo":
-        loss = surrogate.clip(ratio.sequence_token(batch), batch, **clip)
-    else:
-        loss = surrogate.cispo(ratio.token(batch), batch, **clip)
-    if inputs.get("rollout_is_weights"):
-        loss = loss * torch.tensor(inputs["rollout_is_weights"])
-    norm = partial(reduce.constant, length=batch.mask.shape[1], per_trajectory=False)
     mode = "seq-mean-token-mean" if kind == "gspo" else params["loss_agg_mode"]
-    share = {**REDUCE, "seq-mean-token-sum-norm": norm}[mode](batch.mask.double(), batch.labels)
-    total = (loss * share).sum()
-    total.backward()
-    agrees(file, total, expected["loss"])
+    words = {"reduce": reduction(mode, batch.mask.shape[1])}
+    if kind == "vanilla":
+        surrogate = part("dual_clip", **clip, cap=params.get("dual_clip_c", 3.0))
+        recipe = recipe_of("grpo", surrogate=surrogate, **words)
+    elif kind == "gspo":
+        recipe = recipe_of("gspo", ratio="sequence_token", surrogate=part("clip", **clip), **words)
+    else:
+        recipe = recipe_of("cispo", surrogate=part("cispo", **clip), **words)
+    if inputs.get("rollout_is_weights"):
+        recipe = recipe.but(select=lambda batch: torch.tensor(inputs["rollout_is_weights"]))
+    loss = step_loss(batch, recipe)
+    loss.backward()
+    agrees(file, loss, expected["loss"])
     agrees(file, batch.logp.grad, expected.get("grad_log_prob", expected.get("grad_logp")))
 
 
 KL = {
-    "k1": penalty.kl_k1,
-    "abs": penalty.kl_abs,
-    "k2": penalty.kl_k2,
-    "k3": penalty.kl_k3,
-    "low_var_kl": penalty.kl_k3,
-    "k3+": partial(penalty.kl_k3, straight_through=True),
+    "k1": "kl_k1:coef=1.0",
+    "abs": "kl_abs:coef=1.0",
+    "k2": "kl_k2:coef=1.0",
+    "k3": "kl_k3:coef=1.0",
+    "low_var_kl": "kl_k3:coef=1.0",
+    "k3+": "kl_k3:coef=1.0,straight_through=true",
 }
 
 
 @vectors("mt_kl_penalty")
 def test_kl_estimates_and_their_gradients_match(file: str, case: dict[str, Any]) -> None:
-    batch = tokens(
-        case["inputs"]["logprob"],
-        case["inputs"]["logprob"],
-        [0.0] * len(case["inputs"]["logprob"]),
-        ref=case["inputs"]["ref_logprob"],
-    )
-    value = KL[case["params"]["kind"]](batch, coef=1.0)
+    logprob = case["inputs"]["logprob"]
+    batch = make_tokens(logprob, logprob, [0.0] * len(logprob), ref=case["inputs"]["ref_logprob"])
+    (penalty,) = recipe_of("grpo", penalty=KL[case["params"]["kind"]]).penalty
+    value = penalty(batch)
     value.sum().backward()
     agrees(file, value, case["expected"]["kl"])
     agrees(file, batch.logp.grad, case["expected"]["grad_logprob"])
@@ -118,16 +127,19 @@ def test_kl_estimates_and_their_gradients_match(file: str, case: dict[str, Any])
 @vectors("slime_losses")
 def test_per_token_losses_and_gradients_match(file: str, case: dict[str, Any]) -> None:
     inputs, params, expected = case["inputs"], case["params"], case["expected"]
-    batch = tokens(inputs["logp"], inputs["old_logp"], inputs["advantages"], ref=inputs["old_logp"])
+    batch = make_tokens(inputs["logp"], inputs["old_logp"], inputs["advantages"], ref=inputs["old_logp"])
     if params["fn"] == "kl":
-        agrees(file, KL[params["type"]](batch, coef=1.0), expected["kl"])
+        (penalty,) = recipe_of("grpo", penalty=KL[params["type"]]).penalty
+        agrees(file, penalty(batch), expected["kl"])
         return
-    part = {
-        "ppo": surrogate.clip,
-        "ppo_dual": partial(surrogate.dual_clip, cap=params.get("eps_clip_c", 3.0)),
-        "cispo": surrogate.cispo,
+    clip = {"low": params["eps_clip"], "high": params["eps_clip_high"]}
+    name, surrogate = {
+        "ppo": ("grpo", part("clip", **clip)),
+        "ppo_dual": ("grpo", part("dual_clip", **clip, cap=params.get("eps_clip_c", 3.0))),
+        "cispo": ("cispo", part("cispo", **clip)),
     }[params["fn"]]
-    loss = part(ratio.token(batch), batch, low=params["eps_clip"], high=params["eps_clip_high"])
+    recipe = recipe_of(name, surrogate=surrogate)
+    loss = recipe.surrogate(recipe.ratio(batch), batch)
     loss.sum().backward()
     agrees(file, loss, expected["loss_per_token"])
     agrees(file, batch.logp.grad, expected["grad"])
@@ -135,10 +147,11 @@ def test_per_token_losses_and_gradients_match(file: str, case: dict[str, Any]) -
 
 @vectors("mt_ppo_value_loss")
 def test_the_critic_s_loss_and_gradient_match(file: str, case: dict[str, Any]) -> None:
+    """Advantages are 0, so that only the critic's loss is left."""
     inputs, params = case["inputs"], case["params"]
     value = torch.tensor(inputs["vpreds"], dtype=torch.float64, requires_grad=True)
     zeros = torch.zeros_like(value).tolist()
-    batch = tokens(
+    batch = make_tokens(
         zeros,
         zeros,
         zeros,
@@ -147,8 +160,8 @@ def test_the_critic_s_loss_and_gradient_match(file: str, case: dict[str, Any]) -
         old_value=inputs["values"],
         returns=inputs["returns"],
     )
-    share = REDUCE[params["loss_agg_mode"]](batch.mask.double(), batch.labels)
-    loss = (penalty.value_error(batch, coef=1.0, clip=params["cliprange_value"]) * share).sum()
+    penalty = part("value_error", coef=1.0, clip=params["cliprange_value"])
+    loss = step_loss(batch, recipe_of("ppo", penalty=penalty, reduce=REDUCE[params["loss_agg_mode"]]))
     loss.backward()
     agrees(file, loss, case["expected"]["loss"])
     agrees(file, value.grad, case["expected"]["grad_vpreds"])
@@ -158,43 +171,44 @@ def test_the_critic_s_loss_and_gradient_match(file: str, case: dict[str, Any]) -
 def test_importance_weights_and_masks_match(file: str, case: dict[str, Any]) -> None:
     inputs, params, expected = case["inputs"], case["params"], case["expected"]
     zeros = np.zeros_like(array(inputs["log_ratio"])).tolist()
-    batch = tokens(inputs["log_ratio"], zeros, zeros, inputs["response_mask"])
+    batch = make_tokens(inputs["log_ratio"], zeros, zeros, inputs["response_mask"])
     if "mask" in expected:  # their bounds hold for sampler / trainer, one number u standing for [1/u, u]
         bounds = [float(bound) for bound in params["threshold"].split("_")]
         low, high = 1 / bounds[-1], 1 / bounds[0] if len(bounds) == 2 else bounds[0]
-        agrees(file, select.masked_is(batch, low=low, high=high) > 0, expected["mask"])
+        recipe = recipe_of("grpo", select=part("masked_is", low=low, high=high))
+        agrees(file, recipe.select(batch) > 0, expected["mask"])
         return
     level = params.get("level", params.get("rollout_is", "token"))
-    weight = select.truncated_is(batch, cap=params.get("threshold", 2.0), level=level)
-    agrees(file, weight, expected["weights"])
+    recipe = recipe_of("grpo", select=part("truncated_is", cap=params.get("threshold", 2.0), level=level))
+    agrees(file, recipe.select(batch), expected["weights"])
 
 
 @vectors("mt_icepop_and_tis_token")
 def test_icepop_and_truncation_match_on_ragged_rows(file: str, case: dict[str, Any]) -> None:
     inputs, params, expected = case["inputs"], case["params"], case["expected"]
     trainer, sampler = np.concatenate(inputs["train_log_probs"]), np.concatenate(inputs["rollout_log_probs"])
-    batch = tokens([trainer.tolist()], [sampler.tolist()], [0.0])
+    batch = make_tokens([trainer.tolist()], [sampler.tolist()], [0.0])
     loss = torch.tensor(inputs["pg_loss"])
-    truncated = select.truncated_is(batch, floor=params["low"], cap=params["high"])
-    agrees(file, (loss * truncated)[0], expected["tis_pg_loss"])
-    masked = select.masked_is(batch, low=params["low"], high=params["high"])
-    agrees(file, (loss * masked)[0], expected["icepop_pg_loss"])
+    truncated = recipe_of("grpo", select=part("truncated_is", floor=params["low"], cap=params["high"]))
+    agrees(file, (loss * truncated.select(batch))[0], expected["tis_pg_loss"])
+    icepop = recipe_of("grpo", select=part("masked_is", low=params["low"], high=params["high"]))
+    agrees(file, (loss * icepop.select(batch))[0], expected["icepop_pg_loss"])
 
 
 @vectors("mt_dart_tis_ppo_loss")
 def test_a_dual_clip_weighed_by_the_samplers_mismatch_matches(file: str, case: dict[str, Any]) -> None:
     inputs, params = case["inputs"], case["params"]
     old, mask, advantages = inputs["old_log_prob"], inputs["response_mask"], inputs["advantages"]
-    batch = tokens(inputs["log_prob"], old, advantages, mask)
+    batch = make_tokens(inputs["log_prob"], old, advantages, mask)
     weight = torch.ones_like(batch.logp)
     if inputs["rollout_log_prob"]:  # the trainer's own log-probabilities against the sampler's
-        weight = select.truncated_is(tokens(old, inputs["rollout_log_prob"], advantages, mask), cap=params["tis_cap"])
+        mismatch = make_tokens(old, inputs["rollout_log_prob"], advantages, mask)
+        weight = recipe_of("grpo", select=part("truncated_is", cap=params["tis_cap"])).select(mismatch)
         missing = ~torch.tensor(inputs["rollout_log_prob"]).bool().any(1)
         weight = weight.where(~missing[:, None], torch.ones_like(weight))  # as if it were not recorded
-    clipped = surrogate.dual_clip(
-        ratio.token(batch), batch, low=params["clip_low"], high=params["clip_high"], cap=params["dual_clip_c"]
-    )
-    loss = (clipped * weight.detach() * reduce.token_mean(batch.mask.double(), batch.labels)).sum()
+    surrogate = part("dual_clip", low=params["clip_low"], high=params["clip_high"], cap=params["dual_clip_c"])
+    recipe = recipe_of("grpo", surrogate=surrogate, reduce="token_mean").but(select=lambda batch: weight.detach())
+    loss = step_loss(batch, recipe)
     loss.backward()
     agrees(file, loss, case["expected"]["loss"])
     agrees(file, batch.logp.grad, case["expected"]["grad_log_prob"])
@@ -204,5 +218,5 @@ def test_a_dual_clip_weighed_by_the_samplers_mismatch_matches(file: str, case: d
 def test_means_over_turns_match(file: str, case: dict[str, Any]) -> None:
     inputs = case["inputs"]
     values, mask = torch.tensor(array(inputs.get("tensor", inputs.get("values")))), torch.tensor(inputs["mask"]).bool()
-    found = segments.mean_over_turn(values, mask, labels(mask))
-    agrees(file, found, case["expected"].get("segment_mean", case["expected"].get("out")))
+    means = segments.mean_over_turn(values, mask, make_labels(mask))
+    agrees(file, means, case["expected"].get("segment_mean", case["expected"].get("out")))

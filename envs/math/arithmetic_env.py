@@ -1,4 +1,4 @@
-"""What environments of sums share: levels, tasks, and players that answer in integers."""
+"""Base class of environments with arithmetic problems: levels, tasks, the oracle and random replies."""
 
 from __future__ import annotations
 
@@ -14,8 +14,15 @@ from envs.procedural import enumerated
 from envs.types import Message, Task, assistant, final_text, user
 
 
-class Summing(Env):
-    """One expression of a level, whose value is an integer. Tasks and splits are the same in all subclasses."""
+class ArithmeticEnv(Env):
+    """Expressions whose value is an integer. Tasks and splits are the same in all subclasses.
+
+    A subclass defines `reply`.
+
+    Args:
+        level: Difficulty, one of `envs.math.sums.LEVELS`. Raises ValueError for another one.
+        **limits: Arguments of `Env`: `max_turns`, `max_seconds`, `render_mode`.
+    """
 
     def __init__(self, *, level: int = 1, **limits: Any) -> None:
         super().__init__(**limits)
@@ -24,22 +31,22 @@ class Summing(Env):
         self.level = int(level)
 
     def tasks(self, split: str) -> Sequence[Task]:
-        """The problems of the level."""
+        """Return the problems of the level that belong to the split."""
         return enumerated(split, total(self.level), self._task, key=f"{KEY}:{self.level}")
 
     def vote(self, action: Message) -> Hashable | None:
-        """The declared integer."""
+        """Return the integer that the reply declares; None if it declares none."""
         return declared_integer(final_text(action))
 
     def oracle(self) -> Iterator[Message]:
-        """The value, at once."""
+        """Yield the value of the expression as the first reply."""
         yield assistant(self.task.answer)
 
     def random(self, rng: np.random.Generator) -> Message:
-        """A number of as many digits as the level's numbers have, or one more."""
+        """Return a random number with at most one digit more than the numbers of the level."""
         digits = max(1, self.level) + int(rng.integers(2))
         return assistant(str(rng.integers(10**digits)))
 
     def _task(self, number: int) -> Task:
-        shown, value = problem(self.level, number)
-        return Task("", (user(f"{shown} = ?"),), str(value), {"level": self.level})
+        expression, value = problem(self.level, number)
+        return Task("", (user(f"{expression} = ?"),), str(value), {"level": self.level})

@@ -1,0 +1,72 @@
+"""The calls that `PlayState` receives, and what a checkpoint stores after each of them."""
+
+from rl.records import Completion, Trajectory, Turn
+from rl.rollout.play_state import PlayState
+from tests.support.episodes import FixedPolicy, make_runner, make_ticket, play_member
+
+REPLY = Completion((1, 2), (-1.0, -1.0), (-1.0, -1.0), (0, 0))
+HALF = Completion((1,), (-1.0,), (-1.0,), (0,), "abort")
+TURN, OTHER = Turn((5,), REPLY), Turn((6,), REPLY)
+RESULT = Trajectory([TURN], "terminated")
+
+
+class HalfReplies(FixedPolicy):
+    """Has sampled one token of every open request."""
+
+    def partial(self, session):
+        return HALF
+
+
+def live(state, policy=None):
+    return state.state_dict(policy or FixedPolicy())["live"]
+
+
+def test_an_attempt_is_stored_turn_by_turn_with_its_next_reply():
+    state, turns = PlayState(), []
+    assert state.start("0/0", turns) == ([], None)
+    assert live(state) == {"0/0": ([], None)}
+    state.end_replay("0/0")
+    assert live(state, HalfReplies()) == {"0/0": ([], HALF)}
+    state.receive_reply("0/0", REPLY)
+    assert live(state, HalfReplies()) == {"0/0": ([], REPLY)}
+    state.record_turn("0/0", TURN)
+    assert turns == state.turns("0/0") == [TURN]
+    assert live(state, HalfReplies()) == {"0/0": ([TURN], HALF)}
+    state.finish("0/0", RESULT)
+    state.stop("0/0")
+    assert state.state_dict(HalfReplies()) == {"live": {}, "finished": {"0/0": RESULT}}
+    assert state.result("0/0") is RESULT and state.result("0/1") is None
+    state.close_group(make_ticket())
+    assert state.state_dict(HalfReplies()) == {"live": {}, "finished": {}}
+
+
+def test_until_its_replay_is_complete_an_attempt_is_stored_as_it_was():
+    state = PlayState()
+    state.load_state_dict({"live": {"0/0": ([TURN, OTHER], HALF)}, "finished": {}, "update": 3})
+    assert state.start("0/0", [], prefix=[TURN]) == ([TURN, OTHER], HALF)
+    assert state.start("0/1", [], prefix=[TURN]) == ([TURN], None)
+    state.record_turn("0/0", TURN)
+    assert state.turns_to_replay("0/0") == [TURN, OTHER] and state.turns_to_replay("0/2") == ()
+    assert live(state) == {"0/0": ([TURN, OTHER], HALF), "0/1": ([TURN], None)}
+    state.record_turn("0/0", OTHER)
+    state.end_replay("0/0")
+    assert live(state, HalfReplies())["0/0"] == ([TURN, OTHER], HALF)
+    state.stop("0/0")
+    state.stop("0/1")
+    assert live(state) == {}
+
+
+def test_a_stored_state_does_not_change_when_play_goes_on():
+    state = PlayState()
+    state.start("0/0", [])
+    state.end_replay("0/0")
+    before = state.state_dict(FixedPolicy())
+    state.record_turn("0/0", TURN)
+    state.finish("0/0", RESULT)
+    assert before == {"live": {"0/0": ([], None)}, "finished": {}}
+
+
+def test_the_session_that_a_policy_sees_is_the_tickets():
+    policy = FixedPolicy()
+    play_member(make_runner(policy=policy), make_ticket(17, size=4), member=3)
+    assert {session for session, *_ in policy.requests} == {make_ticket(17).session(3)} == {"17/3"}
