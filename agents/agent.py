@@ -27,11 +27,14 @@ class Agent(Protocol):
         ...
 
     def open(self, messages: Sequence[Message], tools: Sequence[dict] = ()) -> Context:
-        """Start an episode; return the first prompt: tools (OpenAI function schemas), messages, generation header."""
+        """Start an episode with the first `messages`; return the first prompt, which ends where the reply begins.
+
+        It holds the tools (OpenAI function schemas), the messages and the header that precedes a reply.
+        """
         ...
 
     def act(self, ids: Sequence[int]) -> Message:
-        """Parse a sampled reply into the message that the environment receives; add it to the dialogue."""
+        """Parse the token ids of a sampled reply into the environment's message; add that to the dialogue."""
         ...
 
     def amend(self, message: Message) -> tuple[int, ...]:

@@ -27,13 +27,19 @@ class ChatAgent:
         return self.renderer.stop
 
     def open(self, messages: Sequence[Message], tools: Sequence[dict] = ()) -> Context:
-        """Start an episode, forgetting an earlier one; return the first prompt."""
+        """Start an episode, forgetting an earlier one; return the first prompt: tools, messages, header of the reply.
+
+        `tools` are OpenAI function schemas. Raises `ValueError` if the chat template refuses the messages.
+        """
         self.messages, self._tools = list(messages), tuple(tools)
         self._last_token, self._thinking, self._num_calls = (), set(), 0
         return Context(self.renderer.open(self.messages, self._tools))
 
     def act(self, ids: Sequence[int]) -> Message:
-        """Parse a sampled reply into a message. Ids of tool calls are unique within the dialogue."""
+        """Parse the token ids of a sampled reply into an assistant message, and add it to the dialogue.
+
+        Ids of tool calls are unique within the dialogue.
+        """
         message = self.renderer.parse(ids, calls_before=self._num_calls)
         self.messages.append(message)
         self._last_token = tuple(ids[-1:])
@@ -52,7 +58,10 @@ class ChatAgent:
         return ids
 
     def observe(self, messages: Sequence[Message]) -> Context:
-        """Return the tokens of the new messages, or of the whole dialogue (`fresh`) if the template rewrites it."""
+        """Add `messages` to the dialogue; return their tokens, up to where the next reply begins.
+
+        If the template rewrites the history, returns the tokens of the whole dialogue instead, as a `fresh` context.
+        """
         self.messages.extend(messages)
         extension = self._extension(messages)
         if extension is None:

@@ -37,7 +37,7 @@ def parse(text: str, calls_before: int = 0) -> Message:
 
 
 def compose(message: Message) -> str:
-    """Return the text of a message, its tool calls after its content: the inverse of `parse`."""
+    """Return the text of a message, its tool calls in the Hermes format after its content: the inverse of `parse`."""
     blocks = [
         json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False) for name, arguments in calls(message)
     ]
@@ -66,7 +66,7 @@ def call_id(number: int) -> str:
 
 
 def has_thinking(message: Message) -> bool:
-    """Whether a reply holds the end of a thinking block; its start may belong to the generation header."""
+    """Whether a reply holds `</think>`, the end of a thinking block; its start may belong to the prompt."""
     return "</think>" in message["content"]
 
 

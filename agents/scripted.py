@@ -24,7 +24,10 @@ Script = Callable[[gymnasium.Env, int], Iterator[Message]]
 
 
 def oracle(env: gymnasium.Env, seed: int) -> Iterator[Message]:
-    """Yield replies that earn the maximum return. Raises `ValueError` if the environment has no oracle."""
+    """Yield replies that earn the maximum return; `seed` is not read.
+
+    Raises `ValueError` if the environment has no oracle.
+    """
     try:
         return iter(_env_method(env, "oracle")())
     except NotImplementedError:
@@ -32,19 +35,25 @@ def oracle(env: gymnasium.Env, seed: int) -> Iterator[Message]:
 
 
 def random(env: gymnasium.Env, seed: int) -> Iterator[Message]:
-    """Yield the environment's random replies, drawn from `seed`, without end. ValueError if it has none."""
+    """Yield the environment's random replies, drawn from `seed`, without end.
+
+    Raises `ValueError` if the environment has none.
+    """
     draw_reply, rng = _env_method(env, "random"), np.random.default_rng(seed)
     return (draw_reply(rng) for _ in iter(int, 1))
 
 
 def noop(env: gymnasium.Env, seed: int) -> Iterator[Message]:
-    """Yield the environment's reply that does nothing, without end. ValueError if it has none."""
+    """Yield the environment's reply that does nothing, without end; `seed` is not read.
+
+    Raises `ValueError` if the environment has none.
+    """
     noop_reply = _env_method(env, "noop")
     return (noop_reply() for _ in iter(int, 1))
 
 
 def replay(replies: Iterable[Message | str]) -> Script:
-    """Return a script that yields recorded replies, whatever the environment answers.
+    """Return a script that yields recorded replies in order, whatever the environment answers, and then ends.
 
     `replies` may be a whole dialogue: messages of other roles are skipped, and a string is an assistant's content.
     """

@@ -1,4 +1,4 @@
-"""Sphinx settings. Build the site with `sphinx-build -W --keep-going docs docs/_build` after `pip install -e '.[docs]'`."""
+"""Sphinx settings. Build the site: `pip install -e '.[docs]' && sphinx-build -W --keep-going docs docs/_build`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FOLDER_LINK = re.compile(r"\[([^\]]*)\]\((\.\./[^)#]*)\)")
 
 
 def _drop_folder_links(app: Sphinx, name: str, source: list[str]) -> None:
-    """Turn links to folders outside `docs/` into plain text: they work on a code host, but the site has no such page."""
+    """Turn links to folders outside `docs/` into plain text: the site has no such pages."""
     folder = Path(app.srcdir)
     source[0] = _FOLDER_LINK.sub(lambda link: link[1] if (folder / link[2]).is_dir() else link[0], source[0])
 

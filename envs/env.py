@@ -160,8 +160,9 @@ class Env(gymnasium.Env[Messages, Message]):
     # Methods that callers use.
 
     def load(self, split: str) -> Sequence[Task]:
-        """Return the tasks of `split`, created once per process for equal arguments. Raises ValueError for an unknown
-        one.
+        """Return the tasks of `split`, created once per process for equal arguments.
+
+        Raises ValueError for an unknown split, MissingData for one without data.
         """
         if split not in SPLITS:
             raise ValueError(f"{self._name}: split {split!r} is not one of {', '.join(SPLITS)}")

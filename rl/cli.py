@@ -48,7 +48,10 @@ class UserError(ValueError):
 
 @contextmanager
 def user_input() -> Iterator[None]:
-    """Turn `INPUT_ERRORS` raised in the block into `UserError`; other exceptions pass unchanged."""
+    """Turn a ValueError, IndexError, OSError, ImportError or SyntaxError raised in the block into a `UserError`.
+
+    Its message is that of the error on one line. `BrokenPipeError` and all other exceptions pass unchanged.
+    """
     try:
         yield
     except (UserError, BrokenPipeError):
@@ -60,8 +63,8 @@ def user_input() -> Iterator[None]:
 def run(main: Callable[[], int | None]) -> NoReturn:
     """Call `main` and exit with the code it returns (None is 0), 2 after a `UserError`, or 130 after Ctrl-C.
 
-    If the reader of standard output has closed the pipe (`| head`), exit silently with 141. Other exceptions are bugs
-    and keep their traceback.
+    A disk that is full or not writable also ends with 2 and one line on standard error. If the reader of standard
+    output has closed the pipe (`| head`), exit silently with 141. Other exceptions are bugs and keep their traceback.
     """
     try:
         code = main() or 0
@@ -93,7 +96,10 @@ class Parser(argparse.ArgumentParser):
         super().__init__(prog or program(), allow_abbrev=False, **kwargs)
 
     def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
-        """Parse; unless there are subcommands, which have flags of their own, refuse unknown flags first."""
+        """Parse `args` (None: those of the process) as argparse does, but exit with code 2 at the first unknown flag.
+
+        A parser with subcommands leaves that to them, because they have flags of their own.
+        """
         arguments = sys.argv[1:] if args is None else list(args)
         if self._subparsers is None:
             self._refuse_unknown_flags(arguments)
@@ -143,7 +149,10 @@ class Parser(argparse.ArgumentParser):
 
 
 def suggest(value: str, choices: Collection[str]) -> str:
-    """Return the end of an error message: the choice nearest to `value`, else all choices if they are few, else ""."""
+    """Return the end of an error message that rejects `value`: "; did you mean grpo?" if a choice is near.
+
+    Else all choices, "; choose from cpu, cuda", if there are at most `MAX_CHOICES`; else "".
+    """
     near = nearest(value, choices)
     if near:
         return f"; did you mean {near}?"
@@ -151,7 +160,10 @@ def suggest(value: str, choices: Collection[str]) -> str:
 
 
 def whole_number(low: int | None = None, high: int | None = None) -> Callable[[str], int]:
-    """Return an argument type: an integer from `low` to `high`, both included; None is no limit."""
+    """Return a function that reads an integer from `low` to `high`, both included, for argparse's `type`.
+
+    None is no limit. The function raises `ArgumentTypeError` for any other text.
+    """
 
     def parse(text: str) -> int:
         try:
@@ -164,7 +176,10 @@ def whole_number(low: int | None = None, high: int | None = None) -> Callable[[s
 
 
 def real_number(low: float | None = None, high: float | None = None, *, above: float = -inf) -> Callable[[str], float]:
-    """Return an argument type: a finite number from `low` to `high`, both included, and greater than `above`."""
+    """Return a function that reads a finite number from `low` to `high`, both included, for argparse's `type`.
+
+    None is no limit; the number must also be greater than `above`. Raises `ArgumentTypeError` for any other text.
+    """
 
     def parse(text: str) -> float:
         try:
@@ -181,7 +196,10 @@ def real_number(low: float | None = None, high: float | None = None, *, above: f
 
 
 def output_file(text: str) -> Path:
-    """Argument type: the path of a file that can be written. Checked before the command does its work."""
+    """Return `text` as the path of a file that can be written, new or existing; a `type` for argparse.
+
+    Raises `ArgumentTypeError` for a folder, a file in a folder that does not exist, or one that is not writable.
+    """
     path = Path(text)
     if path.is_dir():
         raise argparse.ArgumentTypeError("is a folder")
@@ -199,7 +217,7 @@ def program() -> str:
 
 
 def one_line(error: BaseException) -> str:
-    """Return the message of an exception on one line; for an error about a file, `path: reason`."""
+    """Return an exception's message on one line: `path: reason` for an error about a file, its type if it has none."""
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename}: {error.strerror.lower()}"
     return " ".join(line.strip() for line in str(error).splitlines() if line.strip()) or type(error).__name__

@@ -20,9 +20,10 @@ class SamplingParams:
     """How one reply is sampled.
 
     The token at absolute position `p` is drawn by `(seed, p)` and the distribution there, never by the batch in which
-    it was computed. `temperature=0` is greedy. `top_p` and `top_k` change the distribution that is sampled, so training
-    refuses them; evaluation may use them. `stop` are token ids that end a reply and belong to it. A reply that is not
-    complete after `deadline_s` seconds ends with `finish="deadline"`.
+    it was computed. `max_tokens` is the limit of this reply. `temperature=0` is greedy. `top_p` (1: off) and `top_k`
+    (0: off) change the distribution that is sampled, so training refuses them; evaluation may use them. `stop` are
+    token ids that end a reply and belong to it. A reply that is not complete after `deadline_s` seconds ends with
+    `finish="deadline"`.
     """
 
     max_tokens: int = 32
@@ -38,11 +39,13 @@ class SamplingParams:
 class Completion:
     """The sampled tokens of one turn. All four sequences have the same length.
 
-    `logprobs` (T,) are under the distribution that was sampled (temperature, top-p and top-k applied): the behaviour
-    log-probabilities of importance ratios. `model_logprobs` (T,) are under the model at temperature 1; the same tuple
-    if both distributions are equal. `versions` (T,) is the policy version that sampled each token. `finish` says why
-    the reply ended; "abort" marks an incomplete one. `counted` is the number of sampled tokens if an id stands for more
-    than one (a message of an API); None if each id is one token.
+    `ids` (T,) are the tokens, with the stop token if there was one. `logprobs` (T,) are under the distribution that was
+    sampled (temperature, top-p and top-k applied): the behaviour log-probabilities of importance ratios.
+    `model_logprobs` (T,) are under the model at temperature 1; the same tuple if both distributions are equal.
+    `versions` (T,) is the policy version, the number of updates behind the weights, that sampled each token. `finish`
+    says why the reply ended: with a stop token ("stop"), at its limit of tokens ("length"), out of time ("deadline"),
+    or incomplete ("abort"). `counted` is the number of sampled tokens if an id stands for more than one (a message of
+    an API); None if each id is one token.
     """
 
     ids: tuple[int, ...]
@@ -64,7 +67,8 @@ class Turn:
 
     `context` holds only the tokens *added* before the reply, so storage is linear in turns. `fresh` marks a context
     that replaces the history, for instance because the chat template rewrites it: a new token sequence starts there.
-    `streams` are named numbers per sampled token, (T,) each, that score parts fill in, such as `value`.
+    `streams` are named numbers per sampled token, (T,) each, such as `value`, which a method's score parts fill in
+    before the update.
 
         Turn(context=(5, 9, 2), completion=Completion(ids=(7, 3), ...), reward=0.0, state="lo=1 hi=32")
     """
@@ -90,7 +94,11 @@ class Turn:
 
 
 class History(NamedTuple):
-    """One unbroken token sequence of a trajectory, as lists of equal length. `turn` is -1 for tokens not sampled."""
+    """One unbroken token sequence of a trajectory, as lists of equal length, one entry per token.
+
+    `sampled` says whether the policy sampled the token. `logprobs` are those of the distribution that was sampled and
+    `turn` is the index of its turn; for tokens that were not sampled they are 0.0 and -1.
+    """
 
     ids: list[int]
     sampled: list[bool]
@@ -99,7 +107,7 @@ class History(NamedTuple):
 
 
 class Fork(NamedTuple):
-    """Where an episode branches off: its first `turns` turns are those of the group's member `member`."""
+    """Where an episode branches off: its first `turns` turns were not played but taken over from member `member`."""
 
     member: int
     turns: int
@@ -140,7 +148,10 @@ class Trajectory:
         return sum(turn.completion.num_sampled for turn in own_turns)
 
     def sequences(self) -> Iterator[History]:
-        """Yield each unbroken token sequence. Their sampled tokens, in order, are those of the turns."""
+        """Yield each unbroken token sequence; a turn that is `fresh`, with a context that replaces all, begins another.
+
+        The sampled tokens of all sequences, in order, are those of the turns. Yields nothing without tokens.
+        """
         sequence = History([], [], [], [])
         for k, turn in enumerate(self.turns):
             if turn.fresh and sequence.ids:
@@ -188,7 +199,7 @@ class Group:
     """Trajectories whose returns may be compared: same task, same initial state.
 
     `trajectories` (G of them) holds no errored member, so no baseline includes one; `errored` holds all errored
-    attempts. `rewards` (G,) are the returns until shaping rewrites them.
+    attempts. `rewards` (G,) are the returns, until a recipe's `shape` parts replace them by the rewards to learn from.
     """
 
     ticket: Ticket
@@ -204,7 +215,8 @@ class Group:
 class Branch(NamedTuple):
     """A request for the log-probabilities of the last `scored` of `ids`, placed after `trunk`'s first `at` tokens.
 
-    A branch whose `ids` are the trunk's own next tokens costs no computation.
+    `trunk` is an index into the token sequences that are passed along with the branches. A branch whose `ids` are the
+    trunk's own next tokens costs no computation.
     """
 
     trunk: int  # index of the token sequence

@@ -184,7 +184,7 @@ class Settings:
 
 
 def add_flags(parser: Parser) -> None:
-    """Add one flag per setting and one per recipe slot. A flag that is not given is absent from the namespace."""
+    """Add a flag per setting and per slot, a recipe's place for a part; flags not given are absent from the result."""
     for setting in fields(Settings):
         if not setting.metadata:
             continue
@@ -205,9 +205,10 @@ def add_flags(parser: Parser) -> None:
 
 
 def merge(flags: Mapping[str, Any], file: Mapping[str, Any]) -> tuple[Settings, dict[str, Any]]:
-    """Merge flags over a settings file over the defaults; keys of the file that are `stale` are dropped.
+    """Merge flags over a file (from `read`), both by setting or slot; keys of the file that are stale are dropped.
 
-    Returns the settings and the text of the parts by slot, for `rl.methods.recipe.parse`.
+    Returns the settings, those named nowhere at their defaults, and the text of the parts named, by slot of the recipe,
+    such as {"surrogate": "clip:high=0.3"}. `stale_keys` says which keys are dropped.
     """
     dropped_keys = stale_keys(flags, file)
     current = {name: value for name, value in file.items() if name not in dropped_keys}
@@ -219,7 +220,7 @@ def merge(flags: Mapping[str, Any], file: Mapping[str, Any]) -> tuple[Settings, 
 
 
 def stale_keys(flags: Mapping[str, Any], file: Mapping[str, Any]) -> list[str]:
-    """Return the keys of the file that no longer apply because a flag replaces what they were derived from.
+    """Return the keys of `file` that no longer apply because `flags`, also by setting or slot, replace their source.
 
     These are the slots, if `--algo` names another recipe, and the `derived` settings, if a flag changes one of
     `DERIVED_FROM`. A key that a flag sets itself is not among them.
@@ -235,7 +236,7 @@ def stale_keys(flags: Mapping[str, Any], file: Mapping[str, Any]) -> list[str]:
 
 
 def read(path: Path | str) -> dict[str, Any]:
-    """Read the settings of a TOML file and check them as flags are checked.
+    """Read a TOML file of settings and parts, and check it as flags are checked; return values by setting or slot.
 
     Raises `UserError` if the file cannot be read, is not TOML, or has an unknown key or an invalid value.
     """
@@ -248,7 +249,7 @@ def read(path: Path | str) -> dict[str, Any]:
 
 
 def parse(text: str, path: Path | str) -> dict[str, Any]:
-    """Parse and check TOML text. `path` only names the file in errors.
+    """Parse and check TOML text; return values by setting or slot. `path` only names the file in errors.
 
     Raises `UserError` for an unknown key or an invalid value, `TOMLDecodeError` for text that is not TOML.
     """
@@ -273,8 +274,8 @@ def parse(text: str, path: Path | str) -> dict[str, Any]:
 def refuse_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
     """Raise `UserError` if `new` changes a setting of a run that must stay as it is when the run is resumed.
 
-    Settings absent from `old`, which are younger than the run, count as having their defaults. `CHANGEABLE_ON_RESUME`
-    lists what may change.
+    Both are by setting or slot. A setting absent from `old`, younger than the run, counts as having its default; one
+    absent from `new` is kept. `CHANGEABLE_ON_RESUME` lists what may change.
     """
     defaults = {setting.name: setting.default for setting in fields(Settings) if setting.default is not MISSING}
     old = {**defaults, **old}
@@ -287,7 +288,7 @@ def refuse_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
 
 
 def to_toml(settings: Settings, slots: Mapping[str, Any]) -> str:
-    """Return the TOML text that `parse` turns back into these settings and slots."""
+    """Return the TOML text of the settings and of `slots`, the text of the recipe's parts by slot; `parse` reads it."""
     lines = [f"{key} = {_toml(value)}" for key, value in asdict(settings).items() if value is not None]
     return "\n".join([*lines, "", *(f"{slot} = {_toml(text)}" for slot, text in slots.items()), ""])
 

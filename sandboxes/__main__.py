@@ -28,7 +28,11 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Serve until Ctrl-C or SIGTERM. Returns 128 + the signal's number then, or 2 where serving is impossible."""
+    """Serve a sandbox of this machine over HTTP until Ctrl-C or SIGTERM.
+
+    `argv` are the command-line arguments, "serve" first; None stands for those of the process. Returns the exit status:
+    128 + the signal's number, or 2 where serving is impossible. Wrong arguments raise SystemExit with 2.
+    """
     parser = _parser()
     args = parser.parse_args(argv)
     try:

@@ -21,12 +21,15 @@ class NotPlain(ValueError):
 
 
 def dump(value: object) -> str:
-    """The JSON text of a value. Raises NotPlain for subclasses of the plain types and for all other types."""
+    """Return the JSON text of a value: None, bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset.
+
+    Raises NotPlain, a ValueError, for subclasses of these types, all other types, and nesting over `MAX_DEPTH`.
+    """
     return json.dumps(_encode(value, 0))
 
 
 def load(text: str | bytes) -> Any:
-    """The value of a text that `dump` wrote. Raises NotPlain for every other text."""
+    """Return the value of a text that `dump` wrote. Raises NotPlain, a ValueError, for every other text."""
     try:
         return _decode(json.loads(text), 0)
     except NotPlain:

@@ -91,7 +91,7 @@ class Session(Protocol):
 
     @abstractmethod
     def read(self, path: str, max_bytes: int = 1 << 20) -> bytes:
-        """The content of a file. Links are not followed, and pipes are not waited for.
+        """Return the content of a file. Links are not followed, and pipes are not waited for.
 
         Raises:
             ValueError: `path` is absolute or leads out of the working directory.
@@ -101,7 +101,9 @@ class Session(Protocol):
 
     @abstractmethod
     def fork(self) -> Session:
-        """A second session in the same state, independent from then on; replaying all calls in a new one is enough.
+        """Open a second session in the same state, independent from then on.
+
+        It is enough to make all calls of this session again in a new one, which takes as long as they took.
 
         Raises:
             ReplayDiverged: A replayed call ended with another status than the original.

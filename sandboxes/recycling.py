@@ -1,4 +1,4 @@
-"""When a place that is reused for many calls is checked or replaced."""
+"""When a place, a process tree that is reused for many calls, is checked or replaced."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ MAX_GROWTH = 64 << 20  # bytes by which the process that manages a place may gro
 
 
 def is_used_up(calls: int) -> bool:
-    """Whether a place that has served `calls` calls must be replaced."""
+    """Whether a place (a process tree that runs programs) that has served `calls` calls must be replaced."""
     return calls >= MAX_CALLS
 
 
 def is_clean(other_processes: int, growth: int) -> bool:
-    """Whether no process is left in a place, and the process that manages it has grown by few bytes."""
+    """Whether a place (a process tree that runs programs) may be used again after a call.
+
+    `other_processes` is how many processes the call has left there, and must be 0. `growth` is how many bytes larger
+    the process that manages the place is than at its start, and must be below `MAX_GROWTH`.
+    """
     return other_processes == 0 and growth < MAX_GROWTH

@@ -51,7 +51,7 @@ def check_name(name: str) -> None:
 
 
 def find_provider(name: str) -> Provider:
-    """The provider that `name` selects, imported.
+    """Import the class of sandboxes that `name` selects, such as "local:landlock", and return it with its kind.
 
     Raises ValueError, in one line, for an unknown name, with the nearest known one; for a module or file that cannot
     be imported; and for a class that lacks members of `sandboxes.Sandbox`.
@@ -102,7 +102,7 @@ def open_sandbox(name: str, options: Mapping[str, Any]) -> Sandbox:
 
 
 def accepts_option(name: str, option: str) -> bool:
-    """Whether the provider's class has this keyword argument."""
+    """Whether the class of the sandbox `name` has the keyword argument `option`. Raises what `find_provider` does."""
     return option in inspect.signature(find_provider(name).cls).parameters
 
 

@@ -32,16 +32,21 @@ class SessionBackend(Protocol):
     """An interpreter and files that last, without a record of the calls. Used by one thread at a time."""
 
     def evaluate(self, work: dict[str, Any], timeout_s: float) -> tuple[Result, bool]:
-        """Run a cell ("source") or make a call ("function", "arguments", "keywords") in the interpreter.
+        """Run a cell or call a function in the session's Python interpreter, in at most `timeout_s` seconds.
 
-        Returns the result and whether the session continues after it.
+        For a cell `work` has "source", its text. For a call it has "function", the name, and "arguments" and
+        "keywords", a list and a dict as texts of `json_values.dump`. Returns the result, and whether the session
+        continues after it.
         """
 
     def run(self, program: Program | None, files: Mapping[str, bytes], stdin: bytes, timeout_s: float) -> Result:
-        """Write the files, then run the program, if there is one. Raises OSError where the files do not fit."""
+        """Write `files`, content by path, then run the program for at most `timeout_s` seconds; None only writes.
+
+        `stdin` is the program's input. Raises OSError where the files do not fit into the limits.
+        """
 
     def read(self, path: str, max_bytes: int) -> bytes:
-        """The content of a file. Raises FileNotFoundError or another OSError."""
+        """Return the content of a file. Raises FileNotFoundError, or OSError if it is over `max_bytes` bytes."""
 
     def kill(self) -> None:
         """Stop everything that runs, without waiting; may be called from any thread at any time."""
@@ -122,7 +127,7 @@ class ReplaySession:
             return self.backend.read(path, max_bytes)
 
     def fork(self) -> ReplaySession:
-        """A new session in which all calls of this one were made again; see `Session.fork`.
+        """Open a new session and make all calls of this one again in it; see `Session.fork`.
 
         Raises ReplayDiverged where a call ends with another status than the original, and SandboxError where more
         than `MAX_REPLAY_BYTES` would have to be replayed.

@@ -34,7 +34,7 @@ class RunRequest:
         timeout_s: float,
         limits: Limits | None,
     ) -> RunRequest:
-        """The request for these arguments, which are those of `Sandbox.run`.
+        """Check the arguments, which are those of `Sandbox.run`, and return the request for them.
 
         Raises ValueError for a path that leads out of the working directory, a `timeout_s` out of range, and a program
         that is neither text nor words.
@@ -52,12 +52,12 @@ class RunRequest:
         )
 
     def payload(self) -> dict[str, Any]:
-        """The part of the request that the candidate's process gets."""
+        """Return what the process of the candidate, the untrusted program, gets: "program", "files" and "env"."""
         return {"program": self.program, "files": self.files, "env": self.env}
 
 
 def check_timeout(timeout_s: float) -> float:
-    """`timeout_s` unchanged. Raises ValueError unless it is above 0 and at most a day."""
+    """Return `timeout_s`, in seconds, unchanged. Raises ValueError unless it is above 0 and at most a day."""
     if not 0 < timeout_s <= MAX_TIMEOUT_S:
         raise ValueError(f"timeout_s = {timeout_s}: must be more than 0 and at most {MAX_TIMEOUT_S:g}")
     return timeout_s

@@ -12,7 +12,7 @@ from types import ModuleType
 
 
 def load_source_file(path: str) -> ModuleType:
-    """The module in the file at `path`, executed once per process; what it defines can be pickled.
+    """Import the Python file at `path` as a module, executed once per process; what it defines can be pickled.
 
     Raises ValueError for a missing file, and for one that raises while it is executed, with the line where it did.
     ImportError and SyntaxError are passed on, as their messages already say that.

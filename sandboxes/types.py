@@ -142,7 +142,10 @@ class ReplayDiverged(SandboxError):
 
 
 def relative_parts(path: str) -> tuple[str, ...]:
-    """The parts of a relative path inside the working directory. Raises ValueError for any other path."""
+    """Split a relative path inside the working directory: "a/b.txt" is ("a", "b.txt").
+
+    Raises ValueError for a path that is empty, absolute, or contains ".." or a null character.
+    """
     parts = PurePosixPath(path).parts
     if not parts or path.startswith("/") or ".." in parts or "\0" in path:
         raise ValueError(f"path {path!r}: must be relative, and stay inside the working directory")
@@ -150,5 +153,5 @@ def relative_parts(path: str) -> tuple[str, ...]:
 
 
 def as_bytes(content: Content) -> bytes:
-    """Text encoded as UTF-8; bytes unchanged."""
+    """Return text encoded as UTF-8, and bytes unchanged."""
     return content.encode() if isinstance(content, str) else bytes(content)

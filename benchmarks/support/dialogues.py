@@ -1,4 +1,4 @@
-"""Episodes of given lengths, played through the engine as `rl.rollout.episode` plays them, but with no environment behind."""
+"""Episodes of given lengths, played through an engine as `rl.rollout.episode` does, but without an environment."""
 
 from __future__ import annotations
 

@@ -34,7 +34,10 @@ class Pair(Env):
     def reply(self, action: Message) -> Outcome:
         """Grade both by themselves."""
         first, _, second = text(action).partition(",")
-        hits = [declared_integer(said.strip()) == wanted for said, wanted in zip((first, second), self._wanted(), strict=True)]
+        hits = [
+            declared_integer(said.strip()) == wanted
+            for said, wanted in zip((first, second), self._wanted(), strict=True)
+        ]
         rewards = {"first": self.unit * hits[0], "second": float(hits[1])}
         return Outcome(reward=sum(rewards.values()), terminated=True, success=all(hits), rewards=rewards)
 

@@ -85,7 +85,7 @@ class Functions(SubmissionEnv):
         return grade(self.lease.sandbox, sources, FUNCTION, self.cases(), cpu_s=self.timeout, tolerance=tolerance)
 
     def score(self, sources: Sequence[str], grade: Grade) -> Outcome:
-        """The outcome of a graded program, after an audit, with its relative work."""
+        """Return the outcome of a graded program, with its audit and its relative CPU time where they are asked for."""
         outcome = super().score(sources, grade)
         if self.audit != "off":
             flags = (
@@ -102,7 +102,7 @@ class Functions(SubmissionEnv):
         return outcome
 
     def cases(self) -> list[Case]:
-        """The hidden cases of this episode."""
+        """Return the hidden cases of this episode, arguments and right results, from simple inputs to larger ones."""
         return self.problem.cases(self._generator("cases"), CASES)
 
     def oracle(self) -> Iterator[Message]:

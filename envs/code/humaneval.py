@@ -49,7 +49,7 @@ class HumanEval(UnitTestEnv):
         return [_task(f"{split}/{number}", row) for number, row in enumerate(rows)]
 
     def load_suite(self) -> UnitTestSuite:
-        """`check` of the entry point, after the prompt, whose helpers the tests may use."""
+        """Return the task's `check` as one test; it runs after the prompt, whose helpers it may use."""
         metadata = self.task.metadata
         self.prompt_code = metadata["prompt"]
         setup, name = f"{self.prompt_code}\n    pass\n", metadata["entry_point"]

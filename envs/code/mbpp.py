@@ -54,7 +54,7 @@ class MBPP(UnitTestEnv):
         return [_task(f"{split}/{i}", by_number[number]) for i, number in enumerate(sorted(by_number))]
 
     def load_suite(self) -> UnitTestSuite:
-        """One test for each assertion."""
+        """Return one test for each of the task's assertions."""
         metadata = self.task.metadata
         return UnitTestSuite(
             metadata["name"], metadata["function"], metadata["setup"], tuple(metadata["tests"]), self.task.answer

@@ -20,7 +20,7 @@ STEPS = {"left": (0, -1), "down": (1, 0), "right": (0, 1), "up": (-1, 0)}  # in 
 class FrozenLake(Verbalised):
     r"""Walk from the top left to the bottom right corner without falling into a hole.
 
-    Observation: the map, one row a line: `P` the player, `#` a hole, `.` ice, `G` the goal. `P.#.\n....\n.#..\n...G`
+    Observation: the map, one row per line: `P` the player, `#` a hole, `.` ice, `G` the goal. `P.#.\n....\n.#..\n...G`
     Action: `left`, `down`, `right` or `up`; longer replies are read as `Verbalised` says.
     Reward: 1 on reaching the goal, else 0.
     Episode end: terminated by the goal or a hole; truncated after `max_turns`, by default three times `size`.

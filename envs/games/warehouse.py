@@ -124,7 +124,8 @@ def parse_map(map_text: str) -> tuple[Warehouse, Situation]:
     """Parse a map into its warehouse and situation."""
     cells = map_text.replace("\n", "")
     cells_of = {
-        symbol: [cell for cell, symbol in enumerate(cells) if symbol in symbol] for symbol in ("#", "G*+", "B*", "P+")
+        symbols: [cell for cell, symbol in enumerate(cells) if symbol in symbols]
+        for symbols in ("#", "G*+", "B*", "P+")
     }
-    walls, goals, boxes = (sum(1 << cell for cell in cells_of[symbol]) for symbol in ("#", "G*+", "B*"))
+    walls, goals, boxes = (sum(1 << cell for cell in cells_of[symbols]) for symbols in ("#", "G*+", "B*"))
     return Warehouse(map_text.index("\n"), walls, goals), Situation(cells_of["P+"][0], boxes)

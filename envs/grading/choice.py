@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def find_choice(reply: str, meanings: Mapping[str, T]) -> T | None:
-    """Return the meaning of the names that the last line of `reply` contains: `go east`, `(B)`.
+    """Return the one meaning that the last line of `reply` names, in lower case or capitals.
 
     None if the line names no choice, or choices of several meanings, so that listing all of them never pays. A name
     inside a longer name (`go` in `go east`) or inside another word does not count.

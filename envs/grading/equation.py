@@ -26,7 +26,7 @@ _CALL = re.compile(r"[A-Za-z]\s*(?:\^\s*\{?\s*-\s*1\s*\}?\s*)?\(")
 
 
 def is_equation(text: str) -> bool:
-    """Whether `text` is an equation in unknowns, `3x = 5`; False for a value, with or without a name, and for a list."""
+    """Whether `text` is an equation in unknowns, `3x = 5`; False for a list, and for a value with or without a name."""
     left, equals, right = _WORDS.sub(" ", text).rpartition("=")
     if not equals or _LIST.search(left) or _WORD.search(left):
         return False

@@ -22,8 +22,7 @@ class Undecided(Exception):
 
 
 class Term(NamedTuple):
-    """The square root of a square-free `radicand` times powers of variables, as in `sqrt(2) x^3`: `Term(2, (("x",
-    3),))`.
+    """The square root of a square-free `radicand` times powers of variables: `Term(2, (("x", 3),))`, sqrt(2) x^3.
 
     The powers are sorted by name, without powers of 0.
     """
@@ -38,9 +37,9 @@ ONE: Sum = {UNIT: Fraction(1)}
 
 
 class Value(NamedTuple):
-    """An exact value: the quotient `top / bottom` of two sums, each a dict of a term's factor by term.
+    """An exact value: the quotient `top / bottom` of two sums, each of which maps a term to its rational factor.
 
-    `bottom` is not the empty sum; the number 0 has an empty `top`. All operations raise Undecided for results that are
+    `bottom` is not the empty sum; the number 0 has an empty `top`. The operations raise Undecided for results that are
     too large.
     """
 

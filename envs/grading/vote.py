@@ -9,8 +9,7 @@ from envs.grading.number import parse_number, strip_markup
 
 
 def vote(reply: str) -> Hashable | None:
-    """Return the answer that `reply` declares, for counting votes: its exact value, or its text if it is no number
-    literal.
+    """Return the answer that `reply` declares, for counting votes: its exact value, or its text if it is no number.
 
     Equal for replies that declare the same number in any notation, or the same text but for case, spaces and LaTeX
     markup. None if a reply declares nothing, or more than one thing.

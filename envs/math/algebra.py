@@ -21,7 +21,7 @@ class Algebra(GeneratedProblems):
     Episode end: after the first reply.
     Levels: 0 one step (`x + 17 = 40`); 1, the default, two steps; 2 the unknown on both sides; 3 brackets, and
     solutions that may be fractions; 4 quadratics with whole solutions. At levels 0 to 3 the digits
-    of the solution do not stand in the equation.
+    of the solution do not occur in the equation.
     Source and licence: generated. Version history: v0.
     """
 

@@ -70,8 +70,8 @@ class Python(Env):
 
     Observation: the problem, `417*6-283=?`; then the output of the code, `2219`, or the last line of its traceback,
     `NameError: name 'x' is not defined (line 1)`. Other texts: `no output`; `[cut]` after `output_chars` characters;
-    `stopped (time), restarted` where a limit, or the code itself, ended the interpreter, with all its names. With
-    `words` the rules as a system message, and the problem in words where there are any.
+    `stopped (time), restarted` where a limit, or the code itself, ended the interpreter, so that all names are lost.
+    With `words` the rules as a system message, and the problem as a sentence where the other environment has one.
     Action: code, or the final answer. Code is a fenced block marked as Python, or lines that begin with `>`, such as
     `>417*6-283`, or a call of the tool `python`; see `envs.tools.python_tool.parse_code`. Names persist for the
     episode. Any other reply is the answer. The other environment grades it, outside the interpreter.

@@ -46,6 +46,6 @@ class BM25:
         return scores
 
     def best(self, query: str, limit: int) -> list[int]:
-        """Return the indices of at most `limit` matching documents, best first; of equal scores the earlier one first."""
+        """Return the indices of at most `limit` matching documents, best first; of equal scores the earlier first."""
         scores = self.scores(query)
         return sorted(scores, key=lambda i: (-scores[i], i))[:limit]

@@ -34,11 +34,10 @@ class Toolbox:
         return [function.source for function in self._offers]
 
     def open(self, problem: str) -> list[str]:
-        """Begin an episode: read the file and choose the functions that fit the text `problem` best, at most
-        `MAX_OFFERS`.
+        """Begin an episode: read the file and choose the functions that fit the text `problem` best.
 
-        Returns a line about each: `call: description`, or `call` for a function without a docstring. Raises ValueError
-        if the file has fewer functions than `version`.
+        Returns a line about each of them, at most `MAX_OFFERS`: `call: description`, or `call` for a function without a
+        docstring. Raises ValueError if the file has fewer functions than `version`.
         """
         functions = [entry.function for entry in self._library.read()]
         if self._version is not None and len(functions) < self._version:
@@ -50,7 +49,7 @@ class Toolbox:
         return [f"{offer.call}: {offer.line}" if offer.line else offer.call for offer in self._offers]
 
     def count_reused(self, cells: Sequence[str]) -> int:
-        """Count the offered functions that the pieces of code `cells` of an episode call and do not define themselves."""
+        """Count the offered functions that an episode's pieces of code `cells` call and do not define themselves."""
         return len(self._used_names(cells))
 
     def add_functions(self, cells: Sequence[str], loads: Callable[[str], bool]) -> None:

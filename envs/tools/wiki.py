@@ -53,7 +53,7 @@ class Wiki:
         self._index = BM25([f"{title} {text}" for title, text in self.texts.items()])
 
     def search(self, query: str, limit: int) -> list[Page]:
-        """Return at most `limit` pages that have a word of the query, best first by BM25; none where no page has one."""
+        """Return at most `limit` pages that have a word of the query, best first by BM25; [] where no page has one."""
         return [self._page_list[i] for i in self._index.best(query, limit)]
 
     def page(self, title: str) -> Page | None:

@@ -37,9 +37,10 @@ RUN_SETTINGS = ("turn_tokens", "max_tokens")  # taken from the policy's own run 
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Evaluate as the flags say.
+    """Play the tasks, print the report, and write and compare it, as the flags say.
 
-    Returns the exit status: 1 if every episode failed or some tasks were not played, else 0.
+    `argv` are the command-line arguments, None for those of the process. Returns the exit status: 1 if every episode
+    failed or some tasks were not played, else 0.
     """
     args = parser().parse_args(argv)
     with user_input():

@@ -23,7 +23,7 @@ class Choice(Trajectory):
 
 
 class Cost(NamedTuple):
-    """Number of replies and of sampled tokens."""
+    """What an attempt costs: its number of replies and of sampled tokens."""
 
     turns: int
     tokens: int
@@ -42,7 +42,11 @@ def make_choice(
     judgements: tuple[Trajectory, ...] = (),
     fallback: bool = False,
 ) -> Choice:
-    """Return the candidate `selection` as a `Choice`; `member` is the number of the attempt at its task."""
+    """Return the candidate `selection` as a `Choice`; `member` is the number of the attempt at its task, from 0.
+
+    `candidates` are all episodes that it was chosen from and `judgements` those in which a policy named the best. Set
+    `fallback` if no choice could be made.
+    """
     return Choice(
         turns=selection.turns,
         stop=selection.stop,

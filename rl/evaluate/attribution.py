@@ -43,7 +43,7 @@ MakeEnv = Callable[[], gymnasium.Env]
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """An argument of the environment with its values off and on."""
+    """A keyword argument of the environment, `key`, with the values that stand for off and for on."""
 
     key: str
     off: Any
@@ -51,9 +51,10 @@ class Switch:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Play every combination of switches and print their Shapley values.
+    """Play every combination of switches and print their Shapley values: the share of each in the success rate.
 
-    Returns the exit status: 1 if no task was scored in every combination, else 0.
+    `argv` are the command-line arguments, None for those of the process. Returns the exit status: 1 if no task was
+    scored in every combination, else 0.
     """
     args = parser().parse_args(argv)
     with user_input():
@@ -100,7 +101,7 @@ def parser() -> Parser:
 
 
 def coalitions(keys: Sequence[str]) -> Iterator[Coalition]:
-    """Yield all subsets of the switches by size, the empty one first."""
+    """Yield all 2^n subsets of the n `keys`, the names of switches, as frozensets: by size, the empty one first."""
     for size in range(len(keys) + 1):
         yield from map(frozenset, combinations(keys, size))
 
@@ -108,6 +109,7 @@ def coalitions(keys: Sequence[str]) -> Iterator[Coalition]:
 def coalition_envs(spec: str, env_args: Mapping[str, Any], switches: Sequence[Switch]) -> dict[str, MakeEnv]:
     """Return functions that create the environment with each combination of switches, by the combination's name.
 
+    The name joins the keys that are on, as `hints+tools`; it is `none` without any. `spec` names the environment and
     `env_args` are the arguments that stay the same. Raises `ValueError` for a repeated switch or more than
     `EXACT_PARTS` of them.
     """
@@ -129,7 +131,9 @@ def coalition_tickets(
 ) -> list[Ticket]:
     """Return tickets of the same tasks and seeds for every combination of switches.
 
-    The split of a ticket is COMBINATION:SPLIT. Raises `ValueError` if a combination has other tasks than the first.
+    `makers` create the environments by combination. `samples` episodes of each of at most `episodes` tasks are played.
+    The split of a ticket is COMBINATION:SPLIT, such as `none:test`, for a `Suite` of `makers`. Raises `ValueError` if a
+    combination has other tasks than the first.
     """
     selection: list[Ticket] = []
     first: tuple[int, list] | None = None
@@ -152,7 +156,10 @@ def coalition_tickets(
 
 
 def success_by_coalition(groups: Sequence[Group]) -> dict[str, dict[int, float]]:
-    """Return the success rate of each scored task, by the name of the combination and the task's index."""
+    """Return the success rate of each scored task: {combination: {index of the task: rate}}.
+
+    Tasks whose episodes all failed with errors are left out.
+    """
     success: dict[str, dict[int, float]] = {}
     for group in groups:
         if group.trajectories:

@@ -18,9 +18,9 @@ class Comparison:
     """How policy `new` differs from `old` on the tasks that both reports scored.
 
     `difference` is that of the success rates, in [-1, 1], with the 95 % interval `low` to `high`. `p_value` is
-    two-sided, of the null hypothesis that there is no difference. `gains` and `losses` count the paired tasks that
-    `new` solves more or less often. `by_env` compares the environments of a benchmark one by one; their p-values are
-    adjusted together (Holm).
+    two-sided, of the null hypothesis that there is no difference; `test` names the test. `gains` and `losses` count the
+    paired tasks that `new` solves more or less often. `by_env` compares the environments of a benchmark one by one;
+    their p-values are adjusted together (Holm).
     """
 
     new: str
@@ -74,8 +74,9 @@ def compare(new: Report, old: Report) -> Comparison:
 class EvaluationSetup:
     """The tasks and the seed of an evaluation, known before it is played.
 
-    Optional fields are None if they are not stored, as in reports of older releases. `env_digests` holds the digest of
-    each environment of a benchmark.
+    `env` is None for a benchmark, `benchmark` for a single environment. `digest` is a hash of the tasks of a benchmark
+    and `env_digests` holds one for each of its environments. Optional fields are None if they are not stored, as in
+    reports of older releases.
     """
 
     env: str | None

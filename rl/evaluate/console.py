@@ -34,7 +34,10 @@ def print_report(report: Report, comparison: Comparison | None = None, console: 
 
 
 def report_table(report: Report) -> RenderableType:
-    """Lay out a report: the setup, metrics with 95 % intervals, why episodes stopped, success by k and the strategy."""
+    """Lay out a report, for rich to print: the setup, metrics with 95 % intervals, and what else it holds of these.
+
+    Further tables: environments of a benchmark, why episodes stopped, success by number of samples k, the strategy.
+    """
     sections: list[RenderableType] = [_header(report), Text()]
     if report.envs:
         sections += [_env_table(report), Text()]
@@ -49,7 +52,7 @@ def report_table(report: Report) -> RenderableType:
 
 
 def comparison_table(comparison: Comparison) -> RenderableType:
-    """Lay out a comparison: the difference of success, its interval, the test and the number of tasks that changed."""
+    """Lay out a comparison, for rich to print: the difference of success, its interval, the test, the tasks changed."""
     c = comparison
     if c.p_value >= 0.05:
         verdict = Text("no difference shown", style="yellow")

@@ -37,7 +37,8 @@ class StopSummary:
 def trajectories_by_task(groups: Sequence[Group]) -> dict[str, list[Trajectory]]:
     """Return the scored trajectories of each task in member order; an empty list if all samples of a task failed.
 
-    Each seat of a multi-agent task is a task of its own, named TASK#AGENT.
+    The key is the task's id, or SPLIT/INDEX for an episode that failed before it had one. Each seat of a multi-agent
+    task is a task of its own, named TASK#AGENT.
     """
     tasks: dict[str, list[Trajectory]] = {}
 
@@ -54,7 +55,7 @@ def trajectories_by_task(groups: Sequence[Group]) -> dict[str, list[Trajectory]]
 
 
 def task_values(tasks: Iterable[Sequence[Trajectory]], counts: Sequence[int], vote: Vote) -> TaskValues:
-    """Return every metric by name, as one value per task that has it.
+    """Return every metric by name, such as `success`, `pass_at/4` or `metrics/NAME`: one value per task that has it.
 
     Args:
         tasks: The scored trajectories of each task; a task without any has no metrics.
@@ -95,8 +96,9 @@ def metric_means(values: TaskValues) -> dict[str, float]:
 
 
 def metric_interval(name: str, values: Sequence[float], samples: int, seed: int) -> Interval:
-    """Return the 95 % interval of a metric's mean from its values by task.
+    """Return the 95 % interval of a metric's mean from its `values`, one per task.
 
+    `name` says whether the metric lies in [0, 1] (`UNIT_METRICS`); `samples` is the number of samples per task.
     Wilson's interval for probabilities with one sample per task, else the bootstrap over tasks, seeded by `seed`.
     """
     is_unit = name.startswith(UNIT_METRICS)
@@ -124,7 +126,10 @@ def cost_per_success(tasks: TaskTrajectories) -> dict[str, tuple[float | None, I
 
 
 def stop_summaries(tasks: TaskTrajectories) -> dict[str, StopSummary]:
-    """Return why the scored episodes stopped, by reason, the most frequent first."""
+    """Return the number and the success rate of the scored episodes by why they stopped, the most frequent first.
+
+    The reasons are the texts of `envs.types.Stop`, such as "terminated".
+    """
     trajectories = [t for task in tasks.values() for t in task]
     episodes = Counter(str(t.stop) for t in trajectories)
     successes = Counter(str(t.stop) for t in trajectories if t.success)
@@ -132,7 +137,7 @@ def stop_summaries(tasks: TaskTrajectories) -> dict[str, StopSummary]:
 
 
 def error_counts(groups: Iterable[Group]) -> dict[str, int]:
-    """Return the number of failed episodes by the type of their error, the most frequent first."""
+    """Return the number of failed episodes by the type of their error, such as "TimeoutError", most frequent first."""
     kinds = Counter((t.error or "unknown").partition(":")[0][:60] for group in groups for t in group.errored)
     return dict(kinds.most_common())
 

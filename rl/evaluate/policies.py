@@ -40,9 +40,11 @@ log = logging.getLogger(__name__)
 class PolicyHandle:
     """An open policy, to be closed after use.
 
-    `play(tickets, watchdog, on_group)` plays the tickets and returns their groups in the same order; it raises
-    `IncompleteEvaluation` if the policy stops early. `select_tickets` returns the tickets that the policy can play.
-    `close` frees what the policy holds, such as a process or the memory of a device.
+    `play(tickets, watchdog, on_group)` plays the tickets and returns their groups in the same order. The watchdog
+    reports calls that take too long, and `on_group` is called with each group that ends. It raises
+    `IncompleteEvaluation` if a policy of messages (an API, a human) stops early, `UserError` if a model's sampling
+    engine dies. `select_tickets` returns the tickets that the policy can play. `close` frees what the policy holds,
+    such as a process or the memory of a device.
     """
 
     play: PlayTickets
@@ -53,7 +55,9 @@ class PolicyHandle:
 def open_policy(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:
     """Open the policy named by `args.policy`; `args` are the flags of `rl.evaluate.flags.add_policy_flags`.
 
-    Raises `ValueError` for an unknown policy or wrong flags, `OSError` for files that cannot be read.
+    `make_env` creates an environment to play in. A policy of stored replies needs `args.episodes` as well, and replaces
+    None there by no limit. Raises `ValueError` for an unknown policy or wrong flags, `OSError` for files that cannot be
+    read.
     """
     if args.policy in SCRIPTS:
         return _open_script(args, make_env)

@@ -58,8 +58,10 @@ def count_tasks(env: gymnasium.Env, split: str = "test") -> int:
 def tickets(num_tasks: int, episodes: int, samples: int, seed: int, split: str = "test") -> list[Ticket]:
     """Return one ticket of `samples` members for each of `episodes` distinct tasks, or for all if there are fewer.
 
-    The tasks depend on `seed` and `split` only, and a smaller number of episodes selects a subset of a larger one.
-    Raises `ValueError` unless `episodes` and `samples` are at least 1.
+    A ticket asks for that many episodes of one task with one seed. The tickets are sorted by the index of the task,
+    which is below `num_tasks`, the number of tasks in `split`. The tasks depend on `seed` and `split` only, and a
+    smaller number of episodes selects a subset of a larger one. Raises `ValueError` unless `episodes` and `samples` are
+    at least 1.
     """
     if episodes < 1 or samples < 1:
         raise ValueError(f"episodes={episodes}, samples={samples}: both must be at least 1")
@@ -104,7 +106,10 @@ async def evaluate(
 
 
 def random_success(make_env: Callable[[], gymnasium.Env], tickets: Sequence[Ticket]) -> float:
-    """Return the success rate of the random policy on `tickets`, a lower bound for any trained policy."""
+    """Return the success rate of the random policy on `tickets`, a lower bound for any trained policy.
+
+    Episodes that failed with errors are left out; 0.0 if there are no others. Not to be called in an event loop.
+    """
     groups = asyncio.run(evaluate_script(make_env, SCRIPTS["random"], tickets))
     trajectories = [trajectory for group in groups for trajectory in group.trajectories]
     return sum(trajectory.success for trajectory in trajectories) / max(len(trajectories), 1)
@@ -130,7 +135,7 @@ async def evaluate_script(
         tickets: The groups to play.
         deadline_s: Most seconds of a whole episode; a longer one fails.
         retries: How often a failed episode is retried.
-        watchdog: Reports calls that take too long.
+        watchdog: Reports calls that take too long; None for one that is not running.
         on_group: Called with each group when its last episode has ended.
     """
     # A script needs only the runner's environments, deadlines and retries: there is no agent and no policy.

@@ -83,7 +83,8 @@ def best_of_k(scores: Sequence[float], success: Sequence[bool], k: int) -> float
 def wilson(successes: float, n: int, level: float = 0.95) -> Interval:
     """Return the score interval of a proportion (Wilson 1927); (0, 1) for n = 0.
 
-    `successes` may be fractional. The interval lies inside [0, 1] and always has a width above 0.
+    `successes` of `n` may be fractional; `level` is the probability to cover the true proportion. The interval lies
+    inside [0, 1] and always has a width above 0.
     """
     if n == 0:
         return Interval(0.0, 1.0)

@@ -99,7 +99,10 @@ class EvaluationTarget:
         return cls(benchmark.make, parts, name, benchmark.digest, benchmark.left_out)
 
     def setup(self, seed: int) -> EvaluationSetup:
-        """Return the setup of the evaluation, so that an impossible comparison is refused before it is played."""
+        """Return what an earlier result must agree in to be compared: environment, arguments, tasks and this seed.
+
+        It is known before the evaluation is played.
+        """
         if self.benchmark:
             digests = {name: part.digest for name, part in self.parts.items()}
             return EvaluationSetup(None, self.benchmark, seed, None, self.digest, digests)
@@ -107,9 +110,10 @@ class EvaluationTarget:
         return EvaluationSetup(part.env, None, seed, part.arguments)
 
     def tickets(self, episodes: int | None, samples: int, seed: int) -> list[Ticket]:
-        """Return one ticket per task, with at most `episodes` tasks of each environment.
+        """Return one ticket of `samples` episodes per task, with at most `episodes` tasks of each environment.
 
-        For None the limit is `EPISODES` for an environment, and there is no limit for a benchmark.
+        `seed` chooses the tasks and seeds their episodes. For None the limit is `EPISODES` for an environment, and
+        there is no limit for a benchmark.
         """
         selection: list[Ticket] = []
         for part in self.parts.values():
@@ -119,7 +123,7 @@ class EvaluationTarget:
         return selection
 
     def vote(self, trajectory: Trajectory) -> Any:
-        """Return the answer of an episode, read by the environment that it was played in."""
+        """Return the answer of an episode, read by the environment that it was played in; None for no answer."""
         name = trajectory.task.partition(":")[0] if self.benchmark else next(iter(self.parts))
         return self.parts[name].vote(trajectory)
 
@@ -155,7 +159,10 @@ class EvaluationTarget:
 
 
 def mean_success(reports: Sequence[Report]) -> Estimate:
-    """Return the mean success rate of the environments, all with the same weight; None if one has no score."""
+    """Return the mean success rate of the environments, one report each, all with the same weight, and its interval.
+
+    All fields are None if there are no reports or one of them has no score.
+    """
     means, intervals = [], []
     for success in (report.success for report in reports):
         if success.mean is None or success.low is None or success.high is None:

@@ -29,7 +29,10 @@ def vote_function(env: gymnasium.Env) -> Vote:
 
 
 def final_reply(trajectory: Trajectory) -> str | None:
-    """Return the text and tool calls of the last reply with normalised white space; None if they are empty."""
+    """Return the text and tool calls of an episode's last reply as one line; None if they are empty.
+
+    Each run of white space becomes one space. A tool call is its name and its JSON arguments: `read {"path": "a.py"}`.
+    """
     reply: Mapping[str, Any] = (trajectory.turns[-1].reply if trajectory.turns else None) or {}
     content = reply.get("content") or ""
     if not isinstance(content, str):

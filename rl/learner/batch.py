@@ -80,9 +80,11 @@ def trajectory_rows(
 
 
 def build_rows(groups: Sequence[Group], recipe: Recipe, *, temperature: float = 1.0) -> list[Row]:
-    """Compute the advantages of `groups` with `recipe` and return all rows, members of a group next to each other.
+    """Compute the advantages of `groups` with `recipe`; return all rows, members of a group next to each other.
 
-    The advantages are also stored in the records, as the stream `advantage` of every turn, for reports and viewers.
+    A row is one unbroken token history of a trajectory, with an advantage per sampled token. `temperature` is that of
+    sampling. The advantages are also stored in the records, as the stream `advantage` of every turn, for reports and
+    viewers.
     """
     rows: list[Row] = []
     number = 0

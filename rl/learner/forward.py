@@ -37,7 +37,7 @@ class TokenScores(NamedTuple):
 
 
 def can_recompute(model: nn.Module) -> bool:
-    """Whether the blocks of `model` are known, so that a backward pass can compute them again."""
+    """Whether the blocks of `model` are known, so that a backward pass can compute their activations again."""
     return is_supported(model) or bool(_blocks(model))
 
 

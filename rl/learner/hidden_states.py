@@ -14,10 +14,11 @@ HiddenStates = Callable[[Sequence[Row]], np.ndarray]
 
 
 def around_replies(hidden_states: HiddenStates, trajectories: Sequence[Trajectory]) -> list[np.ndarray]:
-    """Return, per trajectory, an array (K, 2, E) over its K turns.
+    """Return the hidden states around each reply: per trajectory, an array (K, 2, E) over its K turns.
 
     `[k, 0]` is the hidden state before the first token of reply k (the one that predicts it), `[k, 1]` the one after
-    its last token. A turn without sampled tokens has zeros.
+    its last token. A turn without sampled tokens has zeros. `hidden_states(rows)` computes the states (M, E) that
+    predict the M tokens under the rows' masks, row by row.
     """
     rows: list[Row] = []
     places: list[tuple[int, int, int]] = []  # trajectory, turn, side: one for each state that is read

@@ -139,7 +139,10 @@ class Learner:
         return self._score(self.model, trajectories, lambda scores: scores["logp"])
 
     def hidden_states(self, rows: Sequence[Row]) -> np.ndarray:
-        """Return the current model's last hidden states (M, E) that predict the sampled tokens, row by row, float64."""
+        """Return the current model's last hidden states (M, E) that predict the sampled tokens, row by row, float64.
+
+        M is the number of tokens under the masks of `rows`, E the hidden size.
+        """
         with torch.no_grad():
             parts = [
                 hidden_states(self.model, part, self.device)
@@ -159,7 +162,10 @@ class Learner:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from `state_dict`. Call `freeze_reference` before, if there was a reference model."""
+        """Continue from `state`, which `state_dict` returned. Call `freeze_reference` before, if there was a reference.
+
+        Raises `ValueError` if the optimiser's weights have other shapes.
+        """
         self.optimizer.load_state_dict(state["optimizer"])
         if self.value_head is not None:
             self.value_head.load_state_dict(state["head"])

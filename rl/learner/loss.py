@@ -14,9 +14,10 @@ if TYPE_CHECKING:
 
 
 def policy_loss(tokens: Tokens, recipe: Recipe) -> Tensor:
-    """Return the scalar loss of a micro-batch.
+    """Return the scalar loss of a micro-batch: the recipe's loss parts, weighted by each token's share of the step.
 
-    `tokens.share` (B, T) is computed over the whole optimiser step, so the losses of its micro-batches add up.
+    The parts are `ratio`, `surrogate`, `select` and `penalty`. `tokens.share` (B, T) is computed over the whole
+    optimiser step, so the losses of its micro-batches add up.
     """
     loss = recipe.surrogate(recipe.ratio(tokens), tokens) * recipe.select(tokens)
     for penalty in recipe.penalty:

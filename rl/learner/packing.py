@@ -32,7 +32,10 @@ class Columns:
         return torch.as_tensor(out, device=self.device)
 
     def labels(self) -> Labels:
-        """Return the trajectory (B,), group (B,), turn (B, T) and replayed flag (B,) of every row."""
+        """Return which trajectory (B,), group (B,) and turn (B, T) each row has, and whether it is replayed (B,).
+
+        The turn is that of each sampled token, -1 elsewhere.
+        """
         return Labels(
             trajectory=torch.tensor([row.trajectory for row in self.rows], device=self.device),
             group=torch.tensor([row.group for row in self.rows], device=self.device),
@@ -50,7 +53,7 @@ class Columns:
         return self.pad(lambda row: row.streams[name])
 
     def scatter(self, values: Tensor) -> Tensor:
-        """Scatter the values (M,) of the sampled tokens, row by row, into (B, T) zeros; differentiable."""
+        """Put the values (M,) of the sampled tokens, row by row, into a (B, T) table of zeros; differentiable."""
         return torch.zeros(self.shape, dtype=values.dtype, device=self.device).masked_scatter(self.mask, values)
 
 

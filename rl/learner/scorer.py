@@ -16,34 +16,38 @@ from rl.records import Branch, Trajectory, Turn
 
 
 class ModelScorer:
-    """A `rl.methods.parts.score.Scorer` over the current weights of `learner`."""
+    """The `rl.methods.parts.score.Scorer` that score parts call, over the current weights of `learner`."""
 
     def __init__(self, learner: Learner, renderer: Renderer) -> None:
         self.learner, self.renderer = learner, renderer
 
     def values(self, trajectories: Sequence[Trajectory]) -> list[PerTurn]:
-        """See `rl.methods.parts.score.Scorer`."""
+        """Return the critic's value before each sampled token, as `[trajectory][turn][token]`."""
         return self.learner.values(trajectories)
 
     def reference(self, trajectories: Sequence[Trajectory]) -> list[PerTurn]:
-        """See `rl.methods.parts.score.Scorer`."""
+        """Return the reference policy's log-probability of each sampled token, as `[trajectory][turn][token]`."""
         return self.learner.reference(trajectories)
 
     def features(self, trajectories: Sequence[Trajectory]) -> list[np.ndarray]:
-        """See `rl.methods.parts.score.Scorer`."""
+        """Return the last hidden states before and after each reply: (K, 2, E) for each trajectory of K turns."""
         return hidden_states.around_replies(self.learner.hidden_states, trajectories)
 
     def continuations(self, trunks: Sequence[Sequence[int]], branches: Sequence[Branch]) -> list[list[float]]:
-        """See `rl.methods.parts.score.Scorer`."""
+        """Return the log-probabilities, at temperature 1, of the scored tokens of each branch (`branch_logprobs`)."""
         return branch_logprobs(self.learner.model, trunks, branches, max_tokens=self.learner.microbatch_tokens)
 
     def encode_reply(self, text: str) -> tuple[int, ...]:
-        """See `rl.methods.parts.score.Scorer`."""
+        """Return the token ids of a reply that reads `text`, without the token that ends it."""
         ids = self.renderer.write(assistant(text))
         return ids[:-1] if ids and ids[-1] in self.renderer.stop else ids
 
     def hide_feedback(self, turn: Turn, placeholder: str) -> tuple[int, ...] | None:
-        """See `rl.methods.parts.score.Scorer`. The tokens that the chat template adds around the text are kept."""
+        """Return `turn.context` with `placeholder` instead of the environment's text, in as many tokens.
+
+        The tokens that the chat template adds around the text are kept. None where the template has rewritten the
+        context.
+        """
         other: Messages = tuple(_with_content(message, placeholder) for message in turn.observation)
         for closed in (True, False):
             for thinking in (False, True):

@@ -51,7 +51,7 @@ class Row:
 
     @property
     def size(self) -> int:
-        """Tokens that a forward pass computes for this row alone."""
+        """Number of tokens that a forward pass computes for this row alone: those of `ids`, without the prefix."""
         return len(self.ids)
 
 

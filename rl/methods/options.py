@@ -50,9 +50,10 @@ def of(function: Callable) -> dict[str, inspect.Parameter]:
 
 
 def read(flag: str, function: Callable, text: str) -> dict[str, Any]:
-    """The options of `function` that `text` binds, converted to their types.
+    """The options of `function` that `text` binds, such as `high=0.3,low=0.1`, converted to their annotated types.
 
-    Raises `ValueError`, whose message begins with `flag`, for an unknown option, a wrong value or a missing option.
+    An option that `text` leaves out is not in the result; an empty `text` binds none. Raises `ValueError`, whose
+    message begins with `flag`, for an unknown option, a wrong value, or a missing option that has no default.
     """
     options, bound = of(function), {}
     for pair in filter(None, text.split(",")):
@@ -67,7 +68,7 @@ def read(flag: str, function: Callable, text: str) -> dict[str, Any]:
 
 
 def write(bound: Mapping[str, Any]) -> str:
-    """The text that `read` turns into `bound`."""
+    """Write options by name as text, such as `high=0.3,clamp=false`: the inverse of `read`."""
     return ",".join(f"{key}={str(value).lower() if isinstance(value, bool) else value}" for key, value in bound.items())
 
 

@@ -90,7 +90,7 @@ class Recipe:
 
     @property
     def normalization(self) -> Normalization:
-        """The two slots that credit parts read."""
+        """The recipe's `baseline` and `scale`, the two slots that credit parts read."""
         return Normalization(self.baseline, self.scale)
 
     def but(self, **changes: Any) -> Recipe:
@@ -103,7 +103,10 @@ class Recipe:
         return replace(self, **changes)
 
     def parts(self) -> Iterator[tuple[str, Callable]]:
-        """Yield `(place, part)`. A place is `"credit"`, or `"penalty.0"` in a slot that holds several parts."""
+        """Yield `(place, part)` for every part of the recipe.
+
+        A place is the slot's name, such as `"credit"`, with a number in a slot that holds several parts: `"penalty.0"`.
+        """
         for slot in SLOTS:
             value = getattr(self, slot)
             if slot in MANY:
@@ -112,11 +115,14 @@ class Recipe:
                 yield slot, value
 
     def state_dict(self) -> dict[str, Any]:
-        """The state of every part that has one, by place."""
+        """The state of every part that keeps numbers between updates, by its place (`"strategy"`, `"score.0"`)."""
         return {place: part.state_dict() for place, part in self.parts() if hasattr(part, "state_dict")}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore `state_dict()`. Raises `ValueError` where other parts have a state than when it was saved."""
+        """Restore the parts' numbers from `state`, which `state_dict()` returned.
+
+        Raises `ValueError` where other parts have a state than when it was saved.
+        """
         parts: dict[str, Any] = {place: part for place, part in self.parts() if hasattr(part, "state_dict")}
         if parts.keys() != state.keys():
             raise ValueError(f"parts with state: {sorted(parts) or 'none'}; saved: {sorted(state) or 'none'}")
@@ -131,10 +137,11 @@ _STREAM_SOURCES: dict[str, Score] = {"ref": score.reference, "value": score.valu
 
 
 def needs(recipe: Recipe, stream: str) -> bool:
-    """Whether a part of `recipe` reads or fills `stream`: `"ref"`, a frozen reference's; `"value"`, a critic's.
+    """Whether a part of `recipe` reads or fills `stream`, numbers per token that a run computes only on demand.
 
-    The stream `"entropy"` is always computed; a part that needs it wants its gradient. `"answer"` stands for the
-    environment's `info["answer"]`.
+    The streams are `"ref"`, log-probabilities of a frozen reference policy; `"value"`, values of a critic; and
+    `"entropy"`, which is always computed, but with its gradient only for a part that needs it. `"answer"` stands for
+    the environment's `info["answer"]`. Any other name is False.
     """
     source = _STREAM_SOURCES.get(stream)
     return any(stream in _streams_of(part) or _function_of(part) is source for _, part in recipe.parts())
@@ -189,10 +196,11 @@ def part(slot: str, text: str) -> Callable:
 
 
 def parse(words: Mapping[str, str | Sequence[str]]) -> dict[str, Any]:
-    """Parts from the text of each slot, for `Recipe.but`.
+    """The parts that `words` names, slot by slot, for `recipe.but(**parts)`.
 
-    A slot of several parts takes one text or a list of them; `"none"` adds no part. Raises `ValueError` for a text that
-    names no part, or the wrong number of texts.
+    A value is a text as `part` reads it, such as `clip:high=0.3`; a slot of several parts takes one text or a list of
+    them, in which `"none"` adds no part. Raises `ValueError` for a text that names no part, or the wrong number of
+    texts.
     """
     changes: dict[str, Any] = {}
     for slot, value in words.items():
@@ -205,7 +213,10 @@ def parse(words: Mapping[str, str | Sequence[str]]) -> dict[str, Any]:
 
 
 def words(recipe: Recipe) -> dict[str, str | list[str]]:
-    """The recipe as text, for `parse`. Raises `ValueError` for a part that no text can name, such as a lambda."""
+    """The recipe as text by slot, for `parse`: a text such as `clip:high=0.3`, or a list of them.
+
+    Raises `ValueError` for a part that no text can name, such as a lambda.
+    """
     texts: dict[str, list[str]] = {slot: [] for slot in SLOTS}
     for place, part in recipe.parts():
         slot = place.partition(".")[0]

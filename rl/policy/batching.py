@@ -61,7 +61,11 @@ class BatchingEngine(Engine):
     async def sample(
         self, prompt: Sequence[int], params: SamplingParams, *, session: str = "", resume_from: Completion | None = None
     ) -> Completion:
-        """See `Policy.sample`. An empty prompt, or one without room for a token, raises `ValueError`."""
+        """Queue a request for one reply to the token ids `prompt`; return the reply once its last token is sampled.
+
+        The arguments and the result are as `Policy.sample` says. Raises `ValueError` for an empty prompt, or one that
+        fills the engine's `context`, and `RuntimeError` if the computation fails.
+        """
         if not 0 < len(prompt) < self.context:
             raise ValueError(
                 f"a prompt of {len(prompt)} tokens; a context of {self.context} has room for 1 to {self.context - 1}"
@@ -76,7 +80,11 @@ class BatchingEngine(Engine):
         return await request.future
 
     def partial(self, session: str) -> Completion | None:
-        """See `Policy.partial`."""
+        """Return what has been sampled so far of the open request of `session` (an attempt at an episode).
+
+        Its `finish` is "abort", or the final value if the reply is complete but not delivered yet. None without an open
+        request.
+        """
         for request in (*self._active, *self._waiting):
             if request.session == session and not request.future.done():
                 return request.completion("abort")
@@ -86,7 +94,7 @@ class BatchingEngine(Engine):
         return None
 
     def release(self, session: str) -> None:
-        """See `Policy.release`."""
+        """Forget what was kept for `session`, an attempt at an episode that is over; unknown ones are ignored."""
         self._just_finished = [request for request in self._just_finished if request.session != session]
 
     def _step(self) -> bool:

@@ -27,9 +27,10 @@ def branch_logprobs(
 ) -> list[list[float]]:
     """Return the log-probabilities of the scored tokens of every branch, at temperature 1, without gradients.
 
-    A forward pass computes at most `max_tokens` tokens, or one trunk with its branches where these are more. Raises
-    `ValueError` for a branch that leaves its trunk before its first token or behind its last, or scores more tokens
-    than it has.
+    A branch stands for the tokens `ids` after the first `at` tokens of `trunks[trunk]`; its last `scored` tokens are
+    scored. The result has one list per branch, in order. A forward pass computes at most `max_tokens` tokens, or one
+    trunk with its branches where these are more. Raises `ValueError` for a branch that leaves its trunk before its
+    first token or behind its last, or scores more tokens than it has.
     """
     for branch in branches:
         if not 0 < branch.at <= len(trunks[branch.trunk]):

@@ -34,7 +34,7 @@ class StepInput(NamedTuple):
 
     @classmethod
     def pending(cls, cache: KVCache, n: int) -> StepInput:
-        """Return all tokens of the first `n` slots whose keys and values are not cached yet."""
+        """Return all tokens of the first `n` slots (sequences) whose keys and values are not in `cache` yet."""
         return cls(n, cache.num_cached[:n].copy(), cache.num_tokens[:n].copy())
 
 
@@ -46,7 +46,7 @@ class CachedForward(Protocol):
     head_dim: int
 
     def refresh(self) -> None:
-        """Copy changed weights from the model."""
+        """Copy the weights that have changed from the model, so that the next step computes with them."""
         ...
 
     def logits(self, cache: KVCache, step: StepInput) -> Tensor:
@@ -183,7 +183,7 @@ class DecoderForward:
         self.refresh()
 
     def refresh(self) -> None:
-        """Copy the weights that are trained; frozen ones, as below adapters, are shared with the model.
+        """Copy the weights that are trained from the model; frozen ones, as below adapters, are shared with it.
 
         Projections are fused where their weights are copied anyway, or small.
         """
@@ -196,7 +196,7 @@ class DecoderForward:
             self.weights = Weights(embed, tuple(map(copy_trainable, live.layers)), copy_trainable(live.norm), head)
 
     def logits(self, cache: KVCache, step: StepInput) -> Tensor:
-        """See `CachedForward.logits`."""
+        """Compute the tokens of `step`, fill `cache`, return the logits (n, V) after each slot's last token."""
         attention = _CachedAttention(cache, step)
         x = self.decoder.hidden_states(self.weights, attention.ids, attention.position, attention, attention.max_length)
         cache.num_cached[: step.n] = step.end
@@ -241,7 +241,7 @@ class ModelForward:
         self.head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
 
     def refresh(self) -> None:
-        """Copy the weights that are trained."""
+        """Copy the weights that are trained from the model; frozen ones are shared with it."""
         own, source = self.model.state_dict(), self.source.state_dict()
         if own.keys() != source.keys():  # adapters were added or removed
             self.model = copy_model(self.source)
@@ -251,7 +251,10 @@ class ModelForward:
                 own[name].copy_(value)
 
     def logits(self, cache: KVCache, step: StepInput) -> Tensor:
-        """See `CachedForward.logits`. Slots with one token and slots with several are computed in separate calls."""
+        """Compute the tokens of `step`, fill `cache`, return the logits (n, V) after each slot's last token.
+
+        Slots with one token and slots with several are computed in separate calls of the model.
+        """
         counts = step.end - step.start
         parts: dict[int, Tensor] = {}
         for rows in (np.nonzero(counts == 1)[0], np.nonzero(counts > 1)[0]):

@@ -54,7 +54,11 @@ class Weights(NamedTuple):
 
 
 def is_supported(model: nn.Module) -> bool:
-    """Whether `Decoder` computes the same function as the model's own forward."""
+    """Whether `Decoder` computes the same function as the own forward of `model`, a Hugging Face model.
+
+    True for the model types `FAMILIES` with rotary positions over the whole head, fixed for all lengths, and
+    projections that are plain linear layers or have one LoRA adapter; False with a sliding window or biases in the MLP.
+    """
     config: Any = model.config
     if config.model_type not in FAMILIES or not hasattr(getattr(model, "model", None), "layers"):
         return False

@@ -60,7 +60,7 @@ class HFPolicy(BatchingEngine):
         self._parked_slots: dict[str, int] = {}  # session without an open request -> slot of its context, oldest first
 
     def release(self, session: str) -> None:
-        """See `Policy.release`."""
+        """Free the cached keys and values of `session`, an attempt at an episode that is over."""
         super().release(session)
         self._parked_slots.pop(session, None)
         for request in self._active:
@@ -68,7 +68,10 @@ class HFPolicy(BatchingEngine):
                 request.session = ""
 
     def sync_weights(self) -> None:
-        """See `Engine.sync_weights`; cached keys of older weights are dropped."""
+        """Copy the model's weights, increase `version`, and drop the cached keys and values of older weights.
+
+        Open requests continue behind the tokens that they have.
+        """
         self.version += 1
         self.forward.refresh()
         self.cache.invalidate()

@@ -38,7 +38,7 @@ class KVCache:
 
     @property
     def rows(self) -> int:
-        """Slots allocated so far."""
+        """Number of slots (sequences) that memory is allocated for so far."""
         return len(self.num_tokens)
 
     def reserve(self, rows: int, length: int) -> None:
@@ -60,7 +60,7 @@ class KVCache:
         self.num_cached = np.concatenate([self.num_cached, np.zeros(rows - old_rows, np.int64)])
 
     def write(self, slot: int, ids: Sequence[int], keep: int) -> None:
-        """Set the tokens of `slot`; at most its first `keep` positions stay cached."""
+        """Set the token ids of `slot`; at most the keys and values of its first `keep` positions stay cached."""
         self.ids[slot, : len(ids)] = ids
         self.num_tokens[slot] = len(ids)
         self.num_cached[slot] = min(keep, int(self.num_cached[slot]))

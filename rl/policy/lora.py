@@ -64,12 +64,12 @@ def attach(model: nn.Module, rank: int, *, alpha: int, targets: str = ALL, seed:
 
 
 def parse_targets(targets: str) -> list[str]:
-    """Return the names in a list such as `q_proj, v_proj`."""
+    """Return the names in a list such as `q_proj, v_proj`, without blanks; [] for an empty one."""
     return [name.strip() for name in targets.split(",") if name.strip()]
 
 
 def is_adapter_weight(name: str) -> bool:
-    """Whether a parameter of this name belongs to an adapter."""
+    """Whether a parameter with this full name, such as `...q_proj.lora_A.default.weight`, belongs to an adapter."""
     return ".lora_" in name
 
 
@@ -86,7 +86,10 @@ def adapter_layers(model: nn.Module) -> list[tuple[str, Any]]:
 
 
 def rank_and_targets(model: nn.Module) -> tuple[int, tuple[str, ...]]:
-    """Return the largest rank of a model's adapters and the last names of their layers; 0 and () without adapters."""
+    """Return the largest rank of a model's adapters and the last names of their layers; 0 and () without adapters.
+
+    The names are sorted and unique, such as `("q_proj", "v_proj")`.
+    """
     layers = adapter_layers(model)
     rank = max((one.r[ADAPTER] for _, layer in layers for one in _layer_adapters(layer)), default=0)
     return rank, tuple(sorted({name.rpartition(".")[2] for name, _ in layers}))
@@ -94,7 +97,10 @@ def rank_and_targets(model: nn.Module) -> tuple[int, tuple[str, ...]]:
 
 @contextmanager
 def without_adapters(model: nn.Module, *, trainable: bool = False) -> Iterator[None]:
-    """Context in which `model` is the base model; with `trainable` its weights require a gradient there."""
+    """Context in which `model` computes without its adapters; with `trainable` its weights require a gradient there.
+
+    At the end the adapters are back, and with `trainable` the weights are frozen and their gradients freed.
+    """
     layers = adapter_layers(model)
     for name, layer in layers:
         _set_module(model, name, _layer_adapters(layer)[-1].base_layer)

@@ -48,7 +48,7 @@ def load_pretrained(
 
 
 def save_pretrained(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path | str) -> None:
-    """Write both in Hugging Face layout, so that `from_pretrained` of either Auto class and vLLM read them.
+    """Write both to `folder` in Hugging Face layout, so that `from_pretrained` of an Auto class and vLLM read them.
 
     End and padding tokens that the model's generation config lacks are set from the tokenizer.
     """
@@ -64,7 +64,10 @@ def save_pretrained(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, 
 
 
 def save_adapter(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path | str, base: str) -> None:
-    """Write the adapters of a model in peft's layout, and the tokenizer; `base` names the model below the adapters."""
+    """Write the adapters of `model` in peft's layout to `folder`, and the tokenizer.
+
+    `base` is the folder or hub id of the model below the adapters.
+    """
     lora.save(model, folder, base)
     with _quiet():
         tokenizer.save_pretrained(folder)

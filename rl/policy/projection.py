@@ -52,7 +52,7 @@ def is_readable(module: nn.Module) -> bool:
 
 
 def read_projection(module: nn.Module) -> Projection:
-    """Return the current weights of a module that `is_readable`; they are not copied."""
+    """Return the current weight, bias and adapter of a module that `is_readable`; they are not copied."""
     linear: Any = module
     if type(linear) is nn.Linear:
         return Projection(linear.weight, linear.bias)

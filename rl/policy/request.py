@@ -40,7 +40,10 @@ class Request:
         resume_from: Completion | None,
         future: asyncio.Future[Completion],
     ) -> Request:
-        """Return a request whose first tokens are those of `resume_from`, if any, and whose deadline starts now."""
+        """Return a request whose first tokens are those of `resume_from`, if any, and whose deadline starts now.
+
+        `session` names the attempt at an episode that asks; `future` gets the finished reply.
+        """
         request = cls(tuple(prompt), params, session, future, time.monotonic() + params.deadline_s)
         if resume_from:
             request.ids += resume_from.ids
@@ -61,14 +64,21 @@ class Request:
         self.versions.append(version)
 
     def finish_reason(self, context: int) -> Finish | None:
-        """Return why the reply is complete, for sequences of at most `context` tokens; None while it is not."""
+        """Return why the reply is complete, for sequences of at most `context` tokens; None while it is not.
+
+        "stop" says that its last token is a stop token, "length" that it is at `params.max_tokens` or at `context`.
+        """
         if self.ids and self.ids[-1] in self.params.stop:
             return "stop"
         full = len(self.ids) >= self.params.max_tokens or len(self.prompt) + len(self.ids) >= context
         return "length" if full else None
 
     def completion(self, finish: Finish) -> Completion:
-        """Return the tokens so far as a completion with this `finish`."""
+        """Return the tokens so far as a completion with this `finish`.
+
+        The log-probabilities under the model are those under the sampled distribution where both are the same
+        (temperature 1, no top-p or top-k).
+        """
         logprobs = tuple(self.logprobs)
         same = self.params.temperature == 1 and self.params.top_p >= 1 and self.params.top_k <= 0
         model_logprobs = logprobs if same else tuple(self.model_logprobs)

@@ -55,18 +55,19 @@ OnTurn = Callable[[Snapshot | None], None]
 async def play_episode(
     runner: Runner, ticket: Ticket, member: int, *, start: Start | None = None, on_turn: OnTurn | None = None
 ) -> Trajectory:
-    """Play `ticket` once as group member `member` and return its trajectory; errored ones have `Stop.ERROR`.
+    """Play `ticket` once as group member `member` and return its trajectory; a failed one has `Stop.ERROR`.
 
-    The environment's seed is the ticket's. Sampling depends on the ticket's seed and `member` only, not on what else is
+    A ticket names a task, its seed and the number of members, the attempts that are compared with each other. The
+    environment's seed is the ticket's. Sampling depends on the ticket's seed and `member` only, not on what else is
     played. A member that has finished (`PlayState.result`) is not played again.
 
     Args:
         runner: Environments, agent, policy and limits. Its `play_state` is kept up to date for checkpoints.
         ticket: The task and its seed.
         member: Number within the group, below `ticket.size`.
-        start: Turns to begin with; default none.
-        on_turn: Called after each new turn that is followed by another reply, with a snapshot of the environment if it
-            has a method `snapshot`.
+        start: Turns to begin with; None for the start of the task.
+        on_turn: Called after each new turn that is followed by another reply, with a snapshot of the environment, None
+            if that has no method `snapshot`.
     """
     session, state = ticket.session(member), runner.play_state
     if (result := state.result(session)) is not None:
@@ -249,7 +250,11 @@ def make_turn(
     info: StepInfo,
     next_info: StepInfo,
 ) -> Turn:
-    """Return the record of one turn: `messages` and `info` came before the reply, `reward` and `next_info` after it."""
+    """Return the record of one turn: `messages` and `info` came before the reply, `reward` and `next_info` after it.
+
+    `context` are the token ids before the reply that are new since the last one; `completion` is the sampled reply, and
+    `reply` its message.
+    """
     return Turn(
         context=tuple(context),
         completion=completion,

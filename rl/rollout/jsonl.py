@@ -10,7 +10,11 @@ from rl.records import Group, Trajectory
 
 
 def lines(update: int, env: str, groups: Iterable[Group]) -> Iterator[str]:
-    """Yield one JSON line per trajectory of an update, group by group, the errored ones of a group last."""
+    """Yield one JSON object per trajectory of an update, group by group, a group's errored ones last.
+
+    Each is text without a line break. `update` is the update's number and `env` the environment's name, as the objects
+    state them. The "shaped_reward" of an errored trajectory is null.
+    """
     for group in groups:
         for trajectory, reward in zip(group.trajectories, group.rewards, strict=True):
             yield _json(_record(update, env, group, trajectory, reward))

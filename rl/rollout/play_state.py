@@ -12,9 +12,10 @@ InFlight = tuple[list[Turn], Completion | None]  # complete turns, and what ther
 
 
 class PlayState:
-    """Turns of unfinished episodes, and results of members whose group is open, by session (`Ticket.session`).
+    """Turns of unfinished episodes, and results of members whose group is open, by session.
 
-    One attempt at an episode makes these calls:
+    A session names a member of a group, such as "17/3" (`Ticket.session`). One attempt at its episode makes these
+    calls:
 
         start -> [record_turn per replayed turn] -> [end_replay, receive_reply, record_turn per new turn]
               -> finish, if it ended without an error -> stop, in any case
@@ -42,11 +43,11 @@ class PlayState:
         self._to_replay.pop(session, None)
 
     def receive_reply(self, session: str, completion: Completion) -> None:
-        """Note a complete reply that the environment has not answered yet."""
+        """Note a complete reply that the environment has not answered yet, so that a checkpoint holds it."""
         self._replies[session] = completion
 
     def record_turn(self, session: str, turn: Turn) -> None:
-        """Append a turn, reply and answer of the environment, to the attempt's list."""
+        """Append `turn`, a reply and the environment's answer to it, to the list of turns of the attempt."""
         self._turns[session].append(turn)
         self._replies.pop(session, None)
 
@@ -61,7 +62,7 @@ class PlayState:
         self._to_replay.pop(session, None)
 
     def close_group(self, ticket: Ticket) -> None:
-        """Forget the results of a complete group."""
+        """Forget the results of all members of the ticket's group, which is complete."""
         for member in range(ticket.size):
             self._results.pop(ticket.session(member), None)
 
@@ -70,19 +71,19 @@ class PlayState:
         return self._results.get(session)
 
     def turns(self, session: str) -> list[Turn]:
-        """Return a copy of the turns that the attempt under way has recorded."""
+        """Return a copy of the turns that the attempt under way has recorded. Raises `KeyError` if there is none."""
         return list(self._turns[session])
 
     def turns_to_replay(self, session: str) -> Sequence[Turn]:
-        """Return the turns from before the attempt, as long as not all of them are replayed; else nothing."""
+        """Return the turns from before the attempt that it replays first; () once all of them are recorded again."""
         turns, _ = self._to_replay.get(session, ((), None))
         return turns
 
     def state_dict(self, policy: Policy) -> dict[str, Any]:
-        """Return what a checkpoint stores.
+        """Return what a checkpoint stores, for `load_state_dict`.
 
-        `live` holds the `InFlight` of every session under way, with what `policy` has sampled of its next reply;
-        `finished` holds the results of open groups.
+        `live` holds, for every session under way, its turns and what there is of its next reply (None if nothing),
+        which `policy` may be sampling; `finished` holds the results of open groups.
         """
         live = {
             session: (list(turns), self._replies.get(session) or policy.partial(session))

@@ -36,7 +36,10 @@ async def retry(play: Attempt, retries: int) -> list[Trajectory]:
 
 
 def group_of(ticket: Ticket, attempts: Iterable[Iterable[Trajectory]]) -> Group:
-    """Return the group of all attempts, listed by member: those to be scored, and the errored ones apart."""
+    """Return the group of all attempts, listed by member: those to be scored, and the errored ones apart.
+
+    `attempts` holds the attempts of each member in order, as `retry` returns them.
+    """
     trajectories = [trajectory for of_member in attempts for trajectory in of_member]
     return Group(
         ticket=ticket,
@@ -46,5 +49,5 @@ def group_of(ticket: Ticket, attempts: Iterable[Iterable[Trajectory]]) -> Group:
 
 
 def set_error(trajectory: Trajectory, error: Exception) -> None:
-    """Mark an attempt as ended by `error`."""
+    """Mark an attempt as ended by `error`: its `stop` becomes `Stop.ERROR`, its `error` "TYPE: text"."""
     trajectory.stop, trajectory.error = Stop.ERROR, f"{type(error).__name__}: {error}"

@@ -29,6 +29,8 @@ class StepTimeout(Exception):
 class Runner:
     """Everything that an episode needs besides its ticket. Strategies receive it; environments never see it.
 
+    A ticket names a task, its seed and how often it is played.
+
     Attributes:
         make_env: Creates an environment; called whenever none is idle.
         make_agent: Creates the agent of one episode.
@@ -60,7 +62,7 @@ class Runner:
         return self._idle.pop() if self._idle else self.make_env()
 
     def put(self, env: gymnasium.Env) -> None:
-        """Return a working environment to the pool."""
+        """Return a working environment to the pool, from which `take` reuses it."""
         self._idle.append(env)
 
     def discard(self, env: gymnasium.Env) -> None:

@@ -24,8 +24,9 @@ NO_TOKENS = Completion((), (), (), ())
 def play_script(env: gymnasium.Env, ticket: Ticket, script: Script, member: int = 0) -> Trajectory:
     """Play `ticket` once with a script and return its trajectory, whose turns hold messages but no tokens.
 
-    Never raises an `Exception`: one of the environment or the script ends the trajectory as `rl.rollout.retry` says, as
-    does a script that ends before the episode.
+    A script, such as `agents.scripted.oracle`, is called with `env` and a seed and yields one reply per turn. Never
+    raises an `Exception`: one of the environment or the script ends the trajectory with `Stop.ERROR`, as does a script
+    that ends before the episode.
     """
     trajectory = Trajectory([], Stop.ERROR, seed=ticket.seed, member=member)
     try:

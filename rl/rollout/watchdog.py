@@ -34,7 +34,7 @@ class Watchdog:
 
     @contextmanager
     def running(self, interval_s: float = 1.0) -> Iterator[Watchdog]:
-        """Check every `interval_s` seconds while the block runs."""
+        """Context in which a thread checks every `interval_s` seconds for waits and calls beyond their deadlines."""
         self._stop.clear()
         thread = threading.Thread(target=self._watch, args=(interval_s,), daemon=True, name="watchdog")
         thread.start()
@@ -46,7 +46,7 @@ class Watchdog:
 
     @contextmanager
     def waiting(self, label: str, deadline_s: float) -> Iterator[None]:
-        """Register what the block waits for; it is reported once, by `label`, if it takes longer than `deadline_s`."""
+        """Context of a wait named `label`, which is reported once if it takes longer than `deadline_s` seconds."""
         key = next(self._keys)
         self._waits[key] = (label, time.monotonic(), deadline_s)
         try:

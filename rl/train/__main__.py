@@ -39,7 +39,11 @@ def parser() -> Parser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Parse the flags, check all that can be checked, then train; return the exit code."""
+    """Parse the flags, check all that can be checked, then train (or only print, with `--dry-run` or a `list`).
+
+    `argv` are the command-line arguments, None for those of the process. Returns the exit code: 0, or 130 after Ctrl-C.
+    Raises `UserError` for wrong settings and for a run that cannot start or continue.
+    """
     flags = vars(parser().parse_args(argv))
     config_path, out = flags.pop("config"), flags.pop("out")
     is_resumed, is_dry_run = flags.pop("resume"), flags.pop("dry_run")
@@ -80,7 +84,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def build_recipe(settings: Settings, slots: Mapping[str, Any]) -> recipes.Recipe:
-    """Return the recipe that `--algo` names, with the parts in `slots` (text by slot) in place of its own."""
+    """Return the recipe that `settings.algo` names, with the parts that `slots` names in place of its own.
+
+    `slots` maps a slot (a recipe's place for a part) to text, such as {"surrogate": "clip:high=0.3"}. Raises
+    `ValueError` for an unknown recipe or part.
+    """
     return recipes.load(settings.algo).but(**recipes.parse(slots))
 
 

@@ -45,12 +45,18 @@ class Checkpointer:
         self._recorded_progress: dict[str, Any] = {}
 
     def record(self) -> None:
-        """Remember the present progress. Call it between two updates, before anything else is sampled."""
+        """Remember the present progress: counters, open episodes and the state of the recipe's parts, in memory only.
+
+        Call it between two updates, before anything else is sampled.
+        """
         self._recorded_progress = self.progress.state_dict(self.runner, self.recipe)
         self.learner.weights_changed = False
 
     def save(self) -> None:
-        """Write a checkpoint of the recorded progress and the present weights."""
+        """Write a checkpoint of the progress that `record` remembered last, the present weights and the optimiser.
+
+        Raises `UserError` if the disk is full or read-only.
+        """
         state = {
             "progress": self._recorded_progress,
             "learner": self.learner.state_dict(),
@@ -61,6 +67,8 @@ class Checkpointer:
 
     def restore(self) -> bool:
         """Restore learner, progress, runner and recipe from the latest checkpoint; return False if there is none.
+
+        The weights are not read: `TrainedModel` has loaded them.
 
         Raises `UserError` if the checkpoint is damaged or belongs to a run with other settings.
         """

@@ -80,7 +80,8 @@ def run(
         encode: Turns an oracle's reply into token ids.
         validation_tickets: The tasks that `measure_success` plays.
         measure_success: Returns the model's greedy success on the validation tasks.
-        report: Called after each pass with the number of passes so far and the success.
+        report: Called after each pass with the number of passes so far and the success. Not called if the weights come
+            from the cache.
 
     Raises:
         UserError: The environment has no oracle, or the oracle does not succeed on a training task.
@@ -157,7 +158,11 @@ def longest_reply(env: gymnasium.Env, tasks: int = 16) -> int:
 
 
 def make_learner(model: nn.Module, microbatch_tokens: int, recompute: bool) -> Learner:
-    """Return a learner that trains every weight of `model`; for the other arguments see `Learner`."""
+    """Return a learner that trains every weight of `model` in place, at `LEARNING_RATE`.
+
+    `microbatch_tokens` is the number of tokens of one forward pass. With `recompute`, blocks are computed again in the
+    backward pass: less memory, more time.
+    """
     return Learner(model, lr=LEARNING_RATE, microbatch_tokens=microbatch_tokens, recompute=recompute)
 
 
@@ -202,7 +207,7 @@ def imitate(
 
 
 def cache_key(model: Any, settings: Settings, env: gymnasium.Env, episodes: Sequence[Trajectory]) -> str:
-    """Return a digest of everything that a cold start depends on.
+    """Return a digest of everything that a cold start depends on, in 24 hexadecimal digits.
 
     That is the initial weights, the constants of this module, some settings, the versions of torch and of this package,
     the tokens of the oracle's `episodes` on all tasks that are imitated or used to measure success, and the source file

@@ -40,12 +40,17 @@ class Console:
         print(line, flush=True)
 
     def cold_start_pass(self, passes: int, success: float) -> None:
-        """Show that `passes` passes over the oracle episodes led to this success on validation tasks."""
+        """Show, on a terminal only, that `passes` passes over the oracle episodes led to this success in [0, 1]."""
         if self.is_terminal:
             self._show(f"cold start: {passes} passes, validation success {success:.2f}")
 
     def update(self, metrics: Mapping[str, float], warnings: Sequence[str]) -> None:
-        """Show the metrics of an update, and those of its warnings whose kind has not been printed yet."""
+        """Show the metrics of an update, and those of its warnings whose kind has not been printed yet.
+
+        `metrics` are by name; `update`, `reward/mean`, `success/mean`, `tokens/sampled` and `time/update_s` must be
+        among them. `warnings` are lines of `list_warnings`; lines that agree from their fourth word on are of one kind.
+        Where output is no terminal, about one update in twenty is printed.
+        """
         self.rewards.append(metrics["reward/mean"])
         for warning in warnings:
             kind = warning.split(" ", 3)[-1]

@@ -39,7 +39,10 @@ def remove_folder(folder: Path) -> None:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Write a file. If the process is killed meanwhile, it has either its old or its new content."""
+    """Write a file. If the process is killed meanwhile, it has either its old or its new content.
+
+    Raises `OSError` if it cannot be written; the old content then stays.
+    """
     partial = path.with_name(f".{path.name}.partial")
     try:
         partial.write_bytes(content)

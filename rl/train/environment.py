@@ -23,7 +23,7 @@ class EnvironmentFacts(NamedTuple):
 
     Attributes:
         settings: The run's settings, with the defaults that depend on the environment filled in.
-        arguments: Keyword arguments of the environment.
+        arguments: Keyword arguments to make the environment with, as `--env-arg` sets them.
         messages: First observation of a training task.
         info: The `info` of the same reset.
         max_turns: Limit of turns per episode.
@@ -40,7 +40,7 @@ class EnvironmentFacts(NamedTuple):
 
 
 def inspect_environment(settings: Settings, recipe: Recipe) -> EnvironmentFacts:
-    """Make the environment of a run, look at it, and close it.
+    """Make the environment of a run, look at it, and close it; `recipe` holds the parts of the run's method.
 
     Raises `ValueError` if there is no such environment, a split that the run plays has no tasks, or `recipe` needs
     something that the environment does not provide.

@@ -59,7 +59,7 @@ class Workload:
 
 @dataclass(frozen=True)
 class Estimate:
-    """Bytes by purpose."""
+    """The memory that a run needs, in bytes by purpose."""
 
     weights: int
     gradients: int
@@ -76,18 +76,18 @@ class Estimate:
         return sum(asdict(self).values())
 
     def summary(self) -> str:
-        """Return the parts that are not zero, in one line."""
+        """Return the total and the parts that are not zero: `memory, about 3.0 GiB: weights 1.0 GiB, ...`."""
         parts = [f"{name} {size_text(size)}" for name, size in asdict(self).items() if size]
         return f"memory, about {size_text(self.total)}: {', '.join(parts)}"
 
 
 def workload(settings: Settings, prompt: int, slots: int, *, reference: bool, is_new: bool = True) -> Workload:
-    """Return the workload of a run with these settings.
+    """Return what a run with these settings does with its model, as far as memory depends on it.
 
     Args:
         settings: Settings with all defaults filled in.
         prompt: Tokens of an episode's first prompt.
-        slots: Sequences sampled at a time.
+        slots: Sequences sampled at a time; not used for an engine other than `hf`.
         reference: Whether the recipe needs a frozen reference policy.
         is_new: False for a run that is resumed after its cold start.
 
@@ -108,7 +108,7 @@ def workload(settings: Settings, prompt: int, slots: int, *, reference: bool, is
 
 
 def size_text(size: float) -> str:
-    """Return a number of bytes as text, such as `1.5 GiB`."""
+    """Return a number of bytes as text with one decimal: `1.5 GiB`, or below 1 GiB in MiB, as `0.5 MiB`."""
     unit, name = (2**30, "GiB") if size >= 2**30 else (2**20, "MiB")
     return f"{size / unit:.1f} {name}"
 

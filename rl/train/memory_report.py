@@ -38,7 +38,10 @@ class MemoryReport:
             raise UserError(self.out_of_memory_message(is_resumed=self.is_resumed)) from error
 
     def stop_reason(self, error: Exception, engine_failure: Exception | None) -> str:
-        """Return why a run stopped that can be resumed, with advice if memory ran out in an update or the engine."""
+        """Return why a run stopped that can be resumed, with advice if memory ran out in an update or the engine.
+
+        `error` ended the run. `engine_failure` is the error that ended the sampling engine, None if it still works.
+        """
         if isinstance(error, torch.OutOfMemoryError):
             return self.out_of_memory_message()
         if engine_failure is not None and isinstance(engine_failure.__cause__, torch.OutOfMemoryError):
@@ -46,7 +49,11 @@ class MemoryReport:
         return str(error)
 
     def out_of_memory_message(self, *, is_resumed: bool = True, is_sampling: bool = False) -> str:
-        """Return the message after memory ran out, while sampling or at any other time, with what to change."""
+        """Return the message after memory ran out, in an update or with `is_sampling` while sampling.
+
+        It says what is needed by the estimate and which flags to change; with `is_resumed`, first those that a resumed
+        run may change.
+        """
         phase = "sampling" if is_sampling else "an update"
         size = size_text(_needed_bytes(self.estimate, is_sampling))
         ways = advice(self.model, self.work, is_resumed=is_resumed, is_sampling=is_sampling)
@@ -54,7 +61,11 @@ class MemoryReport:
 
 
 def advice(model: nn.Module, work: Workload, *, is_resumed: bool = False, is_sampling: bool = False) -> str:
-    """Return the flags to change with the totals they lead to; for a resumed run, first those that it may change."""
+    """Return the flags to change with the totals they lead to: `--lora 16 (1.5 GiB), --dtype bfloat16 (2.0 GiB)`.
+
+    For a resumed run those that it may change come first, then `; in a new run` and the others. With `is_sampling` the
+    totals are those needed between two updates. If no flag helps, it advises a shorter limit or a smaller model.
+    """
     ways = savings(model, work, is_sampling=is_sampling)
     if not ways:
         return f"{'in a new run ' if is_resumed else ''}lower --max-tokens, or take a smaller model"
@@ -66,7 +77,8 @@ def advice(model: nn.Module, work: Workload, *, is_resumed: bool = False, is_sam
 def savings(model: nn.Module, work: Workload, *, is_sampling: bool = False) -> list[tuple[str, int, bool]]:
     """Return the flags that lower the memory needed in an update or, with `is_sampling`, between two updates.
 
-    Each comes with the total bytes that it leads to and with whether a resumed run may set it.
+    Each is a tuple of the flag with its value, the total bytes that it leads to, and whether a resumed run may set it.
+    Empty if none helps.
     """
     half, shorter = max(work.microbatch_tokens // 2, 1), work.context // 2
     changes = [

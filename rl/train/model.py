@@ -59,7 +59,7 @@ class TrainedModel:
 
     @property
     def base_folders(self) -> tuple[str, ...]:
-        """Names of the folders that `save_base` will write into the run's folder."""
+        """Names of the folders that `save_base` will write into the run's folder: `("base",)`, or `()` for none."""
         return ("base",) if self.settings.lora and self.base is None else ()
 
     def save_base(self, folder: RunFolder) -> None:
@@ -70,7 +70,10 @@ class TrainedModel:
             self.base = str(path.resolve())
 
     def save(self, folder: Path) -> None:
-        """Write the model, or its adapters alone, and the tokenizer into the folder of a checkpoint."""
+        """Write the model, or its adapters alone, and the tokenizer into `folder`, that of a checkpoint.
+
+        With adapters, call `save_base` first, unless the base model is known by its name.
+        """
         if self.settings.lora:
             assert self.base is not None, "call `save_base` first"
             save_adapter(self.model, self.tokenizer, folder, self.base)
@@ -78,7 +81,7 @@ class TrainedModel:
             save_pretrained(self.model, self.tokenizer, folder)
 
     def description(self) -> str:
-        """Return the model's name, number of parameters and device, in a few words."""
+        """Return the model's name, number of parameters and device, as in `tiny (1.0 M parameters, cpu)`."""
         weights = list(self.model.parameters())
         trainable = sum(weight.numel() for weight in weights if weight.requires_grad)
         size = f"{sum(weight.numel() for weight in weights) / 1e6:.1f} M parameters"

@@ -44,7 +44,7 @@ class Progress:
     seconds: float = 0.0
 
     def state_dict(self, runner: Runner, recipe: Recipe) -> dict[str, Any]:
-        """Return a snapshot of the progress, the episodes in flight, and the state of the recipe's parts.
+        """Return a snapshot of the progress, the episodes in flight, and the state of the recipe's parts, by name.
 
         Turns are shared with the run. Later updates change nothing in them except for adding streams.
         """

@@ -7,10 +7,12 @@ from rl.records import Group
 
 
 def rollout_metrics(groups: list[Group], training_groups: list[Group]) -> dict[str, float]:
-    """Return the metrics of `docs/metrics.md` that are computed from records.
+    """Return the metrics of an update that need only its episodes, by name: rewards, success, counts and times.
 
-    `groups` are all groups that the update used up, `training_groups` those among them that it trained on. Rewards are
-    those of all groups before shaping. Replayed trajectories only count in `episodes/replayed`.
+    The names are those of `docs/metrics.md`, such as `reward/mean`, `groups/kept`, `turns/invalid`, `tokens/sampled`,
+    `time/env_s` and, for each named component of the reward, `rewards/NAME`. `groups` are all groups that the update
+    used up, `training_groups` those among them that it trained on. Rewards are those of all groups before shaping.
+    Replayed trajectories only count in `episodes/replayed`.
     """
     members_by_group = [[member for member in group.trajectories if not member.replayed] for group in groups]
     trajectories = [trajectory for members in members_by_group for trajectory in members]

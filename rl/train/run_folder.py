@@ -97,7 +97,10 @@ class RunFolder:
             os.write(lock_file, f"process {os.getpid()} on {platform.node()}\n".encode())
 
     def log(self, metrics: Mapping[str, float]) -> None:
-        """Append the metrics of one update to `metrics.jsonl` and TensorBoard; a number that is not finite is null."""
+        """Append the metrics of one update, by name, to `metrics.jsonl` and to TensorBoard's files in `tb/`.
+
+        `update`, the update's number, must be among them. A number that is not finite is null in the file.
+        """
         finite = {key: (value if math.isfinite(value) else None) for key, value in metrics.items()}
         path = self.path / "metrics.jsonl"
         with self._disk_errors(path), open(path, "a", encoding="utf-8") as file:
@@ -112,21 +115,21 @@ class RunFolder:
                     self._tensorboard.add_scalar(key, value, int(metrics["update"]))
 
     def write_rollouts(self, update: int, groups: Iterable[Group]) -> None:
-        """Write the trajectories of one update to its JSONL file, one per line, members of a group together."""
+        """Write the trajectories of one update to `rollouts/update-000012.jsonl`, one per line, group by group."""
         text = "".join(line + "\n" for line in lines(update, self._env, groups))
         path = self.path / "rollouts" / f"update-{update:06d}.jsonl"
         with self._disk_errors(path):
             path.write_text(text, encoding="utf-8", errors="backslashreplace")
 
     def write_config(self, config: str) -> None:
-        """Write `config.toml`, unless it has this text already."""
+        """Write `config`, TOML text, to `config.toml`, unless it has this text already."""
         path = self.path / "config.toml"
         if path.read_text(encoding="utf-8") != config:
             with self._disk_errors(path):
                 replace_file(path, config.encode())
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
-        """Write `summary.json`."""
+        """Write `summary`, which must be JSON-serialisable, to `summary.json`, in place of an older one."""
         path = self.path / "summary.json"
         with self._disk_errors(path):
             replace_file(path, (json.dumps(summary, indent=2) + "\n").encode())
@@ -215,9 +218,9 @@ class RunFolder:
         return checkpoints[-1].resolve() if checkpoints else None
 
     def load_state(self, device: torch.device) -> dict[str, Any] | None:
-        """Load the trainer's state of the latest checkpoint, or return None without one.
+        """Return what `save_checkpoint` stored as `state`, from the latest checkpoint; None without one.
 
-        Raises `UserError` if it is damaged.
+        Its tensors are put on `device`. Raises `UserError` if it is damaged.
         """
         checkpoint = self.latest_checkpoint()
         if checkpoint is None:

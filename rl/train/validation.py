@@ -47,12 +47,16 @@ async def play_greedily(
 
 
 def success_rate(trajectories: Sequence[Trajectory]) -> float:
-    """Return the share of `trajectories`, at least one, that succeeded."""
+    """Return the share of `trajectories` that succeeded, in [0, 1]. There must be at least one."""
     return sum(trajectory.success for trajectory in trajectories) / len(trajectories)
 
 
 def run_summary(success_before: float | None, success_after: float | None, progress: Progress) -> dict[str, Any]:
-    """Return the contents of `summary.json`; the success rates are None without an evaluation."""
+    """Return the contents of a run's `summary.json`; the success rates are None without an evaluation.
+
+    Keys: `success_before`, `success_after`, the number of `updates` and of `episodes`, `wall_s`, the seconds of all
+    updates, and `tokens_per_s`, sampled tokens by those seconds.
+    """
     return {
         "success_before": success_before,
         "success_after": success_after,

@@ -36,7 +36,11 @@ class PageData(NamedTuple):
 
 
 def encode(episodes: Sequence[Mapping[str, Any]], texts: TokenTexts, env: str = "") -> PageData:
-    """Encode episodes, as read from rollouts. `env` is the environment of those that do not name theirs."""
+    """Encode episodes for the page's scripts.
+
+    `episodes` are parsed lines of rollouts, which have `turns`. `texts` maps their token ids to texts. `env` is the id
+    of the environment of episodes that do not name theirs.
+    """
     counts = Counter(token for episode in episodes for turn in episode["turns"] for token in turn.get("ids", []))
     indices = {token: i for i, (token, _) in enumerate(counts.most_common())}
     lines = [json_text(_episode(episode, indices)) for episode in episodes]
@@ -44,7 +48,10 @@ def encode(episodes: Sequence[Mapping[str, Any]], texts: TokenTexts, env: str = 
 
 
 def json_text(value: Any) -> str:
-    """Return JSON that is safe inside an HTML script element: `<` is escaped, so no tag or comment can begin."""
+    """Return JSON that is safe inside an HTML script element: `<` is escaped, so no tag or comment can begin.
+
+    Raises `ValueError` for nan and infinity and `TypeError` for a value that JSON does not have.
+    """
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 

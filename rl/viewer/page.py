@@ -16,7 +16,7 @@ SCRIPTS = ("data.js", "tokens.js", "episode.js", "group.js", "list.js", "page.js
 
 
 def page(source: Source, rollouts: Rollouts) -> bytes:
-    """Return the HTML page that shows `rollouts`, in UTF-8.
+    """Return the HTML page that shows `rollouts`, in UTF-8; `source` names their run and its tokenizer and settings.
 
     Text of rollouts is embedded as data and never as markup. Should some of it be parsed as markup after all, the
     Content-Security-Policy of the page still runs no script but the page's own and loads nothing.

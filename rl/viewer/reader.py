@@ -45,9 +45,9 @@ class Rollouts(NamedTuple):
 
 
 def find(path: Path) -> Source:
-    """Return the rollouts at `path`: a run's folder, its `rollouts` folder, or a JSONL file.
+    """Return where the rollouts at `path` are: a run's folder, its `rollouts` folder, or a JSONL file.
 
-    Raises `ValueError` if there are none.
+    No episode is read. Raises `ValueError` if there are none.
     """
     if path.is_file():
         return _source((path,), path.absolute().parent)
@@ -65,10 +65,10 @@ def find(path: Path) -> Source:
 
 
 def read(source: Source, updates: Collection[int] = (), limit: int = 2000) -> Rollouts:
-    """Read the last `limit` episodes, only those of `updates` unless that is empty.
+    """Read the last `limit` episodes, only those of the updates numbered in `updates` unless that is empty.
 
     The oldest group is left out if not all of its members fit. A line that is not an episode is skipped, with a note
-    that gives its number. Raises `ValueError` if there is no episode.
+    that gives its number. Raises `ValueError` if there is no episode or one of `updates` has no file.
     """
     files = _files_of_updates(source.files, updates)
     episodes: list[dict[str, Any]] = []  # newest first

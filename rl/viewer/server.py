@@ -11,12 +11,12 @@ LOOPBACK = "127.0.0.1"
 
 
 def serve(render: Callable[[], bytes], port: int = 0, on_ready: Callable[[str], None] = print) -> None:
-    """Answer every request for `/` with a new `render()` until interrupted.
+    """Serve a page on 127.0.0.1: answer every request for `/` with a new `render()` until interrupted.
 
     Args:
         render: Returns the HTML; a `ValueError` or `OSError` is answered with status 503 and its message.
         port: Port to listen on; 0 takes a free one.
-        on_ready: Called once with the address.
+        on_ready: Called once with the address, such as "http://127.0.0.1:8000/", when it can be opened.
 
     Raises:
         UserError: The port is taken or not allowed.

@@ -36,7 +36,7 @@ class TokenTexts:
         self._special_tokens = tokenizer.get_added_tokens_decoder() if tokenizer else {}
 
     def __call__(self, token: int) -> TokenText:
-        """Return the text of one token id."""
+        """Return the text of one token id; one with the text None if the tokenizer does not have it."""
         if self._tokenizer is None or (raw := self._tokenizer.id_to_token(token)) is None:
             return TokenText(None)
         if token in self._special_tokens:
@@ -52,7 +52,7 @@ class TokenTexts:
 
 
 def token_texts(run: Path | None, config: Mapping[str, Any]) -> TokenTexts:
-    """Return the token texts of a run's model.
+    """Return the token texts of the model of the run in folder `run`, whose settings are `config`.
 
     The tokenizer is that of the newest checkpoint that has one, else that of the model the run started from (`model` in
     `config`), if it is a local folder or the bundled model; else all texts are unknown.

@@ -41,9 +41,10 @@ class CheckFailure(AssertionError):
 
 
 def behaviours() -> dict[str, Behaviour]:
-    """All behaviours by name, such as "isolation.network": the public functions of this package's modules.
+    """Return all behaviours, the functions that each test a sandbox for one promise, by name ("isolation.network").
 
-    Only those count whose single parameter is `sandbox`. The first line of the docstring is the claim.
+    They are the public functions of this package's modules. Only those count whose single parameter is `sandbox`. The
+    first line of the docstring is the claim.
     """
     functions = {}
     for module in _MODULES:
@@ -66,13 +67,13 @@ def self_check(sandbox: Sandbox) -> list[CheckResult]:
 
 
 def run_checks(sandbox: Sandbox) -> Iterator[CheckResult]:
-    """Try all behaviours in order and yield each result at once."""
+    """Try all behaviours, the tests of this suite, in order and yield each result at once; a failure is not raised."""
     for name, behaviour in behaviours().items():
         yield run_check(name, behaviour, sandbox)
 
 
 def run_check(name: str, behaviour: Behaviour, sandbox: Sandbox) -> CheckResult:
-    """Try one behaviour."""
+    """Try one behaviour, a test of this suite, by its name in `behaviours`; a failure is returned, not raised."""
     claim = (behaviour.__doc__ or "").strip().splitlines()[0]
     try:
         _check_applicable(name, sandbox)

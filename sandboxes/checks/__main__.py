@@ -11,7 +11,11 @@ from sandboxes.checks import run_checks
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print one line per behaviour. Returns 1 where one fails, 2 where the sandbox cannot be opened."""
+    """Try every behaviour on the sandbox that the command line names, and print one line for each.
+
+    `argv` are the command-line arguments; None stands for those of the process. Returns the exit status: 0, 1 where a
+    behaviour fails, 2 where the sandbox cannot be opened.
+    """
     parser = argparse.ArgumentParser(prog="python -m sandboxes.checks", description=(__doc__ or "").strip())
     names = "local, local:landlock, docker, remote, module:Class, path/to/file.py:Class ... (default: local)"
     parser.add_argument("name", nargs="?", default="local", help=f"the sandbox: {names}")

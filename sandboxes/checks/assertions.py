@@ -29,7 +29,10 @@ def expect_status(result: Result, *statuses: Status) -> None:
 
 
 def output_of(sandbox: Sandbox, program: str | list[str], **kwargs: object) -> str:
-    """Stdout of a program without the last newline. Raises AssertionError unless it ends with OK."""
+    """Run a program, with `kwargs` of `Sandbox.run`, and return its stdout without newlines at the end.
+
+    Raises AssertionError unless it ends with OK.
+    """
     result = sandbox.run(program, **kwargs)  # type: ignore[arg-type]
     expect_status(result, Status.OK)
     return result.stdout.rstrip("\n")

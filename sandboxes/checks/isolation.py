@@ -29,7 +29,7 @@ _SECRET = "planted-secret-51c0ffee"
 
 @contextmanager
 def host_secret() -> Iterator[Path]:
-    """A file of the host that everybody may read, with a secret in it."""
+    """Make a file of the host that everybody may read, with a secret in it; yield its path, and remove it after."""
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)
         path = Path(folder, "secret")

@@ -20,7 +20,11 @@ GRACE_S = 1.0  # how late a call may return after its deadline
 
 
 def expect_stop(sandbox: Sandbox, program: str, *statuses: Status, timeout_s: float = 10.0, **limits: float) -> Result:
-    """Run a program that exceeds a limit; it must end in time with one of the statuses, and the next call must work."""
+    """Run a program that exceeds a limit; it must end in time with one of the statuses, and the next call must work.
+
+    `limits` are fields of `Limits`. Returns the program's result; raises AssertionError, or NotApplicable where limits
+    are given and the sandbox has none.
+    """
     if limits:
         require_protection(sandbox)
     start = time.monotonic()

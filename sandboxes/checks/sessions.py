@@ -12,14 +12,14 @@ from sandboxes.types import Limits, SandboxClosed, Status
 
 
 def cell_output(session: Session, source: str) -> str:
-    """Stdout of a cell without the last newline. Raises AssertionError unless it ends with OK."""
+    """Run a cell and return its stdout without newlines at the end. Raises AssertionError unless it ends with OK."""
     result = session.cell(source)
     expect_status(result, Status.OK)
     return result.stdout.rstrip("\n")
 
 
 def expect_last_output(sandbox: Sandbox, cells: Sequence[str], expected: str) -> None:
-    """Run cells in a new session and compare the output of the last one."""
+    """Run cells in a new session. Raises AssertionError unless the last one prints `expected`."""
     session = sandbox.session()
     try:
         expect_equal([cell_output(session, source) for source in cells][-1], expected)

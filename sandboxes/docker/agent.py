@@ -1,12 +1,12 @@
-"""The first process of a container: starts a warden, which forks candidates, and connects it to the host.
+"""The agent, first process of a container: starts a warden, which forks and ends candidates (untrusted programs).
 
     engine ── agent ── warden ── candidate
               (pid 1)  (root with six capabilities)
                                  (a user of its own, none; filtered system calls, limits; one per call)
 
-As pid 1 it cannot be signalled from inside; when it ends, the kernel ends everything else. It ends when the host
-closes its stdin, which also happens when the host itself ends. The data of calls pass through it and never through the
-warden, whose memory is copied to every candidate.
+It connects the warden to the host. As pid 1 it cannot be signalled from inside; when it ends, the kernel ends
+everything else. It ends when the host closes its stdin, which also happens when the host itself ends. The data of calls
+pass through it and never through the warden, whose memory is copied to every candidate.
 """
 
 from __future__ import annotations
@@ -33,7 +33,11 @@ _EVENT_FILES = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oo
 
 
 def main(config: dict[str, Any], forget_modules: Callable[[], None]) -> NoReturn:
-    """Run the agent. `config` has "preload", names of packages; `forget_modules` removes the modules that were sent."""
+    """Fork the warden, the process that runs untrusted programs, and serve the host until it closes stdin.
+
+    `config` has "preload", names of packages to import before. `forget_modules` removes this project's modules, which
+    were sent to the container, so that programs cannot import them.
+    """
     syscalls.set_dumpable(False)
     _prepare_container()
     load(config["preload"])
@@ -101,12 +105,12 @@ class ContainerGroup:
 
     @classmethod
     def find(cls) -> ContainerGroup | None:
-        """The group, or None where the engine shows none."""
+        """Return the container's control group, or None where the engine shows none."""
         paths = [path for path in map(Path, _EVENT_FILES) if path.exists()]
         return cls(paths[0]) if paths else None
 
     def limit(self, memory_mb: int) -> None:
-        """Nothing: the engine has set the limit."""
+        """Do nothing: the engine has set the limit."""
 
     def oom_kills(self) -> int:
         """How many processes of the container were killed for exceeding the limit so far."""

@@ -14,7 +14,11 @@ MIN_PYTHON = (3, 11)
 
 
 def main():
-    """Read a bundle of modules, import the agent from it, and run it."""
+    """Read a bundle of this project's modules from stdin, import the agent, the container's server, from it and run it.
+
+    The bundle is a `marshal` dump behind its length, four bytes, least significant first. Exits with a message where
+    the image's Python is older than `MIN_PYTHON`.
+    """
     if sys.version_info[:2] < MIN_PYTHON:
         version = f"{MIN_PYTHON[0]}.{MIN_PYTHON[1]}"
         sys.exit(f"the image has Python {sys.version.split()[0]}; {version} or newer is needed")

@@ -1,4 +1,7 @@
-"""The host's side of one container: sends requests to its agent and waits for responses with a deadline."""
+"""The host's side of one container: sends requests to its agent, and waits for responses with a deadline.
+
+The agent is the container's first process; it has a warden, a second one, fork and end the untrusted programs.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,7 @@ class Container:
     """One container. Used by one thread at a time, except `kill`."""
 
     def __init__(self, engine: Engine, id: str, stream: socket.socket, config: ContainerConfig) -> None:
-        """`stream` is the engine's connection to stdin, stdout and stderr of the container `id`."""
+        """`stream` is the engine's connection to stdin, stdout and stderr of the container `id`, made with `config`."""
         self.engine, self.id, self.config = engine, id, config
         self.is_reusable = True
         self.calls, self.last_used = 0, time.monotonic()
@@ -59,9 +62,11 @@ class Container:
         self._raw, self._stdout, self._stderr = bytearray(), bytearray(), bytearray()
 
     def request(self, head: dict[str, Any], blobs: Sequence[bytes] = (), *, timeout_s: float) -> Message:
-        """Send a request that takes up to `timeout_s` seconds, and return the response.
+        """Send a request, which takes up to `timeout_s` seconds, to the agent (the container's first process).
 
-        Raises the OSError that the agent met, and SandboxDied where the agent is gone, failed, or is late.
+        `head` has "do", "run" for a program, "ask" for a cell or call, or "read" for a file, and their arguments;
+        `blobs` are contents of stdin and files. Returns the response, also a head and blobs. Raises the OSError that
+        the agent met, and SandboxDied where the agent is gone, failed, or is late.
         """
         self.calls += 1
         try:
@@ -79,7 +84,10 @@ class Container:
         return response
 
     def is_healthy(self) -> bool:
-        """Whether its agent and its warden respond in time, and nothing is left there that should not be."""
+        """Whether the container's own processes respond in time, and no process of a call is left.
+
+        They must not have grown by much memory either. If not, `is_reusable` becomes False.
+        """
         try:
             response = self._exchange(codec.pack({"do": "look"}), 2 * recycling.HEALTH_TIMEOUT_S)
             self.is_reusable &= response.head["well"]
@@ -89,7 +97,10 @@ class Container:
         return self.is_reusable
 
     def send_bundle(self, bundle: bytes, start_s: float) -> None:
-        """Send the agent's modules to `boot`. Raises SandboxUnavailable where the agent is not ready in `start_s`."""
+        """Send the modules of the agent (the container's own server) to the program `boot`, which runs there.
+
+        Raises SandboxUnavailable where the agent is not ready within `start_s` seconds.
+        """
         try:
             self._exchange(struct.pack("<I", len(bundle)) + bundle, start_s)
         except SandboxDied as fault:
@@ -174,7 +185,7 @@ class ContainerBackend:
     """The container of a session; see `sandboxes.replay_session.SessionBackend`."""
 
     def __init__(self, container: Container, limits: Mapping[str, Any], release: Callable[[Container], None]) -> None:
-        """`release` takes the container back when the session is over."""
+        """`limits` are `dataclasses.asdict` of a `Limits`; `release` takes the container back at the session's end."""
         self.container, self.limits, self._release = container, limits, release
 
     def evaluate(self, work: dict[str, Any], timeout_s: float) -> tuple[Result, bool]:
@@ -212,7 +223,12 @@ class ContainerBackend:
 def start_container(
     engine: Engine, image: str, config: ContainerConfig, *, cpus: float, preload: Sequence[str], start_s: float
 ) -> Container:
-    """A container whose agent is ready. Raises SandboxUnavailable where it is not ready in `start_s` seconds."""
+    """Create a container, and wait until its agent, the process that serves the host's requests, is ready.
+
+    `image` is the image's name or id, `cpus` the number of CPUs. The packages of `preload` are imported first if
+    `config.preload` is set. Raises SandboxUnavailable where the agent is not ready in `start_s` seconds, SandboxDied
+    for an error of the engine.
+    """
     boot = Path(__file__).with_name("boot.py").read_text()
     id = engine.create(image, ["-c", boot], _VARIABLES, config.engine_options(cpus))
     try:

@@ -45,15 +45,15 @@ class ContainerConfig:
 
     @classmethod
     def from_limits(cls, limits: Limits, *, preload: bool) -> ContainerConfig:
-        """The config that enforces these limits."""
+        """Return the config that enforces these limits. `preload`: load packages before programs start."""
         return cls(limits.memory_mb, limits.disk_mb, limits.files, limits.processes, preload)
 
     def engine_options(self, cpus: float) -> dict[str, Any]:
-        """Keyword arguments for the engine's host config; `cpus` is the number of CPUs.
+        """Return the keyword arguments of `docker`'s `create_host_config`; `cpus` is the number of CPUs.
 
-        There is no `init`: the agent itself is the first process, so that nothing inside can signal it, and it collects
-        ended processes. There is no log, as only the host reads the output. Memory allows for fetched files to exist
-        twice for a moment.
+        There is no `init`: the agent, this project's server in the container, is the first process, so that nothing
+        inside can signal it, and it collects ended processes. There is no log, as only the host reads the output.
+        Memory allows for fetched files to exist twice for a moment.
         """
         memory = (self.memory_mb + 2 * self.disk_mb + AGENT_MB + PRELOAD_MB * self.preload) << 20
         inodes = self.files + len(FOLDERS) + 1

@@ -1,4 +1,7 @@
-"""The agent's loop: takes the host's requests one by one and has the warden execute them."""
+"""The loop of the agent, a container's first process: takes the host's requests and has the warden execute them.
+
+The warden is the process that forks and ends the untrusted programs.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +22,13 @@ REQUESTS, RESPONSES = 0, 1  # descriptors
 
 
 class Dispatcher:
-    """The place of this container, and the backend of a session in it once there is one."""
+    """Executes the host's requests in this container's place, the process tree that runs one program at a time.
+
+    It also holds the backend of a session there, once there is one.
+    """
 
     def __init__(self, sock: socket.socket, pidfd: int) -> None:
-        """`sock` is connected to the warden, whose process is `pidfd`."""
+        """`sock` is connected to the warden, the process that runs programs; `pidfd` is a descriptor of its process."""
         self.place = Place(sock, pidfd, lambda: None)
         self.backend: PlaceBackend | None = None
         self.initial_bytes = usage.resident()

@@ -63,7 +63,11 @@ class Engine:
             raise error(f"docker: {context}: {' '.join(why.split())}") from None
 
     def create(self, image: str, python: Sequence[str], environment: dict[str, str], host: dict[str, Any]) -> str:
-        """Create a container that will run Python with these arguments; returns its id. It is removed when it ends."""
+        """Create a container that will run Python with the arguments `python`; return its id. It is removed at its end.
+
+        `environment` has variables by name, `host` the keyword arguments of `docker`'s `create_host_config`. Raises
+        SandboxDied where the engine refuses.
+        """
         with self._creating, self.errors_as("a container could not be made"):
             container = self.api.create_container(
                 image,
@@ -82,7 +86,11 @@ class Engine:
         return container["Id"]
 
     def attach(self, container: str) -> socket.socket:
-        """Stdin, stdout and stderr of a container, as one stream of the engine's frames; closing it closes stdin."""
+        """Connect to stdin, stdout and stderr of a container, by its id; return a non-blocking socket.
+
+        What is sent goes to stdin; closing it closes stdin. Output arrives in frames of the engine, each with a header
+        of 8 bytes: which output (1 or 2), and the size. Raises SandboxDied.
+        """
         with self.errors_as("a container could not be reached"):
             stream = self.api.attach_socket(container, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
             copy = socket.socket(fileno=os.dup(stream.fileno()))  # the package's own is closed when it is collected
@@ -91,7 +99,7 @@ class Engine:
         return copy
 
     def start(self, container: str) -> None:
-        """Start a container. Raises SandboxDied."""
+        """Start a container, by its id. Raises SandboxDied where it does not start."""
         with self._creating, self.errors_as("a container did not start"):
             self.api.start(container)
 
@@ -101,7 +109,10 @@ class Engine:
             self.api.remove_container(container, force=True, v=True)
 
     def await_removal(self, containers: Sequence[str], timeout_s: float = 20.0) -> None:
-        """Remove all of these containers and wait until they are gone. Raises SandboxDied where some remain."""
+        """Remove the containers of these ids and wait until they are gone.
+
+        Raises SandboxDied where some remain after `timeout_s` seconds.
+        """
         deadline = time.monotonic() + timeout_s
         remaining = set(containers)
         while remaining:
@@ -123,7 +134,7 @@ class Engine:
                     self.remove(container["Id"])
 
     def image_id(self, name: str) -> str | None:
-        """The id of an image, which depends on its content, or None where there is none of that name."""
+        """Return the id of an image, which depends on its content, or None where there is none of that name."""
         with self.errors_as(f"image {name!r}", SandboxUnavailable):
             try:
                 return self.api.inspect_image(name)["Id"]
@@ -141,13 +152,16 @@ class Engine:
             return self.client.images.build(path=str(folder), rm=True, forcerm=True, timeout=BUILD_S)[0].id
 
     def import_tar(self, file: IO[bytes], name: str, changes: Sequence[str]) -> None:
-        """Make an image of the file tree in a tar archive."""
+        """Make an image of the file tree in the tar archive `file`, under `name`, "REPOSITORY:TAG".
+
+        `changes` are lines of a Dockerfile, such as "ENV PATH=/usr/bin". Raises SandboxUnavailable.
+        """
         repository, _, tag = name.rpartition(":")
         with self.errors_as("an image could not be made", SandboxUnavailable):
             self.api.import_image(file, repository=repository, tag=tag, changes=list(changes))
 
     def keep_newest(self, repository: str, most: int) -> None:
-        """Remove all but the newest `most` images of that name, except those in use."""
+        """Remove all but the newest `most` images of a repository (a name without its tag), except those in use."""
         with suppress(SandboxDied), self.errors_as("images could not be listed"):
             images = sorted(self.api.images(name=repository), key=lambda image: image["Created"], reverse=True)
             for image in images[most:]:
@@ -155,7 +169,10 @@ class Engine:
                     self.api.remove_image(image["Id"])
 
     def add_to(self, image: str, tar: bytes, name: str) -> None:
-        """Make an image of another one and the files of a tar archive."""
+        """Make an image of the image `image` and the files of the tar archive `tar`, under `name`, "REPOSITORY:TAG".
+
+        Raises SandboxUnavailable where the engine refuses.
+        """
         repository, _, tag = name.rpartition(":")
         with self.errors_as(f"nothing could be added to image {image!r}", SandboxUnavailable):
             container = self.api.create_container(

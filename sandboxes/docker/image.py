@@ -37,7 +37,7 @@ _FOLDERS = ("proc", "dev", "sys", "etc", BOX[1:], PACKAGES[1:])
 
 
 def prepare_image(engine: Engine, image: str, build: str | os.PathLike[str], packages: Sequence[str]) -> str:
-    """Make the image for agents, if the engine has none yet, and return its name.
+    """Make the image that containers start from, if the engine has none yet, and return its name.
 
     It is `image`, the Dockerfile in the folder `build`, or, if both are empty, this machine's Python with `packages`.
     Raises SandboxUnavailable where it cannot be pulled or made.

@@ -23,7 +23,10 @@ class ContainerPool:
         self._closed = False
 
     def acquire(self, config: ContainerConfig) -> Container:
-        """An idle container of this config that is healthy, or a new one. Raises SandboxClosed after `kill`."""
+        """Take an idle container of this config that is healthy, or start a new one. The caller must `release` it.
+
+        Raises SandboxClosed after `kill`, and SandboxUnavailable or SandboxDied where a new one does not start.
+        """
         while (container := self._pop_idle(config)) is not None:
             if time.monotonic() - container.last_used < recycling.RECHECK_AFTER_S or container.is_healthy():
                 return container

@@ -1,6 +1,7 @@
-"""The candidate's process: how it gives up its rights after the fork, and how it runs a program.
+"""The process of a candidate, an untrusted program: how it gives up its rights after the fork, and runs the program.
 
-Nothing in this process is trusted once the program has started.
+It is forked by the warden, the process that starts and ends all candidates of a place (a process tree that runs one
+program at a time). Nothing in it is trusted once the program has started.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ _OURS = [  # the modules that a zygote has loaded; by name, as a look at all mod
 
 @dataclass(frozen=True, slots=True)
 class Confinement:
-    """What every candidate of one warden is confined by."""
+    """What confines every candidate (untrusted program) of one warden (the process that forks and ends them)."""
 
     home: str  # the folder that holds work, tmp and shm
     proc: int  # descriptor of a `/proc` that can be written; the candidate's own cannot
@@ -59,13 +60,18 @@ class Confinement:
 
 
 def confine(confinement: Confinement, descriptors: Sequence[int], limits: dict[str, Any], cpu_s: int | None) -> None:
-    """Give up everything that a candidate must not have.
+    """Give up, in this process, everything that a candidate (an untrusted program) must not have. Cannot be undone.
 
     Args:
         confinement: Folder, filter, rules and uid.
-        descriptors: Channel, stdout, stderr and, where the program gets input, stdin.
-        limits: `Limits` as a dict.
-        cpu_s: CPU seconds after which the kernel ends the process; None in sessions, where the warden counts.
+        descriptors: File descriptors of the channel (the socket that brings the request), stdout, stderr and, where
+            the program gets input, stdin. They become 3, 1, 2 and 0; all others are closed.
+        limits: `dataclasses.asdict` of a `Limits`.
+        cpu_s: CPU seconds after which the kernel ends the process; None in sessions, where the warden, the process
+            that forked this one, counts.
+
+    Raises:
+        OSError: The kernel refuses a step; the program must not be run then.
     """
     os.setsid()
     syscalls.set_dumpable(True)
@@ -109,7 +115,10 @@ def _set_limits(confinement: Confinement, limits: dict[str, Any], cpu_s: int | N
 
 
 def run() -> NoReturn:
-    """Read a request from the channel, write its files, run its program, and end the process."""
+    """Read a request from the channel (descriptor 3), write its files, run its program, and end the process.
+
+    The exit code is the program's; for a command 127 if it does not exist, 126 if it may not be executed.
+    """
     request = codec.read_request(CHANNEL)
     for path, content in request["files"].items():
         folder = os.path.dirname(path)
@@ -136,7 +145,7 @@ def run() -> NoReturn:
 
 
 def run_python(source: str) -> int:
-    """Run a program as `python main.py` would, and return its exit code."""
+    """Run the text of a program as `python main.py` would, in this process, and return its exit code (0 to 255)."""
     main = fresh_main()
     register_source(_MAIN_FILE, source)
     code = 0
@@ -162,7 +171,11 @@ def run_python(source: str) -> int:
 
 
 def fresh_main() -> ModuleType:
-    """A new `__main__` module, after removing this project's modules and resetting what start-up has changed."""
+    """Install and return a new, empty `__main__` module for a program.
+
+    Also removes this project's modules from `sys.modules`, and resets what start-up has changed: `sys.argv`,
+    `sys.path`, the handler of SIGINT, garbage collection and the seed of `random`.
+    """
     for name in _OURS:
         sys.modules.pop(name, None)
     main = ModuleType("__main__")
@@ -177,7 +190,7 @@ def fresh_main() -> ModuleType:
 
 
 def register_source(name: str, source: str) -> None:
-    """Let tracebacks and `inspect` find the lines of code that is in no file."""
+    """Let tracebacks and `inspect` find the lines of `source`, code that is in no file, under the file name `name`."""
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
 
 

@@ -1,4 +1,4 @@
-"""Reads files of a place whose programs may have laid traps: links, pipes, huge files."""
+"""Reads files that untrusted programs have written, which may have laid traps: links, pipes, huge files."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from collections.abc import Sequence
 
 
 def read_files(folder: int, paths: Sequence[str], max_bytes: int) -> tuple[dict[str, bytes], dict[str, str]]:
-    """The content of files below the descriptor `folder`, and the reason for each that cannot be read, by path.
+    """Read the files at the relative `paths` below the folder whose open descriptor is `folder`.
 
-    All contents together are at most `max_bytes`.
+    Returns their contents by path, and for each that cannot be read the reason by path. All contents together are at
+    most `max_bytes` bytes: a file that does not fit into the rest is not read.
     """
     files: dict[str, bytes] = {}
     unread: dict[str, str] = {}
@@ -24,9 +25,10 @@ def read_files(folder: int, paths: Sequence[str], max_bytes: int) -> tuple[dict[
 
 
 def read_file(folder: int, path: str, max_bytes: int) -> bytes:
-    """The content of a regular file below the descriptor `folder`. Raises OSError.
+    """Read the regular file at the relative `path` below the folder whose open descriptor is `folder`.
 
-    Follows no link, since a program could point it to a file of the host.
+    Follows no link, since a program could point it to a file of the host. Raises OSError if the file is missing, behind
+    a link, not regular, or larger than `max_bytes` bytes.
     """
     *parents, name = path.strip("/").split("/")
     parent = os.dup(folder)

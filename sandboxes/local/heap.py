@@ -8,7 +8,7 @@ _HUGE_PAGE = 2 << 20
 
 
 def collapse_heap() -> None:
-    """Put the heap on huge pages: a fork then copies one entry for each 512 pages. Best effort (Linux 6.1)."""
+    """Put this process's heap on huge pages, so a fork copies one entry for each 512 pages. Best effort (Linux 6.1)."""
     with open("/proc/self/maps") as maps:
         lines = maps.read().splitlines()
     for line in lines:

@@ -1,7 +1,7 @@
-"""The Python interpreter of a session, in the candidate's process: reads cells and calls from the channel, replies.
+"""The Python interpreter of a session: reads cells and calls from the host's channel, and replies.
 
-The code that runs here can forge every reply. A reply therefore describes only that code itself, and the host trusts
-neither its form nor its size.
+It runs in the process of the candidate, the untrusted code. The code that runs here can forge every reply. A reply
+therefore describes only that code itself, and the host trusts neither its form nor its size.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ from sandboxes.local.candidate import CHANNEL
 
 
 def serve() -> NoReturn:
-    """Handle requests until the host closes the channel, then end the process."""
+    """Run the cells and function calls that the host sends on the channel (descriptor 3), until the host closes it.
+
+    Ends the process then. The process must be confined already, by `candidate.confine`.
+    """
     interpreter = _Interpreter(candidate.fresh_main().__dict__)
     signal.signal(signal.SIGINT, interpreter.interrupt)
     os.write(CHANNEL, codec.STARTED)

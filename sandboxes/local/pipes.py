@@ -17,7 +17,10 @@ class PipeMultiplexer:
     """
 
     def __init__(self, sock: socket.socket, max_bytes: int) -> None:
-        """`sock` is the warden's: it is watched but not read."""
+        """Watch `sock`, which is connected to the warden (the process that runs the programs); it is never read here.
+
+        `max_bytes` is for each descriptor that is read.
+        """
         self.sock, self.max_bytes = sock.fileno(), max_bytes
         self.over_limit = False
         self._poll = select.poll()
@@ -26,23 +29,26 @@ class PipeMultiplexer:
         self._outputs: dict[int, bytearray] = {}  # what was read, by descriptor
 
     def feed(self, descriptor: int, content: bytes) -> None:
-        """Write content as the other end reads it; the caller closes a pipe once `is_fed`."""
+        """Have `step` write the content as the other end reads it; the caller closes a pipe once `is_fed`."""
         os.set_blocking(descriptor, False)
         self._inputs[descriptor] = memoryview(content)
         self._poll.register(descriptor, select.POLLOUT | (select.POLLIN if descriptor in self._outputs else 0))
 
     def is_fed(self, descriptor: int) -> bool:
-        """Whether all content was written, or the other end is closed."""
+        """Whether all content that `feed` got for the descriptor was written, or the other end is closed."""
         return descriptor not in self._inputs
 
     def drain(self, descriptor: int) -> bytearray:
-        """The buffer that collects what the descriptor delivers from now on."""
+        """Return the buffer in which `step` and `drain_ready` collect what the descriptor delivers from now on."""
         os.set_blocking(descriptor, False)
         self._poll.register(descriptor, select.POLLIN)
         return self._outputs.setdefault(descriptor, bytearray())
 
     def step(self, wait_s: float) -> bool:
-        """Wait up to `wait_s` seconds for ready descriptors and serve them. Returns whether the warden has sent."""
+        """Wait up to `wait_s` seconds until a descriptor is ready, then write or read every ready one once.
+
+        Returns whether a message of the warden, the process that runs the program, waits on `sock`; it is not read.
+        """
         warden_sent = False
         for descriptor, events in self._poll.poll(max(0.0, wait_s) * 1000):
             if descriptor == self.sock:
@@ -55,7 +61,7 @@ class PipeMultiplexer:
         return warden_sent
 
     def drain_ready(self) -> None:
-        """Read everything that can be read without waiting."""
+        """Read everything that can be read without waiting from all descriptors that are drained."""
         for descriptor in list(self._outputs):
             while self._read(descriptor):
                 pass

@@ -1,6 +1,6 @@
-"""The host's side of one place: sends programs to its warden, moves their input and output, and builds the results.
+"""The host's side of one place: sends programs to it, moves their input and output, and builds the results.
 
-A place is one process tree: a warden and the candidates that it forks, one program at a time.
+A place is one process tree: a warden, and the candidates (untrusted programs) that it forks and ends, one at a time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ _STATUSES = {"timeout": Status.TIMEOUT, "cpu": Status.CPU_LIMIT, "memory": Statu
 
 
 class Call:
-    """The pipes of one program: channel, stdin, stdout and stderr. As a context manager it closes them at the end."""
+    """The pipes of one program: channel (for its request), stdin, stdout and stderr.
+
+    As a context manager it closes them at the end.
+    """
 
     def __init__(self, place: Place, limits: Limits, *, has_stdin: bool) -> None:
         self.place, self.limits = place, limits
@@ -46,7 +49,13 @@ class Call:
         self.stdout, self.stderr = self.pipes.drain(self.out), self.pipes.drain(self.err)
 
     def start(self, **fields: Any) -> None:
-        """Have the warden fork the process that gets the other ends."""
+        """Have the place's warden fork the program's process, which gets the other ends.
+
+        `fields` of the message: "key" (the number of the program, from `Place.new_key`), "cells" (whether to run a
+        session's interpreter instead of one program), "timeout_s" (seconds until it is ended), "once" (whether the
+        place is emptied afterwards) and "fetch" (whether the report of its end carries a descriptor of the working
+        directory). Raises SandboxDied where the warden has ended.
+        """
         try:
             message = {"do": "start", "limits": asdict(self.limits), **fields}
             codec.send(self.place.sock, message, self._candidate_ends)
@@ -54,7 +63,7 @@ class Call:
             self._close_candidate_ends()
 
     def setup_error(self) -> str | None:
-        """Why the candidate's own code did not start, or None where it did. Call it after the end."""
+        """Return why the untrusted program's code did not start, or None where it did. Call it after its end."""
         try:
             first = os.read(self.channel, 1024)
         except OSError:
@@ -89,10 +98,16 @@ class Call:
 
 
 class Place:
-    """One warden, as the host sees it. Used by one thread at a time, except `kill` and `close`."""
+    """One warden (the process that forks and ends the programs of a place), as the host sees it.
+
+    Used by one thread at a time, except `kill` and `close`.
+    """
 
     def __init__(self, sock: socket.socket, pidfd: int, release: Callable[[], None]) -> None:
-        """`release` is called once, when everything that ran here has ended."""
+        """`sock` is connected to the warden, and `pidfd` is a descriptor of its process.
+
+        `release` is called once, when everything that ran here has ended.
+        """
         self.sock, self.pidfd, self._release = sock, pidfd, release
         self.is_reusable = True
         self.calls, self.last_used = 0, time.monotonic()
@@ -100,7 +115,7 @@ class Place:
         self._lock = threading.Lock()
 
     def new_key(self) -> int:
-        """A number that identifies one program in messages."""
+        """Return a new number, which identifies one program in messages to and from the warden."""
         self._last_key += 1
         return self._last_key
 
@@ -110,15 +125,17 @@ class Place:
         """Run one program to its end.
 
         Args:
-            work: "program" (None to write files only), "files" and "env", as `RunRequest.payload` gives them.
+            work: "program" (a Python source, the words of a command, or None to write files only), "files" (content
+                by path) and "env" (variables by name).
             stdin: Its input.
             limits: What it may use.
             timeout_s: Wall time in seconds.
-            fetch: Paths of files to read after the end.
+            fetch: Paths of files to read after the end, into `Result.files`.
             once: Whether the place is emptied afterwards; False in sessions.
 
         Raises:
-            SandboxDied: The warden went away or did not answer.
+            SandboxDied: The warden, the place's own process, went away or did not answer.
+            SandboxError: The program's process could not be set up.
             OSError: The files do not fit into the limits.
         """
         key = self.new_key()
@@ -142,7 +159,10 @@ class Place:
             return make_result(report, call, files=files, unread=unread)
 
     def is_healthy(self) -> bool:
-        """Whether the warden answers in time and nothing is left that should not be. Call it between two calls."""
+        """Whether the warden, the place's own process, answers within two seconds and no process of a call is left.
+
+        It must not have grown by much memory either. If not, `is_reusable` becomes False. Call it between two calls.
+        """
         try:
             codec.send(self.sock, {"do": "look"})
             poll = select.poll()
@@ -157,10 +177,13 @@ class Place:
         return self.is_reusable
 
     def wait_for_end(self, call: Call, key: int, deadline: float) -> tuple[dict[str, Any], list[int]]:
-        """Move input and output until the warden reports the end of the program `key`.
+        """Move input and output until the warden, the place's own process, reports the end of the program `key`.
 
-        Returns the report, and the descriptor of the working directory where it was asked for. `deadline` is a time of
-        `time.monotonic`; after it the place is killed and the report is `_NO_REPORT`.
+        Returns the report ("code": exit code, or minus the signal's number; "why" the warden ended it: "timeout",
+        "cpu", "memory" or None; "wall_s", "cpu_s", "memory_mb"; "clean": whether no process is left), and a list with
+        the descriptor of the working directory, which the caller closes, or [] if it was not asked for. `deadline` is a
+        time of `time.monotonic`; after it the place is killed, and the report says "timeout". Raises SandboxDied where
+        the warden has ended or did not start the program.
         """
         kill_sent = False
         while True:
@@ -182,7 +205,10 @@ class Place:
                 codec.send(self.sock, {"do": "kill", "key": key})
 
     def receive(self) -> tuple[dict[str, Any], list[int]]:
-        """The warden's next message. Raises SandboxDied where the warden has ended."""
+        """Wait for the next message of the warden, the place's own process; return it and its file descriptors.
+
+        Raises SandboxDied where the warden has ended.
+        """
         try:
             message, descriptors = codec.receive(self.sock)
         except EOFError:
@@ -193,7 +219,7 @@ class Place:
         return message, descriptors
 
     def kill(self) -> None:
-        """Kill the warden, and so everything that runs in the place. May be called from any thread."""
+        """Kill the warden, the place's own process, and so everything that runs there. Any thread may call it."""
         self.is_reusable = False
         if self._pid != os.getpid():  # a forked process leaves the place to its parent
             return
@@ -217,7 +243,10 @@ class Place:
 
 
 def make_result(report: dict[str, Any], call: Call, **fields: Any) -> Result:
-    """The result of a program from the warden's report of its end, its output, and other fields of `Result`."""
+    """Build the result of a program from the report of its end, its output, and other fields of `Result`.
+
+    `report` is that of `Place.wait_for_end`, `call` holds what the program printed.
+    """
     code, why = report["code"], report["why"]
     if call.pipes.over_limit:
         status = Status.OUTPUT_LIMIT
@@ -241,7 +270,7 @@ def make_result(report: dict[str, Any], call: Call, **fields: Any) -> Result:
 
 
 def decode_output(output: bytearray, max_bytes: int) -> str:
-    """The first `max_bytes` bytes of an output as text."""
+    """Return the first `max_bytes` bytes of an output as text; what is not UTF-8 is replaced by U+FFFD."""
     return output[:max_bytes].decode("utf-8", "replace")
 
 

@@ -1,4 +1,8 @@
-"""A pool of places that are ready to use, forked from one zygote, which is replaced when it has died."""
+"""A pool of places that are ready to use.
+
+A place is a process tree that runs one program at a time. All are forked from one zygote, a process that is kept ready
+for that, and replaced when it has died.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +20,17 @@ from sandboxes.types import Limits, SandboxDied, SandboxError, SandboxUnavailabl
 
 
 class PlacePool:
-    """Hands out places and takes them back. Threads may share it.
+    """Hands out places, process trees that run one program at a time, and takes them back. Threads may share it.
 
-    The constructor starts a zygote and raises SandboxUnavailable where the tier does not work on this machine.
+    The constructor starts a zygote, the process that places are forked from, and raises SandboxUnavailable where the
+    tier does not work on this machine.
     """
 
     def __init__(self, tier: str, packages: Sequence[str], preload: Sequence[str], start_s: float) -> None:
-        """Candidates can import `packages`; those of `preload` are loaded already. `start_s`: seconds to start in."""
+        """`tier` is "namespaces", "landlock" or "process". `start_s`: seconds in which it must have started.
+
+        Programs can import the packages named in `packages`; those of `preload` are loaded already.
+        """
         self._config = (tier, packages, preload, start_s)
         self._lock = threading.Lock()
         self._idle: list[Place] = []
@@ -52,11 +60,14 @@ class PlacePool:
 
     @property
     def pid(self) -> int:
-        """Process id of the launcher."""
+        """Process id of the launcher, the process that starts the zygote and ends it when the host has ended."""
         return self._zygote.pid
 
     def acquire(self) -> Place:
-        """An idle place that is healthy, or a new one."""
+        """Take an idle place (a process tree that runs programs) that is healthy, or open a new one.
+
+        The caller must `release` it. Raises what `open` does.
+        """
         while (place := self._pop_idle()) is not None:
             if time.monotonic() - place.last_used < recycling.RECHECK_AFTER_S or place.is_healthy():
                 return place
@@ -68,7 +79,7 @@ class PlacePool:
             return self._idle.pop() if self._idle else None
 
     def release(self, place: Place) -> None:
-        """Take a place back; it is ended if it must not be reused or has served enough calls."""
+        """Take back a place of `acquire`; it is ended if it must not be reused or has served enough calls."""
         if place.is_reusable and not recycling.is_used_up(place.calls) and not self._closed:
             with self._lock:
                 self._idle.append(place)
@@ -77,7 +88,11 @@ class PlacePool:
             place.close()
 
     def open(self) -> Place:
-        """A new place, from a new zygote if the old one has died."""
+        """Fork a new place (a warden process, in which programs run) from the zygote, the process kept ready for that.
+
+        A dead zygote is replaced first. Raises SandboxDied if the pool is closed meanwhile or the new zygote fails too,
+        SandboxUnavailable if no new one can be started, and SandboxBusy if all its places are in use.
+        """
         zygote = self._zygote
         try:
             return zygote.open()
@@ -91,7 +106,7 @@ class PlacePool:
             return self._zygote.open()
 
     def close(self) -> None:
-        """End all processes of the pool."""
+        """End the zygote, from which all places were forked, and so all processes of the pool. May be called again."""
         self._closed = True
         self._finalizer()
 

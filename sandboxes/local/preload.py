@@ -1,4 +1,4 @@
-"""Imports what candidates are likely to use, once, in the process that they are forked from."""
+"""Imports what candidates (untrusted programs) are likely to use, once, in the process that they are forked from."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ _PRELOAD = (  # nothing that imports `threading`, whose work after each fork cos
 
 
 def load(names: Sequence[str]) -> None:
-    """Import the usual modules and `names`, and lay out the memory so that forks are cheap.
+    """Import the usual modules of the standard library and `names`, and lay out the memory so that forks are cheap.
 
-    Raises OSError where one of the packages has started a thread, which a fork would lose.
+    Also opens `sys.stdin`, `stdout` and `stderr` anew, and turns garbage collection off. Raises ImportError for a
+    package that is not there, and OSError where one has started a thread, which a fork would lose.
     """
     candidate.open_streams()
     for name in [*_PRELOAD.split(), *names]:

@@ -94,7 +94,7 @@ class Local:
                 return _run(pool, request)
 
     def session(self, *, limits: Limits | None = None) -> ReplaySession:
-        """See `Sandbox.session`. Sessions have places of their own and never wait for one."""
+        """See `Sandbox.session`. Sessions have places (process trees) of their own and never wait for one."""
         self._check_open()
         limits = limits or Limits()
         backend = PlaceBackend(self._pool_with_packages().open(), limits)

@@ -1,4 +1,7 @@
-"""The backend of a `local` session: a place with files, and an interpreter in it from the first cell on."""
+"""The backend of a `local` session: a place with files, and an interpreter in it from the first cell on.
+
+A place is a process tree: the warden, which forks and ends untrusted programs, and those programs.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ SETUP_S = 5.0  # for an interpreter to start, or a descriptor to arrive
 
 
 class PlaceBackend:
-    """See `sandboxes.replay_session.SessionBackend`."""
+    """Runs a session's cells, calls and programs in a place, a process tree of its own; see `SessionBackend`."""
 
     def __init__(self, place: Place, limits: Limits) -> None:
         self.place, self.limits = place, limits

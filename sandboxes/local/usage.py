@@ -21,25 +21,25 @@ class Usage(NamedTuple):
 
 
 def address_space() -> int:
-    """Bytes of this process's address space."""
+    """Return the size of this process's address space in bytes."""
     with open("/proc/self/statm") as file:
         return int(file.read().split()[0]) * _PAGE_BYTES
 
 
 def resident() -> int:
-    """Bytes of this process that are in memory."""
+    """Return how many bytes of this process are in memory, shared pages included."""
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * _PAGE_BYTES
 
 
 def other_processes() -> list[int]:
-    """Pids of this pid namespace except its first process and this one."""
+    """Return the pids of all processes of this pid namespace except its first one and this one."""
     own = ("1", str(os.getpid()))
     return [int(name) for name in os.listdir("/proc") if name.isdigit() and name not in own]
 
 
 def usage(pids: Iterable[int]) -> Usage:
-    """The sum over these processes; one that has just ended counts as nothing."""
+    """Return CPU seconds and resident bytes, summed over these processes; one that has ended counts as nothing."""
     ticks = pages = 0
     for pid in pids:
         try:
@@ -53,9 +53,10 @@ def usage(pids: Iterable[int]) -> Usage:
 
 
 def memory(pids: Iterable[int], enough: int) -> int:
-    """Bytes of memory of these processes, each shared page divided among its sharers; counting stops above `enough`.
+    """Return the bytes of memory of these processes, each shared page divided among its sharers.
 
-    Far slower than `usage`. After a tenth of a second it stops with an underestimate, as deadlines are more important.
+    Counting stops above `enough` bytes. Far slower than `usage`. After a tenth of a second it stops with an
+    underestimate, as deadlines are more important.
     """
     total, deadline = 0, time.monotonic() + 0.1
     for pid in pids:

@@ -1,8 +1,9 @@
-"""The warden: forks candidates and ends them. Each place has one, the first process of its pid namespace.
+"""The warden: forks candidates, the untrusted programs, and ends them.
 
-It holds no data of a call: requests and output pass between host and candidate directly, so the next candidate's memory
-contains nothing of an earlier call. A stateless place is emptied after each call; that of a session lasts as long as
-the host keeps its socket open.
+Each place (a process tree that runs one program at a time) has one, the first process of its pid namespace. It holds no
+data of a call: requests and output pass between host and candidate directly, so the next candidate's memory contains
+nothing of an earlier call. A stateless place is emptied after each call; that of a session lasts as long as the host
+keeps its socket open.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ KILL_WAIT_S = 0.4  # for killed processes to be gone; otherwise the place is giv
 
 @dataclass(slots=True)
 class Child:
-    """A candidate's first process. `deadline` is None between the cells of a session."""
+    """The first process of a candidate, an untrusted program. `deadline` is None between the cells of a session."""
 
     pid: int
     pidfd: int
@@ -42,7 +43,7 @@ class Child:
 
 
 class MemoryGroup(Protocol):
-    """Limits the memory of all processes of a place together."""
+    """Limits the memory of all processes of a place, one warden's process tree, together."""
 
     def limit(self, memory_mb: int) -> None:
         """Set the limit in MiB."""
@@ -52,7 +53,7 @@ class MemoryGroup(Protocol):
 
 
 class Warden:
-    """Serves one host on one socket until the host closes it."""
+    """Runs untrusted programs for one host, which asks for them on one socket, until the host closes it."""
 
     def __init__(
         self,
@@ -63,10 +64,11 @@ class Warden:
         own_processes: bool,
         mounts: bool,
     ) -> None:
-        """`sock` is connected to the host. Without a `group` the warden polls memory by itself.
+        """`sock` is connected to the host; `confinement` is what confines each program.
 
-        `own_processes`: all processes that it can signal belong to its place. `mounts`: it may mount a fresh box for
-        each call; otherwise it empties a folder.
+        Without a `group` the warden polls memory by itself. `own_processes`: all processes that it can signal belong
+        to its place. `mounts`: it may mount a fresh box (the folder that a program can write to) for each call;
+        otherwise it empties a folder.
         """
         self.sock, self.confinement, self.group = sock, confinement, group
         self.own_processes, self.mounts = own_processes, mounts
@@ -80,7 +82,7 @@ class Warden:
         self.call_count = self.initial_bytes = 0  # stateless calls; resident bytes when it began
 
     def serve(self) -> NoReturn:
-        """Handle messages until the host closes the socket, then end this process, and so all others of the place."""
+        """Run the programs that the host asks for until it closes the socket; then end this process and all of them."""
         work = jail.WORK if self.own_processes else f"{self.confinement.home}/work"
         tmp = "/tmp" if self.own_processes else f"{self.confinement.home}/tmp"
         os.environ.update(HOME=work, TMPDIR=tmp)

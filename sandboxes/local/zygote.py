@@ -1,5 +1,7 @@
 """The process that all of a sandbox's processes are forked from: confines itself, loads packages, forks wardens.
 
+A warden forks and ends candidates, the untrusted programs; both together are a place.
+
     host ── launcher ── zygote ── warden ── candidate
             (outside)   (jail: own mounts, pids, network)
                                   (own user ids, pids, ipc, network; one per place)
@@ -34,7 +36,10 @@ _PLACE_NAMESPACES = _ZYGOTE_NAMESPACES | syscalls.NEWUSER | syscalls.NEWPID | sy
 
 
 def main(config: dict[str, Any], control: socket.socket) -> NoReturn:
-    """Run launcher and zygote. `config` is made by `ZygoteClient`, whose socket `control` is connected to."""
+    """Become the launcher, and fork the zygote, the process that all wardens (the processes of places) are forked from.
+
+    `config` is made by `ZygoteClient`, whose socket `control` is connected to. A fault of the zygote is sent there.
+    """
     is_root = os.geteuid() == 0
     parent = Parent.make() if config["namespaces"] else None
     if config["namespaces"]:
@@ -82,7 +87,7 @@ def _run_launcher(zygote: int, host: int, parent: Parent | None, folder: str | N
 
 @dataclass
 class Zygote:
-    """Opens places once it has confined itself and loaded the packages."""
+    """Opens places (process trees that run untrusted programs) once it has confined itself and loaded the packages."""
 
     config: dict[str, Any]
     control: socket.socket
@@ -91,7 +96,11 @@ class Zygote:
     groups: dict[int, Group] = field(default_factory=dict)
 
     def serve(self) -> None:
-        """Open a place for each message, until the host closes the socket."""
+        """Confine this process, load the packages, then fork a place's warden for each message.
+
+        A warden is the process that forks and ends a place's programs. Ends the process once the host has closed the
+        socket. Raises OSError, or what an import raises, where the machine does not allow it.
+        """
         syscalls.die_with_parent()
         if self.config["namespaces"]:
             syscalls.unshare(_ZYGOTE_NAMESPACES | syscalls.NEWCGROUP)

@@ -1,4 +1,7 @@
-"""The host's side of the zygote: starts it and has it open places."""
+"""The host's side of the zygote: starts it and has it open places.
+
+The zygote is the process that all places are forked from; a place is a process tree that runs one program at a time.
+"""
 
 from __future__ import annotations
 
@@ -29,12 +32,13 @@ _BOOT = (
 
 
 class ZygoteClient:
-    """One zygote and the places that it opened."""
+    """One zygote, the process that places (process trees that run programs) are forked from, and its places."""
 
     def __init__(self, tier: str, packages: Sequence[str], preload: Sequence[str], start_s: float) -> None:
-        """Start a zygote whose candidates can import `packages` and find those of `preload` loaded.
+        """Start a zygote; its candidates, untrusted programs, can import `packages` and find those of `preload` loaded.
 
-        Raises SandboxUnavailable where the machine does not allow the tier or the zygote is not ready in `start_s`.
+        `tier` is "namespaces", "landlock" or "process". Raises SandboxUnavailable where the machine does not allow the
+        tier or the zygote is not ready in `start_s` seconds.
         """
         if reason := tiers.missing_requirement(tier):
             raise SandboxUnavailable(f"local: {reason}")
@@ -100,7 +104,10 @@ class ZygoteClient:
         return message["memory"] if self.tier == "namespaces" else "process"
 
     def open(self) -> Place:
-        """A new place. Raises SandboxDied where the zygote has ended or fails, SandboxBusy where all are in use."""
+        """Have the zygote fork a new place, a process tree that runs one program at a time.
+
+        Raises SandboxDied where the zygote has ended or fails, and SandboxBusy where `MAX_PLACES` are in use.
+        """
         host_end, warden_end = codec.socket_pair()
         with self._lock:
             if not self._free_numbers:
@@ -124,7 +131,7 @@ class ZygoteClient:
             self._free_numbers.append(number)
 
     def close(self) -> None:
-        """End the zygote, and with it all of its places."""
+        """End the zygote, and with it all places that were forked from it and the programs in them."""
         self._control.close()
         try:
             self._process.wait(5)
@@ -140,7 +147,7 @@ class ZygoteClient:
 
     @property
     def pid(self) -> int:
-        """Process id of the launcher."""
+        """Process id of the launcher, the process that starts the zygote and ends it when the host has ended."""
         return self._process.pid
 
 

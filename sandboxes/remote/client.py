@@ -60,9 +60,10 @@ class Client:
         self._closed = False
 
     def describe_server(self) -> dict[str, Any]:
-        """The response to `GET /v1/sandbox`.
+        """Ask for the server's description, `GET /v1/sandbox`, and return it; `Service.describe` lists its fields.
 
-        Raises SandboxUnavailable where no server responds or it requires another token.
+        Also notes the largest request that the server takes. Raises SandboxUnavailable where no server responds or it
+        requires another token.
         """
         description = self._send("GET", "sandbox", b"", {}, self.margin_s, unreachable=SandboxUnavailable)
         self.max_body_bytes = description["body_bytes"]
@@ -77,10 +78,10 @@ class Client:
         subject: str = "",
         unreachable: type[SandboxError] = SandboxUnavailable,
     ) -> dict[str, Any]:
-        """The response to a request.
+        """Send a request by POST and return the response's JSON object. The server executes it at most once.
 
         Args:
-            path: What follows "/v1/".
+            path: What follows "/v1/", such as "run".
             body: A JSON object.
             timeout_s: Seconds that the server may work on it.
             subject: The file that an OSError of the server is about.
@@ -90,7 +91,8 @@ class Client:
             ValueError: The body is too large for the server.
             SandboxDied: The server was reached and the response is lost.
             SandboxBusy: The server had no place for `queue_s` seconds.
-            Exception: What the server reports; see `codec.ERRORS`.
+            SandboxClosed: After `close`.
+            Exception: What the server reports, such as ValueError for a wrong field; `codec.ERRORS` lists all.
         """
         content = json.dumps(body).encode()
         if self.max_body_bytes is not None and len(content) > self.max_body_bytes:

@@ -62,19 +62,29 @@ _KINDS: tuple[tuple[type[Exception], str], ...] = (  # the first match counts
 
 
 def error_kind(error: Exception) -> str | None:
-    """The key of `ERRORS` for an exception of a sandbox; None for another one, which is a bug of the server."""
+    """Return the key of `ERRORS` for an exception, such as "busy" for SandboxBusy.
+
+    None stands for an exception that no sandbox raises: it is a bug of the server.
+    """
     return next((kind for cls, kind in _KINDS if isinstance(error, cls)), None)
 
 
 def pack_error(error: Exception) -> dict[str, Any]:
-    """The fields "text" and "errno" of an error message."""
+    """Return an exception as fields of a message: "text", what it says, and "errno".
+
+    "errno" is the error number of an OSError, else None.
+    """
     errno = error.errno if isinstance(error, OSError) else None
     text = (error.strerror if isinstance(error, OSError) else None) or str(error)
     return {"text": text, "errno": errno}
 
 
 def unpack_error(kind: str, text: str, errno: object, path: str) -> Exception:
-    """The exception for an error message; `path` is the file that an OSError is about, or ""."""
+    """Return the exception for an error that the server reports.
+
+    `kind` is a key of `ERRORS`, or one of a later version, which gives a SandboxError. `text` is what the exception
+    says. `errno` is the error number of an OSError or None; `path` is the file that it is about, or "".
+    """
     cls = ERRORS.get(kind, (0, SandboxError))[1]
     if cls is OSError:
         return OSError(errno, text, *([path] if path else [])) if isinstance(errno, int) else OSError(text)
@@ -82,17 +92,17 @@ def unpack_error(kind: str, text: str, errno: object, path: str) -> Exception:
 
 
 def pack(content: Content) -> str:
-    """Bytes, or text as UTF-8, in base64."""
+    """Encode bytes, or text as UTF-8, in base64."""
     return base64.b64encode(as_bytes(content)).decode()
 
 
 def pack_files(files: Mapping[str, Content]) -> dict[str, str]:
-    """Contents by path in base64."""
+    """Encode contents by path in base64, by the same paths."""
     return {path: pack(content) for path, content in files.items()}
 
 
 def unpack(text: object) -> bytes:
-    """The bytes of a base64 text. Raises ValueError for anything else."""
+    """Decode the bytes of a base64 text. Raises ValueError for anything else."""
     try:
         return base64.b64decode(text, validate=True)  # type: ignore[arg-type]
     except (binascii.Error, TypeError, ValueError):
@@ -100,14 +110,14 @@ def unpack(text: object) -> bytes:
 
 
 def pack_result(result: Result) -> dict[str, Any]:
-    """A result as a JSON object."""
+    """Return a result as a JSON object: its fields by name, files in base64, and the value as text of `json_values`."""
     values = {field.name: getattr(result, field.name) for field in fields(Result)}
     files, unread, value = pack_files(result.files), dict(result.unread), json_values.dump(result.value)
     return values | {"status": str(result.status), "files": files, "unread": unread, "value": value}
 
 
 def unpack_result(message: Mapping[str, Any]) -> Result:
-    """The result of such an object; fields of later versions are ignored."""
+    """Return the result of an object that `pack_result` wrote; fields of later versions are ignored."""
     values = {field.name: message[field.name] for field in fields(Result) if field.name in message}
     values["status"] = Status(values["status"])
     values["files"] = {path: unpack(content) for path, content in values.get("files", {}).items()}
@@ -116,18 +126,25 @@ def unpack_result(message: Mapping[str, Any]) -> Result:
 
 
 def pack_limits(limits: Limits | None) -> dict[str, Any]:
-    """Limits as a JSON object; {} stands for the server's defaults."""
+    """Return limits as a JSON object, field by field; {} for None, which stands for the server's defaults."""
     return asdict(limits) if limits else {}
 
 
 def unpack_isolation(message: Mapping[str, Any]) -> Isolation:
-    """The isolation of a JSON object; fields of later versions are ignored."""
+    """Return the isolation of a JSON object with its fields by name; fields of later versions are ignored.
+
+    Raises KeyError or TypeError where one is missing.
+    """
     values = {field.name: message[field.name] for field in fields(Isolation) if field.name in message}
     return Isolation(**values | {name: tuple(values[name]) for name in ("covered", "uncovered")})
 
 
 class RequestBody:
-    """Reads the fields of a request, each once, by name and type. Every error is a ValueError that names the field."""
+    """Reads the fields of a request, a JSON object, each once, by name and type.
+
+    Every error is a ValueError that names the field; the constructor raises one for anything but an object. The
+    parameter `name` is the field's name.
+    """
 
     def __init__(self, message: object) -> None:
         if not isinstance(message, dict):
@@ -135,24 +152,24 @@ class RequestBody:
         self._fields: dict[str, Any] = dict(message)
 
     def text(self, name: str, default: str | None = None) -> str:
-        """A text; required without a default."""
+        """Read a text. Where the field is missing it is `default`; without one, ValueError is raised."""
         return self._read(name, str, default, "a text")
 
     def text_or_null(self, name: str) -> str:
-        """A text; "" where it is null or missing."""
+        """Read the text of the field `name`; "" where it is null or missing. Raises ValueError for any other type."""
         if self._fields.get(name, "") is None:
             del self._fields[name]
         return self.text(name, "")
 
     def count(self, name: str, default: int | None = None) -> int:
-        """A whole number, at least -1."""
+        """Read a whole number from -1 to `MAX_LIMIT`. A missing field is `default`, or a ValueError without one."""
         value = self._fields.pop(name, default)
         if type(value) is not int or not -1 <= value <= MAX_LIMIT:
             raise ValueError(f"{name} = {value!r:.40}: must be a whole number up to {MAX_LIMIT}")
         return value
 
     def seconds(self, name: str, default: float) -> float:
-        """A number above 0 and at most an hour."""
+        """Read a number of seconds above 0 and at most an hour; `default` where the field is missing."""
         value = self._fields.pop(name, default)
         if type(value) not in (int, float) or not math.isfinite(value):
             raise ValueError(f"{name} = {value!r:.40}: must be a number")
@@ -161,29 +178,29 @@ class RequestBody:
         return float(value)
 
     def content(self, name: str) -> bytes:
-        """Bytes; b"" where they are missing."""
+        """Read bytes, sent as base64; b"" where the field is missing."""
         return unpack(self.text(name, ""))
 
     def texts(self, name: str) -> list[str]:
-        """A list of texts; [] where it is missing."""
+        """Read a list of texts; [] where the field is missing."""
         value = self._read(name, list, [], "a list of texts")
         if not all(isinstance(item, str) for item in value):
             raise ValueError(f"{name}: must be a list of texts")
         return value
 
     def texts_by_name(self, name: str) -> dict[str, str]:
-        """An object of texts; {} where it is missing."""
+        """Read an object whose values are texts; {} where the field is missing."""
         value = self._read(name, dict, {}, "an object of texts")
         if not all(isinstance(item, str) for item in value.values()):
             raise ValueError(f"{name}: must be an object of texts")
         return value
 
     def files(self, name: str) -> dict[str, bytes]:
-        """Contents by path; {} where they are missing."""
+        """Read contents by path, sent as base64; {} where the field is missing."""
         return {path: unpack(content) for path, content in self.texts_by_name(name).items()}
 
     def program(self) -> Program:
-        """The source of a Python program, or the words of a command."""
+        """Read the required field "program": the source of a Python program, or the words of a command."""
         value = self._fields.pop("program", None)
         if isinstance(value, str):
             return value
@@ -192,7 +209,10 @@ class RequestBody:
         return value
 
     def limits(self) -> Limits | None:
-        """Limits, with defaults for missing ones; None where all are missing."""
+        """Read the field "limits", an object with fields of `Limits`; those that are missing get their defaults.
+
+        None where the field is missing or {}.
+        """
         values = self._read("limits", dict, {}, "an object of numbers")
         for field in fields(Limits):
             value = values.get(field.name, field.default)
@@ -205,14 +225,17 @@ class RequestBody:
         return Limits(**values) if values else None
 
     def value(self, name: str, kind: type) -> Any:
-        """A value of the type `kind`, as text of `json_values`; an empty one where it is missing."""
+        """Read the value of the field `name`, sent as a text that `json_values.dump` wrote; `kind()` if it is missing.
+
+        Raises ValueError unless its type is exactly `kind`.
+        """
         value = json_values.load(self.text(name, json_values.dump(kind())))
         if type(value) is not kind:
             raise ValueError(f"{name}: must be the text of a {kind.__name__}")
         return value
 
     def end(self) -> None:
-        """Refuse fields that were not read."""
+        """Raise ValueError if the request has a field that was not read."""
         if self._fields:
             raise ValueError(f"there is no field {min(self._fields)!r:.40} here")
 

@@ -14,7 +14,13 @@ _FINISHED = (Status.OK, Status.FAILED, Status.SIGNAL)
 
 
 def run_code(sandbox: Sandbox, body: RequestBody) -> dict[str, Any]:
-    """Run the code; `run_result.status` is Finished, TimeLimitExceeded, or Error for the other limits."""
+    """Run the program of a SandboxFusion request and return the response's JSON object.
+
+    Fields of the request: "language" ("python" or "bash"), "code", "stdin", "files" (base64 by path), "fetch_files"
+    (paths), "run_timeout" (seconds, 10 if missing), "compile_timeout" (ignored) and "memory_limit_MB" (-1: default).
+    In the response `run_result.status` is Finished, TimeLimitExceeded, or Error for the other limits, and "files" holds
+    those fetched, in base64. Raises ValueError for a wrong field, and what `Sandbox.run` raises.
+    """
     language, code = body.text("language"), body.text("code")
     if language not in ("python", "bash"):
         raise ValueError(f"language {language!r:.40}: there are python, bash")

@@ -25,7 +25,10 @@ class _Lease:
 
 
 class Leases:
-    """Sessions by id. A call renews the lease at its start and end, and keeps it as long as it runs."""
+    """Sessions by id, each with a lease: the time until it is closed unless its client asks for it again.
+
+    A call keeps the lease as long as it runs, and renews it at its end.
+    """
 
     def __init__(self, lease_s: float, max_sessions: int) -> None:
         self.lease_s, self.max_sessions = lease_s, max_sessions
@@ -37,7 +40,10 @@ class Leases:
 
     @contextmanager
     def reserve(self) -> Iterator[None]:
-        """Reserve a session's place while it is opened. Raises SandboxBusy where all are in use."""
+        """Count one more session while the block opens it and adds it.
+
+        Raises SandboxBusy where `max_sessions` are open or being opened.
+        """
         with self._lock:
             if len(self._leases) + self._opening >= self.max_sessions:
                 raise SandboxBusy(f"all of {self.max_sessions} sessions are taken")
@@ -57,7 +63,10 @@ class Leases:
 
     @contextmanager
     def use(self, id: str) -> Iterator[Session]:
-        """The session of that id, which does not expire inside the block. Raises UnknownSession."""
+        """Give the block the session of that id, which does not expire inside it.
+
+        Raises UnknownSession where its lease was over or it was closed.
+        """
         with self._lock:
             lease = self._leases.get(id)
             if lease is None:
@@ -71,7 +80,7 @@ class Leases:
                 lease.end = time.monotonic() + self.lease_s
 
     def renew(self, ids: list[str]) -> list[str]:
-        """Renew the leases of these sessions; returns the ids of those that do not exist any more."""
+        """Let the sessions of these ids live for `lease_s` more seconds; return the ids of those that are closed."""
         with self._lock:
             for id in ids:
                 if lease := self._leases.get(id):

@@ -137,7 +137,10 @@ class Remote:
         self.close()
 
     def renew(self) -> None:
-        """Renew the leases of all sessions that are in use. Called by a thread, three times per lease."""
+        """Tell the server that all open sessions are in use: it closes those that it does not hear of for some time.
+
+        Sessions that it has closed already are marked so. A background thread calls this three times per lease.
+        """
         sessions = {session.id: session for session in self._open_sessions() if session.alive}
         if sessions:
             with suppress(SandboxError, KeyError):

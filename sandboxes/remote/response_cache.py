@@ -25,7 +25,7 @@ class _Entry:
 
 
 class ResponseCache:
-    """The latest responses by request id. Threads may share it."""
+    """The latest responses by request id, a text that a client makes up for each request. Threads may share it."""
 
     def __init__(self, max_bytes: int = 64 << 20, max_ids: int = 50_000) -> None:
         """Over `max_bytes` the oldest responses are dropped, but their ids stay: they are not executed again."""
@@ -36,9 +36,10 @@ class ResponseCache:
         self._bytes = 0
 
     def get_or_execute(self, id: str, execute: Callable[[], Response]) -> Response | None:
-        """The response of `execute` for a new id, else the stored one, waited for if need be.
+        """Call `execute` for a new request id and store its response; return the stored one for an id seen before.
 
-        Returns None where the response was dropped. An exception of `execute` is passed on, and its id is new again.
+        Where another thread executes that id, its response is waited for. Returns None where the response was dropped.
+        An exception of `execute` is passed on, and its id is new again.
         """
         with self._lock:
             entry = self._entries.get(id)

@@ -25,14 +25,14 @@ _REQUEST_ID = re.compile(r"[0-9A-Za-z-]{8,64}")
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach the address."""
+    """Whether only this machine can reach the address `host`: "localhost" or one such as "127.0.0.1" or "::1"."""
     with suppress(ValueError):
         return ipaddress.ip_address(host).is_loopback
     return host == "localhost"
 
 
 class Server(socketserver.ThreadingTCPServer):
-    """Serves until `shutdown`. Raises ValueError for an address of the network without a token."""
+    """Serves a sandbox over HTTP from `serve_forever` to `shutdown`, one thread per connection."""
 
     allow_reuse_address = True
     daemon_threads = True
@@ -42,7 +42,11 @@ class Server(socketserver.ThreadingTCPServer):
     def __init__(
         self, host: str, port: int, service: Service, token: str | None, max_body_bytes: int = MAX_BODY_BYTES
     ) -> None:
-        """Bind to the address; port 0 is any free one. Raises OSError where it cannot be used."""
+        """Bind to the address; port 0 is any free one.
+
+        `token` is what clients must send; None lets all in. Requests over `max_body_bytes` bytes are refused. Raises
+        OSError where the address cannot be used, ValueError where other machines reach it and there is no token.
+        """
         check_address(host, token)
         self.service, self.max_body_bytes = service, max_body_bytes
         self.responses = ResponseCache()
@@ -53,12 +57,15 @@ class Server(socketserver.ThreadingTCPServer):
 
     @property
     def url(self) -> str:
-        """The URL for clients."""
+        """The URL for clients, such as "http://127.0.0.1:8080"."""
         host, port = str(self.server_address[0]), self.server_address[1]
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     def is_authorized(self, header: str) -> bool:
-        """Whether an `Authorization` header has the token, compared in constant time."""
+        """Whether the text of an `Authorization` header is "Bearer " and the token, compared in constant time.
+
+        Without a token every text is right.
+        """
         return self._token is None or hmac.compare_digest(header.encode(errors="replace"), b"Bearer " + self._token)
 
     def process_request(self, request: Any, client_address: Any) -> None:
@@ -83,7 +90,7 @@ class Server(socketserver.ThreadingTCPServer):
 
 
 def check_address(host: str, token: str | None) -> None:
-    """Raise ValueError for an address that other machines reach, where there is no token."""
+    """Raise ValueError if other machines reach the address `host` and `token` is None or ""."""
     if not token and not is_loopback(host):
         raise ValueError(f"host {host!r}: others than this machine reach it, so it needs a token")
 

@@ -57,7 +57,12 @@ class Service:
         }
 
     def describe(self, max_body_bytes: int) -> dict[str, Any]:
-        """The response to `GET /v1/sandbox`: what a client must know before it sends requests."""
+        """Return the response to `GET /v1/sandbox`: what a client must know before it sends requests.
+
+        "server" is this process's id, "shelter" the fields of the sandbox's `Isolation`, "lease_s" the seconds until
+        unused sessions end, "places" how many programs run at once, "queue" how many more wait, "queue_s" for how many
+        seconds, and "body_bytes" (`max_body_bytes`) the size of the largest request.
+        """
         return {
             "server": self.id,
             "shelter": asdict(self.sandbox.isolation),
@@ -69,7 +74,7 @@ class Service:
         }
 
     def has_path(self, path: str) -> bool:
-        """Whether requests to that path are handled."""
+        """Whether POST requests to that path, such as "/v1/run", are handled; a session in it need not exist."""
         parts = path.strip("/").split("/")
         if path == fusion.PATH:
             return True
@@ -80,7 +85,10 @@ class Service:
         return parts[1] == "sessions" and parts[3] in (*self._session_handlers, "fork", "close")
 
     def handle(self, path: str, message: object) -> Response:
-        """Execute a request. Never raises: an exception becomes an error response."""
+        """Execute a request to a path that `has_path`; `message` is its parsed JSON body.
+
+        Never raises: an exception becomes an error response.
+        """
         try:
             return _json_response(200, self._handle(path, RequestBody(message)))
         except UnknownSession as error:
@@ -194,9 +202,10 @@ def _read(session: Session, body: RequestBody) -> dict[str, Any]:
 def error_response(
     kind: str, text: str, *, status: int = 0, errno: object = None, retry_s: float | None = None
 ) -> Response:
-    """The response for an error; `retry_s` says that nothing was executed, and when to retry.
+    """Build the response for an error that says `text`.
 
-    `kind` is a key of `codec.ERRORS`, which gives the HTTP status unless `status` does.
+    `kind` is a key of `codec.ERRORS`, which gives the HTTP status unless `status` is not 0. `errno` is the number of an
+    OSError, else None. `retry_s` says that nothing was executed, and after how many seconds to retry; None: do not.
     """
     error: dict[str, Any] = {"kind": kind, "text": text, "errno": errno, "retry_s": retry_s}
     response = _json_response(status or codec.ERRORS[kind][0], {"error": error})

@@ -22,7 +22,11 @@ class RemoteSession:
     def __init__(
         self, client: Client, id: str, open_session: Callable[[str, float], RemoteSession], replay_s: float = 0.0
     ) -> None:
-        """`open_session` makes the object for another id; `replay_s` is how long all calls so far may have taken."""
+        """`id` is that of a session on the server of `client`.
+
+        `open_session(id, replay_s)` makes the object for another id. `replay_s` is how many seconds all calls so far
+        may have taken, and so how long a fork, which makes them again, may take.
+        """
         self.id, self._client, self._open_session, self._replay_s = id, client, open_session, replay_s
         self._lock = threading.RLock()
         self._alive, self._closed = True, False
@@ -70,7 +74,10 @@ class RemoteSession:
             self.end()
 
     def end(self) -> None:
-        """Close it without waiting for a call that runs in it. Raises SandboxError where the server is not reached."""
+        """Close the session without waiting for a call that runs in it. May be called again.
+
+        Raises SandboxError where the server is not reached.
+        """
         if self._closed:
             return
         self._closed = True
@@ -78,7 +85,7 @@ class RemoteSession:
             self._client.post(f"sessions/{self.id}/close", {}, unreachable=SandboxDied)
 
     def mark_expired(self) -> None:
-        """Note that the server does not have the session any more."""
+        """Note that the server does not have the session any more: calls raise SandboxDied from now on."""
         self._alive, self._loss = False, self._loss or f"{self._client.url}: the session's lease was over"
 
     def __enter__(self) -> RemoteSession:

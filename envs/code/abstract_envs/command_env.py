@@ -10,7 +10,7 @@ from envs.shared_sandbox import Lease, check_seconds
 
 
 class CommandEnv(Env):
-    """Options and sandbox of an environment with one command per turn.
+    """An environment on files with one command per turn: its options and its sandbox.
 
     A subclass sets `level_turns`, the turns that the longest solution of each level needs, and `tool_schemas`.
 

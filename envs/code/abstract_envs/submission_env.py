@@ -39,19 +39,22 @@ class SubmissionEnv(Env):
 
     @abstractmethod
     def sources(self, reply: str) -> tuple[str, ...]:
-        """Candidate programs of a reply, the likeliest first; the first that compiles is the submission."""
+        """Return the programs that a reply's text may mean, the likeliest first; the first that compiles is graded.
+
+        Empty for a reply without code.
+        """
 
     @abstractmethod
     def grade(self, sources: Sequence[str]) -> Grade:
-        """Grade a program on this episode's task. Raises SandboxError where the sandbox fails."""
+        """Grade the first of `sources` that compiles. Raises SandboxError where the sandbox itself fails."""
 
     def reply(self, action: Message) -> Outcome:
-        """Grade the program; the reply is invalid where no candidate compiles."""
+        """Grade the reply's program and end the episode; the reply is invalid where no candidate compiles."""
         sources = self.sources(final_text(action))
         return self.score(sources, self.grade(sources))
 
     def score(self, sources: Sequence[str], grade: Grade) -> Outcome:
-        """The outcome of a graded program."""
+        """Return the outcome of a reply whose program got this grade: reward, metrics, a line on what went wrong."""
         return Outcome(
             messages=(user(grade.summary),),
             reward=grade.share if self.partial else float(grade.is_correct),
@@ -62,7 +65,7 @@ class SubmissionEnv(Env):
         )
 
     def vote(self, action: Message) -> Hashable | None:
-        """The code of the reply without white space; None for a reply without code."""
+        """Return the code of the reply without white space, so that equal programs vote alike; None without code."""
         return "".join(extract_code(final_text(action)).split()) or None
 
     def close(self) -> None:

@@ -28,7 +28,7 @@ class UnitTestEnv(SubmissionEnv):
 
     @abstractmethod
     def load_suite(self) -> UnitTestSuite:
-        """The tests of this episode's task; may also set `prompt_code`."""
+        """Return the tests of `self.task`; may also set `self.prompt_code`, which precedes every program."""
 
     def start(self) -> Messages:
         """Load the tests and show the prompt."""
@@ -36,7 +36,7 @@ class UnitTestEnv(SubmissionEnv):
         return self.task.prompt
 
     def sources(self, reply: str) -> tuple[str, ...]:
-        """Programs that define the function, or that continue the prompt."""
+        """Return the programs in a reply that define the function, or that continue the prompt, the likeliest first."""
         return extract_programs(reply, self.suite.function, prompt=self.prompt_code)
 
     def grade(self, sources: Sequence[str]) -> Grade:
@@ -62,5 +62,5 @@ class UnitTestEnv(SubmissionEnv):
 
 
 def fence(code: str) -> str:
-    """A Markdown block of Python."""
+    """Put code into a Markdown block marked as Python, three backticks before and after it."""
     return f"```python\n{code.strip()}\n```"

@@ -68,7 +68,10 @@ IN_THE_CALL = {
 
 
 def attacks(function: str, *, slow: bool = True) -> dict[str, str]:
-    """Programs that define `function` for any arguments, by what they try; `slow` adds those that use up CPU time."""
+    """Return programs that define `function` for any arguments and cheat: source text by a description of the trick.
+
+    `slow` adds those that use up their CPU time.
+    """
     programs = {f"{what}, when loaded": f"{code}\ndef {function}(*given): pass" for what, code in AT_LOADING.items()}
     for what, code in IN_THE_CALL.items():
         programs[f"{what}, when called"] = f"def {function}(*given):\n{indent(code, '    ')}"

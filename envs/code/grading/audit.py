@@ -17,11 +17,18 @@ FLAGS = ("exits", "frames", "files", "processes", "patches", "tables", "unsteady
 def audit(
     sandbox: Sandbox, sources: Sequence[str], function: str, cases: Sequence[Case], grade: Grade
 ) -> frozenset[str]:
-    """The kinds of suspicious constructs, of `FLAGS`, in a program that was graded on `cases` with the result `grade`.
+    """Return the kinds of suspicious constructs, of `FLAGS`, in a program that was graded on `cases`.
 
     The program `exits` the interpreter; looks at `frames`, objects or traces; opens `files`; starts `processes`,
     sockets or foreign code; `patches` modules or builtins; holds `tables` of more constants than an algorithm needs; is
     `unsteady`: it gives other answers when the calls are made again in reverse order.
+
+    Args:
+        sandbox: Where to parse the program, and to run it again.
+        sources: Candidate programs; the first that compiles is audited.
+        function: The name of the function that was called.
+        cases: The calls and the values they should return.
+        grade: The grade that the program got on `cases`, with its answers.
     """
     start, stdin = compile_program("auditor")
     program = f"{start}print(*flags({list(sources)!r}))\n"

@@ -23,10 +23,17 @@ def relative_work(
     function: str,
     cases: Sequence[Case],
 ) -> float:
-    """The reference's CPU time divided by the program's, at most 1; 0 for a program that fails one of the cases.
+    """Return the reference's CPU time divided by the program's, at most 1; 0 for a program that fails a case.
 
     All cases differ and all answers are checked, so caching answers, or skipping the work, gains nothing. The time of
     an empty function, called as often with the same arguments, is subtracted from both.
+
+    Args:
+        sandbox: Where to run both.
+        sources: Candidate programs; the first that compiles is measured.
+        reference: The source of the reference, which defines `function` too.
+        function: The name of the function to call.
+        cases: The calls and the values they should return.
     """
     calls = [Call(case.args) for case in cases]
 

@@ -13,7 +13,7 @@ _TOP = re.compile(r"\n(?=[^\s#])")
 
 
 def extract_programs(reply: str, function: str, *, params: str | None = None, prompt: str = "") -> tuple[str, ...]:
-    """Candidate programs of a reply, the likeliest first; the first that compiles is the submission.
+    """Return the programs that a reply may mean, the likeliest first; the first that compiles is the submission.
 
     The program is the last fenced block that defines `function`, or else a bare definition. A reply without a
     definition is taken as the continuation of `prompt` or, with `params`, as the function's expression or body.
@@ -49,7 +49,7 @@ def extract_programs(reply: str, function: str, *, params: str | None = None, pr
 
 
 def extract_code(reply: str) -> str:
-    """The last fenced block of a reply, or all of a reply without one."""
+    """Return the content of the last fenced block of a reply, or all of a reply without one."""
     return (_blocks(reply[:MAX_CHARS]) or [reply])[-1]
 
 

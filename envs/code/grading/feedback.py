@@ -9,7 +9,15 @@ MAX_CHARS = 100  # of an argument or a value
 
 
 def describe_failure(name: str, args: Sequence[Any], expected: Any, *, value: Any = None, error: str = "") -> str:
-    """`f(3) is -4, not 10` or, with an `error`, `f(3) fails, ValueError: x; should be 10`."""
+    """Describe a wrong call: `f(3) is -4, not 10` or, with an `error`, `f(3) fails, ValueError: x; should be 10`.
+
+    Args:
+        name: The name of the function.
+        args: The arguments of the call.
+        expected: The value that it should return.
+        value: The value that it returned; not read with an `error`.
+        error: The exception in one line; "" where it raised none.
+    """
     call = f"{name}({', '.join(map(format_value, args))})"
     if error:
         return f"{call} fails, {error.rstrip(': ')}; should be {format_value(expected)}"
@@ -17,7 +25,7 @@ def describe_failure(name: str, args: Sequence[Any], expected: Any, *, value: An
 
 
 def format_value(value: Any) -> str:
-    """The `repr` of a value, sets in sorted order, truncated after `MAX_CHARS` characters."""
+    """Return the `repr` of a value, sets in sorted order, cut after `MAX_CHARS` characters with `...`."""
     sets = isinstance(value, set | frozenset) and value
     try:
         text = f"{{{', '.join(sorted(map(repr, value)))}}}" if sets else repr(value)

@@ -16,15 +16,16 @@ exec(marshal.loads(sent[:{size}]) if same else sent[{size}:])
 
 
 def read_program(name: str) -> str:
-    """The source text of the module `name` of `envs.code.grading.in_sandbox`."""
+    """Return the source text of a program that runs in a sandbox: "answerer", "auditor" or "examiner"."""
     return Path(__file__).parent.joinpath("in_sandbox", f"{name}.py").read_text(encoding="utf-8")
 
 
 @cache
 def compile_program(name: str) -> tuple[str, bytes]:
-    """The first lines of a program that needs the module `name` of `in_sandbox`, and the stdin that these lines read.
+    """Return the first lines of a program that needs a module of the folder `in_sandbox`, and the stdin they read.
 
-    The stdin holds the compiled module and its source text, which a sandbox with another Python version compiles.
+    `name` is "answerer", "auditor" or "examiner"; the caller appends lines that use it. The stdin holds the compiled
+    module and its source text, which a sandbox with another Python version compiles.
     """
     source = read_program(name).encode()
     code = marshal.dumps(compile(source, f"{name}.py", "exec", dont_inherit=True, optimize=2))

@@ -68,7 +68,10 @@ class SubmissionRun:
 
 @dataclass(frozen=True, slots=True)
 class Grade:
-    """The grade of a submission: how many of `total` cases are correct, and the index of the first that is not."""
+    """The grade of a submission: how many of `total` cases are correct, and the answers it is based on.
+
+    `first_failure` is the index of the first case that is not correct, or None.
+    """
 
     correct: int
     total: int
@@ -82,7 +85,7 @@ class Grade:
 
     @property
     def share(self) -> float:
-        """The share of correct cases."""
+        """The share of correct cases, from 0 to 1."""
         return self.correct / self.total
 
     @property
@@ -92,7 +95,7 @@ class Grade:
 
     @property
     def error(self) -> str:
-        """The exception of the first incorrect case, else why the submission stopped; "" where it did neither."""
+        """The exception of the first incorrect case, else why the submission stopped, in one line; "" for neither."""
         answers = self.run.answers
         if self.first_failure is not None and self.first_failure < len(answers):
             return answers[self.first_failure].error or self.run.error
@@ -100,7 +103,10 @@ class Grade:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """`passed`, the share of correct cases; `timeout`; `raised`, whether a call raised or the run stopped early."""
+        """Numbers for logs: `passed`, the share of correct cases; `timeout` and `raised`, 1 or 0.
+
+        `raised` says whether a call raised or the run stopped early for another reason than time.
+        """
         is_late = self.run.error == "timeout"
         has_error = (bool(self.run.error) and not is_late) or any(answer.error for answer in self.run.answers)
         return {"passed": self.share, "timeout": float(is_late), "raised": float(has_error)}
@@ -115,9 +121,10 @@ def run_submission(
     cpu_s: float = 1.0,
     memory_mb: int = 512,
 ) -> SubmissionRun:
-    """Load the first of `sources` that compiles in a fresh place of the sandbox, and make the calls in order.
+    """Load the first of `sources` that compiles in a fresh process of the sandbox, and make the calls in order.
 
-    No call is made after one that does not end. Raises SandboxError where the sandbox itself fails.
+    No call is made after one that does not end. Exceptions and exceeded limits are part of what is returned. Raises
+    SandboxError where the sandbox itself fails.
 
     Args:
         sandbox: Where to run.
@@ -146,14 +153,27 @@ def grade(
     memory_mb: int = 512,
     tolerance: float = 0.0,
 ) -> Grade:
-    """Run a submission on all cases and compare; `run_submission` and `is_equal` describe the arguments."""
+    """Run a submission on all cases and grade it by the values it returns. Raises SandboxError if the sandbox fails.
+
+    Args:
+        sandbox: Where to run.
+        sources: Candidate programs; the first that compiles is graded.
+        function: The name of the function to call.
+        cases: The calls and the values they should return.
+        cpu_s: CPU seconds for loading and all calls.
+        memory_mb: The memory limit.
+        tolerance: How far floats may be off, relative and absolute.
+    """
     calls = [Call(case.args) for case in cases]
     run = run_submission(sandbox, sources, function, calls, cpu_s=cpu_s, memory_mb=memory_mb)
     return compare(run, [case.expected for case in cases], tolerance=tolerance)
 
 
 def compare(run: SubmissionRun, expected: Sequence[Any], *, tolerance: float = 0.0) -> Grade:
-    """Compare answers with the expected values, in order; missing answers are incorrect."""
+    """Grade the answers of a run against the expected values, in order; missing answers are incorrect.
+
+    `tolerance`, relative and absolute, is how far floats may be off.
+    """
     checks = [
         not answer.error and is_equal(answer.value, value, tolerance)
         for answer, value in zip(run.answers, expected, strict=False)
@@ -163,7 +183,7 @@ def compare(run: SubmissionRun, expected: Sequence[Any], *, tolerance: float = 0
 
 
 def is_equal(value: Any, expected: Any, tolerance: float = 0.0) -> bool:
-    """Equal in value and type at every depth: `1`, `1.0` and `True` differ, and so do `[1]` and `(1,)`.
+    """Whether both are equal in value and type at every depth: `1`, `1.0` and `True` differ, so do `[1]` and `(1,)`.
 
     With a `tolerance`, relative and absolute, an int or float that near to an expected float equals it. Two NaN are
     equal.
@@ -228,7 +248,7 @@ def _shorten(error: str) -> str:
 
 
 def literal(value: Any) -> str:
-    """Python source text of plain data; unlike `repr` it takes integers of any length."""
+    """Write plain data as Python source text; unlike `repr` it takes integers of any length."""
     if isinstance(value, bool) or value is None or isinstance(value, str | bytes):
         return repr(value)
     if isinstance(value, int):

@@ -30,7 +30,15 @@ _lock = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class UnitTestSuite:
-    """Tests of a function. Each is a text that raises unless it passes, run after `setup` with `function` defined."""
+    """Tests of a function. Each is a text that raises unless it passes, run after `setup` with `function` defined.
+
+    Attributes:
+        name: Names the suite in errors.
+        function: The name of the function.
+        setup: Code that runs before the tests and before the reference.
+        tests: Source texts, such as `assert f(2) == 4`.
+        reference: A right program, run after `setup`.
+    """
 
     name: str
     function: str
@@ -42,8 +50,15 @@ class UnitTestSuite:
 def grade_by_tests(sandbox: Sandbox, sources: Sequence[str], suite: UnitTestSuite, *, cpu_s: float) -> Grade:
     """Grade a submission by the share of the tests it passes.
 
-    `sources` and `cpu_s` are those of `envs.code.grading.split_grading.run_submission`. Raises ValueError for a suite
-    that its own reference fails, or whose calls have arguments other than plain data.
+    Args:
+        sandbox: Where to run the submission and, in a process of their own, the tests.
+        sources: Candidate programs; the first that compiles is graded.
+        suite: The tests.
+        cpu_s: CPU seconds for loading the submission and all calls.
+
+    Raises:
+        ValueError: The suite's own reference fails it, or its calls have arguments other than plain data.
+        SandboxError: The sandbox itself fails.
     """
     calls = list(_reference_calls(sandbox, suite))
     run = SubmissionRun()
@@ -123,7 +138,10 @@ def _call_examiner(sandbox: Sandbox, function: str, *arguments: Any) -> Result:
 
 
 def idle_sessions(sandbox: Sandbox) -> list[tuple[Session, int]]:
-    """The idle examiner sessions of a sandbox, each with the number of its uses; they end with their sandbox."""
+    """Return the list of a sandbox's idle sessions, processes that run tests, each with the number of its uses.
+
+    It is the list itself, which callers change; the sessions end with their sandbox.
+    """
     return vars(sandbox).setdefault("_examiners", [])  # stored there so that they are collected with the sandbox
 
 

@@ -36,7 +36,8 @@ _ARROW = re.compile(r"^[ \t]*=>[ \t]*$", re.MULTILINE)
 def parse_command(message: Message) -> Command:
     """Parse the command of a reply: its first tool call or, without one, its text, whose first line names the command.
 
-    Raises ToolError for a reply without a command.
+    `read a.py 3-9` is `Command("read", {"path": "a.py", "lines": "3-9"})`. Raises ToolError, whose text is for the
+    policy, for a reply without a command or with wrong arguments.
     """
     if message.get("tool_calls"):
         return parse_tool_call(message, TOOLS)
@@ -64,7 +65,11 @@ def parse_command(message: Message) -> Command:
 
 
 def command_as_text(command: Command) -> Message:
-    """The shortest assistant message that gives `command`."""
+    """Write the assistant message that gives `command` as plain text, without a tool call.
+
+    `parse_command` reads it back: `read a.py`, or `edit a.py`, the old text, `=>` and the new text on lines of their
+    own.
+    """
     arguments = dict(command.arguments)
     if command.name == "edit":
         return assistant(f"edit {arguments['path']}\n{arguments['old']}\n=>\n{arguments['new']}")

@@ -26,7 +26,7 @@ Comparison = tuple[tuple[Any, ...], Any, Any]  # arguments, the right result, th
 
 
 class HiddenCase(NamedTuple):
-    """A call of `module.function` and what it should return; plain data."""
+    """A call of a function, `"prices.with_tax"`, its arguments, and what it should return; plain data."""
 
     function: str
     args: tuple[Any, ...]
@@ -34,7 +34,7 @@ class HiddenCase(NamedTuple):
 
 
 class Fix(NamedTuple):
-    """The text `old`, which the file has exactly once, and the text that should replace it."""
+    """The edit that fixes a repository: in the file `path`, replace the text `old`, which it has once, by `new`."""
 
     path: str
     old: str
@@ -42,7 +42,7 @@ class Fix(NamedTuple):
 
 
 def total(level: int) -> int:
-    """The number of repositories of a level."""
+    """Return the number of repositories of a level, 0 to 3."""
     return PAIR_COUNT if level == 0 else len(PROJECTS) * PER_PROJECT
 
 
@@ -58,8 +58,9 @@ def build(number: int, level: int, rng: np.random.Generator) -> dict[str, Any]:
         rng: The generator that chooses the bug, the inputs and the visible tests.
 
     Returns:
-        `files` maps paths to texts, `fix` is a `Fix` as a list, `cases` the text that `parse_cases` reads. `trail`
-        lists the files from the one that the issue names to the one with the bug, each importing the next.
+        `files` maps paths to texts, `issue` is a line about a wrong result, `fix` a `Fix` as a list, `cases` the text
+            that `parse_cases` reads. `trail` lists the files from the one that the issue names to the one with the bug,
+            each importing the next. `project` and `family` name the project and the kind of bug.
     """
     if level == 0:
         project, modules = build_pair(number), build_pair(number).fill(0)
@@ -81,7 +82,7 @@ def build(number: int, level: int, rng: np.random.Generator) -> dict[str, Any]:
 
 
 def parse_cases(text: str) -> list[HiddenCase]:
-    """Parse the hidden cases of a repository, the `repr` of a list of tuples."""
+    """Parse the `cases` of a repository, the `repr` of a list of tuples `("module.function", args, expected)`."""
     return [HiddenCase(*case) for case in ast.literal_eval(text)]
 
 

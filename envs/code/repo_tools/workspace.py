@@ -17,23 +17,26 @@ _LINES = re.compile(r"(\d{1,6})(?:\s*[-:]\s*(\d{1,6}))?")
 
 
 class Workspace:
-    """Files by path. Each command returns its observation, and raises ToolError where it cannot be carried out."""
+    """Text files by path, in memory. A command returns what the policy is shown; ToolError if it cannot be done."""
 
     def __init__(self, files: Mapping[str, str]) -> None:
         self.files = dict(files)
 
     @property
     def digest(self) -> str:
-        """A short hash of the files, equal for equal files."""
+        """A short hash of the files in hex, equal for equal files."""
         text = json.dumps(sorted(self.files.items()))
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
     def listing(self) -> str:
-        """The sorted paths."""
+        """List the paths of all files, sorted, one a line."""
         return "\n".join(sorted(self.files))
 
     def read(self, path: str, lines: str = "") -> str:
-        """A file or, where `lines` is `3` or `3-9`, these of its lines, counted from 1."""
+        """Return a file's text or, where `lines` is `3` or `3-9`, these of its lines, counted from 1.
+
+        "empty" and "no such lines" stand for no text. Raises ToolError for an unknown path or other `lines`.
+        """
         text = self._content(path)
         if not lines.strip():
             return text.rstrip("\n") or "empty"
@@ -45,7 +48,10 @@ class Workspace:
         return "\n".join(selection) or "no such lines"
 
     def search(self, text: str) -> str:
-        """The lines that contain a text, as `path:number: line`."""
+        """List the lines that contain a text, in any file, as `path:number: line`; "none" if no line does.
+
+        At most `MAX_MATCHES` lines are listed, then `3 more`.
+        """
         matches = [
             f"{path}:{number}: {line.strip()}"
             for path, content in sorted(self.files.items())
@@ -56,7 +62,10 @@ class Workspace:
         return "\n".join([*matches[:MAX_MATCHES], *more]) or "none"
 
     def edit(self, path: str, old: str, new: str) -> str:
-        """Replace the text `old`, which the file must contain exactly once."""
+        """Replace the text `old`, which the file must contain exactly once, and return "ok".
+
+        Raises ToolError for an unknown path, for another number of occurrences, and if the files would be too large.
+        """
         text = self._content(path)
         count = text.count(old) if old else 0
         if count != 1:
@@ -64,7 +73,11 @@ class Workspace:
         return self.write(path, text.replace(old, new))
 
     def write(self, path: str, content: str) -> str:
-        """Create or replace a file."""
+        """Create or replace a file and return "ok".
+
+        Raises ToolError for a path that is absolute, leaves the folder or has odd characters, for one that would be a
+        file and a folder, and for more than `MAX_FILES` files or `MAX_CHARS` characters in all.
+        """
         if not _PATH.fullmatch(path):
             raise ToolError(f"path {path[:60]!r} is not a plain one inside the repository")
         if any(other.startswith(f"{path}/") or path.startswith(f"{other}/") for other in self.files):

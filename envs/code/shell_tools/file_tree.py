@@ -32,7 +32,11 @@ Tree = dict[str, Entry]
 
 
 class CommandResult(NamedTuple):
-    """The tree after a command, its exit code and output; `stop_reason` says why it was stopped, "" if it was not."""
+    """The tree after a command, its exit code and its output, stdout before stderr.
+
+    `stop_reason` says why the command was stopped, "too slow" for one; it is "" if it was not, and then the code
+    counts.
+    """
 
     tree: Tree
     exit_code: int
@@ -49,36 +53,36 @@ STOP_REASONS = {
 
 
 def file(text: str = "", mode: int | None = PLAIN) -> Entry:
-    """A plain file."""
+    """Make the entry of a plain file; `text` has one character per byte, a `mode` of None allows any."""
     return Entry("file", text, mode)
 
 
 def folder(mode: int | None = FOLDER) -> Entry:
-    """A folder."""
+    """Make the entry of a folder; a `mode` of None allows any."""
     return Entry("folder", "", mode)
 
 
 def from_json(data: Mapping[str, Any]) -> Tree:
-    """A tree from its JSON form."""
+    """Make a tree from its JSON form, `{"ab/c.txt": ["file", "text", 420], ...}`."""
     return {path: Entry(*entry) for path, entry in sorted(data.items())}
 
 
 def to_json(tree: Tree) -> dict[str, Any]:
-    """The JSON form of a tree."""
+    """Return the JSON form of a tree, sorted by path: `{"ab/c.txt": ["file", "text", 420], ...}`."""
     return {path: list(entry) for path, entry in sorted(tree.items())}
 
 
 def digest(tree: Tree) -> str:
-    """A short hash of a tree, equal for equal trees."""
+    """Return a short hash of a tree in hex, equal for equal trees."""
     return hashlib.blake2b(json.dumps(to_json(tree)).encode(), digest_size=8).hexdigest()
 
 
 def run_command(sandbox: Sandbox, tree: Tree, line: str, *, timeout_s: float) -> CommandResult:
-    """Run `sh -c line` in a fresh place that holds only the tree, and read the tree back.
+    """Run `sh -c line` in a fresh folder that holds only the tree, and read the tree back.
 
-    A command that is stopped, because it exceeds `timeout_s` or another limit, changes nothing. No process outlives it.
-    The times of files are always the same, and `ls` shows none; clocks, process numbers and inodes are the real ones.
-    Raises SandboxError where the sandbox fails or allows no child processes.
+    A command that is stopped, because it exceeds `timeout_s` (of CPU time or wall time) or another limit, changes
+    nothing. No process outlives it. The times of files are always the same, and `ls` shows none; clocks, process
+    numbers and inodes are the real ones. Raises SandboxError where the sandbox fails or allows no child processes.
     """
     if not sandbox.isolation.children:
         raise SandboxError(f"in tier {sandbox.isolation.tier!r} of the sandbox a shell can start no program")

@@ -1,4 +1,7 @@
-"""Goals for the shell: families in four levels, each with its target tree and commands that reach it."""
+"""Goals for the shell: families in four levels, each with its target tree and commands that reach it.
+
+Each public function adds the files of its goal to `builder` and returns the goal, with new names and words.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from envs.code.shell_tools.tree_builder import TreeBuilder
 
 
 class Goal(NamedTuple):
-    """The text of a goal, the target tree, and the commands of one solution."""
+    """The text of a goal, `copy ab.txt to cd.txt`, the target tree, and the commands of one solution, in order."""
 
     text: str
     target: Tree
@@ -24,74 +27,74 @@ def _goal_with(text: str, builder: TreeBuilder, entries: Tree, *commands: str) -
 
 
 def make_file(builder: TreeBuilder) -> Goal:
-    """An empty file."""
+    """Goal: make an empty file, under a name from `builder`."""
     name = builder.name(builder.choice((".txt", ".md", ".log")))
     return _goal_with(f"make {name}", builder, {name: file(mode=None)}, f"touch {name}")
 
 
 def make_folder(builder: TreeBuilder) -> Goal:
-    """An empty folder."""
+    """Goal: make an empty folder, under a name from `builder`."""
     name = builder.name()
     return _goal_with(f"make folder {name}", builder, {name: folder(None)}, f"mkdir {name}")
 
 
 def delete(builder: TreeBuilder) -> Goal:
-    """One file less."""
+    """Goal: delete one of two files; adds its files to `builder`."""
     path = builder.file()
     builder.file()
     return Goal(f"delete {path}", builder.tree_without(path), (f"rm {path}",))
 
 
 def write(builder: TreeBuilder) -> Goal:
-    """A file with a word."""
+    """Goal: write a word to a new file, under a name from `builder`."""
     name, word = builder.name(".txt"), builder.word()
     return _goal_with(f"put {word} in {name}", builder, {name: file(f"{word}\n", None)}, f"echo {word} > {name}")
 
 
 def append(builder: TreeBuilder) -> Goal:
-    """One line more at the end of a file."""
+    """Goal: add a line at the end of a file; adds its files to `builder`."""
     path, word = builder.file(text=builder.lines(1, 3)), builder.word()
     entry = builder.tree[path]._replace(text=f"{builder.tree[path].text}{word}\n")
     return _goal_with(f"add the line {word} to {path}", builder, {path: entry}, f"echo {word} >> {path}")
 
 
 def copy(builder: TreeBuilder) -> Goal:
-    """A second file with the same content."""
+    """Goal: copy a file to a new name; adds its files to `builder`."""
     path, name = builder.file(), builder.name(".txt")
     twin = builder.tree[path]._replace(mode=None)
     return _goal_with(f"copy {path} to {name}", builder, {name: twin}, f"cp {path} {name}")
 
 
 def rename(builder: TreeBuilder) -> Goal:
-    """A file under another name."""
+    """Goal: rename a file; adds its files to `builder`."""
     path, name = builder.file(), builder.name(".txt")
     target = {**builder.tree_without(path), name: builder.tree[path]}
     return Goal(f"rename {path} to {name}", target, (f"mv {path} {name}",))
 
 
 def move(builder: TreeBuilder) -> Goal:
-    """A file moved into a folder."""
+    """Goal: move a file into a folder; adds its files to `builder`."""
     path, place = builder.file(), builder.folder()
     target = {**builder.tree_without(path), f"{place}/{path}": builder.tree[path]}
     return Goal(f"move {path} into {place}", target, (f"mv {path} {place}",))
 
 
 def make_executable(builder: TreeBuilder) -> Goal:
-    """A script that can be run."""
+    """Goal: make a script executable; adds its files to `builder`."""
     path = builder.file(".sh", f"echo {builder.word()}\n")
     entries = {path: builder.tree[path]._replace(mode=RUNNABLE)}
     return _goal_with(f"make {path} executable", builder, entries, f"chmod +x {path}")
 
 
 def make_private(builder: TreeBuilder) -> Goal:
-    """A file that only its owner can read."""
+    """Goal: let only the owner read and write a file; adds its files to `builder`."""
     path = builder.file()
     entries = {path: builder.tree[path]._replace(mode=0o600)}
     return _goal_with(f"let only the owner read and write {path}", builder, entries, f"chmod 600 {path}")
 
 
 def sort(builder: TreeBuilder) -> Goal:
-    """The sorted lines of a file, in another one."""
+    """Goal: write the sorted lines of a file to a new one; adds its files to `builder`."""
     path, name = builder.file(text=builder.lines(3, 5)), builder.name(".txt")
     lines = "".join(sorted(builder.tree[path].text.splitlines(keepends=True)))
     text = f"put the sorted lines of {path} in {name}"
@@ -99,7 +102,7 @@ def sort(builder: TreeBuilder) -> Goal:
 
 
 def count(builder: TreeBuilder) -> Goal:
-    """The number of lines that have a word, in a new file."""
+    """Goal: write the number of lines of a file that have a word to a new file; adds its files to `builder`."""
     path, name = builder.file(".log", builder.lines(4, 9, ("ERROR", "ok", "WARN"))), builder.name(".log")
     number = builder.tree[path].text.count("ERROR")
     text = f"make {name} hold the number of lines with ERROR in {path}"
@@ -107,7 +110,7 @@ def count(builder: TreeBuilder) -> Goal:
 
 
 def replace(builder: TreeBuilder) -> Goal:
-    """Every occurrence of a word in a file replaced by another."""
+    """Goal: replace every occurrence of a word in a file by another; adds its files to `builder`."""
     old, new, other = builder.word(), builder.word(), builder.word()
     path = builder.file(text=f"{old}\n{builder.lines(2, 4, (old, other))}")
     entry = builder.tree[path]._replace(text=builder.tree[path].text.replace(old, new))
@@ -116,7 +119,7 @@ def replace(builder: TreeBuilder) -> Goal:
 
 
 def first_lines(builder: TreeBuilder) -> Goal:
-    """The first lines of a file, in another one."""
+    """Goal: write the first lines of a file to a new one; adds its files to `builder`."""
     path, name, size = builder.file(text=builder.lines(4, 6)), builder.name(".txt"), builder.number(1, 3)
     lines = "".join(builder.tree[path].text.splitlines(keepends=True)[:size])
     what = f"{size} lines" if size > 1 else "line"
@@ -125,7 +128,7 @@ def first_lines(builder: TreeBuilder) -> Goal:
 
 
 def join(builder: TreeBuilder) -> Goal:
-    """Two files joined in a new one."""
+    """Goal: write two files, one after the other, to a new one; adds its files to `builder`."""
     one, other, name = builder.file(), builder.file(), builder.name(".txt")
     both = builder.tree[one].text + builder.tree[other].text
     text = f"put {one} and then {other} in {name}"
@@ -133,7 +136,7 @@ def join(builder: TreeBuilder) -> Goal:
 
 
 def move_all(builder: TreeBuilder) -> Goal:
-    """Every file with an ending, at any depth, moved into another folder."""
+    """Goal: move every file with an ending, at any depth, into another folder; adds both to `builder`."""
     top, place = builder.folder(), builder.folder()
     paths = _fill_folder(builder, top, ".txt", ".md")
     target = builder.tree_without(*paths)
@@ -143,14 +146,14 @@ def move_all(builder: TreeBuilder) -> Goal:
 
 
 def delete_all(builder: TreeBuilder) -> Goal:
-    """Every file with an ending deleted, at any depth."""
+    """Goal: delete every file with an ending, at any depth of a folder; adds its files to `builder`."""
     top = builder.folder()
     paths = _fill_folder(builder, top, ".tmp", ".txt")
     return Goal(f"delete every .tmp under {top}", builder.tree_without(*paths), (f"find {top} -name '*.tmp' -delete",))
 
 
 def most_frequent(builder: TreeBuilder) -> Goal:
-    """The most frequent line of a file."""
+    """Goal: write the most frequent line of a file to a new one; adds its files to `builder`."""
     common, rare, name = builder.word(), builder.word(), builder.name(".txt")
     lines = [common] * builder.number(3, 4) + [rare] * 2 + [builder.word()]
     path = builder.file(text="".join(f"{lines[i]}\n" for i in builder.rng.permutation(len(lines))))
@@ -160,7 +163,7 @@ def most_frequent(builder: TreeBuilder) -> Goal:
 
 
 def count_all(builder: TreeBuilder) -> Goal:
-    """The number of lines that have a word, in all files with an ending."""
+    """Goal: write the number of lines with a word, in all files of an ending, to a file; adds them to `builder`."""
     top, name = builder.folder(), builder.name(".log")
     paths = _fill_folder(builder, top, ".log", ".txt", ("ERROR", "ok"))
     number = sum(builder.tree[path].text.count("ERROR") for path in paths)
@@ -170,7 +173,7 @@ def count_all(builder: TreeBuilder) -> Goal:
 
 
 def move_by_content(builder: TreeBuilder) -> Goal:
-    """The file that holds a word, moved into another folder."""
+    """Goal: move the file of a folder that holds a word into another folder; adds its files to `builder`."""
     top, place = builder.folder(), builder.folder()
     paths = _fill_folder(builder, top, ".txt", ".txt")
     path = builder.choice(paths)
@@ -181,7 +184,7 @@ def move_by_content(builder: TreeBuilder) -> Goal:
 
 
 def delete_largest(builder: TreeBuilder) -> Goal:
-    """The largest file of a folder deleted."""
+    """Goal: delete the largest file of a folder; adds its files to `builder`."""
     top, sizes = builder.folder(), builder.rng.permutation(3)
     paths = [builder.file(text=builder.lines(1 + int(size), 1 + int(size)), under=f"{top}/") for size in sizes]
     largest = paths[int(sizes.argmax())]
@@ -189,7 +192,7 @@ def delete_largest(builder: TreeBuilder) -> Goal:
 
 
 def rename_by_content(builder: TreeBuilder) -> Goal:
-    """Every file of a folder renamed to the word in it."""
+    """Goal: rename every file of a folder to the word in it; adds its files to `builder`."""
     top = builder.folder()
     paths = [builder.file(under=f"{top}/") for _ in range(builder.number(2, 3))]
     target = builder.tree_without(*paths)
@@ -199,7 +202,7 @@ def rename_by_content(builder: TreeBuilder) -> Goal:
 
 
 def follow(builder: TreeBuilder) -> Goal:
-    """A new file in the folder that another file names."""
+    """Goal: make a new file in the folder that another file names; adds its files to `builder`."""
     name, note = builder.name(".txt"), builder.file(text=f"{builder.name()}/{builder.name()}\n")
     path = builder.tree[note].text.strip()
     outer = path.partition("/")[0]
@@ -209,7 +212,7 @@ def follow(builder: TreeBuilder) -> Goal:
 
 
 def tally(builder: TreeBuilder) -> Goal:
-    """The words of a file and their counts."""
+    """Goal: write each word of a file and its count to a new file; adds its files to `builder`."""
     path, name = builder.file(text=builder.lines(4, 7, (builder.word(), builder.word()))), builder.name(".txt")
     counts = Counter(builder.tree[path].text.split())
     lines = "".join(f"{word} {counts[word]}\n" for word in sorted(counts))

@@ -20,13 +20,13 @@ COMMANDS = {"as", "at", "bc", "cc", "cd", "cp", "dc", "dd", "df", "do", "du", "e
 
 
 class TreeBuilder:
-    """A random tree under construction. Every name and word that it gives is a new one."""
+    """A random tree of files under construction, `tree`. Every name and word that it gives is a new one."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         self.rng, self.tree, self._used_names = rng, Tree(), set(COMMANDS)
 
     def name(self, ending: str = "") -> str:
-        """A new name: two letters and the ending."""
+        """Draw a new name: two letters and the ending."""
         while True:
             stem = "".join(LETTERS[i] for i in self.rng.integers(len(LETTERS), size=2))
             if stem not in self._used_names:
@@ -34,7 +34,7 @@ class TreeBuilder:
                 return stem + ending
 
     def word(self) -> str:
-        """A new word of three letters."""
+        """Draw a new word of three letters."""
         while True:
             word = self.choice(WORDS)
             if word not in self._used_names:
@@ -42,30 +42,37 @@ class TreeBuilder:
                 return word
 
     def choice(self, options: Sequence[str]) -> str:
-        """One of the options."""
+        """Draw one of the options."""
         return options[int(self.rng.integers(len(options)))]
 
     def number(self, least: int, most: int) -> int:
-        """An integer from `least` to `most`, both included."""
+        """Draw an integer from `least` to `most`, both included."""
         return int(self.rng.integers(least, most + 1))
 
     def file(self, ending: str = ".txt", text: str | None = None, *, under: str = "", mode: int = PLAIN) -> str:
-        """Add a file and return its path. Without a `text` it holds a new word; `under` is its folder, `"ab/"`."""
+        """Add a file with a new name and the ending to the tree and return its path.
+
+        Args:
+            ending: The end of the name.
+            text: The content; None for a line with a new word.
+            under: The folder that holds the file, with its slash, `"ab/"`; "" for the top.
+            mode: The permission bits.
+        """
         path = under + self.name(ending)
         self.tree[path] = file(f"{self.word()}\n" if text is None else text, mode)
         return path
 
     def folder(self, under: str = "") -> str:
-        """Add an empty folder and return its path; `under` is the folder that holds it, `"ab/"`."""
+        """Add an empty folder and return its path, `ab/cd`; `under` is the folder that holds it, `"ab/"`, or ""."""
         path = under + self.name()
         self.tree[path] = folder()
         return path
 
     def lines(self, least: int, most: int, words: Sequence[str] = ()) -> str:
-        """A text of `least` to `most` lines, each of one of `words` or, without them, of a new word."""
+        """Draw a text of `least` to `most` lines, each of one of `words` or, without them, of a new word."""
         size = self.number(least, most)
         return "".join(f"{self.choice(words) if words else self.word()}\n" for _ in range(size))
 
     def tree_without(self, *paths: str) -> dict[str, Entry]:
-        """A copy of the tree without some paths."""
+        """Copy the tree without some paths."""
         return {path: entry for path, entry in self.tree.items() if path not in paths}

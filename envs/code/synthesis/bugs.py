@@ -12,7 +12,10 @@ MISSING = "raise NotImplementedError"
 
 
 class Bug(NamedTuple):
-    """An edit that replaces the characters `start` to `end` of a source, inside `function`, by `text`."""
+    """An edit that puts a bug into a source: replace its characters `start` to `end`, `end` excluded, by `text`.
+
+    `family` is the kind of bug, a key of `FAMILIES`; `function` the name of the function that it is in.
+    """
 
     family: str
     function: str
@@ -21,7 +24,7 @@ class Bug(NamedTuple):
     text: str
 
     def apply(self, source: str) -> str:
-        """Return the source with the bug."""
+        """Return `source`, in which the bug was found, with the bug in it."""
         return source[: self.start] + self.text + source[self.end :]
 
 
@@ -48,7 +51,10 @@ _METHODS = {"lower": "upper", "strip": "lstrip", "capitalize": "upper"}
 
 
 def find_bugs(source: str, family: str) -> list[Bug]:
-    """All bugs of a family, a key of `FAMILIES`, that can be put into a source."""
+    """Find all bugs of a family that can be put into a source, which must be ASCII, function by function.
+
+    `family` is a key of `FAMILIES`: "operator" replaces `+` by `-`, "guard" leaves a special case out.
+    """
     offsets = _Offsets(source)
     bugs = []
     for function in ast.walk(ast.parse(source)):

@@ -17,7 +17,10 @@ MAX_STEPS = 3000  # lines that a call of a mutant may run: more than any referen
 
 
 class Mutant(NamedTuple):
-    """A wrong program, in the short form of the reference, with the index and the answer of its first failing case."""
+    """A wrong program, in the short form of the reference: an expression or a whole function.
+
+    `case_index` is the first visible case that it fails, `answer` what it gives there.
+    """
 
     program: str
     case_index: int
@@ -31,7 +34,10 @@ class TooManySteps(Exception):
 def sample_mutant(
     problem: Problem, rng: np.random.Generator, visible: Sequence[Case], hidden: Sequence[Case]
 ) -> Mutant | None:
-    """Draw a mutant with one bug that fails a visible and a hidden case; None if no family of bugs has one."""
+    """Draw a wrong program: the problem's reference with one bug, which fails a visible and a hidden case.
+
+    Returns None if the draw of one bug from each family finds none.
+    """
     families = [name for name in FAMILIES if name != "missing"]
     for family in map(str, rng.permutation(families)):
         bugs = find_bugs(problem.source, family)

@@ -27,14 +27,14 @@ class ReplyCache:
             raise PermissionError(13, "not writable; name another folder by TURNWISE_CACHE", str(self.folder))
 
     def get(self, digest: str) -> Any:
-        """Return the value stored under `digest`; None if there is none or its file is damaged."""
+        """Return the value stored under `digest` (of `digest()`); None if there is none or its file is damaged."""
         try:
             return json.loads(self._path(digest).read_bytes())
         except (OSError, ValueError):
             return None
 
     def put(self, digest: str, value: Any) -> None:
-        """Store a JSON-serialisable value under `digest`. Raises `OSError`."""
+        """Store a JSON-serialisable value under `digest`. Raises `OSError` if it cannot be written."""
         path = self._path(digest)
         path.parent.mkdir(exist_ok=True)
         partial = path.with_suffix(f".{os.getpid()}.partial")

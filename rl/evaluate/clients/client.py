@@ -65,7 +65,7 @@ class ChatClient(Protocol):
         ...
 
     def release(self, session: str) -> None:
-        """Forget an episode that ended."""
+        """Forget an episode that ended; `session` is its name, as in `ChatRequest`."""
         ...
 
 
@@ -91,7 +91,7 @@ class IncompleteEvaluation(Exception):
 
 
 class MessageVocabulary:
-    """Token ids for messages and lists of tools: the id of an entry is its index."""
+    """Gives token ids to messages and lists of tools: the id of an entry is its index, and `[id]` returns the entry."""
 
     def __init__(self) -> None:
         self._entries: list[Any] = []
@@ -142,14 +142,18 @@ class ClientPolicy(Policy):
     async def sample(
         self, prompt: Sequence[int], params: SamplingParams, *, session: str = "", resume_from: Completion | None = None
     ) -> Completion:
-        """Ask the client to continue the dialogue. `resume_from` is always None: a message arrives as a whole."""
+        """Ask the client to continue the dialogue; return its reply as one token, with log-probability 0.
+
+        `prompt` holds the token of the tools, then one per message. `session` names the episode, as "TICKET/MEMBER".
+        `resume_from` is always None: a message arrives as a whole. Raises what `ChatClient.complete` raises.
+        """
         tools, *messages = (self.vocabulary[token] for token in prompt)
         response = await self.client.complete(ChatRequest(messages, tools, params, session))
         token = self.vocabulary.add(response.message)
         return Completion((token,), (0.0,), (0.0,), (0,), response.finish, response.tokens)
 
     def release(self, session: str) -> None:
-        """Forget an episode that ended."""
+        """Let the client forget an episode that ended; `session` is its name, "TICKET/MEMBER"."""
         self.client.release(session)
 
 
@@ -173,7 +177,7 @@ async def evaluate_client(
         params: How replies are sampled; the client enforces limits on tokens.
         tickets: The groups to play.
         concurrency: About how many episodes are played at the same time.
-        watchdog: Reports calls that take too long.
+        watchdog: Reports calls that take too long; None for one that is not running.
         on_group: Called with each group when its last episode has ended.
 
     Raises:

@@ -15,7 +15,7 @@ ABORT_REASONS = ("abort", "cancelled", "error")  # finish reasons of a server th
 
 
 def encode_request(request: ChatRequest, model: str, fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the JSON body of a request to `model`.
+    """Return the JSON body of a request to `model`, the name by which the server knows the model.
 
     `fields` are set on top of the standard fields; a value of None removes the field.
     """
@@ -37,7 +37,7 @@ def encode_request(request: ChatRequest, model: str, fields: Mapping[str, Any]) 
 
 
 def decode_response(body: Any, request: ChatRequest) -> ChatResponse:
-    """Read the reply from the JSON body of a response to `request`.
+    """Read the reply and its numbers of tokens (0 if not given) from the parsed JSON of a response to `request`.
 
     If the request offered tools and the response has no `tool_calls`, calls are parsed from the text. Raises
     `ValueError` if the body is not a chat completion or if the server stopped while it sampled.
@@ -64,7 +64,10 @@ def decode_response(body: Any, request: ChatRequest) -> ChatResponse:
 
 
 def error_text(body: Any) -> str:
-    """Return the error message in a response body, in any of the common formats; empty if there is none."""
+    """Return the error message in the parsed JSON of a response, in any of the common formats; "" if there is none.
+
+    It is one line of at most about 300 characters.
+    """
     if not isinstance(body, Mapping):
         return ""
     error = body.get("error") or body.get("message") or body.get("detail")

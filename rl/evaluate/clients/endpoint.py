@@ -35,7 +35,10 @@ class EndpointModel:
 
     @classmethod
     def from_spec(cls, spec: str, fields: Mapping[str, Any] | None = None) -> EndpointModel:
-        """Parse `MODEL@URL`. Raises `ValueError` for another form, a malformed URL or a reserved field."""
+        """Parse `MODEL@URL`, such as `qwen3@http://localhost:8000/v1`; `fields` are extra fields of every request.
+
+        Raises `ValueError` for another form, a malformed URL or one with a key in it, or a field in `RESERVED_FIELDS`.
+        """
         match = re.fullmatch(r"(.+?)@(https?://.+)", spec)
         if not match:
             raise ValueError(f"openai:{spec} is not openai:MODEL@URL, such as openai:qwen3@http://localhost:8000/v1")
@@ -100,7 +103,11 @@ class EndpointClient:
         await self.connection.__aexit__(*exception)
 
     async def complete(self, request: ChatRequest) -> ChatResponse:
-        """Return the reply from the cache or from the server. See `ChatClient.complete` for errors."""
+        """Return the reply from the cache or from the server.
+
+        Raises `CutOff` if the episode's tokens are used up, `StopEvaluation` if the budget is or no request can
+        succeed, and `Refused` or `Unreachable` if this request fails.
+        """
         if self.context is not None:
             room = self.context - self._contexts.get(request.session, 0)
             if room < 1:
@@ -120,7 +127,7 @@ class EndpointClient:
         return response
 
     def release(self, session: str) -> None:
-        """Forget an episode that ended."""
+        """Forget how many tokens an episode that ended had; `session` is its name, "TICKET/MEMBER"."""
         self._contexts.pop(session, None)
 
     async def _fetch(self, body: Mapping[str, Any], key: str, request: ChatRequest) -> ChatResponse:

@@ -21,7 +21,8 @@ class HumanClient:
     """Lets a human play one episode after the other; tokens are not counted.
 
     A line is the text of a reply or the JSON of an assistant message, which may call tools. The end of input stops the
-    evaluation. `source` and `screen` are standard input and standard error by default.
+    evaluation. `tickets` are those that will be played, whose tasks are announced by name. `source` and `screen` are
+    standard input and standard error by default.
     """
 
     def __init__(self, tickets: Sequence[Ticket], source: TextIO | None = None, screen: TextIO | None = None) -> None:
@@ -63,13 +64,13 @@ class HumanClient:
             self._print(f"# not a reply: {fault}; once more")
 
     def release(self, session: str) -> None:
-        """Let the next episode begin."""
+        """Let the next episode begin, if `session`, an episode's name "TICKET/MEMBER", is the one being played."""
         if session == self._session:
             self._session = None
             self._turn_lock.release()
 
     def print_outcomes(self, group: Group) -> None:
-        """Print how the group's episodes ended."""
+        """Print how the group's episodes ended: stop, success, number of turns and return, or the error."""
         for trajectory in group.trajectories:
             self._print_messages(trajectory.final)
             turns = f"{len(trajectory.turns)} turn{'s' if len(trajectory.turns) > 1 else ''}"
@@ -89,7 +90,7 @@ class HumanClient:
 
 
 def parse_line(line: str) -> Message:
-    """Read a line as a message if it is JSON with a role, else as the text of a reply."""
+    """Return a line that is a JSON object with a `role` as that message, unchecked; any other as a reply's text."""
     with suppress(ValueError):
         value = json.loads(line)
         if isinstance(value, dict) and "role" in value:

@@ -96,7 +96,10 @@ class ReplayClient:
         return play_tickets, origins
 
     async def complete(self, request: ChatRequest) -> ChatResponse:
-        """Return the stored reply of this turn. Raises `CutOff` or `ValueError` if there is none."""
+        """Return the stored reply of this turn, whatever the dialogue of `request` is.
+
+        If there is none, raises `CutOff` for an episode that was truncated when it was stored, else `ValueError`.
+        """
         sample, turn = self._session_samples[request.session], self._session_turns.get(request.session, 0)
         if turn < len(sample.replies):
             self._session_turns[request.session] = turn + 1

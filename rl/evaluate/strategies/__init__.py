@@ -43,7 +43,10 @@ STRATEGIES = {"best_of": BestOf, "majority": Majority, "listwise": Listwise, "se
 
 
 def parse(spec: str) -> Strategy:
-    """Parse `NAME` or `NAME:KEY=VALUE,...`. Raises `ValueError` for an unknown name or key or a wrong value."""
+    """Parse a strategy, `NAME` or `NAME:KEY=VALUE,...`, such as `best_of:n=8,scorer=env`; names are in `STRATEGIES`.
+
+    Raises `ValueError` for an unknown name or key or a wrong value.
+    """
     name, _, bindings = spec.partition(":")
     if name not in STRATEGIES:
         hint = options.did_you_mean(name, list(STRATEGIES)) or f"; choose from {', '.join(STRATEGIES)}"
@@ -52,7 +55,7 @@ def parse(spec: str) -> Strategy:
 
 
 def format_spec(strategy: Strategy) -> str:
-    """Return the text that `parse` reads as this strategy, with every option."""
+    """Return the text that `parse` reads as this strategy, with every option: `best_of:n=8,scorer=env`."""
     name = next(name for name, kind in STRATEGIES.items() if isinstance(strategy, kind))
     bindings = {option.name: getattr(strategy, option.name) for option in fields(strategy) if option.init}  # type: ignore
     return f"{name}:{options.write(bindings)}"

@@ -49,7 +49,8 @@ class Gain:
     ) -> Gain | None:
         """Compute the gain from the choices of each task; None if there are no choices.
 
-        `spec` is the text of the strategy (`format_spec`), `vote` reads the answer of an episode.
+        `tasks` are the scored episodes by task, of which only those that are a `Choice` count. `spec` is the text of
+        the strategy, as `format_spec` writes it; `vote` returns the answer of an episode, None for no answer.
         """
         choices_by_task = [[t for t in task if isinstance(t, Choice)] for task in tasks.values()]
         choices_by_task = [choices for choices in choices_by_task if choices]

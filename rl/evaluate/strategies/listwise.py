@@ -47,11 +47,11 @@ class ChoiceEnv(Env):
         return Outcome((), float(success), True, success, valid, metrics={"choice": float(number if valid else 0)})
 
     def oracle(self) -> Iterator[Message]:
-        """Name a right answer, or the first if none is right."""
+        """Yield one reply: the lowest number of a right answer, or 1 if none is right."""
         yield assistant(str(min(self.task.answer, default=1)))
 
     def random(self, rng: np.random.Generator) -> Message:
-        """Name a random answer."""
+        """Return a reply with the number of a random answer, all equally likely."""
         return assistant(str(rng.integers(self.task.metadata["answers"]) + 1))
 
 
@@ -72,7 +72,7 @@ class Listwise:
 
     @property
     def width(self) -> int:
-        """All n episodes are played in the first round."""
+        """The number n: all episodes are played in the first round."""
         return self.n
 
     @property
@@ -88,7 +88,10 @@ class Listwise:
         return {ROUND: partial(ChoiceEnv, self._choice_tasks)}
 
     async def choose(self, attempts: Sequence[Attempt], context: StrategyContext) -> list[Choice]:
-        """Let the policy choose in every attempt with more than one candidate."""
+        """Let the policy choose in every attempt with more than one candidate; return one choice per attempt, in order.
+
+        Raises `ValueError` for a context that cannot play further episodes.
+        """
         questions = [(a, order) for a in attempts if len(a.candidates) > 1 for order in self._orders(a)]
         self._choice_tasks[:] = [self._choice_task(i, a, order) for i, (a, order) in enumerate(questions)]
         seeds = [derive(a.ticket.seed, ROUND, a.member, i) for i, (a, _) in enumerate(questions)]
@@ -101,7 +104,7 @@ class Listwise:
         return [self._make_choice(a, judgements.get((a.ticket.number, a.member), [])) for a in attempts]
 
     def curve(self, choices: Sequence[Choice], vote: Vote) -> dict[int, float]:
-        """Return the success rates of one episode and of all n."""
+        """Return the success rates of one episode and of the choice among all n: {1: ..., n: ...}."""
         success = [candidate.success for choice in choices for candidate in choice.candidates]
         return {1: float(np.mean(success)), self.n: float(np.mean([choice.success for choice in choices]))}
 

@@ -31,7 +31,7 @@ class BestOf:
 
     @property
     def width(self) -> int:
-        """All n episodes are played in the first round."""
+        """The number n: all episodes are played in the first round."""
         return self.n
 
     @property
@@ -40,7 +40,7 @@ class BestOf:
         return self.scorer == "env"
 
     def rounds(self, make_env: MakeEnv) -> Mapping[str, MakeEnv]:
-        """No further rounds."""
+        """Return {}: there are no further rounds, and `make_env` is not used."""
         return {}
 
     async def choose(self, attempts: Sequence[Attempt], context: StrategyContext) -> list[Choice]:
@@ -49,7 +49,10 @@ class BestOf:
         return [make_choice(best_candidate(a.candidates, scorer), a.member, a.candidates) for a in attempts]
 
     def curve(self, choices: Sequence[Choice], vote: Vote) -> dict[int, float]:
-        """Return the exact success rate over all subsets of the candidates, by their size."""
+        """Return, for k = 1, 2, 4, ... and n or all there are, the success rate of the choice among k candidates.
+
+        It is the exact mean over all subsets of k of the candidates.
+        """
         candidates = [candidate for choice in choices for candidate in choice.candidates]
         scores = [SCORERS[self.scorer](candidate) for candidate in candidates]
         success = [candidate.success for candidate in candidates]
@@ -68,7 +71,7 @@ class Majority:
 
     @property
     def width(self) -> int:
-        """All n episodes are played in the first round."""
+        """The number n: all episodes are played in the first round."""
         return self.n
 
     @property
@@ -77,7 +80,7 @@ class Majority:
         return False
 
     def rounds(self, make_env: MakeEnv) -> Mapping[str, MakeEnv]:
-        """No further rounds."""
+        """Return {}: there are no further rounds, and `make_env` is not used."""
         return {}
 
     async def choose(self, attempts: Sequence[Attempt], context: StrategyContext) -> list[Choice]:
@@ -89,19 +92,26 @@ class Majority:
         return choices
 
     def curve(self, choices: Sequence[Choice], vote: Vote) -> dict[int, float]:
-        """Return the exact success rate over all subsets of the candidates, by their size."""
+        """Return, for k = 1, 2, 4, ... and n or all there are, the success rate of the choice among k candidates.
+
+        It is the exact mean over all subsets of k of the candidates.
+        """
         candidates = [candidate for choice in choices for candidate in choice.candidates]
         votes, success = [vote(candidate) for candidate in candidates], [candidate.success for candidate in candidates]
         return {k: cons_at_k(votes, success, k) for k in episode_counts(min(self.n, len(success)))}
 
 
 def best_candidate(candidates: Candidates, scorer: Scorer) -> Trajectory:
-    """Return the candidate with the highest score, the earliest of a tie."""
+    """Return the candidate for which `scorer` returns the highest value, the earliest of a tie."""
     return max(candidates, key=scorer)
 
 
 def majority_candidate(candidates: Candidates, vote: Vote) -> tuple[Trajectory, bool]:
-    """Return the earliest candidate of the most frequent answer, and whether any candidate has an answer."""
+    """Return the earliest candidate of the most frequent answer, and whether any candidate has an answer.
+
+    `vote` returns the answer of an episode, None for no answer. Of tied answers the one that came first wins; without
+    any answer it is the first candidate.
+    """
     votes = [vote(candidate) for candidate in candidates]
     counts = Counter(answer for answer in votes if answer is not None)
     if not counts:

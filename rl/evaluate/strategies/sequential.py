@@ -56,13 +56,16 @@ class RevisionEnv(gymnasium.Env[Messages, Message]):
 
     @property
     def blocking(self) -> bool:
-        """Whether calls of the wrapped environment block."""
+        """Whether calls of the wrapped environment may wait for something outside; True if it does not say."""
         return bool(getattr(self.env.unwrapped, "blocking", True))
 
     def reset(
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[Messages, dict[str, Any]]:
-        """Start revision number `options["index"]`. `seed` is ignored: the earlier attempt's seed is used."""
+        """Start revision number `options["index"]`, which must be given, with the earlier attempt's seed, not `seed`.
+
+        Returns the messages of the earlier attempt with the request to try again, and the `info` of the environment.
+        """
         revision = self._revisions[(options or {})["index"]]
         ticket = revision.ticket
         obs, info = self.env.reset(seed=ticket.seed, options={"split": ticket.split, "index": ticket.index})
@@ -73,15 +76,15 @@ class RevisionEnv(gymnasium.Env[Messages, Message]):
         return _with_request(revision.history, revision.remark + request), info
 
     def step(self, action: Message | str) -> tuple[Messages, float, bool, bool, dict[str, Any]]:
-        """Play one turn of the wrapped environment."""
+        """Play one turn of the wrapped environment; return what its `step` returns."""
         return self.env.step(action)  # type: ignore[arg-type, return-value]
 
     def oracle(self) -> Iterator[Message]:
-        """Return the oracle of the wrapped environment."""
+        """Return the oracle of the wrapped environment, which yields the replies that solve the task."""
         return self.env.unwrapped.oracle()  # type: ignore[attr-defined]
 
     def random(self, rng: np.random.Generator) -> Message:
-        """Return a random action of the wrapped environment."""
+        """Return a random reply, as the wrapped environment draws it from `rng`."""
         return self.env.unwrapped.random(rng)  # type: ignore[attr-defined]
 
     def noop(self) -> Message:
@@ -109,7 +112,7 @@ class Sequential:
 
     @property
     def width(self) -> int:
-        """One episode is played in the first round."""
+        """The number 1: one episode is played in the first round."""
         return 1
 
     @property
@@ -118,7 +121,7 @@ class Sequential:
         return self.scorer == "env"
 
     def rounds(self, make_env: MakeEnv) -> Mapping[str, MakeEnv]:
-        """Return the environment of all revision rounds."""
+        """Return the one environment of all revision rounds: {ROUND: a function that makes a `RevisionEnv`}."""
         return {ROUND: partial(RevisionEnv, make_env, self._revisions)}
 
     async def choose(self, attempts: Sequence[Attempt], context: StrategyContext) -> list[Choice]:

@@ -38,18 +38,24 @@ class Strategy(Protocol):
         ...
 
     def rounds(self, make_env: MakeEnv) -> Mapping[str, MakeEnv]:
-        """Return the environments of further rounds by name; empty for a strategy that needs the first round only.
+        """Return functions that make the environments of further rounds, by the name of the round.
 
-        `make_env` creates the environment of the first round.
+        Empty for a strategy that needs the first round only. `make_env` creates the environment of the first round.
         """
         ...
 
     async def choose(self, attempts: Sequence[Attempt], context: StrategyContext) -> list[Choice]:
-        """Return one choice per attempt, in their order. Every attempt has at least one candidate."""
+        """Return one choice per attempt, in their order. Every attempt has at least one candidate.
+
+        `context` offers to play further episodes. Raises `ValueError` if it lacks what the strategy needs.
+        """
         ...
 
     def curve(self, choices: Sequence[Choice], vote: Vote) -> dict[int, float]:
-        """Return the success rate on one task by the largest number of episodes: 1, 2, 4, ... as far as played."""
+        """Return the success rate on one task by the largest number of episodes: 1, 2, 4, ... as far as played.
+
+        `choices` are the task's attempts. `vote` returns the answer of an episode, None for no answer.
+        """
         ...
 
 
@@ -66,8 +72,8 @@ class Attempt:
 class StrategyContext:
     """What a strategy may use besides the candidates of an attempt.
 
-    `vote` reads the answer of an episode. `play` plays tickets of further rounds with the policy; None for stored
-    episodes. `next_number` is the number of the next ticket.
+    `vote` returns the answer of an episode, None for no answer. `play` plays tickets of further rounds with the policy
+    and returns their groups in order; None for stored episodes. `next_number` is the number of the next ticket.
     """
 
     vote: Vote
@@ -87,22 +93,26 @@ class StrategyContext:
 
 
 def with_rounds(strategy: Strategy, make_env: MakeEnv) -> MakeEnv:
-    """Return a function that creates an environment in which the strategy's further rounds can be played as well."""
+    """Return a function that creates an environment in which the strategy's further rounds can be played as well.
+
+    The tasks of a round are in split ROUND:SPLIT, those of the first round keep their names. `make_env` creates the
+    environment of the first round; it is returned if there are no others.
+    """
     rounds = strategy.rounds(make_env)
     return (lambda: Suite({"": make_env, **rounds})) if rounds else make_env
 
 
 def widen_tickets(strategy: Strategy, tickets: Sequence[Ticket]) -> list[Ticket]:
-    """Return the tickets of the first round, with `width` members for each attempt."""
+    """Return the tickets of the first round: each member of a ticket, an attempt, becomes `strategy.width` members."""
     return [replace(ticket, size=ticket.size * strategy.width) for ticket in tickets]
 
 
 async def apply_strategy(strategy: Strategy, groups: Sequence[Group], context: StrategyContext) -> list[Group]:
-    """Turn the groups of the first round into groups of choices, with one member per attempt.
+    """Turn the groups of the first round into groups of choices, with one member per attempt, in the same order.
 
-    Members `i * width` to `(i + 1) * width - 1` of a group are the candidates of attempt `i`. Failed candidates are
-    left out; an attempt whose candidates all failed is errored. If the size of a group is no multiple of `width`, as
-    may be with stored episodes, the last attempt has fewer candidates.
+    `groups` come from the tickets of `widen_tickets`. Members `i * width` to `(i + 1) * width - 1` of a group are the
+    candidates of attempt `i`. Failed candidates are left out; an attempt whose candidates all failed is errored. If the
+    size of a group is no multiple of `width`, as may be with stored episodes, the last attempt has fewer candidates.
     """
     context.next_number = max(context.next_number, 1 + max((group.ticket.number for group in groups), default=-1))
     attempts: list[Attempt] = []
@@ -126,7 +136,7 @@ async def apply_strategy(strategy: Strategy, groups: Sequence[Group], context: S
 
 
 def verdict(trajectory: Trajectory) -> tuple[bool, float]:
-    """Score an episode by the environment's own verdict: first success, then the return. Known in evaluations only."""
+    """Score an episode by the environment's own verdict, known in evaluations only; return (success, return)."""
     return trajectory.success, trajectory.reward
 
 

@@ -17,6 +17,7 @@ from rl.methods.estimators.statistics import Bools, Floats, Ints
 def reward_to_go(rewards: Floats, mask: Bools, *, gamma: float = 1.0, reset_at_gap: bool = False) -> Floats:
     """Discounted return (B, T) from each token on: `G_t = r_t + gamma * G_next`, `next` the next sampled token.
 
+    `mask` (B, T) is True on sampled tokens; `rewards` (B, T) elsewhere are never read, and results there mean nothing.
     `reset_at_gap` starts over at every position that was not sampled, so that no reward reaches the turns before its
     own. Some trainers ship that; the option is here to reproduce their numbers.
     """
@@ -35,8 +36,9 @@ def generalised_advantages(
 ) -> tuple[Floats, Floats]:
     """Advantages and value targets (B, T) of generalised advantage estimation (arXiv:1506.02438, eq. 16).
 
-    `A_t = r_t + gamma * V_next - V_t + gamma * lam * A_next`; the target is `A_t + V_t`. After the last sampled
-    token the value is 0.
+    `A_t = r_t + gamma * V_next - V_t + gamma * lam * A_next`, `next` the next sampled token; the target is `A_t + V_t`.
+    After the last sampled token the value is 0. `mask` (B, T) is True on sampled tokens; `rewards` and `values` (B, T)
+    elsewhere are never read, and results there mean nothing.
     """
     expect_shapes(rewards=(rewards, "BT"), values=(values, "BT"), mask=(mask, "BT"))
     advantages = np.zeros_like(rewards)

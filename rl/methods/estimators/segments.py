@@ -23,7 +23,11 @@ def row_sum(x: Tensor, key: Tensor) -> Tensor:
 
 
 def turn_sum(x: Tensor, labels: Labels) -> Tensor:
-    """Sum (B, T) of `x` (B, T) over each token's turn. All tokens that were not sampled (turn -1) share one sum."""
+    """Sum (B, T) of `x` (B, T) over the tokens of each token's turn, which `labels` tell apart.
+
+    All tokens of a trajectory that were not sampled (turn -1) share one sum. A trajectory's rows must all be in the
+    call.
+    """
     expect_shapes(x=(x, "BT"), turn=(labels.turn, "BT"))
     width = int(labels.turn.max()) + 2
     key = labels.trajectory[:, None] * width + labels.turn + 1
@@ -31,12 +35,18 @@ def turn_sum(x: Tensor, labels: Labels) -> Tensor:
 
 
 def mean_over_trajectory(x: Tensor, mask: Tensor, labels: Labels) -> Tensor:
-    """Mean (B, 1) of `x` (B, T) over the sampled tokens of each row's trajectory; 0 where there are none."""
+    """Mean (B, 1) of `x` (B, T) over the sampled tokens of each row's trajectory; 0 where there are none.
+
+    `mask` (B, T) is True where sampled. A trajectory may span several rows, which must all be in the call.
+    """
     return row_sum(x * mask, labels.trajectory) / row_sum(mask.to(x.dtype), labels.trajectory).clamp(min=1)
 
 
 def mean_over_turn(x: Tensor, mask: Tensor, labels: Labels) -> Tensor:
-    """Mean (B, T) of `x` (B, T) over the sampled tokens of each token's turn; 0 where not sampled."""
+    """Mean (B, T) of `x` (B, T) over the sampled tokens of each token's turn; 0 where not sampled.
+
+    `mask` (B, T) is True where sampled. A trajectory's rows must all be in the call.
+    """
     mean = turn_sum(x * mask, labels) / turn_sum(mask.to(x.dtype), labels).clamp(min=1)
     return mean * mask
 

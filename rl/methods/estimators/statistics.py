@@ -20,13 +20,13 @@ Bools = NDArray[np.bool_]
 
 
 def mean(x: Floats, mask: Bools | None = None) -> float:
-    """Mean of `x` where `mask` is True; 0 where it is True nowhere. Values outside the mask may be NaN."""
+    """Mean of `x` where `mask` is True (None: everywhere); 0 without such a value. Others may be NaN."""
     values = _select(x, mask)
     return float(values[0] + (values - values[0]).mean()) if values.size else 0.0
 
 
 def variance(x: Floats, mask: Bools | None = None) -> float:
-    """Unbiased variance of `x` where `mask` is True; 0 for fewer than two values."""
+    """Unbiased variance of `x` where `mask` is True (None: everywhere); 0 for fewer than two values."""
     values = _select(x, mask)
     return float(((values - mean(values)) ** 2).sum() / (values.size - 1)) if values.size > 1 else 0.0
 
@@ -36,9 +36,10 @@ def whiten(
 ) -> Floats:
     """`(x - mean) / sqrt(variance + eps)`, same shape as `x`, with the statistics of the values under `mask`.
 
-    Fewer than two values are all 0: there is nothing to compare them with. `mode` says what becomes of equal values:
-    `"exact"` gives 0; `"verl"` gives what verl's `masked_whiten` gives (`verl/utils/torch_functional.py`), whose means
-    are divided by the count plus 1e-8. `n` values equal to `c` are then some `c * 1e-4 / n`, not 0.
+    `mask` is True on the values that count, None for all of them. Fewer than two values are all 0: there is nothing to
+    compare them with. `mode` says what becomes of equal values: `"exact"` gives 0; `"verl"` gives what verl's
+    `masked_whiten` gives (`verl/utils/torch_functional.py`), whose means are divided by the count plus 1e-8. `n` values
+    equal to `c` are then some `c * 1e-4 / n`, not 0.
     """
     if mode == "verl":
         return _whiten_like_verl(x, mask, eps)
@@ -57,13 +58,17 @@ def whiten_as(x: Floats, choice: Whiten) -> Floats:
 
 
 def group_size(group: Ints) -> Ints:
-    """Number of members in each member's group (B,)."""
+    """For each member, how many members have the same label in `group` (B,): counts (B,)."""
     _, member = np.unique(group, return_inverse=True)
     return np.bincount(member)[member]
 
 
 def group_mean(x: Floats, group: Ints, weights: Floats | None = None) -> Floats:
-    """Mean of each member's group (B,), weighted by `weights` (B,). Members that are bit-equal give that very value."""
+    """For each member, the mean of `x` (B,) over all members with its label in `group` (B,): means (B,).
+
+    `weights` (B,) weigh the members; None weighs all equally. A group of weight 0 has its first member's value. Members
+    that are bit-equal give that very value.
+    """
     expect_shapes(x=(x, "B"), group=(group, "B"))
     _, first, member = np.unique(group, return_index=True, return_inverse=True)
     weights = np.ones_like(x) if weights is None else weights
@@ -74,7 +79,10 @@ def group_mean(x: Floats, group: Ints, weights: Floats | None = None) -> Floats:
 
 
 def group_std(x: Floats, group: Ints) -> Floats:
-    """Unbiased standard deviation of each member's group (B,); 0 for a group of one."""
+    """For each member, the unbiased standard deviation of `x` (B,) over all with its label in `group` (B,).
+
+    The result is (B,); 0 for a group of one.
+    """
     expect_shapes(x=(x, "B"), group=(group, "B"))
     _, member = np.unique(group, return_inverse=True)
     squares = np.bincount(member, (x - group_mean(x, group)) ** 2)

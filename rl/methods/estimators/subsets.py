@@ -13,10 +13,11 @@ from rl.methods.estimators.statistics import Bools, Floats, Ints
 
 
 def most_varied(values: Floats, group: Ints, *, ratio: float, lowest: bool = False, least: int = 0) -> Bools:
-    """Members (B,) of the `int(ratio * groups)` groups whose `values` (B,) vary most, or least (StarPO-S).
+    """StarPO-S's selection (arXiv:2504.20073): the groups whose `values` (B,) vary most, as a mask (B,).
 
-    `group` (B,) labels groups; a group of one does not vary. At least `least` groups are selected. Raises `ValueError`
-    when none would be. Source: arXiv:2504.20073.
+    The mask is True on all members of `int(ratio * groups)` groups, at least `least`; `lowest` selects those that vary
+    least instead. `group` (B,) labels groups; a group of one does not vary. Raises `ValueError` when no group would be
+    selected.
     """
     expect_shapes(values=(values, "B"), group=(group, "B"))
     _, first, member = np.unique(group, return_index=True, return_inverse=True)
@@ -29,11 +30,11 @@ def most_varied(values: Floats, group: Ints, *, ratio: float, lowest: bool = Fal
 
 
 def resample_on_correct(rewards: Floats, penalty: Floats, *, keep: int, least: int = 2) -> Bools:
-    """GRPO-RoC (arXiv:2508.20722): `keep` members (G,) of one group, with the cleanest of its successes.
+    """GRPO-RoC (arXiv:2508.20722): `keep` members of one group, with the cleanest of its successes.
 
-    Members with a reward above 0 and the others are kept in proportion to their numbers, but at least `least` of each
-    where there are as many. Successes are taken by the lowest `penalty` (G,), failures in order. A group of at most
-    `keep` members stays whole.
+    The mask (G,) is True on members to keep. Members with a reward above 0 and the others are kept in proportion to
+    their numbers, but at least `least` of each where there are as many. Successes are taken by the lowest `penalty`
+    (G,), failures in order. A group of at most `keep` members stays whole.
     """
     expect_shapes(rewards=(rewards, "G"), penalty=(penalty, "G"))
     if len(rewards) <= keep:
@@ -57,6 +58,9 @@ def resample_on_correct(rewards: Floats, penalty: Floats, *, keep: int, least: i
 
 
 def error_share(num_errors: Floats, num_calls: Floats) -> Floats:
-    """GRPO-RoC's penalty (B,): the share of tool calls that failed; 0.5 for a trajectory without calls."""
+    """GRPO-RoC's penalty (B,): the share `num_errors / num_calls` of tool calls that failed; 0.5 without calls.
+
+    `num_errors` and `num_calls` (B,) count the calls of each trajectory.
+    """
     expect_shapes(num_errors=(num_errors, "B"), num_calls=(num_calls, "B"))
     return np.where(num_calls > 0, num_errors / np.maximum(num_calls, 1), 0.5)

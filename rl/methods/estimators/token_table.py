@@ -20,12 +20,18 @@ from rl.records import Group
 
 
 def sampled_mask(groups: Sequence[Group]) -> Bools:
-    """(B, T), True on sampled tokens, False in the gap before each turn that had a context to read, and as padding."""
+    """Lay out the tokens of each trajectory as a row (B, T) that is True on sampled tokens.
+
+    It is False in the one gap before each turn that had a context to read, and as padding. T is the longest row.
+    """
     return turn_index(groups) >= 0
 
 
 def turn_index(groups: Sequence[Group]) -> Ints:
-    """(B, T), the index of a sampled token's turn in its trajectory; -1 in gaps and padding."""
+    """Lay out the tokens as `sampled_mask` does: the index (B, T) of each sampled token's turn in its trajectory.
+
+    It is -1 in the gap before each turn that had a context to read, and as padding.
+    """
     table = turn_table.from_groups(groups)
     num_gaps = np.array([bool(turn.context) for turn in turn_table.turns_of(groups)], dtype=np.int64)
     widths = table.num_tokens + num_gaps  # of turns
@@ -56,9 +62,10 @@ def token_rewards(groups: Sequence[Group]) -> Floats:
 
 
 def at_turn_ends(table: TurnTable, per_turn: Floats) -> Floats:
-    """(M,), each turn's number, of `per_turn` (R,), on its last token.
+    """Place each turn's number, of `per_turn` (R,), on its last token: numbers (M,), 0 on other tokens.
 
-    A turn without tokens adds its number to the token before it, or to the trajectory's first token.
+    A turn without tokens adds its number to the token before it, or to the trajectory's first token. The number of a
+    trajectory without tokens is lost.
     """
     expect_shapes(per_turn=(per_turn, "R"), index=(table.index, "R"))
     lengths = table.lengths
@@ -71,7 +78,10 @@ def at_turn_ends(table: TurnTable, per_turn: Floats) -> Floats:
 
 
 def read_stream(groups: Sequence[Group], name: str) -> Floats:
-    """The stream `name` of all sampled tokens (M,). Raises `PartError` when no score part has filled it."""
+    """The stream `name`, numbers per sampled token in `Turn.streams`, of all tokens of the update (M,).
+
+    Raises `PartError` when a turn lacks it, because no score part has filled it.
+    """
     turns = turn_table.turns_of(groups)
     if missing := sum(name not in turn.streams for turn in turns):
         raise PartError(f"credit reads the stream {name!r}, which {missing} of {len(turns)} turns lack")
@@ -86,5 +96,5 @@ def sampler_logprobs(groups: Sequence[Group]) -> Floats:
 
 
 def nest(groups: Sequence[Group], per_token: Floats) -> Credit:
-    """Cut `per_token` (M,) into groups and trajectories."""
+    """Cut `per_token` (M,) into the tokens of each trajectory: `result[group][trajectory]`."""
     return turn_table.nest(groups, turn_table.from_groups(groups).lengths, per_token)

@@ -22,9 +22,10 @@ NO_NODE = -1
 
 
 def nodes(groups: Sequence[Group]) -> tuple[Ints, Ints]:
-    """The node of each turn (R,) and its parent (R,), equal for members of a group with the same tokens so far.
+    """The node of each turn (R,) and its parent (R,): a node is a turn together with all turns before it.
 
-    The first turns of a group have a parent of their own, numbered below 0.
+    Nodes are numbered from 0, equal for members of a group with the same tokens so far. The first turns of a group have
+    a parent of their own, numbered below 0.
     """
     node_ids: dict[tuple[int, tuple[int, ...], tuple[int, ...]], int] = {}
     node, parent = [], []
@@ -64,7 +65,8 @@ def node_rewards(outcomes: Floats, node: Ints, remaining: Ints, formats: Floats,
 def among_siblings(rewards: Floats, node: Ints, parent: Ints, *, eps: float = 1e-6) -> Floats:
     """PORTool's fork-relative advantage (R,): a node's reward, standardised among the nodes with the same `parent`.
 
-    `rewards`, `node` and `parent` are (R,). An only child, and siblings of equal rewards, have 0.
+    `rewards`, `node` and `parent` are (R,), one entry per turn; a node is a turn together with all turns before it
+    (`nodes`). An only child, and siblings of equal rewards, have 0.
     """
     expect_shapes(rewards=(rewards, "R"), node=(node, "R"), parent=(parent, "R"))
     _, first, visit = np.unique(node, return_index=True, return_inverse=True)
@@ -75,7 +77,7 @@ def among_siblings(rewards: Floats, node: Ints, parent: Ints, *, eps: float = 1e
 
 
 def draws(groups: Sequence[Group]) -> Ints:
-    """The draw that sampled each turn (R,): equal where forks share a turn, not where turns are alike by chance."""
+    """Number the draw that sampled each turn (R,): equal where forks share a turn, not for turns alike by chance."""
     draw_ids: dict[tuple[int, int, int], int] = {}
     draw = []
     for number, group in enumerate(groups):
@@ -87,7 +89,7 @@ def draws(groups: Sequence[Group]) -> Ints:
 
 
 def tree_ids(groups: Sequence[Group]) -> Ints:
-    """The tree of each trajectory (B,): equal for all that were forked from one, and from each other."""
+    """Number the tree of each trajectory (B,): equal for all that were forked from one, and for that one."""
     ids: dict[tuple[int, int], int] = {}
     tree = []
     for number, group in enumerate(groups):
@@ -115,9 +117,10 @@ def _source_of(group: Group) -> Callable[[int, int], int]:
 
 
 def fork_score(u: float, first: float, now: float, *, weight: float) -> float:
-    """ARPO's score of a uniform draw `u`: `u` less `weight` times the rise in entropy from `first` to `now`, in [0, 1].
+    """ARPO's score of a uniform draw `u` in [0, 1): `u - weight * (now - first)`, held within 0 and 1.
 
-    A branch forks where its score is at most the chance of a fork without such a rise.
+    `first` and `now` are entropies of replies in nats per token. A branch forks where its score is at most the chance
+    of a fork without a rise in entropy.
     """
     return min(max(u - weight * (now - first), 0.0), 1.0)
 

@@ -17,7 +17,10 @@ from rl.methods.estimators.statistics import Bools, Floats
 
 
 def order(num_turns: int, *, kind: Literal["reverse", "forward"] = "reverse") -> list[int]:
-    """Turns in the order of their updates. From last to first, each update builds on improved later turns."""
+    """The indices `0 .. num_turns - 1` in the order in which turns are updated: ascending if `kind` is "forward".
+
+    With "reverse" they run from last to first, so that each update builds on improved later turns.
+    """
     return list(range(num_turns))[:: -1 if kind == "reverse" else 1]
 
 

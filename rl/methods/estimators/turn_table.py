@@ -45,12 +45,12 @@ class TurnTable:
 
     @property
     def lengths(self) -> Ints:
-        """Sampled tokens of each trajectory (B,)."""
+        """Number of sampled tokens of each trajectory (B,)."""
         return np.bincount(self.trajectory, self.num_tokens, minlength=len(self.returns)).astype(np.int64)
 
     @property
     def num_turns(self) -> Ints:
-        """Turns of each trajectory (B,)."""
+        """Number of turns of each trajectory (B,)."""
         return np.bincount(self.trajectory, minlength=len(self.returns))
 
     @property
@@ -81,7 +81,11 @@ def turns_of(groups: Sequence[Group]) -> list[Turn]:
 
 
 def from_groups(groups: Sequence[Group]) -> TurnTable:
-    """The table of all turns of `groups`. The rewards of a trajectory add up to its entry of `group.rewards`."""
+    """The table of all turns of `groups`, the errored members left out.
+
+    The rewards of a trajectory's turns add up to its entry of `group.rewards`: what shaping added to its return is part
+    of its last turn's reward.
+    """
     members, turns = list(trajectories(groups)), turns_of(groups)
     num_turns = np.array([len(trajectory.turns) for trajectory in members], dtype=np.int64)
     returns = np.array([reward for group in groups for reward in group.rewards], dtype=np.float64)
@@ -101,26 +105,27 @@ def from_groups(groups: Sequence[Group]) -> TurnTable:
 
 
 def turns_to_tokens(groups: Sequence[Group], table: TurnTable, per_turn: Floats) -> Credit:
-    """Credit that gives each turn's number, of `per_turn` (R,), to all of its sampled tokens."""
+    """Give each turn's number, of `per_turn` (R,), to all of its sampled tokens: `credit[group][trajectory]`."""
     return nest(groups, table.lengths, np.repeat(per_turn, table.num_tokens))
 
 
 def trajectories_to_tokens(groups: Sequence[Group], table: TurnTable, per_trajectory: Floats) -> Credit:
-    """Credit that gives each trajectory's number, of `per_trajectory` (B,), to all of its sampled tokens."""
+    """Give each number of `per_trajectory` (B,) to all of that trajectory's tokens: `credit[group][trajectory]`."""
     return nest(groups, table.lengths, np.repeat(per_trajectory, table.lengths))
 
 
 def nest(groups: Sequence[Group], lengths: Ints, per_token: Floats) -> Credit:
-    """Cut `per_token` (M,) into groups and trajectories of `lengths` (B,) tokens."""
+    """Cut `per_token` (M,) into groups and trajectories of `lengths` (B,) tokens: `result[group][trajectory]`."""
     expect_shapes(lengths=(lengths, "B"), per_token=(per_token, "M"))
     pieces = iter(np.split(per_token, np.cumsum(lengths)[:-1]))
     return [[next(pieces) for _ in group.trajectories] for group in groups]
 
 
 def turn_signal(groups: Sequence[Group], name: str) -> Floats:
-    """One number per turn (R,): the sum of its stream `name`, else its metric of that name, else 0.
+    """One number per turn (R,): the sum of its stream `name` over its tokens, else its metric `name`, else 0.
 
-    Raises `PartError` when no turn has either.
+    A stream is numbers per token that a score part has written to `Turn.streams`; a metric comes from the environment's
+    `info["metrics"]`. Raises `PartError` when no turn has either.
     """
     turns = turns_of(groups)
     values = [turn.streams.get(name, turn.metrics.get(name)) for turn in turns]
@@ -132,14 +137,17 @@ def turn_signal(groups: Sequence[Group], name: str) -> Floats:
 
 
 def write_stream(groups: Sequence[Group], name: str, per_token: Floats) -> None:
-    """Write `per_token` (M,) into the stream `name` of every turn."""
+    """Write `per_token` (M,), the numbers of all sampled tokens, into `Turn.streams[name]` of every turn."""
     remaining = iter(per_token.tolist())
     for turn in turns_of(groups):
         turn.streams[name] = tuple(next(remaining) for _ in turn.completion.ids)
 
 
 def group_ids(*columns: Sequence[object] | np.ndarray) -> Ints:
-    """One id per row, equal exactly where rows are equal in every column, such as task and turn: a comparison's key."""
+    """One id from 0 per row, equal exactly where rows are equal in every column.
+
+    The columns, such as task and turn, have one entry per row. The ids say which rows are compared with each other.
+    """
     ids = np.zeros(len(columns[0]), dtype=np.int64)
     for column in columns:
         if isinstance(column, np.ndarray) and column.dtype.kind in "iub":
@@ -177,16 +185,16 @@ def improvement(table: TurnTable, rewards: Floats, *, last: float = 1.0) -> Floa
 
 
 def compare(values: Floats, group: Ints, lengths: Ints, norm: Normalization) -> Floats:
-    """Advantages (B,) of `values` (B,) among equal `group` labels (B,): less `norm.baseline`, by `norm.scale`.
+    """Advantages (B,) of `values` (B,) among equal `group` labels (B,): less `norm.baseline`, then `norm.scale`.
 
-    The B values are of trajectories or of turns; `lengths` (B,) are their sampled tokens.
+    The B values are of trajectories or of turns; `lengths` (B,) are their numbers of sampled tokens.
     """
     expect_shapes(values=(values, "B"), group=(group, "B"), lengths=(lengths, "B"))
     return norm.scale(values - norm.baseline(values, group, lengths), values, group)
 
 
 def trajectory_advantages(table: TurnTable, norm: Normalization) -> Floats:
-    """The advantage (B,) of each trajectory's return in its group."""
+    """The advantage (B,) of each trajectory's return in its group, by `norm.baseline` and `norm.scale`."""
     return compare(table.returns, table.group, table.lengths, norm)
 
 

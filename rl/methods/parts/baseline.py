@@ -17,31 +17,43 @@ from rl.methods.estimators.statistics import Floats, Ints
 
 
 def none(rewards: Floats, group: Ints, lengths: Ints) -> Floats:
-    """REINFORCE: no baseline."""
+    """REINFORCE: no baseline, 0 for each of `rewards` (B,)."""
     return np.zeros_like(rewards)
 
 
 def group_mean(rewards: Floats, group: Ints, lengths: Ints, *, singleton: Literal["zero", "raw"] = "zero") -> Floats:
-    """GRPO (arXiv:2402.03300): the mean of the group."""
+    """GRPO (arXiv:2402.03300): the mean of the group's rewards.
+
+    `rewards`, `group` (labels) and the result are (B,); `lengths` is not read. A reward that is alone in its group is
+    its own baseline, or has 0 with `singleton="raw"`.
+    """
     return _apply_singleton(statistics.group_mean(rewards, group), group, singleton)
 
 
 def leave_one_out(rewards: Floats, group: Ints, lengths: Ints, *, singleton: Literal["zero", "raw"] = "zero") -> Floats:
-    """RLOO (arXiv:2402.14740): the mean of the other members of the group."""
+    """RLOO (arXiv:2402.14740): the mean reward of the other members of the group.
+
+    `rewards`, `group` (labels) and the result are (B,); `lengths` is not read. A reward that is alone in its group is
+    its own baseline, or has 0 with `singleton="raw"`.
+    """
     size = statistics.group_size(group)
     deviation = rewards - statistics.group_mean(rewards, group)
     return _apply_singleton(rewards - size / np.maximum(size - 1, 1) * deviation, group, singleton)
 
 
 def batch_mean(rewards: Floats, group: Ints, lengths: Ints) -> Floats:
-    """The mean of all trajectories of the update, whatever their group."""
+    """The mean of all trajectories' rewards in the update, whatever their group."""
     return np.full_like(rewards, statistics.mean(rewards))
 
 
 def length_weighted_mean(
     rewards: Floats, group: Ints, lengths: Ints, *, singleton: Literal["zero", "raw"] = "zero"
 ) -> Floats:
-    """OPO (arXiv:2505.23585): the group's mean weighted by length, of least variance if gradients grow with length."""
+    """OPO (arXiv:2505.23585): the group's mean weighted by length, of least variance if gradients grow with length.
+
+    `rewards`, `group` (labels), `lengths` (sampled tokens) and the result are (B,). A reward that is alone in its group
+    is its own baseline, or has 0 with `singleton="raw"`.
+    """
     mean = statistics.group_mean(rewards, group, lengths.astype(np.float64))
     return _apply_singleton(mean, group, singleton)
 

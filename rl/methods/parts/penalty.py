@@ -20,27 +20,41 @@ if TYPE_CHECKING:
 
 @needs("ref")
 def kl_k1(tokens: Tokens, *, coef: NonNegative = 0.001) -> Tensor:
-    """`d = logp - ref`."""
+    """`coef * d` of each token (B, T), with `d = logp - ref`.
+
+    `logp` and `ref` (B, T) are the log-probabilities of the sampled tokens under the policy and under the reference.
+    Raises `PartError` without a reference's log-probabilities.
+    """
     return coef * _log_ratio_to_reference(tokens)
 
 
 @needs("ref")
 def kl_abs(tokens: Tokens, *, coef: NonNegative = 0.001) -> Tensor:
-    """`|d|`, with `d = logp - ref`."""
+    """`coef * |d|` of each token (B, T), with `d = logp - ref`.
+
+    `logp` and `ref` (B, T) are the log-probabilities of the sampled tokens under the policy and under the reference.
+    Raises `PartError` without a reference's log-probabilities.
+    """
     return coef * _log_ratio_to_reference(tokens).abs()
 
 
 @needs("ref")
 def kl_k2(tokens: Tokens, *, coef: NonNegative = 0.001) -> Tensor:
-    """`d^2 / 2`, with `d = logp - ref`."""
+    """`coef * d^2 / 2` of each token (B, T), with `d = logp - ref`.
+
+    `logp` and `ref` (B, T) are the log-probabilities of the sampled tokens under the policy and under the reference.
+    Raises `PartError` without a reference's log-probabilities.
+    """
     return coef * 0.5 * _log_ratio_to_reference(tokens).square()
 
 
 @needs("ref")
 def kl_k3(tokens: Tokens, *, coef: NonNegative = 0.001, straight_through: bool = False) -> Tensor:
-    """`exp(-d) + d - 1`, with `d = logp - ref`; held below 10, where it loses its gradient.
+    """`coef * (exp(-d) + d - 1)` of each token (B, T), with `d = logp - ref`.
 
-    `straight_through` keeps this value and takes the gradient of `kl_k2`.
+    `logp` and `ref` (B, T) are the log-probabilities of the sampled tokens under the policy and under the reference.
+    Before `coef`, the value is held below 10, where it loses its gradient. `straight_through` keeps the value and takes
+    the gradient of `kl_k2`. Raises `PartError` without a reference's log-probabilities.
     """
     gap = -_log_ratio_to_reference(tokens).clamp(-20.0, 20.0)
     value = (gap.exp() - gap - 1).clamp(-10.0, 10.0)
@@ -52,7 +66,7 @@ def kl_k3(tokens: Tokens, *, coef: NonNegative = 0.001, straight_through: bool =
 
 @needs("entropy")
 def entropy_bonus(tokens: Tokens, *, coef: NonNegative = 0.001) -> Tensor:
-    """`-entropy`: rewards the policy for staying undecided."""
+    """`-coef * entropy` of the policy at each token (B, T): rewards it for staying undecided."""
     return -coef * tokens.entropy
 
 
@@ -60,7 +74,8 @@ def entropy_bonus(tokens: Tokens, *, coef: NonNegative = 0.001) -> Tensor:
 def value_error(tokens: Tokens, *, coef: NonNegative = 0.5, clip: NonNegative = 0.5) -> Tensor:
     """PPO's critic loss: half the squared error of `value`, or of `value` within `clip` of its old value if larger.
 
-    `clip=inf` is the plain squared error.
+    The error is that against `tokens.returns` (B, T), times `coef`. `clip=inf` is the plain squared error. Raises
+    `PartError` if `tokens` lacks the critic's numbers.
     """
     if tokens.value is None or tokens.old_value is None or tokens.returns is None:
         raise PartError("penalty value_error reads value, old_value and returns, which this batch lacks")

@@ -24,7 +24,7 @@ Logprobs = Callable[["Sequence[Row]"], list[np.ndarray]]
 
 
 def joint(rows: Sequence[Row], logprobs: Logprobs) -> Iterator[Sequence[Row]]:
-    """All rows in one phase."""
+    """Yield all rows at once: a single phase."""
     yield rows
 
 

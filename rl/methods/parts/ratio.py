@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 def token(tokens: Tokens) -> Tensor:
-    """PPO: each token's own."""
+    """PPO: each token's own log-ratio (B, T) of current against sampling policy, `logp - old`."""
     return tokens.logp - tokens.old
 
 
 def on_policy(tokens: Tokens) -> Tensor:
-    """REINFORCE: 0 with the gradient of `logp`, whatever policy sampled the token."""
+    """REINFORCE: log-ratios (B, T) of 0 that have the gradient of `logp`, whatever policy sampled the tokens."""
     return tokens.logp - tokens.logp.detach()
 
 
@@ -37,13 +37,14 @@ def sequence(tokens: Tokens) -> Tensor:
 def sequence_token(tokens: Tokens) -> Tensor:
     """GSPO-token (arXiv:2507.18071, eq. 14): the value of `sequence`, the gradient of each token's own `logp`.
 
-    It differs from `sequence` where advantages vary within a trajectory. Capped at 10, where it loses its gradient.
+    The value is the mean log-ratio of the token's trajectory; the result is (B, T). It differs from `sequence` where
+    advantages vary within a trajectory. Capped at 10, where it loses its gradient.
     """
     return (sequence(tokens).detach() + on_policy(tokens)).clamp(max=10.0)
 
 
 def turn(tokens: Tokens) -> Tensor:
-    """The mean over the sampled tokens of the turn, on each of them: `sequence` for one turn at a time.
+    """The mean log-ratio over the sampled tokens of a turn, on each of them (B, T): `sequence` for one turn at a time.
 
     In a long episode a mean over the whole trajectory hides a single bad turn; this one does not.
     """

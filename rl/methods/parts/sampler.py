@@ -31,7 +31,7 @@ class History:
         self.draws = np.zeros(self.num_tasks, dtype=np.int64)
 
     def draw(self, sampler: Callable[[History, np.random.Generator], int], rng: np.random.Generator) -> int:
-        """Draw the index of a task with `sampler`, and count it."""
+        """Draw the index of a task with `sampler`, count it in `draws` and return it."""
         index = int(sampler(self, rng))
         self.draws[index] += 1
         return index
@@ -58,17 +58,17 @@ class History:
 
 
 def uniform(history: History, rng: np.random.Generator) -> int:
-    """Any task with equal probability, independently of earlier draws."""
+    """Draw any task with equal probability, independently of earlier draws."""
     return int(rng.integers(history.num_tasks))
 
 
 def shuffled(history: History, rng: np.random.Generator) -> int:
-    """Any of the tasks drawn least often: each epoch is a new random order in which every task comes once."""
+    """Draw any of the tasks drawn least often: each epoch is a new random order in which every task comes once."""
     return int(rng.choice(np.flatnonzero(history.draws == history.draws.min())))
 
 
 def skip_solved(history: History, rng: np.random.Generator, *, solved: float = 1.0, keep: Share = 0.1) -> int:
-    """Any task; one whose last group had a mean reward of at least `solved` is `keep` times as likely as the others.
+    """Draw any task, but with `keep` times the chance of others if its last group's mean reward reached `solved`.
 
     A simple form of GRESO (arXiv:2506.02177); tasks that are never solved are not skipped.
     """

@@ -16,7 +16,7 @@ from rl.methods.options import NonNegative, Positive
 
 
 def none(advantages: Floats, rewards: Floats, group: Ints) -> Floats:
-    """Rewards keep their own unit."""
+    """Leave `advantages` (B,) as they are: rewards keep their own unit."""
     return advantages
 
 
@@ -25,7 +25,8 @@ def group_std(
 ) -> Floats:
     """GRPO (arXiv:2402.03300): divide by the group's unbiased standard deviation plus `eps`; 0 where it is <= `eps`.
 
-    `population=True` divides the sum of squares by the group's size `n`, not by `n - 1`.
+    Divides `advantages` (B,); the deviation is that of `rewards` (B,) with the same label in `group` (B,), 1 for a
+    reward that is alone. `population=True` divides the sum of squares by the group's size `n`, not by `n - 1`.
     """
     size = statistics.group_size(group)
     std = statistics.group_std(rewards, group) * (np.sqrt((size - 1) / size) if population else 1.0)
@@ -36,7 +37,8 @@ def group_std(
 def leave_one_out_std(advantages: Floats, rewards: Floats, group: Ints, *, eps: Positive = 1e-8) -> Floats:
     """Divide by the unbiased standard deviation of the others in the group plus `eps`; 0 where it is <= `eps`.
 
-    A group of two leaves a single other member, which has no spread to measure: its unit is 1.
+    Divides `advantages` (B,); the deviation is that of `rewards` (B,) with the same label in `group` (B,). A group of
+    two leaves a single other member, which has no spread to measure: its unit is 1.
     """
     size = statistics.group_size(group)
     num_others = np.maximum(size - 1, 1)
@@ -56,7 +58,8 @@ def batch_std(
 ) -> Floats:
     """Divide by the unbiased standard deviation of all rewards of the update plus `eps`; 0 where it is <= `eps`.
 
-    With `singleton="raw"`, members that are alone in their group are left as they are.
+    Divides `advantages` (B,) by the deviation of `rewards` (B,); a single reward has 1. With `singleton="raw"`, members
+    that are alone in their group are left as they are.
     """
     std = np.sqrt(statistics.variance(rewards)) if rewards.size > 1 else 1.0
     quotient = advantages / (std + eps) if std > eps else np.zeros_like(advantages)

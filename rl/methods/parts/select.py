@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def every_token(tokens: Tokens) -> Tensor:
-    """Weight 1 on each sampled token."""
+    """Weight 1 on each sampled token, 0 elsewhere (B, T)."""
     return tokens.mask.to(tokens.logp.dtype)
 
 
@@ -27,8 +27,9 @@ def truncated_is(
 ) -> Tensor:
     """Truncated importance weights `min(r, cap)` of current against sampling policy, at least `floor`.
 
-    `level="sequence"` takes the product over the trajectory's sampled tokens. Meant for surrogates without a ratio of
-    their own (`ratio=on_policy`): beside `ratio=token` the same correction would count twice.
+    `r` is the ratio of the two probabilities of each token; the weights (B, T) are 0 where not sampled.
+    `level="sequence"` takes the product of the ratios over the trajectory's sampled tokens. Meant for surrogates
+    without a ratio of their own (`ratio=on_policy`): beside `ratio=token` the same correction would count twice.
     """
     log_ratio = (tokens.logp.detach() - tokens.old) * tokens.mask
     if level == "sequence":
@@ -37,6 +38,9 @@ def truncated_is(
 
 
 def masked_is(tokens: Tokens, *, low: NonNegative = 0.5, high: Positive = 5.0) -> Tensor:
-    """IcePop: the importance weight `r` of current against sampling policy where `low <= r <= high`, else 0."""
+    """IcePop: the importance weight `r` of current against sampling policy where `low <= r <= high`, else 0.
+
+    `r` is the ratio of the two probabilities of each token; the weights (B, T) are 0 where not sampled.
+    """
     ratio = (tokens.logp.detach() - tokens.old).clamp(-20.0, 20.0).exp()
     return ratio * (tokens.mask & (ratio >= low) & (ratio <= high))

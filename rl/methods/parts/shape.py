@@ -11,8 +11,8 @@ def soft_overlong(
 ) -> list[float]:
     """DAPO (arXiv:2503.14476, eq. 13): subtract up to `factor`, linearly over the last `cache` tokens of `budget`.
 
-    A length counts the sampled tokens of the whole episode. Beyond the budget the penalty stays at `factor`;
-    `clamp=False` lets it grow on, as some trainers ship it.
+    Returns one reward per trajectory, in order, from `group.rewards`. A length counts the sampled tokens of the whole
+    episode. Beyond the budget the penalty stays at `factor`; `clamp=False` lets it grow on, as some trainers ship it.
     """
     excess = [(trajectory.num_sampled - (budget - cache)) / cache for trajectory in group.trajectories]
     ceiling = 1.0 if clamp else float("inf")
@@ -20,6 +20,9 @@ def soft_overlong(
 
 
 def invalid_turns(group: Group, *, penalty: NonNegative = 0.1) -> list[float]:
-    """Subtract `penalty` for each turn whose reply was not valid (GiGPO, RAGEN)."""
+    """Subtract `penalty` for each turn whose reply was not valid (GiGPO, RAGEN).
+
+    Returns one reward per trajectory, in order, from `group.rewards`.
+    """
     num_invalid = [sum(not turn.valid for turn in trajectory.turns) for trajectory in group.trajectories]
     return [reward - penalty * count for reward, count in zip(group.rewards, num_invalid, strict=True)]

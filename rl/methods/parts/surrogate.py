@@ -17,14 +17,18 @@ if TYPE_CHECKING:
 
 
 def linear(log_ratio: Tensor, tokens: Tokens) -> Tensor:
-    """`-r A`: the policy gradient, with an importance weight for the policy that sampled."""
+    """`-r A`: the policy gradient, with an importance weight for the policy that sampled.
+
+    The loss is (B, T), with `r = exp(log_ratio)` and `A` the advantage of each token.
+    """
     return -_ratio(log_ratio) * tokens.adv
 
 
 def clip(log_ratio: Tensor, tokens: Tokens, *, low: NonNegative = 0.2, high: NonNegative = 0.2) -> Tensor:
     """PPO (arXiv:1707.06347, eq. 7): `-min(r A, c A)`, where `c` is the ratio held within `1 - low` and `1 + high`.
 
-    There is no gradient once the ratio has left the interval in the direction that the advantage pushes.
+    The loss is (B, T), with `r = exp(log_ratio)` and `A` the advantage of each token. There is no gradient once the
+    ratio has left the interval in the direction that the advantage pushes.
     """
     ratio = _ratio(log_ratio)
     return (-ratio * tokens.adv).maximum(-ratio.clamp(1 - low, 1 + high) * tokens.adv)
@@ -35,7 +39,8 @@ def dual_clip(
 ) -> Tensor:
     """Dual-clip PPO (arXiv:1912.09729): `clip`, and no loss above `-cap A` for a negative advantage.
 
-    Without it, a token that was unlikely when sampled and is likely now can dominate the update. `cap` must exceed 1.
+    The loss is (B, T), with `A` the advantage of each token. Without the cap, a token that was unlikely when sampled
+    and is likely now can dominate the update. Raises `ValueError` unless `cap` exceeds 1.
     """
     if cap <= 1:
         raise ValueError(f"dual_clip: cap={cap} must exceed 1")
@@ -46,14 +51,15 @@ def dual_clip(
 def cispo(log_ratio: Tensor, tokens: Tokens, *, low: NonNegative = 1.0, high: NonNegative = 4.0) -> Tensor:
     """CISPO (arXiv:2506.13585): `-c A logp`, `c` as in `clip` but detached: no token ever loses its gradient.
 
-    `low=1` sets no lower bound. `high` is an offset: the default caps the weight at 5.
+    The loss is (B, T); `c` is the ratio `exp(log_ratio)` held within `1 - low` and `1 + high`, `A` the advantage of
+    each token. `low=1` sets no lower bound. `high` is an offset: the default caps the weight at 5.
     """
     weight = _ratio(log_ratio.detach()).clamp(1 - low, 1 + high)
     return -weight * tokens.adv * tokens.logp
 
 
 def nll(log_ratio: Tensor, tokens: Tokens) -> Tensor:
-    """`-logp`: imitates every trajectory of the update, whatever its advantage."""
+    """`-logp` of each token (B, T): imitates every trajectory of the update, whatever its advantage."""
     return -tokens.logp
 
 

@@ -24,9 +24,10 @@ class EngineDevices(NamedTuple):
 
     @classmethod
     def resolve(cls, model_device: torch.device, numbers: Sequence[int], *, reserve_bytes: int | None) -> EngineDevices:
-        """Return the CUDA devices `numbers`, or the model's device if there are none.
+        """Return the CUDA devices `numbers`, or the model's device if there are none; none at all on a CPU.
 
-        Raises `ValueError` for a device that does not exist.
+        `reserve_bytes` is GPU memory that a trainer will still take, None if nothing is trained. Raises `ValueError`
+        for a device that does not exist.
         """
         if model_device.type == "cpu":
             if numbers:
@@ -45,7 +46,12 @@ class EngineDevices(NamedTuple):
     def memory_budget(
         self, model: nn.Module, slots: int, context: int, itemsize: int, cache_gib: float
     ) -> MemoryBudget:
-        """Return the memory that the engine may take; the arguments are those of `shared_budget`."""
+        """Return the memory that the engine may take, on GPUs of its own or beside a trainer on the device of `model`.
+
+        `slots` is the most sequences at a time, `context` the most tokens of one, `itemsize` the bytes of a number in
+        the engine's precision, `cache_gib` the most GiB of keys and values on a CPU. Raises `ValueError` if next to
+        nothing of a shared GPU is left.
+        """
         if self.numbers and not self.with_trainer:
             return whole_gpu_budget(self.numbers)
         return shared_budget(model, slots, context, itemsize, reserve_bytes=self.reserve_bytes, cache_gib=cache_gib)

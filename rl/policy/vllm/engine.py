@@ -52,7 +52,7 @@ class VLLMEngine:
     def add_request(self, request: EngineRequest, key: int | None = None) -> int:
         """Add a request, which continues after its prompt and `ids`; return its key, a new one by default.
 
-        The sequence must have room for a token.
+        A key is the number by which `step` and `abort` name the request. The sequence must have room for a token.
         """
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
@@ -110,7 +110,7 @@ class VLLMEngine:
         return samples
 
     def load_weights(self, weights: Iterable[tuple[str, Tensor]]) -> None:
-        """Replace the weights, given by their names in a checkpoint; remove adapters and the prefix cache.
+        """Replace the weights, given as `(name in a checkpoint, tensor)`; remove adapters and the prefix cache.
 
         Wakes an engine that sleeps.
         """
@@ -119,7 +119,10 @@ class VLLMEngine:
             self._engine.model_executor.driver_worker.worker.reload_weights(weights_iterator=iter(weights))
 
     def load_weight_file(self, path: str, tied: Mapping[str, str]) -> None:
-        """`load_weights` from a file of `rl.policy.vllm.weight_file`, by vLLM's interface for weight transfer."""
+        """Replace the weights by those in the safetensors file at `path`; remove adapters and the prefix cache.
+
+        `tied` maps the names of further weights to those in the file that they share. Wakes an engine that sleeps.
+        """
         call_workers = self._engine.model_executor.collective_rpc
         with self._replacing_weights():
             self._remove_adapters()
@@ -137,7 +140,10 @@ class VLLMEngine:
             return self.load_adapter_folder(folder)
 
     def load_adapter_folder(self, folder: str) -> int:
-        """`load_adapters` from a folder that exists already."""
+        """Replace the adapters by those in `folder`, in peft's layout; return the number of matrices with one.
+
+        Drops the prefix cache and wakes an engine that sleeps.
+        """
         from vllm.lora.request import LoRARequest
 
         with self._replacing_weights():

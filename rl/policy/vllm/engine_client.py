@@ -20,7 +20,7 @@ RERAISED_ERRORS = {error.__name__: error for error in (ValueError, FloatingPoint
 
 
 class VLLMEngineClient:
-    """See `VLLMEngine`. Every method raises `EngineLost` if the process is gone; then only `start` helps.
+    """A `VLLMEngine` in another process. Every method raises `EngineLost` if that is gone; then only `start` helps.
 
     A step is one message and its answer: requests that were added and aborted since the last message go with it.
     """
@@ -42,7 +42,11 @@ class VLLMEngineClient:
         return self._process.pid if self._process else 0
 
     def start(self) -> None:
-        """Start a process without weights and requests, and end an earlier one. Raises as `VLLMEngine` does."""
+        """Start a process without weights and requests, and end an earlier one.
+
+        Raises `EngineLost` if it dies or does not answer in time, `ValueError` if vLLM does not start, and
+        `UnsupportedAdapters` if it would start without the adapters.
+        """
         self.close()
         self.has_base_weights = False
         self.requests: dict[int, EngineRequest] = {}
@@ -57,19 +61,19 @@ class VLLMEngineClient:
             raise
 
     def add_request(self, request: EngineRequest) -> int:
-        """See `VLLMEngine`."""
+        """Add a request with the next message; return its key, the number by which `step` and `abort` name it."""
         key = next(self._keys)
         self.requests[key] = self._added_requests[key] = request
         return key
 
     def abort(self, keys: Iterable[int]) -> None:
-        """See `VLLMEngine`."""
+        """Remove requests with the next message; keys that the engine does not hold are ignored."""
         for key in keys:
             if self.requests.pop(key, None) is not None and self._added_requests.pop(key, None) is None:
                 self._aborted_keys.append(key)
 
     def step(self) -> list[StepOutput]:
-        """See `VLLMEngine`."""
+        """Compute one step and return the new tokens. A request may have none: a long prompt takes several steps."""
         results = self._call("step")
         for key, _, is_finished in results:
             if is_finished:
@@ -77,7 +81,10 @@ class VLLMEngineClient:
         return results
 
     def load_weights(self, weights: Iterable[tuple[str, Tensor]]) -> None:
-        """See `VLLMEngine`. The weights are transferred in a file, which is deleted afterwards."""
+        """Replace the weights, given as `(name in a checkpoint, tensor)`; remove adapters and the prefix cache.
+
+        The weights are transferred in a file, which is deleted afterwards.
+        """
         assert self._process is not None
         path = Path(self._process.home, "weights.safetensors")
         try:
@@ -86,7 +93,10 @@ class VLLMEngineClient:
             path.unlink(missing_ok=True)
 
     def load_adapters(self, write: Callable[[Path], None]) -> int:
-        """See `VLLMEngine`. The adapters are transferred in a folder, which is deleted afterwards."""
+        """Replace the adapters by those that `write` saves in a folder in peft's layout.
+
+        Returns the number of matrices with an adapter. The folder is deleted afterwards.
+        """
         assert self._process is not None
         folder = Path(self._process.home, "adapters")
         try:
@@ -96,11 +106,11 @@ class VLLMEngineClient:
             shutil.rmtree(folder, ignore_errors=True)
 
     def sleep(self) -> None:
-        """See `VLLMEngine`."""
+        """Free the memory of weights and cache until the next `load_weights` or `load_adapters`."""
         self._call("sleep")
 
     def reset_prefix_cache(self) -> None:
-        """See `VLLMEngine`."""
+        """Drop the cached keys and values of prompts. Raises `RuntimeError` if there are requests."""
         self._call("reset_prefix_cache")
 
     def close(self) -> None:

@@ -69,7 +69,7 @@ def launch_vllm(config: EngineConfig, home: str | None) -> Any:
 
 
 def _lora_options(config: EngineConfig) -> dict[str, Any]:
-    """VLLM's options about adapters. Raises `UnsupportedAdapters` if vLLM cannot serve them."""
+    """Return vLLM's options about adapters. Raises `UnsupportedAdapters` if vLLM cannot serve them."""
     if not config.lora_rank:
         return {}
     from vllm.config.lora import MaxLoRARanks
@@ -90,7 +90,7 @@ def _lora_options(config: EngineConfig) -> dict[str, Any]:
 
 
 def _make_llm_engine(config: EngineConfig, **options: Any) -> Any:
-    """VLLM's `LLMEngine`. Raises `ValueError` with the first lines of vLLM's error."""
+    """Start vLLM's `LLMEngine`. Raises `ValueError` with the first lines of vLLM's error."""
     from vllm.engine.arg_utils import EngineArgs
     from vllm.v1.engine.llm_engine import LLMEngine
 

@@ -109,20 +109,28 @@ class VLLMPolicy(BatchingEngine):
     async def sample(
         self, prompt: Sequence[int], params: SamplingParams, *, session: str = "", resume_from: Completion | None = None
     ) -> Completion:
-        """See `Policy.sample`. With `on_failure` set, a request to a failed engine stays pending."""
+        """Sample one reply to the token ids `prompt`; arguments and result are as `Policy.sample` says.
+
+        Raises `ValueError` for an empty prompt or one without room for a token, and `EngineDead` if the engine has
+        failed; with `on_failure` set, a request to a failed engine stays pending instead.
+        """
         if self.failure is not None and self.on_failure is None:
             raise self.failure
         return await super().sample(prompt, params, session=session, resume_from=resume_from)
 
     def pause(self) -> None:
-        """See `Engine.pause`."""
+        """Free the engine's memory for an optimiser step, if it can sleep; open requests continue afterwards."""
         if self.engine.can_sleep and self.failure is None:
             self._take_back_requests()
             with suppress(EngineLost):  # `sync_weights` will notice
                 self.engine.sleep()
 
     def sync_weights(self) -> None:
-        """See `Engine.sync_weights`."""
+        """Load the model's weights into the engine and increase `version`; open requests continue behind their tokens.
+
+        Raises `EngineDead` if the engine cannot take the weights over and `on_failure` is None; else sets `failure` and
+        calls it.
+        """
         self.version += 1
         self._take_back_requests()
         try:

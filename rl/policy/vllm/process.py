@@ -70,7 +70,11 @@ class EngineProcess:
         self.close = weakref.finalize(self, _close, self._popen, channel, home, os.getpid())
 
     def call(self, message: Any) -> Any:
-        """Send a message and return the answer. Raises `EngineLost` if there is none within `timeout_s` seconds."""
+        """Send a message and return the answer, both as `rl.policy.vllm.engine_server.serve` describes them.
+
+        A message is `(method, arguments, new requests by key, aborted keys)`, an answer begins with "done" or "failed".
+        Raises `EngineLost` if there is none within `timeout_s` seconds.
+        """
         try:
             self._channel.send(message)
             self._wait_for_answer()
@@ -112,7 +116,10 @@ class EngineProcess:
 
 
 def answer_timeout_s() -> float:
-    """Return how many seconds an answer may take. Raises `ValueError` if TURNWISE_ENGINE_TIMEOUT_S is not positive."""
+    """Return how many seconds an answer may take: TURNWISE_ENGINE_TIMEOUT_S, or 1800 where it is not set.
+
+    Raises `ValueError` if the variable is not a positive number.
+    """
     text = os.environ.get(TIMEOUT_VARIABLE, "").strip()
     try:
         timeout_s = float(text or DEFAULT_TIMEOUT_S)

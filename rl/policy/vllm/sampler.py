@@ -39,11 +39,11 @@ class KeyedSampler(LogitsProcessor):
         self.samples: dict[int, SampledToken] = {}
 
     def is_argmax_invariant(self) -> bool:
-        """See `LogitsProcessor`: a sampled token is rarely the most likely one."""
+        """Tell vLLM that the likeliest token may change: a sampled token is rarely the most likely one."""
         return False
 
     def update_state(self, batch_update: Any) -> None:
-        """See `LogitsProcessor`: requests that join, leave or change their row."""
+        """Take over from vLLM which requests join the batch, leave it or change their row."""
         process_dict_updates(self.rows, batch_update, _make_row)
 
     def apply(self, logits: torch.Tensor) -> torch.Tensor:

@@ -18,7 +18,7 @@ SPARE_BYTES = 64 << 20  # that stay free in it
 
 
 def make_folder(size: int) -> str:
-    """Create a folder for a file of `size` bytes, in shared memory if it fits there now, else on the disk."""
+    """Create a folder for a file of `size` bytes and return its path, in shared memory if it fits, else on the disk."""
     fits = os.access(SHARED_MEMORY, os.W_OK) and shutil.disk_usage(SHARED_MEMORY).free >= size + SPARE_BYTES
     return tempfile.mkdtemp(prefix="turnwise-", dir=SHARED_MEMORY if fits else None)
 

@@ -23,7 +23,7 @@ BACKEND = "turnwise-file"
 
 @dataclass
 class FileInitInfo(WeightTransferInitInfo):
-    """See `WeightTransferEngine`: there is nothing to set up."""
+    """What vLLM passes to set up a transfer: nothing here."""
 
 
 @dataclass
@@ -41,26 +41,26 @@ class FileWeightTransfer(WeightTransferEngine[FileInitInfo, FileUpdateInfo]):
     update_info_cls = FileUpdateInfo
 
     def init_transfer_engine(self, init_info: FileInitInfo) -> None:
-        """See `WeightTransferEngine`."""
+        """Set up nothing: files need no connection."""
 
     def start_weight_update(self) -> None:
-        """See `WeightTransferEngine`."""
+        """Prepare the model to take weights layer by layer."""
         from vllm.model_executor.model_loader.reload import initialize_layerwise_reload
 
         initialize_layerwise_reload(self.model)
 
     def receive_weights(self, update_info: FileUpdateInfo) -> None:
-        """See `WeightTransferEngine`."""
+        """Load the weights from the file that `update_info` names."""
         self.model.load_weights(read_weights(update_info.path, update_info.tied))
 
     def finish_weight_update(self) -> None:
-        """See `WeightTransferEngine`."""
+        """Bring the loaded layers into the form that vLLM computes with."""
         from vllm.model_executor.model_loader.reload import finalize_layerwise_reload
 
         finalize_layerwise_reload(self.model, self.model_config)
 
     def shutdown(self) -> None:
-        """See `WeightTransferEngine`."""
+        """Release nothing: files need no connection."""
 
     @staticmethod
     def trainer_send_weights(iterator: Any, trainer_args: Any) -> None:

@@ -1,4 +1,4 @@
-"""Memory limits for all processes of a place together, by the kernel's control groups, version 1 or 2.
+"""Memory limits for all processes of a place (the tree that runs a program), by control groups, version 1 or 2.
 
 They need the right to make a group: root, or a subtree that is delegated to the user. Without, `Parent.make` is None.
 """
@@ -18,7 +18,10 @@ _V2 = {"limit": "memory.max", "swap": "memory.swap.max", "events": "memory.event
 
 @dataclass(slots=True)
 class Group:
-    """One group, as descriptors of its files: a warden uses them that has no right to open the files itself."""
+    """One control group, as open descriptors of its files.
+
+    The warden, the process of a place that uses them, has no right to open the files itself.
+    """
 
     version: int
     procs_file: int  # a process that writes "0" to it enters the group
@@ -29,7 +32,7 @@ class Group:
 
     @classmethod
     def make(cls, parent: Parent, name: str) -> Group:
-        """Make a group below the parent. Raises OSError."""
+        """Make the control group `name` below the parent. Raises OSError where it exists or the kernel refuses."""
         os.mkdir(name, dir_fd=parent.folder)
         names = _V1 if parent.version == 1 else _V2
         folder = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=parent.folder)
@@ -65,7 +68,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Parent:
-    """The folder of the groups of one zygote."""
+    """The folder of the control groups of one zygote, the process that places are forked from; one group per place."""
 
     path: Path
     folder: int
@@ -73,7 +76,10 @@ class Parent:
 
     @classmethod
     def make(cls, root: Path = Path("/sys/fs/cgroup"), memberships: Path = Path("/proc/self/cgroup")) -> Parent | None:
-        """Make a folder where the kernel lets groups have a memory limit, or return None."""
+        """Make a folder where the kernel lets groups have a memory limit, or return None where there is none.
+
+        `root` is where control groups are mounted; `memberships` lists those of this process.
+        """
         for version, folder in _folders(root, memberships):
             path = folder / f"{PREFIX}{os.getpid()}"
             try:

@@ -1,4 +1,7 @@
-"""The file system that candidates see: the system and Python, read-only, and the box, a folder of their own."""
+"""The file system that candidates (untrusted programs) see.
+
+It is the system and Python, read-only, and the box, a folder of their own.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,10 @@ LINKS = (WORK, "/tmp", "/dev/shm")
 
 
 def etc_files(user_id: int) -> dict[str, str]:
-    """Contents by path of the few files of `/etc` that programs read, where candidates have this user id."""
+    """Return the few files of `/etc` that programs read, for programs that run with this user id.
+
+    The keys are paths without the leading "/", such as "etc/passwd"; the values are contents.
+    """
     return {
         "etc/passwd": f"root:x:0:0::/:/bin/sh\nbox:x:{user_id}:{user_id}::{WORK}:/bin/sh\n",
         "etc/group": f"root:x:0:\nbox:x:{user_id}:\n",
@@ -28,9 +34,10 @@ def etc_files(user_id: int) -> dict[str, str]:
 
 
 def build(binds: Sequence[tuple[str, str]], hidden: Sequence[str]) -> None:
-    """Make the jail the root of this process, which must have a mount namespace of its own. Writes nothing to disk.
+    """Make the jail, the file system that programs see, the root of this process. Writes nothing to disk.
 
-    `binds` are (path on the host, path in the jail), `hidden` are folders that are shown empty.
+    The process must have a mount namespace of its own. `binds` are (path on the host, path in the jail), `hidden` are
+    folders that are shown empty. Raises OSError where the kernel refuses.
     """
     syscalls.mount("none", "/", None, syscalls.REC | syscalls.PRIVATE)
     root = _find_mount_point(source for source, _ in binds)
@@ -82,7 +89,10 @@ def _bind(source: str, target: str) -> None:
 
 
 def mount_box(disk_mb: int, files: int, owner: int | None) -> None:
-    """Mount an empty box with these limits; `owner` is the candidate's uid where it is not this process's."""
+    """Mount an empty box, the folder that a program can write to, in memory: `disk_mb` MiB and `files` files at most.
+
+    `owner` is the uid of the program; None if it is that of this process.
+    """
     owner_option = "" if owner is None else f",uid={owner},gid={owner}"
     options = f"size={disk_mb}m,nr_inodes={files + len(FOLDERS) + 1},mode=0755{owner_option}"
     syscalls.mount("tmpfs", BOX, "tmpfs", syscalls.NOSUID | syscalls.NODEV, options)
@@ -93,7 +103,11 @@ def mount_box(disk_mb: int, files: int, owner: int | None) -> None:
 
 
 def clear_box(folder: str, owner: int | None = None) -> None:
-    """Empty a plain folder that serves as the box where none can be mounted, however deeply its content is nested."""
+    """Empty a plain folder that serves as the box (what a program can write to) where none can be mounted.
+
+    Removes everything in its subfolders "work", "tmp" and "shm", however deeply nested, and makes those that are
+    missing. `owner` is the uid that they get; None is that of this process.
+    """
     for name in FOLDERS:
         path = f"{folder}/{name}"
         if os.path.islink(path) or not os.path.isdir(path):  # a candidate that owns the folder can do that

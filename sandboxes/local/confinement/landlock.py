@@ -16,7 +16,7 @@ _FILE_RIGHTS = _EXECUTE | _WRITE_FILE | _READ_FILE | 1 << 14 | 1 << 15
 
 
 class Ruleset:
-    """Which files may be read and written; made once and applied in each candidate."""
+    """Which files may be read and written; made once and applied in each candidate (untrusted program)."""
 
     def __init__(self, readable: Sequence[str], writable: Sequence[str]) -> None:
         """Allow to read and execute below `readable`, to read and write below `writable`; missing paths are skipped.

@@ -1,5 +1,6 @@
-"""Which files of the host a jail shows. The host computes it, so that the zygote need not know the host's packages.
+"""Which files of the host a jail, the file system that programs see, shows.
 
+The host computes it, so that the zygote, the process that sandboxes are forked from, need not know the host's packages.
 A jail shows what programs need to run: no home, few lines of `/etc`, no `/sys`, and only the named Python packages. So
 it does not contain this project with its graders.
 """
@@ -46,7 +47,10 @@ class Plan:
 
 
 def plan(packages: Sequence[str]) -> Plan:
-    """The plan for this machine's Python and these packages with their requirements."""
+    """Plan what a jail, the file system that programs see, shows of this machine.
+
+    It is the system, the running Python, and the installed packages of these names with their requirements.
+    """
     base = os.path.realpath(sys.base_prefix)
     executable = python_executable()
     binds = [(path, path) for path in _SYSTEM.split() if os.path.lexists(path)]
@@ -61,12 +65,15 @@ def plan(packages: Sequence[str]) -> Plan:
 
 
 def python_executable() -> str:
-    """Path of the running Python, outside any virtual environment."""
+    """Return the path of the running Python, outside any virtual environment."""
     return os.path.realpath(sys.executable)
 
 
 def package_paths(names: Sequence[str]) -> list[str]:
-    """The files and folders of these installed packages and of everything that they require; others are skipped."""
+    """Return the paths of the files and folders of these packages and of all that they require.
+
+    Packages that are not installed are skipped.
+    """
     paths: dict[str, None] = {}
     todo, done = list(names), set[str]()
     while todo:
@@ -91,7 +98,7 @@ def package_paths(names: Sequence[str]) -> list[str]:
 
 
 def import_path() -> list[str]:
-    """`sys.path` in the jail, after the working directory: the standard library and the packages."""
+    """Return `sys.path` for programs in the jail, after their working directory: standard library, then packages."""
     base = os.path.realpath(sys.base_prefix)
     names = ("stdlib", "platstdlib")
     paths = [sysconfig.get_path(name, vars={"base": base, "platbase": base, "installed_base": base}) for name in names]

@@ -1,4 +1,4 @@
-"""The system calls that a candidate may not make, as a BPF program for the kernel.
+"""The system calls that a candidate, an untrusted program, may not make, as a BPF program for the kernel.
 
 It lists what is refused, not what is allowed, as everyday programs must run. Calls newer than those listed here fail
 with ENOSYS, so a new kernel adds no way out.
@@ -55,12 +55,12 @@ _NUMBER, _ARCH = 0, 4  # offsets in struct seccomp_data; arguments follow at 16,
 
 
 def architecture() -> str:
-    """The machine's name where its system call numbers are known, else ""."""
+    """Return "x86_64" or "aarch64" if this machine is one, as only their system call numbers are known, else ""."""
     return platform.machine() if platform.machine() in _ARCHITECTURES else ""
 
 
 class Filter:
-    """A BPF program that this process and all forked from it can install."""
+    """A seccomp filter, a BPF program that this process and all forked from it can install (`syscalls.install`)."""
 
     def __init__(self, *, single_process: bool = False) -> None:
         """`single_process`: also refuse to start processes, to signal any, and to make sockets."""

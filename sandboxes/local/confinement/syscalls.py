@@ -30,12 +30,19 @@ def _libc() -> ctypes.CDLL:
 
 
 def unshare(flags: int) -> None:
-    """Enter new namespaces; a new pid namespace is entered by the next child."""
+    """Enter new namespaces: `flags` are NEWNS, NEWPID and so on, joined by `|`.
+
+    A new pid namespace is entered by the next child.
+    """
     _call("unshare", flags)
 
 
 def mount(source: str, target: str, kind: str | None, flags: int = 0, options: str | None = None) -> None:
-    """Mount a file system, or a part of one at a second path."""
+    """Mount a file system of the type `kind`, such as "tmpfs", at `target`, or (BIND) show `source` there too.
+
+    `kind` is None for BIND; `flags` are BIND, NOSUID and so on, joined by `|`; `options` are those of the file system,
+    such as "size=4m".
+    """
     texts = [None if text is None else os.fsencode(text) for text in (source, target, kind, options)]
     _call("mount", texts[0], texts[1], texts[2], flags, texts[3])
 
@@ -60,7 +67,7 @@ def pivot_root() -> None:
 
 
 def set_dumpable(value: bool) -> None:
-    """Set whether other processes of the same user may trace and read this one."""
+    """Set whether other processes of the same user may trace this one and read its memory."""
     _call("prctl", _SET_DUMPABLE, int(value), 0, 0, 0)
 
 
@@ -99,27 +106,30 @@ def install(filter: Filter) -> None:
 
 
 def landlock_version() -> int:
-    """The version of Landlock's interface, or 0 where the kernel has none or hides it."""
+    """Return the version of Landlock's interface, or 0 where the kernel has none or hides it."""
     return max(0, _libc().syscall(*map(_to_long, (444, None, 0, 1))))
 
 
 def landlock_ruleset(attributes: bytes) -> int:
-    """Make a ruleset and return its file descriptor."""
+    """Make a Landlock ruleset and return its file descriptor. `attributes` is a packed `landlock_ruleset_attr`."""
     return _syscall("landlock_create_ruleset", 444, attributes, len(attributes), 0)
 
 
 def landlock_allow(ruleset: int, rights: int, directory: int) -> None:
-    """Allow `rights` below a directory, which is a descriptor."""
+    """Allow `rights`, bits of LANDLOCK_ACCESS_FS, for the file or below the directory with this open descriptor."""
     _syscall("landlock_add_rule", 445, ruleset, 1, struct.pack("=Qi", rights, directory), 0)
 
 
 def landlock_restrict(ruleset: int) -> None:
-    """Apply the ruleset to this thread and all its descendants."""
+    """Apply the Landlock ruleset with this descriptor to this thread and all its descendants."""
     _syscall("landlock_restrict_self", 446, ruleset, 0)
 
 
 def advise(address: int, length: int, advice: int) -> bool:
-    """madvise(2); returns whether the kernel accepted it."""
+    """Tell the kernel how to treat `length` bytes of memory from `address` on, by madvise(2), such as COLLAPSE.
+
+    Returns whether the kernel accepted it.
+    """
     return _libc().madvise(ctypes.c_void_p(address), ctypes.c_size_t(length), advice) == 0
 
 

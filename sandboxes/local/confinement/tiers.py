@@ -70,7 +70,10 @@ _ADVICE = (
 
 
 def missing_requirement(tier: str) -> str:
-    """What this machine lacks for a tier, as far as can be seen without trying; "" where nothing is missing."""
+    """Say what this machine lacks for a tier ("namespaces", "landlock" or "process"), as far as is seen without trying.
+
+    Returns one line, or "" where nothing is missing.
+    """
     if platform.system() != "Linux":
         return f"tier '{tier}' needs Linux; this is {platform.system()}"
     if not architecture():
@@ -84,5 +87,5 @@ def missing_requirement(tier: str) -> str:
 
 
 def start_error(tier: str, reason: str) -> str:
-    """The message, in one line, for a tier that did not start."""
+    """Return the message, in one line, for a tier that did not start for `reason`; for "namespaces" with advice."""
     return f"local: tier '{tier}' did not start: {reason}" + (f". {_ADVICE}" if tier == "namespaces" else "")

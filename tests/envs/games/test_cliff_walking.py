@@ -14,15 +14,15 @@ class FromStart(CliffWalking):
     quarters, is_mirrored = 0, False
 
     def tasks(self, split):
-        place = {"start": 36, "quarters": self.quarters, "mirrored": self.mirrored}
+        place = {"start": 36, "quarters": self.quarters, "mirrored": self.is_mirrored}
         return [Task(f"{split}/0", metadata=place)]
 
 
-class Turned(FromStart):
+class QuarterTurn(FromStart):
     quarters = 1
 
 
-class Mirrored(FromStart):
+class MirrorImage(FromStart):
     is_mirrored = True
 
 
@@ -34,7 +34,8 @@ def test_each_turn_tells_how_far_the_goal_is_and_which_steps_fall():
 
 
 @pytest.mark.parametrize(
-    "kind, up, right, sight", [(Turned, "right", "down", "11d cliff d"), (Mirrored, "left", "down", "11d cliff d")]
+    "kind, up, right, sight",
+    [(QuarterTurn, "right", "down", "11d cliff d"), (MirrorImage, "left", "down", "11d cliff d")],
 )
 def test_a_turned_map_has_other_names_for_its_ways(kind, up, right, sight):
     env = kind()

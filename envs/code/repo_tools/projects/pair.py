@@ -14,7 +14,7 @@ PAIR_COUNT = prod(_CHOICES)
 
 
 def build_pair(number: int) -> Project:
-    """Build one of `PAIR_COUNT` projects: two modules that are named after their functions.
+    """Build the project of a number below `PAIR_COUNT`: two modules that are named after their functions.
 
     Operands are so large that a result shows which operator gave it.
     """

@@ -18,10 +18,11 @@ Modules = Mapping[str, str]  # the source of each module by its name
 
 
 class Project(NamedTuple):
-    """Modules that import each other; each comes after those that it imports.
+    """A small project: modules that import each other; each comes after those that it imports.
 
     `signatures` maps the functions that can be called, `"prices.with_tax"`, to the kinds of their arguments, keys of
-    `ARGUMENT_SAMPLERS`. In the sources `$k` stands for the constant `k`, which is one of `ranges["k"]`.
+    `ARGUMENT_SAMPLERS` separated by commas. In the sources `$k` stands for the constant `k`, which is one of
+    `ranges["k"]`.
     """
 
     name: str
@@ -31,11 +32,11 @@ class Project(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The number of choices of constants."""
+        """The number of ways to choose the constants."""
         return prod(map(len, self.ranges.values()))
 
     def fill(self, number: int) -> dict[str, str]:
-        """The modules with one of the `size` choices of constants."""
+        """Return the source of each module by name, with the constants that `number`, from 0 to `size - 1`, chooses."""
         constants = {}
         for name, values in self.ranges.items():
             number, i = divmod(number, len(values))
@@ -43,7 +44,7 @@ class Project(NamedTuple):
         return {name: Blanks(source.lstrip("\n")).substitute(constants) for name, source in self.modules.items()}
 
     def sample_args(self, function: str, rng: np.random.Generator) -> tuple[Any, ...]:
-        """Draw arguments for a function."""
+        """Draw arguments for a function, a key of `signatures` such as `"prices.with_tax"`."""
         return tuple(ARGUMENT_SAMPLERS[kind.strip()](rng) for kind in self.signatures[function].split(","))
 
 
@@ -54,7 +55,10 @@ class CallError(NamedTuple):
 
 
 class LoadedProject:
-    """Modules loaded into this process: only for the project's own sources, never for a policy's."""
+    """Modules loaded into this process: only for the project's own sources, never for a policy's.
+
+    `modules` maps names to sources, each after those that it imports.
+    """
 
     def __init__(self, modules: Modules) -> None:
         self._namespaces: dict[str, dict[str, Any]] = {}
@@ -64,7 +68,7 @@ class LoadedProject:
             exec(_compile(name, source), names)
 
     def call(self, function: str, args: Sequence[Any]) -> Any:
-        """The value of `module.function(*args)`, or a `CallError`."""
+        """Call a function, `"prices.with_tax"`, and return its value, or a `CallError` where it raises."""
         module, _, name = function.partition(".")
         try:
             return self._namespaces[module][name](*args)

@@ -13,12 +13,12 @@ LEVELS = (expressions.TEMPLATES, sequences.TEMPLATES, loops.TEMPLATES, algorithm
 
 
 def level_templates(level: int) -> tuple[Template, ...]:
-    """The templates of a level, from 0 (expressions) to 4 (small algorithms)."""
+    """Return the templates, families of functions, of a level from 0 (expressions) to 4 (small algorithms)."""
     return LEVELS[level]
 
 
 def find_template(name: str) -> Template:
-    """The template called `name`. Raises KeyError where there is none."""
+    """Return the template, a family of functions, called `name`. Raises KeyError where there is none."""
     return _by_name()[name]
 
 

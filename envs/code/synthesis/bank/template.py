@@ -42,31 +42,31 @@ class Template(NamedTuple):
     sentence: str = ""
 
     def draw(self, rng: np.random.Generator) -> Problem:
-        """A member with constants drawn from their ranges."""
+        """Draw a member: the function with constants drawn from their ranges."""
         constants = {name: _to_python(values[int(rng.integers(len(values)))]) for name, values in self.ranges.items()}
         return self.member(constants)
 
     def member(self, constants: Mapping[str, Any]) -> Problem:
-        """The member with these constants."""
+        """Return the member with these constants, by name."""
         return Problem(self, dict(constants))
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One function to write: `f(xs)` that returns what `description` says."""
+    """One function to write, a member of a template: `f(xs)` that returns what `description` says."""
 
     template: Template
     constants: dict[str, Any]
 
     @cached_property
     def kinds(self) -> dict[str, str]:
-        """Each parameter with the method of `InputSampler` that draws its inputs."""
+        """The name of each parameter with the method of `InputSampler` that draws its inputs: `{"xs": "numbers"}`."""
         pairs = (part.split(":") for part in self._fill(self.template.parameters).split(","))
         return {name.strip(): kind.strip() for name, kind in pairs}
 
     @property
     def params(self) -> str:
-        """The parameters, `xs, n`."""
+        """The names of the parameters, `xs, n`."""
         return ", ".join(self.kinds)
 
     @property
@@ -81,17 +81,17 @@ class Problem:
 
     @property
     def is_expression(self) -> bool:
-        """Whether the reference is an expression."""
+        """Whether the reference, a right program, is a single expression."""
         return "\n" not in self.template.code
 
     @property
     def shortest(self) -> str:
-        """The shortest right reply: the expression, or else `source`."""
+        """The shortest right reply: the expression, or else the whole function."""
         return self._fill(self.template.code) if self.is_expression else self.source
 
     @property
     def source(self) -> str:
-        """The reference as a whole function."""
+        """The reference, a right program, as a whole function."""
         code = self._fill(self.template.code).strip("\n")
         body = f"return {code}" if self.is_expression else textwrap.dedent(code)
         return f"def {FUNCTION}({self.params}):\n{textwrap.indent(body, '    ')}\n"

@@ -29,8 +29,10 @@ def gae(
 ) -> Credit:
     """PPO: generalised advantage estimation over sampled tokens, jumping over observations (arXiv:1506.02438).
 
-    Rewards lie as in `reward_to_go`. An episode that a limit cut short is not bootstrapped: it has value 0 after its
-    last token, like one that ended. `whiten` standardises over all sampled tokens (`"verl"` as verl does).
+    A turn's reward lies on its last token. An episode that a limit cut short is not bootstrapped: it has value 0 after
+    its last token, like one that ended. Reads the stream `value`, the critic's value before each token, and fills
+    `returns`, the critic's targets. `whiten` standardises over all sampled tokens (`"verl"` as verl does); `norm` is
+    not read.
     """
     return _over_tokens(groups, token_table.token_rewards(groups), gamma=gamma, lam=lam, whiten=whiten)
 
@@ -74,7 +76,8 @@ def bilevel_gae(
     """RAGEN (arXiv:2504.20073): advantages over turns, discounted by `gamma_turn`, then over the tokens within each.
 
     A turn's advantage, estimated at its last token, becomes the reward there; nothing else crosses the end of a turn. A
-    turn ends where its reply ends, also when its reward is 0.
+    turn ends where its reply ends, also when its reward is 0. `whiten` standardises over all sampled tokens; `norm` is
+    not read.
     """
     index = token_table.turn_index(groups)
     mask = index >= 0
@@ -100,8 +103,8 @@ def gae_with_gain(
 ) -> Credit:
     """StepSearch (arXiv:2505.15107): `gae` with `weight * (gain - redundancy)` more on each turn's last token.
 
-    `gain` and `redundancy` name streams or metrics of a turn: how much its search found anew, and how much it found
-    again.
+    `gain` and `redundancy` name streams (numbers per token that a score part has written) or metrics (of
+    `info["metrics"]`) of a turn: how much its search found anew, and how much it found again. `norm` is not read.
     """
     step_rewards = weight * (turn_table.turn_signal(groups, gain) - turn_table.turn_signal(groups, redundancy))
     at_ends = token_table.at_turn_ends(turn_table.from_groups(groups), step_rewards)

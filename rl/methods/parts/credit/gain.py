@@ -38,7 +38,8 @@ def information_gain(
     Args:
         groups: Groups whose turns have the stream or metric `gain`.
         norm: Baseline and scale of `centre="returns"`; not read otherwise.
-        gain: The name of that stream or metric.
+        gain: The name of that stream (numbers per token that a score part has written) or metric (of the environment's
+            `info["metrics"]`).
         among: Whether gains and outcomes have one deviation (`"joint"`) or one each (`"separate"`).
         centre: `"rewards"` subtracts the mean of the payments before they are summed, as published: a turn of average
             gain is then worth nothing, and going on loses its price. `"returns"` sums first and compares the same turn
@@ -76,7 +77,8 @@ def gated_gain(
     outcomes' advantages, and multiplied by a gate: half where all outcomes are equal, nearly 0 where they differ by
     more than `temperature`. `normalize_intrinsic=False` takes gains as they are (the release's option of that name).
     `per_token` spreads a gain over its turn's tokens before all of that, as the release does, so that long turns weigh
-    more. `gain` names a stream or metric of turns.
+    more. `gain` names a stream of turns (numbers per token that a score part has written) or a metric (of
+    `info["metrics"]`).
     """
     table = turn_table.from_groups(groups)
     outcome = np.repeat(turn_table.trajectory_advantages(table, norm), table.lengths)  # (M,)

@@ -45,7 +45,8 @@ def decoupled(
 def by_role(groups: Sequence[Group], norm: Normalization, *, per_episode: str = "") -> Credit:
     """Several agents in an episode: each one's reward against those of the same agent in the group.
 
-    Agents named in `per_episode`, joined by `+`, play several times in each episode: they are compared within it.
+    `Trajectory.agent` names the agent. Agents named in `per_episode`, joined by `+`, play several times in each
+    episode: they are compared within it.
     """
     table = turn_table.from_groups(groups)
     members = list(turn_table.trajectories(groups))

@@ -14,5 +14,9 @@ if TYPE_CHECKING:
 
 
 def scored(groups: Sequence[Group], norm: Normalization, *, stream: str = "reply_advantage") -> Credit:
-    """The numbers of `stream` as advantages of their tokens, unchanged; neither baseline nor scale is read."""
+    """The numbers of `stream` as advantages of their tokens, unchanged; neither baseline nor scale is read.
+
+    A stream is numbers per sampled token in `Turn.streams`, here those that a score part has written. Raises
+    `PartError` where a turn lacks it.
+    """
     return token_table.nest(groups, token_table.read_stream(groups, stream))

@@ -81,9 +81,10 @@ def hierarchical(
 
 
 def group_by_state(groups: Sequence[Group], table: TurnTable, similarity: float = 1.0) -> Ints:
-    """Labels (R,), equal for turns of one group that began in the same state, or in one of at least `similarity`.
+    """Number the state in which each turn began (R,): equal for turns of one group in the same state.
 
-    Raises `PartError` where turns have no state.
+    States are the texts `Turn.state`. With `similarity` below 1, states also count as the same if the `difflib` ratio
+    of their texts reaches it. Raises `PartError` where turns have no state.
     """
     texts = [turn.state for turn in turn_table.turns_of(groups)]
     if missing := texts.count(""):

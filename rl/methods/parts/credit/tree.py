@@ -63,7 +63,8 @@ def within_trees(
 ) -> Credit:
     """Tree-GRPO (arXiv:2509.21240): a trajectory's advantage in its tree, plus the one in its whole group.
 
-    `tree` and `group` weigh the two. A member that is no fork and has none is a tree of one: its first advantage is 0.
+    A tree is a member and all that were forked from it. `tree` and `group` weigh the two advantages. A member that is
+    no fork and has none is a tree of one: its first advantage is 0.
     """
     table = turn_table.from_groups(groups)
     in_tree = turn_table.compare(table.returns, trees.tree_ids(groups), table.lengths, norm)
@@ -74,8 +75,9 @@ def within_trees(
 def value_steps(groups: Sequence[Group], norm: Normalization) -> Credit:
     """What each turn adds to the value of its node: the mean return of all that pass it, less that of its parent.
 
-    The values are those that a tree search estimates, as in MedS3 (arXiv:2501.12051). The advantages of a trajectory's
-    turns add up to its return less the mean of its group, in units of `norm.scale`; the baseline is not read.
+    A node is a turn together with all turns before it. The values are those that a tree search estimates, as in MedS3
+    (arXiv:2501.12051). The advantages of a trajectory's turns add up to its return less the mean of its group, in units
+    of `norm.scale`; the baseline is not read.
     """
     table = turn_table.from_groups(groups)
     node, parent = trees.nodes(groups)

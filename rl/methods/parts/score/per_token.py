@@ -9,12 +9,12 @@ from rl.records import Group, Trajectory
 
 
 async def value(scorer: Scorer, groups: Sequence[Group]) -> None:
-    """Fill the stream `value` from the critic."""
+    """Fill the stream `value` of every turn: the critic's value before each sampled token."""
     _fill_stream("value", scorer.values, groups)
 
 
 async def reference(scorer: Scorer, groups: Sequence[Group]) -> None:
-    """Fill the stream `ref` from the frozen reference policy."""
+    """Fill the stream `ref` of every turn: each sampled token's log-probability under the frozen reference policy."""
     _fill_stream("ref", scorer.reference, groups)
 
 

@@ -52,7 +52,7 @@ class reply_advantage:
         turn_table.write_stream(groups, "reply_advantage", np.repeat(advantages, table.num_tokens))
 
     def state_dict(self) -> dict[str, Any]:
-        """The critic, its slow copy and the state of Adam."""
+        """The critic's four estimates, their slow copy and the state of Adam; {} before the first update."""
         return dict(self._state)
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

@@ -16,11 +16,11 @@ class Scorer(Protocol):
     """The models of a run. Results carry no gradient and stand in the order of the arguments."""
 
     def values(self, trajectories: Sequence[Trajectory]) -> list[PerTurn]:
-        """The critic's value before each sampled token, for each trajectory."""
+        """Return the critic's value before each sampled token, as `[trajectory][turn][token]`."""
         ...
 
     def reference(self, trajectories: Sequence[Trajectory]) -> list[PerTurn]:
-        """The frozen reference policy's log-probability of each sampled token, for each trajectory."""
+        """Return the frozen reference policy's log-probabilities of the sampled tokens: `[trajectory][turn][token]`."""
         ...
 
     def features(self, trajectories: Sequence[Trajectory]) -> list[np.ndarray]:
@@ -30,7 +30,8 @@ class Scorer(Protocol):
     def continuations(self, trunks: Sequence[Sequence[int]], branches: Sequence[Branch]) -> list[list[float]]:
         """The policy's log-probabilities, at temperature 1, of the scored tokens of each branch.
 
-        `trunks` are token histories; a branch names the one it leaves, and where.
+        `trunks` are token histories. A branch is a continuation of one: it names the trunk, the position where it
+        leaves it, its token ids, and how many of these, the last ones, are scored.
         """
         ...
 
@@ -39,7 +40,7 @@ class Scorer(Protocol):
         ...
 
     def hide_feedback(self, turn: Turn, placeholder: str) -> tuple[int, ...] | None:
-        """`turn.context` with `placeholder` instead of the environment's text, in as many tokens.
+        """The token ids of `turn.context` with the text `placeholder` in place of the environment's, in as many tokens.
 
         None where the chat template has rewritten the context.
         """

@@ -23,7 +23,10 @@ Step = tuple[Messages, SupportsFloat, bool, bool, dict[str, Any]]  # obs, reward
 
 
 async def record_expert(runner: Runner, ticket: Ticket) -> Trajectory:
-    """Play `ticket` with the environment's oracle. The result is errored without an oracle, or without its success."""
+    """Play `ticket`, which names a task and its seed, with the environment's oracle; return the trajectory.
+
+    It is errored (`Stop.ERROR`) where the environment has no oracle, or the oracle no success.
+    """
     label = f"the oracle on task {ticket.split}/{ticket.index} seed {ticket.seed}"
     expert, failed_env = await play_script_on(runner, ticket, oracle, label=label)
     if failed_env is not None:
@@ -34,23 +37,23 @@ async def record_expert(runner: Runner, ticket: Ticket) -> Trajectory:
 
 
 class WrappingRunner(Runner):
-    """A runner that shares the state of another one and wraps its environments while they are played."""
+    """A runner that shares the state of `runner` and wraps its environments with `wrap` while they are played."""
 
     def __init__(self, runner: Runner, wrap: Callable[[gymnasium.Env], gymnasium.Wrapper]) -> None:
         vars(self).update(vars(runner))  # episodes under way are known to both
         self.runner, self.wrap = runner, wrap
 
     def take(self) -> gymnasium.Env:
-        """Return an idle environment, wrapped."""
+        """Return an idle environment of the other runner, wrapped, or a new one if none is idle."""
         return self.wrap(self.runner.take())
 
     def put(self, env: gymnasium.Env) -> None:
-        """Return the wrapped environment to the pool."""
+        """Return the environment inside the wrapper `env` to the other runner, which may reuse it."""
         assert isinstance(env, gymnasium.Wrapper)
         self.runner.put(env.env)
 
     def discard(self, env: gymnasium.Env) -> None:
-        """Close the wrapped environment."""
+        """Close the environment inside the wrapper `env`, which failed."""
         assert isinstance(env, gymnasium.Wrapper)
         self.runner.discard(env.env)
 
@@ -82,7 +85,11 @@ class ExpertEnv(gymnasium.Wrapper):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Messages, dict[str, Any]]:
-        """Begin an episode with the expert's history up to its first turn as the observation."""
+        """Begin an episode; the observation is all messages of `expert` before its reply in the first turn.
+
+        The environment itself has been given the expert's replies up to there. Raises `RuntimeError` where it does not
+        answer as it answered the expert.
+        """
         self._reset_kwargs: dict[str, Any] = {"seed": seed, "options": options}
         self.turn = self._first
         _, info = self.replay(self.turn)
@@ -95,7 +102,7 @@ class ExpertEnv(gymnasium.Wrapper):
         return (*history, *first.observation), {**info, "state": first.state}
 
     def expert_reply(self, turn: int) -> Message:
-        """The expert's reply in `turn`."""
+        """Return the expert's reply in turn number `turn`, from 0."""
         reply = self._expert_turn(turn).reply
         assert reply is not None
         return reply

@@ -25,10 +25,11 @@ async def entropy_forks(
 ) -> Group:
     """ARPO (arXiv:2507.19849): fork where replies to feedback begin less certain than the first reply did.
 
-    An `initial` share of the group is played from the start. Turn by turn, each member that has replied to feedback
-    gets up to `beam - 1` forks before that reply, each with probability `chance + weight * (now - first)`, until the
-    group is full; once all are done, the missing members are played from the start. `now` and `first` are estimates of
-    the entropy of the two replies, in nats per token: the mean of `-log p` over their first `tokens` sampled tokens.
+    A fork begins with another member's first turns and goes on by itself. An `initial` share of the group is played
+    from the start. Turn by turn, each member that has replied to feedback gets up to `beam - 1` forks before that
+    reply, each with probability `chance + weight * (now - first)`, until the group is full; once all are done, the
+    missing members are played from the start. `now` and `first` are estimates of the entropy of the two replies, in
+    nats per token: the mean of `-log p` over their first `tokens` sampled tokens.
     """
     plan = partial(_fork_uncertain, ticket, initial=initial, beam=beam, chance=chance, weight=weight, tokens=tokens)
     return await grow(runner, ticket, plan)
@@ -77,8 +78,9 @@ def _fill(starts: Starts, ticket: Ticket) -> Starts:
 async def level_forks(runner: Runner, ticket: Ticket, *, first: Share = 0.25, forks: Count = 2) -> Group:
     """PORTool (arXiv:2510.26020): after every turn, up to `forks` branches follow each member that is not done.
 
-    A share `first` of the group is played from the start. At each level as many forks are kept, drawn at random, as the
-    group has room for; once all are done, the missing members are played from the start.
+    A fork begins with another member's first turns and goes on by itself. A share `first` of the group is played from
+    the start. At each level as many forks are kept, drawn at random, as the group has room for; once all are done, the
+    missing members are played from the start.
     """
     return await grow(runner, ticket, partial(_fork_levels, ticket, first=first, forks=forks))
 
@@ -104,9 +106,10 @@ def _fork_levels(ticket: Ticket, states: Mapping[int, MemberState], *, first: fl
 async def random_forks(runner: Runner, ticket: Ticket, *, chains: Count = 2, rounds: Count = 1) -> Group:
     """Tree-GRPO (arXiv:2509.21240): whole chains, then forks at random turns of the trees that grow from them.
 
-    Each of `chains` members, played from the start, is the root of a tree. The rest of the group is shared out evenly
-    among the trees and `rounds`. The members of a round fork at turns of their tree as it was when the last round
-    ended, each turn equally likely; where a tree has no turn that another follows, they fork before its first turn.
+    A fork begins with another member's first turns and goes on by itself. Each of `chains` members, played from the
+    start, is the root of a tree. The rest of the group is shared out evenly among the trees and `rounds`. The members
+    of a round fork at turns of their tree as it was when the last round ended, each turn equally likely; where a tree
+    has no turn that another follows, they fork before its first turn.
     """
     return await grow(runner, ticket, partial(_fork_at_random, ticket, chains=chains, rounds=rounds))
 
@@ -136,7 +139,8 @@ def _num_shared(fork: Fork | None) -> int:
 async def chain_forks(runner: Runner, ticket: Ticket, *, chains: Count = 1) -> Group:
     """Tree-OPO (arXiv:2509.09284): members that complete prefixes of every depth of a chain that was played first.
 
-    The rest of the group is shared out evenly among the `chains`, and over the turns of each.
+    A chain is a member played from the start; a prefix is its first turns. The rest of the group is shared out evenly
+    among the `chains`, and over the turns of each.
     """
     return await grow(runner, ticket, partial(_fork_along_chains, ticket, chains=chains))
 

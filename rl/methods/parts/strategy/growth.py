@@ -36,9 +36,10 @@ Plan = Callable[[Mapping[int, MemberState]], Mapping[int, Fork | None]]
 async def grow(runner: Runner, ticket: Ticket, plan: Plan) -> Group:
     """Play the members that `plan` returns, each as its fork or from the start, until all are done.
 
-    Members are numbered from 0 to below `ticket.size`. The plan receives the states of the members it has returned
-    before. As these play on, it may return further members, but must return the same forks for the earlier ones, and
-    may fork a member at no more turns than its state has. Raises `ValueError` otherwise.
+    `plan(states)` receives what each member it has returned before has played so far, by number, and returns how each
+    member begins: the fork (another member and how many of its turns), or None for the start. Members are numbered from
+    0 to below `ticket.size`. As they play on, the plan may return further members, but must return the same forks for
+    the earlier ones, and may fork a member at no more turns than its state has. Raises `ValueError` otherwise.
     """
     async with asyncio.TaskGroup() as tasks:
         tree = _Tree(runner, ticket, plan, tasks)

@@ -11,7 +11,11 @@ from rl.rollout.runner import Runner
 
 
 async def independent(runner: Runner, ticket: Ticket) -> Group:
-    """Play `ticket.size` members from the start, each on its own, each retried up to `runner.retries` times."""
+    """Play `ticket.size` members from the start, each on its own, each retried up to `runner.retries` times.
+
+    `ticket` names the task, the seed and how many times (members) it is played. Attempts that failed are in the group's
+    `errored`.
+    """
 
     async def play(member: int) -> list[Trajectory]:
         return await retry(lambda previous: play_episode(runner, ticket, member), runner.retries)

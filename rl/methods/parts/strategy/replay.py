@@ -58,7 +58,7 @@ class replay:
         return group
 
     def state_dict(self) -> dict[str, Any]:
-        """The remembered successes by task."""
+        """The remembered successes as `{"kept": {(split, index): [(ticket, version, pickled trajectory), ...]}}`."""
         return {"kept": {task: [tuple(one) for one in successes] for task, successes in self._successes.items()}}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

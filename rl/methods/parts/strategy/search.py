@@ -29,9 +29,9 @@ async def value_forks(
     """Fork where returns have been high or little is known: UCT, the search of MedS3 (arXiv:2501.12051).
 
     After `chains` members from the start, rounds of `at_once` forks follow, each from the tree of all members that are
-    done. The place of a fork is found from the first turn downwards: it goes on to the child of the greatest
-    `mean return + explore * sqrt(log(visits of the parent) / visits)` until a node has fewer than `width` children, or
-    none to go on from, and forks there. Returns are assumed to lie between 0 and 1.
+    done. A fork begins with another member's first turns. Its place is found from the first turn downwards: the search
+    goes on to the child of the greatest `mean return + explore * sqrt(log(visits of the parent) / visits)` until a node
+    has fewer than `width` children, or none to go on from, and forks there. Returns are assumed to lie between 0 and 1.
     """
     plan = partial(_fork_by_value, ticket, chains=chains, width=width, explore=explore, at_once=at_once)
     return await grow(runner, ticket, plan)

@@ -22,10 +22,10 @@ async def semi_online(runner: Runner, ticket: Ticket, *, patches: Natural = 2) -
 
     After a reply that does what the expert's did, the expert's episode goes on, with the policy's own text in the
     history. A reply that does otherwise is patched, up to `patches` times: environment and history go on with the
-    expert's reply, the sampled one is trained all the same, and the next turn is `fresh`. The mismatch after that ends
-    the episode. A turn's reward is 0.1 for a valid reply, and 0.9 more for doing what the expert's did, or 0.09 more
-    for any other valid reply; its metrics `matched` and `patched` say which it was. An episode without a mismatch is a
-    success. Without a successful expert's episode the group has only an error.
+    expert's reply, the sampled one is trained all the same, and the next turn is `fresh`: it starts a new token
+    history. The mismatch after that ends the episode. A turn's reward is 0.1 for a valid reply, and 0.9 more for doing
+    what the expert's did, or 0.09 more for any other valid reply; its metrics `matched` and `patched` say which it was.
+    An episode without a mismatch is a success. Without a successful expert's episode the group has only an error.
     """
     expert = await record_expert(runner, ticket)
     if expert.error:
