@@ -81,4 +81,5 @@ def assert_same_replies(replies, expected):
     assert [reply.ids for reply in replies] == [reply.ids for reply in expected]
     assert [reply.finish for reply in replies] == [reply.finish for reply in expected]
     for mine, other in zip(replies, expected, strict=True):
-        np.testing.assert_allclose(mine.logprobs, other.logprobs, atol=1e-5)
+        # Kernels round differently with the number of rows; 1.05e-5 was measured on one CPU.
+        np.testing.assert_allclose(mine.logprobs, other.logprobs, atol=2e-5)

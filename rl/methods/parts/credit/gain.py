@@ -31,9 +31,10 @@ def information_gain(
     gain_weight: NonNegative = 1.0,
     outcome_weight: NonNegative = 1.0,
 ) -> Credit:
-    """IGPO (arXiv:2510.14967): each turn is paid its gain, the last one the trajectory's reward; returns are summed.
+    """IGPO (arXiv:2510.14967): a turn's return is its gain and all later ones, and last the trajectory's reward.
 
-    Payments are divided by their population deviation in the group.
+    Each turn is paid its gain, the last turn the trajectory's reward instead. Payments are divided by their population
+    deviation in the group, then summed from each turn on.
 
     Args:
         groups: Groups whose turns have the stream or metric `gain`.
