@@ -20,12 +20,15 @@ STEPS = {"left": (0, -1), "down": (1, 0), "right": (0, 1), "up": (-1, 0)}  # in 
 class FrozenLake(Verbalised):
     r"""Walk from the top left to the bottom right corner without falling into a hole.
 
-    Observation: the map, one row per line: `P` the player, `#` a hole, `.` ice, `G` the goal. `P.#.\n....\n.#..\n...G`
-    Action: `left`, `down`, `right` or `up`; longer replies are read as `Verbalised` says.
+    Observation: one user message with the map, one row per line, such as `P.#.\n....\n.#..\n...G`: `P` the player, `#`
+    a hole, `.` ice, `G` the goal. Nothing else is said, unless `explain` puts the rules first, as a system message. An
+    invalid reply is answered by `left|down|right|up?` and the map.
+    Action: `left`, `down`, `right` or `up`; of a longer reply, the only one of these words in its last line.
     Reward: 1 on reaching the goal, else 0.
     Episode end: terminated by the goal or a hole; truncated after `max_turns`, by default three times `size`.
     Arguments: `size`, the side of the square map; `slippery`: two moves in three go sideways, drawn from the
-    episode's seed, so that no policy, not even the oracle, wins every time.
+    episode's seed, so that no policy, not even the oracle, wins every time; `explain`: the episode begins with the
+    rules.
     Splits: a map is in one split only. Every map has a path of at most three times `size` moves, less two.
     State: the map with the player on it.
     Source and licence: gymnasium's toy_text (MIT), own maps. Version history: v0.
