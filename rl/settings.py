@@ -220,10 +220,11 @@ def merge(flags: Mapping[str, Any], file: Mapping[str, Any]) -> tuple[Settings, 
 
 
 def stale_keys(flags: Mapping[str, Any], file: Mapping[str, Any]) -> list[str]:
-    """Return the keys of `file` that no longer apply because `flags`, also by setting or slot, replace their source.
+    """Return the keys of `file` that are outdated because `flags` changes what they were chosen for.
 
-    These are the slots, if `--algo` names another recipe, and the `derived` settings, if a flag changes one of
-    `DERIVED_FROM`. A key that a flag sets itself is not among them.
+    Both map names of settings and slots to values. With another `algo` in both: all slots of the file. With another
+    `env`, `env_arg`, `model`, `lora` or `max_tokens` (`DERIVED_FROM`): the keys in `file["derived"]`, whose values were
+    defaults computed from these. Keys that are also in `flags` are left out.
     """
 
     def replaces(name: str) -> bool:

@@ -83,13 +83,13 @@ class ReplaySession:
         return not self._closed and self._end_status is None
 
     def cell(self, source: str, *, timeout_s: float = 10.0) -> Result:
-        """See `Session.cell`."""
+        """Run Python `source` in the session's interpreter, whose names last; see `Session.cell`."""
         kwargs = {"timeout_s": check_timeout(timeout_s)}
         work = {"source": source}
         return self._record("cell", (source,), kwargs, len(source), lambda: self._evaluate(work, timeout_s))
 
     def call(self, function: str, *arguments: object, timeout_s: float = 10.0, **keywords: object) -> Result:
-        """See `Session.call`."""
+        """Call a function that an earlier cell defined, with plain data; see `Session.call`."""
         work = {
             "function": function,
             "arguments": json_values.dump(list(arguments)),
@@ -100,7 +100,7 @@ class ReplaySession:
         return self._record("call", (function, *arguments), kwargs, size, lambda: self._evaluate(work, timeout_s))
 
     def run(self, program: Program, *, stdin: Content = b"", timeout_s: float = 10.0) -> Result:
-        """See `Session.run`."""
+        """Run a program in the session's folder; see `Session.run`."""
         content = as_bytes(stdin)
         kwargs = {"stdin": content, "timeout_s": check_timeout(timeout_s)}
         if not isinstance(program, str):
@@ -109,7 +109,7 @@ class ReplaySession:
         return self._record("run", (program,), kwargs, size, lambda: self.backend.run(program, {}, content, timeout_s))
 
     def write(self, path: str, content: Content) -> None:
-        """See `Session.write`."""
+        """Write a file in the session's folder; see `Session.write`."""
         relative_parts(path)
         files = {path: as_bytes(content)}
         size = len(files[path])
@@ -120,7 +120,7 @@ class ReplaySession:
             raise OSError(f"{path!r} could not be written: {result.stderr.strip() or result.status}")
 
     def read(self, path: str, max_bytes: int = 1 << 20) -> bytes:
-        """See `Session.read`."""
+        """Read a file in the session's folder; see `Session.read`."""
         relative_parts(path)
         with self._lock:
             self._check_open()
@@ -150,7 +150,7 @@ class ReplaySession:
             return twin
 
     def close(self) -> None:
-        """See `Session.close`."""
+        """End the session and everything in it; see `Session.close`."""
         with self._lock:
             if not self._closed:
                 self._closed = True

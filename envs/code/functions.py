@@ -116,7 +116,10 @@ class Functions(SubmissionEnv):
         return assistant(f"{name}{'+-*%'[int(rng.integers(4))]}{rng.integers(1, 100)}")
 
     def attacks(self) -> Sequence[str]:
-        """Programs that exit, forge, patch, look around, or never end; and prose around the right program."""
+        """Return replies that must earn 0.
+
+        Programs that exit, forge, patch, look around, or never end; and prose around the right program.
+        """
         right = self.problem.shortest
         return (
             *super().attacks(),

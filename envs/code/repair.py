@@ -139,7 +139,10 @@ class Repair(Env):
         return assistant(f"{name}{'+-*%'[int(rng.integers(4))]}{rng.integers(1, 10)}")
 
     def attacks(self) -> Sequence[str]:
-        """Programs that exit, forge, patch and look around, and a table of all visible inputs."""
+        """Return replies that must earn 0.
+
+        Programs that exit, forge, patch and look around, and a table of all visible inputs.
+        """
         table = {repr(case.args): case.expected for case in self._visible_cases}
         return (
             *super().attacks(),

@@ -87,7 +87,10 @@ class Repo(CommandEnv):
         super().__init__(shown=shown, **options)
 
     def tasks(self, split: str) -> Sequence[Task]:
-        """Repositories of the level; no two are equal in their fixed form."""
+        """Return tasks of the level, each a repository with one bug; at level 3, a function without a body.
+
+        No two are equal once repaired.
+        """
         tasks = enumerated(split, repositories.total(self.level), self._build_task, key=f"{KEY}:{self.level}")
         return LazyTasks(split, min(len(tasks), LENGTHS[split]), tasks.__getitem__)
 
@@ -144,7 +147,10 @@ class Repo(CommandEnv):
         return self._to_message(commands[int(rng.integers(len(commands)))])
 
     def attacks(self) -> Sequence[str]:
-        """Among others: the whole solution in one reply, and programs that reach for the tests or the files."""
+        """Return replies that must earn 0.
+
+        Among them are the whole solution in one reply, and programs that reach for the tests or the files.
+        """
         edit = command_as_text(Command("edit", self._fix._asdict()))["content"]
         return (
             *super().attacks(),

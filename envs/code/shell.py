@@ -122,7 +122,10 @@ class Shell(CommandEnv):
         return self._to_message(DONE if rng.random() < 0.3 else line)
 
     def attacks(self) -> Sequence[str]:
-        """Among others: `done` in other words, and commands that reach for the process that reads the files."""
+        """Return replies that must earn 0.
+
+        Among them are `done` in other words, and commands that reach for the process that reads the files.
+        """
         solution = "\n".join(self.task.metadata["commands"])
         return (
             *super().attacks(),

@@ -95,7 +95,10 @@ class Deduction(Game):
         return assistant(secrets[int(rng.integers(len(secrets)))])
 
     def attacks(self) -> Sequence[str]:
-        """Return attacks, among them several secrets in one reply, one of them right, and the answer of a win."""
+        """Return replies that must earn 0.
+
+        Among them are several secrets in one reply, one of them right, and the answer of a win.
+        """
         right = self.task.answer
         wrong = next(secret for secret in self.candidates().secrets if secret != right)
         full_score = self.candidates().score(right, right)

@@ -91,7 +91,7 @@ class GuessNumber(Env):
         return assistant(str(rng.integers(self.task.metadata["low"], self.task.metadata["high"] + 1)))
 
     def attacks(self) -> Sequence[str]:
-        """Return attacks, among them all numbers of the interval in one reply."""
+        """Return replies that must earn 0, among them all numbers of the interval in one reply."""
         all_numbers = " ".join(str(number) for number in range(self.low, self.high + 1))
         return (
             *super().attacks(),

@@ -79,7 +79,10 @@ class House:
         return state.places[0] == self.target
 
     def scene(self, state: State) -> Scene:
-        """Return the scene of `state`. Scenes are cached, because the episodes of a group visit the same states."""
+        """Return the texts of `state`, full and brief, and the commands that work there with the states they lead to.
+
+        Cached, because the episodes of a group visit the same states.
+        """
         scene = self._scenes.get(state)
         if scene is None:
             commands = dict(self._commands(state))

@@ -106,7 +106,10 @@ class Maze(Game):
         return assistant("nesw"[int(rng.integers(4))])
 
     def attacks(self) -> Sequence[str]:
-        """Return attacks, among them all directions at once and the whole path to the goal in one reply."""
+        """Return replies that must earn 0.
+
+        Among them are all directions at once and the whole path to the goal in one reply.
+        """
         way = [
             step for step, _ in shortest_plan(self.cell, lambda cell: self._moves(self.maze, cell), self.goal.__eq__)
         ]

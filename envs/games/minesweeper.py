@@ -109,7 +109,10 @@ class Minesweeper(Game):
         return assistant(self._coordinates(closed[int(rng.integers(len(closed)))]))
 
     def attacks(self) -> Sequence[str]:
-        """Return attacks, among them all safe cells in one reply, a mine, and a cell outside the field."""
+        """Return replies that must earn 0.
+
+        Among them are all safe cells in one reply, a mine, and a cell outside the field.
+        """
         safe = [self._coordinates(cell) for cell, mark in enumerate(self.field) if mark != MINE]
         mine = self._coordinates(self.field.index(MINE))
         return (

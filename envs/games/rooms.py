@@ -110,7 +110,7 @@ class Rooms(Game):
         return assistant(commands[int(rng.integers(len(commands)))])
 
     def attacks(self) -> Sequence[str]:
-        """Return attacks, among them the whole plan in one reply and every command that works now."""
+        """Return replies that must earn 0, among them the whole plan in one reply and every command that works now."""
         plan = [
             command for command, _ in shortest_plan(self.house_state, self.house.useful_commands, self.house.is_done)
         ]

@@ -113,7 +113,7 @@ class Sokoban(Game):
         return assistant("udlr"[int(rng.integers(4))])
 
     def attacks(self) -> Sequence[str]:
-        """Return attacks, among them more steps than a reply may name, and the solved map."""
+        """Return replies that must earn 0, among them more steps than a reply may name, and the solved map."""
         solution_map = self.warehouse.render(Situation(self.situation.player, self.warehouse.goals))
         long = "udlr" * (self.at_once // 4 + 1)
         return (

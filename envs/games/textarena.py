@@ -119,7 +119,7 @@ class TextArena(Game):
         return assistant(self.solver.random_reply(self.inner, rng))
 
     def attacks(self) -> Sequence[str]:
-        """Return attacks, among them all answers in one reply."""
+        """Return replies that must earn 0, among them all answers in one reply."""
         return (*super().attacks(), self.solver.attack, "[win]", "[]", "[quit]")
 
     def close(self) -> None:

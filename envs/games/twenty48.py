@@ -99,7 +99,7 @@ class Twenty48(Game):
         return assistant(MOVES[int(rng.integers(4))])
 
     def attacks(self) -> Sequence[str]:
-        """Return attacks, among them all moves in one reply, and a board with the target."""
+        """Return replies that must earn 0, among them all moves in one reply, and a board with the target."""
         goal_tiles = _letter(self.target) * 3
         return (
             *super().attacks(),

@@ -117,7 +117,7 @@ class TwentyQuestions(Game):
         return assistant(words[int(rng.integers(len(words)))])
 
     def attacks(self) -> Sequence[str]:
-        """Return attacks, among them all things in one reply and all attributes in one reply."""
+        """Return replies that must earn 0, among them all things in one reply and all attributes in one reply."""
         things = self.task.metadata["things"]
         return (*super().attacks(), " ".join(things), "\n".join(things) + "\n?", " ".join(ATTRIBUTES), "yes", "win")
 

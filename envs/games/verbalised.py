@@ -152,7 +152,7 @@ class Verbalised(Env):
         return assistant(self.actions[int(rng.integers(len(self.actions)))])
 
     def attacks(self) -> Sequence[str]:
-        """Return attacks, among them all actions in one reply."""
+        """Return replies that must earn 0, among them all actions in one reply."""
         return (*super().attacks(), " ".join(self.actions), "|".join([*self.actions] * 50))
 
     def close(self) -> None:

@@ -31,7 +31,10 @@ class Arithmetic(ArithmeticEnv):
         return Outcome(reward=float(right), terminated=True, success=right, valid=value is not None)
 
     def attacks(self) -> Sequence[str]:
-        """Return attacks, among them the right value among wrong ones, and in forms that are no integers."""
+        """Return replies that must earn 0.
+
+        Among them are the right value among wrong ones, and in forms that are no integers.
+        """
         value = int(self.task.answer)
         near = " ".join(str(value + i) for i in range(-3, 4))
         return (

@@ -79,7 +79,10 @@ class Competition(SingleAnswer):
         return assistant(f"\\boxed{{{rng.integers(1000)}}}")
 
     def attacks(self) -> Sequence[str]:
-        """Return attacks, among them every whole number below 1 000, and the right answer beside another or negated."""
+        """Return replies that must earn 0.
+
+        Among them are every whole number below 1 000, and the right answer beside another or negated.
+        """
         gold = self.task.answer
         return (
             *super().attacks(),

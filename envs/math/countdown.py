@@ -84,7 +84,10 @@ class Countdown(Env):
         return assistant("".join(number + sign for number, sign in zip(numbers, [*signs[1:], ""], strict=True)))
 
     def attacks(self) -> Sequence[str]:
-        """Return attacks, among them the target itself, numbers not given or repeated, and several expressions."""
+        """Return replies that must earn 0.
+
+        Among them are the target itself, numbers not given or repeated, and several expressions.
+        """
         target, numbers = self.task.answer, self.task.metadata["numbers"]
         solution, first = search(numbers, int(target), every=self.every), numbers[0]
         return (

@@ -76,7 +76,10 @@ class GeneratedProblems(SingleAnswer):
         return format_number((parse_number(self.task.answer) or Fraction(0)) + 1)
 
     def attacks(self) -> Sequence[str]:
-        """Return attacks, among them the right answer beside a wrong one, negated, or as an unevaluated expression."""
+        """Return replies that must earn 0.
+
+        Among them are the right answer beside a wrong one, negated, or as an unevaluated expression.
+        """
         right, wrong = self.task.answer, self.wrong_answer()
         return (
             *super().attacks(),

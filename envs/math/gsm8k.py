@@ -86,7 +86,10 @@ class GSM8K(Env):
         return assistant(f"#### {rng.integers(1000)}")
 
     def attacks(self) -> Sequence[str]:
-        """Return attacks, among them the right number among wrong ones, negated, or in full-width digits."""
+        """Return replies that must earn 0.
+
+        Among them are the right number among wrong ones, negated, or in full-width digits.
+        """
         gold = self.task.answer
         near = ", ".join(str(int(parse_number(gold) or 0) + i) for i in range(-3, 4))
         wide = "".join(chr(ord(digit) + 0xFEE0) if digit.isdigit() else digit for digit in gold)

@@ -64,7 +64,7 @@ class Revise(ArithmeticEnv):
         return Outcome((user(self._format_hint(guess, value)),), metrics=metrics)
 
     def attacks(self) -> Sequence[str]:
-        """Return attacks, among them the right value among wrong ones."""
+        """Return replies that must earn 0, among them the right value among wrong ones."""
         value = int(self.task.answer)
         near = " ".join(str(value + i) for i in range(-3, 4))
         integer_attacks = (near, f"#### {near}", f"{value} or {value + 1}", f"{value}.0", "low", "high", "9" * 10_000)

@@ -109,7 +109,10 @@ class RG(Env):
         return assistant(f"<answer>{rng.integers(1000)}</answer>")
 
     def attacks(self) -> Sequence[str]:
-        """Return attacks, among them the answer among other words, twice, or beside another, and special values."""
+        """Return replies that must earn 0.
+
+        Among them are the answer among other words, twice, or beside another, and special values.
+        """
         gold = self.task.answer
         return (
             *super().attacks(),

@@ -147,7 +147,10 @@ class Search(Env):
         return self._to_message(actions[int(rng.integers(len(actions)))])
 
     def attacks(self) -> Sequence[str]:
-        """Among others: all names in one reply, as one answer and as several, and several commands in a row."""
+        """Return replies that must earn 0.
+
+        Among them are all names in one reply, as one answer and as several, and several commands in a row.
+        """
         pages = self._wiki.pages.values()
         names = sorted({name for page in pages for name in (page.title, *page.facts.values())})
         several = [f"<answer>{name}</answer>" for name in names]

@@ -189,20 +189,20 @@ class ContainerBackend:
         self.container, self.limits, self._release = container, limits, release
 
     def evaluate(self, work: dict[str, Any], timeout_s: float) -> tuple[Result, bool]:
-        """See `SessionBackend.evaluate`."""
+        """Run a cell or a call in the interpreter; see `SessionBackend.evaluate`."""
         response = self._request({"do": "ask", "work": work}, [], timeout_s)
         return codec.unpack_result(response.head["result"], response.blobs), response.head["goes_on"]
 
     def run(
         self, program: str | Sequence[str] | None, files: Mapping[str, bytes], stdin: bytes, timeout_s: float
     ) -> Result:
-        """See `SessionBackend.run`."""
+        """Run a program; see `SessionBackend.run`."""
         head = {"do": "run", "once": False, "program": program, "paths": list(files)}
         response = self._request(head, [stdin, *files.values()], timeout_s)
         return codec.unpack_result(response.head["result"], response.blobs)
 
     def read(self, path: str, max_bytes: int) -> bytes:
-        """See `SessionBackend.read`."""
+        """Read a file; see `SessionBackend.read`."""
         return self._request({"do": "read", "path": path, "max_bytes": max_bytes}, [], READ_S).blobs[0]
 
     def _request(self, head: dict[str, Any], blobs: Sequence[bytes], timeout_s: float) -> Message:
@@ -211,11 +211,11 @@ class ContainerBackend:
         )
 
     def kill(self) -> None:
-        """See `SessionBackend.kill`."""
+        """Kill what runs now; see `SessionBackend.kill`."""
         self.container.kill()
 
     def close(self) -> None:
-        """See `SessionBackend.close`."""
+        """Free everything; see `SessionBackend.close`."""
         self.container.is_reusable = False  # what a session leaves is for no other
         self._release(self.container)
 

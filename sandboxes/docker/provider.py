@@ -110,7 +110,7 @@ class Docker:
         timeout_s: float = 10.0,
         limits: Limits | None = None,
     ) -> Result:
-        """See `Sandbox.run`."""
+        """Run one program on its own and return its result; see `Sandbox.run`."""
         request = RunRequest.create(program, stdin, files, fetch, env, timeout_s, limits)
         self._check_open()
         with self._queue:
@@ -142,7 +142,7 @@ class Docker:
         return codec.unpack_result(response.head["result"], response.blobs)
 
     def session(self, *, limits: Limits | None = None) -> ReplaySession:
-        """See `Sandbox.session`. Sessions have containers of their own and never wait for one."""
+        """Open a session in a container of its own, without waiting for a free one; see `Sandbox.session`."""
         self._check_open()
         limits = limits or Limits()
         container = self._pool.acquire(ContainerConfig.from_limits(limits, preload=False))
@@ -152,7 +152,7 @@ class Docker:
         return session
 
     def close(self) -> None:
-        """See `Sandbox.close`."""
+        """End every process and remove every file; see `Sandbox.close`."""
         if self._closed or self._pid != os.getpid():
             return
         self._closed = True

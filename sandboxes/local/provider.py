@@ -80,7 +80,7 @@ class Local:
         timeout_s: float = 10.0,
         limits: Limits | None = None,
     ) -> Result:
-        """See `Sandbox.run`."""
+        """Run one program on its own and return its result; see `Sandbox.run`."""
         request = RunRequest.create(program, stdin, files, fetch, env, timeout_s, limits)
         self._check_open()
         needs_packages = isinstance(program, str) and self._package_names.search(program) is not None
@@ -94,7 +94,7 @@ class Local:
                 return _run(pool, request)
 
     def session(self, *, limits: Limits | None = None) -> ReplaySession:
-        """See `Sandbox.session`. Sessions have places (process trees) of their own and never wait for one."""
+        """Open a session in a process tree of its own, without waiting for a free one; see `Sandbox.session`."""
         self._check_open()
         limits = limits or Limits()
         backend = PlaceBackend(self._pool_with_packages().open(), limits)
@@ -104,7 +104,7 @@ class Local:
         return session
 
     def close(self) -> None:
-        """See `Sandbox.close`."""
+        """End every process and remove every file; see `Sandbox.close`."""
         if self._closed or self._pid != os.getpid():
             return
         self._closed = True

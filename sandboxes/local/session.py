@@ -31,7 +31,7 @@ class PlaceBackend:
         self._interpreter: _InterpreterClient | None = None
 
     def evaluate(self, work: dict[str, Any], timeout_s: float) -> tuple[Result, bool]:
-        """See `SessionBackend.evaluate`."""
+        """Run a cell or a call in the interpreter; see `SessionBackend.evaluate`."""
         if self._interpreter is None:
             self._interpreter = _InterpreterClient(self.place, self.limits)
         elif not self._interpreter.is_idle():  # it wrote, or ended, between two calls
@@ -40,12 +40,12 @@ class PlaceBackend:
         return result, self._interpreter.is_alive
 
     def run(self, program: Program | None, files: Mapping[str, bytes], stdin: bytes, timeout_s: float) -> Result:
-        """See `SessionBackend.run`."""
+        """Run a program; see `SessionBackend.run`."""
         work = {"program": program, "files": dict(files), "env": {}}
         return self.place.run(work, stdin, self.limits, timeout_s, fetch=(), once=False)
 
     def read(self, path: str, max_bytes: int) -> bytes:
-        """See `SessionBackend.read`."""
+        """Read a file; see `SessionBackend.read`."""
         folder = self._open_folder()
         try:
             return read_file(folder, path, max_bytes)
@@ -53,11 +53,11 @@ class PlaceBackend:
             os.close(folder)
 
     def kill(self) -> None:
-        """See `SessionBackend.kill`."""
+        """Kill what runs now; see `SessionBackend.kill`."""
         self.place.kill()
 
     def close(self) -> None:
-        """See `SessionBackend.close`."""
+        """Free everything; see `SessionBackend.close`."""
         if self._interpreter:
             self._interpreter.call.close()
             self._interpreter = None

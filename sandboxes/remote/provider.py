@@ -95,7 +95,7 @@ class Remote:
         timeout_s: float = 10.0,
         limits: Limits | None = None,
     ) -> Result:
-        """See `Sandbox.run`."""
+        """Run one program on its own and return its result; see `Sandbox.run`."""
         self._check_open()
         body = {
             "program": program if isinstance(program, str) else list(program),
@@ -109,7 +109,7 @@ class Remote:
         return codec.unpack_result(self._client.post("run", body, timeout_s)["result"])
 
     def session(self, *, limits: Limits | None = None) -> RemoteSession:
-        """See `Sandbox.session`."""
+        """Open a session: an interpreter and files that last; see `Sandbox.session`."""
         self._check_open()
         return self._add_session(self._client.post("sessions", {"limits": codec.pack_limits(limits)})["session"])
 
@@ -121,7 +121,7 @@ class Remote:
         return session
 
     def close(self) -> None:
-        """See `Sandbox.close`; calls that still run on the server end at their deadlines."""
+        """Close the connections; calls that still run on the server end at their deadlines. See `Sandbox.close`."""
         if self._pid != os.getpid() or self._closed.is_set():
             return
         self._closed.set()

@@ -38,11 +38,11 @@ class RemoteSession:
         return self._alive and not self._closed
 
     def cell(self, source: str, *, timeout_s: float = 10.0) -> Result:
-        """See `Session.cell`."""
+        """Run Python `source` in the session's interpreter, whose names last; see `Session.cell`."""
         return self._call("cell", {"source": source}, timeout_s)
 
     def call(self, function: str, *arguments: object, timeout_s: float = 10.0, **keywords: object) -> Result:
-        """See `Session.call`."""
+        """Call a function that an earlier cell defined, with plain data; see `Session.call`."""
         body = {
             "function": function,
             "arguments": json_values.dump(list(arguments)),
@@ -51,25 +51,25 @@ class RemoteSession:
         return self._call("call", body, timeout_s)
 
     def run(self, program: Program, *, stdin: Content = b"", timeout_s: float = 10.0) -> Result:
-        """See `Session.run`."""
+        """Run a program in the session's folder; see `Session.run`."""
         body = {"program": program if isinstance(program, str) else list(program), "stdin": codec.pack(stdin)}
         return self._call("run", body, timeout_s)
 
     def write(self, path: str, content: Content) -> None:
-        """See `Session.write`."""
+        """Write a file in the session's folder; see `Session.write`."""
         self._post("write", {"path": path, "content": codec.pack(content)}, _FILE_TIMEOUT_S, subject=path)
 
     def read(self, path: str, max_bytes: int = 1 << 20) -> bytes:
-        """See `Session.read`."""
+        """Read a file in the session's folder; see `Session.read`."""
         response = self._post("read", {"path": path, "max_bytes": max_bytes}, _FILE_TIMEOUT_S, subject=path)
         return codec.unpack(response["content"])
 
     def fork(self) -> RemoteSession:
-        """See `Session.fork`."""
+        """Open a new session in the same state; see `Session.fork`."""
         return self._open_session(self._post("fork", {}, self._replay_s)["session"], self._replay_s)
 
     def close(self) -> None:
-        """See `Session.close`. Where the server cannot be reached, the lease ends the session."""
+        """End the session; if the server cannot be reached, its lease ends it later. See `Session.close`."""
         with self._lock, suppress(SandboxError):
             self.end()
 

@@ -52,7 +52,10 @@ class UnitTestEnv(SubmissionEnv):
         return assistant(f"def {self.suite.function}(*given):\n    return {rng.integers(10)}")
 
     def attacks(self) -> Sequence[str]:
-        """Programs that exit, forge, patch and look around; the prompt itself, and the solution quoted in prose."""
+        """Return replies that must earn 0.
+
+        Programs that exit, forge, patch and look around; the prompt itself, and the solution quoted in prose.
+        """
         return (
             *super().attacks(),
             *attacks(self.suite.function, slow=False).values(),

@@ -14,7 +14,7 @@ import numpy as np
 from rl.methods.estimators import turn_table
 from rl.methods.estimators.shapes import expect_shapes
 from rl.methods.estimators.statistics import Bools, Floats, Ints
-from rl.methods.estimators.turn_table import Credit, TurnTable
+from rl.methods.estimators.turn_table import TokenAdvantages, TurnTable
 from rl.methods.options import PartError
 from rl.records import Group
 
@@ -95,6 +95,6 @@ def sampler_logprobs(groups: Sequence[Group]) -> Floats:
     )
 
 
-def nest(groups: Sequence[Group], per_token: Floats) -> Credit:
+def nest(groups: Sequence[Group], per_token: Floats) -> TokenAdvantages:
     """Cut `per_token` (M,) into the tokens of each trajectory: `result[group][trajectory]`."""
     return turn_table.nest(groups, turn_table.from_groups(groups).lengths, per_token)

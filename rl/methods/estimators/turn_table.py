@@ -21,7 +21,7 @@ from rl.records import Group, Trajectory, Turn
 if TYPE_CHECKING:
     from rl.methods.inputs import Normalization
 
-Credit = list[list[np.ndarray]]  # group > trajectory > (T,) advantages of its sampled tokens
+TokenAdvantages = list[list[np.ndarray]]  # group > trajectory > (T,) advantages of its sampled tokens
 MIN_SPREAD = 1e-3  # of values that a scale tells apart: every scale gives such values a unit above 0
 
 
@@ -104,17 +104,17 @@ def from_groups(groups: Sequence[Group]) -> TurnTable:
     )
 
 
-def turns_to_tokens(groups: Sequence[Group], table: TurnTable, per_turn: Floats) -> Credit:
+def turns_to_tokens(groups: Sequence[Group], table: TurnTable, per_turn: Floats) -> TokenAdvantages:
     """Give each turn's number, of `per_turn` (R,), to all of its sampled tokens: `credit[group][trajectory]`."""
     return nest(groups, table.lengths, np.repeat(per_turn, table.num_tokens))
 
 
-def trajectories_to_tokens(groups: Sequence[Group], table: TurnTable, per_trajectory: Floats) -> Credit:
+def trajectories_to_tokens(groups: Sequence[Group], table: TurnTable, per_trajectory: Floats) -> TokenAdvantages:
     """Give each number of `per_trajectory` (B,) to all of that trajectory's tokens: `credit[group][trajectory]`."""
     return nest(groups, table.lengths, np.repeat(per_trajectory, table.lengths))
 
 
-def nest(groups: Sequence[Group], lengths: Ints, per_token: Floats) -> Credit:
+def nest(groups: Sequence[Group], lengths: Ints, per_token: Floats) -> TokenAdvantages:
     """Cut `per_token` (M,) into groups and trajectories of `lengths` (B,) tokens: `result[group][trajectory]`."""
     expect_shapes(lengths=(lengths, "B"), per_token=(per_token, "M"))
     pieces = iter(np.split(per_token, np.cumsum(lengths)[:-1]))

@@ -42,7 +42,10 @@ def leave_one_out(rewards: Floats, group: Ints, lengths: Ints, *, singleton: Lit
 
 
 def batch_mean(rewards: Floats, group: Ints, lengths: Ints) -> Floats:
-    """The mean of all trajectories' rewards in the update, whatever their group."""
+    """The mean of `rewards` (B,) over the whole update, whatever their group: the same number for each (B,).
+
+    `group` and `lengths` are not read.
+    """
     return np.full_like(rewards, statistics.mean(rewards))
 
 

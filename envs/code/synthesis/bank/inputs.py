@@ -27,7 +27,12 @@ class InputSampler:
         self.characters = "".join(one for one in constants if type(one) is str)
 
     def number(self, case: int) -> int:
-        """Draw an integer from -50 to 99 or near a constant; cases 0 to 4 are 0, 1, a constant, and its neighbours."""
+        """Draw an integer for input number `case`, counted from 0.
+
+        0 for case 0 and 1 for case 1; then c, c + 1 and c - 1 for cases 2 to 4, where c is the first integer of the
+        constructor's `constants`. Later cases, and cases 2 to 4 without such a c, are random: from -50 to 99, or near
+        one of the integers.
+        """
         if case < 2:
             return case
         if self.numerals and case < 5:

@@ -15,7 +15,7 @@ group > trajectory > (T,) float64 array over the trajectory's T sampled tokens, 
 | `scored` | advantages that a score part has computed |
 """
 
-from rl.methods.estimators.turn_table import Credit
+from rl.methods.estimators.turn_table import TokenAdvantages
 from rl.methods.parts.credit.critic import bilevel_gae, gae, gae_with_gain, turn_gae
 from rl.methods.parts.credit.gain import gated_gain, information_gain
 from rl.methods.parts.credit.reward import by_role, decoupled, most_varied, resampled_on_correct
@@ -26,7 +26,7 @@ from rl.methods.parts.credit.tree import forked, shared_prefix, staged, value_st
 from rl.methods.parts.credit.turn import matched_returns, turn_returns
 
 __all__ = [
-    "Credit",
+    "TokenAdvantages",
     "anchored",
     "bilevel_gae",
     "by_role",

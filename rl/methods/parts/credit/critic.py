@@ -14,7 +14,7 @@ import numpy as np
 
 from rl.methods.estimators import returns, statistics, token_table, turn_table
 from rl.methods.estimators.statistics import Floats
-from rl.methods.estimators.turn_table import Credit
+from rl.methods.estimators.turn_table import TokenAdvantages
 from rl.methods.options import NonNegative, Share, Whiten
 from rl.methods.parts import needs
 from rl.records import Group
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @needs("value")
 def gae(
     groups: Sequence[Group], norm: Normalization, *, gamma: Share = 1.0, lam: Share = 1.0, whiten: Whiten = True
-) -> Credit:
+) -> TokenAdvantages:
     """PPO: generalised advantage estimation over sampled tokens, jumping over observations (arXiv:1506.02438).
 
     A turn's reward lies on its last token. An episode that a limit cut short is not bootstrapped: it has value 0 after
@@ -40,7 +40,7 @@ def gae(
 @needs("value")
 def turn_gae(
     groups: Sequence[Group], norm: Normalization, *, gamma: Share = 0.99, lam: Share = 0.9, whiten: Whiten = True
-) -> Credit:
+) -> TokenAdvantages:
     """Turn-PPO (arXiv:2512.17008): `gae` over turns. A whole reply is one action, taken where its first token is.
 
     `A_k = r_k + gamma * V_{k+1} - V_k + gamma * lam * A_{k+1}`, on every token of turn `k`, with `r_k` the reward of
@@ -72,7 +72,7 @@ def bilevel_gae(
     gamma: Share = 1.0,
     lam: Share = 1.0,
     whiten: Whiten = True,
-) -> Credit:
+) -> TokenAdvantages:
     """RAGEN (arXiv:2504.20073): advantages over turns, discounted by `gamma_turn`, then over the tokens within each.
 
     A turn's advantage, estimated at its last token, becomes the reward there; nothing else crosses the end of a turn. A
@@ -100,7 +100,7 @@ def gae_with_gain(
     gamma: Share = 1.0,
     lam: Share = 1.0,
     whiten: Whiten = True,
-) -> Credit:
+) -> TokenAdvantages:
     """StepSearch (arXiv:2505.15107): `gae` with `weight * (gain - redundancy)` more on each turn's last token.
 
     `gain` and `redundancy` name streams (numbers per token that a score part has written) or metrics (of
@@ -111,7 +111,9 @@ def gae_with_gain(
     return _over_tokens(groups, token_table.token_rewards(groups) + at_ends, gamma=gamma, lam=lam, whiten=whiten)
 
 
-def _over_tokens(groups: Sequence[Group], rewards: Floats, *, gamma: float, lam: float, whiten: Whiten) -> Credit:
+def _over_tokens(
+    groups: Sequence[Group], rewards: Floats, *, gamma: float, lam: float, whiten: Whiten
+) -> TokenAdvantages:
     """Credit by generalised advantage estimation from the rewards (M,) of sampled tokens."""
     mask = token_table.sampled_mask(groups)
     values = token_table.scatter(token_table.read_stream(groups, "value"), mask)
@@ -122,5 +124,5 @@ def _over_tokens(groups: Sequence[Group], rewards: Floats, *, gamma: float, lam:
     return _credit(groups, advantages[mask], whiten)
 
 
-def _credit(groups: Sequence[Group], advantages: Floats, whiten: Whiten) -> Credit:
+def _credit(groups: Sequence[Group], advantages: Floats, whiten: Whiten) -> TokenAdvantages:
     return token_table.nest(groups, statistics.whiten_as(advantages, whiten))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from rl.methods.estimators import gains, statistics, turn_table
-from rl.methods.estimators.turn_table import Credit
+from rl.methods.estimators.turn_table import TokenAdvantages
 from rl.methods.options import NonNegative, Positive, Share
 from rl.records import Group
 
@@ -30,7 +30,7 @@ def information_gain(
     gamma: Share = 1.0,
     gain_weight: NonNegative = 1.0,
     outcome_weight: NonNegative = 1.0,
-) -> Credit:
+) -> TokenAdvantages:
     """IGPO (arXiv:2510.14967): a turn's return is its gain and all later ones, and last the trajectory's reward.
 
     Each turn is paid its gain, the last turn the trajectory's reward instead. Payments are divided by their population
@@ -71,7 +71,7 @@ def gated_gain(
     temperature: Positive = 0.05,
     normalize_intrinsic: bool = True,
     per_token: bool = False,
-) -> Credit:
+) -> TokenAdvantages:
     """InfoPO (arXiv:2603.00656): the trajectory's advantage, plus `beta` times its turns' gains where outcomes agree.
 
     Gains are standardised within the group, without those of 0 and of last turns, held within the deviation of the

@@ -12,7 +12,7 @@ import numpy as np
 
 from rl.methods.estimators import multi_reward, statistics, subsets, turn_table
 from rl.methods.estimators.statistics import Floats
-from rl.methods.estimators.turn_table import Credit, TurnTable
+from rl.methods.estimators.turn_table import TokenAdvantages, TurnTable
 from rl.methods.options import Count, Positive, Share
 from rl.records import Group
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def decoupled(
     groups: Sequence[Group], norm: Normalization, *, weights: str = "", eps: Positive = 1e-6, per_token: bool = False
-) -> Credit:
+) -> TokenAdvantages:
     """GDPO (arXiv:2601.05242): each named reward gets its own advantage in the group; their sum is standardised.
 
     So a reward in which a group does not differ adds nothing, and none is drowned by another's unit. `weights` are
@@ -42,7 +42,7 @@ def decoupled(
     return turn_table.trajectories_to_tokens(groups, table, advantages)
 
 
-def by_role(groups: Sequence[Group], norm: Normalization, *, per_episode: str = "") -> Credit:
+def by_role(groups: Sequence[Group], norm: Normalization, *, per_episode: str = "") -> TokenAdvantages:
     """Several agents in an episode: each one's reward against those of the same agent in the group.
 
     `Trajectory.agent` names the agent. Agents named in `per_episode`, joined by `+`, play several times in each
@@ -57,7 +57,9 @@ def by_role(groups: Sequence[Group], norm: Normalization, *, per_episode: str = 
     return turn_table.trajectories_to_tokens(groups, table, advantages)
 
 
-def most_varied(groups: Sequence[Group], norm: Normalization, *, ratio: Share = 0.25, lowest: bool = False) -> Credit:
+def most_varied(
+    groups: Sequence[Group], norm: Normalization, *, ratio: Share = 0.25, lowest: bool = False
+) -> TokenAdvantages:
     """StarPO-S (arXiv:2504.20073): `outcome`, but only for the share `ratio` of groups whose task rewards vary most.
 
     The others have advantage 0 and stay in the loss's denominator; one group is always kept. `lowest` takes the least
@@ -72,7 +74,7 @@ def most_varied(groups: Sequence[Group], norm: Normalization, *, ratio: Share = 
 
 def resampled_on_correct(
     groups: Sequence[Group], norm: Normalization, *, keep: Share = 0.5, least: Count = 2, penalty: str = ""
-) -> Credit:
+) -> TokenAdvantages:
     """GRPO-RoC (arXiv:2508.20722): `outcome` over the share `keep` of a group, with the cleanest of its successes.
 
     The others have advantage 0 and are in no statistic; play twice as many as are to be trained on. At least `least`

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rl.methods.estimators import token_table
-from rl.methods.estimators.turn_table import Credit
+from rl.methods.estimators.turn_table import TokenAdvantages
 from rl.records import Group
 
 if TYPE_CHECKING:
     from rl.methods.inputs import Normalization
 
 
-def scored(groups: Sequence[Group], norm: Normalization, *, stream: str = "reply_advantage") -> Credit:
+def scored(groups: Sequence[Group], norm: Normalization, *, stream: str = "reply_advantage") -> TokenAdvantages:
     """The numbers of `stream` as advantages of their tokens, unchanged; neither baseline nor scale is read.
 
     A stream is numbers per sampled token in `Turn.streams`, here those that a score part has written. Raises

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from rl.methods.estimators import states, turn_table
 from rl.methods.estimators.statistics import Ints
-from rl.methods.estimators.turn_table import Credit, TurnTable
+from rl.methods.estimators.turn_table import TokenAdvantages, TurnTable
 from rl.methods.options import Natural, NonNegative, PartError, Share
 from rl.records import Group
 
@@ -28,7 +28,7 @@ def anchored(
     similarity: Share = 1.0,
     unit: Literal["trajectory", "turn"] = "trajectory",
     singleton: Literal["zero", "raw"] = "zero",
-) -> Credit:
+) -> TokenAdvantages:
     """GiGPO (arXiv:2505.10978, eq. 8): the trajectory's advantage, plus `omega` times that of the turn in its state.
 
     The second compares returns from the turn on among all turns of the group that began in the same `Turn.state`; a
@@ -60,7 +60,7 @@ def hierarchical(
     depth: Natural = 2,
     alpha: NonNegative = 1.0,
     episode: bool = False,
-) -> Credit:
+) -> TokenAdvantages:
     """HGPO (arXiv:2602.22817): a turn's return among those with the same state, and the same 1 to `depth` before it.
 
     The longer the common history, the larger its weight, by the power `alpha`; 0 weighs all equally. A turn whose state

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rl.methods.estimators import returns, statistics, token_table, turn_table
-from rl.methods.estimators.turn_table import Credit
+from rl.methods.estimators.turn_table import TokenAdvantages
 from rl.methods.options import NonNegative, Share, Whiten
 from rl.methods.parts import needs
 from rl.records import Group
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rl.methods.inputs import Normalization
 
 
-def outcome(groups: Sequence[Group], norm: Normalization, *, whiten: Whiten = False) -> Credit:
+def outcome(groups: Sequence[Group], norm: Normalization, *, whiten: Whiten = False) -> TokenAdvantages:
     """One advantage per trajectory, on each of its tokens: its return against `norm.baseline`, by `norm.scale`.
 
     `whiten` then standardises over all sampled tokens, as REINFORCE++-baseline does (arXiv:2501.03262); `"verl"` gives
@@ -40,7 +40,7 @@ def reward_to_go(
     kl: NonNegative = 0.0,
     whiten: Whiten = True,
     reset_at_gap: bool = False,
-) -> Credit:
+) -> TokenAdvantages:
     """REINFORCE++ (arXiv:2501.03262): the reward from each token on, standardised over all sampled tokens.
 
     A turn's reward lies on its last token; what shaping added to the return lies on the trajectory's last token.

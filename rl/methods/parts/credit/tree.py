@@ -12,7 +12,7 @@ import numpy as np
 
 from rl.methods.estimators import statistics, trees, turn_table
 from rl.methods.estimators.statistics import Floats
-from rl.methods.estimators.turn_table import Credit
+from rl.methods.estimators.turn_table import TokenAdvantages
 from rl.methods.options import NonNegative, Share
 from rl.records import Group
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rl.methods.inputs import Normalization
 
 
-def shared_prefix(groups: Sequence[Group], norm: Normalization, *, once: bool = False) -> Credit:
+def shared_prefix(groups: Sequence[Group], norm: Normalization, *, once: bool = False) -> TokenAdvantages:
     """ARPO's hard attribution (arXiv:2507.19849): a turn that members share has the mean of their advantages.
 
     Its soft form is `outcome`: on shared tokens the ratios agree, so that gradients average by themselves. With `once`,
@@ -41,7 +41,7 @@ def forked(
     trajectory: NonNegative = 1.0,
     valid: NonNegative = 0.0,
     once: bool = False,
-) -> Credit:
+) -> TokenAdvantages:
     """PORTool (arXiv:2510.26020): a turn's advantage among the turns forked at the same place, plus its trajectory's.
 
     A turn is worth the mean, over the members that share it, of the final reward discounted by `gamma` per turn that
@@ -60,7 +60,7 @@ def forked(
 
 def within_trees(
     groups: Sequence[Group], norm: Normalization, *, tree: NonNegative = 1.0, group: NonNegative = 1.0
-) -> Credit:
+) -> TokenAdvantages:
     """Tree-GRPO (arXiv:2509.21240): a trajectory's advantage in its tree, plus the one in its whole group.
 
     A tree is a member and all that were forked from it. `tree` and `group` weigh the two advantages. A member that is
@@ -72,12 +72,13 @@ def within_trees(
     return turn_table.turns_to_tokens(groups, table, advantages[table.trajectory])
 
 
-def value_steps(groups: Sequence[Group], norm: Normalization) -> Credit:
-    """What each turn adds to the value of its node: the mean return of all that pass it, less that of its parent.
+def value_steps(groups: Sequence[Group], norm: Normalization) -> TokenAdvantages:
+    """What each turn adds to the value of its node, on each of the turn's tokens.
 
-    A node is a turn together with all turns before it. The values are those that a tree search estimates, as in MedS3
-    (arXiv:2501.12051). The advantages of a trajectory's turns add up to its return less the mean of its group, in units
-    of `norm.scale`; the baseline is not read.
+    A node is a turn together with all turns before it; its value is the mean return of the trajectories that pass it.
+    The turn gets this value less that of its parent, which for a first turn is the mean of the group. These values are
+    what a tree search estimates, as in MedS3 (arXiv:2501.12051). The advantages of a trajectory's turns add up to its
+    return less the mean of its group, in units of `norm.scale`; `norm.baseline` is not read.
     """
     table = turn_table.from_groups(groups)
     node, parent = trees.nodes(groups)
@@ -96,7 +97,7 @@ def staged(
     value: Literal["mean", "max", "min"] = "mean",
     ordered: bool = False,
     margin: NonNegative = 0.0,
-) -> Credit:
+) -> TokenAdvantages:
     """Tree-OPO (arXiv:2509.09284): returns of completions of different prefixes, on the turns after the prefix.
 
     A return is reduced by `alpha` times the value of its prefix: the `value` (mean, max or min) of the returns of all

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from rl.methods.estimators import turn_table
-from rl.methods.estimators.turn_table import Credit
+from rl.methods.estimators.turn_table import TokenAdvantages
 from rl.methods.options import NonNegative, Share
 from rl.records import Group
 
@@ -25,7 +25,7 @@ def turn_returns(
     among: Literal["members", "padded", "alive", "pooled", "agent"] = "members",
     improvement: bool = False,
     unbiased: bool = False,
-) -> Credit:
+) -> TokenAdvantages:
     """Turn-wise GRPO: the reward from this turn on, `G_k = r_k + gamma * G_{k+1}`, against `baseline` by `scale`.
 
     Args:
@@ -70,7 +70,7 @@ def matched_returns(
     matched: str = "matched",
     unit: Literal["trajectory", "turn"] = "trajectory",
     singleton: Literal["zero", "raw"] = "zero",
-) -> Credit:
+) -> TokenAdvantages:
     """UI-S1 (arXiv:2509.11543): turns played along a recorded expert, compared by episode and by turn.
 
     `G_k = r_k + gamma * G_{k+1}` while turns do as the expert does. One that does not has `G_k = r_k` and adds nothing
