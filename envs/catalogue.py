@@ -17,7 +17,6 @@ import gymnasium
 from envs.arguments import parameters, required_parameters
 from envs.rows import ROWS, Row
 from envs.suggestions import unknown_message
-from sandboxes.source_files import load_source_file
 
 GROUP = "turnwise.envs"
 ENTRY_POINT = re.compile(r"\w+(\.\w+)*:\w+")
@@ -86,7 +85,7 @@ def find(spec: str) -> Any:
         return env_spec
     source, colon, name = spec.rpartition(":")
     if colon:
-        module = load_source_file(source) if source.endswith(".py") else _import_module(source, spec)
+        module = _load_file(source) if source.endswith(".py") else _import_module(source, spec)
         if isinstance(getattr(module, name, None), type):
             return getattr(module, name)
         if name in gymnasium.registry:
@@ -94,7 +93,7 @@ def find(spec: str) -> Any:
         choices = [*_environment_classes(module), *_ids_of_package(source)]
         raise ValueError(unknown_message("environment", name, choices, of=source))
     if spec.endswith(".py"):
-        classes = [f"{spec}:{name}" for name in _environment_classes(load_source_file(spec))]
+        classes = [f"{spec}:{name}" for name in _environment_classes(_load_file(spec))]
         raise ValueError(f"{spec!r} is a file; name a class of it: {', '.join(classes) or 'there is none'}")
     errors = _register_plug_in(spec)
     if spec in gymnasium.registry:
@@ -154,6 +153,12 @@ def _environment_classes(module: ModuleType) -> list[str]:
         if issubclass(value, gymnasium.Env) and not inspect.isabstract(value)
         if f"{value.__module__}.".startswith(f"{module.__name__}.")
     ]
+
+
+def _load_file(path: str) -> ModuleType:
+    from sandboxes.source_files import load_source_file  # imports the package `sandboxes`, which few commands need
+
+    return load_source_file(path)
 
 
 def _import_module(name: str, spec: str) -> ModuleType:

@@ -39,7 +39,6 @@ from rl.methods.parts import (
     surrogate,
 )
 from rl.records import Group, Ticket
-from sandboxes.source_files import load_source_file
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -162,7 +161,7 @@ def load(name: str) -> Recipe:
     names = [entry for entry, _ in catalogue()]
     if not name.endswith(".py") and name not in names:
         raise ValueError(f"no recipe {name!r}{options.did_you_mean(name, names)}; see rl/methods/recipes/")
-    module = load_source_file(name) if name.endswith(".py") else importlib.import_module(f"rl.methods.recipes.{name}")
+    module = _load_file(name) if name.endswith(".py") else importlib.import_module(f"rl.methods.recipes.{name}")
     recipe = getattr(module, "recipe", None)
     if not isinstance(recipe, Recipe):
         raise ValueError(f"{name} defines no `recipe = Recipe(...)`")
@@ -184,7 +183,7 @@ def part(slot: str, text: str) -> Callable:
     _check_slot(slot)
     path, suffix, rest = text.rpartition(".py:")
     name, _, bindings = rest.partition(":")
-    module = load_source_file(path + ".py") if suffix else importlib.import_module(f"rl.methods.parts.{slot}")
+    module = _load_file(path + ".py") if suffix else importlib.import_module(f"rl.methods.parts.{slot}")
     parts = parts_of(module)
     if name not in parts:
         hint = options.did_you_mean(name, list(parts)) or f"; it has {', '.join(parts)}"
@@ -233,6 +232,12 @@ def parts_of(module: ModuleType) -> dict[str, Callable]:
         and f"{getattr(value, '__module__', '')}.".startswith(f"{module.__name__}.")
         and (inspect.isfunction(value) or (inspect.isclass(value) and "__call__" in vars(value)))
     }
+
+
+def _load_file(path: str) -> ModuleType:
+    from sandboxes.source_files import load_source_file  # imports the package `sandboxes`, which few commands need
+
+    return load_source_file(path)
 
 
 def _text_of(slot: str, part: Callable) -> str:
