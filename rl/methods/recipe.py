@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rl.methods import options
-from rl.methods.inputs import Labels, Normalization, PerTrajectory, Row, Tokens
 from rl.methods.parts import (
     baseline,
     credit,
@@ -40,19 +39,21 @@ from rl.methods.parts import (
 )
 from rl.records import Group, Ticket
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # importing these would slow down every command
     from torch import Tensor
+
+    from rl.methods.inputs import Labels, Normalization, PerTrajectory, Row, Tokens
 
 Sampler = Callable[["sampler.History", np.random.Generator], int]
 Strategy = Callable[[Any, Ticket], Coroutine[Any, Any, Group]]
 Shape = Callable[[Group], list[float]]
 Keep = Callable[[Group], bool]
 Score = Callable[["score.Scorer", Sequence[Group]], Coroutine[Any, Any, None]]
-Credit = Callable[[Sequence[Group], Normalization], list[list[np.ndarray]]]
-Phases = Callable[[Sequence[Row], phases.Logprobs], Iterator[Sequence[Row]]]
-PerToken = Callable[[Tokens], "Tensor"]
-Surrogate = Callable[["Tensor", Tokens], "Tensor"]
-Reduce = Callable[["Tensor", Labels], "Tensor"]
+Credit = Callable[[Sequence[Group], "Normalization"], list[list[np.ndarray]]]
+Phases = Callable[[Sequence["Row"], phases.Logprobs], Iterator[Sequence["Row"]]]
+PerToken = Callable[["Tokens"], "Tensor"]
+Surrogate = Callable[["Tensor", "Tokens"], "Tensor"]
+Reduce = Callable[["Tensor", "Labels"], "Tensor"]
 Schedule = Callable[[int, int], float]
 
 
@@ -90,6 +91,8 @@ class Recipe:
     @property
     def normalization(self) -> Normalization:
         """The recipe's `baseline` and `scale`, the two slots that credit parts read."""
+        from rl.methods.inputs import Normalization
+
         return Normalization(self.baseline, self.scale)
 
     def but(self, **changes: Any) -> Recipe:
