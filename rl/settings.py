@@ -1,17 +1,15 @@
-"""The settings of a training run: command-line flags, a TOML file, and their defaults, merged into one `Settings`."""
+"""The settings of a training run: their flags, types and defaults. `rl.config_file` keeps them in a file."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import tomllib
-from collections.abc import Callable, Mapping
-from dataclasses import MISSING, asdict, dataclass, field, fields, replace
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from rl.cli import Parser, UserError, real_number, suggest, whole_number
+from rl.cli import Parser, real_number, whole_number
 from rl.methods.recipe import MANY, SLOTS
 from rl.policy.registry import ENGINES, parse_device_list
 from rl.seeds import MAX_SEED
@@ -193,7 +191,7 @@ def add_flags(parser: Parser) -> None:
             options["help"] += f" (default: {setting.default})"
         if setting.name == "env_arg":
             options["action"] = "append"
-        parser.add_argument(_flag_name(setting.name), default=argparse.SUPPRESS, **options)
+        parser.add_argument(flag_name(setting.name), default=argparse.SUPPRESS, **options)
     slots = parser.add_argument_group(
         "slots", "one part each, as NAME or NAME:key=value,key=value; overrides the recipe"
     )
@@ -201,119 +199,9 @@ def add_flags(parser: Parser) -> None:
     for slot in SLOTS:
         nargs: dict[str, Any] = {"nargs": "+"} if slot in MANY else {}
         place = f"rl/methods/parts/{slot}" + ("/" if (parts / slot).is_dir() else ".py")
-        slots.add_argument(_flag_name(slot), default=argparse.SUPPRESS, metavar="PART", help=f"see {place}", **nargs)
+        slots.add_argument(flag_name(slot), default=argparse.SUPPRESS, metavar="PART", help=f"see {place}", **nargs)
 
 
-def merge(flags: Mapping[str, Any], file: Mapping[str, Any]) -> tuple[Settings, dict[str, Any]]:
-    """Merge flags over a file (from `read`), both by setting or slot; keys of the file that are stale are dropped.
-
-    Returns the settings, those named nowhere at their defaults, and the text of the parts named, by slot of the recipe,
-    such as {"surrogate": "clip:high=0.3"}. `stale_keys` says which keys are dropped.
-    """
-    dropped_keys = stale_keys(flags, file)
-    current = {name: value for name, value in file.items() if name not in dropped_keys}
-    values = {**current, **flags}
-    values["derived"] = [name for name in file.get("derived", []) if name in current and name not in flags]
-    names = {setting.name for setting in fields(Settings)}
-    slots = {slot: values[slot] for slot in SLOTS if slot in values}
-    return Settings(**{name: value for name, value in values.items() if name in names}), slots
-
-
-def stale_keys(flags: Mapping[str, Any], file: Mapping[str, Any]) -> list[str]:
-    """Return the keys of `file` that are outdated because `flags` changes what they were chosen for.
-
-    Both map names of settings and slots to values. With another `algo` in both: all slots of the file. With another
-    `env`, `env_arg`, `model`, `lora` or `max_tokens` (`DERIVED_FROM`): the keys in `file["derived"]`, whose values were
-    defaults computed from these. Keys that are also in `flags` are left out.
-    """
-
-    def replaces(name: str) -> bool:
-        return name in flags and name in file and flags[name] != file[name]
-
-    candidates = SLOTS if replaces("algo") else ()
-    if any(map(replaces, DERIVED_FROM)):
-        candidates = (*candidates, *file.get("derived", []))
-    return [name for name in candidates if name in file and name not in flags]
-
-
-def read(path: Path | str) -> dict[str, Any]:
-    """Read a TOML file of settings and parts, and check it as flags are checked; return values by setting or slot.
-
-    Raises `UserError` if the file cannot be read, is not TOML, or has an unknown key or an invalid value.
-    """
-    try:
-        return parse(Path(path).read_text(encoding="utf-8"), path)
-    except OSError as error:
-        raise UserError(f"--config {path}: {(error.strerror or str(error)).lower()}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"--config {path}: not a TOML file: {error}") from None
-
-
-def parse(text: str, path: Path | str) -> dict[str, Any]:
-    """Parse and check TOML text; return values by setting or slot. `path` only names the file in errors.
-
-    Raises `UserError` for an unknown key or an invalid value, `TOMLDecodeError` for text that is not TOML.
-    """
-    values = tomllib.loads(text)
-    settings = {setting.name: setting for setting in fields(Settings)}
-    for key, value in values.items():
-        if key in SLOTS:
-            is_valid = isinstance(value, list) if key in MANY else isinstance(value, str)
-            if not is_valid and not (key in MANY and isinstance(value, str)):
-                raise UserError(f'{path}: {key} = {value!r}: must be the text of a part, such as "clip:high=0.3"')
-        elif key not in settings:
-            raise UserError(f"{path}: unknown key {key!r}{suggest(key, [*settings, *SLOTS])}")
-        elif key in ("env_arg", "derived"):
-            if not (isinstance(value, list) and all(isinstance(item, str) for item in value)):
-                example = "level=2" if key == "env_arg" else "lr"
-                raise UserError(f'{path}: {key} = {value!r}: must be a list such as ["{example}"]')
-        else:
-            values[key] = _parse_value(path, key, value, settings[key].metadata)
-    return values
-
-
-def refuse_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-    """Raise `UserError` if `new` changes a setting of a run that must stay as it is when the run is resumed.
-
-    Both are by setting or slot. A setting absent from `old`, younger than the run, counts as having its default; one
-    absent from `new` is kept. `CHANGEABLE_ON_RESUME` lists what may change.
-    """
-    defaults = {setting.name: setting.default for setting in fields(Settings) if setting.default is not MISSING}
-    old = {**defaults, **old}
-    for name, value in new.items():
-        if name not in CHANGEABLE_ON_RESUME and value != old.get(name):
-            raise UserError(
-                f"{_flag_name(name)} cannot change in a resumed run from {old.get(name)!r} to {value!r}; "
-                "leave it as it was, or begin a new run"
-            )
-
-
-def to_toml(settings: Settings, slots: Mapping[str, Any]) -> str:
-    """Return the TOML text of the settings and of `slots`, the text of the recipe's parts by slot; `parse` reads it."""
-    lines = [f"{key} = {_toml(value)}" for key, value in asdict(settings).items() if value is not None]
-    return "\n".join([*lines, "", *(f"{slot} = {_toml(text)}" for slot, text in slots.items()), ""])
-
-
-def _parse_value(path: Path | str, key: str, value: Any, metadata: Mapping[str, Any]) -> Any:
-    """Check a value of the file with the type and choices of its flag; return it in the flag's type."""
-    if "type" not in metadata:
-        if not isinstance(value, bool):
-            raise UserError(f"{path}: {key} = {_toml(value)}: must be true or false")
-        return value
-    try:
-        if isinstance(value, (bool, list, dict)):
-            raise argparse.ArgumentTypeError("not a single value")
-        result = metadata["type"](str(value))
-    except argparse.ArgumentTypeError as error:
-        raise UserError(f"{path}: {key} = {_toml(value)}: {error}") from None
-    if "choices" in metadata and result not in metadata["choices"]:
-        raise UserError(f"{path}: {key} = {_toml(value)}: unknown{suggest(str(result), metadata['choices'])}")
-    return result
-
-
-def _toml(value: Any) -> str:
-    return repr(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
-
-
-def _flag_name(name: str) -> str:
+def flag_name(name: str) -> str:
+    """Return the flag of a setting or slot: `save_every` is `--save-every`."""
     return "--" + name.replace("_", "-")

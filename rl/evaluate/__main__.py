@@ -17,7 +17,7 @@ from rich.console import Console
 
 from envs.data import DATA_ROOT_VARIABLE
 from envs.env import SPLITS
-from rl import settings
+from rl import config_file, settings
 from rl.cli import Parser, output_file, program, run, user_input, whole_number
 from rl.evaluate import strategies
 from rl.evaluate.attempts import Choice
@@ -156,7 +156,7 @@ def _open_target(args: argparse.Namespace) -> EvaluationTarget:
 def _fill_from_run(args: argparse.Namespace) -> None:
     """Fill flags that are not set from the settings of the policy's run, if it was trained on the same environment."""
     folder = _run_folder(args.policy)
-    run_settings = settings.read(folder / "config.toml") if folder else {}
+    run_settings = config_file.read(folder / "config.toml") if folder else {}
     if run_settings.get("env") != settings.absolute_spec(args.env):
         return
     flag_keys = {_key(text) for text in args.env_arg}

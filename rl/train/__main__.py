@@ -10,14 +10,14 @@ from typing import Any
 
 import envs
 from envs.types import Stop
-from rl import settings as config
+from rl import config_file
 from rl.cli import Parser, UserError, run, user_input
 from rl.methods import recipe as recipes
 from rl.policy.extras import check_peft
 from rl.policy.registry import engine_devices
 from rl.policy.vllm.version import require_vllm
 from rl.records import Completion, Group, Ticket, Trajectory, Turn
-from rl.settings import Settings
+from rl.settings import Settings, add_flags
 
 CONFIG_HELP = (
     "settings from a TOML file, such as a run's config.toml; with another --algo, its slots are ignored, and with "
@@ -28,7 +28,7 @@ CONFIG_HELP = (
 def parser() -> Parser:
     """Return the command-line parser of `rl.train`."""
     command = Parser(description=__doc__)
-    config.add_flags(command)
+    add_flags(command)
     command.add_argument("--config", metavar="FILE", help=CONFIG_HELP)
     command.add_argument("--out", metavar="DIR", help="the run's folder (default: runs/ENV-ALGO-seedN, numbered)")
     command.add_argument("--resume", action="store_true", help="continue the run in --out from its last checkpoint")
@@ -51,8 +51,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         folder = Path(out) if out else None
         file = _read_config(config_path, folder, is_resumed)
         if is_resumed:
-            config.refuse_changes(file, flags)
-        settings, slots = config.merge(flags, file)
+            config_file.refuse_changes(file, flags)
+        settings, slots = config_file.merge(flags, file)
         if settings.env == "list":
             return _print_table((row.id, row.line) for row in envs.entries())
         if settings.algo == "list":
@@ -60,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         recipe = build_recipe(settings, slots)
         slots = recipes.words(recipe)
         _check_settings(settings, recipe)
-    if stale := config.stale_keys(flags, file):
+    if stale := config_file.stale_keys(flags, file):
         print(f"ignored in {config_path}, because flags replace what they came from: {', '.join(stale)}")
     if settings.data_root:
         os.environ["TURNWISE_DATA"] = settings.data_root
@@ -78,7 +78,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if is_dry_run:
         if session.free_bytes is None:  # on a GPU, the session has printed the estimate before it moved the model
             print(session.memory_report.estimate.summary())
-        print(config.to_toml(session.settings, slots), end="")
+        print(config_file.to_toml(session.settings, slots), end="")
         return 0
     return session.train(folder or _default_folder(settings))
 
@@ -95,14 +95,14 @@ def build_recipe(settings: Settings, slots: Mapping[str, Any]) -> recipes.Recipe
 def _read_config(config_path: str | None, folder: Path | None, is_resumed: bool) -> dict[str, Any]:
     """Read the settings of the file that `--config` names, or of the run to resume; {} without either."""
     if not is_resumed:
-        return config.read(config_path) if config_path else {}
+        return config_file.read(config_path) if config_path else {}
     if folder is None:
         raise UserError("--resume needs --out DIR, the folder of the run to continue")
     if config_path:
         raise UserError("--resume reads the run's own config.toml; leave out --config")
     if not (folder / "config.toml").is_file():
         raise UserError(f"--resume: no run in {folder} (it has no config.toml); leave out --resume to begin one")
-    return config.read(folder / "config.toml")
+    return config_file.read(folder / "config.toml")
 
 
 def _check_settings(settings: Settings, recipe: recipes.Recipe) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from rl import settings
+from rl import config_file
 from rl.cli import UserError, one_line
 from rl.learner.learner import Learner
 from rl.methods.recipe import Recipe, needs
@@ -91,4 +91,4 @@ class Checkpointer:
         return True
 
     def _check_settings(self, config: str, checkpoint: Path) -> None:
-        settings.refuse_changes(settings.parse(config, checkpoint), settings.parse(self.config, "config.toml"))
+        config_file.refuse_changes(config_file.parse(config, checkpoint), config_file.parse(self.config, "config.toml"))

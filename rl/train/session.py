@@ -14,6 +14,7 @@ import envs
 from agents.chat import ChatAgent
 from agents.render import Renderer
 from rl.cli import INTERRUPTED, UserError
+from rl.config_file import to_toml
 from rl.evaluate.runner import REPLY_DEADLINE_S, sampling_params, tickets
 from rl.learner.diagnostics import list_warnings
 from rl.learner.learner import Learner
@@ -26,7 +27,7 @@ from rl.policy.pretrained import resolve_device
 from rl.policy.registry import open_engine
 from rl.records import Group, SamplingParams, Trajectory
 from rl.rollout.runner import Runner
-from rl.settings import Settings, to_toml
+from rl.settings import Settings
 from rl.train import cold_start, validation
 from rl.train.checkpoint import Checkpointer
 from rl.train.console import Console, describe_run

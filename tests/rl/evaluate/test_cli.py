@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import envs
-from rl import cli, settings
+from rl import cli, config_file, settings
 from rl.evaluate import __main__ as evaluate
 from rl.evaluate import policies
 from rl.evaluate.report import Report
@@ -105,7 +105,7 @@ def test_a_run_folder_says_what_flags_leave_open_and_its_checkpoints_say_it_too(
     checkpoint.mkdir(parents=True)
     save_pretrained(*create(), checkpoint / "model")
     (checkpoint.parent / "latest").symlink_to(checkpoint.name)
-    (tmp_path / "run" / "config.toml").write_text(settings.to_toml(run_settings.with_defaults(1), {}))
+    (tmp_path / "run" / "config.toml").write_text(config_file.to_toml(run_settings.with_defaults(1), {}))
 
     for policy in (tmp_path / "run", checkpoint, checkpoint / "model"):
         status, out, err = command(capsys, *ARITHMETIC, "--policy", policy, "--json", tmp_path / "r.json")

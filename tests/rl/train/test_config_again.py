@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from rl.config_file import merge, read, to_toml
 from rl.evaluate.__main__ import main as evaluate
 from rl.methods.recipe import SLOTS, load, words
-from rl.settings import DERIVED_FROM, Settings, absolute_spec, merge, read, to_toml
+from rl.settings import DERIVED_FROM, Settings, absolute_spec
 from tests.support.runs import TASKS, small_model, train, train_run
 
 LOW = ("--env", f"{TASKS}:Low", "--threads", "1", "--groups", "2", "--size", "2", "--eval-episodes", "0")

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import torch
 
+from rl.config_file import read
 from rl.learner import learner
 from rl.policy.cached_forward import DecoderForward
 from rl.policy.pretrained import load_pretrained
-from rl.settings import read
 from rl.train import memory_estimate
 from tests.support.runs import assert_same_run, flags, metrics, train, train_run, training_error
 
