@@ -17,7 +17,7 @@ from rl.seeds import MAX_SEED
 # Settings that may differ between a run and its continuation with `--resume`.
 CHANGEABLE_ON_RESUME = (
     *("updates", "sampled_tokens", "save_every", "threads", "device", "engine_devices", "data_root"),
-    *("microbatch_tokens", "checkpoint_activations", "derived"),
+    *("microbatch_tokens", "checkpoint_activations", "logger", "push_to_hub", "hub_private", "derived"),
 )
 DERIVED_FROM = ("env", "env_arg", "model", "lora", "max_tokens")  # what the defaults of `with_defaults` depend on
 
@@ -137,6 +137,16 @@ class Settings:
         real_number(0, 1),
     )
     eval_episodes: int = _flag(200, "held-out tasks played greedily before and after training", whole_number(0))
+    logger: str = _flag(
+        "tensorboard",
+        "where metrics go besides metrics.jsonl: tensorboard, wandb, trackio or module:Class, several with commas "
+        "between them; or none",
+        metavar="NAMES",
+    )
+    push_to_hub: str = _flag(
+        "", "after training, upload the model and a model card to this repository of the Hugging Face Hub", metavar="ID"
+    )
+    hub_private: bool = _switch("create the repository of --push-to-hub as a private one")
     save_every: int = _flag(50, "updates between checkpoints", whole_number(1))
     seed: int = _flag(0, "seed of every random draw", whole_number(0, MAX_SEED))
     threads: int = _flag(0, "CPU threads of a forward pass; 0 leaves the choice to torch", whole_number(0, 1024))

@@ -1,11 +1,24 @@
-"""Checks for optional packages, without importing them."""
+"""Optional packages: checks whether they are installed, and their import."""
 
 from __future__ import annotations
 
+from importlib import import_module
 from importlib.util import find_spec
+from typing import Any
 
 
 def check_peft() -> None:
     """Raise `ValueError` if `peft` is not installed."""
     if find_spec("peft") is None:
         raise ValueError("LoRA needs the package peft, which is not installed: pip install 'turnwise-rl[lora]'")
+
+
+def require(module: str, extra: str) -> Any:
+    """Import and return an optional module. Raises `ImportError` naming the extra that installs it."""
+    try:
+        package = import_module(module)
+    except ImportError as error:
+        raise ImportError(f"{module} is not installed: pip install 'turnwise-rl[{extra}]' ({error})") from error
+    if getattr(package, "__file__", None) is None:  # a folder of that name, such as the one that wandb writes
+        raise ImportError(f"{module} is not installed: pip install 'turnwise-rl[{extra}]'")
+    return package

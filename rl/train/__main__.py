@@ -18,6 +18,7 @@ from rl.policy.registry import engine_devices
 from rl.policy.vllm.version import require_vllm
 from rl.records import Completion, Group, Ticket, Trajectory, Turn
 from rl.settings import Settings, add_flags
+from rl.train.loggers import logger as loggers
 
 CONFIG_HELP = (
     "settings from a TOML file, such as a run's config.toml; with another --algo, its slots are ignored, and with "
@@ -125,6 +126,9 @@ def _check_settings(settings: Settings, recipe: recipes.Recipe) -> None:
         raise UserError(f"--turn-tokens {settings.turn_tokens}: must be below --max-tokens {settings.max_tokens}")
     if settings.minibatches > settings.groups:
         raise UserError(f"--minibatches {settings.minibatches}: must be at most --groups {settings.groups}")
+    if settings.hub_private and not settings.push_to_hub:
+        raise UserError("--hub-private is about the repository of --push-to-hub ID, which is missing")
+    loggers.parse(settings.logger)
     if settings.data_root and not Path(settings.data_root).is_dir():
         raise UserError(f"--data-root {settings.data_root}: no such folder")
 

@@ -14,7 +14,7 @@ import platform
 import shutil
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,6 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         """Refer to the folder at `path`, without reading or locking it; see `create` and `open_existing`."""
         self.path = path
-        self._tensorboard: Any = None
         self._lock_file: int | None = None
 
     @classmethod
@@ -97,22 +96,14 @@ class RunFolder:
             os.write(lock_file, f"process {os.getpid()} on {platform.node()}\n".encode())
 
     def log(self, metrics: Mapping[str, float]) -> None:
-        """Append the metrics of one update, by name, to `metrics.jsonl` and to TensorBoard's files in `tb/`.
+        """Append the metrics of one update, by name, to `metrics.jsonl`.
 
         `update`, the update's number, must be among them. A number that is not finite is null in the file.
         """
-        finite = {key: (value if math.isfinite(value) else None) for key, value in metrics.items()}
+        values = {key: (value if math.isfinite(value) else None) for key, value in metrics.items()}
         path = self.path / "metrics.jsonl"
         with self._disk_errors(path), open(path, "a", encoding="utf-8") as file:
-            file.write(json.dumps(finite) + "\n")
-        with self._disk_errors(self.path / "tb"):
-            if self._tensorboard is None:
-                from torch.utils.tensorboard import SummaryWriter
-
-                self._tensorboard = SummaryWriter(str(self.path / "tb"), purge_step=int(metrics["update"]))
-            for key, value in finite.items():
-                if value is not None:
-                    self._tensorboard.add_scalar(key, value, int(metrics["update"]))
+            file.write(json.dumps(values) + "\n")
 
     def write_rollouts(self, update: int, groups: Iterable[Group]) -> None:
         """Write the trajectories of one update to `rollouts/update-000012.jsonl`, one per line, group by group."""
@@ -135,10 +126,7 @@ class RunFolder:
             replace_file(path, (json.dumps(summary, indent=2) + "\n").encode())
 
     def close(self) -> None:
-        """Close TensorBoard's file and release the lock. Buffered events that cannot be written any more are lost."""
-        if self._tensorboard is not None:
-            with suppress(OSError):
-                self._tensorboard.close()
+        """Release the lock."""
         if self._lock_file is not None:
             os.close(self._lock_file)
             self._lock_file = None
@@ -171,8 +159,6 @@ class RunFolder:
                 for path in (*partial.rglob("*"), partial):
                     sync(path)
                 partial.rename(checkpoints / name)
-                if self._tensorboard is not None:
-                    self._tensorboard.flush()
                 link = checkpoints / ".latest.partial"
                 link.unlink(missing_ok=True)
                 link.symlink_to(name)

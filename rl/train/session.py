@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +29,11 @@ from rl.policy.registry import open_engine
 from rl.records import Group, SamplingParams, Trajectory
 from rl.rollout.runner import Runner
 from rl.settings import Settings
-from rl.train import cold_start, validation
+from rl.train import cold_start, hub, validation
 from rl.train.checkpoint import Checkpointer
 from rl.train.console import Console, describe_run
 from rl.train.environment import inspect_environment
+from rl.train.loggers.logger import open_loggers
 from rl.train.loop import Loop, Plan, TrainingStopped
 from rl.train.memory_estimate import training_state_bytes, workload
 from rl.train.memory_report import MemoryReport, free_bytes
@@ -124,12 +126,15 @@ class Session:
 
         Raises `UserError` if the run cannot start or continue, for a reason that the user can remedy.
         """
+        if self.settings.push_to_hub:
+            hub.check_access(self.settings)
         self.config = to_toml(self.settings, words(self.recipe))
         self.folder = self.resume_from or RunFolder.create(out, self.config, subfolders=self.trained_model.base_folders)
         self.checkpointer = Checkpointer(
             self.folder, self.config, self.trained_model, self.learner, self.progress, self.runner, self.recipe
         )
         self.console = Console(self.updates)
+        self.loggers = open_loggers(self.settings, words(self.recipe), self.folder)
         try:
             with self.runner.watchdog.running():
                 is_resumed = self.resume_from is not None and self._resume()
@@ -144,6 +149,7 @@ class Session:
         except KeyboardInterrupt:
             return self._report_interruption()
         finally:
+            self.loggers.close()
             self.folder.close()
             self.runner.close()
             self.policy.close()
@@ -224,9 +230,11 @@ class Session:
         update = self.progress.update
         self.folder.write_rollouts(update, groups)
         self.folder.log(metrics)
+        self.loggers.log(update, {name: value for name, value in metrics.items() if isfinite(value)})
         self.console.update(metrics, list_warnings(metrics, self.settings.lag))
         self.checkpointer.record()
         if update % self.settings.save_every == 0:
+            self.loggers.flush()
             self.checkpointer.save()
 
     def _resume(self) -> bool:
@@ -285,10 +293,14 @@ class Session:
     def _summarise(self, success_after: float | None) -> None:
         """Write `summary.json` and print the result."""
         before, after, updates = self.checkpointer.success_before, success_after, self.progress.update
-        self.folder.write_summary(validation.run_summary(before, after, self.progress))
+        summary = validation.run_summary(before, after, self.progress)
+        self.folder.write_summary(summary)
+        self.loggers.close({name: value for name, value in summary.items() if value is not None})
         self.console.say(f"run folder: {self.folder.path}")
         if before is not None and after is not None:
             self.console.say(f"held-out greedy success: {before:.3f} before -> {after:.3f} after {updates} updates")
+        if self.settings.push_to_hub:
+            self.console.say(f"uploaded to {hub.push(self.settings, words(self.recipe), summary, self.folder)}")
 
     def _make_env(self) -> Any:
         return envs.make(self.settings.env, **self.env.arguments)

@@ -1,0 +1,62 @@
+"""TensorBoard: event files in the run's folder `tb/`. The default logger."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rl.train.durable_files import disk_errors
+from rl.train.loggers.logger import RunInfo
+
+RESULTS = ("success_before", "success_after", "reward/mean")  # columns of the HPARAMS page beside the settings
+
+
+class Logger:
+    """Writes scalars, and the settings as hyperparameters, to `tb/`. Raises `UserError` if the disk is full."""
+
+    def __init__(self, run: RunInfo) -> None:
+        """Remember the run; the first event opens the file, because a run may be refused before it begins."""
+        self._run = run
+        self._folder = run.path / "tb"
+        self._writer: Any = None
+        self._last: dict[str, float] = {}
+
+    def log(self, update: int, metrics: Mapping[str, float]) -> None:
+        """Add one scalar per metric. Events of later updates that an earlier process wrote are hidden."""
+        with disk_errors(str(self._folder)):
+            writer = self._open(update)
+            for key, value in metrics.items():
+                writer.add_scalar(key, value, update)
+        self._last.update(metrics)
+
+    def flush(self) -> None:
+        """Write what is buffered."""
+        if self._writer is not None:
+            with disk_errors(str(self._folder)):
+                self._writer.flush()
+
+    def close(self, results: Mapping[str, float]) -> None:
+        """Write the results as metrics of the hyperparameters, and close the file."""
+        if self._writer is None:
+            return
+        with disk_errors(str(self._folder)):
+            for key, value in results.items():
+                self._writer.add_scalar(key, value, int(self._last.get("update", self._run.update)))
+            self._writer.close()
+
+    def _open(self, update: int) -> Any:
+        if self._writer is None:
+            from torch.utils.tensorboard import SummaryWriter
+            from torch.utils.tensorboard.summary import hparams
+
+            self._writer = SummaryWriter(str(self._folder), purge_step=update)
+            # `SummaryWriter.add_hparams` would write them into a subfolder, as a run of its own.
+            settings = {name: _hyperparameter(value) for name, value in self._run.config.items()}
+            experiment, session_start, session_end = hparams(settings, dict.fromkeys(RESULTS, 0.0))
+            for summary in (experiment, session_start, session_end):
+                self._writer.file_writer.add_summary(summary)
+        return self._writer
+
+
+def _hyperparameter(value: Any) -> bool | int | float | str:
+    return value if isinstance(value, (bool, int, float)) else str(value)
