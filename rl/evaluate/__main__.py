@@ -18,7 +18,7 @@ from rich.console import Console
 from envs.data import DATA_ROOT_VARIABLE
 from envs.env import SPLITS
 from rl import config_file, settings
-from rl.cli import Parser, output_file, program, run, user_input, whole_number
+from rl.cli import Parser, one_line, output_file, program, run, user_input, whole_number
 from rl.evaluate import strategies
 from rl.evaluate.attempts import Choice
 from rl.evaluate.clients.client import IncompleteEvaluation
@@ -27,6 +27,7 @@ from rl.evaluate.console import comparison_table, print_report, progress_bar
 from rl.evaluate.flags import add_policy_flags
 from rl.evaluate.policies import PolicyHandle, open_policy
 from rl.evaluate.report import Report
+from rl.evaluate.rollouts import rollouts_path, write_rollouts
 from rl.evaluate.runner import SCRIPTS, OnGroup, task_label
 from rl.evaluate.strategies import Strategy
 from rl.evaluate.target import EPISODES, EvaluationTarget
@@ -82,6 +83,8 @@ def _evaluate(
     report = target.report(groups, args.policy, args.seed, strategy)
     if args.json:
         report.to_json(args.json)
+        if args.rollouts:
+            _write_rollouts(args.json, target, groups)
     if not any(group.trajectories for group in groups):
         _log(f"error: all {report.errors} episodes failed; {_first_error(groups)}")
         return 1
@@ -131,6 +134,8 @@ def parser() -> Parser:
     add("--env-arg", action="append", default=[], metavar="KEY=VALUE", help="an environment's own argument; repeatable")
     add("--data-root", metavar="DIR", help=f"folder of real benchmark files (or the variable {DATA_ROOT_VARIABLE})")
     add("--json", type=output_file, metavar="FILE", help="write the result")
+    rollouts = "write the episodes beside the result of --json, as FILE.rollouts.jsonl for rl.view"
+    add("--rollouts", action=argparse.BooleanOptionalAction, default=True, help=rollouts)
     add("--compare", metavar="FILE", help="test the difference to an earlier result of the same tasks and seed")
     add_policy_flags(flags)
     return flags
@@ -186,6 +191,17 @@ def _run_folder(policy: str) -> Path | None:
         return None
     candidates = (path, *path.parents[:3])  # RUN/checkpoints/NAME/model
     return next((at for at in candidates if (at / "config.toml").is_file() and (at / "checkpoints").is_dir()), None)
+
+
+def _write_rollouts(result: Path, target: EvaluationTarget, groups: Sequence[Group]) -> None:
+    """Write the episodes beside the result. A failure is logged: the result is worth having without them."""
+    if not result.is_file():  # a pipe or a device
+        return
+    path = rollouts_path(result)
+    try:
+        write_rollouts(path, [(target.env_name(group), group) for group in groups])
+    except OSError as error:
+        _log(f"the episodes were not written: {one_line(error)}")
 
 
 def _first_error(groups: Sequence[Group]) -> str:

@@ -122,6 +122,10 @@ class EvaluationTarget:
                 selection.append(replace(ticket, number=len(selection), index=part.indices[ticket.index]))
         return selection
 
+    def env_name(self, group: Group) -> str:
+        """Return the name of the environment that a group was played in."""
+        return next(part.env for part in self.parts.values() if part.split == group.ticket.split)
+
     def vote(self, trajectory: Trajectory) -> Any:
         """Return the answer of an episode, read by the environment that it was played in; None for no answer."""
         name = trajectory.task.partition(":")[0] if self.benchmark else next(iter(self.parts))
