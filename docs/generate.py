@@ -247,7 +247,7 @@ def _sizes(row: Row, env: Env) -> str:
     if row.data:
         return f"the files in `{row.data}/` under `--data-root`"
     if row.extra:
-        return f"with `pip install 'turnwise-rl[{row.extra}]'`"
+        return f"with `pip install -e '.[{row.extra}]'`"
     return " / ".join(str(len(env.load(split))) for split in SPLITS)
 
 

@@ -5,10 +5,15 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import runpy
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, NoReturn
+
+if __name__ == "__main__":  # before the imports below; until then `sandboxes` may mean another package
+    runpy.run_path(str(Path(__file__).resolve().parents[1] / "sandboxes" / "own_packages.py"))["put_first"]()
 
 import gymnasium
 
@@ -18,7 +23,8 @@ from envs.data import MissingData
 from envs.env import SPLITS, Env
 from envs.suggestions import nearest
 from envs.types import Message, text
-from sandboxes import SandboxUnavailable
+from sandboxes import SandboxUnavailable, own_packages
+from sandboxes.extras import install_command
 
 USER_ERRORS = (
     ValueError,
@@ -57,7 +63,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     `argv` are the command-line arguments, such as `["check", "math/Sets-v0"]`; None for those of the process.
     """
-    args = _parser().parse_args(argv)
+    parser = _parser()
+    args = parser.parse_args(argv)
+    if args.command is None:
+        parser.print_help()
+        return 0
     try:
         if sys.stdout is None:
             raise ValueError("standard output is closed")
@@ -80,7 +90,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> Parser:
     parser = Parser(prog="python -m envs", description="Environments: list, check, play.")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Parser)
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
     data_options = Parser(add_help=False)
     data_options.add_argument("--data-root", metavar="DIR", help="folder of real benchmark files (also TURNWISE_DATA)")
 
@@ -132,7 +142,7 @@ def _list(args: argparse.Namespace) -> int:
         return 0
     width = max(len(row.id) for row in rows)
     for row in rows:
-        needs = [f"extra turnwise-rl[{row.extra}]" if row.extra else "", f"data {row.data}/" if row.data else ""]
+        needs = [install_command(row.extra) if row.extra else "", f"data {row.data}/" if row.data else ""]
         print(f"{row.id:{width}}  {row.line}", *(f"({need})" for need in needs if need))
     return 0
 
@@ -244,7 +254,14 @@ def _one_line(error: BaseException) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
-if __name__ == "__main__":
+def command() -> NoReturn:
+    """Run `turnwise-envs`, the console script."""
+    own_packages.add_working_directory()
+    own_packages.put_first()
+    _run()
+
+
+def _run() -> NoReturn:
     with suppress(AttributeError):  # replies and environments may contain characters that the terminal cannot show
         sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
         sys.stdin.reconfigure(errors="replace")  # type: ignore[union-attr]
@@ -252,3 +269,7 @@ if __name__ == "__main__":
         sys.exit(main())
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+if __name__ == "__main__":
+    _run()

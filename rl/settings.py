@@ -105,7 +105,7 @@ class Settings:
         "float32", "precision of the model; the optimiser's state is always float32", choices=["float32", "bfloat16"]
     )
     lora: int = _flag(
-        0, "rank of LoRA adapters, trained in place of the weights; 0: none (needs turnwise-rl[lora])", whole_number(0)
+        0, "rank of LoRA adapters, trained in place of the weights; 0: none (extra lora)", whole_number(0)
     )
     lora_alpha: int | None = _flag(
         None, "adapters' scale: their product is multiplied by alpha / rank (default: 2 x rank)", whole_number(1)

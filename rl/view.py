@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+if __name__ == "__main__":  # before the imports below, which another package's names may shadow
+    from rl.own_packages import put_own_packages_first
+
+    put_own_packages_first()
+
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import sandboxes
+from sandboxes import own_packages
 from sandboxes.registry import accepts_option
 from sandboxes.remote.server import Server, check_address
 from sandboxes.remote.service import Service
@@ -138,5 +139,13 @@ def _parser() -> _Parser:
     return parser
 
 
+def command() -> NoReturn:
+    """Run `turnwise-sandboxes`, the console script."""
+    own_packages.add_working_directory()
+    own_packages.put_first()
+    sys.exit(main())
+
+
 if __name__ == "__main__":
+    own_packages.put_first()
     sys.exit(main())

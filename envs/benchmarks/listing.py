@@ -56,11 +56,11 @@ def size(fields: Mapping[str, Any]) -> str:
 
 
 def needs(fields: Mapping[str, Any]) -> str:
-    """Write what an entry needs: ` (extra turnwise-rl[math]) (data gsm8k/)`; "" if nothing.
+    """Write what an entry needs: ` (extra math) (data gsm8k/)`; "" if nothing.
 
     `fields` is an entry of `as_json`.
     """
-    extra = [f"extra turnwise-rl[{fields['extra']}]"] if fields["extra"] else []
+    extra = [f"extra {fields['extra']}"] if fields["extra"] else []
     data = [f"data {fields['data']}/"] if fields["data"] else []
     return "".join(f" ({need})" for need in extra + data)
 

@@ -163,7 +163,7 @@ def _start_child(under_test: EnvUnderTest, hash_seed: str, temp_folder: str) -> 
     os.mkdir(temp_folder)
     path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
     child = subprocess.Popen(
-        [sys.executable, "-m", "envs.checks.child_process"],
+        [sys.executable, "-P", "-m", "envs.checks.child_process"],  # -P: the working directory comes by PYTHONPATH
         env={**os.environ, "PYTHONHASHSEED": hash_seed, "TMPDIR": temp_folder, "PYTHONPATH": path},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

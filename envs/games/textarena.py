@@ -17,6 +17,7 @@ from envs.games.planning import shortest_plan
 from envs.procedural import enumerated
 from envs.suggestions import unknown_message
 from envs.types import Message, Outcome, Task, assistant, final_text
+from sandboxes.extras import install_command
 
 MAX_SEEDS = 1_000  # seeds that are searched for different initial states of a game
 GLOBAL_GENERATORS: tuple[tuple[Callable[[], Any], Callable[[Any], None]], ...] = (
@@ -166,9 +167,7 @@ def _import_textarena() -> Any:
         with preserve_global_generators():  # the import draws from the global generators, too
             import textarena
     except ImportError as error:
-        raise ImportError(
-            f"games/TextArena-v0 needs textarena: pip install 'turnwise-rl[textarena]' ({error})"
-        ) from None
+        raise ImportError(f"games/TextArena-v0 needs textarena: {install_command('textarena')} ({error})") from None
     return textarena
 
 

@@ -18,6 +18,7 @@ from importlib.util import find_spec
 from itertools import accumulate
 
 from envs.grading.workers import WorkerPool
+from sandboxes.extras import install_command
 
 MAX_TEXT = 300
 MAX_DEPTH = 10  # of nested brackets; the parsing time grows exponentially with it
@@ -74,7 +75,7 @@ def is_equal(gold: str, answer: str, *, deadline_s: float) -> bool | None:
     much time or memory.
     """
     if not find_spec("math_verify"):
-        raise MissingExtra(f"grading {answer!r} needs math-verify: pip install 'turnwise-rl[math]'")
+        raise MissingExtra(f"grading {answer!r} needs math-verify: {install_command('math')}")
     return workers().call(gold, answer, deadline_s=deadline_s)
 
 

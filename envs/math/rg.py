@@ -16,6 +16,7 @@ from envs.math import reasoning
 from envs.procedural import LazyTasks, digest
 from envs.suggestions import unknown_message
 from envs.types import Message, Outcome, Task, assistant, final_text, text, user
+from sandboxes.extras import install_command
 
 LENGTHS = {"train": 20_000, "val": 50, "test": 50}
 INSTRUCTION = "Put the final answer between <answer> and </answer>."
@@ -69,7 +70,7 @@ class RG(Env):
         Raises ImportError if reasoning-gym is not installed, ValueError if it has no task `name`.
         """
         if not find_spec("reasoning_gym"):
-            raise ImportError("math/RG-v0 needs reasoning-gym: pip install 'turnwise-rl[math]'")
+            raise ImportError(f"math/RG-v0 needs reasoning-gym: {install_command('math')}")
         names = _workers().call("names", deadline_s=MAKE_S)
         if self.name not in names:
             raise ValueError(unknown_message("name", self.name, names, of="math/RG-v0"))

@@ -5,6 +5,11 @@ Only the result is printed to standard output; notes, progress and errors go to 
 
 from __future__ import annotations
 
+if __name__ == "__main__":  # before the imports below, which another package's names may shadow
+    from rl.own_packages import put_own_packages_first
+
+    put_own_packages_first()
+
 import argparse
 import asyncio
 import os

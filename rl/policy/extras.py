@@ -6,11 +6,13 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
+from sandboxes.extras import install_command
+
 
 def check_peft() -> None:
     """Raise `ValueError` if `peft` is not installed."""
     if find_spec("peft") is None:
-        raise ValueError("LoRA needs the package peft, which is not installed: pip install 'turnwise-rl[lora]'")
+        raise ValueError(f"LoRA needs the package peft, which is not installed: {install_command('lora')}")
 
 
 def require(module: str, extra: str) -> Any:
@@ -18,7 +20,7 @@ def require(module: str, extra: str) -> Any:
     try:
         package = import_module(module)
     except ImportError as error:
-        raise ImportError(f"{module} is not installed: pip install 'turnwise-rl[{extra}]' ({error})") from error
+        raise ImportError(f"{module} is not installed: {install_command(extra)} ({error})") from error
     if getattr(package, "__file__", None) is None:  # a folder of that name, such as the one that wandb writes
-        raise ImportError(f"{module} is not installed: pip install 'turnwise-rl[{extra}]'")
+        raise ImportError(f"{module} is not installed: {install_command(extra)}")
     return package

@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
+from sandboxes.extras import install_command
 from sandboxes.types import SandboxDied, SandboxUnavailable
 
 OWNER, HOST = "turnwise.owner", "turnwise.where"  # labels of containers
@@ -32,7 +33,7 @@ class Engine:
             import docker
         except ImportError:
             raise SandboxUnavailable(
-                "docker: the package `docker` is not installed: pip install 'turnwise-rl[docker]'"
+                f"docker: the package `docker` is not installed: {install_command('docker')}"
             ) from None
         self.errors = docker.errors
         self._creating = threading.Semaphore(_MAX_CREATING)

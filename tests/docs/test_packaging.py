@@ -7,9 +7,12 @@ import re
 import tomllib
 from importlib.util import find_spec
 from itertools import chain
+from pathlib import Path
 
 import pytest
 
+from envs.rows import ROWS
+from sandboxes.extras import DISTRIBUTION, install_command
 from tests.support.paths import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -66,9 +69,30 @@ def test_the_constraints_cover_what_the_tests_install() -> None:
     assert not any("+" in version for version in versions.values())
 
 
-def test_hints_name_our_own_distribution() -> None:
-    """`turnwise` on the package index belongs to somebody else."""
-    assert PROJECT["name"] == "turnwise-rl" and find_spec("rl") is not None
-    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+def test_the_command_that_installs_an_extra_fits_the_installation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert PROJECT["name"] == DISTRIBUTION and find_spec("rl") is not None
+    monkeypatch.chdir(ROOT)
+    assert install_command("math") == "pip install -e '.[math]'"
+    monkeypatch.chdir(tmp_path)
+    assert install_command("math") == f"pip install -e '{ROOT}[math]'"
+    assert install_command("math", root=tmp_path) == "pip install 'turnwise-rl[math]'"  # no clone
+
+
+def test_every_hint_names_an_extra_that_there_is() -> None:
+    """No hint is written by hand: `turnwise` on the package index is somebody else's, and a clone needs `-e`."""
     sources = [path for folder in PACKAGES for path in (ROOT / folder).rglob("*.py")]
-    assert not [path for path in (*pages, *sources) if re.search(r"turnwise\[", path.read_text(encoding="utf-8"))]
+    sources.remove(ROOT / "sandboxes" / "extras.py")
+    by_hand = re.compile(r"turnwise(-rl)?\[|pip install -e")
+    assert not [path for path in sources if by_hand.search(path.read_text(encoding="utf-8"))]
+    extras = {name for path in sources for name in re.findall(r"install_command\([\"'](.+?)[\"']\)", path.read_text())}
+    extras |= {row.extra for row in ROWS if row.extra}
+    assert {"math", "docker", "lora", "vllm", "textarena"} <= extras <= EXTRAS.keys()
+
+
+def test_the_pages_install_extras_that_there_are_from_a_clone() -> None:
+    text = "".join(page.read_text(encoding="utf-8") for page in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")))
+    assert not re.search(r"turnwise(-rl)?\[", text)
+    names = {name for group in re.findall(r"pip install -e '\.\[(.+?)\]'", text) for name in group.split(",")}
+    assert "math" in names and names <= EXTRAS.keys()

@@ -26,6 +26,12 @@ def test_list_has_one_line_for_each_row(capsys):
     assert rows_by_id["math/GSM8K-v0"]["data"] == "gsm8k"
 
 
+def test_without_a_command_all_are_listed(capsys):
+    assert main([]) == 0
+    out = capsys.readouterr().out
+    assert all(word in out for word in ("list", "check", "play"))
+
+
 def test_check_reports_each_claim_and_its_faults(capsys):
     assert main(["check", f"{ENVIRONMENTS}:ShowsAnswer", "--tasks", "1"]) == 1
     out = capsys.readouterr().out
@@ -99,7 +105,6 @@ def test_play_ends_cleanly_when_the_input_does():
     "words, hint",
     [
         (["chek"], "did you mean 'check'"),
-        ([], "COMMAND"),
         (["check"], "one ID, or --all"),
         (["check", GUESS, "--all"], "one ID, or --all"),
         (["check", GUESS, "--tasks", "0"], "--tasks 0"),

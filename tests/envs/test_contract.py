@@ -12,6 +12,7 @@ from envs.checks.env_under_test import EnvUnderTest
 from envs.data import MissingData
 from envs.rows import ROWS
 from envs.step_info import FINAL_KEYS, RESET_KEYS, STEP_KEYS, StepInfo
+from sandboxes.extras import install_command
 from tests.support.paths import DOCS, ENVIRONMENTS
 
 
@@ -24,7 +25,7 @@ def test_the_environment_keeps_its_promises(row):
         pytest.skip(f"{row.id}: {missing}")
     except ImportError as missing:
         assert row.extra, f"{row.id} needs an extra that its row does not name"
-        pytest.skip(f"{row.id}: pip install 'turnwise-rl[{row.extra}]' ({missing})")
+        pytest.skip(f"{row.id}: {install_command(row.extra)} ({missing})")
     assert [result.name for result in results[1:]] == [check.__name__ for check in checks.CHECKS]
 
 

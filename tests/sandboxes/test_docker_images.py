@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import sys
 import tarfile
@@ -15,6 +16,7 @@ from sandboxes import SandboxUnavailable
 from sandboxes.docker import container, image
 from sandboxes.docker.engine import OWNER, Engine
 from sandboxes.docker.provider import Docker
+from sandboxes.extras import install_command
 from tests.support.sandbox_hosts import docker_engine
 from tests.support.sandbox_servers import wait_until
 
@@ -172,7 +174,7 @@ def test_without_the_package_or_an_engine_the_error_says_what_to_do(
 ) -> None:
     with monkeypatch.context() as without:
         without.setitem(sys.modules, "docker", None)
-        with pytest.raises(SandboxUnavailable, match=r"pip install 'turnwise-rl\[docker\]'"):
+        with pytest.raises(SandboxUnavailable, match=re.escape(install_command("docker"))):
             sandboxes.open("docker")
     pytest.importorskip("docker")
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")

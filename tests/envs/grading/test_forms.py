@@ -9,7 +9,7 @@ import pytest
 from envs.grading import symbolic
 from envs.grading.math import verify
 
-needs_math_verify = pytest.mark.skipif(not find_spec("math_verify"), reason="needs math-verify: turnwise-rl[math]")
+needs_math_verify = pytest.mark.skipif(not find_spec("math_verify"), reason="needs math-verify: the extra math")
 
 # gold, replies that say the same; decided without math-verify
 RIGHT = {

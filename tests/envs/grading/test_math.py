@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from fractions import Fraction
@@ -14,8 +15,9 @@ from envs.grading.declaration import find_declaration
 from envs.grading.math import verify
 from envs.grading.number import parse_number
 from envs.grading.workers import OverLimit, WorkerError
+from sandboxes.extras import install_command
 
-needs_math_verify = pytest.mark.skipif(not find_spec("math_verify"), reason="needs math-verify: turnwise-rl[math]")
+needs_math_verify = pytest.mark.skipif(not find_spec("math_verify"), reason="needs math-verify: the extra math")
 
 NEEDS_WORKER = r"\boxed{\binom{18}{1}}"  # a number that only math-verify works out
 
@@ -288,7 +290,7 @@ def test_without_math_verify_only_a_reply_that_needs_it_raises(monkeypatch):
     assert not verify("junk", "x+1").correct
     assert verify(r"\boxed{ x + 1 }", "x+1").correct
     assert verify(r"\boxed{9+9}", "18", symbolic=False).method == "unreadable"
-    with pytest.raises(symbolic.MissingExtra, match=r"pip install 'turnwise-rl\[math\]'"):
+    with pytest.raises(symbolic.MissingExtra, match=re.escape(install_command("math"))):
         verify(NEEDS_WORKER, "18")
 
 

@@ -74,7 +74,7 @@ def test_usual_ways_to_give_an_answer_are_right_and_near_misses_are_wrong(root, 
     assert [paid(env, reply, index) for reply in BAD[index]] == [0.0] * len(BAD[index])
 
 
-@pytest.mark.skipif(not find_spec("math_verify"), reason="needs math-verify: turnwise-rl[math]")
+@pytest.mark.skipif(not find_spec("math_verify"), reason="needs math-verify: the extra math")
 def test_formulas_beyond_the_exact_ones_are_right_with_math_verify_only(root):
     write(root / "math500", "test.jsonl", [{"problem": "What?", "answer": "\\sin^2 x"}])
     reply = "\\boxed{1 - \\cos^2 x}"

@@ -100,7 +100,7 @@ def test_the_oracle_is_right_on_every_row_and_shows_no_calculator_notes(root):
 
 
 def test_formulas_count_only_where_they_are_asked_for(root):
-    pytest.importorskip("math_verify", reason="needs math-verify: turnwise-rl[math]")
+    pytest.importorskip("math_verify", reason="needs math-verify: the extra math")
     plain, env = GSM8K(data_root=str(root)), GSM8K(data_root=str(root), symbolic=True)
     assert (plain.blocking, env.blocking) == (False, True)
     assert grade(plain, r"\boxed{\binom{1001}{1}}")[0] == 0.0

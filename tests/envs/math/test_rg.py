@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib.util import find_spec
 
 import pytest
@@ -9,10 +10,9 @@ import pytest
 from envs.math import rg
 from envs.math.reasoning import UNTRUSTED_TASKS, is_same_answer, is_scorable
 from envs.math.rg import RG
+from sandboxes.extras import install_command
 
-needs_reasoning_gym = pytest.mark.skipif(
-    not find_spec("reasoning_gym"), reason="needs reasoning-gym: turnwise-rl[math]"
-)
+needs_reasoning_gym = pytest.mark.skipif(not find_spec("reasoning_gym"), reason="needs reasoning-gym: the extra math")
 SOUND = ("chain_sum", "countdown", "n_queens", "simple_integration", "gsm_symbolic", "complex_arithmetic", "jugs")
 
 
@@ -102,7 +102,7 @@ def test_a_wrong_argument_is_named(wrong, word):
 
 def test_without_the_package_one_line_says_what_to_install(monkeypatch):
     monkeypatch.setattr(rg, "find_spec", lambda name: None)
-    with RG(max_seconds=99.0) as env, pytest.raises(ImportError, match=r"pip install 'turnwise-rl\[math\]'"):
+    with RG(max_seconds=99.0) as env, pytest.raises(ImportError, match=re.escape(install_command("math"))):
         env.load("test")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import re
 from functools import partial
 
 import numpy as np
@@ -19,6 +20,7 @@ from rl.policy import branches, lora, tiny
 from rl.policy.hf import HFPolicy
 from rl.policy.pretrained import load_pretrained, save_adapter, save_pretrained
 from rl.policy.vllm import weight_sync
+from sandboxes.extras import install_command
 from tests.rl.learner.test_packing import PLAIN, assert_close, histories, sequence_logprobs
 from tests.rl.methods.test_gain_scores import forest, one_by_one
 from tests.support.models import (
@@ -238,7 +240,7 @@ def test_targets_are_names_of_layers_and_others_are_refused_with_those_there_are
 
 def test_without_peft_the_error_names_the_extra(monkeypatch):
     monkeypatch.setattr("rl.policy.extras.find_spec", lambda name: None)
-    with pytest.raises(ValueError, match=r"pip install 'turnwise-rl\[lora\]'"):
+    with pytest.raises(ValueError, match=re.escape(install_command("lora"))):
         model_with_adapters()
 
 

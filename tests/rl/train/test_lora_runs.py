@@ -15,6 +15,7 @@ from rl.evaluate import __main__ as evaluate
 from rl.policy import lora
 from rl.policy.pretrained import load_pretrained
 from rl.settings import Settings
+from sandboxes.extras import install_command
 from tests.support.models import next_logits
 from tests.support.runs import (
     Child,
@@ -141,4 +142,4 @@ def test_what_cannot_be_adapted_is_said_in_one_line(tmp_path: Path, monkeypatch:
     assert "cannot be used: " in training_error("--resume", "--out", out, "--updates", 2)
     assert "does not fit" in training_error(*words(model=str(out)))
     monkeypatch.setattr("rl.policy.extras.find_spec", lambda name: None)
-    assert "pip install 'turnwise-rl[lora]'" in training_error(*words())
+    assert install_command("lora") in training_error(*words())

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from rl import view
+from sandboxes.extras import install_command
 from tests.support import rollouts as toy
 
 pytestmark = pytest.mark.browser
@@ -30,7 +31,7 @@ class Session(NamedTuple):
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     playwright = pytest.importorskip(
-        "playwright.sync_api", reason="playwright is missing: pip install 'turnwise-rl[test-browser]'"
+        "playwright.sync_api", reason=f"playwright is missing: {install_command('test-browser')}"
     )
     with playwright.sync_playwright() as api:
         own = Path(api.chromium.executable_path)
