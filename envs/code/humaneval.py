@@ -23,7 +23,8 @@ class HumanEval(UnitTestEnv):
     Action: the whole function in fences or bare, or only its part after the docstring. It is run after the prompt,
     whose imports and helpers it may use.
     Reward: 1 if it passes `check`, else 0. The function and `check` run in two sandboxes that exchange only plain data:
-    objects of classes that the program defines, and changes of arguments in place, are not seen.
+    objects of classes that the program defines, and changes of arguments in place, are not seen. Random inputs of
+    tests depend on the episode's seed.
     Metrics: `passed`, 0 or 1; `timeout`; `raised`, 1 if a call did.
     Episode end: after the first reply, with a line on what went wrong.
     Arguments: `data_root`, the folder that holds `humaneval/*.jsonl`, else TURNWISE_DATA, else the hub; `timeout`, CPU

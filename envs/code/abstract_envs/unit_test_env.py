@@ -13,13 +13,18 @@ from envs.code.grading.attacks import attacks
 from envs.code.grading.extraction import extract_programs
 from envs.code.grading.split_grading import Grade
 from envs.code.grading.unit_tests import UnitTestSuite, grade_by_tests
+from envs.procedural import digest
 from envs.types import Message, Messages, assistant, text
 
 
 class UnitTestEnv(SubmissionEnv):
-    """Ask for a function that must pass unit tests, which run in another sandbox: `envs.code.grading.unit_tests`."""
+    """Ask for a function that must pass unit tests, which run in another sandbox: `envs.code.grading.unit_tests`.
+
+    Random inputs that the tests draw depend on the episode's seed, which the program does not get.
+    """
 
     suite: UnitTestSuite
+    test_seed: int  # of the random numbers that the tests draw
     prompt_code: str = ""  # code that precedes every program, and that a reply may continue
 
     def __init__(self, *, data_root: str | None = None, timeout: float = 3.0, **options: Any) -> None:
@@ -31,8 +36,9 @@ class UnitTestEnv(SubmissionEnv):
         """Return the tests of `self.task`; may also set `self.prompt_code`, which precedes every program."""
 
     def start(self) -> Messages:
-        """Load the tests and show the prompt."""
+        """Load the tests, draw the seed of their random inputs, and show the prompt."""
         self.suite = self.load_suite()
+        self.test_seed = digest("random inputs of tests", self.task.id, int(self.np_random.integers(1 << 62)))
         return self.task.prompt
 
     def sources(self, reply: str) -> tuple[str, ...]:
@@ -41,7 +47,7 @@ class UnitTestEnv(SubmissionEnv):
 
     def grade(self, sources: Sequence[str]) -> Grade:
         """Grade a program by the tests it passes."""
-        return grade_by_tests(self.lease.sandbox, sources, self.suite, cpu_s=self.timeout)
+        return grade_by_tests(self.lease.sandbox, sources, self.suite, cpu_s=self.timeout, seed=self.test_seed)
 
     def oracle(self) -> Iterator[Message]:
         """The data set's solution."""

@@ -3,6 +3,9 @@
 The calls that the tests make are recorded once, from the reference solution. A submission answers these calls where it
 cannot see the tests; then the tests run on its answers where it is not. If the tests make other calls, because an
 earlier answer decides what they ask next, the submission is run again with those too.
+
+Tests that draw random inputs draw them from a seed that the submission does not get: had it the same luck, it could
+draw the right answers instead of computing them.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 from envs.code.grading.sandbox_programs import read_program
 from envs.code.grading.split_grading import OUTPUT_KB, Answer, Call, Grade, SubmissionRun, run_submission
@@ -24,7 +27,7 @@ MAX_USES = 100  # of a session: tests may leave something behind
 
 Calls = tuple[tuple[Call, ...], ...]  # by test
 
-_recordings: dict[UnitTestSuite, Calls] = {}
+_recordings: dict[tuple[UnitTestSuite, int | None], Calls] = {}  # None: the calls are the same for every seed
 _lock = threading.Lock()
 
 
@@ -47,7 +50,9 @@ class UnitTestSuite:
     reference: str  # a right program, run after `setup`
 
 
-def grade_by_tests(sandbox: Sandbox, sources: Sequence[str], suite: UnitTestSuite, *, cpu_s: float) -> Grade:
+def grade_by_tests(
+    sandbox: Sandbox, sources: Sequence[str], suite: UnitTestSuite, *, cpu_s: float, seed: int = 0
+) -> Grade:
     """Grade a submission by the share of the tests it passes.
 
     Args:
@@ -55,18 +60,20 @@ def grade_by_tests(sandbox: Sandbox, sources: Sequence[str], suite: UnitTestSuit
         sources: Candidate programs; the first that compiles is graded.
         suite: The tests.
         cpu_s: CPU seconds for loading the submission and all calls.
+        seed: Seed, 0 or more, of the random numbers that tests draw. Where tests draw any, a submission that knows it
+            can pass them without reading its input.
 
     Raises:
         ValueError: The suite's own reference fails it, or its calls have arguments other than plain data.
         SandboxError: The sandbox itself fails.
     """
-    calls = list(_reference_calls(sandbox, suite))
+    calls = list(_reference_calls(sandbox, suite, seed))
     run = SubmissionRun()
     for _ in range(ROUNDS):
         run = run_submission(sandbox, sources, suite.function, [call for test in calls for call in test], cpu_s=cpu_s)
         if not run.is_loaded:
             break
-        reports = _run_tests(sandbox, suite, calls, run)
+        reports = _run_tests(sandbox, suite, seed, calls, run)
         missing = [(number, *call) for number, (_, call) in enumerate(reports) if call]
         if not missing or run.error:
             return _grade(sum(not error and not call for error, call in reports), run, suite)
@@ -80,22 +87,27 @@ def _grade(correct: int, run: SubmissionRun, suite: UnitTestSuite) -> Grade:
     return Grade(correct, len(suite.tests), run, failures[0] if failures and correct < len(suite.tests) else None)
 
 
-def _reference_calls(sandbox: Sandbox, suite: UnitTestSuite) -> Calls:
-    """The calls that the tests make to the reference; recorded once per process."""
-    if suite not in _recordings:
-        result = _call_examiner(sandbox, "record", suite.setup, suite.reference, suite.function, suite.tests)
-        if not result.ok:
-            raise ValueError(f"{suite.name}: its tests cannot be recorded: {result.error or result.status}")
-        reports: Any = result.value
-        if errors := {error for error, _ in reports if error}:
-            raise ValueError(f"{suite.name}: its own solution fails the tests with {', '.join(sorted(errors))}")
-        if len(_recordings) >= MAX_RECORDINGS:
-            _recordings.clear()
-        _recordings[suite] = tuple(tuple(Call(*call) for call in calls) for _, calls in reports)
-    return _recordings[suite]
+def _reference_calls(sandbox: Sandbox, suite: UnitTestSuite, seed: int) -> Calls:
+    """The calls that the tests make to the reference; recorded once per process, per seed if the tests draw."""
+    calls = _recordings.get((suite, None)) or _recordings.get((suite, seed))
+    if calls is not None:
+        return calls
+    result = _call_examiner(sandbox, "record", suite.setup, suite.reference, suite.function, suite.tests, seed)
+    if not result.ok:
+        raise ValueError(f"{suite.name}: its tests cannot be recorded: {result.error or result.status}")
+    reports, drew = cast(Any, result.value)
+    if errors := {error for error, _ in reports if error}:
+        raise ValueError(f"{suite.name}: its own solution fails the tests with {', '.join(sorted(errors))}")
+    if len(_recordings) >= MAX_RECORDINGS:
+        _recordings.clear()
+    calls = tuple(tuple(Call(*call) for call in test_calls) for _, test_calls in reports)
+    _recordings[suite, seed if drew else None] = calls
+    return calls
 
 
-def _run_tests(sandbox: Sandbox, suite: UnitTestSuite, calls: Sequence[Sequence[Call]], run: SubmissionRun) -> Any:
+def _run_tests(
+    sandbox: Sandbox, suite: UnitTestSuite, seed: int, calls: Sequence[Sequence[Call]], run: SubmissionRun
+) -> Any:
     """Run the tests on the submission's answers; return for each an exception name and a missing call, or empty ones.
 
     Answers with which the tests do not end are wrong ones.
@@ -103,7 +115,7 @@ def _run_tests(sandbox: Sandbox, suite: UnitTestSuite, calls: Sequence[Sequence[
     rest = list(run.answers)[::-1]
     scripts = [[(tuple(call), *_script_answer(rest.pop() if rest else None)) for call in test] for test in calls]
     try:
-        result = _call_examiner(sandbox, "examine", suite.setup, suite.function, suite.tests, scripts)
+        result = _call_examiner(sandbox, "examine", suite.setup, suite.function, suite.tests, seed, scripts)
     except json_values.NotPlain:  # an answer that is nested too deep to be sent on
         return [("NotPlain", [])] * len(suite.tests)
     return result.value if result.ok else [(str(result.status), [])] * len(suite.tests)

@@ -272,6 +272,55 @@ def test_with_training_rows_humaneval_passes_every_check(tmp_path: Path, sandbox
     check_env("code/HumanEval-v0", tasks=1, data_root=str(tmp_path))
 
 
+LUCKY = ADD | {  # its tests draw the right answers, which the function has to restore from its input
+    "prompt": "def moved(s):\n    return s[1:] + s[:1]\n\n\ndef restored(s):\n",
+    "entry_point": "restored",
+    "canonical_solution": "    return s[-1:] + s[:-1]\n",
+    "test": "def check(candidate):\n    import random\n    for _ in range(20):\n"
+    "        right = ''.join(random.choice('abcdefgh') for _ in range(random.randint(5, 9)))\n"
+    "        assert candidate(moved(right)) == right\n",
+}
+GUESS = """
+import random
+{luck}
+def restored(s):
+    return ''.join(random.choice('abcdefgh') for _ in range(random.randint(5, 9)))
+"""
+
+
+@pytest.mark.parametrize("luck", ["", *(f"random.seed({seed})" for seed in (0, 1, 42, "None", "''"))])
+def test_a_program_cannot_draw_the_answers_that_the_tests_drew(
+    make_env: Callable[..., SubmissionEnv], luck: str
+) -> None:
+    env = make_env(HumanEval, LUCKY)
+    assert play(env, oracle_replies, seed=3).success
+    assert not play(env, constant_replies(GUESS.format(luck=luck)), seed=3).success
+
+
+def test_random_inputs_of_tests_follow_from_the_seed_of_the_episode_alone(
+    make_env: Callable[..., SubmissionEnv],
+) -> None:
+    env, other = make_env(HumanEval, LUCKY), make_env(HumanEval, LUCKY)
+    seeds = []
+    for place, seed in ((env, 3), (env, 4), (other, 3)):
+        place.reset(seed=seed)
+        seeds.append(place.test_seed)
+    assert seeds[0] == seeds[2] != seeds[1]
+
+
+def test_luck_is_drawn_anew_for_each_seed_and_the_same_for_the_same_seed(sandbox: Sandbox) -> None:
+    module = "import random\nimport numpy\n"
+    for draw in ("random.random()", "numpy.random.random()"):
+        test = f"assert f({draw}) == 1"
+        suite = UnitTestSuite(f"luck {draw}", "f", module, (test, test), "def f(x): return 1")
+        runs = []
+        for seed in (5, 6, 5):
+            grade_by_tests(sandbox, [suite.reference], suite, cpu_s=1.0, seed=seed)
+            source = "def f(x): return x"
+            runs.append(grade_by_tests(sandbox, [source], suite, cpu_s=1.0, seed=seed).run.answers)
+        assert runs[0] == runs[2] != runs[1] and runs[0][0] == runs[0][1]
+
+
 def test_equal_programs_have_equal_votes_outside_an_episode_too(make_env: Callable[..., SubmissionEnv]) -> None:
     env = make_env(HumanEval, ADD)
     assert env.vote(assistant("```python\ndef plus(xs): pass\n```")) == env.vote(assistant("def plus( xs ):\n  pass"))

@@ -4,9 +4,9 @@ Here it is only read as a text; it becomes the session's first cell.
 """
 
 import builtins
+import importlib
 import random
-
-LUCK = random.Random(0).getstate()
+import sys
 
 
 class Missing(BaseException):
@@ -17,11 +17,15 @@ class Stopped(BaseException):
     """The submission did not come to this call."""
 
 
-def record(setup, reference, function, tests):
-    """Say for each test what the reference raises in it, if anything, and list the calls that it gets."""
-    found = []
+def record(setup, reference, function, tests, seed):
+    """Say for each test what the reference raises in it, if anything, and list the calls that it gets.
+
+    Also say whether a test drew random numbers, so that its calls depend on the seed.
+    """
+    found, drew = [], False
     for test in tests:
-        names = fresh(setup + "\n" + reference)
+        names = fresh(setup + "\n" + reference, test, seed)
+        before = luck()
         right = names[function]
         calls: list = []
 
@@ -31,13 +35,14 @@ def record(setup, reference, function, tests):
 
         names[function] = candidate
         found.append((fault(test, names), calls))
-    return found
+        drew = drew or luck() != before
+    return found, drew
 
 
-def examine(setup, function, tests, scripts):
+def examine(setup, function, tests, seed, scripts):
     """Say for each test what it raises, if anything, and the place and arguments of a call that has no answer.
 
-    A script lists, in order, the arguments of calls with their answers: ((given, named), kind, value).
+    The seed is the one that the calls were recorded with. A script lists, in order, the arguments of calls with their answers: ((given, named), kind, value).
     """
     found = []
     for test, script in zip(tests, scripts, strict=True):
@@ -52,18 +57,37 @@ def examine(setup, function, tests, scripts):
                 raise Missing
             return answered(*answer)
 
-        names = fresh(setup)
+        names = fresh(setup, test, seed)
         names[function] = candidate
         found.append((fault(test, names), missing))
     return found
 
 
-def fresh(setup):
-    """Make the names that the setup leaves anew, with the same luck each time."""
+def fresh(setup, test, seed):
+    """Make the names that the setup leaves anew, and seed the generators that tests of some data sets draw from.
+
+    The setup and the test each begin with the same luck, whatever ran before them.
+    """
+    if "numpy" in setup + test:
+        importlib.import_module("numpy.random")
     names = {"__name__": "tests"}
+    reseed(seed)
     exec(compile(setup, "setup.py", "exec"), names)
-    random.setstate(LUCK)  # tests of some data sets draw from it
+    reseed(seed)
     return names
+
+
+def reseed(seed):
+    """Seed the global generators of `random` and, where it is loaded, NumPy."""
+    random.seed(seed)
+    if numpy := sys.modules.get("numpy.random"):
+        numpy.seed(seed % 2**32)
+
+
+def luck():
+    """The states of the global generators, to compare them."""
+    numpy = sys.modules.get("numpy.random")
+    return random.getstate(), repr(numpy.get_state()) if numpy else ""
 
 
 def fault(test, names):
