@@ -21,7 +21,7 @@ from gymnasium.error import ResetNeeded
 from gymnasium.utils import seeding
 
 from envs.data import MissingData
-from envs.messages import copy_message, format_message, parse_action
+from envs.messages import copy_message, format_message, observed, parse_action
 from envs.spaces import MessagesSpace, ReplySpace
 from envs.step_info import StepInfo
 from envs.suggestions import unknown_message
@@ -297,10 +297,10 @@ class Env(gymnasium.Env[Messages, Message]):
         return split, index, tasks[index]
 
     def _record_messages(self, messages: Messages) -> Messages:
-        """Append the environment's messages to the dialogue and return copies that the caller may change."""
+        """Append the environment's messages, made printable, to the dialogue; return copies for the caller to own."""
         if isinstance(messages, (Mapping, str)):
             raise TypeError(f"{self._name}: messages must be a tuple of messages, not one {type(messages).__name__}")
-        copies = tuple(copy_message(message) for message in messages)
+        copies = tuple(observed(message) for message in messages)
         self.dialogue.extend(copy_message(message) for message in copies)
         return copies
 

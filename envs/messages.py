@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
 from envs.spaces import message_error
 from envs.types import Message, assistant
+
+# Lone surrogates, which have no UTF-8, and control characters other than tab and the ends of lines.
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]|\r(?!\n)")
 
 
 def parse_action(action: Any) -> Message:
@@ -34,6 +38,32 @@ def parse_action(action: Any) -> Message:
 def copy_message(message: Mapping[str, Any]) -> Message:
     """Copy a message so that the copy shares no mutable value with it."""
     return {key: value if isinstance(value, str) else deepcopy(value) for key, value in message.items()}  # type: ignore
+
+
+def observed(message: Mapping[str, Any]) -> Message:
+    """Copy a message of an environment for the policy, with all its texts `printable`."""
+    return {key: _printable_copy(value) for key, value in message.items()}  # type: ignore
+
+
+def printable(text: str) -> str:
+    """Write each lone surrogate and control character of a text as its Python escape: `\\ud800`, `\\x1b`, `\\x00`.
+
+    Programs, files and pages hold anything; what this returns can be encoded as UTF-8, tokenised and shown in a
+    terminal. Tabs and ends of lines stay.
+    """
+    if text.replace("\n", "").isprintable():  # nearly always, and much faster than the search
+        return text
+    return _UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+
+
+def _printable_copy(value: Any) -> Any:
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, dict):
+        return {_printable_copy(key): _printable_copy(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(map(_printable_copy, value))
+    return deepcopy(value)
 
 
 def format_message(message: Mapping[str, Any]) -> str:

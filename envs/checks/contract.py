@@ -16,6 +16,7 @@ from envs.checks.env_under_test import (
     EnvUnderTest,
     Episode,
     available_splits,
+    constant_replies,
     held_out_split,
     noop_replies,
     oracle_replies,
@@ -23,11 +24,13 @@ from envs.checks.env_under_test import (
     random_replies,
 )
 from envs.env import Env
+from envs.messages import observed
 from envs.step_info import FINAL_KEYS, RESET_KEYS, STEP_KEYS
 from envs.types import Stop
 
 MAX_COMPARED = 4000  # tasks of a split that are compared with those of the others
 WITHOUT_SPEC = "Not able to test alternative render modes"  # Gymnasium's warning on an environment made from a file
+UNPRINTABLE = "\x00\x1b[31m\ud800\u202e'"  # a reply that an environment may repeat
 STOPS = {str(stop) for stop in (Stop.TERMINATED, Stop.TURN_LIMIT, Stop.TIME_LIMIT)}
 INFO_TYPES: dict[str, type] = {
     "task": str,
@@ -85,12 +88,13 @@ def splits(under_test: EnvUnderTest) -> Iterator[str]:
 
 
 def info_keys(under_test: EnvUnderTest) -> Iterator[str]:
-    """Observations and infos have the documented form; infos are JSON-able.
+    """Observations and infos have the documented form; infos are JSON-able, texts printable.
 
     Yields a line for each fault; none if the claim holds.
     """
+    policies = (noop_replies, oracle_replies, random_replies(0), random_replies(1), constant_replies(UNPRINTABLE))
     with under_test.make() as env:
-        for seed, replies in enumerate((noop_replies, oracle_replies, random_replies(0), random_replies(1))):
+        for seed, replies in enumerate(policies):
             episode = play(env, replies, seed=seed)
             yield from _reset_faults(env, episode)
             for number, turn in enumerate(episode.turns):
@@ -104,6 +108,8 @@ def _reset_faults(env: Env, episode: Episode) -> Iterator[str]:
         yield "reset returned no message: a policy has nothing to read"
     if episode.opening not in env.observation_space:
         yield "reset's observation is not in the observation space"
+    elif any(observed(message) != message for message in episode.opening):
+        yield "reset's observation holds control characters or lone surrogates"
     for tool in episode.info.get("tools", []):
         if tool.get("type") != "function" or not isinstance(tool.get("function", {}).get("name"), str):
             yield f"tool {tool!r} is not an OpenAI function schema"
@@ -116,6 +122,8 @@ def _step_faults(
     yield from _key_faults(info, (*STEP_KEYS, *FINAL_KEYS) if is_over else STEP_KEYS, "step")
     if messages not in env.observation_space:
         yield "the observation is not in the observation space"
+    elif any(observed(message) != message for message in messages):
+        yield "the observation holds control characters or lone surrogates"
     if not isinstance(reward, float) or reward != reward or abs(reward) == float("inf"):
         yield f"the reward {reward!r} is not a finite float"
     if terminated and truncated:

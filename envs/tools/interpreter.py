@@ -142,5 +142,5 @@ def _describe_error(result: Result, cell: int) -> str:
 
 
 def _clean(output: str) -> str:
-    """Drop addresses, which differ between processes, and lone surrogates, which no file can hold."""
-    return _ADDRESS.sub("at 0x0", output).encode("utf-8", "replace").decode()
+    """Drop addresses, which differ between processes."""
+    return _ADDRESS.sub("at 0x0", output)

@@ -69,6 +69,7 @@ def test_a_sound_environment_from_a_file_passes_every_check():
         ("EndsByLimit", contract.info_keys, "does not fit terminated=True"),
         ("Silent", contract.info_keys, "goes on without a message"),
         ("ExtraInfo", contract.info_keys, "'secret'"),
+        ("RawText", contract.info_keys, "control characters or lone surrogates"),
         ("AcceptsAnything", contract.bad_input, "no TypeError that names 'NoneType'"),
         ("Unpicklable", isolation.pickling, "cannot pickle"),
     ],

@@ -176,6 +176,12 @@ class Silent(Echo):
         return Outcome((), outcome.reward, outcome.terminated, outcome.success)
 
 
+class RawText(Echo):
+    def step(self, action):
+        messages, *rest = super().step(action)
+        return (*messages, user(f"not {action}")), *rest
+
+
 class ExtraInfo(Echo):
     def step(self, action):
         *most, info = super().step(action)

@@ -91,7 +91,7 @@ def test_names_last_for_the_episode_and_no_longer(make):
         ("def f():\n    return y\n\nf()", "NameError: name 'y' is not defined (line 2)"),
         ("raise SystemExit", "SystemExit (line 1)"),
         ("raise KeyError('a\\n\\ud800')", "KeyError: 'a\\n\\ud800' (line 1)"),
-        ("raise ValueError('a\\n\\ud800')", "ValueError: a ? (line 1)"),
+        ("raise ValueError('a\\n\\ud800')", "ValueError: a \\ud800 (line 1)"),
         ("input()", "EOFError: EOF when reading a line (line 1)"),
         ("print('1' * 40)", "1" * 30 + " [cut]"),
         ("object()", "<object object at 0x0>"),
