@@ -46,7 +46,7 @@ def observed(message: Mapping[str, Any]) -> Message:
 
 
 def printable(text: str) -> str:
-    """Write each lone surrogate and control character of a text as its Python escape: `\\ud800`, `\\x1b`, `\\x00`.
+    r"""Write each lone surrogate and control character of a text as its Python escape: `\ud800`, `\x1b`, `\x00`.
 
     Programs, files and pages hold anything; what this returns can be encoded as UTF-8, tokenised and shown in a
     terminal. Tabs and ends of lines stay.

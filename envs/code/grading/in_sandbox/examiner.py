@@ -42,7 +42,8 @@ def record(setup, reference, function, tests, seed):
 def examine(setup, function, tests, seed, scripts):
     """Say for each test what it raises, if anything, and the place and arguments of a call that has no answer.
 
-    The seed is the one that the calls were recorded with. A script lists, in order, the arguments of calls with their answers: ((given, named), kind, value).
+    The seed is the one that the calls were recorded with. A script lists, in order, the arguments of calls with their
+    answers: ((given, named), kind, value).
     """
     found = []
     for test, script in zip(tests, scripts, strict=True):
