@@ -80,9 +80,9 @@ def fresh(setup, test, seed):
 
 def reseed(seed):
     """Seed the global generators of `random` and, where it is loaded, NumPy."""
-    random.seed(seed)
+    random.setstate(random.Random(seed).getstate())
     if numpy := sys.modules.get("numpy.random"):
-        numpy.seed(seed % 2**32)
+        numpy.set_state(numpy.RandomState(seed % 2**32).get_state())
 
 
 def luck():
