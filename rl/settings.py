@@ -16,7 +16,7 @@ from rl.seeds import MAX_SEED
 
 # Settings that may differ between a run and its continuation with `--resume`.
 CHANGEABLE_ON_RESUME = (
-    *("updates", "sampled_tokens", "save_every", "threads", "device", "engine_devices", "data_root"),
+    *("updates", "sampled_tokens", "save_every", "eval_every", "threads", "device", "engine_devices", "data_root"),
     *("microbatch_tokens", "checkpoint_activations", "logger", "push_to_hub", "hub_private", "derived"),
 )
 DERIVED_FROM = ("env", "env_arg", "model", "lora", "max_tokens")  # what the defaults of `with_defaults` depend on
@@ -137,6 +137,12 @@ class Settings:
         real_number(0, 1),
     )
     eval_episodes: int = _flag(200, "held-out tasks played greedily before and after training", whole_number(0))
+    eval_every: int = _flag(
+        0,
+        "updates between greedy evaluations on --eval-episodes validation tasks; checkpoints/best is the best of them; "
+        "0: none",
+        whole_number(0),
+    )
     logger: str = _flag(
         "tensorboard",
         "where metrics go besides metrics.jsonl: tensorboard, wandb, trackio or module:Class, several with commas "

@@ -134,6 +134,8 @@ def _check_settings(settings: Settings, recipe: recipes.Recipe) -> None:
     if settings.hub_private and not settings.push_to_hub:
         raise UserError("--hub-private is about the repository of --push-to-hub ID, which is missing")
     loggers.parse(settings.logger)
+    if settings.eval_every and not settings.eval_episodes:
+        raise UserError("--eval-every: needs --eval-episodes above 0")
     if settings.data_root and not Path(settings.data_root).is_dir():
         raise UserError(f"--data-root {settings.data_root}: no such folder")
 

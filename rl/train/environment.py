@@ -15,8 +15,6 @@ from rl.methods.recipe import Recipe, needs
 from rl.settings import Settings
 from rl.train.cold_start import longest_reply
 
-HINTS = {"val": "--cold-start 0 does without", "test": "--eval-episodes 0 does without"}
-
 
 class EnvironmentFacts(NamedTuple):
     """What `inspect_environment` finds.
@@ -64,10 +62,11 @@ def inspect_environment(settings: Settings, recipe: Recipe) -> EnvironmentFacts:
 def _split_sizes(env: gymnasium.Env, settings: Settings) -> dict[str, int]:
     """Count the tasks of every split that the run plays. Raises `ValueError` if one of them has none."""
     sizes = {"train": count_tasks(env, "train")}
-    for split, episodes in (("val", settings.cold_start), ("test", settings.eval_episodes)):
-        if episodes:
+    plans = (("val", "cold_start"), ("val", "eval_every"), ("test", "eval_episodes"))
+    for split, setting in plans:
+        if getattr(settings, setting):
             try:
                 sizes[split] = count_tasks(env, split)
             except ValueError as error:
-                raise ValueError(f"{error}; {HINTS[split]}") from error
+                raise ValueError(f"{error}; --{setting.replace('_', '-')} 0 does without") from error
     return sizes

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
+from typing import Any
 
 from rl.learner import batch
 from rl.learner.learner import Learner
@@ -74,6 +75,7 @@ class Loop:
         on_update: Called with the metrics and all groups of an update, once the engine has its weights.
         scorer: Computes values and log-probabilities for the recipe's score parts.
         pause: Tells the engine that nothing is sampled until `sync_weights` (`Engine.pause`).
+        between_updates: Awaited before the first update and after each one; cancelled once `stopping` is set.
         stopping: Set it to end `run` as soon as possible.
 
     """
@@ -87,6 +89,7 @@ class Loop:
     on_update: Callable[[dict[str, float], list[Group]], None]
     scorer: Scorer
     pause: Callable[[], None] = lambda: None
+    between_updates: Callable[[], Coroutine[Any, Any, None]] | None = None
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self, updates: int) -> None:
@@ -99,14 +102,30 @@ class Loop:
         try:
             for number in sorted(self.progress.open):
                 self._start_group(self.progress.open[number])
+            await self._between_updates()
             while self.progress.update < updates and not (self.stopping.is_set() or self._is_budget_spent()):
                 await self._update()
+                await self._between_updates()
         except PartError as error:
             raise TrainingStopped(f"{error}; the update was not made") from None
         finally:
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _between_updates(self) -> None:
+        if self.between_updates is None:
+            return
+        work = asyncio.ensure_future(self.between_updates())
+        stopping = asyncio.ensure_future(self.stopping.wait())
+        try:
+            await asyncio.wait({work, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stopping.cancel()
+            work.cancel()  # without effect if it has ended
+            await asyncio.gather(work, stopping, return_exceptions=True)
+        if not work.cancelled():
+            work.result()
 
     def _is_budget_spent(self) -> bool:
         return self.plan.token_budget is not None and self.progress.tokens >= self.plan.token_budget

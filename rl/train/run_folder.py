@@ -102,27 +102,27 @@ class RunFolder:
         """
         values = {key: (value if math.isfinite(value) else None) for key, value in metrics.items()}
         path = self.path / "metrics.jsonl"
-        with self._disk_errors(path), open(path, "a", encoding="utf-8") as file:
+        with self.disk_errors(path), open(path, "a", encoding="utf-8") as file:
             file.write(json.dumps(values) + "\n")
 
     def write_rollouts(self, update: int, groups: Iterable[Group]) -> None:
         """Write the trajectories of one update to `rollouts/update-000012.jsonl`, one per line, group by group."""
         text = "".join(line + "\n" for line in lines(update, self._env, groups))
         path = self.path / "rollouts" / f"update-{update:06d}.jsonl"
-        with self._disk_errors(path):
+        with self.disk_errors(path):
             path.write_text(text, encoding="utf-8", errors="backslashreplace")
 
     def write_config(self, config: str) -> None:
         """Write `config`, TOML text, to `config.toml`, unless it has this text already."""
         path = self.path / "config.toml"
         if path.read_text(encoding="utf-8") != config:
-            with self._disk_errors(path):
+            with self.disk_errors(path):
                 replace_file(path, config.encode())
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Write `summary`, which must be JSON-serialisable, to `summary.json`, in place of an older one."""
         path = self.path / "summary.json"
-        with self._disk_errors(path):
+        with self.disk_errors(path):
             replace_file(path, (json.dumps(summary, indent=2) + "\n").encode())
 
     def close(self) -> None:
@@ -149,7 +149,7 @@ class RunFolder:
             return
         partial = checkpoints / f".{name}.partial"
         try:
-            with self._disk_errors(checkpoints / name):
+            with self.disk_errors(checkpoints / name):
                 for leftover in checkpoints.glob(".update-*"):  # of a run that was killed here
                     shutil.rmtree(leftover)
                 (partial / "trainer").mkdir(parents=True)
@@ -167,8 +167,32 @@ class RunFolder:
         except UserError:
             shutil.rmtree(partial, ignore_errors=True)
             raise
+        best = self._best_name()
         for old in self._checkpoints()[:-MAX_CHECKPOINTS]:
-            remove_folder(old)
+            if old.name != best:
+                remove_folder(old)
+
+    def mark_best(self, update: int | None) -> None:
+        """Point `checkpoints/best`, which is never removed, at the checkpoint of this update; at none for None.
+
+        Without such a checkpoint it points at none.
+        """
+        checkpoints = self.path / "checkpoints"
+        link = checkpoints / "best"
+        name = "" if update is None else f"update-{update:06d}"
+        with self.disk_errors(link):
+            if not name or not (checkpoints / name).is_dir():
+                link.unlink(missing_ok=True)
+                return
+            partial = checkpoints / ".best.partial"
+            partial.unlink(missing_ok=True)
+            partial.symlink_to(name)
+            partial.replace(link)
+            sync(checkpoints)
+
+    def _best_name(self) -> str:
+        link = self.path / "checkpoints" / "best"
+        return link.readlink().name if link.is_symlink() else ""
 
     def write_folder(self, name: str, write: Callable[[Path], None]) -> Path:
         """Let `write` fill the subfolder `name`, completely or not at all; return its path.
@@ -177,7 +201,7 @@ class RunFolder:
         """
         target, partial = self.path / name, self.path / f".{name}.partial"
         try:
-            with self._disk_errors(target):
+            with self.disk_errors(target):
                 for leftover in (partial, target):
                     shutil.rmtree(leftover, ignore_errors=True)
                 write(partial)
@@ -233,7 +257,7 @@ class RunFolder:
         path = self.path / "metrics.jsonl"
         if path.exists():
             lines = [line for line in path.read_text(encoding="utf-8").splitlines() if _update_of(line) <= update]
-            with self._disk_errors(path):
+            with self.disk_errors(path):
                 replace_file(path, "".join(line + "\n" for line in lines).encode())
         last = f"update-{update:06d}"
         for rollouts in (self.path / "rollouts").glob("update-*.jsonl"):
@@ -252,7 +276,8 @@ class RunFolder:
         """Return every complete checkpoint, oldest first."""
         return sorted(path for path in (self.path / "checkpoints").glob("update-*") if path.is_dir())
 
-    def _disk_errors(self, path: Path) -> AbstractContextManager[None]:
+    def disk_errors(self, path: Path) -> AbstractContextManager[None]:
+        """Context that turns errors of writing `path` into a `UserError` that says how to continue the run."""
         return disk_errors(f"{path}", f"; make room and continue with --resume --out {self.path}")
 
 

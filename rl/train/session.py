@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
+from functools import partial
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -29,10 +30,12 @@ from rl.policy.registry import open_engine
 from rl.records import Group, SamplingParams, Trajectory
 from rl.rollout.runner import Runner
 from rl.settings import Settings
-from rl.train import cold_start, hub, validation
+from rl.train import cold_start, validation
 from rl.train.checkpoint import Checkpointer
 from rl.train.console import Console, describe_run
 from rl.train.environment import inspect_environment
+from rl.train.evaluations import Evaluations
+from rl.train.hub import upload
 from rl.train.loggers.logger import open_loggers
 from rl.train.loop import Loop, Plan, TrainingStopped
 from rl.train.memory_estimate import training_state_bytes, workload
@@ -127,7 +130,7 @@ class Session:
         Raises `UserError` if the run cannot start or continue, for a reason that the user can remedy.
         """
         if self.settings.push_to_hub:
-            hub.check_access(self.settings)
+            upload.check_access(self.settings)
         self.config = to_toml(self.settings, words(self.recipe))
         self.folder = self.resume_from or RunFolder.create(out, self.config, subfolders=self.trained_model.base_folders)
         self.checkpointer = Checkpointer(
@@ -135,6 +138,7 @@ class Session:
         )
         self.console = Console(self.updates)
         self.loggers = open_loggers(self.settings, words(self.recipe), self.folder)
+        self.evaluations = Evaluations(self.checkpointer, self.settings.eval_every, self.loggers.log, self.console.say)
         try:
             with self.runner.watchdog.running():
                 is_resumed = self.resume_from is not None and self._resume()
@@ -203,6 +207,7 @@ class Session:
             on_update=self._on_update,
             scorer=ModelScorer(self.learner, self.renderer),
             pause=self.policy.pause,
+            between_updates=partial(self.evaluations.evaluate_if_due, partial(self._play_greedily, "val")),
         )
 
     def _report_interruption(self) -> int:
@@ -246,6 +251,7 @@ class Session:
         self.policy.sync_weights()
         self.policy.version = self.progress.update
         self.folder.rewind(self.progress.update)
+        self.evaluations.rewind(self.progress.update)
         self.folder.write_config(self.config)
         self.console.say(f"resuming after update {self.progress.update}")
         return True
@@ -280,27 +286,28 @@ class Session:
         s = self.settings
         if not s.eval_episodes:
             return None
-        trajectories = await self._play_greedily("test", s.eval_episodes)
+        trajectories = await self._play_greedily("test")
         success = validation.success_rate(trajectories)
         self.console.say(f"held-out greedy success {phase}: {success:.3f} on {len(trajectories)} tasks")
         return success
 
-    async def _play_greedily(self, split: str, episodes: int) -> list[Trajectory]:
-        tasks, seed = self.env.num_tasks[split], self.settings.seed
+    async def _play_greedily(self, split: str, episodes: int = 0) -> list[Trajectory]:
+        """Play so many tasks of a split, by default `--eval-episodes` of them."""
+        tasks, seed, episodes = self.env.num_tasks[split], self.settings.seed, episodes or self.settings.eval_episodes
         runner = self._make_runner(sampling_params(1, turn_tokens=self.settings.turn_tokens or 0))
         return await validation.play_greedily(runner, self.policy, tasks, episodes, seed, split)
 
     def _summarise(self, success_after: float | None) -> None:
         """Write `summary.json` and print the result."""
         before, after, updates = self.checkpointer.success_before, success_after, self.progress.update
-        summary = validation.run_summary(before, after, self.progress)
+        summary = validation.run_summary(before, after, self.progress) | self.evaluations.results()
         self.folder.write_summary(summary)
         self.loggers.close({name: value for name, value in summary.items() if value is not None})
         self.console.say(f"run folder: {self.folder.path}")
         if before is not None and after is not None:
             self.console.say(f"held-out greedy success: {before:.3f} before -> {after:.3f} after {updates} updates")
         if self.settings.push_to_hub:
-            self.console.say(f"uploaded to {hub.push(self.settings, words(self.recipe), summary, self.folder)}")
+            self.console.say(f"uploaded to {upload.push(self.settings, words(self.recipe), summary, self.folder)}")
 
     def _make_env(self) -> Any:
         return envs.make(self.settings.env, **self.env.arguments)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from rl.evaluate.runner import evaluate, tickets
 from rl.policy.engine import Engine
-from rl.records import Trajectory
+from rl.records import Ticket, Trajectory
 from rl.rollout.runner import Runner
 from rl.train.loop import TrainingStopped
 from rl.train.progress import Progress
@@ -35,7 +36,7 @@ async def play_greedily(
     """
     try:
         # The deadline of a reply includes the wait for a slot, so no more episodes are played than the engine has.
-        groups = await evaluate(runner, tickets(tasks, episodes, 1, seed, split), concurrency=policy.slots)
+        groups = await evaluate(runner, _tickets(tasks, episodes, seed, split), concurrency=policy.slots)
     finally:
         runner.close()
     if policy.failure:  # the episodes that had ended by then are a biased sample
@@ -44,6 +45,11 @@ async def play_greedily(
     if not trajectories:
         raise TrainingStopped(f"every {split} episode fails: {groups[0].errored[-1].error}")
     return trajectories
+
+
+def _tickets(tasks: int, episodes: int, seed: int, split: str) -> list[Ticket]:
+    """Return tickets with negative numbers: the policy tells episodes apart by them, and those in training go on."""
+    return [replace(ticket, number=-1 - ticket.number) for ticket in tickets(tasks, episodes, 1, seed, split)]
 
 
 def success_rate(trajectories: Sequence[Trajectory]) -> float:

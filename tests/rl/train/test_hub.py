@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from rl.settings import Settings
-from rl.train.model_card import model_card
+from rl.train.hub.model_card import model_card
 from tests.support import hub_server, runs
 from tests.support.paths import ROOT
 

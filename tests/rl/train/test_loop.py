@@ -294,3 +294,41 @@ def test_tasks_that_never_pay_end_the_command_in_one_line_if_only_varied_groups_
     result = train(*flags("Unpaid", updates=2, algo="dapo"), "--out", str(tmp_path / "run"))
     assert (result.code, result.err.count("\n")) == (2, 1)
     assert "0 of the last 20 groups were kept; rewards were 0: the tasks are too easy or too hard" in result.err
+
+
+def test_what_comes_between_updates_comes_before_the_first_one_too_and_is_waited_for() -> None:
+    stage, seen = Stage(), []
+
+    async def between_updates() -> None:
+        await asyncio.sleep(0)
+        seen.append(stage.loop.progress.update)
+
+    stage.loop.between_updates = between_updates
+    stage.run(2)
+    assert seen == [0, 1, 2]
+
+
+def test_a_run_that_is_stopped_does_not_wait_for_what_comes_between_updates() -> None:
+    stage, ends = Stage(), []
+
+    async def between_updates() -> None:
+        if stage.loop.progress.update == 1:
+            asyncio.get_running_loop().call_later(0.01, stage.loop.stopping.set)
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ends.append("cancelled")
+
+    stage.loop.between_updates = between_updates
+    stage.run(3)
+    assert (stage.loop.progress.update, ends) == (1, ["cancelled"])
+
+
+def test_an_error_between_updates_ends_the_run() -> None:
+    async def between_updates() -> None:
+        raise TrainingStopped("every val episode fails")
+
+    stage = Stage()
+    stage.loop.between_updates = between_updates
+    with pytest.raises(TrainingStopped, match="every val episode fails"):
+        stage.run(1)

@@ -11,7 +11,7 @@ from typing import Any
 
 from rl.cli import UserError, one_line
 from rl.settings import Settings
-from rl.train.model_card import model_card
+from rl.train.hub.model_card import model_card
 from rl.train.run_folder import RunFolder
 
 
