@@ -10,6 +10,7 @@ from dataclasses import MISSING, asdict, fields
 from pathlib import Path
 from typing import Any
 
+from rl import checksums
 from rl.cli import UserError, suggest
 from rl.methods.recipe import MANY, SLOTS
 from rl.settings import CHANGEABLE_ON_RESUME, DERIVED_FROM, Settings, flag_name
@@ -52,8 +53,27 @@ def read(path: Path | str) -> dict[str, Any]:
 
     Raises `UserError` if the file cannot be read, is not TOML, or has an unknown key or an invalid value.
     """
+    return _read(Path(path), is_unchanged=False)
+
+
+def read_run(folder: Path) -> dict[str, Any]:
+    """Read the `config.toml` of a run's folder as `read` does.
+
+    Raises `UserError` also if it was changed after the run had written it; without a digest, it is taken as it is.
+    """
+    return _read(folder / "config.toml", is_unchanged=True)
+
+
+def _read(path: Path, is_unchanged: bool) -> dict[str, Any]:
     try:
-        return parse(Path(path).read_text(encoding="utf-8"), path)
+        content = path.read_bytes()
+        if is_unchanged:
+            checksums.check_seal(content.decode("utf-8", "surrogateescape"))
+        return parse(content.decode("utf-8"), path)
+    except checksums.DamagedFile as error:
+        copies = sorted(path.parent.glob("checkpoints/update-*/trainer/config.toml"))
+        hint = f"; {copies[-1]} is a copy of what it was" if copies else ""
+        raise UserError(f"{path}: {error}; settings are changed by flags{hint}") from None
     except OSError as error:
         raise UserError(f"--config {path}: {(error.strerror or str(error)).lower()}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -16,7 +16,8 @@ from rl.seeds import MAX_SEED
 
 # Settings that may differ between a run and its continuation with `--resume`.
 CHANGEABLE_ON_RESUME = (
-    *("updates", "sampled_tokens", "save_every", "eval_every", "threads", "device", "engine_devices", "data_root"),
+    *("updates", "sampled_tokens", "save_every", "save_minutes", "eval_every", "rollouts"),
+    *("threads", "device", "engine_devices", "data_root"),
     *("microbatch_tokens", "checkpoint_activations", "logger", "push_to_hub", "hub_private", "derived"),
 )
 DERIVED_FROM = ("env", "env_arg", "model", "lora", "max_tokens")  # what the defaults of `with_defaults` depend on
@@ -49,6 +50,13 @@ def _absolute_path(path: str) -> str:
 
 def _absolute_model(name: str) -> str:
     return _absolute_path(name) if name != "tiny" and os.path.isdir(os.path.expanduser(name)) else name
+
+
+def _rollouts_choice(text: str) -> str:
+    name, _, count = text.partition(":")
+    if text not in ("all", "none") and not (name == "sample" and count.isdecimal() and int(count) > 0):
+        raise argparse.ArgumentTypeError("choose from all, none, sample:N (N episodes of each update)")
+    return text
 
 
 @dataclass(frozen=True)
@@ -154,6 +162,15 @@ class Settings:
     )
     hub_private: bool = _switch("create the repository of --push-to-hub as a private one")
     save_every: int = _flag(50, "updates between checkpoints", whole_number(1))
+    save_minutes: float = _flag(
+        10.0, "minutes after which the next update ends with a checkpoint too", real_number(0), metavar="M"
+    )
+    rollouts: str = _flag(
+        "all",
+        "episodes to write for the viewer: all, none, or sample:N for about N of each update, in whole groups",
+        _rollouts_choice,
+        metavar="all|sample:N|none",
+    )
     seed: int = _flag(0, "seed of every random draw", whole_number(0, MAX_SEED))
     threads: int = _flag(0, "CPU threads of a forward pass; 0 leaves the choice to torch", whole_number(0, 1024))
     data_root: str = _flag(

@@ -20,8 +20,19 @@ from tests.support.paths import ROOT
 LAYERS = ("sandboxes", "envs", "agents", "rl")
 AROUND = ("tests", "examples", "benchmarks", "docs")
 ROOMS = (  # of rl, each may import those before it
-    *("own_packages", "records", "seeds", "cli", "policy", "rollout", "methods", "settings", "config_file", "learner"),
-    *("evaluate", "train", "viewer", "view", "attribution", "recipes", "parts", "entry_points", "__main__"),
+    *(
+        "own_packages",
+        "records",
+        "seeds",
+        "cli",
+        "checksums",
+        "policy",
+        "rollout",
+        "methods",
+        "settings",
+        "config_file",
+    ),
+    *("learner", "evaluate", "train", "viewer", "view", "attribution", "recipes", "parts", "entry_points", "__main__"),
 )
 MOST_MODULES = 20
 LARGE_FOLDERS = {"tests/support", "rl/methods/recipes", "envs/games", "envs/math"}

@@ -166,7 +166,7 @@ def _open_target(args: argparse.Namespace) -> EvaluationTarget:
 def _fill_from_run(args: argparse.Namespace) -> None:
     """Fill flags that are not set from the settings of the policy's run, if it was trained on the same environment."""
     folder = _run_folder(args.policy)
-    run_settings = config_file.read(folder / "config.toml") if folder else {}
+    run_settings = config_file.read_run(folder) if folder else {}
     if run_settings.get("env") != settings.absolute_spec(args.env):
         return
     flag_keys = {_key(text) for text in args.env_arg}

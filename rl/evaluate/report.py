@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -17,6 +18,7 @@ from typing import Any, ClassVar
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
+from rl import checksums
 from rl.evaluate.attempts import cost
 from rl.evaluate.metrics import (
     StopSummary,
@@ -32,6 +34,8 @@ from rl.evaluate.statistics import Interval
 from rl.evaluate.strategies.gains import Gain
 from rl.evaluate.voting import Vote, final_reply
 from rl.records import Group, Trajectory
+
+_DIGEST = re.compile(rb'\{\n  "sha256": "([0-9a-f]{64})",\n')  # the beginning of a file of `Report.to_json`
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,21 +191,32 @@ class Report:
     def from_json(cls, path: str | Path) -> Report:
         """Read a file of `to_json`.
 
-        Raises `OSError` if it cannot be read, and `ValueError` with one line about its first fault if it is no report.
+        Raises `OSError` if it cannot be read, and `ValueError` with one line about its first fault if it is no report
+        or was changed since it was written. A file without a digest is taken as it is.
         """
+        content = Path(path).read_bytes()
+        if (match := _DIGEST.match(content)) and match[1].decode() != checksums.digest(b"{\n" + content[match.end() :]):
+            raise ValueError(
+                f'{path}: changed after it was written: its "sha256" is wrong (delete that line to use it)'
+            )
         try:
-            return TypeAdapter(cls).validate_json(Path(path).read_bytes())
+            return TypeAdapter(cls).validate_json(content)
         except ValidationError as error:
             first = error.errors()[0]
             fault = ".".join(map(str, first["loc"])), first["msg"].removeprefix("Value error, ")
             raise ValueError(f"{path}: not a result of rl.evaluate: {': '.join(filter(None, fault))}") from None
 
     def to_json(self, path: str | Path) -> None:
-        """Write the report with one line per task, atomically. Raises `OSError` with `path` as its file name."""
+        """Write the report with one line per task, atomically. Raises `OSError` with `path` as its file name.
+
+        Its first key, "sha256", is the digest of the file without that line.
+        """
         target = Path(path)
         temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
         try:
-            temporary.write_text(_to_text(asdict(self)) + "\n", encoding="utf-8")
+            text = _to_text(asdict(self)) + "\n"
+            mark = json.dumps({"sha256": checksums.digest(text.encode())})[1:-1]
+            temporary.write_text(f"{{\n  {mark},\n{text.removeprefix('{' + chr(10))}", encoding="utf-8")
             temporary.replace(target)
         except OSError as error:
             with suppress(OSError):

@@ -20,6 +20,7 @@ from transformers import (
 )
 from transformers.utils import logging
 
+from rl import checksums
 from rl.policy import lora, tiny
 from rl.policy.extras import check_peft
 
@@ -118,6 +119,8 @@ def _cast(model: Any, dtype: torch.dtype) -> Any:
 def _read(name: str, dtype: torch.dtype | str, adapters: tuple[Path, ...] = ()) -> tuple[Any, PreTrainedTokenizerBase]:
     """The model `name`; `adapters` are the adapter folders that it is the base of."""
     source, is_local = _find(name)
+    if is_local:
+        _check_digests(Path(source))
     if (Path(source) / lora.CONFIG).is_file():
         return _read_adapter(Path(source), dtype, adapters)
     tokenizer = _load_tokenizer(source, is_local)
@@ -165,6 +168,18 @@ def _find(name: str) -> tuple[str, bool]:
     if "/" not in name and get_close_matches(name.lower(), ["tiny"]):
         raise ValueError(f"no model {name!r}; did you mean 'tiny'?")
     return name, _is_in_hub_cache(name, folder)
+
+
+def _check_digests(folder: Path) -> None:
+    """Raise `ValueError` if a file of the model, written by a run, is damaged; models of others have no digests."""
+    folder = folder.resolve()
+    home, part = (folder, "") if (folder / checksums.NAME).is_file() else (folder.parent, folder.name)
+    try:
+        checksums.check(home, part)
+    except checksums.DamagedFile as error:
+        older = [path for path in sorted(home.parent.glob("update-*/model")) if path < folder]
+        hint = f"; an earlier checkpoint is {older[-1].parent}" if older else ""
+        raise ValueError(f"model {str(home)!r}: {error}{hint}") from None
 
 
 def _suggest_path(path: Path) -> str:

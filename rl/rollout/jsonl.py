@@ -1,11 +1,15 @@
-"""Write trajectories as JSON lines, the format of `rollouts/update-N.jsonl` (docs/metrics.md)."""
+"""Trajectories as JSON lines, the format of `rollouts/update-N.jsonl` (docs/metrics.md), plain or compressed."""
 
 from __future__ import annotations
 
+import gzip
 import json
+import zlib
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
+from rl import checksums
 from rl.records import Group, Trajectory
 
 
@@ -20,6 +24,28 @@ def lines(update: int, env: str, groups: Iterable[Group]) -> Iterator[str]:
             yield _json(_record(update, env, group, trajectory, reward))
         for trajectory in group.errored:
             yield _json(_record(update, env, group, trajectory, None))
+
+
+def read_file(path: Path) -> tuple[bytes, str]:
+    """Return the content of a file of rollouts, and a line about damage to it, "" if there is none to be seen.
+
+    A file whose name ends with `.gz` is unpacked; if that fails, the content is empty. The content is compared with its
+    digest, if the run that wrote the file has left one beside it. Raises `OSError` if the file cannot be read.
+    """
+    content = path.read_bytes()
+    if path.suffix == ".gz":
+        try:
+            content = gzip.decompress(content)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            return b"", f"{path.name} is damaged and cannot be unpacked: {error}"
+    digests = path.with_name(checksums.NAME)
+    try:
+        value = checksums.read(digests).get(path.name.removesuffix(".gz")) if digests.is_file() else None
+    except checksums.DamagedFile as error:
+        return content, f"{error}, so {path.name} cannot be checked"
+    if value not in (None, checksums.digest(content)):
+        return content, f"{path.name} is damaged: it is not what the run wrote (wrong SHA-256)"
+    return content, ""
 
 
 def _json(record: dict[str, Any]) -> str:

@@ -108,7 +108,7 @@ def _read_config(config_path: str | None, folder: Path | None, is_resumed: bool)
         raise UserError("--resume reads the run's own config.toml; leave out --config")
     if not (folder / "config.toml").is_file():
         raise UserError(f"--resume: no run in {folder} (it has no config.toml); leave out --resume to begin one")
-    return config_file.read(folder / "config.toml")
+    return config_file.read_run(folder)
 
 
 def _check_settings(settings: Settings, recipe: recipes.Recipe) -> None:

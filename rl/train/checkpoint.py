@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ class Checkpointer:
         self.folder, self.config, self.model, self.learner = folder, config, model, learner
         self.progress, self.runner, self.recipe = progress, runner, recipe
         self.success_before: float | None = None
+        self._save_time = time.monotonic()
         self._recorded_progress: dict[str, Any] = {}
 
     def record(self) -> None:
@@ -61,9 +63,16 @@ class Checkpointer:
             "progress": self._recorded_progress,
             "learner": self.learner.state_dict(),
             "before": self.success_before,
-            "config": self.config,
         }
-        self.folder.save_checkpoint(self._recorded_progress["update"], self.model.save, state)
+        try:
+            self.folder.save_checkpoint(self._recorded_progress["update"], self.model.save, state, self.config)
+        except TypeError as error:  # of an environment's or a part's own making
+            raise UserError(f"no checkpoint can be written: {one_line(error)}; use JSON-able data there") from error
+        self._save_time = time.monotonic()
+
+    def seconds_since_save(self) -> float:
+        """Return the seconds since the last call of `save`, or since the start."""
+        return time.monotonic() - self._save_time
 
     def restore(self) -> bool:
         """Restore learner, progress, runner and recipe from the latest checkpoint; return False if there is none.
@@ -77,7 +86,7 @@ class Checkpointer:
         if checkpoint is None or state is None:
             return False
         try:
-            self._check_settings(state["config"], checkpoint)
+            self._check_settings(checkpoint)
             if needs(self.recipe, "ref"):
                 self.learner.freeze_reference()
             self.learner.load_state_dict(state["learner"])
@@ -90,5 +99,6 @@ class Checkpointer:
             raise self.folder.checkpoint_error(checkpoint, reason) from error
         return True
 
-    def _check_settings(self, config: str, checkpoint: Path) -> None:
-        config_file.refuse_changes(config_file.parse(config, checkpoint), config_file.parse(self.config, "config.toml"))
+    def _check_settings(self, checkpoint: Path) -> None:
+        saved = config_file.read(checkpoint / "trainer" / "config.toml")
+        config_file.refuse_changes(saved, config_file.parse(self.config, "config.toml"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
+import logging
 import os
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
@@ -28,7 +29,8 @@ from agents.agent import Agent
 from agents.reply import compose
 from agents.scripted import oracle
 from envs.types import Message
-from rl.cli import UserError
+from rl import checksums
+from rl.cli import UserError, one_line
 from rl.evaluate.runner import random_success
 from rl.learner.batch import trajectory_rows
 from rl.learner.learner import Learner
@@ -50,6 +52,8 @@ MAX_PASSES, STEP_ROWS, LEARNING_RATE = 60, 64, 1e-3
 # Settings that are part of the cache key always, and those that change rounding alone and count only where not default.
 _KEY_SETTINGS = ("env", "env_arg", "model", "seed", "cold_start_until", "turn_tokens", "max_tokens")
 _ROUNDING_SETTINGS = ("microbatch_tokens", "checkpoint_activations")
+
+log = logging.getLogger(__name__)
 
 
 class Result(NamedTuple):
@@ -237,16 +241,19 @@ def load_or_train(model: nn.Module, key: str, train: Callable[[], None]) -> bool
     path = home / f"{key}.safetensors"
     if path.is_file():
         try:
+            checksums.check_beside(path)
             model.load_state_dict(load_file(path), strict=False)
             return True
-        except Exception:
-            path.unlink(missing_ok=True)  # a damaged file is written again
+        except Exception as error:
+            log.warning("%s is not used and made anew: %s", path, one_line(error))
+            path.unlink(missing_ok=True)
     train()
     partial_path = path.with_suffix(f".{os.getpid()}.partial")
     try:
         home.mkdir(parents=True, exist_ok=True)
         tied = set(getattr(model, "_tied_weights_keys", None) or ())
         save_file({name: w.contiguous() for name, w in model.state_dict().items() if name not in tied}, partial_path)
+        checksums.write_beside(path, partial_path)
         partial_path.replace(path)
     except (OSError, SafetensorError):
         with suppress(OSError):

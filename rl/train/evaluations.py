@@ -12,10 +12,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from rl import checksums
 from rl.cli import UserError
 from rl.records import Trajectory
 from rl.train.checkpoint import Checkpointer
-from rl.train.durable_files import replace_file
+from rl.train.storage.durable_files import replace_file
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ class Evaluations:
         return {"best_update": best and best.update, "best_success": best and best.success}
 
     def _write(self) -> None:
-        text = "".join(json.dumps(asdict(entry)) + "\n" for entry in self._entries)
+        text = "".join(json.dumps(checksums.seal_object(asdict(entry))) + "\n" for entry in self._entries)
         with self._folder.disk_errors(self._path):
             replace_file(self._path, text.encode())
 
@@ -117,9 +118,8 @@ def _read(path: Path) -> list[Evaluation]:
     entries = []
     for number, line in enumerate(path.read_bytes().splitlines(), 1):
         try:
-            values = json.loads(line)
-            entries.append(Evaluation(**values))
-        except (ValueError, TypeError) as error:
+            entries.append(Evaluation(**checksums.check_object(json.loads(line))))
+        except (ValueError, TypeError, AttributeError) as error:
             raise UserError(
                 f"{path} line {number} is damaged ({type(error).__name__}); remove the file to go on without it"
             ) from None

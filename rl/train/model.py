@@ -45,6 +45,7 @@ class TrainedModel:
         if resume_from is None or checkpoint is None:
             self._load(settings.model)
             return
+        resume_from.check_checkpoint(checkpoint)
         if not settings.lora:
             with _checkpoint_errors(resume_from, checkpoint):
                 self._load(str(checkpoint / "model"))

@@ -1,7 +1,8 @@
 """The folder of a run: settings, metrics, rollouts and checkpoints, safe against a kill at any moment.
 
-A checkpoint is written under a temporary name and then renamed; `checkpoints/latest` is switched last. A resumed run
-first removes (`rewind`) what was written after its checkpoint, because those updates are made again.
+A checkpoint is written under a temporary name, with the digests of its files, and then renamed; `checkpoints/latest` is
+switched last. A resumed run first removes (`rewind`) what was written after its checkpoint, because those updates are
+made again.
 """
 
 from __future__ import annotations
@@ -21,10 +22,13 @@ from typing import Any
 
 import torch
 
+from rl import checksums
 from rl.cli import UserError
 from rl.records import Group
 from rl.rollout.jsonl import lines
-from rl.train.durable_files import disk_errors, remove_folder, replace_file, sync
+from rl.train.storage import metrics_file, rollout_files
+from rl.train.storage.durable_files import disk_errors, remove_folder, replace_file, sync
+from rl.train.storage.state_file import STATE, read_state, write_state
 
 MAX_CHECKPOINTS = 2  # older ones are removed
 
@@ -36,6 +40,7 @@ class RunFolder:
         """Refer to the folder at `path`, without reading or locking it; see `create` and `open_existing`."""
         self.path = path
         self._lock_file: int | None = None
+        self._metrics_fingerprint: Mapping[str, Any] | None = None  # of the checkpoint that was loaded
 
     @classmethod
     def create(cls, path: Path, config: str, *, subfolders: Sequence[str] = ()) -> RunFolder:
@@ -62,7 +67,7 @@ class RunFolder:
             for name in ("rollouts", "checkpoints"):
                 (path / name).mkdir(parents=True, exist_ok=True)
             folder.lock()
-            replace_file(path / "config.toml", config.encode())
+            replace_file(path / "config.toml", checksums.seal(config).encode())
         return folder
 
     @classmethod
@@ -108,16 +113,15 @@ class RunFolder:
     def write_rollouts(self, update: int, groups: Iterable[Group]) -> None:
         """Write the trajectories of one update to `rollouts/update-000012.jsonl`, one per line, group by group."""
         text = "".join(line + "\n" for line in lines(update, self._env, groups))
-        path = self.path / "rollouts" / f"update-{update:06d}.jsonl"
-        with self.disk_errors(path):
-            path.write_text(text, encoding="utf-8", errors="backslashreplace")
+        with self.disk_errors(self.path / "rollouts" / f"update-{update:06d}.jsonl"):
+            rollout_files.write(self.path / "rollouts", update, text)
 
     def write_config(self, config: str) -> None:
-        """Write `config`, TOML text, to `config.toml`, unless it has this text already."""
-        path = self.path / "config.toml"
-        if path.read_text(encoding="utf-8") != config:
+        """Write `config`, TOML text, to `config.toml` with its digest, unless it has this text already."""
+        path, text = self.path / "config.toml", checksums.seal(config)
+        if path.read_text(encoding="utf-8") != text:
             with self.disk_errors(path):
-                replace_file(path, config.encode())
+                replace_file(path, text.encode())
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Write `summary`, which must be JSON-serialisable, to `summary.json`, in place of an older one."""
@@ -131,7 +135,9 @@ class RunFolder:
             os.close(self._lock_file)
             self._lock_file = None
 
-    def save_checkpoint(self, update: int, save_model: Callable[[Path], None], state: Mapping[str, Any]) -> None:
+    def save_checkpoint(
+        self, update: int, save_model: Callable[[Path], None], state: Mapping[str, Any], config: str
+    ) -> None:
         """Write `checkpoints/update-N`, point `latest` at it, and remove all but the last `MAX_CHECKPOINTS`.
 
         If it is the latest checkpoint already, nothing is written.
@@ -139,7 +145,8 @@ class RunFolder:
         Args:
             update: Number of updates that the checkpoint contains.
             save_model: Writes the model into the folder that it is given.
-            state: The trainer's state, written to `trainer/state.pt`.
+            state: The trainer's state, written to `trainer/` by `write_state`.
+            config: The text of `config.toml`, of which `trainer/` gets a copy.
 
         """
         checkpoints = self.path / "checkpoints"
@@ -154,8 +161,10 @@ class RunFolder:
                     shutil.rmtree(leftover)
                 (partial / "trainer").mkdir(parents=True)
                 save_model(partial / "model")
-                with open(partial / "trainer" / "state.pt", "wb") as file:
-                    torch.save(dict(state), file)
+                (partial / "trainer" / "config.toml").write_text(checksums.seal(config), encoding="utf-8")
+                fingerprint = metrics_file.fingerprint(self.path / "metrics.jsonl")
+                write_state(partial / "trainer", {**state, "metrics": fingerprint})
+                checksums.write(partial)
                 for path in (*partial.rglob("*"), partial):
                     sync(path)
                 partial.rename(checkpoints / name)
@@ -195,7 +204,7 @@ class RunFolder:
         return link.readlink().name if link.is_symlink() else ""
 
     def write_folder(self, name: str, write: Callable[[Path], None]) -> Path:
-        """Let `write` fill the subfolder `name`, completely or not at all; return its path.
+        """Let `write` fill the subfolder `name`, completely or not at all, and add digests; return its path.
 
         An existing folder of that name is replaced; this run wrote it before it was killed without a checkpoint.
         """
@@ -205,6 +214,7 @@ class RunFolder:
                 for leftover in (partial, target):
                     shutil.rmtree(leftover, ignore_errors=True)
                 write(partial)
+                checksums.write(partial)
                 for path in (*partial.rglob("*"), partial):
                     sync(path)
                 partial.rename(target)
@@ -230,18 +240,40 @@ class RunFolder:
     def load_state(self, device: torch.device) -> dict[str, Any] | None:
         """Return what `save_checkpoint` stored as `state`, from the latest checkpoint; None without one.
 
-        Its tensors are put on `device`. Raises `UserError` if it is damaged.
+        Its tensors are put on `device`. Raises `UserError` if it is damaged. Call `check_checkpoint` before.
         """
         checkpoint = self.latest_checkpoint()
         if checkpoint is None:
             return None
         try:
-            state = torch.load(checkpoint / "trainer" / "state.pt", map_location=device, weights_only=False)
-            return dict(state)
+            state = read_state(checkpoint / "trainer", device)
         except Exception as error:
-            raise self.checkpoint_error(
-                checkpoint, f"its trainer/state.pt is damaged ({type(error).__name__})"
-            ) from error
+            reason = f"its trainer/{STATE} is damaged ({type(error).__name__})"
+            raise self.checkpoint_error(checkpoint, reason) from error
+        self._metrics_fingerprint = state.pop("metrics", None)
+        return state
+
+    def check_checkpoint(self, checkpoint: Path) -> bool:
+        """Compare the files of a checkpoint with their digests; return False if it has none.
+
+        Raises `UserError` if one is missing or damaged, or if the version of this package that wrote the checkpoint is
+        too old.
+        """
+        if (checkpoint / "trainer" / "state.pt").is_file():
+            reason = f"its state.pt is of version 0.1.0; --model {checkpoint} begins a new run with its weights"
+            raise self.checkpoint_error(checkpoint, reason, suggest_older=False)
+        try:
+            return checksums.check(checkpoint)
+        except checksums.DamagedFile as error:
+            raise self.checkpoint_error(checkpoint, str(error)) from None
+
+    def unsigned_files(self) -> list[str]:
+        """Return a line for each file or folder that `--resume` reads and that has no digest to check it by."""
+        config, checkpoint = self.path / "config.toml", self.latest_checkpoint()
+        paths = [] if checksums.check_seal(config.read_text(encoding="utf-8")) else [config]
+        if checkpoint and not (checkpoint / checksums.NAME).is_file():
+            paths.append(checkpoint)
+        return [f"{path} has no digest, as in older versions; damage to it is not noticed" for path in paths]
 
     def checkpoint_error(self, checkpoint: Path, reason: str, *, suggest_older: bool = True) -> UserError:
         """Return the error to raise if the run cannot continue from `checkpoint`.
@@ -249,23 +281,24 @@ class RunFolder:
         Its message suggests the checkpoint before it, if there is one and `suggest_older` says that it could work.
         """
         older = [path.name for path in self._checkpoints() if path.name < checkpoint.name]
-        hint = f"; remove it to go on from {older[-1]}" if older and suggest_older else ""
+        hint = f"; remove this folder to go on from {older[-1]}" if older and suggest_older else ""
         return UserError(f"checkpoint {checkpoint} cannot be used: {reason}{hint}")
 
-    def rewind(self, update: int) -> None:
-        """Remove the metrics, rollouts and checkpoints of all updates after `update`."""
+    def rewind(self, update: int) -> list[str]:
+        """Remove the metrics, rollouts and checkpoints of all updates after `update`.
+
+        Returns one line for each file that is damaged and was read for this.
+        """
         path = self.path / "metrics.jsonl"
-        if path.exists():
-            lines = [line for line in path.read_text(encoding="utf-8").splitlines() if _update_of(line) <= update]
-            with self.disk_errors(path):
-                replace_file(path, "".join(line + "\n" for line in lines).encode())
+        with self.disk_errors(path):
+            notes = metrics_file.rewind(path, update, self._metrics_fingerprint)
+        with self.disk_errors(self.path / "rollouts"):
+            notes += rollout_files.rewind(self.path / "rollouts", update)
         last = f"update-{update:06d}"
-        for rollouts in (self.path / "rollouts").glob("update-*.jsonl"):
-            if rollouts.stem > last:
-                rollouts.unlink()
         for checkpoint in self._checkpoints():
             if checkpoint.name > last:
                 remove_folder(checkpoint)
+        return notes
 
     @cached_property
     def _env(self) -> str:
@@ -279,10 +312,3 @@ class RunFolder:
     def disk_errors(self, path: Path) -> AbstractContextManager[None]:
         """Context that turns errors of writing `path` into a `UserError` that says how to continue the run."""
         return disk_errors(f"{path}", f"; make room and continue with --resume --out {self.path}")
-
-
-def _update_of(line: str) -> float:
-    try:
-        return json.loads(line)["update"]
-    except (ValueError, KeyError, TypeError):
-        return math.inf  # the end of this line was not written before a kill

@@ -6,7 +6,6 @@ import asyncio
 import signal
 import time
 from functools import partial
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from agents.render import Renderer
 from rl.cli import INTERRUPTED, UserError
 from rl.config_file import to_toml
 from rl.evaluate.runner import REPLY_DEADLINE_S, sampling_params, tickets
-from rl.learner.diagnostics import list_warnings
 from rl.learner.learner import Learner
 from rl.learner.scorer import ModelScorer
 from rl.methods.parts.sampler import History
@@ -27,7 +25,7 @@ from rl.policy import lora
 from rl.policy.engine import EngineDead
 from rl.policy.pretrained import resolve_device
 from rl.policy.registry import open_engine
-from rl.records import Group, SamplingParams, Trajectory
+from rl.records import SamplingParams, Trajectory
 from rl.rollout.runner import Runner
 from rl.settings import Settings
 from rl.train import cold_start, validation
@@ -43,6 +41,7 @@ from rl.train.memory_report import MemoryReport, free_bytes
 from rl.train.model import TrainedModel
 from rl.train.progress import Progress
 from rl.train.run_folder import RunFolder
+from rl.train.update_log import UpdateLog
 
 VALIDATION_EPISODES = 100  # validation tasks played after each pass of a cold start
 
@@ -204,7 +203,7 @@ class Session:
             ),
             self.progress,
             sync_weights=self.policy.sync_weights,
-            on_update=self._on_update,
+            on_update=UpdateLog(s, self.checkpointer, self.loggers, self.console).on_update,
             scorer=ModelScorer(self.learner, self.renderer),
             pause=self.policy.pause,
             between_updates=partial(self.evaluations.evaluate_if_due, partial(self._play_greedily, "val")),
@@ -230,18 +229,6 @@ class Session:
         self.policy.sync_weights()
         self.policy.version = 0
 
-    def _on_update(self, metrics: dict[str, float], groups: list[Group]) -> None:
-        """Log an update, and save a checkpoint if one is due."""
-        update = self.progress.update
-        self.folder.write_rollouts(update, groups)
-        self.folder.log(metrics)
-        self.loggers.log(update, {name: value for name, value in metrics.items() if isfinite(value)})
-        self.console.update(metrics, list_warnings(metrics, self.settings.lag))
-        self.checkpointer.record()
-        if update % self.settings.save_every == 0:
-            self.loggers.flush()
-            self.checkpointer.save()
-
     def _resume(self) -> bool:
         """Continue from the latest checkpoint; return False if the run was killed before its first one."""
         if not self.checkpointer.restore():
@@ -250,7 +237,8 @@ class Session:
             return False
         self.policy.sync_weights()
         self.policy.version = self.progress.update
-        self.folder.rewind(self.progress.update)
+        for note in (*self.folder.unsigned_files(), *self.folder.rewind(self.progress.update)):
+            self.console.say(note)
         self.evaluations.rewind(self.progress.update)
         self.folder.write_config(self.config)
         self.console.say(f"resuming after update {self.progress.update}")

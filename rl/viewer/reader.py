@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from envs.suggestions import nearest
+from rl.rollout.jsonl import read_file
 
-PATTERN = "update-*.jsonl"
+PATTERN = "update-*.jsonl"  # and the same with .gz behind it
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +20,7 @@ class Source:
     """Where rollouts come from.
 
     Attributes:
-        files: JSONL files, oldest first; at least one.
+        files: JSONL files, oldest first, some of them compressed; at least one.
         run: Folder of the run that they belong to, if there is one.
         config: Settings of that run.
         notes: Problems that a reader of the rollouts should know of, such as a damaged config.toml.
@@ -54,11 +55,14 @@ def find(path: Path) -> Source:
     if not path.is_dir():
         raise ValueError(f"{path}: no such run or file{_suggestion(path)}")
     folder = path / "rollouts" if (path / "rollouts").is_dir() else path
-    files = tuple(sorted(folder.glob(PATTERN)))
+    by_name = {path.name.removesuffix(".gz"): path for path in folder.glob(f"{PATTERN}.gz")}
+    by_name |= {path.name: path for path in folder.glob(PATTERN)}
+    files = tuple(path for _, path in sorted(by_name.items()))
     if files:
         return _source(files, folder.absolute())
     if (path / "config.toml").is_file():
-        raise ValueError(f"{path}: this run has no rollouts yet")
+        is_without = _source((), path).config.get("rollouts") == "none"
+        raise ValueError(f"{path}: this run {'was made with --rollouts none' if is_without else 'has no rollouts yet'}")
     runs = sorted(config.parent for config in path.glob("*/config.toml"))
     hint = f"; a run in it is {runs[-1]}" if runs else ""
     raise ValueError(f"{path}: no run (it has neither config.toml nor rollouts/{PATTERN}){hint}")
@@ -116,7 +120,8 @@ def _suggestion(path: Path) -> str:
 
 def _files_of_updates(files: Sequence[Path], updates: Collection[int]) -> Sequence[Path]:
     """Return the files of these updates, or all files if `updates` is empty or not every name has an update in it."""
-    by_update = {int(path.stem.removeprefix("update-")): path for path in files if path.stem[7:].isdecimal()}
+    numbers = [path.name.partition(".")[0].removeprefix("update-") for path in files]
+    by_update = {int(number): path for number, path in zip(numbers, files, strict=True) if number.isdecimal()}
     if not updates or len(by_update) < len(files):
         return files
     for update in updates:
@@ -128,7 +133,10 @@ def _files_of_updates(files: Sequence[Path], updates: Collection[int]) -> Sequen
 def _read_backwards(files: Sequence[Path], notes: list[str]) -> Iterator[dict[str, Any]]:
     """Yield the episodes from the last to the first, and append to `notes` what is not an episode."""
     for file in reversed(files):
-        lines = file.read_bytes().split(b"\n")
+        content, fault = read_file(file)
+        lines = content.split(b"\n")
+        if fault and not any(line.strip() and not _is_episode(line) for line in lines):  # else those lines are named
+            notes.append(fault)
         for number, line in reversed(list(enumerate(lines, 1))):
             if not line.strip():
                 continue
@@ -139,6 +147,13 @@ def _read_backwards(files: Sequence[Path], notes: list[str]) -> Iterator[dict[st
                     notes.append(f"{file.name}: its last line is incomplete and left out (still being written?)")
                 else:
                     notes.append(f"{file.name} line {number} is left out: {error}")
+
+
+def _is_episode(line: bytes) -> bool:
+    try:
+        return bool(_parse_episode(line))
+    except ValueError:
+        return False
 
 
 def _parse_episode(line: bytes) -> dict[str, Any]:

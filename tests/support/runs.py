@@ -23,7 +23,9 @@ from safetensors.torch import load_file
 from rl.cli import run
 from rl.policy import tiny
 from rl.policy.pretrained import save_pretrained
+from rl.rollout.jsonl import read_file
 from rl.train.__main__ import main
+from rl.train.storage.state_file import read_state
 
 TASKS = Path(__file__).with_name("tasks.py")
 SMALL = ("--threads", "1", "--groups", "2", "--size", "4", "--turn-tokens", "6", "--eval-episodes", "4", "--lr", "0.01")
@@ -156,8 +158,10 @@ def metrics(folder: Path) -> list[dict[str, Any]]:
 
 def rollouts(folder: Path, update: int) -> list[dict[str, Any]]:
     """Return the trajectories of one update without timings."""
-    text = (folder / "rollouts" / f"update-{update:06d}.jsonl").read_text()
-    lines = [json.loads(line) for line in text.splitlines()]
+    path = folder / "rollouts" / f"update-{update:06d}.jsonl"
+    content, fault = read_file(path if path.exists() else path.with_name(f"{path.name}.gz"))
+    assert not fault
+    lines = [json.loads(line) for line in content.decode().splitlines()]
     for line in lines:
         for turn in line["turns"]:
             del turn["sample_s"], turn["env_s"]
@@ -178,7 +182,7 @@ def assert_same_run(one: Path, other: Path) -> None:
     mine, theirs = weights(one), weights(other)
     assert mine.keys() == theirs.keys()
     assert all(torch.equal(mine[name], theirs[name]) for name in mine)
-    states = [torch.load(run / "checkpoints/latest/trainer/state.pt", weights_only=False) for run in (one, other)]
+    states = [read_state(run / "checkpoints/latest/trainer", torch.device("cpu")) for run in (one, other)]
     _assert_same(states[0]["learner"], states[1]["learner"], "learner")
 
 

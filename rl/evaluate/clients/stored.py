@@ -11,6 +11,7 @@ from typing import Any
 from envs.spaces import message_error
 from envs.types import Message, Stop, assistant
 from rl.evaluate.clients.client import ChatResponse
+from rl.rollout.jsonl import read_file
 
 FORMATS = ("turns", "messages", "completion", "completions")
 SamplesByNumber = dict[tuple[int, int], "Sample"]  # by (group, member)
@@ -28,7 +29,7 @@ class Sample:
 def read_samples(path: str | Path) -> dict[str, list[Sample]]:
     """Return the samples of each task, in the order of their numbers.
 
-    A line is an object with a `task` (or `task_id`) and one of:
+    A file whose name ends with `.gz` is unpacked. A line is an object with a `task` (or `task_id`) and one of:
 
     - `turns`: one sample in the format of `rollouts/update-*.jsonl`;
     - `messages`: one sample as a dialogue, of which the assistant's messages are the replies;
@@ -40,19 +41,21 @@ def read_samples(path: str | Path) -> dict[str, list[Sample]]:
 
     Raises:
         OSError: The file cannot be read.
-        ValueError: A line cannot be read (the text names its number), or the file has no completions.
+        ValueError: A line cannot be read (the text names its number), the file has no completions, or it is damaged.
     """
     samples_by_task: dict[str, SamplesByNumber] = {}
-    with open(path, encoding="utf-8", errors="surrogateescape") as file:
-        for number, line in enumerate(file, 1):
-            if not line.strip():
-                continue
-            try:
-                _add_row(json.loads(line), samples_by_task)
-            except json.JSONDecodeError:
-                raise ValueError(f"{path}:{number}: not JSON") from None
-            except ValueError as error:
-                raise ValueError(f"{path}:{number}: {error}") from None
+    content, fault = read_file(Path(path))
+    if fault:
+        raise ValueError(f"{Path(path).parent}: {fault}; copy the file elsewhere to use it as it is")
+    for number, line in enumerate(content.decode("utf-8", "surrogateescape").split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            _add_row(json.loads(line), samples_by_task)
+        except json.JSONDecodeError:
+            raise ValueError(f"{path}:{number}: not JSON") from None
+        except ValueError as error:
+            raise ValueError(f"{path}:{number}: {error}") from None
     samples = {task: [own[key] for key in sorted(own)] for task, own in samples_by_task.items() if own}
     if not samples:
         raise ValueError(f"{path}: no completions")

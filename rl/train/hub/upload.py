@@ -50,6 +50,7 @@ def push(settings: Settings, parts: Mapping[str, Any], summary: Mapping[str, Any
 
     repository, checkpoint = settings.push_to_hub, folder.latest_checkpoint()
     assert checkpoint is not None, "a run that has ended has a checkpoint"
+    folder.check_checkpoint(checkpoint)
     model = checkpoint / "model"
     paths = sorted(path for path in model.rglob("*") if path.is_file())
     files: dict[str, Any] = {path.relative_to(model).as_posix(): path for path in paths}

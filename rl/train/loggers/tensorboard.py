@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rl.train.durable_files import disk_errors
 from rl.train.loggers.logger import RunInfo
+from rl.train.storage.durable_files import disk_errors
 
 RESULTS = ("success_before", "success_after", "reward/mean")  # columns of the HPARAMS page beside the settings
 

@@ -10,8 +10,8 @@ import uuid
 from collections.abc import Mapping
 
 from rl.policy.extras import require
-from rl.train.durable_files import replace_file
 from rl.train.loggers.logger import RunInfo
+from rl.train.storage.durable_files import replace_file
 
 
 class Logger:

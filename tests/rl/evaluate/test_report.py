@@ -226,7 +226,7 @@ def test_json_has_the_documented_keys_and_reads_back_equal(tmp_path: Path) -> No
     data = json.loads(path.read_text(), parse_constant=pytest.fail)
     names = "benchmark env policy episodes samples seed success return_mean pass_at pass_hat cons_at turns_mean"
     assert {*names.split(), "tokens_mean", "errors", "per_task"} <= set(data)
-    assert set(data) == {field.name for field in fields(Report)}
+    assert set(data) == {"sha256", *(field.name for field in fields(Report))}
     assert set(data["per_task"][0]) == {"task", "rewards", "success", "turns", "stop"}
     assert list(data["pass_at"]) == ["1", "2", "4"]
     assert data["intervals"]["pass_at/2"][0] <= data["pass_at"]["2"] <= data["intervals"]["pass_at/2"][1]
@@ -349,3 +349,28 @@ def test_results_that_cannot_be_paired_are_refused(old: Report, complaint: str) 
 
 def test_arguments_that_an_older_result_does_not_tell_are_not_compared() -> None:
     assert compare(replace(report([Y]), env_args={"size": 9}), report([N])).gains == 1
+
+
+def test_no_flipped_bit_of_a_result_passes(tmp_path: Path) -> None:
+    path, result = tmp_path / "r.json", report([Y], [N])
+    result.to_json(path)
+    content = path.read_bytes()
+    assert Report.from_json(path) == result
+    for place in range(0, 8 * len(content), 5):
+        changed = bytearray(content)
+        changed[place // 8] ^= 1 << place % 8
+        path.write_bytes(changed)
+        try:
+            assert Report.from_json(path) == result  # a bit of the key "sha256" itself
+        except ValueError as error:
+            assert str(error).startswith(f"{path}: ")
+
+
+def test_a_result_that_was_edited_says_how_to_use_it(tmp_path: Path) -> None:
+    path = tmp_path / "r.json"
+    report([Y], [N]).to_json(path)
+    path.write_text(path.read_text().replace('"seed": 0', '"seed": 7'))
+    with pytest.raises(ValueError, match=r'"sha256" is wrong \(delete that line to use it\)$'):
+        Report.from_json(path)
+    path.write_text("".join(line for line in path.read_text().splitlines(True) if '"sha256"' not in line))
+    assert Report.from_json(path).seed == 7

@@ -194,7 +194,9 @@ def test_a_lost_base_is_not_blamed_on_the_latest_checkpoint(tmp_path: Path) -> N
     (tmp_path / "mine").rename(tmp_path / "elsewhere")
     message = refused("--resume", "--out", out, "--updates", 6)
     assert message.startswith(f"checkpoint {out}/checkpoints/update-000004 cannot be used: model '{tmp_path}/mine': ")
-    assert "remove it" not in message
+    assert "; remove " not in message
     (tmp_path / "elsewhere").rename(tmp_path / "mine")
     (out / "checkpoints/latest/model" / lora.CONFIG).write_text("{")
-    assert refused("--resume", "--out", out, "--updates", 6).endswith("; remove it to go on from update-000002")
+    assert refused("--resume", "--out", out, "--updates", 6).endswith(
+        "; remove this folder to go on from update-000002"
+    )

@@ -124,3 +124,18 @@ def test_imitated_prompts_are_those_that_the_agent_will_read(tools):
         opening, info = env.reset(seed=0, options={"index": tasks.index(episode.task), "split": "train"})
         assert bool(info["tools"]) is tools
         assert episode.turns[0].context == tuple(ChatAgent(renderer).open(opening, info["tools"]).ids)
+
+
+def test_a_damaged_cold_start_is_made_anew_with_a_word(tmp_path, monkeypatch, caplog):
+    cold_start_line(tmp_path / "env", monkeypatch)
+    (path,) = (tmp_path / "cache").rglob("*.safetensors")
+    content = path.read_bytes()
+    for place in (len(content) - 1, 9):  # a weight and the header
+        damaged = bytearray(content)
+        damaged[place] ^= 1
+        path.write_bytes(damaged)
+        caplog.clear()
+        assert "from the cache" not in cold_start_line(tmp_path / "env", monkeypatch)
+        assert caplog.messages == [f"{path} is not used and made anew: wrong SHA-256"]
+        assert path.read_bytes() == content
+    assert "from the cache" in cold_start_line(tmp_path / "env", monkeypatch)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pickle
 import random
 import resource
 import shutil
@@ -12,7 +14,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -81,7 +83,7 @@ MOMENTS = [
     ("rl.learner.learner:Learner", "update", 4),
     ("rl.train.run_folder:RunFolder", "log", 4),
     ("rl.train.model", "save_pretrained", 2),  # a checkpoint is written: before its model,
-    ("rl.train.run_folder.torch", "save", 2),  # before the trainer's state,
+    ("rl.train.run_folder", "write_state", 2),  # before the trainer's state,
     ("rl.train.run_folder", "sync", 19),  # while it is flushed,
     ("pathlib:Path", "rename", 2),  # before it gets its name,
     ("pathlib:Path", "symlink_to", 2),  # before `latest` is made
@@ -215,14 +217,14 @@ def cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-100])
 
 
-@pytest.mark.parametrize("part", ["trainer/state.pt", "model/model.safetensors", "model/config.json"])
+@pytest.mark.parametrize("part", ["trainer/state.json", "model/model.safetensors", "model/config.json"])
 def test_a_damaged_checkpoint_is_named_and_the_one_before_it_still_good(part: str, tmp_path: Path) -> None:
     out = tmp_path / "run"
     kill_run(out, HALFWAY)
     cut(out / "checkpoints" / "update-000004" / part)
     message = training_error("--resume", "--out", str(out))
     assert message.startswith(f"checkpoint {out}/checkpoints/update-000004 cannot be used: ")
-    assert message.endswith("; remove it to go on from update-000002")
+    assert message.endswith("; remove this folder to go on from update-000002")
     assert len(metrics(out)) == 4  # nothing was cut away in vain
     shutil.rmtree(out / "checkpoints" / "update-000004")
     assert "resuming after update 2" in resume(out).out
@@ -232,11 +234,55 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_still_good(part: st
 def test_a_checkpoint_without_parts_is_damaged_too(tmp_path: Path) -> None:
     out = tmp_path / "run"
     kill_run(out, HALFWAY)
-    (out / "checkpoints" / "update-000004" / "trainer" / "state.pt").write_bytes(b"")
-    assert "cannot be used: its trainer/state.pt is damaged (EOFError)" in training_error("--resume", "--out", str(out))
-    shutil.rmtree(out / "checkpoints" / "update-000004" / "model")
+    checkpoint = out / "checkpoints" / "update-000004"
+    (checkpoint / "trainer" / "state.json").write_bytes(b"")
+    error = f"checkpoint {checkpoint} cannot be used: its trainer/state.json is damaged "
+    assert training_error("--resume", "--out", str(out)).startswith(f"{error}(wrong SHA-256)")
+    (checkpoint / "turnwise.sha256").unlink()
+    assert training_error("--resume", "--out", str(out)).startswith(f"{error}(JSONDecodeError)")
+    shutil.rmtree(checkpoint / "model")
     message = training_error("--resume", "--out", str(out))
     assert message.startswith(f"checkpoint {out}/checkpoints/update-000004 cannot be used: model ")
+
+
+def test_a_checkpoint_that_could_run_code_is_not_read(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    kill_run(out, HALFWAY)
+    checkpoint = out / "checkpoints" / "update-000004"
+    trainer = checkpoint / "trainer"
+    shutil.rmtree(trainer)
+    trainer.mkdir()
+    (trainer / "state.pt").write_bytes(pickle.dumps(Bomb(str(tmp_path / "crater"))))
+    message = training_error("--resume", "--out", str(out))
+    assert message == (
+        f"checkpoint {checkpoint} cannot be used: its state.pt is of version 0.1.0; --model {checkpoint} begins a new "
+        "run with its weights"
+    )
+    assert not (tmp_path / "crater").exists()
+    (checkpoint / "turnwise.sha256").unlink()  # version 0.1.0 wrote none
+    assert train(*flags("Low", updates=1, model=checkpoint), "--out", str(tmp_path / "new")).code == 0
+
+
+class Bomb(NamedTuple):
+    """An object that makes a folder where it is unpickled."""
+
+    folder: str
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (self.folder,)
+
+
+def test_a_run_without_digests_goes_on_with_a_warning(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    kill_run(out, HALFWAY)
+    checkpoint, config = out / "checkpoints" / "update-000004", out / "config.toml"
+    (checkpoint / "turnwise.sha256").unlink()
+    config.write_text(config.read_text().partition("# sha256")[0])
+    warnings = [line for line in resume(out).out.splitlines() if "no digest" in line]
+    note = "has no digest, as in older versions; damage to it is not noticed"
+    assert warnings == [f"{config} {note}", f"{checkpoint} {note}"]
+    assert_same_run(out, whole_run())
+    assert "no digest" not in resume(out).out
 
 
 def test_a_link_that_leads_nowhere_and_what_kills_left_behind_do_no_harm(tmp_path: Path) -> None:

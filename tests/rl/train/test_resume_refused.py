@@ -84,10 +84,21 @@ def test_a_run_cannot_end_before_the_updates_it_has_made(out: Path) -> None:
 
 def test_a_configuration_edited_between_times_is_refused(out: Path) -> None:
     config = out / "config.toml"
-    config.write_text(config.read_text().replace("lr = 0.01", "lr = 0.5"))
+    text = config.read_text()
+    config.write_text(text.replace("updates = 3", "updates = 4"))
+    copy = out / "checkpoints" / "update-000003" / "trainer" / "config.toml"
+    assert training_error("--resume", "--out", str(out)) == (
+        f"{config}: it was changed after the run had written it (wrong SHA-256); settings are changed by flags; "
+        f"{copy} is a copy of what it was"
+    )
+    body, mark, _ = text.rpartition("# sha256")  # a file of an older version has no digest
+    assert mark
+    config.write_text(body.replace("lr = 0.01", "lr = 0.5"))
     assert training_error("--resume", "--out", str(out)).startswith(
         "--lr cannot change in a resumed run from 0.01 to 0.5; "
     )
+    shutil.copy(copy, config)
+    assert train("--resume", "--out", str(out)).code == 0
 
 
 def test_there_must_be_a_run_to_resume(tmp_path: Path) -> None:

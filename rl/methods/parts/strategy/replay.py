@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import pickle
+import json
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
-from rl.methods.options import Count
+from rl.cli import one_line
+from rl.methods.options import Count, PartError
 from rl.methods.parts.strategy.independent import independent
 from rl.records import Group, Ticket, Trajectory
+from rl.rollout.record_codec import decode, encode
 from rl.rollout.runner import Runner
 from rl.seeds import generator
 
@@ -16,14 +18,14 @@ Task = tuple[str, int]  # split and index
 
 
 class _Success(NamedTuple):
-    """A success: the number of its ticket, the policy version then, and the pickled trajectory.
+    """A success: the number of its ticket, the policy version then, and the trajectory as JSON.
 
-    Bytes give a fresh copy at every use, and cost nothing where the state of a run is copied at every update.
+    Text gives a fresh copy at every use, and costs nothing where the state of a run is copied at every update.
     """
 
     ticket: int
     version: int
-    record: bytes
+    record: str
 
 
 @dataclass
@@ -58,7 +60,7 @@ class replay:
         return group
 
     def state_dict(self) -> dict[str, Any]:
-        """The remembered successes as `{"kept": {(split, index): [(ticket, version, pickled trajectory), ...]}}`."""
+        """The remembered successes as `{"kept": {(split, index): [(ticket, version, trajectory as JSON), ...]}}`."""
         return {"kept": {task: [tuple(one) for one in successes] for task, successes in self._successes.items()}}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -76,14 +78,16 @@ class replay:
                 addition = replace(record, member=place, replayed=True)
                 group.trajectories.append(addition)
                 group.rewards.append(addition.reward)
-        successes += [_Success(ticket.number, ticket.version, pickle.dumps(member)) for member in own[-self.keep :]]
+        successes += [_Success(ticket.number, ticket.version, _to_json(member)) for member in own[-self.keep :]]
         self._remember(task, sorted(successes, key=lambda one: one.ticket))
 
     def _select(self, successes: list[_Success], ticket: Ticket, members: list[Trajectory]) -> list[Trajectory]:
         """At most `added` of the successes that `ticket` may use, drawn by its seed."""
         usable = [one for one in successes if one.ticket < ticket.settled and self._is_recent(one, ticket)]
         usable = usable[-self.keep :]
-        records = [pickle.loads(usable[i].record) for i in generator(ticket.seed, "replay").permutation(len(usable))]
+        records = [
+            decode(json.loads(usable[i].record)) for i in generator(ticket.seed, "replay").permutation(len(usable))
+        ]
         replies, selection = {_sampled_ids(member) for member in members}, list[Trajectory]()
         for record in records:
             is_new = _first_prompt(record) == _first_prompt(members[0]) and _sampled_ids(record) not in replies
@@ -107,6 +111,13 @@ class replay:
 
     def _is_recent(self, success: _Success, ticket: Ticket) -> bool:
         return ticket.version - success.version <= self.oldest
+
+
+def _to_json(trajectory: Trajectory) -> str:
+    try:
+        return json.dumps(encode(trajectory))
+    except TypeError as error:
+        raise PartError(f"--strategy replay: an episode cannot be recorded: {one_line(error)}") from None
 
 
 def _sampled_ids(trajectory: Trajectory) -> tuple[tuple[int, ...], ...]:

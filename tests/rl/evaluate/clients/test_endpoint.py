@@ -147,6 +147,24 @@ def test_a_file_of_the_cache_that_cannot_be_read_is_asked_for_again(tmp_path: Pa
     assert len(server.requests) == 3
 
 
+def test_no_flipped_bit_of_the_cache_passes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    cache = ReplyCache(tmp_path)
+    value = {"message": {"role": "assistant", "content": "17"}, "tokens": 2}
+    cache.put("ab12", value)
+    assert cache.get("ab12") == value
+    (path,) = tmp_path.rglob("*.json")
+    content = path.read_bytes()
+    for place in range(8 * len(content)):
+        changed = bytearray(content)
+        changed[place // 8] ^= 1 << place % 8
+        path.write_bytes(changed)
+        caplog.clear()
+        assert cache.get("ab12") is None
+        assert caplog.messages == [f"{path} is damaged and not used; the reply is asked for again"]
+    path.write_bytes(content.partition(b"\n")[2])  # as an older version wrote it
+    assert cache.get("ab12") == value
+
+
 def test_tools_are_offered_and_their_calls_are_played() -> None:
     call = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": "{}"}}
     server = ScriptedServer(Answer(body=completion(None, tool_calls=[call])), Answer(body=completion("9")))

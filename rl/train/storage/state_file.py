@@ -1,0 +1,69 @@
+"""The trainer's state in a checkpoint: JSON and safetensors, so that reading it can execute nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from rl.rollout.record_codec import decode, encode
+
+STATE, TENSORS = "state.json", "state.safetensors"
+
+
+def write_state(folder: Path, state: Mapping[str, Any]) -> None:
+    """Write `state` to `state.json` and `state.safetensors` in `folder`.
+
+    It may hold what `rl.rollout.record_codec.encode` takes, tensors and NumPy arrays. Raises `TypeError` for anything
+    else, `OSError` or `SafetensorError` if the files cannot be written.
+    """
+    tensors: dict[str, Tensor] = {}
+    names: dict[tuple[Any, ...], str] = {}  # of tied weights, which are one tensor under two names
+
+    def store(value: Any) -> Any:
+        if isinstance(value, np.ndarray) and value.dtype != object:
+            name = str(len(tensors))
+            tensors[name] = torch.from_numpy(np.array(value, order="C"))
+            return {"numpy": name}
+        if not isinstance(value, Tensor):
+            return None
+        place = value.data_ptr(), value.shape, value.stride(), value.dtype
+        name = names.get(place, "") if value.numel() else ""
+        if not name:
+            name = names[place] = str(len(tensors))
+            tensors[name] = value.detach().contiguous()
+        return {"torch": name}
+
+    data = encode(state, store)
+    save_file(_without_overlaps(tensors), folder / TENSORS)
+    (folder / STATE).write_text(json.dumps(data), encoding="ascii")
+
+
+def read_state(folder: Path, device: torch.device) -> dict[str, Any]:
+    """Return the state that `write_state` wrote to `folder`, its tensors on `device` and its arrays in memory.
+
+    Raises an exception of any type if the files are damaged.
+    """
+    tensors = load_file(folder / TENSORS, device=str(device))
+
+    def load(place: dict[str, str]) -> Any:
+        return tensors[place["torch"]] if "torch" in place else tensors[place["numpy"]].cpu().numpy()
+
+    return dict(decode(json.loads((folder / STATE).read_bytes()), load))
+
+
+def _without_overlaps(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Copy tensors that share memory with an earlier one, because a file of safetensors cannot say that they do."""
+    storages: set[int] = set()
+    copies: dict[str, Tensor] = {}
+    for name, tensor in tensors.items():
+        storage = tensor.untyped_storage().data_ptr()
+        copies[name] = tensor.clone() if storage in storages else tensor
+        storages.add(storage)
+    return copies
