@@ -21,6 +21,7 @@ import envs
 from envs.benchmarks import listing
 from envs.data import MissingData
 from envs.env import SPLITS, Env
+from envs.stop_signals import like_ctrl_c
 from envs.suggestions import nearest
 from envs.types import Message, text
 from sandboxes import SandboxUnavailable, own_packages
@@ -60,6 +61,8 @@ class Parser(argparse.ArgumentParser):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return the exit status: 0, 1 for a failed check, 2 for wrong usage, 130 for Ctrl-C.
+
+    As a command, SIGTERM and SIGHUP act like Ctrl-C; the status is then 143 or 129.
 
     `argv` are the command-line arguments, such as `["check", "math/Sets-v0"]`; None for those of the process.
     """
@@ -265,10 +268,12 @@ def _run() -> NoReturn:
     with suppress(AttributeError):  # replies and environments may contain characters that the terminal cannot show
         sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
         sys.stdin.reconfigure(errors="replace")  # type: ignore[union-attr]
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        sys.exit(130)
+    with like_ctrl_c() as stop:
+        try:
+            code = main()
+        except KeyboardInterrupt:
+            code = 130
+    sys.exit(stop.exit_code(code))
 
 
 if __name__ == "__main__":

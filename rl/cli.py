@@ -17,19 +17,22 @@ from __future__ import annotations
 
 import argparse
 import errno
+import inspect
 import os
 import re
 import select
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from math import inf, isfinite
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
+from envs.stop_signals import like_ctrl_c
 from envs.suggestions import nearest
 
 N = TypeVar("N", int, float)
+T = TypeVar("T")
 
 USER_ERROR = 2
 INTERRUPTED = 128 + 2  # a shell's code for SIGINT
@@ -63,25 +66,43 @@ def user_input() -> Iterator[None]:
 def run(main: Callable[[], int | None]) -> NoReturn:
     """Call `main` and exit with the code it returns (None is 0), 2 after a `UserError`, or 130 after Ctrl-C.
 
-    A disk that is full or not writable also ends with 2 and one line on standard error. If the reader of standard
-    output has closed the pipe (`| head`), exit silently with 141. Other exceptions are bugs and keep their traceback.
+    SIGTERM and SIGHUP act like Ctrl-C; the code is then 143 or 129. A disk that is full or not writable also ends with
+    2 and one line on standard error. If the reader of standard output has closed the pipe (`| head`), exit silently
+    with 141. Other exceptions are bugs and keep their traceback.
     """
-    try:
-        code = main() or 0
-        sys.stdout.flush()
-    except UserError as error:
-        code = _print_error(error)
-    except KeyboardInterrupt:
-        sys.stderr.write(f"\n{program()}: interrupted\n")
-        code = INTERRUPTED
-    except OSError as error:
-        if isinstance(error, BrokenPipeError) and _is_stdout_closed():
-            code = BROKEN_PIPE
-        elif error.errno in DISK_ERRNOS:
+    with like_ctrl_c() as stop:
+        try:
+            code = main() or 0
+            sys.stdout.flush()
+        except UserError as error:
             code = _print_error(error)
-        else:
-            raise
-    sys.exit(code)
+        except KeyboardInterrupt:
+            sys.stderr.write(f"\n{program()}: interrupted\n")
+            code = INTERRUPTED
+        except OSError as error:
+            if isinstance(error, BrokenPipeError) and _is_stdout_closed():
+                code = BROKEN_PIPE
+            elif error.errno in DISK_ERRNOS:
+                code = _print_error(error)
+            else:
+                raise
+    sys.exit(stop.exit_code(code))
+
+
+def run_async(function: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> T:
+    """Call an `async` function in an event loop of its own, as `asyncio.run` does, and return its result.
+
+    Unlike that, it leaves no warning about a coroutine that was never awaited if Ctrl-C comes before the function has
+    begun.
+    """
+    import asyncio  # not needed to parse flags
+
+    coroutine = function(*args)
+    try:
+        return asyncio.run(coroutine)
+    finally:
+        if inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED:
+            coroutine.close()
 
 
 class Parser(argparse.ArgumentParser):

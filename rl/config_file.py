@@ -103,6 +103,16 @@ def parse(text: str, path: Path | str) -> dict[str, Any]:
     return values
 
 
+def code_sources(settings: Settings, file: Mapping[str, Any]) -> list[str]:
+    """Return what `settings` name of code outside of this package because `file` (from `read`) says so.
+
+    That is an environment's or a recipe's file, or another name that is not an id, such as `module:Class`.
+    """
+    env, algo = settings.env, settings.algo
+    sources = [env.rpartition(":")[0] if ".py:" in env else env] if ":" in env and env == file.get("env") else []
+    return sources + ([algo] if algo.endswith(".py") and algo == file.get("algo") else [])
+
+
 def refuse_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
     """Raise `UserError` if `new` changes a setting of a run that must stay as it is when the run is resumed.
 

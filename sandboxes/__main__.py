@@ -19,7 +19,7 @@ from sandboxes.remote.service import Service
 
 TOKEN_VARIABLE = "TURNWISE_SANDBOX_TOKEN"
 USAGE_ERROR = 2
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -29,7 +29,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Serve a sandbox of this machine over HTTP until Ctrl-C or SIGTERM.
+    """Serve a sandbox of this machine over HTTP until Ctrl-C, SIGTERM or SIGHUP.
 
     `argv` are the command-line arguments, "serve" first; None stands for those of the process. Returns the exit status:
     128 + the signal's number, or 2 where serving is impossible. Wrong arguments raise SystemExit with 2.
@@ -73,7 +73,7 @@ class _SignalReceived(Exception):
 
 @contextmanager
 def _signals_raise() -> Iterator[None]:
-    """Make Ctrl-C and SIGTERM raise `_SignalReceived`, even where the shell had set them to be ignored."""
+    """Make these signals raise `_SignalReceived`, even where the shell had set them to be ignored."""
 
     def stop(number: int, _: object) -> None:
         raise _SignalReceived(number)

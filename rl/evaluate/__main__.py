@@ -11,7 +11,6 @@ if __name__ == "__main__":  # before the imports below, which another package's 
     put_own_packages_first()
 
 import argparse
-import asyncio
 import os
 import sys
 from collections.abc import Sequence
@@ -23,7 +22,7 @@ from rich.console import Console
 from envs.data import DATA_ROOT_VARIABLE
 from envs.env import SPLITS
 from rl import config_file, settings
-from rl.cli import Parser, one_line, output_file, program, run, user_input, whole_number
+from rl.cli import Parser, one_line, output_file, program, run, run_async, user_input, whole_number
 from rl.evaluate import strategies
 from rl.evaluate.attempts import Choice
 from rl.evaluate.clients.client import IncompleteEvaluation
@@ -78,7 +77,7 @@ def _evaluate(
     watchdog, stop_reason = Watchdog(), ""
     with watchdog.running(), progress_bar(len(tickets), enabled=args.policy != "human") as on_group:
         try:
-            groups = asyncio.run(_play(policy, tickets, watchdog, on_group, strategy, target))
+            groups = run_async(_play, policy, tickets, watchdog, on_group, strategy, target)
         except IncompleteEvaluation as error:
             groups = error.groups
             stop_reason = f"{error}: {len(groups)} of {len(tickets)} tasks were played to their end"

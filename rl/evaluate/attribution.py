@@ -7,7 +7,6 @@ attribute the modules of an agent, call `shapley(modules, value)` with a `value`
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,7 +26,7 @@ from rich.table import Table
 import envs
 from envs.env import SPLITS
 from envs.suite import Suite
-from rl.cli import Parser, output_file, program, run, user_input, whole_number
+from rl.cli import Parser, output_file, program, run, run_async, user_input, whole_number
 from rl.evaluate.clients.client import IncompleteEvaluation
 from rl.evaluate.console import progress_bar
 from rl.evaluate.flags import add_policy_flags
@@ -67,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     watchdog = Watchdog()
     with closing(policy), watchdog.running(), progress_bar(len(selection), enabled=args.policy != "human") as on_group:
         try:
-            groups = asyncio.run(policy.play(selection, watchdog, on_group))
+            groups = run_async(policy.play, selection, watchdog, on_group)
         except IncompleteEvaluation as error:
             groups = error.groups
             print(f"{program()}: {error}", file=sys.stderr)

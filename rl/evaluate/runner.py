@@ -22,6 +22,7 @@ import gymnasium
 
 from agents import scripted as scripts
 from agents.agent import Agent
+from rl.cli import run_async
 from rl.methods.parts.strategy import independent
 from rl.policy.engine import Policy
 from rl.records import Group, SamplingParams, Ticket, Trajectory
@@ -110,7 +111,7 @@ def random_success(make_env: Callable[[], gymnasium.Env], tickets: Sequence[Tick
 
     Episodes that failed with errors are left out; 0.0 if there are no others. Not to be called in an event loop.
     """
-    groups = asyncio.run(evaluate_script(make_env, SCRIPTS["random"], tickets))
+    groups = run_async(evaluate_script, make_env, SCRIPTS["random"], tickets)
     trajectories = [trajectory for group in groups for trajectory in group.trajectories]
     return sum(trajectory.success for trajectory in trajectories) / max(len(trajectories), 1)
 

@@ -59,6 +59,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if is_resumed:
             config_file.refuse_changes(file, flags)
         settings, slots = config_file.merge(flags, file)
+        for source in config_file.code_sources(settings, file):
+            print(f"this config runs code from {source}", flush=True)
         if settings.env == "list":
             return _print_table((row.id, row.line) for row in envs.entries())
         if settings.algo == "list":

@@ -14,7 +14,7 @@ import torch
 import envs
 from agents.chat import ChatAgent
 from agents.render import Renderer
-from rl.cli import INTERRUPTED, UserError
+from rl.cli import INTERRUPTED, UserError, run_async
 from rl.config_file import to_toml
 from rl.evaluate.runner import REPLY_DEADLINE_S, sampling_params, tickets
 from rl.learner.learner import Learner
@@ -126,7 +126,8 @@ class Session:
     def train(self, out: Path) -> int:
         """Run to the end and return the exit code: 0, or 130 after Ctrl-C. `out` is the folder of a new run.
 
-        Raises `UserError` if the run cannot start or continue, for a reason that the user can remedy.
+        SIGTERM and SIGHUP count as Ctrl-C, see `rl.cli.run`. Raises `UserError` if the run cannot start or continue,
+        for a reason that the user can remedy.
         """
         if self.settings.push_to_hub:
             upload.check_access(self.settings)
@@ -145,7 +146,7 @@ class Session:
                     with lora.without_adapters(self.model, trainable=True):
                         self._cold_start()
                     self.trained_model.save_base(self.folder)
-                return asyncio.run(self._train(is_resumed))
+                return run_async(self._train, is_resumed)
         except (TrainingStopped, EngineDead, torch.OutOfMemoryError) as error:
             reason = self.memory_report.stop_reason(error, self.policy.failure)
             raise UserError(f"{reason} (the run in {self.folder.path} can be resumed)") from None
@@ -267,7 +268,7 @@ class Session:
     def _validation_success(self) -> float:
         """Return the greedy success on validation tasks, during the cold start."""
         self.policy.sync_weights()
-        return validation.success_rate(asyncio.run(self._play_greedily("val", VALIDATION_EPISODES)))
+        return validation.success_rate(run_async(self._play_greedily, "val", VALIDATION_EPISODES))
 
     async def _held_out_success(self, phase: str) -> float | None:
         """Return the greedy success on test tasks, None with `--eval-episodes 0`; `phase` is printed with it."""

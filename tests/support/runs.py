@@ -94,14 +94,17 @@ def train_run(*words: str, out: Path) -> Path:
 class Child:
     """`python -m rl.train` in a child process, which starts fast because it is forked after all imports.
 
-    `die=("rl.train.run_folder", "sync", 3)` kills it with SIGKILL instead of the third call of that function.
+    `die=("rl.train.run_folder", "sync", 3)` kills it with SIGKILL instead of the third call of that function; `by` are
+    other signals, which it sends itself before that call.
     """
 
-    def __init__(self, *words: str, log: Path, die: tuple[str, str, int] | None = None) -> None:
+    def __init__(
+        self, *words: str, log: Path, die: tuple[str, str, int] | None = None, by: tuple[int, ...] = (signal.SIGKILL,)
+    ) -> None:
         self.log = log
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(["tests.support.runs", "rl.train.session", "torch.utils.tensorboard"])
-        self.process: ForkServerProcess = context.Process(target=_child, args=(words, str(log), die))
+        self.process: ForkServerProcess = context.Process(target=_child, args=(words, str(log), die, by))
         self.process.start()
 
     def wait_for(self, text: str, timeout_s: float = 60.0) -> bool:
@@ -128,23 +131,24 @@ class Child:
         return Result(self.process.exitcode, self.output(), "")
 
 
-def _child(words: tuple[str, ...], log: str, die: tuple[str, str, int] | None) -> None:
+def _child(words: tuple[str, ...], log: str, die: tuple[str, str, int] | None, by: tuple[int, ...]) -> None:
     handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(handle, 1)
     os.dup2(handle, 2)
     if die:
-        _kill_at_call(*die)
+        _kill_at_call(*die, by)
     run(lambda: main(words))
 
 
-def _kill_at_call(place: str, name: str, call: int) -> None:
-    """Replace a function by one that kills the process in place of the call with this number."""
+def _kill_at_call(place: str, name: str, call: int, by: tuple[int, ...]) -> None:
+    """Replace a function by one that sends the process signals before the call with this number."""
     owner, calls = pkgutil.resolve_name(place), itertools.count(1)
     original = getattr(owner, name)
 
     def patch(*args: Any, **kwargs: Any) -> Any:
         if next(calls) == call:
-            os.kill(os.getpid(), signal.SIGKILL)
+            for number in by:
+                os.kill(os.getpid(), number)
         return original(*args, **kwargs)
 
     setattr(owner, name, patch)

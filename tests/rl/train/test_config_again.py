@@ -147,3 +147,20 @@ def test_only_what_is_a_path_is_made_one(elsewhere: Path) -> None:
     file_settings = read("mine.toml")
     assert {name: file_settings[name] for name in read_back} == read_back
     assert file_settings["data_root"] == ""
+
+
+def test_a_config_that_names_code_says_so_before_it_runs(tmp_path: Path) -> None:
+    env, recipe = tmp_path / "mine.py", tmp_path / "method.py"
+    for path in (env, recipe):
+        path.write_text(f"raise ImportError('{path.stem} was run')\n")
+    config = tmp_path / "config.toml"
+    config.write_text(f'env = "{env}:Game"\nalgo = "{recipe}"\n')
+    result = train("--config", str(config), "--dry-run")
+    assert result.out == f"this config runs code from {env}\nthis config runs code from {recipe}\n"
+    assert result.code == 2 and "was run" in result.err
+    named = train("--config", str(config), "--env", f"{env}:Game", "--algo", str(recipe), "--dry-run")
+    assert f"from {env}" in named.out  # the same as in the file
+    flags_only = train("--env", f"{env}:Game", "--dry-run")
+    assert "runs code" not in flags_only.out
+    other = train("--config", str(config), "--env", "math/Arithmetic-v0", "--algo", "grpo", "--dry-run")
+    assert "runs code" not in other.out and other.code == 0
