@@ -36,7 +36,7 @@ VECTORS: dict[
     "rloo": ("mt_rloo_outcome_advantage",),
     "seeupo": ("mt_seeupo_advantage", "mt_seeupo_ratio_update"),
     "starpo_s": ("mt_starpos_filter", "mt_ragen_reward_normalisation"),
-    "step_search": ("mt_stepsearch_step_reward", "mt_stepsearch_f1_and_keys"),
+    "step_search": ("mt_stepsearch_step_reward",),
     "tree_opo": ("mt_tree_opo_advantage",),
     "trloo": ("mt_kernelgym_trloo",),
     "turn_grpo": ("mt_kernelgym_grpo", "mt_kernelgym_turn_independent_grpo"),

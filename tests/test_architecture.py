@@ -32,7 +32,8 @@ ROOMS = (  # of rl, each may import those before it
         "settings",
         "config_file",
     ),
-    *("learner", "evaluate", "train", "viewer", "view", "attribution", "recipes", "parts", "entry_points", "__main__"),
+    *("learner", "checks", "evaluate", "train", "viewer", "view", "attribution"),
+    *("recipes", "parts", "entry_points", "__main__"),
 )
 MOST_MODULES = 20
 LARGE_FOLDERS = {"tests/support", "rl/methods/recipes", "envs/games", "envs/math"}
@@ -161,3 +162,25 @@ def test_every_setting_is_read_somewhere() -> None:
             if isinstance(node, ast.Attribute) and dotted(node.value).split(".")[-1] in names:
                 read.add(node.attr)
     assert {field.name for field in fields(Settings)} <= read
+
+
+def test_no_function_of_the_product_is_there_for_tests_alone() -> None:
+    """Left out: what is found by its name in a text, as parts are, and what a package's `__init__` offers to others."""
+    used = set()
+    for path in FILES:
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.Name):
+                used.add(node.id)
+            elif isinstance(node, ast.Attribute):
+                used.add(node.attr)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                used.update(node.value.replace(":", ".").split("."))
+    by_name = ("rl/methods/parts/", "rl/checks/", "sandboxes/checks/")
+    functions = [
+        f"{name(path)}: {node.name}"
+        for path in FILES
+        if not name(path).startswith(by_name) and path.name != "__init__.py"
+        for node in tree(path).body
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_") and node.name not in used
+    ]
+    assert not functions

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rl.methods.inputs import Row
+from rl.methods.options import PartError
 from rl.records import Group, Trajectory
 
 if TYPE_CHECKING:
@@ -84,11 +85,14 @@ def build_rows(groups: Sequence[Group], recipe: Recipe, *, temperature: float = 
 
     A row is one unbroken token history of a trajectory, with an advantage per sampled token. `temperature` is that of
     sampling. The advantages are also stored in the records, as the stream `advantage` of every turn, for reports and
-    viewers.
+    viewers. Raises `PartError` if the credit part returns another number of advantages than of sampled tokens.
     """
     rows: list[Row] = []
     number = 0
-    for index, (group, credits) in enumerate(zip(groups, recipe.credit(groups, recipe.normalization), strict=True)):
+    credit = recipe.credit(groups, recipe.normalization)
+    if [[len(x) for x in part] for part in credit] != [[t.num_sampled for t in group.trajectories] for group in groups]:
+        raise PartError("credit returned another number of advantages than there are sampled tokens")
+    for index, (group, credits) in enumerate(zip(groups, credit, strict=True)):
         for trajectory, advantages in zip(group.trajectories, credits, strict=True):
             rows += trajectory_rows(trajectory, advantages, number=number, group=index, temperature=temperature)
             number += 1

@@ -21,6 +21,7 @@ from rl.learner.forward import can_recompute, hidden_states, score_tokens
 from rl.learner.loss import is_zero_without_advantage, policy_loss
 from rl.learner.packing import Columns
 from rl.methods.inputs import Row, Tokens
+from rl.methods.options import PartError
 from rl.methods.recipe import Recipe, needs
 from rl.policy import lora
 from rl.records import Trajectory
@@ -181,6 +182,8 @@ class Learner:
             return
         table = Columns(rows, self.device)
         share = recipe.reduce(table.mask.float(), table.labels())  # (B, T)
+        if share.shape != table.mask.shape:
+            raise PartError(f"reduce returned shares of shape {tuple(share.shape)}, expected {tuple(table.mask.shape)}")
         trainable = _rows_with_gradient(rows, recipe)
         with torch.set_grad_enabled(bool(trainable)):
             indices = trainable or list(range(len(rows)))  # without any gradient, compute all rows for the metrics

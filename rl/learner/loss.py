@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from rl.methods.inputs import Labels, Tokens
+from rl.methods.options import PartError
 
 if TYPE_CHECKING:
     from rl.methods.recipe import Recipe
@@ -17,11 +18,14 @@ def policy_loss(tokens: Tokens, recipe: Recipe) -> Tensor:
     """Return the scalar loss of a micro-batch: the recipe's loss parts, weighted by each token's share of the step.
 
     The parts are `ratio`, `surrogate`, `select` and `penalty`. `tokens.share` (B, T) is computed over the whole
-    optimiser step, so the losses of its micro-batches add up.
+    optimiser step, so the losses of its micro-batches add up. Raises `PartError` for a part whose result is not (B, T),
+    which would broadcast in silence.
     """
-    loss = recipe.surrogate(recipe.ratio(tokens), tokens) * recipe.select(tokens)
+    ratio = _check_shape("ratio", recipe.ratio(tokens), tokens)
+    surrogate = _check_shape("surrogate", recipe.surrogate(ratio, tokens), tokens)
+    loss = surrogate * _check_shape("select", recipe.select(tokens), tokens)
     for penalty in recipe.penalty:
-        loss = loss + penalty(tokens)
+        loss = loss + _check_shape("penalty", penalty(tokens), tokens)
     return (loss * tokens.share).sum()
 
 
@@ -35,8 +39,17 @@ def is_zero_without_advantage(recipe: Recipe) -> bool:
     one = torch.ones(1, 1)
     logp = (-1.0 * one).requires_grad_()
     zero = torch.zeros(1, dtype=torch.int64)
-    tokens = Tokens(logp, -1.5 * one, 0.0 * one, one.bool(), one, one, Labels(zero, zero, zero[:, None]))
+    labels, other = Labels(zero, zero, zero[:, None]), -1.2 * one
+    tokens = Tokens(logp, -1.5 * one, 0.0 * one, one.bool(), one, one, labels, other, other, other, other)
     loss = recipe.surrogate(logp - tokens.old, tokens).sum()
     if loss.requires_grad:
         loss.backward()
     return not loss.item() and (logp.grad is None or not logp.grad.any())
+
+
+def _check_shape(slot: str, result: Tensor, tokens: Tokens) -> Tensor:
+    """`result`. Raises `PartError` unless it has one number per token."""
+    if result.shape != tokens.mask.shape:
+        shape, expected = tuple(result.shape), tuple(tokens.mask.shape)
+        raise PartError(f"{slot} returned a tensor of shape {shape}, expected {expected}, one number per token")
+    return result

@@ -14,6 +14,10 @@ class PartError(ValueError):
     """A part cannot work with this run: its environment, its recipe or its options lack what the part reads."""
 
 
+class MissingSignal(PartError):
+    """A part reads a reward or a metric of a name that the environment does not give."""
+
+
 # Annotations of options. A signature that uses one of these names has its range or choices checked when text is read.
 Natural = int
 Count = int

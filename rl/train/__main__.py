@@ -9,19 +9,17 @@ if __name__ == "__main__":  # before the imports below, which another package's 
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import envs
-from envs.types import Stop
 from rl import config_file
+from rl.checks import learns_from_single_episodes
 from rl.cli import Parser, UserError, run, user_input
 from rl.methods import recipe as recipes
 from rl.policy.extras import check_peft
 from rl.policy.registry import engine_devices
 from rl.policy.vllm.version import require_vllm
-from rl.records import Completion, Group, Ticket, Trajectory, Turn
 from rl.settings import Settings, add_flags
 from rl.train.loggers import logger as loggers
 
@@ -124,7 +122,7 @@ def _check_settings(settings: Settings, recipe: recipes.Recipe) -> None:
         check_peft()
     elif settings.lora_alpha or settings.lora_targets != Settings.lora_targets:
         raise UserError("--lora-alpha and --lora-targets are about adapters: add --lora RANK, such as --lora 16")
-    if settings.size == 1 and not _learns_from_single_episodes(recipe):
+    if settings.size == 1 and not learns_from_single_episodes(recipe):
         raise UserError(
             f"--size 1: {settings.algo} compares the members of a group, so a group of one teaches nothing; "
             "use --size 2 or more, or --algo reinforce, reinforce_pp or ppo"
@@ -147,19 +145,6 @@ def _check_updates(settings: Settings, num_updates: int) -> None:
         raise UserError(
             f"--updates {settings.updates}: the run has made {num_updates} already; ask for as many or more"
         )
-
-
-def _learns_from_single_episodes(recipe: recipes.Recipe) -> bool:
-    """Whether groups of one episode can have an advantage, tried on two of them: one with reward 0, one with 1."""
-    recipe = deepcopy(recipe)  # its parts may have state
-    groups: list[Group] = []
-    for reward in (0.0, 1.0):
-        turn = Turn((0,), Completion((0, 0), (0.0, 0.0), (0.0, 0.0), (0, 0)), reward=reward)
-        turn.streams.update(value=(0.0, 0.0), ref=(0.0, 0.0), reply_advantage=(reward, reward))
-        groups.append(Group(Ticket(len(groups), 0, "train", 0, 1), [Trajectory([turn], Stop.TERMINATED)]))
-    if not any(map(recipe.keep, groups)):
-        return False
-    return any(credit.any() for group in recipe.credit(groups, recipe.normalization) for credit in group)
 
 
 def _default_folder(settings: Settings) -> Path:

@@ -222,7 +222,10 @@ class Loop:
         self.runner.play_state.close_group(ticket)
         if group.trajectories:
             for shape in self.recipe.shape:
-                group.rewards = shape(group)
+                group.rewards = [float(reward) for reward in shape(group)]
+            if len(group.rewards) != len(group.trajectories):
+                count = len(group.trajectories)
+                raise PartError(f"shape returned {len(group.rewards)} rewards for the {count} members of a group")
             rewards = [trajectory.reward for trajectory in group.trajectories if not trajectory.replayed]
             progress.history.record(ticket.index, sum(rewards) / len(rewards))
         is_usable = bool(group.trajectories) and self.recipe.keep(group)

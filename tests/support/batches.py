@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from envs.types import Stop
+from rl.checks.toy import ToyScorer
 from rl.methods.inputs import Labels, Tokens
 from rl.methods.recipe import Recipe, score_parts
-from rl.records import Branch, Completion, Group, Ticket, Trajectory, Turn
+from rl.records import Completion, Group, Ticket, Trajectory, Turn
 
 Table = Sequence[Sequence[float]]
 
@@ -74,37 +75,6 @@ def make_tokens(
         mask=sampled,
         **{**defaults, **extra},
     )
-
-
-class ToyScorer:
-    """Values and reference log-probabilities that depend on the token's place alone."""
-
-    def values(self, trajectories: Sequence[Trajectory]) -> list[list[tuple[float, ...]]]:
-        """Between 0 and 1, growing along each turn."""
-        return [[tuple(0.1 * (k + 1) for k in turn.completion.ids) for turn in t.turns] for t in trajectories]
-
-    def reference(self, trajectories: Sequence[Trajectory]) -> list[list[tuple[float, ...]]]:
-        """A little below the sampler's."""
-        return [[tuple(x - 0.2 for x in turn.completion.logprobs) for turn in t.turns] for t in trajectories]
-
-    def features(self, trajectories: Sequence[Trajectory]) -> list[np.ndarray]:
-        """Numbers of tokens before and in each reply, and its place."""
-        return [
-            np.array([[[len(turn.context), k], [len(turn.completion.ids), k]] for k, turn in enumerate(t.turns)]) / 4.0
-            for t in trajectories
-        ]
-
-    def continuations(self, trunks: Sequence[Sequence[int]], branches: Sequence[Branch]) -> list[list[float]]:
-        """The likelier, the longer the history."""
-        return [[-1.0 / branch.at] * branch.scored for branch in branches]
-
-    def encode_reply(self, text: str) -> tuple[int, ...]:
-        """The bytes of the text."""
-        return tuple(text.encode())
-
-    def hide_feedback(self, turn: Turn, placeholder: str) -> tuple[int, ...] | None:
-        """Zeros of the same length."""
-        return (0,) * len(turn.context)
 
 
 def toy_groups(*, seed: int = 0) -> list[Group]:

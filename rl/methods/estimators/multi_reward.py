@@ -11,7 +11,7 @@ import numpy as np
 
 from rl.methods.estimators import turn_table
 from rl.methods.estimators.statistics import Floats
-from rl.methods.options import PartError, did_you_mean
+from rl.methods.options import MissingSignal, PartError, did_you_mean
 from rl.records import Group
 
 SHAPING = "shaping"
@@ -37,12 +37,12 @@ def reward_table(groups: Sequence[Group]) -> tuple[list[str], Floats]:
 def parse_weights(names: Sequence[str], text: str) -> Floats:
     """The weight of each name (J,) from text such as `correct:2+format:0.5`; 1 for a name it does not mention.
 
-    Raises `PartError` for a name that no reward has, and for a weight that is not a number.
+    Raises `MissingSignal` for a name that no reward has, `PartError` for a weight that is not a number.
     """
     weight_of = dict(pair.rpartition(":")[::2] for pair in text.split("+") if pair)
     if unknown := sorted(weight_of.keys() - set(names) - {SHAPING}):
         hint = did_you_mean(unknown[0], names) or f"; there are {', '.join(names)}"
-        raise PartError(f"no reward is named {unknown[0]!r}{hint}")
+        raise MissingSignal(f"no reward is named {unknown[0]!r}{hint}")
     try:
         return np.array([float(weight_of.get(name, 1.0)) for name in names])
     except ValueError:

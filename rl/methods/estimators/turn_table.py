@@ -15,7 +15,7 @@ import numpy as np
 from rl.methods.estimators import statistics
 from rl.methods.estimators.shapes import expect_shapes
 from rl.methods.estimators.statistics import Floats, Ints
-from rl.methods.options import PartError, did_you_mean
+from rl.methods.options import MissingSignal, PartError, did_you_mean
 from rl.records import Group, Trajectory, Turn
 
 if TYPE_CHECKING:
@@ -125,14 +125,14 @@ def turn_signal(groups: Sequence[Group], name: str) -> Floats:
     """One number per turn (R,): the sum of its stream `name` over its tokens, else its metric `name`, else 0.
 
     A stream is numbers per token that a score part has written to `Turn.streams`; a metric comes from the environment's
-    `info["metrics"]`. Raises `PartError` when no turn has either.
+    `info["metrics"]`. Raises `MissingSignal` when no turn has either.
     """
     turns = turns_of(groups)
     values = [turn.streams.get(name, turn.metrics.get(name)) for turn in turns]
     if turns and all(value is None for value in values):
         names = sorted({key for turn in turns for key in (*turn.streams, *turn.metrics)})
         hint = did_you_mean(name, names) or f"; there are {', '.join(names) or 'none'}"
-        raise PartError(f"credit reads {name!r} of turns, which no score part and no info['metrics'] gives{hint}")
+        raise MissingSignal(f"credit reads {name!r} of turns, which no score part and no info['metrics'] gives{hint}")
     return np.array([sum(value) if isinstance(value, tuple) else value or 0.0 for value in values], dtype=np.float64)
 
 

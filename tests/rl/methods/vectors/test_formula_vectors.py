@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from envs.grading import retrieval
 from rl.learner.loss import policy_loss
 from rl.methods.estimators import critic_targets, returns, statistics, turn_by_turn
 from tests.support.batches import make_tokens
@@ -89,14 +88,3 @@ def test_targets_and_losses_of_whole_replies_match(file: str, case: dict[str, An
     marks = replace(batch.labels, turn=torch.where(batch.mask, 0, -1))  # a row is one reply
     policy_loss(replace(batch, share=recipe.reduce(batch.mask.double(), marks), labels=marks), recipe).backward()
     agrees(file, (batch.logp.grad * batch.logp).sum(), expected["actor_loss"])
-
-
-@vectors("mt_stepsearch_f1_and_keys")
-def test_the_overlap_of_answers_matches(file: str, case: dict[str, Any]) -> None:
-    inputs = case["inputs"]
-    golden = [inputs["golden"]] if isinstance(inputs["golden"], str) else inputs["golden"]
-    agrees(file, round(retrieval.bag_f1(inputs["prediction"], golden), 4), case["expected"]["f1"])
-
-
-def test_no_answer_overlaps_with_nothing() -> None:
-    assert retrieval.bag_f1(None, ["warsaw"]) == 0.0
