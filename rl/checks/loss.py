@@ -191,7 +191,8 @@ def _undeclared_stream(place: Place, recipe: Recipe, tokens: Tokens, *args: Tens
         if needs(recipe, name):
             continue
         try:
-            place.part(*args, replace(tokens, **{field: tokens.logp.detach() - 0.1 for field in names}))
+            numbers: dict[str, Any] = {field: tokens.logp.detach() - 0.1 for field in names}
+            place.part(*args, replace(tokens, **numbers))
         except Exception:
             continue
         return name

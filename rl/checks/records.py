@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Sequence
 from copy import deepcopy
 from math import isfinite
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,7 @@ def check_sampler(recipe: Recipe) -> None:
         before = history.state_dict()
         index = place.call(history, rng)
         place.expect_unchanged(before, history.state_dict(), "the history")
-        if isinstance(index, bool) or not isinstance(index, Integral) or not 0 <= index < toy.NUM_TASKS:
+        if isinstance(index, bool) or not isinstance(index, (int, np.integer)) or not 0 <= index < toy.NUM_TASKS:
             place.fail(f"returned {describe(index)}, expected the index of a task, 0 to history.num_tasks - 1")
         history.draws[index] += 1
         history.record(int(index), float(draw % 2))
