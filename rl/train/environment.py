@@ -9,6 +9,7 @@ import gymnasium
 
 import envs
 from envs.types import Message
+from rl.checks import Sample, check_recipe
 from rl.evaluate.runner import count_tasks
 from rl.methods.parts.score.gain import answer_text
 from rl.methods.recipe import Recipe, needs
@@ -38,10 +39,10 @@ class EnvironmentFacts(NamedTuple):
 
 
 def inspect_environment(settings: Settings, recipe: Recipe) -> EnvironmentFacts:
-    """Make the environment of a run, look at it, and close it; `recipe` holds the parts of the run's method.
+    """Make the environment of a run, look at it, and close it; try `recipe`, the parts of the run's method, without it.
 
     Raises `ValueError` if there is no such environment, a split that the run plays has no tasks, or `recipe` needs
-    something that the environment does not provide.
+    something that the environment does not provide; `RecipeFault` if one of its parts is wrong (`check_recipe`).
     """
     arguments = envs.arguments(settings.env_arg, envs.entry(settings.env))
     env = envs.make(settings.env, **arguments)
@@ -56,6 +57,8 @@ def inspect_environment(settings: Settings, recipe: Recipe) -> EnvironmentFacts:
         env.close()
     if needs(recipe, "answer") and not answer_text(info.get("answer")):
         raise ValueError(f"{settings.env} has no info['answer'], which the score part answer_gain asks for")
+    sample = Sample(messages, str(info.get("state", "")), info.get("answer"))
+    check_recipe(recipe, size=settings.size, updates=settings.updates or 0, sample=sample)
     return EnvironmentFacts(settings, arguments, messages, info, max_turns, num_tasks)
 
 

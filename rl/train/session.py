@@ -14,7 +14,6 @@ import torch
 import envs
 from agents.chat import ChatAgent
 from agents.render import Renderer
-from rl.checks import Sample, check_recipe
 from rl.cli import INTERRUPTED, UserError, run_async
 from rl.config_file import to_toml
 from rl.evaluate.runner import REPLY_DEADLINE_S, sampling_params, tickets
@@ -70,9 +69,6 @@ class Session:
             torch.set_num_threads(settings.threads)
         self.env = inspect_environment(settings, recipe)
         self.settings = settings = self.env.settings
-        info = self.env.info
-        sample = Sample(self.env.messages, str(info.get("state", "")), info.get("answer"))
-        check_recipe(recipe, size=settings.size, updates=settings.updates or 0, sample=sample)
         self.updates: int = settings.updates or 0
         device = resolve_device(settings.device)
         self.trained_model = TrainedModel(settings, resume_from)
