@@ -33,9 +33,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"{len(rollouts.episodes)} episodes in {args.html} ({len(content) / 1e6:.1f} MB)")
         return 0
 
-    def render() -> bytes:
+    def render(requested: tuple[int, ...]) -> bytes:
         source = reader.find(path)
-        return page(source, reader.read(source, updates, args.limit))
+        return page(source, reader.read(source, requested or updates, args.limit))
 
     serve(render, args.port, lambda address: print(f"{address}  (Ctrl-C ends it)", flush=True))
     return 0

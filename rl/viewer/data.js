@@ -58,10 +58,13 @@ function textOf(message) {
   return [text, ...calls].join("\n");
 }
 
+// All text of a turn that can be searched.
+const turnText = (turn) => turn ? [...(turn.observation ?? []).map(textOf), textOf(turn.reply), turn.state ?? ""].join("\n") : "";
+
 // All text of an episode in lower case, for the search.
 function searchText(row) {
   const {turns, final, answer, error} = JSON.parse(episodeTexts[row.i]);
-  const turnTexts = turns.flatMap((turn) => [...(turn.observation ?? []).map(textOf), textOf(turn.reply), turn.state ?? ""]);
+  const turnTexts = turns.map(turnText);
   const answerText = typeof answer === "string" ? answer : JSON.stringify(answer) ?? "";
   return [row.task, answerText, error ?? "", ...turnTexts, ...(final ?? []).map(textOf)].join("\n").toLowerCase();
 }

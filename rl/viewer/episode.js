@@ -95,6 +95,7 @@ function lazyTurn(k, make) {
   onVisible(place, () => {
     place.classList.remove("later");
     place.replaceChildren(make());
+    markHits();
   });
   return place;
 }
@@ -137,14 +138,18 @@ function showEpisode(row) {
   const group = groups.get(row.groupKey);
   updateScales(group.length > 64 ? [episode] : group.map(episodeOf));
   const turns = episode.turns.map((turn, k) => el("button", {
-    type: "button", class: `step ${signedShade(mean(turn, "advantage"), colour.top.advantage)}`, click: () => scrollToTurn(k),
+    type: "button", "data-k": k, class: `step ${signedShade(mean(turn, "advantage"), colour.top.advantage)}`, click: () => scrollToTurn(k),
     title: `turn ${k + 1}: reward ${formatNumber(turn.reward ?? 0)}, advantage ${formatNumber(mean(turn, "advantage"))}`,
   }, String(k + 1), turn.reward ? el("i", {class: turn.reward > 0 ? "good" : "poor"}) : null));
   const strip = el("nav", {class: "strip", "aria-label": "Turns"}, turns.length > 1 ? ["turn", ...turns] : []);
   const cards = episode.turns.map((turn, k) => lazyTurn(k, () => turnCard(turn, k)));
   detail.classList.remove("comparing");
+  document.body.classList.remove("alone");
   detail.replaceChildren(detailBar(row, false), episodeFacts(row, episode), memberButtons(row, false), strip, ...cards, endCard(row, episode));
   detail.scrollTop = 0;
+  const firstHit = episode.turns.findIndex(hasHit);
+  if (firstHit > 0) scrollToTurn(firstHit);
+  markHits();
 }
 
 function scrollToTurn(k) {

@@ -5,6 +5,8 @@ const LEGEND = {
   other: ["−", ["minus4", "minus3", "minus2", "minus1", "", "plus1", "plus2", "plus3", "plus4"], "+"],
 };
 
+const ROOMY_COLUMN = 190, NARROW_COLUMN = 132; // pixels of a member's column beside the list, and without it
+
 function legend() {
   if (colour.by === "none") return el("span", {class: "legend"});
   const [low, classes, high] = LEGEND[colour.by] ?? LEGEND.other;
@@ -51,28 +53,50 @@ function toggleMember(mate, row) {
   showGroup(row);
 }
 
+// The members in bands, one below the other, of as many columns as fit without scrolling sideways.
+function bandsOf(members) {
+  const width = (alone) => (alone ? document.body.clientWidth : detail.clientWidth) - 30;
+  document.body.classList.remove("alone"); // the list stays beside a comparison that leaves room for it
+  const isTight = width(false) < members.length * ROOMY_COLUMN;
+  document.body.classList.toggle("alone", isTight);
+  const most = Math.max(1, Math.floor(width(isTight) / NARROW_COLUMN));
+  const count = Math.ceil(members.length / most);
+  const size = Math.ceil(members.length / Math.max(count, 1));
+  return Array.from({length: count}, (_, b) => members.slice(b * size, (b + 1) * size));
+}
+
+function memberBand(members, size, longest, opening) {
+  const episodes = members.map(episodeOf);
+  const band = el("div", {class: "band"});
+  band.style.gridTemplateColumns = `repeat(${size}, minmax(0, 1fr))`;
+  const rowOf = (cells) => band.append(...cells, ...Array.from({length: size - cells.length}, () => el("div")));
+  rowOf(members.map((mate, m) => memberHeader(mate, episodes[m])));
+  for (let k = 0; k < longest; k++) rowOf(episodes.map((episode) => turnCell(episode.turns[k], k, k === 0 && opening)));
+  rowOf(members.map((mate, m) => endCard(mate, episodes[m])));
+  return band;
+}
+
 function showGroup(row) {
   const members = groups.get(row.groupKey).filter((mate) => !hiddenMembers.has(mate.i));
   const episodes = members.map(episodeOf);
   updateScales(episodes);
   const opening = sharedOpening(episodes);
-  const longest = Math.max(0, ...episodes.map((episode) => episode.turns.length));
   const grid = el("div", {class: "compared", tabindex: 0, role: "group", "aria-label": "Members side by side"});
-  grid.style.gridTemplateColumns = `repeat(${members.length}, minmax(12rem, 1fr))`;
   if (opening) {
     grid.append(el("article", {class: "turn opening"}, el("header", {}, el("h3", {}, "Shown to all")),
       opening.map((message) => messageBox(message, "environment"))));
   }
-  grid.append(...members.map((mate, m) => memberHeader(mate, episodes[m])));
-  for (let k = 0; k < longest; k++) {
-    for (const episode of episodes) grid.append(turnCell(episode.turns[k], k, k === 0 && opening));
+  detail.classList.add("comparing");
+  const bands = bandsOf(members);
+  grid.classList.toggle("tight", bands[0]?.length > 0 && document.body.classList.contains("alone"));
+  for (const band of bands) {
+    grid.append(memberBand(band, bands[0].length, Math.max(0, ...band.map((mate) => mate.turns)), opening));
   }
-  grid.append(...members.map((mate, m) => endCard(mate, episodes[m])));
   const answer = episodes[0]?.answer;
   const taskFacts = [row.task && fact("task", row.task), answer !== undefined && fact("answer", typeof answer === "string" ? answer : JSON.stringify(answer))];
-  detail.classList.add("comparing");
   detail.replaceChildren(detailBar(row, true), el("p", {class: "about"}, taskFacts.filter(Boolean)), memberButtons(row, true), grid);
   detail.scrollTop = 0;
+  markHits();
 }
 
 function memberHeader(mate, episode) {

@@ -84,6 +84,7 @@ function drawRows() {
   if (element) listing.setAttribute("aria-activedescendant", element.id);
   else listing.removeAttribute("aria-activedescendant");
   document.getElementById("none").hidden = matchingRows.length > 0;
+  markHits();
 }
 
 // Brings the selected row into view.

@@ -1,7 +1,11 @@
-// The page as a whole: filters, selection, keys, and start-up.
+// The page as a whole: filters, selection and keys.
 
 const field = Object.fromEntries([...document.getElementById("filters").elements].filter((one) => one.id).map((one) => [one.id, one]));
 let isComparing = false;
+const included = [...new Set(rows.map((row) => row.update))].filter((update) => update >= 0).sort((a, b) => a - b);
+const allUpdates = head.updates.length ? head.updates : included;
+const isServed = location.protocol.startsWith("http");
+const LATEST = "latest";
 const searchTexts = new Array(rows.length); // by row, from searchText(), created by the first search
 
 function fillSelect(name, values, label = (value) => value) {
@@ -9,6 +13,32 @@ function fillSelect(name, values, label = (value) => value) {
   field[name].replaceChildren(el("option", {value: ""}, "any"), ...options.map((value) => el("option", {value}, String(label(value)))));
   field[name].closest("label").hidden = options.length < 2;
   return options.length > 1;
+}
+
+// Every update of the run; one that is not on this page is fetched by the local page, and cannot be chosen in a file.
+function fillUpdates() {
+  const has = new Set(included);
+  const label = (update) => has.has(update) || isServed ? String(update) : `${update} (--update ${update})`;
+  const options = allUpdates.map((update) => el("option", {value: update, disabled: !has.has(update) && !isServed}, label(update)));
+  const latest = isServed && new URLSearchParams(location.search).has("update") ? [el("option", {value: LATEST}, "latest")] : [];
+  field.update.replaceChildren(el("option", {value: ""}, "any"), ...latest, ...options);
+  for (const one of [field.update.closest("label"), field.earlier, field.later]) one.hidden = allUpdates.length < 2;
+  return included.length > 1;
+}
+
+// Shows the episodes of an update alone: those on this page, or else another page of them.
+function showUpdate(update) {
+  if (included.includes(update)) {
+    field.update.value = String(update);
+    filter();
+  } else if (isServed) location.search = `update=${update}`;
+  else field.count.value = `update ${update} is not in this file: rl.view --update ${update}`;
+}
+
+function stepUpdate(by) {
+  const now = field.update.value === "" ? selectedRow?.update : Number(field.update.value);
+  const next = allUpdates[allUpdates.indexOf(now) + by];
+  if (next !== undefined) showUpdate(next);
 }
 
 function matchesFilters(row) {
@@ -28,7 +58,17 @@ let filterNumber = 0; // of the latest call of filter()
 
 async function filter() {
   const mine = ++filterNumber;
+  if (field.update.value === LATEST) {
+    location.search = "";
+    return;
+  }
+  const update = Number(field.update.value || -1);
+  if (update >= 0 && !included.includes(update)) {
+    showUpdate(update);
+    return;
+  }
   const words = field.search.value.trim().toLowerCase();
+  setHitWords(words);
   let matches = rows.filter(matchesFilters);
   if (words) {
     const candidates = matches;
@@ -61,7 +101,7 @@ function updateCount() {
   const scores = scoredRows.length ? [`mean return ${formatNumber(average((row) => row.reward ?? 0))}`, `success ${formatNumber(100 * average((row) => Number(row.success)), 1)} %`] : [];
   const numErrors = matchingRows.length - scoredRows.length;
   field.count.value = [parts.join(" "), ...scores, ...(numErrors ? [`${numErrors} errored`] : [])].join(" · ");
-  const isFiltered = [...Object.values(field)].some((one) => one.value && /INPUT|SELECT/.test(one.tagName));
+  const isFiltered = Object.values(field).some((one) => one.value && /INPUT|SELECT/.test(one.tagName));
   field.clear.disabled = !isFiltered;
 }
 
@@ -76,6 +116,7 @@ function selectRow(row, read = false) {
     history.replaceState(null, "", `#${row.key}`);
   }
   if (read) document.body.classList.add("reading");
+  drawCurves();
   scrollToSelected();
   drawRows();
 }
@@ -157,27 +198,12 @@ field.more.addEventListener("click", () => {
   const open = field.search.form.classList.toggle("open");
   field.more.setAttribute("aria-expanded", String(open));
 });
+field.earlier.addEventListener("click", () => stepUpdate(-1));
+field.later.addEventListener("click", () => stepUpdate(1));
+let resizeTimer = 0;
+addEventListener("resize", () => {
+  clearTimeout(resizeTimer);
+  resizeTimer = setTimeout(() => isComparing && showGroup(selectedRow), 120);
+});
 document.getElementById("keys").addEventListener("click", KEYS["?"]);
 addEventListener("hashchange", () => selectRow(byKey.get(decodeURIComponent(location.hash.slice(1)))));
-
-function start() {
-  document.getElementById("name").textContent = head.name;
-  const updates = rows.map((row) => row.update).filter((update) => update >= 0);
-  const span = [...new Set([Math.min(...updates), Math.max(...updates)])];
-  const about = [head.env, head.recipe, head.model, updates.length ? `update${span.length > 1 ? "s" : ""} ${span.join(" to ")}` : ""];
-  document.getElementById("facts").textContent = about.filter(Boolean).join(" · ");
-  const notes = document.getElementById("notes");
-  notes.replaceChildren(...head.notes.map((note) => el("li", {}, note)));
-  notes.hidden = !head.notes.length;
-  for (const name of ["stop", "env", "agent"]) fillSelect(name, table[name].names);
-  table.several = fillSelect("update", [...new Set(updates)].sort((a, b) => a - b));
-  drawColumns(table.several);
-  document.getElementById("list").classList.toggle("several", table.several);
-  updateCount();
-  drawRows();
-  const linkedRow = byKey.get(decodeURIComponent(location.hash.slice(1)));
-  selectRow(linkedRow ?? rows[0], Boolean(linkedRow));
-  listing.focus({preventScroll: true});
-}
-
-start();

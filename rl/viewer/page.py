@@ -9,10 +9,12 @@ from importlib.resources import files
 from typing import Any
 
 from rl.viewer.encoding import encode, json_text
+from rl.viewer.progress import curves, result
 from rl.viewer.reader import Rollouts, Source
 from rl.viewer.token_text import token_texts
 
-SCRIPTS = ("data.js", "tokens.js", "episode.js", "group.js", "list.js", "page.js")  # joined in this order, in one scope
+# Joined in this order, in one scope.
+SCRIPTS = ("data.js", "tokens.js", "episode.js", "group.js", "list.js", "hits.js", "page.js", "curve.js", "start.js")
 
 
 def page(source: Source, rollouts: Rollouts) -> bytes:
@@ -29,6 +31,9 @@ def page(source: Source, rollouts: Rollouts) -> bytes:
         "recipe": str(source.config.get("algo", "")),
         "model": str(source.config.get("model", "")),
         "notes": rollouts.notes,
+        "updates": source.updates,
+        "curves": curves(source.run),
+        "result": result(source.files[-1]),
         "table": data.table,
         "vocabulary": data.vocabulary,
     }

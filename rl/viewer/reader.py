@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from envs.suggestions import nearest
 from rl.rollout.jsonl import read_file
 
 PATTERN = "update-*.jsonl"  # and the same with .gz behind it
+EVALUATION, EPISODES = ".json", ".rollouts.jsonl"  # endings of an evaluation's result and of its episodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,12 @@ class Source:
         """A name to show: the name of the run's folder, else of the last file."""
         return self.run.resolve().name if self.run else self.files[-1].name
 
+    @property
+    def updates(self) -> list[int]:
+        """The updates of the run that have a file; empty if a file has no update in its name."""
+        numbers = [_update_of(path) for path in self.files]
+        return [number for number in numbers if number is not None] if None not in numbers else []
+
 
 class Rollouts(NamedTuple):
     """Episodes as dicts, one per line of the files and in their order, and notes on what is missing."""
@@ -46,12 +54,15 @@ class Rollouts(NamedTuple):
 
 
 def find(path: Path) -> Source:
-    """Return where the rollouts at `path` are: a run's folder, its `rollouts` folder, or a JSONL file.
+    """Return where the rollouts at `path` are: a run's folder, its `rollouts` folder, a JSONL file, or an evaluation.
 
-    No episode is read. Raises `ValueError` if there are none.
+    An evaluation is the result that `rl.evaluate --json` writes; its rollouts stand beside it. No episode is read.
+    Raises `ValueError` if there are none.
     """
     if path.is_file():
-        return _source((path,), path.absolute().parent)
+        episodes = path.with_name(path.name.removesuffix(EVALUATION) + EPISODES)
+        file = episodes if path.name.endswith(EVALUATION) and episodes.is_file() else path
+        return _source((file,), file.absolute().parent)
     if not path.is_dir():
         raise ValueError(f"{path}: no such run or file{_suggestion(path)}")
     folder = path / "rollouts" if (path / "rollouts").is_dir() else path
@@ -120,14 +131,19 @@ def _suggestion(path: Path) -> str:
 
 def _files_of_updates(files: Sequence[Path], updates: Collection[int]) -> Sequence[Path]:
     """Return the files of these updates, or all files if `updates` is empty or not every name has an update in it."""
-    numbers = [path.name.partition(".")[0].removeprefix("update-") for path in files]
-    by_update = {int(number): path for number, path in zip(numbers, files, strict=True) if number.isdecimal()}
+    by_update = {number: path for path in files if (number := _update_of(path)) is not None}
     if not updates or len(by_update) < len(files):
         return files
     for update in updates:
         if update not in by_update:
             raise ValueError(f"--update {update}: there are rollouts of updates {min(by_update)} to {max(by_update)}")
     return [by_update[update] for update in sorted(set(updates))]
+
+
+def _update_of(path: Path) -> int | None:
+    """The update in the name of a file, None without one."""
+    match = re.match(r"update-(\d+)\.", path.name)
+    return int(match[1]) if match else None
 
 
 def _read_backwards(files: Sequence[Path], notes: list[str]) -> Iterator[dict[str, Any]]:

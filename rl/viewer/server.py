@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -10,8 +11,10 @@ from rl.cli import UserError, one_line
 LOOPBACK = "127.0.0.1"
 
 
-def serve(render: Callable[[], bytes], port: int = 0, on_ready: Callable[[str], None] = print) -> None:
-    """Serve a page on 127.0.0.1: answer every request for `/` with a new `render()` until interrupted.
+def serve(render: Callable[[tuple[int, ...]], bytes], port: int = 0, on_ready: Callable[[str], None] = print) -> None:
+    """Serve a page on 127.0.0.1: answer every request for `/` with a new `render(updates)` until interrupted.
+
+    `updates` are those of `/?update=3`, none without it.
 
     Args:
         render: Returns the HTML; a `ValueError` or `OSError` is answered with status 503 and its message.
@@ -31,17 +34,17 @@ def serve(render: Callable[[], bytes], port: int = 0, on_ready: Callable[[str], 
         server.serve_forever()
 
 
-def _handler(render: Callable[[], bytes]) -> type[BaseHTTPRequestHandler]:
+def _handler(render: Callable[[tuple[int, ...]], bytes]) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             host = self.headers.get("Host", "").rpartition(":")[0]
             if host not in (LOOPBACK, "localhost"):  # DNS rebinding: another site whose name resolves to this machine
                 self._respond(403, b"ask for 127.0.0.1\n", "text/plain")
-            elif self.path.partition("?")[0] != "/":
-                self._respond(404, b"there is only /\n", "text/plain")
+            elif (updates := _updates_of(self.path)) is None:
+                self._respond(404, b"there is only / and /?update=N\n", "text/plain")
             else:
                 try:
-                    self._respond(200, render(), "text/html")
+                    self._respond(200, render(updates), "text/html")
                 except (ValueError, OSError) as error:  # the files were removed, or are being replaced
                     self._respond(503, f"{one_line(error)}\n".encode(), "text/plain")
 
@@ -58,3 +61,11 @@ def _handler(render: Callable[[], bytes]) -> type[BaseHTTPRequestHandler]:
             """Print nothing on the terminal."""
 
     return Handler
+
+
+def _updates_of(path: str) -> tuple[int, ...] | None:
+    """The updates that a request for `/?update=3` asks for, () for `/`, None for any other path."""
+    match = re.fullmatch(r"/(?:\?(?:update=(\d{1,9}))?)?", path)
+    if match is None:
+        return None
+    return (int(match[1]),) if match[1] else ()

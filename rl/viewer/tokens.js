@@ -107,6 +107,7 @@ function replyBox(turn, label) {
         token.k = from + j;
         return token;
       }));
+      markHits();
     };
     chunks.push(draw);
     box.append(part);

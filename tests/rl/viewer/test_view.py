@@ -246,7 +246,9 @@ def test_the_local_page_is_made_anew_for_each_visit_and_for_nobody_elses_name(tm
         address.append(where)
         ready.set()
 
-    def render() -> bytes:
+    def render(updates: tuple[int, ...]) -> bytes:
+        if updates:
+            return f"updates {updates}".encode()
         try:
             return next(visits)
         except StopIteration:
@@ -265,7 +267,8 @@ def test_the_local_page_is_made_anew_for_each_visit_and_for_nobody_elses_name(tm
 
     port = address[0].rstrip("/").rpartition(":")[2]
     assert ask(host=f"evil.example:{port}")[0] == 403
-    assert ask("etc/passwd")[0] == 404
+    assert ask("etc/passwd")[0] == ask("?update=../1")[0] == ask("?updates=1")[0] == 404
+    assert ask("?update=12") == (200, b"updates (12,)")
     assert [ask(), ask(host=f"localhost:{port}"), ask()] == [
         (200, b"first"), (200, b"second"), (503, b"the run is gone\n")
     ]  # fmt: skip
@@ -279,7 +282,7 @@ def test_the_command_serves_until_interrupted_and_loads_no_torch(tmp_path: Path)
         "import _thread, sys, urllib.request\n"
         "from rl import view\nfrom rl.cli import run\n"
         "def visit(render, port, ready):\n"
-        "    assert render().startswith(b'<!doctype html>')\n"
+        "    assert render(()).startswith(b'<!doctype html>')\n"
         "    raise KeyboardInterrupt\n"
         "view.serve = visit\n"
         "def main():\n"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,13 +13,15 @@ from typing import Any, NamedTuple
 import pytest
 
 from rl import view
+from rl.viewer import reader, server
+from rl.viewer.page import page as page_of
 from sandboxes.extras import install_command
 from tests.support import rollouts as toy
 
 pytestmark = pytest.mark.browser
 
 PLACES = ("/usr/lib/chromium/chromium-headless-shell", "chromium-headless-shell", "chromium", "google-chrome")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--host-resolver-rules=MAP * ~NOTFOUND"]
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
 
 
 class Session(NamedTuple):
@@ -249,4 +253,100 @@ def test_ids_stand_below_the_text_where_nothing_tells_what_they_mean(browser: An
     page.goto(target.as_uri())
     reply = page.locator(".reply").first
     assert re.match(r"assistant\nI say \d+\n *73  32  115  97  121 ", reply.inner_text())
+    page.close()
+
+
+def hits(page: Any, words: str) -> list[str]:
+    """Search for `words`, wait until hits are marked, and return their texts."""
+    page.fill("#search", words)
+    marked = "CSS.highlights.get('hit')"
+    page.wait_for_function(f"words => hitWords === words && !isMarkPending && {marked}?.size > 0", arg=words.lower())
+    return list(page.evaluate(f"[...{marked}].map((range) => range.toString())"))
+
+
+def test_hits_are_marked_also_across_tokens_and_in_what_was_folded(session: Session) -> None:
+    page = session.page
+    marked = hits(page, "SAY 12")
+    assert marked and {text.lower() for text in marked} == {"say 12"}
+    turns = [step.inner_text() for step in page.locator(".step.has-hit").all()]
+    assert turns or page.locator("#detail .turn:not(.end)").count() == 1
+    page.locator(".tokens .t").first.wait_for()
+    assert {text.lower() for text in hits(page, "say 12")} == {"say 12"}  # now that tokens are elements
+    assert len(hits(page, "word word")) == 1000  # in a message of 10,000 characters
+    assert page.get_by_role("button", name="Show all").count() == 0
+    page.get_by_role("button", name="Clear").click()
+    page.wait_for_function("hitWords === '' && CSS.highlights.get('hit').size === 0")
+    assert page.locator(".step.has-hit").count() == 0
+
+
+@pytest.mark.parametrize("width, columns", [(1280, 8), (800, 4), (400, 2)])
+def test_eight_members_fit_without_scrolling_sideways(browser: Any, file: Path, width: int, columns: int) -> None:
+    page = browser.new_context(viewport={"width": width, "height": 800}).new_page()
+    page.goto(f"{file.as_uri()}#1/1/0")
+    page.keyboard.press("c")
+    page.locator(".column").nth(7).wait_for(state="attached")
+    tops = [box["y"] for box in (column.bounding_box() for column in page.locator(".column").all())]
+    assert len(tops) == 8 and tops.count(tops[0]) == columns
+    wide = "one => one.scrollWidth - one.clientWidth"
+    assert page.locator(".compared").evaluate(wide) == page.locator("html").evaluate(wide) == 0
+    assert all(cell["width"] > 120 for cell in (turn.bounding_box() for turn in page.locator(".column").all()))
+    page.keyboard.press("c")
+    assert page.locator("#list").is_visible() == (width > 820)
+    page.context.close()
+
+
+def test_a_click_on_the_curve_shows_an_update_that_the_page_did_not_have(browser: Any, tmp_path: Path) -> None:
+    run = toy.run(tmp_path / "run", *(list(toy.groups(16, seed=u, update=u)) for u in range(1, 5)))
+    lines = [json.dumps({"update": u, "reward/mean": 0.1 * u, "success/mean": 0.2 * u}) for u in range(1, 5)]
+    (run / "metrics.jsonl").write_text("\n".join(lines))
+    (run / "summary.json").write_text('{"success_before": 0.05, "success_after": 0.85}')
+    address: list[str] = []
+    ready = threading.Event()
+
+    def render(updates: tuple[int, ...]) -> bytes:
+        source = reader.find(run)
+        return page_of(source, reader.read(source, updates, 32))
+
+    def tell(where: str) -> None:
+        address.append(where)
+        ready.set()
+
+    threading.Thread(target=server.serve, args=(render, 0, tell), daemon=True).start()
+    assert ready.wait(10)
+    page = browser.new_context(viewport={"width": 1200, "height": 800}).new_page()
+    page.goto(address[0])
+    chart = page.locator('[data-curve="success"] svg')
+    label = chart.get_attribute("aria-label")
+    assert label == "success of training episodes from 0.2 to 0.8; test after update 0: 0.05; test after update 4: 0.85"
+    assert chart.locator("circle.test").count() == 2
+    assert page.locator("#facts").text_content().endswith("updates 3 to 4")
+    assert page.locator("#update option").all_text_contents() == ["any", "1", "2", "3", "4"]
+    box = chart.bounding_box()
+    at_update = [box["x"] + 34 + share * (box["width"] - 42) for share in (0, 0.25, 0.5, 0.75, 1)]
+    page.mouse.click(at_update[3], box["y"] + 30)
+    assert re.match(r"\d+ of \d+ episodes in 2 groups", count(page, "1"))
+    with page.expect_navigation():
+        page.mouse.click(at_update[1], box["y"] + 30)
+    assert page.url.endswith("?update=1")
+    assert page.locator("#facts").text_content().endswith("update 1")
+    with page.expect_navigation():
+        page.get_by_role("button", name="Later update").click()
+    assert page.url.endswith("?update=2")
+    with page.expect_navigation():
+        page.select_option("#update", "latest")
+    assert page.locator("#facts").text_content().endswith("updates 3 to 4")
+    page.context.close()
+
+
+def test_a_file_names_the_updates_that_it_does_not_hold(browser: Any, tmp_path: Path) -> None:
+    run = toy.run(tmp_path / "run", *(list(toy.groups(16, seed=u, update=u)) for u in range(1, 4)))
+    target = tmp_path / "page.html"
+    assert view.main([str(run), "--html", str(target), "--limit", "32"]) == 0
+    page = browser.new_page()
+    page.goto(target.as_uri())
+    options = page.locator("#update option")
+    assert options.all_text_contents() == ["any", "1 (--update 1)", "2", "3"]
+    assert [option.is_disabled() for option in options.all()] == [False, True, False, False]
+    page.get_by_role("button", name="Later update").click()
+    assert page.input_value("#update") == "3"
     page.close()
