@@ -86,7 +86,7 @@ def test_a_damaged_compressed_file_is_named_and_the_rest_is_shown(damage: Any, t
     file.with_name(f"{file.name}.gz").write_bytes(damage(content))
     rollouts = reader.read(reader.find(run))
     assert {episode["update"] for episode in rollouts.episodes} == {2}
-    assert len(rollouts.notes) == 1 and rollouts.notes[0].startswith("update-000001.jsonl.gz is left out: ")
+    assert len(rollouts.notes) == 1 and rollouts.notes[0].startswith("update-000001.jsonl.gz is damaged ")
 
 
 def test_an_evaluation_is_found_by_its_result_and_says_how_it_ended(
