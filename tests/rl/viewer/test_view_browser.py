@@ -21,7 +21,12 @@ from tests.support import rollouts as toy
 pytestmark = pytest.mark.browser
 
 PLACES = ("/usr/lib/chromium/chromium-headless-shell", "chromium-headless-shell", "chromium", "google-chrome")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+]
 
 
 class Session(NamedTuple):
