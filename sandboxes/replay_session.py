@@ -39,10 +39,13 @@ class SessionBackend(Protocol):
         continues after it.
         """
 
-    def run(self, program: Program | None, files: Mapping[str, bytes], stdin: bytes, timeout_s: float) -> Result:
+    def run(
+        self, program: Program | None, files: Mapping[str, bytes], stdin: bytes, timeout_s: float
+    ) -> tuple[Result, bool]:
         """Write `files`, content by path, then run the program for at most `timeout_s` seconds; None only writes.
 
-        `stdin` is the program's input. Raises OSError where the files do not fit into the limits.
+        `stdin` is the program's input. Returns the result, and whether the session continues after it. Raises OSError
+        where the files cannot be written.
         """
 
     def read(self, path: str, max_bytes: int) -> bytes:
@@ -106,7 +109,7 @@ class ReplaySession:
         if not isinstance(program, str):
             program = list(program)
         size = len(content) + sum(map(len, program))
-        return self._record("run", (program,), kwargs, size, lambda: self.backend.run(program, {}, content, timeout_s))
+        return self._record("run", (program,), kwargs, size, lambda: self._run(program, {}, content, timeout_s))
 
     def write(self, path: str, content: Content) -> None:
         """Write a file in the session's folder; see `Session.write`."""
@@ -114,7 +117,7 @@ class ReplaySession:
         files = {path: as_bytes(content)}
         size = len(files[path])
         result = self._record(
-            "write", (path, content), {}, size, lambda: self.backend.run(None, files, b"", WRITE_TIMEOUT_S)
+            "write", (path, content), {}, size, lambda: self._run(None, files, b"", WRITE_TIMEOUT_S)
         )
         if not result.ok:
             raise OSError(f"{path!r} could not be written: {result.stderr.strip() or result.status}")
@@ -124,7 +127,13 @@ class ReplaySession:
         relative_parts(path)
         with self._lock:
             self._check_open()
-            return self.backend.read(path, max_bytes)
+            if self._end_status is not None:
+                raise OSError(f"{path!r} cannot be read: the session had ended: {self._end_status}")
+            try:
+                return self.backend.read(path, max_bytes)
+            except SandboxError:
+                self._end(Status.ENDED)
+                raise
 
     def fork(self) -> ReplaySession:
         """Open a new session and make all calls of this one again in it; see `Session.fork`.
@@ -187,7 +196,12 @@ class ReplaySession:
             return result
 
     def _evaluate(self, work: dict[str, Any], timeout_s: float) -> Result:
-        result, continues = self.backend.evaluate(work, timeout_s)
+        return self._end_unless(*self.backend.evaluate(work, timeout_s))
+
+    def _run(self, program: Program | None, files: Mapping[str, bytes], stdin: bytes, timeout_s: float) -> Result:
+        return self._end_unless(*self.backend.run(program, files, stdin, timeout_s))
+
+    def _end_unless(self, result: Result, continues: bool) -> Result:
         if not continues:
             self._end(result.status)
         return result

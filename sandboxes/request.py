@@ -36,11 +36,15 @@ class RunRequest:
     ) -> RunRequest:
         """Check the arguments, which are those of `Sandbox.run`, and return the request for them.
 
-        Raises ValueError for a path that leads out of the working directory, a `timeout_s` out of range, and a program
-        that is neither text nor words.
+        Raises ValueError for a path that leads out of the working directory, a variable that no environment can hold,
+        a `timeout_s` out of range, and a program that is neither text nor words.
         """
         for path in (*(files or ()), *fetch):
             relative_parts(path)
+        for name, value in (env or {}).items():
+            if not name or "=" in name or "\0" in name + value:
+                raise ValueError(f"env {name!r:.40} = {value!r:.40}: no name and no value of a variable can be that")
+            (name + value).encode()  # UnicodeEncodeError is a ValueError
         return cls(
             program if isinstance(program, str) else _words(program),
             as_bytes(stdin),
@@ -61,6 +65,15 @@ def check_timeout(timeout_s: float) -> float:
     if not 0 < timeout_s <= MAX_TIMEOUT_S:
         raise ValueError(f"timeout_s = {timeout_s}: must be more than 0 and at most {MAX_TIMEOUT_S:g}")
     return timeout_s
+
+
+def check_size(limits: Limits, machine_mb: int) -> Limits:
+    """Return the limits unchanged. Raises ValueError for a size beyond `machine_mb`, the memory of the machine in MiB."""
+    for name, per_mb in (("memory_mb", 1), ("disk_mb", 1), ("output_kb", 1024)):
+        value = getattr(limits, name)
+        if value > machine_mb * per_mb:
+            raise ValueError(f"limit {name} = {value}: this machine has {machine_mb} MiB of memory")
+    return limits
 
 
 def _words(program: Sequence[str]) -> list[str]:

@@ -17,6 +17,7 @@ from pathlib import PurePosixPath
 
 Program = str | Sequence[str]  # the source of a Python program, or the words of a command
 Content = str | bytes  # text is written as UTF-8
+MAX_LIMIT = 1 << 31  # of every field of `Limits`
 
 
 class Status(StrEnum):
@@ -35,10 +36,14 @@ class Status(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one stateless call, or one session, may use. Raises ValueError for a limit that is not above 0.
+    """What one stateless call, or one session, may use.
 
     Over `cpu_s`, `memory_mb` or `output_kb` a call ends with the status of that name. Over `processes`, `disk_mb` or
-    `files` the program gets the system's own error (EAGAIN, ENOSPC) and may continue.
+    `files` the program gets the system's own error (EAGAIN, ENOSPC) and may continue; where the kernel cannot count
+    files, as in the weaker tiers of `local`, the call ends with SIGNAL and SIGXFSZ.
+
+    Raises ValueError for a limit that is not a number above 0 and at most `MAX_LIMIT`, whole except for `cpu_s`. A
+    sandbox refuses sizes beyond the memory of its machine in the same way.
     """
 
     cpu_s: float = 30.0  # CPU seconds of all processes together; in a session: per cell or run
@@ -50,8 +55,10 @@ class Limits:
 
     def __post_init__(self) -> None:
         for name in self.__slots__:
-            if not getattr(self, name) > 0:
-                raise ValueError(f"limit {name} = {getattr(self, name)!r}: must be more than 0")
+            value, types = getattr(self, name), (int, float) if name == "cpu_s" else (int,)
+            if type(value) not in types or not 0 < value <= MAX_LIMIT:
+                whole = "whole " * (len(types) == 1)
+                raise ValueError(f"limit {name} = {value!r:.40}: must be a {whole}number above 0, at most {MAX_LIMIT}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,11 +151,12 @@ class ReplayDiverged(SandboxError):
 def relative_parts(path: str) -> tuple[str, ...]:
     """Split a relative path inside the working directory: "a/b.txt" is ("a", "b.txt").
 
-    Raises ValueError for a path that is empty, absolute, or contains ".." or a null character.
+    Raises ValueError for a path that is empty, absolute, contains ".." or a null character, or is no UTF-8.
     """
     parts = PurePosixPath(path).parts
     if not parts or path.startswith("/") or ".." in parts or "\0" in path:
         raise ValueError(f"path {path!r}: must be relative, and stay inside the working directory")
+    path.encode()  # UnicodeEncodeError is a ValueError
     return parts
 
 

@@ -20,9 +20,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-from sandboxes.local import codec, usage
+from sandboxes.local import codec, identity, usage
 from sandboxes.local.candidate import Confinement
-from sandboxes.local.confinement import jail, landlock, syscalls
+from sandboxes.local.confinement import landlock, syscalls
+from sandboxes.local.confinement.box import BOX, FOLDERS, FolderBox
 from sandboxes.local.confinement.seccomp import Filter
 from sandboxes.local.preload import load
 from sandboxes.local.warden import Warden
@@ -57,10 +58,10 @@ def main(config: dict[str, Any], forget_modules: Callable[[], None]) -> NoReturn
 def _prepare_container() -> None:
     """Make the box, and close what an engine leaves open for everybody."""
     os.umask(0o022)
-    for name in jail.FOLDERS:
-        os.makedirs(f"{jail.BOX}/{name}", exist_ok=True)
+    for name in FOLDERS:
+        os.makedirs(f"{BOX}/{name}", exist_ok=True)
     if not os.path.lexists("/dev/shm"):
-        os.symlink(f"{jail.BOX}/shm", "/dev/shm")
+        os.symlink(f"{BOX}/shm", "/dev/shm")
     for path in ("/dev/pts/ptmx", "/dev/mqueue"):
         with suppress(OSError):
             os.chmod(path, 0)
@@ -76,13 +77,14 @@ def _become_warden(sock: socket.socket) -> NoReturn:
         for number in range(3):
             os.dup2(null, number)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        identity.hide_command_line()
         os.setgroups([])
         syscalls.no_new_privileges()
         ruleset = None
         if syscalls.landlock_version():  # otherwise a candidate could tell the kernel to spare it when memory is short
-            ruleset = landlock.Ruleset(["/"], [jail.BOX, *(f"/dev/{name}" for name in _DEVICES)])
+            ruleset = landlock.Ruleset(["/"], [BOX, *(f"/dev/{name}" for name in _DEVICES)])
         confinement = Confinement(
-            home=jail.BOX,
+            box=FolderBox(BOX, owner=USER_ID),
             proc=os.open("/proc", os.O_PATH | os.O_DIRECTORY),
             base=usage.address_space(),
             filter=Filter(),
@@ -90,7 +92,7 @@ def _become_warden(sock: socket.socket) -> NoReturn:
             owner=USER_ID,
             limit_processes=False,  # the engine limits the number of processes
         )
-        Warden(sock, confinement, ContainerGroup.find(), own_processes=True, mounts=False).serve()
+        Warden(sock, confinement, ContainerGroup.find(), own_processes=True).serve()
     except BaseException as fault:
         codec.send(sock, {"fault": f"{type(fault).__name__}: {fault}"})
     finally:

@@ -35,9 +35,10 @@ _STDOUT = 1
 _CHUNK = 1 << 18
 _INSIDE = (  # this project's modules that the agent imports
     "sandboxes sandboxes.types sandboxes.json_values sandboxes.recycling sandboxes.local sandboxes.local.candidate "
-    "sandboxes.local.codec sandboxes.local.fetch sandboxes.local.heap sandboxes.local.interpreter "
-    "sandboxes.local.pipes sandboxes.local.place sandboxes.local.preload sandboxes.local.session "
-    "sandboxes.local.usage sandboxes.local.warden sandboxes.local.confinement sandboxes.local.confinement.jail "
+    "sandboxes.local.codec sandboxes.local.fetch sandboxes.local.heap sandboxes.local.identity "
+    "sandboxes.local.interpreter sandboxes.local.pipes sandboxes.local.place sandboxes.local.preload "
+    "sandboxes.local.session sandboxes.local.usage sandboxes.local.warden sandboxes.local.confinement "
+    "sandboxes.local.confinement.box sandboxes.local.confinement.jail "
     "sandboxes.local.confinement.landlock sandboxes.local.confinement.seccomp sandboxes.local.confinement.syscalls "
     "sandboxes.docker sandboxes.docker.agent sandboxes.docker.codec sandboxes.docker.dispatch"
 )
@@ -195,11 +196,11 @@ class ContainerBackend:
 
     def run(
         self, program: str | Sequence[str] | None, files: Mapping[str, bytes], stdin: bytes, timeout_s: float
-    ) -> Result:
+    ) -> tuple[Result, bool]:
         """Run a program; see `SessionBackend.run`."""
         head = {"do": "run", "once": False, "program": program, "paths": list(files)}
         response = self._request(head, [stdin, *files.values()], timeout_s)
-        return codec.unpack_result(response.head["result"], response.blobs)
+        return codec.unpack_result(response.head["result"], response.blobs), response.head["goes_on"]
 
     def read(self, path: str, max_bytes: int) -> bytes:
         """Read a file; see `SessionBackend.read`."""

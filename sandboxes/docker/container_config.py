@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from sandboxes.local.confinement.jail import BOX, FOLDERS
+from sandboxes.local.confinement.box import BOX, FOLDERS
 from sandboxes.types import Isolation, Limits
 
 AGENT_MB = 64  # for the agent, its warden, and what passes through them

@@ -64,15 +64,16 @@ class Dispatcher:
 
     def _run(self, head: dict[str, Any], blobs: list[bytes]) -> tuple[dict[str, Any], list[bytes]]:
         stdin, *contents = blobs
-        files = dict(zip(head["paths"], contents, strict=True))
+        files, continues = dict(zip(head["paths"], contents, strict=True)), False
         if head["once"]:
             work = {"program": head["program"], "files": files, "env": head["env"]}
             limits, fetch = Limits(**head["limits"]), head["fetch"]
             result = self.place.run(work, stdin, limits, head["timeout_s"], fetch=fetch, once=True)
         else:
-            result = self._session_backend(head).run(head["program"], files, stdin, head["timeout_s"])
+            backend = self._session_backend(head)
+            result, continues = backend.run(head["program"], files, stdin, head["timeout_s"])
         fields, output_files = host_codec.pack_result(result)
-        return {"result": fields}, output_files
+        return {"result": fields, "goes_on": continues}, output_files
 
     def _session_backend(self, head: dict[str, Any]) -> PlaceBackend:
         if self.backend is None:

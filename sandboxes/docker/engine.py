@@ -41,6 +41,7 @@ class Engine:
         try:
             self.client = docker.from_env(timeout=REQUEST_S)
             self.client.ping()
+            self.memory_mb = (self.client.info().get("MemTotal") or 1 << 60) >> 20  # of the engine's machine
         except Exception as fault:  # the package passes on those of three other packages
             why = (re.findall(r"Error\(\d+, '([^']+)'", str(fault)) or str(fault).split(": "))[-1]
             raise SandboxUnavailable(

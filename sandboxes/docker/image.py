@@ -22,7 +22,8 @@ from pathlib import Path
 from sandboxes.docker.agent import USER_ID
 from sandboxes.docker.engine import Engine
 from sandboxes.local.confinement import mounts
-from sandboxes.local.confinement.jail import BOX, FOLDERS, LINKS, PACKAGES, etc_files
+from sandboxes.local.confinement.box import BOX, FOLDERS
+from sandboxes.local.confinement.jail import LINKS, PACKAGES, etc_files
 from sandboxes.types import SandboxUnavailable
 
 MAX_IMAGES = 4  # of this machine's own Python: one for each set of packages and each upgrade

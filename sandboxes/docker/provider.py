@@ -22,7 +22,7 @@ from sandboxes.docker.image import prepare_image
 from sandboxes.docker.pool import ContainerPool
 from sandboxes.fair_queue import FairQueue
 from sandboxes.replay_session import ReplaySession
-from sandboxes.request import RunRequest
+from sandboxes.request import RunRequest, check_size
 from sandboxes.types import Content, Isolation, Limits, Program, Result, SandboxClosed, SandboxDied, SandboxUnavailable
 
 
@@ -113,6 +113,7 @@ class Docker:
         """Run one program on its own and return its result; see `Sandbox.run`."""
         request = RunRequest.create(program, stdin, files, fetch, env, timeout_s, limits)
         self._check_open()
+        check_size(request.limits, self._engine.memory_mb)
         with self._queue:
             try:
                 return self._run(request)
@@ -144,7 +145,7 @@ class Docker:
     def session(self, *, limits: Limits | None = None) -> ReplaySession:
         """Open a session in a container of its own, without waiting for a free one; see `Sandbox.session`."""
         self._check_open()
-        limits = limits or Limits()
+        limits = check_size(limits or Limits(), self._engine.memory_mb)
         container = self._pool.acquire(ContainerConfig.from_limits(limits, preload=False))
         backend = ContainerBackend(container, asdict(limits), self._pool.release)
         session = ReplaySession(backend, lambda: self.session(limits=limits))

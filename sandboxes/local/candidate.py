@@ -24,6 +24,7 @@ from typing import Any, NoReturn
 
 from sandboxes.local import codec
 from sandboxes.local.confinement import syscalls
+from sandboxes.local.confinement.box import Box
 from sandboxes.local.confinement.landlock import Ruleset
 from sandboxes.local.confinement.seccomp import Filter
 
@@ -40,9 +41,9 @@ _OURS = [  # the modules that a zygote has loaded; by name, as a look at all mod
     "sandboxes.local.confinement",
     *(
         f"sandboxes.local.{name}"
-        for name in ["candidate", "codec", "heap", "interpreter", "preload", "usage", "warden", "zygote"]
+        for name in ["candidate", "codec", "heap", "identity", "interpreter", "preload", "usage", "warden", "zygote"]
     ),
-    *(f"sandboxes.local.confinement.{name}" for name in ["cgroups", "jail", "landlock", "seccomp", "syscalls"]),
+    *(f"sandboxes.local.confinement.{name}" for name in ["box", "cgroups", "jail", "landlock", "seccomp", "syscalls"]),
 ]
 
 
@@ -50,7 +51,7 @@ _OURS = [  # the modules that a zygote has loaded; by name, as a look at all mod
 class Confinement:
     """What confines every candidate (untrusted program) of one warden (the process that forks and ends them)."""
 
-    home: str  # the folder that holds work, tmp and shm
+    box: Box  # the folders that the candidate can write to
     proc: int  # descriptor of a `/proc` that can be written; the candidate's own cannot
     base: int  # bytes of address space that were in use before the program
     filter: Filter
@@ -74,6 +75,7 @@ def confine(confinement: Confinement, descriptors: Sequence[int], limits: dict[s
         OSError: The kernel refuses a step; the program must not be run then.
     """
     os.setsid()
+    os.fchdir(confinement.box.work)
     syscalls.set_dumpable(True)
     oom_score = os.open("self/oom_score_adj", os.O_WRONLY, dir_fd=confinement.proc)
     os.write(oom_score, b"1000")  # a kernel short of memory ends candidates before their warden
@@ -96,7 +98,6 @@ def confine(confinement: Confinement, descriptors: Sequence[int], limits: dict[s
         confinement.ruleset.apply()
     syscalls.install(confinement.filter)
     os.umask(0o022)
-    os.chdir(f"{confinement.home}/work")
 
 
 def _set_limits(confinement: Confinement, limits: dict[str, Any], cpu_s: int | None) -> None:
@@ -111,7 +112,11 @@ def _set_limits(confinement: Confinement, limits: dict[str, Any], cpu_s: int | N
     if cpu_s is not None:
         values.append((resource.RLIMIT_CPU, cpu_s))
     for kind, value in values:
-        resource.setrlimit(kind, (value, value))
+        try:
+            resource.setrlimit(kind, (value, value))
+        except (OSError, ValueError):  # the host's own hard limit is lower
+            hard = resource.getrlimit(kind)[1]
+            resource.setrlimit(kind, (hard, hard))
 
 
 def run() -> NoReturn:
@@ -120,12 +125,16 @@ def run() -> NoReturn:
     The exit code is the program's; for a command 127 if it does not exist, 126 if it may not be executed.
     """
     request = codec.read_request(CHANNEL)
-    for path, content in request["files"].items():
-        folder = os.path.dirname(path)
-        if folder:
-            os.makedirs(folder, exist_ok=True)
-        with open(path, "wb") as file:
-            file.write(content)
+    try:
+        for path, content in request["files"].items():
+            folder = os.path.dirname(path)
+            if folder:
+                os.makedirs(folder, exist_ok=True)
+            with open(path, "wb", opener=_open_without_waiting) as file:
+                file.write(content)
+    except OSError as fault:
+        os.write(CHANNEL, codec.FILES_REFUSED + f"{fault.errno} {path}: {fault.strerror}".encode(errors="replace"))
+        os._exit(125)
     for name, value in request["env"].items():
         os.environ[name] = value
     os.write(CHANNEL, codec.STARTED)
@@ -142,6 +151,11 @@ def run() -> NoReturn:
     except OSError as fault:
         os.write(2, f"{program[0]}: {fault.strerror}\n".encode(errors="backslashreplace"))
         os._exit(126 if isinstance(fault, PermissionError) else 127)
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    """Open a file that an earlier program may have replaced by a pipe that nobody reads."""
+    return os.open(path, flags | os.O_NONBLOCK, 0o666)
 
 
 def run_python(source: str) -> int:

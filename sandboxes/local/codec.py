@@ -19,7 +19,8 @@ from typing import Any
 from sandboxes.types import SandboxDied
 
 HEADER = struct.Struct("<I")
-STARTED, SETUP_FAILED = b"s", b"b"  # the first byte on a candidate's channel, sent before any of its code runs
+# The first byte on a candidate's channel, sent before any of its code runs. After FILES_REFUSED: errno, space, message.
+STARTED, SETUP_FAILED, FILES_REFUSED = b"s", b"b", b"f"
 _MAX_MESSAGE, _MAX_DESCRIPTORS = 1 << 16, 8
 
 

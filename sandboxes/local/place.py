@@ -26,6 +26,7 @@ from sandboxes.types import Limits, Result, SandboxDied, SandboxError, Status
 OVERDUE_S = 0.6  # after its deadline a warden that is still silent is killed by the host
 _NO_REPORT = {"code": -9, "why": "timeout", "wall_s": 0.0, "cpu_s": 0.0, "memory_mb": 0.0, "clean": False}
 _STATUSES = {"timeout": Status.TIMEOUT, "cpu": Status.CPU_LIMIT, "memory": Status.MEMORY_LIMIT}
+Report = tuple[dict[str, Any], list[int]]  # of the end of a program, with the descriptor of its folder, or none
 
 
 class Call:
@@ -62,15 +63,25 @@ class Call:
         finally:
             self._close_candidate_ends()
 
-    def setup_error(self) -> str | None:
-        """Return why the untrusted program's code did not start, or None where it did. Call it after its end."""
+    def setup_error(self) -> Exception | None:
+        """Return why the untrusted program's code did not start, or None where it did. Call it after its end.
+
+        It is an OSError where the program's files could not be written, else a SandboxError.
+        """
         try:
-            first = os.read(self.channel, 1024)
+            first = os.read(self.channel, 5000)
         except OSError:
             first = b""
         if first.startswith(codec.STARTED):
             return None
-        return first[1:].decode(errors="replace") or "it ended before it had started"
+        reason = first[1:].decode(errors="replace")
+        if not first.startswith(codec.FILES_REFUSED):
+            reason = reason or "it ended before it had started"
+            return SandboxError(f"a candidate's process could not be set up: {reason}")
+        number, _, reason = reason.partition(" ")
+        if int(number) in (errno.ENOSPC, errno.EFBIG):
+            return OSError(errno.ENOSPC, "the files do not fit into the limits on disk and files")
+        return OSError(int(number), reason)
 
     def _close_candidate_ends(self) -> None:
         if self._candidate_ends:
@@ -112,6 +123,7 @@ class Place:
         self.is_reusable = True
         self.calls, self.last_used = 0, time.monotonic()
         self._last_key, self._pid = 0, os.getpid()
+        self._reports: dict[int, Report] = {}  # of programs that have ended, until somebody asks
         self._lock = threading.Lock()
 
     def new_key(self) -> int:
@@ -135,27 +147,31 @@ class Place:
 
         Raises:
             SandboxDied: The warden, the place's own process, went away or did not answer.
-            SandboxError: The program's process could not be set up.
-            OSError: The files do not fit into the limits.
+            SandboxError: The program's process could not be set up, in a place where no program could prevent it.
+            OSError: The files cannot be written, for instance because they do not fit into the limits.
         """
         key = self.new_key()
+        was_used = not once and self.calls > 0
         with Call(self, limits, has_stdin=bool(stdin)) as call:
             call.start(key=key, cells=False, timeout_s=timeout_s, once=once, fetch=bool(fetch))
             call.pipes.feed(call.channel, codec.pack_request(work))
             if stdin:
                 call.pipes.feed(call.stdin, stdin)
-            report, descriptors = self.wait_for_end(call, key, time.monotonic() + timeout_s + OVERDUE_S)
+            deadline = time.monotonic() + timeout_s + OVERDUE_S
+            report, descriptors = self.wait_for_end(call, key, deadline, was_used=was_used)
             call.pipes.drain_ready()
             setup_error = call.setup_error() if report is not _NO_REPORT else None
             try:
-                if setup_error and report["why"] is None:
-                    raise _setup_exception(setup_error)
+                if setup_error and report["why"] is None and not (isinstance(setup_error, SandboxError) and was_used):
+                    raise setup_error
                 files, unread = read_files(descriptors[0], fetch, limits.disk_mb << 20) if descriptors else ({}, {})
             finally:
                 for descriptor in descriptors:
                     os.close(descriptor)
             self.is_reusable &= report["clean"]
             self.calls, self.last_used = self.calls + 1, time.monotonic()
+            if setup_error and report["code"] >= 0 and report["why"] is None:
+                return failure_to_start(report.get("refused") or str(setup_error))
             return make_result(report, call, files=files, unread=unread)
 
     def is_healthy(self) -> bool:
@@ -169,34 +185,57 @@ class Place:
             poll.register(self.sock, select.POLLIN)
             if not poll.poll(1000 * recycling.HEALTH_TIMEOUT_S):
                 raise SandboxDied("a warden does not answer")
-            message, _ = self.receive()
+            message, _ = self._receive()
             self.is_reusable &= recycling.is_clean(message["others"], message["grown"])
         except SandboxDied:
             self.is_reusable = False
         self.last_used = time.monotonic()
         return self.is_reusable
 
-    def wait_for_end(self, call: Call, key: int, deadline: float) -> tuple[dict[str, Any], list[int]]:
+    def open_folder(self, within_s: float) -> int:
+        """Return a descriptor of the working directory, which the caller closes.
+
+        Raises SandboxDied where the warden, the place's own process, has ended or does not answer in `within_s`
+        seconds, and OSError where programs have ruined the directory for good.
+        """
+        codec.send(self.sock, {"do": "open"})
+        poll = select.poll()
+        poll.register(self.sock, select.POLLIN)
+        deadline = time.monotonic() + within_s
+        while poll.poll(1000 * max(0.0, deadline - time.monotonic())):
+            message, descriptors = self._receive()
+            if "opened" in message:
+                if not descriptors:
+                    raise OSError(errno.EIO, f"the working directory is gone: {message['opened']}")
+                return descriptors[0]
+        self.kill()
+        raise SandboxDied("a warden does not answer")
+
+    def take_report(self, key: int) -> Report | None:
+        """Return the report of the end of the program `key`, if it has arrived; see `wait_for_end`."""
+        return self._reports.pop(key, None)
+
+    def wait_for_end(self, call: Call, key: int, deadline: float, *, was_used: bool) -> Report:
         """Move input and output until the warden, the place's own process, reports the end of the program `key`.
 
         Returns the report ("code": exit code, or minus the signal's number; "why" the warden ended it: "timeout",
         "cpu", "memory" or None; "wall_s", "cpu_s", "memory_mb"; "clean": whether no process is left), and a list with
         the descriptor of the working directory, which the caller closes, or [] if it was not asked for. `deadline` is a
         time of `time.monotonic`; after it the place is killed, and the report says "timeout". Raises SandboxDied where
-        the warden has ended or did not start the program.
+        the warden has ended, or did not start the program in time in a place that no program `was_used` by.
         """
         kill_sent = False
         while True:
             wait_s = deadline - time.monotonic()
             if wait_s <= 0:
                 self.kill()
-                if call.setup_error():
+                if call.setup_error() and not was_used:
                     raise SandboxDied("a warden did not start its candidate in time")
                 return _NO_REPORT, []  # whatever delayed the warden, the program had not ended at its deadline
             if call.pipes.step(wait_s):
-                message, descriptors = self.receive()
-                if message.get("ended") == key:
-                    return message, descriptors
+                self.receive()
+                if report := self.take_report(key):
+                    return report
             if call.stdin >= 0 and call.pipes.is_fed(call.stdin):
                 os.close(call.stdin)
                 call.stdin = -1
@@ -204,11 +243,15 @@ class Place:
                 kill_sent = True
                 codec.send(self.sock, {"do": "kill", "key": key})
 
-    def receive(self) -> tuple[dict[str, Any], list[int]]:
-        """Wait for the next message of the warden, the place's own process; return it and its file descriptors.
+    def receive(self) -> None:
+        """Wait for the next message of the warden, the place's own process, and store it for `take_report`.
 
         Raises SandboxDied where the warden has ended.
         """
+        self._receive()
+
+    def _receive(self) -> tuple[dict[str, Any], list[int]]:
+        """Wait for the next message of the warden; reports are stored, all are returned with their descriptors."""
         try:
             message, descriptors = codec.receive(self.sock)
         except EOFError:
@@ -216,6 +259,8 @@ class Place:
         if "fault" in message:
             self.is_reusable = False
             raise SandboxDied(f"a warden died in the middle of a call: {message['fault']}")
+        if "ended" in message:
+            self._reports[message["ended"]] = message, descriptors
         return message, descriptors
 
     def kill(self) -> None:
@@ -250,8 +295,10 @@ def make_result(report: dict[str, Any], call: Call, **fields: Any) -> Result:
     code, why = report["code"], report["why"]
     if call.pipes.over_limit:
         status = Status.OUTPUT_LIMIT
-    elif why:
+    elif why in _STATUSES:
         status = _STATUSES[why]
+    elif why == "files":  # as the kernel does, where it limits the size of files
+        status, code = Status.SIGNAL, -signal.SIGXFSZ
     elif code < 0:
         status = Status.SIGNAL
     else:
@@ -274,7 +321,6 @@ def decode_output(output: bytearray, max_bytes: int) -> str:
     return output[:max_bytes].decode("utf-8", "replace")
 
 
-def _setup_exception(setup_error: str) -> Exception:
-    if f"Errno {errno.ENOSPC}" in setup_error or f"Errno {errno.EFBIG}" in setup_error:
-        return OSError(errno.ENOSPC, "the files do not fit into the limits on disk and files")
-    return SandboxError(f"a candidate's process could not be set up: {setup_error}")
+def failure_to_start(reason: str) -> Result:
+    """Build the result of a program that could not be started because of what earlier ones did to its session."""
+    return Result(Status.FAILED, exit_code=126, stderr=f"the program could not be started: {reason}\n")

@@ -10,6 +10,7 @@ from types import ModuleType
 
 from sandboxes.local import candidate
 from sandboxes.local.heap import collapse_heap
+from sandboxes.local.identity import hide_paths
 
 _PRELOAD = (  # nothing that imports `threading`, whose work after each fork costs a tenth of a call
     "bisect collections copy dataclasses datetime decimal enum fractions functools heapq inspect itertools "
@@ -31,6 +32,7 @@ def load(names: Sequence[str]) -> None:
     if "numpy" in names:
         importlib.import_module("numpy.random").seed(0)  # the same program must give the same answer
     compile("0", "warm", "exec")
+    hide_paths()
     gc.collect()
     gc.disable()
     gc.freeze()  # otherwise a candidate's first collection would copy every page

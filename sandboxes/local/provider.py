@@ -19,8 +19,10 @@ from sandboxes.local.pool import PlacePool
 from sandboxes.local.session import PlaceBackend
 from sandboxes.registry import check_name
 from sandboxes.replay_session import ReplaySession
-from sandboxes.request import RunRequest
+from sandboxes.request import RunRequest, check_size
 from sandboxes.types import Content, Isolation, Limits, Program, Result, SandboxClosed, SandboxDied
+
+_MACHINE_MB = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") >> 20
 
 
 class Local:
@@ -82,6 +84,7 @@ class Local:
     ) -> Result:
         """Run one program on its own and return its result; see `Sandbox.run`."""
         request = RunRequest.create(program, stdin, files, fetch, env, timeout_s, limits)
+        check_size(request.limits, _MACHINE_MB)
         self._check_open()
         needs_packages = isinstance(program, str) and self._package_names.search(program) is not None
         pool = self._pool_with_packages() if needs_packages else self._light_pool
@@ -96,7 +99,7 @@ class Local:
     def session(self, *, limits: Limits | None = None) -> ReplaySession:
         """Open a session in a process tree of its own, without waiting for a free one; see `Sandbox.session`."""
         self._check_open()
-        limits = limits or Limits()
+        limits = check_size(limits or Limits(), _MACHINE_MB)
         backend = PlaceBackend(self._pool_with_packages().open(), limits)
         session = ReplaySession(backend, lambda: self.session(limits=limits))
         weakref.finalize(session, backend.place.close)

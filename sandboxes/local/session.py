@@ -15,8 +15,8 @@ from typing import Any
 from sandboxes import json_values
 from sandboxes.local import codec
 from sandboxes.local.fetch import read_file
-from sandboxes.local.place import OVERDUE_S, Call, Place, decode_output, make_result
-from sandboxes.types import Limits, Program, Result, SandboxDied, SandboxError, Status
+from sandboxes.local.place import OVERDUE_S, Call, Place, decode_output, failure_to_start, make_result
+from sandboxes.types import Limits, Program, Result, SandboxError, Status
 
 UNWATCHED_S = 0.02  # cells that are shorter never wake the warden
 GRACE_S = 0.3  # from the interrupt at the deadline to the end of the whole session
@@ -34,19 +34,24 @@ class PlaceBackend:
         """Run a cell or a call in the interpreter; see `SessionBackend.evaluate`."""
         if self._interpreter is None:
             self._interpreter = _InterpreterClient(self.place, self.limits)
+            if failure := self._interpreter.start(timeout_s):
+                return failure, False
         elif not self._interpreter.is_idle():  # it wrote, or ended, between two calls
             return Result(Status.GARBLED, stderr="the interpreter spoke without being asked, or ended"), False
         result = self._interpreter.evaluate(work, timeout_s)
         return result, self._interpreter.is_alive
 
-    def run(self, program: Program | None, files: Mapping[str, bytes], stdin: bytes, timeout_s: float) -> Result:
+    def run(
+        self, program: Program | None, files: Mapping[str, bytes], stdin: bytes, timeout_s: float
+    ) -> tuple[Result, bool]:
         """Run a program; see `SessionBackend.run`."""
         work = {"program": program, "files": dict(files), "env": {}}
-        return self.place.run(work, stdin, self.limits, timeout_s, fetch=(), once=False)
+        result = self.place.run(work, stdin, self.limits, timeout_s, fetch=(), once=False)
+        return result, self.place.is_reusable
 
     def read(self, path: str, max_bytes: int) -> bytes:
         """Read a file; see `SessionBackend.read`."""
-        folder = self._open_folder()
+        folder = self.place.open_folder(SETUP_S)
         try:
             return read_file(folder, path, max_bytes)
         finally:
@@ -63,15 +68,6 @@ class PlaceBackend:
             self._interpreter = None
         self.place.close()
 
-    def _open_folder(self) -> int:
-        """A descriptor of the working directory, which the warden sends with the end of an empty program."""
-        key = self.place.new_key()
-        with Call(self.place, self.limits, has_stdin=False) as call:
-            call.start(key=key, cells=False, timeout_s=SETUP_S, once=False, fetch=True)
-            call.pipes.feed(call.channel, codec.pack_request({"program": None, "files": {}, "env": {}}))
-            _, descriptors = self.place.wait_for_end(call, key, time.monotonic() + SETUP_S + OVERDUE_S)
-            return descriptors[0]
-
 
 class _InterpreterClient:
     """The host's side of a session's interpreter."""
@@ -80,23 +76,43 @@ class _InterpreterClient:
         self.place, self.is_alive = place, True
         self.key = place.new_key()
         self.call = Call(place, limits, has_stdin=False)
-        self.call.start(key=self.key, cells=True, timeout_s=0, once=False, fetch=False)
         self.pipes = self.call.pipes
         self.replies = self.pipes.drain(self.call.channel)
-        deadline = time.monotonic() + SETUP_S
-        while not self.replies:
-            if self.pipes.step(deadline - time.monotonic()) or time.monotonic() > deadline:
-                raise SandboxDied("an interpreter did not start")
-        if not self.replies.startswith(codec.STARTED):
-            raise SandboxError(f"an interpreter could not be set up: {self.replies[1:].decode(errors='replace')}")
-        del self.replies[:1]
+
+    def start(self, timeout_s: float) -> Result | None:
+        """Start it. Returns None, or what happened to it where a program that runs in the session prevents that.
+
+        Such a program is given two seconds, or `timeout_s`. Raises SandboxError where it does not start and no program
+        has run before.
+        """
+        self.call.start(key=self.key, cells=True, timeout_s=0, once=False, fetch=False)
+        within_s = min(SETUP_S, max(2.0, timeout_s)) if self.place.calls else SETUP_S
+        deadline, report = time.monotonic() + within_s, None
+        while not self.replies and report is None and time.monotonic() < deadline:
+            if self.pipes.step(deadline - time.monotonic()):
+                self.place.receive()
+                report = self.place.take_report(self.key)
+        self.pipes.drain_ready()
+        if self.replies.startswith(codec.STARTED):
+            del self.replies[:1]
+            self.place.calls += 1
+            return None
+        reason = self.replies[1:].decode(errors="replace") or "an interpreter did not start"
+        if not self.place.calls:
+            raise SandboxError(f"an interpreter could not be set up: {reason}")
+        self.is_alive = False
+        if report is None:
+            return Result(Status.TIMEOUT)
+        if report[0]["code"] < 0:
+            return make_result(report[0], self.call)
+        return failure_to_start(report[0].get("refused", reason))
 
     def is_idle(self) -> bool:
         """Whether it waits for a request. What its threads have printed since the last call is dropped."""
-        if self.pipes.step(0):
-            return False
+        while self.pipes.step(0):
+            self.place.receive()
         self.pipes.drain_ready()
-        return not self.replies and not self.pipes.over_limit
+        return not self.place.take_report(self.key) and not self.replies and not self.pipes.over_limit
 
     def evaluate(self, work: dict[str, Any], timeout_s: float) -> Result:
         """Run one cell or call, to its end or that of the session."""
@@ -109,15 +125,16 @@ class _InterpreterClient:
             elapsed_s = time.monotonic() - start_time
             if elapsed_s > timeout_s + GRACE_S + OVERDUE_S:
                 self.place.kill()
-                raise SandboxDied("a warden did not end its candidate in time")
+                self.is_alive = False
+                return self._with_output(Result(Status.TIMEOUT), start_time)
             wake_s = timeout_s if not is_late else timeout_s + GRACE_S + OVERDUE_S
             wake_s = wake_s if is_watched else min(UNWATCHED_S, wake_s)
             if self.pipes.step(wake_s - elapsed_s):
-                message, _ = self.place.receive()
-                if message.get("ended") == self.key:
+                self.place.receive()
+                if report := self.place.take_report(self.key):
                     self.is_alive = False
                     self.pipes.drain_ready()
-                    return make_result(message, self.call)
+                    return make_result(report[0], self.call)
             if self._has_reply():
                 return self._read_result(start_time, is_watched=is_watched, is_late=is_late)
             elapsed_s = time.monotonic() - start_time
@@ -154,6 +171,9 @@ class _InterpreterClient:
             result = replace(result, status=Status.OUTPUT_LIMIT, exit_code=None, value=None)
         if result.status in (Status.GARBLED, Status.OUTPUT_LIMIT):
             self.is_alive = False
+        return self._with_output(result, start_time)
+
+    def _with_output(self, result: Result, start_time: float) -> Result:
         stdout, stderr = (
             decode_output(buffer, self.pipes.max_bytes) for buffer in (self.call.stdout, self.call.stderr)
         )
@@ -173,7 +193,8 @@ def _parse_reply(text: bytes) -> Result:
     except (ValueError, TypeError, KeyError, RecursionError):
         return _GARBLED
     if error:
-        return Result(Status.FAILED, exit_code=1, error=error)
+        text = error.encode(errors="backslashreplace").decode()  # JSON can hold what UTF-8 cannot
+        return Result(Status.FAILED, exit_code=1, error=text)
     try:
         return Result(Status.OK, exit_code=0, value=None if value is None else json_values.load(value))
     except json_values.NotPlain as fault:

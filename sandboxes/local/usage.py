@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-_PSS = re.compile(r"^Pss_(?:Anon|Shmem): +(\d+) kB", re.MULTILINE)
+_PSS = re.compile(rb"^Pss_(?:Anon|Shmem): +(\d+) kB", re.MULTILINE)
 
 
 class Usage(NamedTuple):
@@ -43,8 +43,8 @@ def usage(pids: Iterable[int]) -> Usage:
     ticks = pages = 0
     for pid in pids:
         try:
-            with open(f"/proc/{pid}/stat") as file:
-                fields = file.read().rpartition(")")[2].split()
+            with open(f"/proc/{pid}/stat", "rb") as file:  # a program may give itself a name that is no text
+                fields = file.read().rpartition(b")")[2].split()
         except OSError:
             continue
         ticks += sum(map(int, fields[11:15]))  # utime, stime, cutime, cstime
@@ -61,7 +61,7 @@ def memory(pids: Iterable[int], enough: int) -> int:
     total, deadline = 0, time.monotonic() + 0.1
     for pid in pids:
         try:
-            with open(f"/proc/{pid}/smaps_rollup") as file:
+            with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
                 total += sum(map(int, _PSS.findall(file.read()))) << 10
         except OSError:
             continue

@@ -3,7 +3,7 @@
 Each place (a process tree that runs one program at a time) has one, the first process of its pid namespace. It holds no
 data of a call: requests and output pass between host and candidate directly, so the next candidate's memory contains
 nothing of an earlier call. A stateless place is emptied after each call; that of a session lasts as long as the host
-keeps its socket open.
+keeps its socket open. The folders of programs are reached by descriptors only (see `sandboxes.local.confinement.box`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, NoReturn, Protocol
 
 from sandboxes.local import candidate, codec, interpreter, usage
 from sandboxes.local.candidate import Confinement
-from sandboxes.local.confinement import jail, syscalls
+from sandboxes.local.confinement import jail
 from sandboxes.local.heap import collapse_heap
 
 TICK_S, IDLE_TICK_S = 0.025, 1.0  # between checks of what a place uses, during calls and between calls
@@ -39,7 +39,7 @@ class Child:
     deadline: float | None
     once: bool  # whether the place is emptied after it
     fetch: bool  # whether the report of its end carries a descriptor of the working directory
-    why: str | None = None  # why the warden ended it: "timeout", "cpu", "memory"
+    why: str | None = None  # why the warden ended it: "timeout", "cpu", "memory", "files"
 
 
 class MemoryGroup(Protocol):
@@ -62,16 +62,16 @@ class Warden:
         group: MemoryGroup | None,
         *,
         own_processes: bool,
-        mounts: bool,
+        last_pid: int | None = None,
     ) -> None:
         """`sock` is connected to the host; `confinement` is what confines each program.
 
         Without a `group` the warden polls memory by itself. `own_processes`: all processes that it can signal belong
-        to its place. `mounts`: it may mount a fresh box (the folder that a program can write to) for each call;
-        otherwise it empties a folder.
+        to its place. `last_pid` is a descriptor of the kernel's `ns_last_pid`, if this process may write to it: every
+        stateless program gets the same pid then.
         """
         self.sock, self.confinement, self.group = sock, confinement, group
-        self.own_processes, self.mounts = own_processes, mounts
+        self.own_processes, self.last_pid, self.box = own_processes, last_pid, confinement.box
         self.children: dict[int, Child] = {}  # by pidfd
         self.limits: dict[str, Any] = {}
         self.box_limits = (0, 0)  # MiB and files
@@ -83,8 +83,8 @@ class Warden:
 
     def serve(self) -> NoReturn:
         """Run the programs that the host asks for until it closes the socket; then end this process and all of them."""
-        work = jail.WORK if self.own_processes else f"{self.confinement.home}/work"
-        tmp = "/tmp" if self.own_processes else f"{self.confinement.home}/tmp"
+        work = jail.WORK if self.own_processes else f"{self.box.path}/work"
+        tmp = "/tmp" if self.own_processes else f"{self.box.path}/tmp"
         os.environ.update(HOME=work, TMPDIR=tmp)
         self._renew_box(64, 4096)
         self.initial_bytes = usage.resident()
@@ -114,25 +114,30 @@ class Warden:
             case "look":
                 others = usage.other_processes() if self.own_processes else self.children
                 codec.send(self.sock, {"others": len(others), "grown": usage.resident() - self.initial_bytes})
+            case "open":
+                try:
+                    self.box.repair()
+                    codec.send(self.sock, {"opened": ""}, [self.box.work])
+                except OSError as fault:
+                    codec.send(self.sock, {"opened": str(fault)})
             case "interrupt" | "kill":
                 for child in list(self.children.values()):
                     if child.key == message["key"]:
                         self._signal(child, signal.SIGINT if message["do"] == "interrupt" else signal.SIGKILL)
 
     def _start(self, message: dict[str, Any], descriptors: list[int]) -> None:
-        limits = self.limits = message["limits"]
-        box_limits = (limits["disk_mb"], limits["files"])
-        if self.box_limits != box_limits or (message["once"] and not self.mounts):
-            self._renew_box(*box_limits)
-        if self.group:
-            self.group.limit(limits["memory_mb"] + limits["disk_mb"])  # files are in memory, and may fill the disk
-        self._reset_counters()
         start_time = time.monotonic()
-        pid = os.fork()
-        if not pid:
-            self._become_candidate(message, descriptors)
-        for descriptor in descriptors:
-            os.close(descriptor)
+        try:
+            pid = self._fork_candidate(message, descriptors)
+        except OSError as fault:
+            if message["once"]:
+                raise
+            report = {"code": 0, "why": None, "wall_s": 0.0, "cpu_s": 0.0, "memory_mb": 0.0, "clean": True}
+            codec.send(self.sock, report | {"ended": message["key"], "refused": str(fault)})
+            return
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
         pidfd = os.pidfd_open(pid)
         deadline = None if message["cells"] else start_time + message["timeout_s"]
         self.children[pidfd] = Child(
@@ -140,6 +145,24 @@ class Warden:
         )
         self.poll.register(pidfd, select.POLLIN)
         self.last_check, self.check_interval = start_time, TICK_S
+
+    def _fork_candidate(self, message: dict[str, Any], descriptors: list[int]) -> int:
+        """Prepare the box, and fork the process of a program. Raises OSError, in a session because of earlier ones."""
+        limits = self.limits = message["limits"]
+        box_limits = (limits["disk_mb"], limits["files"])
+        if self.box_limits != box_limits or (message["once"] and not self.box.outlives_renewal):
+            self._renew_box(*box_limits)
+        elif not message["once"]:
+            self.box.repair()
+        if self.group:
+            self.group.limit(limits["memory_mb"] + limits["disk_mb"])  # files are in memory, and may fill the disk
+        self._reset_counters()
+        if message["once"] and self.last_pid is not None:
+            os.pwrite(self.last_pid, b"1", 0)
+        pid = os.fork()
+        if not pid:
+            self._become_candidate(message, descriptors)
+        return pid
 
     def _become_candidate(self, message: dict[str, Any], descriptors: list[int]) -> NoReturn:
         """Run the candidate, in the child. A failure before `STARTED` is the sandbox's, and reported on the channel."""
@@ -163,7 +186,7 @@ class Warden:
         self.poll.unregister(child.pidfd)
         os.close(child.pidfd)
         del self.children[child.pidfd]
-        clean = self._kill_all() if child.once else True
+        clean = self._kill_all() and not self.box.is_crowded() if child.once else True
         code = os.waitstatus_to_exitcode(status)
         if code and not child.why and self.group and self.group.oom_kills() > self.earlier_kills:
             child.why = "memory"
@@ -179,14 +202,11 @@ class Warden:
             "memory_mb": resources.ru_maxrss / 1024,
             "clean": clean,
         }
-        folders = [os.open(f"{self.confinement.home}/work", os.O_RDONLY | os.O_DIRECTORY)] if child.fetch else []
-        codec.send(self.sock, report, folders)
-        for folder in folders:
-            os.close(folder)
+        codec.send(self.sock, report, [self.box.work] if child.fetch else [])
         if not clean:
             os._exit(1)
         if child.once:
-            if self.mounts:  # a plain folder is emptied before the next call, as the host may still read its files
+            if self.box.outlives_renewal:  # a plain folder is emptied before the next call: the host may still read it
                 self._renew_box(*self.box_limits)
             self.call_count += 1
             if self.call_count == SETTLED_CALLS:
@@ -219,7 +239,7 @@ class Warden:
         max_bytes = self.limits["memory_mb"] << 20
         if not self.group and current.resident > max_bytes and usage.memory(pids, max_bytes) > max_bytes:
             return "memory"
-        return None
+        return "files" if self.box.is_over(*self.box_limits) else None
 
     def _candidate_pids(self) -> list[int]:
         return usage.other_processes() if self.own_processes else [child.pid for child in self.children.values()]
@@ -295,12 +315,7 @@ class Warden:
 
     def _renew_box(self, disk_mb: int, files: int) -> None:
         """Give the place an empty box with these limits."""
-        if self.mounts:
-            if self.box_limits != (0, 0):
-                syscalls.unmount(jail.BOX)
-            jail.mount_box(disk_mb, files, self.confinement.owner)
-        else:
-            jail.clear_box(self.confinement.home, self.confinement.owner)
+        self.box.renew(disk_mb, files)
         self.box_limits = (disk_mb, files)
 
     def _wait_s(self) -> float:

@@ -19,12 +19,14 @@ import shutil
 import signal
 import socket
 import sys
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from sandboxes.local import codec, usage
+from sandboxes.local import codec, identity, usage
 from sandboxes.local.candidate import Confinement
 from sandboxes.local.confinement import jail, landlock, syscalls
+from sandboxes.local.confinement.box import Box, FolderBox, MountedBox
 from sandboxes.local.confinement.cgroups import Group, Parent
 from sandboxes.local.confinement.seccomp import Filter
 from sandboxes.local.preload import load
@@ -57,7 +59,8 @@ def main(config: dict[str, Any], control: socket.socket) -> NoReturn:
         control.close()
         _run_launcher(pid, config["host"], parent, config["folder"])
     try:
-        Zygote(config, control, parent, is_root=is_root).serve()
+        zygote, parent = Zygote(config, control, parent, is_root=is_root), None
+        zygote.serve()
     except BaseException as fault:
         codec.send(control, {"error": f"{type(fault).__name__}: {fault}"})
     finally:
@@ -102,6 +105,8 @@ class Zygote:
         socket. Raises OSError, or what an import raises, where the machine does not allow it.
         """
         syscalls.die_with_parent()
+        if not self.config["namespaces"]:
+            syscalls.set_dumpable(False)  # or programs, which are the same user, could open its memory
         if self.config["namespaces"]:
             syscalls.unshare(_ZYGOTE_NAMESPACES | syscalls.NEWCGROUP)
             socket.sethostname("box")
@@ -187,10 +192,14 @@ class Zygote:
         try:
             self.control.close()
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            group, namespaces = self.groups.get(place), self.config["namespaces"]
-            home = jail.BOX if namespaces else f"{self.config['folder']}/{place}"
-            owner, proc = None, os.open("/proc", os.O_PATH | os.O_DIRECTORY)
-            if namespaces:
+            config, group = dict(self.config), self.groups.get(place)
+            self.config.clear()  # programs see the objects of the functions that called them
+            self.parent = None
+            identity.hide_command_line()
+            owner, proc, last_pid = None, os.open("/proc", os.O_PATH | os.O_DIRECTORY), None
+            if config["namespaces"]:
+                with suppress(OSError):  # a kernel without checkpoints has no such file
+                    last_pid = os.open("/proc/sys/kernel/ns_last_pid", os.O_WRONLY)
                 flags = syscalls.READ_ONLY | syscalls.NOSUID | syscalls.NODEV | syscalls.NOEXEC
                 syscalls.mount("proc", "/proc", "proc", flags, "hidepid=2,subset=pid")
                 if self.is_root:
@@ -199,24 +208,27 @@ class Zygote:
                     os.setresgid(0, 0, 0)
                     os.setresuid(0, 0, 0)
                 syscalls.drop_bounding_set()
+                box: Box = MountedBox(owner)
             else:
-                os.makedirs(home, 0o700, exist_ok=True)
+                box = FolderBox(f"{config['folder']}/{place}")
             syscalls.set_dumpable(False)
             syscalls.no_new_privileges()
             ruleset = None
-            if self.config["rules"]:
-                readable = self.config["readable"]
-                ruleset = landlock.Ruleset(readable, [home, *(f"/dev/{name}" for name in ("null", "zero", "full"))])
+            if config["rules"]:
+                box.renew(0, 0)  # the rules are about folders that exist
+                ruleset = landlock.Ruleset(config["readable"], [box.path, *(f"/dev/{name}" for name in ("null", "zero", "full"))])
             confinement = Confinement(
-                home=home,
+                box=box,
                 proc=proc,
                 base=usage.address_space(),
-                filter=Filter(single_process=not namespaces),
+                filter=Filter(single_process=not config["namespaces"]),
                 ruleset=ruleset,
                 owner=owner,
-                limit_processes=namespaces,
+                limit_processes=config["namespaces"],
             )
-            Warden(host, confinement, group, own_processes=namespaces, mounts=namespaces).serve()
+            own_processes = config.pop("namespaces")
+            config.clear()
+            Warden(host, confinement, group, own_processes=own_processes, last_pid=last_pid).serve()
         except BaseException as fault:
             codec.send(host, {"fault": f"{type(fault).__name__}: {fault}"})
         finally:

@@ -17,7 +17,7 @@ import pytest
 import sandboxes
 from sandboxes import Limits, ReplayDiverged, SandboxBusy, SandboxClosed
 from sandboxes.local.provider import Local
-from tests.support.sandbox_hosts import ROOT, processes, why_not
+from tests.support.sandbox_hosts import ROOT, processes, running, why_not
 from tests.support.sandbox_servers import wait_until
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
@@ -65,7 +65,7 @@ def test_close_leaves_no_process_no_file_and_no_control_group() -> None:
         sandbox.run(["sh", "-c", "sleep 60 &"])
         opened = processes()
         assert opened - before
-    assert wait_until(lambda: processes() <= before)
+    assert wait_until(lambda: processes() <= before and not running(opened - before))
     assert groups(opened) == []
     assert folders() == files
     with pytest.raises(SandboxClosed, match="closed"):
@@ -85,7 +85,7 @@ def test_when_the_host_is_killed_everything_ends() -> None:
     host.kill()
     host.wait()
     host.stdout.close()
-    assert wait_until(lambda: not processes(host.pid))
+    assert wait_until(lambda: not processes(host.pid) and not running(opened))
     assert wait_until(lambda: groups(opened) == [])
 
 

@@ -137,8 +137,8 @@ class IdleBackend:
         self.timeouts.append(timeout_s)
         return Result(Status.OK), True
 
-    def run(self, program: object, files: object, stdin: object, timeout_s: float) -> Result:
-        return self.evaluate(program, timeout_s)[0]
+    def run(self, program: object, files: object, stdin: object, timeout_s: float) -> tuple[Result, bool]:
+        return self.evaluate(program, timeout_s)
 
 
 @pytest.mark.parametrize("timeout_s", [0, -1.0, math.nan, math.inf, 86_401])
@@ -155,7 +155,7 @@ def test_a_senseless_deadline_is_refused_and_the_session_goes_on(timeout_s: floa
 
 
 def test_limits_name_the_one_that_is_wrong() -> None:
-    with pytest.raises(ValueError, match=r"limit disk_mb = -1: must be more than 0"):
+    with pytest.raises(ValueError, match=r"limit disk_mb = -1: must be a whole number above 0"):
         Limits(disk_mb=-1)
 
 

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -155,13 +155,27 @@ def as_user(python: str, *arguments: str, timeout: float) -> subprocess.Complete
 
 
 def processes(host: int | None = None) -> set[int]:
-    """Every process of a sandbox that this process, or another, has opened; some have the same command line."""
-    mark, found = f'"host": {host or os.getpid()}, '.encode(), set()
+    """Every process of a sandbox that this process, or another, has opened.
+
+    Launchers and zygotes have a command line that names the host; what is below them shows none of it.
+    """
+    mark, found, todo = f'"host": {host or os.getpid()}, '.encode(), set(), []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             line = path.read_bytes()
         except OSError:
             continue
         if b"sandboxes.local.zygote" in line and mark in line:
-            found.add(int(path.parent.name))
+            todo.append(int(path.parent.name))
+    while todo:
+        pid = todo.pop()
+        if pid not in found:
+            found.add(pid)
+            with suppress(OSError):
+                todo += map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
     return found
+
+
+def running(pids: set[int]) -> set[int]:
+    """Those of these processes that have not ended."""
+    return {pid for pid in pids if Path(f"/proc/{pid}").exists()}

@@ -1,23 +1,21 @@
 """The file system that candidates (untrusted programs) see.
 
-It is the system and Python, read-only, and the box, a folder of their own.
+It is the system and Python, read-only, and the box, a folder of their own. No mount but the box can be written.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from sandboxes.local.confinement import syscalls
+from sandboxes.local.confinement.box import BOX, FOLDERS
 
-BOX = "/box"  # where the tmpfs of each place is mounted
 WORK, PACKAGES = "/work", "/opt/packages"
-FOLDERS = ("work", "tmp", "shm")  # in the box; /work, /tmp and /dev/shm are links to them
 USER_ID = 1000
+LINKS = (WORK, "/tmp", "/dev/shm")  # to the folders of the box
 _DEVICES = ("null", "zero", "full", "random", "urandom")
-LINKS = (WORK, "/tmp", "/dev/shm")
 
 
 def etc_files(user_id: int) -> dict[str, str]:
@@ -46,7 +44,8 @@ def build(binds: Sequence[tuple[str, str]], hidden: Sequence[str]) -> None:
         _bind(source, root + target)
     for folder in hidden:
         if os.path.isdir(root + folder):
-            syscalls.mount("tmpfs", root + folder, "tmpfs", syscalls.NOSUID | syscalls.NODEV, "size=4k,mode=0555")
+            flags = syscalls.READ_ONLY | syscalls.NOSUID | syscalls.NODEV  # or programs could leave modules in it
+            syscalls.mount("tmpfs", root + folder, "tmpfs", flags, "size=4k,nr_inodes=1,mode=0555")
     for folder in ("proc", "dev", "etc", BOX[1:]):
         os.makedirs(f"{root}/{folder}", exist_ok=True)
     syscalls.mount("proc", f"{root}/proc", "proc", syscalls.NOSUID | syscalls.NODEV | syscalls.NOEXEC)
@@ -86,60 +85,3 @@ def _bind(source: str, target: str) -> None:
         Path(target).touch()
     syscalls.mount(source, target, None, syscalls.BIND | syscalls.REC)
     syscalls.make_read_only(target, recursive=True)
-
-
-def mount_box(disk_mb: int, files: int, owner: int | None) -> None:
-    """Mount an empty box, the folder that a program can write to, in memory: `disk_mb` MiB and `files` files at most.
-
-    `owner` is the uid of the program; None if it is that of this process.
-    """
-    owner_option = "" if owner is None else f",uid={owner},gid={owner}"
-    options = f"size={disk_mb}m,nr_inodes={files + len(FOLDERS) + 1},mode=0755{owner_option}"
-    syscalls.mount("tmpfs", BOX, "tmpfs", syscalls.NOSUID | syscalls.NODEV, options)
-    for folder in FOLDERS:
-        os.mkdir(f"{BOX}/{folder}")
-        if owner is not None:
-            os.chown(f"{BOX}/{folder}", owner, owner)
-
-
-def clear_box(folder: str, owner: int | None = None) -> None:
-    """Empty a plain folder that serves as the box (what a program can write to) where none can be mounted.
-
-    Removes everything in its subfolders "work", "tmp" and "shm", however deeply nested, and makes those that are
-    missing. `owner` is the uid that they get; None is that of this process.
-    """
-    for name in FOLDERS:
-        path = f"{folder}/{name}"
-        if os.path.islink(path) or not os.path.isdir(path):  # a candidate that owns the folder can do that
-            with suppress(FileNotFoundError):
-                os.unlink(path)
-            os.mkdir(path, 0o700)
-        os.chmod(path, 0o700)  # it may have taken away the right to enter
-        _remove_content(path)
-        if owner is not None:
-            os.chown(path, owner, owner)
-
-
-def _remove_content(folder: str) -> None:
-    """Remove everything in a folder. Nested folders are moved up first, so no path is long and nothing recurses."""
-    count, prefix = 0, os.urandom(8).hex()  # names that a candidate cannot foresee
-    while True:
-        with os.scandir(folder) as entries:
-            names = [(entry.path, entry.is_dir(follow_symlinks=False)) for entry in entries]
-        if not names:
-            return
-        for path, is_folder in names:
-            if not is_folder:
-                os.unlink(path)
-                continue
-            os.chmod(path, 0o700)
-            with os.scandir(path) as entries:
-                inner = [(entry.path, entry.is_dir(follow_symlinks=False)) for entry in entries]
-            for deeper, is_deep in inner:
-                if is_deep:
-                    os.chmod(deeper, 0o700)  # only a writable folder can be moved
-                    count += 1
-                    os.rename(deeper, f"{folder}/{prefix}{count}")
-                else:
-                    os.unlink(deeper)
-            os.rmdir(path)

@@ -28,6 +28,16 @@ _REFUSED = """
     msgget:68:186 msgsnd:69:189 msgrcv:70:188 msgctl:71:187 semget:64:190 semop:65:193 semctl:66:191
     semtimedop:220:192 mq_open:240:180 mq_unlink:241:181 mq_timedsend:242:182 mq_timedreceive:243:183
     mq_notify:244:184 mq_getsetattr:245:185 ioprio_set:251:30 uselib:134:-
+    sync:162:81 syncfs:306:267 inotify_init:253:- inotify_init1:294:26 inotify_add_watch:254:27
+"""
+# Where programs share the host's mounts: owners may change these of any file that they see, so they succeed and do
+# nothing, as programs that copy or unpack files make such calls.
+_WITHOUT_EFFECT = """
+    chmod:90:- fchmod:91:52 fchmodat:268:53 fchmodat2:452:452 chown:92:- fchown:93:55 lchown:94:- fchownat:260:54
+    utime:132:- utimes:235:- futimesat:261:- utimensat:280:88
+"""
+_ATTRIBUTES = """
+    setxattr:188:5 lsetxattr:189:6 fsetxattr:190:7 removexattr:197:14 lremovexattr:198:15 fremovexattr:199:16
 """
 # Calls that change another process where this argument is not 0: a candidate with the warden's uid could starve it.
 _SELF_ONLY = (  # (x86_64, aarch64, which argument)
@@ -48,6 +58,7 @@ _SETSID = (112, 157)  # succeeds and does nothing: the scheduler would give each
 _SIGNALS = ((62, 129), (200, 130), (234, 131), (129, 138), (297, 240), (424, 424), (434, 434))  # kill ... pidfd_open
 _AF_UNIX, _PRIO_USER = 1, 2
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
+_SET_FILE_FLAGS = (0x40086602, 0x40046602, 0x401C5820)  # FS_IOC_SETFLAGS, its 32-bit form, FS_IOC_FSSETXATTR
 
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _KILL, _ALLOW, _ERRNO = 0x80000000, 0x7FFF0000, 0x00050000
@@ -63,7 +74,10 @@ class Filter:
     """A seccomp filter, a BPF program that this process and all forked from it can install (`syscalls.install`)."""
 
     def __init__(self, *, single_process: bool = False) -> None:
-        """`single_process`: also refuse to start processes, to signal any, and to make sockets."""
+        """`single_process`: for programs without namespaces, which see the host's files and processes.
+
+        It also refuses to start processes, to signal any, to make sockets and to change files but by writing to them.
+        """
         program = b"".join(_program(single_process))
         self._buffer = ctypes.create_string_buffer(program, len(program))  # must live as long as `struct`
         self.struct = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(self._buffer))
@@ -75,10 +89,7 @@ def _program(single_process: bool) -> list[bytes]:
     if column == 0:  # the x32 numbers are the same calls again
         program += [_step(_AT_LEAST, 0x40000000, 0, 1), _step(_RETURN, _KILL)]
     program += [_step(_AT_LEAST, _NEWEST + 1, 0, 1), _refuse(errno.ENOSYS)]
-    for word in _REFUSED.split():
-        number = word.split(":")[column + 1]
-        if number != "-":
-            program += [_step(_EQUAL, int(number), 0, 1), _refuse(errno.EPERM)]
+    program += _refuse_all(_REFUSED, column, errno.EPERM)
     program += [_step(_EQUAL, _SETSID[column], 0, 1), _refuse(0)]
     program += [
         _step(_EQUAL, _CLONE3[column], 0, 1),
@@ -97,8 +108,21 @@ def _program(single_process: bool) -> list[bytes]:
     return [*program, _step(_RETURN, _ALLOW)]
 
 
+def _refuse_all(words: str, column: int, error: int) -> list[bytes]:
+    """Steps that end these calls, each as "name:x86_64:aarch64", with the error number; 0 is success."""
+    program = []
+    for word in words.split():
+        number = word.split(":")[column + 1]
+        if number != "-":
+            program += [_step(_EQUAL, int(number), 0, 1), _refuse(error)]
+    return program
+
+
 def _refuse_processes(column: int) -> list[bytes]:
     program = _check_argument(_CLONE[column], 0, [_step(_ANY_BIT, _CLONE_THREAD, 1, 0), _refuse(errno.EPERM)])
+    program += _refuse_all(_WITHOUT_EFFECT, column, 0) + _refuse_all(_ATTRIBUTES, column, errno.EPERM)
+    for request in _SET_FILE_FLAGS:
+        program += _check_argument(_IOCTL[column], 1, [_step(_EQUAL, request, 0, 1), _refuse(errno.EPERM)])
     for numbers in (_FORK, _VFORK, _SOCKET, *_SIGNALS):
         number = numbers[column]
         if number is not None:
