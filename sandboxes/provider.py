@@ -22,9 +22,12 @@ class Session(Protocol):
     """Files and the state of a Python interpreter that last from call to call.
 
     Threads may share a session: their calls run one after the other. Every call but `read` and `write` returns a
-    `Result`, also for the worst program. After the session has ended (see `alive`) calls return `Status.ENDED` without
-    running anything; after `close` they raise SandboxClosed. Any call may raise SandboxError for a fault of the
-    sandbox; the session has then ended. Tested by `checks.sessions`.
+    `Result`, also for the worst program, and also where an earlier one has ruined the session: a working directory that
+    was removed is there again, empty; a program that cannot be started is FAILED with exit code 126; an interpreter
+    that cannot be started ends the session. After the session has ended (see `alive`) calls return `Status.ENDED`
+    without running anything, `read` and `write` raise OSError; after `close` all raise SandboxClosed. Any call may
+    raise SandboxError for a fault of the sandbox; the session has then ended. Tested by `checks.sessions` and
+    `checks.ruins`.
     """
 
     @property
@@ -86,7 +89,8 @@ class Session(Protocol):
 
         Raises:
             ValueError: `path` is absolute or leads out of the working directory.
-            OSError: The file does not fit into the limits.
+            OSError: The file does not fit into the limits, programs have put something else in its place, or the
+                session has ended.
         """
 
     @abstractmethod
@@ -96,7 +100,7 @@ class Session(Protocol):
         Raises:
             ValueError: `path` is absolute or leads out of the working directory.
             FileNotFoundError: There is no such file.
-            OSError: It is not a regular file, or larger than `max_bytes`.
+            OSError: It is not a regular file, larger than `max_bytes`, or the session has ended.
         """
 
     @abstractmethod
@@ -156,7 +160,8 @@ class Sandbox(Protocol):
     ) -> Result:
         """Run a program in a new, empty working directory; no process, file or memory of it outlives the call.
 
-        Tested by `checks.programs` (what programs can do), `checks.files`, `checks.limits` and `checks.isolation`.
+        Whatever the program does to the place it runs in is a `Result`; such a place is replaced. Tested by
+        `checks.programs` (what programs can do), `checks.files`, `checks.limits`, `checks.isolation`, `checks.ruins`.
 
         Args:
             program: Source of a Python program, run as `__main__`, or the words of a command, run without a shell.
@@ -173,8 +178,9 @@ class Sandbox(Protocol):
             printed until the end. A command that does not exist is FAILED with exit code 127.
 
         Raises:
-            ValueError: `timeout_s` is out of range, a path leads out, or `program` is neither text nor words.
-            OSError: `files` do not fit into `limits`.
+            ValueError: `timeout_s` is out of range, a path leads out, `program` is neither text nor words, or `limits`
+                has a size that is larger than the memory of the machine.
+            OSError: `files` do not fit into `limits`, or one of them is a folder of another.
             SandboxBusy: No place became free in time.
             SandboxClosed: After `close`.
             SandboxDied: The sandbox failed during the call. A provider may retry once before it raises.

@@ -116,9 +116,7 @@ class ReplaySession:
         relative_parts(path)
         files = {path: as_bytes(content)}
         size = len(files[path])
-        result = self._record(
-            "write", (path, content), {}, size, lambda: self._run(None, files, b"", WRITE_TIMEOUT_S)
-        )
+        result = self._record("write", (path, content), {}, size, lambda: self._run(None, files, b"", WRITE_TIMEOUT_S))
         if not result.ok:
             raise OSError(f"{path!r} could not be written: {result.stderr.strip() or result.status}")
 

@@ -68,7 +68,7 @@ def check_timeout(timeout_s: float) -> float:
 
 
 def check_size(limits: Limits, machine_mb: int) -> Limits:
-    """Return the limits unchanged. Raises ValueError for a size beyond `machine_mb`, the memory of the machine in MiB."""
+    """Return the limits unchanged. Raises ValueError for a size beyond `machine_mb`, the machine's memory in MiB."""
     for name, per_mb in (("memory_mb", 1), ("disk_mb", 1), ("output_kb", 1024)):
         value = getattr(limits, name)
         if value > machine_mb * per_mb:

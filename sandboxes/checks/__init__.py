@@ -10,13 +10,13 @@ import inspect
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from sandboxes.checks import files, isolation, limits, programs, sessions
+from sandboxes.checks import files, isolation, limits, programs, ruins, sessions
 from sandboxes.checks.assertions import NotApplicable, require_protection
 from sandboxes.provider import Sandbox
 from sandboxes.types import SandboxError
 
 Behaviour = Callable[[Sandbox], None]
-_MODULES = (programs, files, limits, isolation, sessions)
+_MODULES = (programs, files, limits, isolation, sessions, ruins)
 
 
 class CheckResult(NamedTuple):
@@ -92,5 +92,5 @@ def _check_applicable(name: str, sandbox: Sandbox) -> None:
     module = name.partition(".")[0]
     if module == "sessions" and not sandbox.isolation.sessions:
         raise NotApplicable(f"tier '{sandbox.isolation.tier}' has no sessions")
-    if module == "isolation":
+    if module in ("isolation", "ruins"):
         require_protection(sandbox)

@@ -20,6 +20,7 @@ from sandboxes.checks.assertions import (
     output_of,
     require_children,
     require_file_isolation,
+    require_protection,
 )
 from sandboxes.provider import Sandbox
 from sandboxes.types import Status
@@ -208,6 +209,28 @@ def earlier_calls(sandbox: Sandbox) -> None:
             return  # it cannot even read its own memory
         expect_status(result, Status.OK)
         expect_equal(result.stdout, "0\n")
+
+
+def identity(sandbox: Sandbox) -> None:
+    """The command line, the environment and the calling frames show no path of this project and are always the same."""
+    program = (
+        "import os, sys\nframe, files = sys._getframe(), []\nwhile frame:\n"
+        "    files.append(frame.f_code.co_filename); frame = frame.f_back\n"
+        "try: line = open('/proc/self/cmdline').read()\nexcept OSError: line = ''\n"
+        "print([sys.argv, sys.orig_argv, line, files, sorted(os.environ.items())])"
+    )
+    require_protection(sandbox)
+    outputs = [output_of(sandbox, program) for _ in range(3)]
+    expect(str(Path(__file__).parents[2]) not in outputs[0], f"it shows {outputs[0]}")
+    if sandbox.isolation.tier not in ("landlock", "process"):  # their folders have names of the host
+        expect_equal(len(set(outputs)), 1)
+
+
+def same_pids(sandbox: Sandbox) -> None:
+    """The pids of a call are those of every other call, so that none of them counts calls."""
+    if any("pids" in sentence for sentence in sandbox.isolation.uncovered):
+        raise NotApplicable("pids are listed in `uncovered`")
+    expect_equal(len({output_of(sandbox, "import os; print(os.getpid())") for _ in range(3)}), 1)
 
 
 def kernel_interfaces(sandbox: Sandbox) -> None:

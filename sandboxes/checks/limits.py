@@ -14,7 +14,7 @@ from sandboxes.checks.assertions import (
     require_protection,
 )
 from sandboxes.provider import Sandbox
-from sandboxes.types import Limits, Result, Status
+from sandboxes.types import MAX_LIMIT, Limits, Result, Status
 
 GRACE_S = 1.0  # how late a call may return after its deadline
 
@@ -161,6 +161,18 @@ def file_count(sandbox: Sandbox) -> None:
     program = "n = 0\ntry:\n    while n < 9999: open(f'x{n}', 'w').close(); n += 1\nexcept OSError: pass\nprint(n)"
     count = int(output_of(sandbox, program, limits=Limits(files=200)))
     expect(150 <= count <= 200, f"{count} were made")
+
+
+def impossible_sizes(sandbox: Sandbox) -> None:
+    """More memory than any machine has is refused as a wrong value, which the message names."""
+    require_protection(sandbox)
+    for name in ("memory_mb", "disk_mb", "output_kb"):
+        try:
+            sandbox.run("1", limits=Limits(**{name: MAX_LIMIT}))
+        except ValueError as error:
+            expect(name in str(error) and str(MAX_LIMIT) in str(error), f"{error} names neither {name} nor {MAX_LIMIT}")
+            continue
+        raise AssertionError(f"{name} = {MAX_LIMIT} was accepted")
 
 
 def invalid_values(sandbox: Sandbox) -> None:

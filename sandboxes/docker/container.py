@@ -34,13 +34,14 @@ _STREAM = struct.Struct(">BxxxI")  # the engine's own header: which stream, how 
 _STDOUT = 1
 _CHUNK = 1 << 18
 _INSIDE = (  # this project's modules that the agent imports
-    "sandboxes sandboxes.types sandboxes.json_values sandboxes.recycling sandboxes.local sandboxes.local.candidate "
-    "sandboxes.local.codec sandboxes.local.fetch sandboxes.local.heap sandboxes.local.identity "
-    "sandboxes.local.interpreter sandboxes.local.pipes sandboxes.local.place sandboxes.local.preload "
-    "sandboxes.local.session sandboxes.local.usage sandboxes.local.warden sandboxes.local.confinement "
-    "sandboxes.local.confinement.box sandboxes.local.confinement.jail "
-    "sandboxes.local.confinement.landlock sandboxes.local.confinement.seccomp sandboxes.local.confinement.syscalls "
-    "sandboxes.docker sandboxes.docker.agent sandboxes.docker.codec sandboxes.docker.dispatch"
+    "sandboxes sandboxes.types sandboxes.json_values sandboxes.recycling sandboxes.local sandboxes.local.call "
+    "sandboxes.local.candidate sandboxes.local.codec sandboxes.local.fetch sandboxes.local.heap "
+    "sandboxes.local.identity sandboxes.local.interpreter sandboxes.local.pipes sandboxes.local.place "
+    "sandboxes.local.preload sandboxes.local.session sandboxes.local.usage sandboxes.local.warden "
+    "sandboxes.local.confinement sandboxes.local.confinement.box sandboxes.local.confinement.jail "
+    "sandboxes.local.confinement.landlock sandboxes.local.confinement.seccomp "
+    "sandboxes.local.confinement.syscalls sandboxes.docker sandboxes.docker.agent sandboxes.docker.codec "
+    "sandboxes.docker.dispatch"
 )
 _VARIABLES = {  # in addition to those of the image
     **{name: value for name, value in ENVIRONMENT.items() if name != "PATH"},

@@ -27,6 +27,8 @@ ISOLATION = Isolation(
         "faults of the kernel itself, and of the engine: a virtual machine of its own is stronger",
         "what hardware leaks between processes by timing",
         "an image's own files: a program can read all that its image lets everybody read",
+        "pids: they count on from call to call",
+        "locks: programs that run at the same time can tell each other something by locks on an image's files",
         "whether the kernel, short of memory, ends the program or its agent, where the kernel has no Landlock",
     ),
     memory="cgroup",

@@ -14,8 +14,9 @@ from typing import Any
 
 from sandboxes import json_values
 from sandboxes.local import codec
+from sandboxes.local.call import Call, decode_output, failure_to_start, make_result
 from sandboxes.local.fetch import read_file
-from sandboxes.local.place import OVERDUE_S, Call, Place, decode_output, failure_to_start, make_result
+from sandboxes.local.place import OVERDUE_S, Place
 from sandboxes.types import Limits, Program, Result, SandboxError, Status
 
 UNWATCHED_S = 0.02  # cells that are shorter never wake the warden
@@ -75,7 +76,7 @@ class _InterpreterClient:
     def __init__(self, place: Place, limits: Limits) -> None:
         self.place, self.is_alive = place, True
         self.key = place.new_key()
-        self.call = Call(place, limits, has_stdin=False)
+        self.call = Call(place.sock, limits, has_stdin=False)
         self.pipes = self.call.pipes
         self.replies = self.pipes.drain(self.call.channel)
 

@@ -1,4 +1,4 @@
-"""CPU time and memory of processes, read from `/proc`."""
+"""CPU time and memory of processes, read from `/proc`, and what limits memory."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import re
 import time
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -18,6 +18,16 @@ class Usage(NamedTuple):
 
     cpu_s: float
     resident: int
+
+
+class MemoryGroup(Protocol):
+    """Limits the memory of all processes of a place, one warden's process tree, together."""
+
+    def limit(self, memory_mb: int) -> None:
+        """Set the limit in MiB."""
+
+    def oom_kills(self) -> int:
+        """How many processes were killed for exceeding it so far."""
 
 
 def address_space() -> int:

@@ -16,7 +16,7 @@ import socket
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
 from sandboxes.local import candidate, codec, interpreter, usage
 from sandboxes.local.candidate import Confinement
@@ -42,16 +42,6 @@ class Child:
     why: str | None = None  # why the warden ended it: "timeout", "cpu", "memory", "files"
 
 
-class MemoryGroup(Protocol):
-    """Limits the memory of all processes of a place, one warden's process tree, together."""
-
-    def limit(self, memory_mb: int) -> None:
-        """Set the limit in MiB."""
-
-    def oom_kills(self) -> int:
-        """How many processes were killed for exceeding it so far."""
-
-
 class Warden:
     """Runs untrusted programs for one host, which asks for them on one socket, until the host closes it."""
 
@@ -59,7 +49,7 @@ class Warden:
         self,
         sock: socket.socket,
         confinement: Confinement,
-        group: MemoryGroup | None,
+        group: usage.MemoryGroup | None,
         *,
         own_processes: bool,
         last_pid: int | None = None,

@@ -216,7 +216,8 @@ class Zygote:
             ruleset = None
             if config["rules"]:
                 box.renew(0, 0)  # the rules are about folders that exist
-                ruleset = landlock.Ruleset(config["readable"], [box.path, *(f"/dev/{name}" for name in ("null", "zero", "full"))])
+                writable = [box.path, *(f"/dev/{name}" for name in ("null", "zero", "full"))]
+                ruleset = landlock.Ruleset(config["readable"], writable)
             confinement = Confinement(
                 box=box,
                 proc=proc,

@@ -244,7 +244,7 @@ def test_the_provider_of_the_page_passes_what_the_page_says(tmp_path: Path) -> N
     skips = {name for name, result in results.items() if result.skip_reason}
     (sentence,) = re.findall(r"`MySandbox` passes all that are not skipped but two: (.*?)\.\n", page, re.DOTALL)
     assert failures == {name for name in re.findall(r"`(\S+)`", sentence)} and len(failures) == 2
-    assert {name.partition(".")[0] for name in skips} == {"files", "limits", "isolation", "sessions"}
+    assert {name.partition(".")[0] for name in skips} == {"files", "limits", "isolation", "sessions", "ruins"}
     in_files = [name for name in results if name.startswith("files.")]
     assert f"`protects=False` ({len(skips & {*in_files})} of {len(in_files)})" in page
     assert not {name for name in results if name.startswith(("isolation.", "sessions."))} - skips

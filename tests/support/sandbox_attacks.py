@@ -316,6 +316,38 @@ ATTACKS = {
         TRY
         + "for p in ('/box', '/box/work', '/box/tmp', '/box/shm', '/work', '/tmp', '/dev/shm'):\n    try: os.chmod(p, 0)\n    except OSError: pass\n    try: os.rename(p, '/box/gone')\n    except OSError: pass\n    try: os.rmdir(p)\n    except OSError: pass\ntry: os.symlink('/etc', '/box/work')\nexcept OSError: pass"
     ),
+    "everything removed": Attack(
+        "import subprocess; subprocess.run(['sh', '-c', 'rm -rf /box/work /* 2> /dev/null'])",
+        fetch=("passwd", "environ"),
+    ),
+    "everything found and deleted": Attack(
+        "import subprocess; subprocess.run(['sh', '-c', 'find / -delete 2> /dev/null'])", fetch=("passwd", "environ")
+    ),
+    "the folder moved": Attack(
+        "import os, subprocess\nsubprocess.run(['sh', '-c', 'mv /box/work /box/w2; touch /box/work; ln -s /etc /box/w3'])",
+        own(Status.OK),
+        fetch=("passwd", "hostname"),
+    ),
+    "a link in place of the folder": Attack(
+        TRY
+        + "for n in range(3, 30):\n    tries(lambda: os.rmdir('/box/work'), lambda: os.rename('/box/work', f'/box/{{n}}'))\n    tries(lambda: os.symlink(f'/proc/self/fd/{{n}}', '/box/work'))",
+        own(Status.OK),
+        fetch=("environ", "1/environ", "self/environ", "root{secret_file}"),
+    ),
+    "flushing the host's disks": Attack(
+        TRY
+        + "if os.uname().machine == 'x86_64': tries(lambda: libc.syscall(162) + 1, lambda: libc.syscall(306, os.open('.', 0)) + 1)",
+        own(Status.OK),
+    ),
+    "watching the host's files": Attack(
+        TRY
+        + "tries(lambda: libc.inotify_init() + 1, lambda: libc.inotify_init1(0) + 1, lambda: libc.inotify_add_watch(0, b'/usr/bin', 2) + 1)",
+        own(Status.OK),
+    ),
+    "a name that is no text": Attack(
+        TRY + "libc.prctl(15, b') \\xff\\xfe (', 0, 0, 0)\nend = time.time() + 0.5\nwhile time.time() < end: pass",
+        own(Status.OK),
+    ),
     "a crash": Attack("import ctypes; ctypes.memset(0, 1, 1 << 20)", own(Status.SIGNAL)),
     "an abort": Attack("import os; os.abort()", own(Status.SIGNAL)),
 }

@@ -131,7 +131,8 @@ def readable() -> Path:
     atexit.register(shutil.rmtree, home, ignore_errors=True)
     shutil.copytree(ROOT / "sandboxes", home / "sandboxes", ignore=shutil.ignore_patterns("__pycache__"))
     (home / "tests" / "support").mkdir(parents=True)
-    shutil.copy(ROOT / "tests" / "support" / "sandbox_attacks.py", home / "tests" / "support")
+    for name in ("attacks", "notes", "ruins"):
+        shutil.copy(ROOT / "tests" / "support" / f"sandbox_{name}.py", home / "tests" / "support")
     for path in (home, *home.rglob("*")):
         path.chmod(0o755 if path.is_dir() else 0o644)
     return home

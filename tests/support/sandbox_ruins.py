@@ -98,7 +98,9 @@ RUINS = {
         "tries(lambda: open(p, 'w').write(str(os.getppid())))"
     ),
     "traced": Ruin("for p in (1, os.getppid()): libc.ptrace(16, p, 0, 0); libc.ptrace(0x4206, p, 0, 0)"),
-    "a name that is no text": Ruin("libc.prctl(15, b') \\xff\\xfe (', 0, 0, 0)\nt = time.time() + 0.3\nwhile time.time() < t: pass"),
+    "a name that is no text": Ruin(
+        "libc.prctl(15, b') \\xff\\xfe (', 0, 0, 0)\nt = time.time() + 0.3\nwhile time.time() < t: pass"
+    ),
     "signals blocked": Ruin("signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))\ntime.sleep(9)"),
     "a daemon that kills": Ruin("if not os.fork():\n    while True: tries(lambda: os.kill(-1, 9))", True),
     "a daemon that links": Ruin(

@@ -18,6 +18,13 @@ _NOWHERE = (
     "faults of the kernel itself: a container or a virtual machine of its own is stronger",
     "what hardware leaks between processes by timing",
     "memory that the kernel keeps for pipes and sockets, where no control group counts it",
+    "where the system and the packages lie on the host: a process can read that of its own mounts and libraries",
+    "locks: programs that run at the same time can tell each other something by locks on the system's files",
+)
+_WITHOUT_NAMESPACES = (
+    "pids: they are the host's, and count on from call to call",
+    "disk: the files are counted every few milliseconds, without those that were deleted and are still open",
+    "programs that need child processes: these fail",
 )
 
 NAMESPACES = Isolation(
@@ -28,6 +35,7 @@ NAMESPACES = Isolation(
         "network: none, also not to this machine",
         "processes: only those of the same place are visible; every one ends with its call or session",
         "memory and number of processes, of all processes together; disk and number of files",
+        "identity: each call has the same pid, command line and environment, without paths of the host",
     ),
     uncovered=_NOWHERE,
     memory="cgroup",
@@ -37,14 +45,14 @@ LANDLOCK = Isolation(
     covered=(
         *_EVERYWHERE,
         "files: reading but the system and Python, writing but in one private folder",
+        "permissions, times and attributes of files: they cannot be changed",
         "network, processes: no socket and no other process can be made or signalled",
         "memory of the one process",
     ),
     uncovered=(
         *_NOWHERE,
+        *_WITHOUT_NAMESPACES,
         "names and sizes of files that exist (stat is not denied)",
-        "disk: each file is limited, not their sum",
-        "programs that need child processes: these fail",
     ),
     memory="process",
     children=False,
@@ -54,9 +62,9 @@ PROCESS = Isolation(
     covered=(*_EVERYWHERE, "network, processes: no socket and no other process can be made or signalled"),
     uncovered=(
         *_NOWHERE,
+        *_WITHOUT_NAMESPACES,
         "FILES: all that this user can read can be read, all that it can write can be written",
-        "disk: each file is limited, not their sum",
-        "programs that need child processes: these fail",
+        "notes for later calls, in any folder that this user can write to",
     ),
     memory="process",
     children=False,
