@@ -5,7 +5,7 @@ They must see neither where things lie on the host nor anything that differs bet
 
 from __future__ import annotations
 
-import _imp  # type: ignore[import-not-found]
+import _imp
 import ctypes
 import gc
 import sys
@@ -30,4 +30,4 @@ def hide_paths() -> None:
     """Replace the file of every function of this project, which frames and tracebacks name, by its module's name."""
     for function in gc.get_objects():
         if isinstance(function, FunctionType) and (function.__module__ or "").partition(".")[0] == "sandboxes":
-            _imp._fix_co_filename(function.__code__, function.__module__)
+            _imp._fix_co_filename(function.__code__, function.__module__)  # type: ignore[attr-defined]

@@ -194,8 +194,8 @@ def _parse_reply(text: bytes) -> Result:
     except (ValueError, TypeError, KeyError, RecursionError):
         return _GARBLED
     if error:
-        text = error.encode(errors="backslashreplace").decode()  # JSON can hold what UTF-8 cannot
-        return Result(Status.FAILED, exit_code=1, error=text)
+        error = error.encode(errors="backslashreplace").decode()  # JSON can hold what UTF-8 cannot
+        return Result(Status.FAILED, exit_code=1, error=error)
     try:
         return Result(Status.OK, exit_code=0, value=None if value is None else json_values.load(value))
     except json_values.NotPlain as fault:
