@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from jinja2 import TemplateError
 
-from agents.reply import call_id, calls, compose, parse
-from envs.types import Message
+from agents.reply import calls, compose, parse
+from envs.types import Message, call_id
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 
-from envs.types import Message, ToolCall
+from envs.types import Message, ToolCall, call_id
 
 _CALL = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)
 
@@ -58,11 +58,6 @@ def read_arguments(arguments: object) -> object:
         return json.loads(arguments) if isinstance(arguments, str) else arguments
     except ValueError:
         return arguments
-
-
-def call_id(number: int) -> str:
-    """Return the id of a dialogue's call: nine letters and digits, the only form that Mistral's templates accept."""
-    return f"call{number:05d}"
 
 
 def has_thinking(message: Message) -> bool:

@@ -6,6 +6,7 @@ import difflib
 import re
 from collections.abc import Iterable
 
+MAX_SHOWN = 80  # characters of the unknown name in the message
 CUTOFF, STRICT_CUTOFF = 0.6, 0.8  # least difflib ratio, from 0 to 1, of a name that is suggested
 
 
@@ -24,6 +25,8 @@ def unknown_message(
         of: Where the name was looked up; empty for nowhere in particular.
         prefer: Names to suggest rather than others of `choices` that are about as near.
     """
+    if isinstance(name, str) and len(name) > MAX_SHOWN:
+        name = f"{name[:MAX_SHOWN]}..."
     word, preferred_names, names = str(name), [str(key) for key in prefer], [str(key) for key in choices]
     suggestion = (
         nearest(word, preferred_names, STRICT_CUTOFF)

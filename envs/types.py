@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, NotRequired, TypedDict
@@ -48,9 +49,54 @@ def user(content: str) -> Message:
     return {"role": "user", "content": content}
 
 
-def assistant(content: str) -> Message:
-    """Make an assistant message: a reply of the policy."""
-    return {"role": "assistant", "content": content}
+def assistant(
+    content: str = "",
+    *,
+    tool_calls: Sequence[ToolCall | tuple[str, Mapping[str, Any] | str]] = (),
+    first_id: int = 0,
+) -> Message:
+    """Make an assistant message: a reply of the policy.
+
+        assistant(tool_calls=[("search", {"query": "old cook"})])
+
+    Args:
+        content: The text.
+        tool_calls: Calls, each as a pair of the tool's name and its arguments (a mapping, or JSON text) or as a whole
+            `ToolCall`.
+        first_id: Number of the first call: pairs get the ids `call_id(first_id)`, `call_id(first_id + 1)`, ... by their
+            place. Ids should be unique in a dialogue.
+
+    Raises:
+        TypeError: A call is neither, or its arguments are no JSON-able mapping and no text.
+    """
+    message: Message = {"role": "assistant", "content": content}
+    if tool_calls:
+        message["tool_calls"] = [_tool_call(call, first_id + place) for place, call in enumerate(tool_calls)]
+    return message
+
+
+def call_id(number: int) -> str:
+    """Return the id of a dialogue's call: nine letters and digits, the only form that Mistral's templates accept."""
+    return f"call{number:05d}"
+
+
+def _tool_call(call: Any, number: int) -> ToolCall:
+    if isinstance(call, Mapping):
+        function = call.get("function")
+        if not isinstance(function, Mapping) or not {"name", "arguments"} <= function.keys():
+            raise TypeError(f"a tool call is {{'id', 'type', 'function': {{'name', 'arguments'}}}}, not {call!r}")
+        name, arguments, id = function["name"], function["arguments"], call.get("id", call_id(number))
+    elif isinstance(call, tuple | list) and len(call) == 2:
+        (name, arguments), id = call, call_id(number)
+    else:
+        raise TypeError(f"a tool call is a pair (name, arguments) or a ToolCall, not {call!r}")
+    if not isinstance(arguments, str):
+        if not isinstance(arguments, Mapping):
+            raise TypeError(f"arguments of {name!r} are a mapping or JSON text, not {type(arguments).__name__}")
+        arguments = json.dumps(dict(arguments))
+    if not isinstance(name, str) or not isinstance(id, str):
+        raise TypeError(f"name and id of a tool call are texts, not {name!r} and {id!r}")
+    return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
 def text(message: Message) -> str:

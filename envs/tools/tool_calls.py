@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from envs.suggestions import unknown_message
-from envs.types import Message, Messages, ToolCall, ToolError, final_text, user
+from envs.types import Message, Messages, ToolError, assistant, final_text, user
 
 
 class Command(NamedTuple):
@@ -63,12 +63,7 @@ def command_as_call(command: Command, number: int) -> Message:
 
     `number`, such as the turn's, tells the call's id (`call00007`) from others of the episode.
     """
-    call: ToolCall = {
-        "id": f"call{number:05d}",
-        "type": "function",
-        "function": {"name": command.name, "arguments": json.dumps(dict(command.arguments))},
-    }
-    return {"role": "assistant", "content": "", "tool_calls": [call]}
+    return assistant(tool_calls=[(command.name, command.arguments)], first_id=number)
 
 
 def result_messages(action: Message, result: str) -> Messages:

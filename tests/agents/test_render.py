@@ -9,6 +9,7 @@ import pytest
 
 from agents import reply
 from agents.render import Renderer
+from envs.types import assistant
 from rl.policy.tiny import byte_tokenizer
 from tests.support import chat_templates as styles
 
@@ -34,11 +35,7 @@ def make_message(role, content):
 
 def call_message(content, *arguments):
     """An assistant message with one call for each of the arguments."""
-    calls = [
-        {"id": reply.call_id(i), "type": "function", "function": {"name": "look", "arguments": argument}}
-        for i, argument in enumerate(arguments)
-    ]
-    return {"role": "assistant", "content": content, "tool_calls": calls}
+    return assistant(content, tool_calls=[("look", argument) for argument in arguments])
 
 
 def exchange(rng, turn):

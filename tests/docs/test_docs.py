@@ -132,6 +132,17 @@ def test_the_readmes_own_environment_and_method_are_found_as_files(
     assert recipes.words(recipes.load("bold.py"))["surrogate"] == "clip:low=0.2,high=0.5"
 
 
+def test_the_tool_environment_of_the_guide_passes_every_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from envs.checks import check_env
+
+    monkeypatch.chdir(tmp_path)
+    page = ROOT / "docs" / "add_an_env.md"
+    (block,) = [block for _, block in blocks(page, "python") if "class Stock" in block]
+    assert len(block.splitlines()) < 60
+    Path("stock.py").write_text(block, encoding="utf-8")
+    check_env("stock.py:Stock")
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
     text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agents import reply
-from envs.types import Message, ToolCall
+from envs.types import Message, ToolCall, call_id
 from rl.evaluate.clients.client import ChatRequest, ChatResponse
 
 SEED_LIMIT = 2**31  # some servers reject larger seeds
@@ -97,7 +97,7 @@ def _decode_call(call: Any, number: int) -> ToolCall:
         raise ValueError("a tool call without a name")
     arguments_json = arguments if isinstance(arguments, str) and arguments else json.dumps(arguments or {})
     return {
-        "id": str(call.get("id") or reply.call_id(number)),
+        "id": str(call.get("id") or call_id(number)),
         "type": "function",
         "function": {"name": name, "arguments": arguments_json},
     }
