@@ -19,7 +19,7 @@ from envs.procedural import digest, drawn
 from envs.types import Message, Messages, Outcome, Task, assistant, text, user
 
 LENGTHS = {"train": 20_000, "val": 50, "test": 100}
-CASES = 12
+CASES = 48  # with 12, 4 of 100 wrong mutants at level 3 are right on all; with 48, 0.3 of 100
 AUDITS = ("off", "report", "refuse")
 
 

@@ -101,7 +101,7 @@ def _call_changes(node: ast.Call) -> Iterator[Change]:
     for place in range(len(node.args)):
         if len(node.args) > 1:
             yield lambda node, place=place: _set(node, args=node.args[:place] + node.args[place + 1 :])
-    if len(node.args) == 1 and not node.keywords:
+    if len(node.args) == 1 and not node.keywords and not isinstance(node.args[0], ast.Starred):
         yield lambda node: node.args[0]
     if isinstance(node.func, ast.Name) and node.func.id in ("sum", "max", "min", "len", "sorted", "set"):
         names = ("sum", "max", "min", "len", "sorted", "set")
