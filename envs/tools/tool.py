@@ -6,7 +6,6 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import Annotated, Any, get_type_hints, overload
 
 from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, ValidationError, create_model
@@ -41,7 +40,7 @@ class Tool:
             raise TypeError(f"tool {self.name!r}: environments are synchronous; make it a plain function")
         description, notes = _parse_docstring(inspect.getdoc(function) or "")
         self._arguments = _arguments_model(self.name, function, notes)
-        self._keys = {field.alias: key for key, field in self._arguments.model_fields.items()}
+        self._keys = {str(field.alias): key for key, field in self._arguments.model_fields.items()}
         try:
             parameters = self._arguments.model_json_schema(schema_generator=_WithoutTitles)
         except PydanticUserError as error:
@@ -118,8 +117,7 @@ def tool(function: Callable[..., Any] | None = None, *, name: str | None = None)
     return Tool(function, name=name) if function else lambda function: Tool(function, name=name)
 
 
-@lru_cache
-def class_tools(cls: type) -> Mapping[str, Tool]:
+def class_tools(cls: type) -> dict[str, Tool]:
     """Return the tools among the attributes of a class, by their names for the model, those of base classes first."""
     attributes = {key: None for base in reversed(cls.__mro__) for key in vars(base)}
     tools = [each for key in attributes if isinstance(each := inspect.getattr_static(cls, key), Tool)]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 from envs.env import Env
 from envs.suggestions import unknown_message
-from envs.tools.tool import class_tools
+from envs.tools.tool import Tool, class_tools
 from envs.types import Message, Messages, Outcome, ToolError, final_text
 
 MAX_CALLS = 32  # of one reply; further ones get an error
@@ -25,11 +27,13 @@ class ToolEnv(Env):
     """
 
     max_turns = 8
+    _methods: ClassVar[Mapping[str, Tool]] = MappingProxyType({})  # the tools that are methods, by name
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if tools := class_tools(cls):
-            cls.tools = tuple(tool.schema for tool in tools.values())
+        cls._methods = class_tools(cls)
+        if cls._methods:
+            cls.tools = tuple(tool.schema for tool in cls._methods.values())
 
     def answer(self, reply: str) -> Outcome:
         """Play a reply without a tool call, given without its reasoning: often the answer that ends the episode."""
@@ -41,10 +45,9 @@ class ToolEnv(Env):
 
     def call(self, name: str, arguments: str) -> str:
         """Make one call and return its result. `arguments` is JSON text. Raises ToolError for the model's mistakes."""
-        tools = class_tools(type(self))
-        if name not in tools:
-            raise ToolError(unknown_message("tool", name, tools))
-        return tools[name].run(arguments, self)
+        if name not in self._methods:
+            raise ToolError(unknown_message("tool", name, self._methods))
+        return self._methods[name].run(arguments, self)
 
     def reply(self, action: Message) -> Outcome:
         """Make the calls of a reply, or play it by `answer` if it has none."""
