@@ -11,7 +11,7 @@ import pytest
 
 from envs.checks import rewards
 from envs.checks.env_under_test import EnvUnderTest, play
-from envs.code.functions import Functions
+from envs.code.functions import CASES, Functions
 from envs.code.grading.attacks import attacks
 from envs.code.grading.split_grading import is_equal, literal
 from envs.code.synthesis import bank
@@ -148,7 +148,7 @@ def test_the_share_is_a_metric_and_with_partial_the_reward() -> None:
             )  # as it is, and not the larger one
             share = info["metrics"]["passed"]
             assert 0 < share < 1 and reward == (share if expected is None else expected)
-            assert info["rewards"] == {"right": reward} and word == f"{round(12 * share)}/12 right"
+            assert info["rewards"] == {"right": reward} and word == f"{round(CASES * share)}/{CASES} right"
     finally:
         unpaid.close()
         paying.close()
