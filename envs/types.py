@@ -170,6 +170,7 @@ class Stop(StrEnum):
     TURN_LIMIT = "turn_limit"  # truncated: `max_turns` replies were given
     TOKEN_LIMIT = "token_limit"  # truncated: the context has no room for another reply
     TIME_LIMIT = "time_limit"  # truncated: the episode took longer than its limit
+    POLICY_FAULT = "policy_fault"  # the same replies made the environment fail twice: scored as a failure
     ERROR = "error"  # infrastructure fault (environment bug, timeout, sandbox failure): retried, never scored
 
 

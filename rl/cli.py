@@ -28,6 +28,7 @@ from math import inf, isfinite
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
+from envs.exits import EnvExit
 from envs.stop_signals import like_ctrl_c
 from envs.suggestions import nearest
 
@@ -40,7 +41,7 @@ BROKEN_PIPE = 128 + 13  # a shell's code for SIGPIPE
 MAX_CHOICES = 12  # choices that an error message lists in full
 
 # What lower layers raise for an invalid value. KeyError is not among them: its message does not help a user.
-INPUT_ERRORS = (ValueError, IndexError, OSError, ImportError, SyntaxError)
+INPUT_ERRORS = (ValueError, IndexError, OSError, ImportError, SyntaxError, EnvExit)
 # A disk that is full or not writable: reported in one line wherever it occurs, because no code is at fault.
 DISK_ERRNOS = frozenset({errno.EACCES, errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 
@@ -51,7 +52,7 @@ class UserError(ValueError):
 
 @contextmanager
 def user_input() -> Iterator[None]:
-    """Turn a ValueError, IndexError, OSError, ImportError or SyntaxError raised in the block into a `UserError`.
+    """Turn a ValueError, IndexError, OSError, ImportError, SyntaxError or EnvExit of the block into a `UserError`.
 
     Its message is that of the error on one line. `BrokenPipeError` and all other exceptions pass unchanged.
     """

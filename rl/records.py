@@ -126,10 +126,12 @@ class Trajectory:
     agent: str = "agent"
     answer: Any = None
     final: Messages = ()  # the environment's messages after the last reply
-    error: str | None = None  # "TYPE: text" of the exception that ended an errored episode
+    error: str | None = None  # "TYPE: text" of the exception that ended an errored episode, or one of `POLICY_FAULT`
     fork: Fork | None = None  # None if it was played from the start
     replayed: bool = False  # a success of an earlier group that a strategy has added to this one
     tools: Sequence[dict] = ()  # tool schemas; filled for scripted episodes only, which are imitated later
+    fault: Turn | None = None  # of an errored attempt: the turn whose reply the environment failed to answer
+    redraw: bool = False  # of an errored attempt: whether the next one draws replies with new seeds
 
     @property
     def reward(self) -> float:

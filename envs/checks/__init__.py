@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from envs.checks import contract, isolation, rewards
 from envs.checks.env_under_test import EnvUnderTest, available_splits
 from envs.env import SPLITS
+from envs.exits import containment, error_text
 from sandboxes import SandboxUnavailable
 
 Check = Callable[[EnvUnderTest], Iterator[str]]  # yields one line per fault; its docstring is the claim it tests
@@ -78,12 +79,12 @@ def run(under_test: EnvUnderTest) -> Iterator[Result]:
     """
     claim, fault = "The environment can be made and its splits can be loaded.", ""
     try:
-        with under_test.make() as env:
+        with containment(), under_test.make() as env:
             available = set(available_splits(env))
     except (ImportError, ValueError):
         raise
     except Exception as error:
-        fault = f"{type(error).__name__}: {error}"
+        fault = error_text(error)
     else:
         missing = [split for split in SPLITS if split not in available]
         claim += f" Left out, as their data are missing: {', '.join(missing)}." if missing else ""
@@ -100,14 +101,15 @@ def run_check(check: Check, under_test: EnvUnderTest) -> Result:
     """
     faults: list[str] = []
     try:
-        for fault in check(under_test):
-            faults.append(fault)
-            if len(faults) > MAX_FAULTS:
-                faults[-1] = "and more"
-                break
+        with containment():
+            for fault in check(under_test):
+                faults.append(fault)
+                if len(faults) > MAX_FAULTS:
+                    faults[-1] = "and more"
+                    break
     except SandboxUnavailable:
         raise
     except Exception as error:
-        faults.append(f"{type(error).__name__}: {error}")
+        faults.append(error_text(error))
     claim = (check.__doc__ or "").strip().splitlines()[0]
     return Result(check.__name__, claim, tuple(faults))

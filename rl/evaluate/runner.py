@@ -187,15 +187,19 @@ async def _play_group(runner: Runner, script: scripts.Script, ticket: Ticket) ->
     """Play every member with a scripted policy, one after the other; failed attempts are retried."""
 
     async def play(member: int) -> list[Trajectory]:
-        return await retry(lambda previous: _play_attempt(runner, script, ticket, member), runner.retries)
+        return await retry(
+            lambda failures: _play_attempt(runner, script, ticket, member, fresh=bool(failures)), runner, ticket, member
+        )
 
     return group_of(ticket, [await play(member) for member in range(ticket.size)])
 
 
-async def _play_attempt(runner: Runner, script: scripts.Script, ticket: Ticket, member: int) -> Trajectory:
-    """Play one member once. If that fails, its environment is closed before the next attempt."""
+async def _play_attempt(
+    runner: Runner, script: scripts.Script, ticket: Ticket, member: int, *, fresh: bool
+) -> Trajectory:
+    """Play one member once, with `fresh` in a new environment. If that fails, it is closed before the next attempt."""
     label = f"task {task_label(ticket)} seed {ticket.seed} member {member}"
-    trajectory, failed_env = await play_script_on(runner, ticket, script, member, label=label)
+    trajectory, failed_env = await play_script_on(runner, ticket, script, member, label=label, fresh=fresh)
     if failed_env is not None:
         with suppress(Exception):  # the environment has failed already, and nothing depends on how it closes
             await runner.call(failed_env, f"close after {label}", failed_env.close)

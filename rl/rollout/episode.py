@@ -16,10 +16,10 @@ import gymnasium
 
 from agents.agent import Context
 from envs.step_info import StepInfo
-from envs.types import Message, Messages, Stop
+from envs.types import Messages, Stop
 from rl.policy.engine import CutOff
 from rl.records import Completion, Fork, Ticket, Trajectory, Turn
-from rl.rollout.retry import set_error
+from rl.rollout.faults import set_error, suspicion
 from rl.rollout.runner import Runner
 from rl.seeds import derive
 
@@ -40,13 +40,17 @@ class Start:
 
     They are replayed in a fresh environment with the recorded replies, token by token. `fork` goes into the trajectory.
     `context`, if known, is what the agent must add before the first new reply; anything else is an error. `snapshot`,
-    taken before that reply, is restored instead of replaying the turns.
+    taken before that reply, is restored instead of replaying the turns. `reply`, if known, is that reply: the
+    environment failed to answer it in an earlier attempt, so this one is played in a new environment. `draw` counts how
+    often replies had to be drawn anew; new ones have seeds of their own.
     """
 
     turns: Sequence[Turn] = ()
     fork: Fork | None = None
     context: tuple[int, ...] | None = None
     snapshot: Snapshot | None = None
+    reply: Completion | None = None
+    draw: int = 0
 
 
 OnTurn = Callable[[Snapshot | None], None]
@@ -58,14 +62,15 @@ async def play_episode(
     """Play `ticket` once as group member `member` and return its trajectory; a failed one has `Stop.ERROR`.
 
     A ticket names a task, its seed and the number of members, the attempts that are compared with each other. The
-    environment's seed is the ticket's. Sampling depends on the ticket's seed and `member` only, not on what else is
-    played. A member that has finished (`PlayState.result`) is not played again.
+    environment's seed is the ticket's. Sampling depends on the ticket's seed, `member` and `start.draw` only, not on
+    what else is played. A member that has finished (`PlayState.result`) is not played again.
 
     Args:
         runner: Environments, agent, policy and limits. Its `play_state` is kept up to date for checkpoints.
         ticket: The task and its seed.
         member: Number within the group, below `ticket.size`.
-        start: Turns to begin with; None for the start of the task.
+        start: Turns to begin with; None for the start of the task. `rl.rollout.retry.next_start` returns that of an
+            attempt after others.
         on_turn: Called after each new turn that is followed by another reply, with a snapshot of the environment, None
             if that has no method `snapshot`.
     """
@@ -74,10 +79,10 @@ async def play_episode(
         return result
     start = start or Start()
     trajectory = Trajectory([], Stop.ERROR, seed=ticket.seed, member=member, fork=start.fork)
-    replay, partial_reply = state.start(session, trajectory.turns, start.turns)
+    replay, partial_reply = state.start(session, trajectory.turns, start.turns, start.reply)
     env = None
     try:
-        env = runner.take()
+        env = runner.take(fresh=start.reply is not None)
         attempt = _Attempt(runner, ticket, env, trajectory, start, replay, partial_reply, on_turn)
         with _truncate_on_cut_off(trajectory):
             await attempt.play()
@@ -149,23 +154,26 @@ class _Attempt:
             sample_time = time.perf_counter()
             completion = replay[turn].completion if turn < len(replay) else await self._sample(prompt, agent.stop)
             env_time = time.perf_counter()
-            reply = agent.act(completion.ids)
-            step: Step = (
-                steps[turn] if turn < len(steps) else await runner.call(env, f"step of {self.label}", env.step, reply)
-            )
-            next_messages, reward, terminated, truncated, next_info = step
-            record = make_turn(context.ids, completion, messages, reply, reward, info=info, next_info=next_info)
-            record.fresh = context.fresh and turn > 0
-            record.sample_s, record.env_s = env_time - sample_time, time.perf_counter() - env_time
-            runner.play_state.record_turn(self.session, record)
-            messages, info, replacement = next_messages, next_info, next_info.get("instead")
-            prompt += completion.ids if replacement is None else agent.amend(replacement)
-            if terminated or truncated:
-                end_episode(trajectory, messages, info, terminated)
-                if turn + 1 < len(replay):
-                    raise RuntimeError(f"replayed to turn {turn}, the environment ends earlier than the first time")
-                return
-            context = agent.observe(messages)
+            record = make_turn(context.ids, completion, messages, info)
+            record.fresh, record.sample_s = context.fresh and turn > 0, env_time - sample_time
+            with suspicion(trajectory, record):
+                record.reply = reply = agent.act(completion.ids)
+                step: Step = (
+                    steps[turn]
+                    if turn < len(steps)
+                    else await runner.call(env, f"step of {self.label}", env.step, reply)
+                )
+                messages, reward, terminated, truncated, info = step
+                record = answer_turn(record, reward, info)
+                record.env_s = time.perf_counter() - env_time
+                is_over, replacement = terminated or truncated, info.get("instead")
+                self._check_end(is_over)
+                runner.play_state.record_turn(self.session, record)
+                prompt += completion.ids if replacement is None else agent.amend(replacement)
+                if is_over:
+                    end_episode(trajectory, messages, info, terminated)
+                    return
+                context = agent.observe(messages)
             if replacement is not None and not context.fresh:
                 # The sampled reply is trained in its own context; later prompts hold the replacement instead.
                 context = Context((*prompt, *context.ids), fresh=True)
@@ -192,7 +200,20 @@ class _Attempt:
         if turn < len(self.replay):
             expected = self.replay[turn].context
         if expected is not None and expected != tuple(context.ids):
-            raise RuntimeError(f"replayed to turn {turn}, the environment says something else than the first time")
+            raise self._divergence("says something else than")
+
+    def _check_end(self, is_over: bool) -> None:
+        """Raise `RuntimeError` if the episode is over before all recorded replies are given."""
+        replies = len(self.replay) + (self.partial_reply is not None)
+        if is_over and len(self.trajectory.turns) + 1 < replies:
+            raise self._divergence("ends earlier than")
+
+    def _divergence(self, difference: str) -> RuntimeError:
+        """Mark the attempt as one whose replies must be drawn anew, because the environment does not repeat itself."""
+        self.trajectory.redraw = True
+        return RuntimeError(
+            f"replayed to turn {len(self.trajectory.turns)}, the environment {difference} the first time"
+        )
 
     async def _sample(self, prompt: list[int], stop: tuple[int, ...]) -> Completion:
         """Sample the reply of the current turn, or the rest of it; TimeoutError if the policy gives up."""
@@ -203,14 +224,24 @@ class _Attempt:
             completion = partial
         else:
             max_tokens = min(runner.params.max_tokens, runner.max_tokens - len(prompt))
-            seed = derive(derive(self.ticket.seed, "member", self.trajectory.member), turn)
+            draw = ("draw", self.start.draw) if self.start.draw else ()
+            seed = derive(derive(self.ticket.seed, "member", self.trajectory.member, *draw), turn)
             params = replace(runner.params, max_tokens=max_tokens, seed=seed, stop=stop)
-            with runner.watchdog.waiting(f"sampling for {self.label}", params.deadline_s):
+            with self._redraw_on_error(), runner.watchdog.waiting(f"sampling for {self.label}", params.deadline_s):
                 completion = await runner.policy.sample(prompt, params, session=self.session, resume_from=partial)
-            if completion.finish in ("deadline", "abort"):
-                raise TimeoutError(f"the sampler gave up after {params.deadline_s:g} s")
+                if completion.finish in ("deadline", "abort"):
+                    raise TimeoutError(f"the sampler gave up after {params.deadline_s:g} s")
         state.receive_reply(self.session, completion)
         return completion
+
+    @contextmanager
+    def _redraw_on_error(self) -> Iterator[None]:
+        """Let the next attempt draw this reply with a new seed if sampling fails."""
+        try:
+            yield
+        except Exception as error:
+            self.trajectory.redraw = not isinstance(error, CutOff)
+            raise
 
     async def _take_snapshot(self, messages: Messages, info: StepInfo) -> Snapshot | None:
         snapshot = getattr(self.env.unwrapped, "snapshot", None)
@@ -240,31 +271,25 @@ class _Attempt:
         ]
 
 
-def make_turn(
-    context: Sequence[int],
-    completion: Completion,
-    messages: Messages,
-    reply: Message,
-    reward: SupportsFloat,
-    *,
-    info: StepInfo,
-    next_info: StepInfo,
-) -> Turn:
-    """Return the record of one turn: `messages` and `info` came before the reply, `reward` and `next_info` after it.
+def make_turn(context: Sequence[int], completion: Completion, messages: Messages, info: StepInfo) -> Turn:
+    """Return the record of a turn that the environment has not answered; `messages` and `info` came before the reply.
 
-    `context` are the token ids before the reply that are new since the last one; `completion` is the sampled reply, and
-    `reply` its message.
+    `context` are the token ids before the reply that are new since the last one; `completion` is the sampled reply.
     """
-    return Turn(
-        context=tuple(context),
-        completion=completion,
-        observation=tuple(messages),
-        reply=reply,
+    return Turn(tuple(context), completion, tuple(messages), state=info.get("state", ""), valid=False)
+
+
+def answer_turn(turn: Turn, reward: SupportsFloat, info: StepInfo) -> Turn:
+    """Return the record of a turn with what the environment answered: `reward` and the `info` of its step.
+
+    Raises `TypeError` or `ValueError` for a reward, a named reward or a metric that is no number.
+    """
+    return replace(
+        turn,
         reward=float(reward),
-        rewards=next_info.get("rewards", {}),
-        state=info.get("state", ""),
-        valid=next_info.get("valid", True),
-        metrics=next_info.get("metrics", {}),
+        rewards={name: float(value) for name, value in info.get("rewards", {}).items()},
+        valid=bool(info.get("valid", True)),
+        metrics={name: float(value) for name, value in info.get("metrics", {}).items()},
     )
 
 
@@ -274,8 +299,17 @@ def end_episode(trajectory: Trajectory, messages: Messages, info: StepInfo, term
     `info` is that of the last step, which says `terminated` or was truncated. Without `info["success"]`, a terminated
     episode with a positive return counts as a success. Raises `RuntimeError` if the environment reports an error.
     """
-    trajectory.stop = Stop(info.get("stop", Stop.TERMINATED if terminated else Stop.TURN_LIMIT))
-    if trajectory.stop == Stop.ERROR:
+    stop = Stop(info.get("stop", Stop.TERMINATED if terminated else Stop.TURN_LIMIT))
+    if stop == Stop.ERROR:
         raise RuntimeError(info.get("error") or "the environment reports a fault of its own")
-    trajectory.success = bool(info.get("success", terminated and trajectory.reward > 0))
     trajectory.final = tuple(messages)
+    trajectory.success = is_success(info, terminated, trajectory.reward)
+    trajectory.stop = stop
+
+
+def is_success(info: StepInfo, terminated: bool, episode_return: float) -> bool:
+    """Whether an episode that is over is a success: `info["success"]`, else a positive return if it `terminated`.
+
+    `info` is that of its last step.
+    """
+    return bool(info.get("success", terminated and episode_return > 0))

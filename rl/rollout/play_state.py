@@ -12,7 +12,7 @@ InFlight = tuple[list[Turn], Completion | None]  # complete turns, and what ther
 
 
 class PlayState:
-    """Turns of unfinished episodes, and results of members whose group is open, by session.
+    """Turns of unfinished episodes, and results and failures of members whose group is open, by session.
 
     A session names a member of a group, such as "17/3" (`Ticket.session`). One attempt at its episode makes these
     calls:
@@ -28,15 +28,19 @@ class PlayState:
         self._replies: dict[str, Completion] = {}  # complete ones, while the environment computes its step
         self._to_replay: dict[str, InFlight] = {}  # from before the attempt, as long as not all of it is replayed
         self._results: dict[str, Trajectory] = {}
+        self._failures: dict[str, list[Trajectory]] = {}
 
-    def start(self, session: str, turns: list[Turn], prefix: Sequence[Turn] = ()) -> InFlight:
+    def start(
+        self, session: str, turns: list[Turn], prefix: Sequence[Turn] = (), reply: Completion | None = None
+    ) -> InFlight:
         """Begin an attempt and return the turns to replay first, and what there is of the reply after them.
 
         `turns` is the attempt's own list, to which `record_turn` appends. `prefix` are the turns that the attempt
-        begins with; if an interrupted run has left turns of this session, those are returned instead.
+        begins with and `reply` is the one after them, if that is known; if an interrupted run has left turns of this
+        session, those are returned instead.
         """
         self._turns[session] = turns
-        return self._to_replay.setdefault(session, (list(prefix), None))
+        return self._to_replay.setdefault(session, (list(prefix), reply))
 
     def end_replay(self, session: str) -> None:
         """Note that all turns to replay are recorded again, and that the next reply goes to the policy."""
@@ -62,13 +66,21 @@ class PlayState:
         self._to_replay.pop(session, None)
 
     def close_group(self, ticket: Ticket) -> None:
-        """Forget the results of all members of the ticket's group, which is complete."""
+        """Forget the results and failures of all members of the ticket's group, which is complete."""
         for member in range(ticket.size):
             self._results.pop(ticket.session(member), None)
+            self._failures.pop(ticket.session(member), None)
 
     def result(self, session: str) -> Trajectory | None:
         """Return the trajectory of a finished member of an open group, else None."""
         return self._results.get(session)
+
+    def failures(self, session: str) -> list[Trajectory]:
+        """Return the errored attempts at a member of an open group, in order: the list itself, for `retry` to change.
+
+        A resumed run has them before its first attempt, so that it goes on with the attempt that was interrupted.
+        """
+        return self._failures.setdefault(session, [])
 
     def turns(self, session: str) -> list[Turn]:
         """Return a copy of the turns that the attempt under way has recorded. Raises `KeyError` if there is none."""
@@ -83,16 +95,19 @@ class PlayState:
         """Return what a checkpoint stores, for `load_state_dict`.
 
         `live` holds, for every session under way, its turns and what there is of its next reply (None if nothing),
-        which `policy` may be sampling; `finished` holds the results of open groups.
+        which `policy` may be sampling; `finished` and `failed` hold the results and the errored attempts of open
+        groups.
         """
         live = {
             session: (list(turns), self._replies.get(session) or policy.partial(session))
             for session, turns in self._turns.items()
         }
         # An attempt that is still replaying has recorded fewer turns than it began with.
-        return {"live": live | self._to_replay, "finished": dict(self._results)}
+        failures = {session: list(attempts) for session, attempts in self._failures.items() if attempts}
+        return {"live": live | self._to_replay, "finished": dict(self._results), "failed": failures}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from `state_dict()`, before any episode starts. Other keys of `state` are ignored."""
         self._to_replay = dict(state["live"])
         self._results = dict(state["finished"])
+        self._failures = {session: list(attempts) for session, attempts in state.get("failed", {}).items()}

@@ -1,38 +1,85 @@
 """The rule for errors: which exceptions end an attempt at an episode, how often it is retried, what becomes of it.
 
 - Every `Exception` that is raised while an attempt is played ends it with `Stop.ERROR`. It may come from the
-  environment (also as `info["stop"] = "error"`), its constructor, the agent, the policy, or a deadline (`StepTimeout`,
-  `Overrun`, `TimeoutError`). The attempt keeps its turns, and `error` says "TYPE: text". The environment is closed and
-  never played again. Only `CutOff` after the first turn is no error: it truncates the episode.
-- A `BaseException` that is no `Exception`, such as cancellation or `KeyboardInterrupt`, is raised to the caller.
+  environment (also as `info["stop"] = "error"`, or as an exit, see `envs.exits`), its constructor, the agent, the
+  policy, or a deadline (`StepTimeout`, `Overrun`, `TimeoutError`). The attempt keeps its turns, and `error` says
+  "TYPE: text". The environment is closed and never played again. Only `CutOff` after the first turn is no error: it
+  truncates the episode.
+- A `BaseException` from elsewhere, such as cancellation or `KeyboardInterrupt`, is raised to the caller.
 - An errored attempt is repeated at once, up to `Runner.retries` times (3 by default), in another environment. Other
-  members of the group are neither cancelled nor delayed.
+  members of the group are neither cancelled nor delayed. The next attempt gives the replies that the environment has
+  answered again, and the one that it has not, if there is one, and goes on from there. Where sampling fails, that reply
+  is drawn with a new seed; where the environment answers otherwise than the first time, all replies are.
 - Errored attempts are never scored: they stand in `Group.errored`, outside every baseline, loss and metric but the
   counts of errors. A member whose attempts all failed is missing from `Group.trajectories`.
+- **A fault that the same replies cause again is the policy's.** If an environment fails at a reply, a control plays the
+  task in a new environment without the policy: with the oracle's replies, or, without an oracle, with replies that do
+  nothing. If that works, and the recorded replies make another new environment fail at the same reply, the episode ends
+  there with `Stop.POLICY_FAULT`. It is scored as a failure: 0 for that reply, no success, in every baseline and loss.
+  The same holds if every attempt fails with the same replies without getting further than the first.
+- So a fault is never the policy's if it does not happen again (the episode goes on, nothing is sampled anew), if the
+  task fails whatever the reply is, or if the environment does not answer equal replies equally. Neither is one of
+  `faults.INFRASTRUCTURE`, or one outside the time between a reply and the next prompt: in a constructor, in `reset`, in
+  sampling. With `retries=0` nothing is tried, and a fault stays an error.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import replace
 
 from envs.types import Stop
 from rl.records import Group, Ticket, Trajectory
+from rl.rollout import faults
+from rl.rollout.episode import Start
+from rl.rollout.runner import Runner
 
-Attempt = Callable[[Trajectory | None], Awaitable[Trajectory]]
+Attempt = Callable[[Sequence[Trajectory]], Awaitable[Trajectory]]
 
 
-async def retry(play: Attempt, retries: int) -> list[Trajectory]:
-    """Play a member until an attempt ends without an error, at most `1 + retries` times; return all attempts in order.
+async def retry(play: Attempt, runner: Runner, ticket: Ticket, member: int) -> list[Trajectory]:
+    """Play a member until an attempt ends without an error, at most `1 + runner.retries` times.
 
-    `play` receives the previous attempt, which has failed, or None at first. All returned attempts but the last have
-    failed.
+    `play` receives all attempts before it, which have failed; those of an interrupted run are among them
+    (`PlayState.failures`). Returns all attempts in order. All but the last have failed; those whose fault is the
+    policy's are left out, so that it counts as no error.
     """
-    attempts: list[Trajectory] = []
-    for _ in range(1 + retries):
-        attempts.append(await play(attempts[-1] if attempts else None))
-        if attempts[-1].stop != Stop.ERROR:
-            break
-    return attempts
+    state, session = runner.play_state, ticket.session(member)
+    failures = state.failures(session)
+    if (result := state.result(session)) is not None:
+        return [*failures, result]
+    is_sound = True  # as far as is known, the task can be played
+    while len(failures) <= runner.retries:
+        suspect = failures[-1].fault if failures else None
+        if suspect is not None and is_sound:
+            is_sound = await faults.works_without_policy(runner, ticket, 1 + len(failures[-1].turns))
+        attempt = await play(failures)
+        if attempt.stop != Stop.ERROR:
+            return [*failures, attempt]
+        if is_sound and (repetitions := faults.same_faults(failures, attempt, runner.retries)):
+            faults.blame_policy(attempt)
+            failures[:] = [failure for failure in failures if all(failure is not other for other in repetitions)]
+            state.finish(session, attempt)
+            return [*failures, attempt]
+        failures.append(attempt)
+    return list(failures)
+
+
+def next_start(first: Start, failures: Iterable[Trajectory]) -> Start:
+    """Return how the attempt after `failures` begins; `first` is how the first one did."""
+    start = first
+    for failure in failures:
+        is_diverged = failure.redraw and len(failure.turns) < len(start.turns) + (start.reply is not None)
+        if failure.fault is not None and len(failure.turns) >= len(start.turns):
+            turns, fault = failure.turns, failure.fault
+            start = replace(start, turns=turns, context=fault.context, reply=fault.completion, snapshot=None)
+        elif is_diverged:
+            start = replace(first, draw=start.draw)
+        elif len(failure.turns) > len(start.turns):
+            # Forks of this member may rest upon turns that it played in the failed attempt.
+            start = replace(start, turns=failure.turns, context=None, reply=None, snapshot=None)
+        start = replace(start, draw=start.draw + failure.redraw)
+    return start
 
 
 def group_of(ticket: Ticket, attempts: Iterable[Iterable[Trajectory]]) -> Group:
@@ -46,8 +93,3 @@ def group_of(ticket: Ticket, attempts: Iterable[Iterable[Trajectory]]) -> Group:
         trajectories=[trajectory for trajectory in trajectories if trajectory.stop != Stop.ERROR],
         errored=[trajectory for trajectory in trajectories if trajectory.stop == Stop.ERROR],
     )
-
-
-def set_error(trajectory: Trajectory, error: Exception) -> None:
-    """Mark an attempt as ended by `error`: its `stop` becomes `Stop.ERROR`, its `error` "TYPE: text"."""
-    trajectory.stop, trajectory.error = Stop.ERROR, f"{type(error).__name__}: {error}"

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 import time
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import gymnasium
 
 from agents.agent import Agent
+from envs.exits import call_contained, error_text
 from rl.policy.engine import Policy
 from rl.records import SamplingParams
 from rl.rollout.play_state import PlayState
 from rl.rollout.watchdog import Overrun, Watchdog
+
+log = logging.getLogger(__name__)
 
 CLOSE_TIMEOUT_S = 5.0  # for all environments that are being discarded when the runner closes
 
@@ -57,9 +61,9 @@ class Runner:
     _idle: list[gymnasium.Env] = field(default_factory=list)
     _closing: list[threading.Thread] = field(default_factory=list)
 
-    def take(self) -> gymnasium.Env:
-        """Return an environment for one episode: an idle one, else a new one."""
-        return self._idle.pop() if self._idle else self.make_env()
+    def take(self, *, fresh: bool = False) -> gymnasium.Env:
+        """Return an environment for one episode: an idle one, else a new one; with `fresh` always a new one."""
+        return self._idle.pop() if self._idle and not fresh else call_contained(self.make_env)
 
     def put(self, env: gymnasium.Env) -> None:
         """Return a working environment to the pool, from which `take` reuses it."""
@@ -72,13 +76,19 @@ class Runner:
         self._closing = [*(t for t in self._closing if t.is_alive()), thread]
 
     def close(self) -> None:
-        """Close all idle environments and wait up to 5 s for discarded ones. Raises what an idle one's `close` does."""
+        """Close all idle environments, and wait up to 5 s for discarded ones.
+
+        An environment that fails to close is named in a warning, because nothing depends on it any more.
+        """
         deadline = time.monotonic() + CLOSE_TIMEOUT_S
         while self._closing:
             self._closing.pop().join(max(0.0, deadline - time.monotonic()))
-        with ExitStack() as stack:
-            while self._idle:
-                stack.callback(self._idle.pop().close)
+        while self._idle:
+            env = self._idle.pop()
+            try:
+                call_contained(env.close)
+            except Exception as error:
+                log.warning("an environment failed to close: %s", error_text(error))
 
     async def call(
         self, env: gymnasium.Env, label: str, function: Callable[..., Any], *args: Any, **kwargs: Any
@@ -86,7 +96,8 @@ class Runner:
         """Call `function`, a method of `env` or a function that plays it, within `step_s`; return its result.
 
         If `env.unwrapped.blocking` is False the call is made on the event loop's thread, otherwise, or without such an
-        attribute, in a thread of its own. `label` names the call in errors and in the watchdog's reports.
+        attribute, in a thread of its own. `label` names the call in errors and in the watchdog's reports. A call that
+        would end the program, for instance by `sys.exit`, raises `envs.exits.EnvExit`.
 
         Raises `StepTimeout` if the thread takes longer, and abandons it. Raises `Overrun` if a call on the event loop's
         thread takes longer, which only a running watchdog can interrupt.
@@ -94,7 +105,7 @@ class Runner:
         with self.watchdog.waiting(label, self.step_s):
             if not getattr(env.unwrapped, "blocking", True):
                 try:
-                    return self.watchdog.call(self.step_s, function, *args, **kwargs)
+                    return call_contained(self.watchdog.call, self.step_s, function, *args, **kwargs)
                 except Overrun as error:
                     raise Overrun(f"{label} took longer than {self.step_s:g} s") from error
             try:
@@ -111,18 +122,16 @@ async def _call_in_thread(function: Callable[..., Any], *args: Any, **kwargs: An
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Any] = loop.create_future()
 
-    def resolve(result: Any, error: BaseException | None) -> None:
+    def resolve(result: Any, error: Exception | None) -> None:
         if not future.done():
             future.set_result(result) if error is None else future.set_exception(error)
 
     def run() -> None:
         result, error = None, None
         try:
-            result = function(*args, **kwargs)
-        except BaseException as exception:
-            # Neither an exit nor a StopIteration can be set as the exception of a future.
-            is_settable = isinstance(exception, Exception) and not isinstance(exception, StopIteration)
-            error = exception if is_settable else RuntimeError(repr(exception))
+            result = call_contained(function, *args, **kwargs)
+        except Exception as exception:
+            error = exception
         with suppress(RuntimeError):  # the loop is closed, so no task waits for the result
             loop.call_soon_threadsafe(resolve, result, error)
 
@@ -132,4 +141,4 @@ async def _call_in_thread(function: Callable[..., Any], *args: Any, **kwargs: An
 
 def _close_quietly(env: gymnasium.Env) -> None:
     with suppress(Exception):  # the environment has failed already, and nothing depends on how it closes
-        env.close()
+        call_contained(env.close)

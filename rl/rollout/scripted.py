@@ -10,11 +10,12 @@ import gymnasium
 
 from agents.agent import Agent
 from agents.scripted import Script
+from envs.exits import call_contained, containment
 from envs.step_info import StepInfo
 from envs.types import Message, Messages, Stop
 from rl.records import Completion, Ticket, Trajectory, Turn
-from rl.rollout.episode import Step, end_episode, make_turn
-from rl.rollout.retry import set_error
+from rl.rollout.episode import Step, answer_turn, end_episode, make_turn
+from rl.rollout.faults import set_error, suspicion
 from rl.rollout.runner import Runner
 from rl.seeds import derive
 
@@ -29,39 +30,40 @@ def play_script(env: gymnasium.Env, ticket: Ticket, script: Script, member: int 
     that ends before the episode.
     """
     trajectory = Trajectory([], Stop.ERROR, seed=ticket.seed, member=member)
+    turns = trajectory.turns
     try:
-        options = {"index": ticket.index, "split": ticket.split}
-        messages, info = cast(tuple[Messages, StepInfo], env.reset(seed=ticket.seed, options=options))
-        trajectory.task, trajectory.answer = str(info.get("task", "")), info.get("answer")
-        trajectory.tools = info.get("tools", ())
-        replies = iter(script(env, derive(ticket.seed, "member", member)))
-        while True:
-            reply = next(replies)
-            next_messages, reward, terminated, truncated, next_info = cast(Step, env.step(reply))
-            turn = make_turn((), NO_TOKENS, messages, reply, reward, info=info, next_info=next_info)
-            trajectory.turns.append(turn)
-            messages, info = next_messages, next_info
-            if terminated or truncated:
-                end_episode(trajectory, messages, info, terminated)
-                return trajectory
-    except StopIteration:
-        trajectory.error = f"the script ended after {len(trajectory.turns)} turns, before the episode did"
+        with containment():
+            options = {"index": ticket.index, "split": ticket.split}
+            messages, info = cast(tuple[Messages, StepInfo], env.reset(seed=ticket.seed, options=options))
+            trajectory.task, trajectory.answer = str(info.get("task", "")), info.get("answer")
+            trajectory.tools = info.get("tools", ())
+            for reply in script(env, derive(ticket.seed, "member", member)):
+                turn = make_turn((), NO_TOKENS, messages, info)
+                turn.reply = reply
+                with suspicion(trajectory, turn):
+                    messages, reward, terminated, truncated, info = cast(Step, call_contained(env.step, reply))
+                    turns.append(answer_turn(turn, reward, info))
+                    if terminated or truncated:
+                        end_episode(trajectory, messages, info, terminated)
+                        return trajectory
+        trajectory.error = f"the script ended after {len(turns)} turns, before the episode did"
     except Exception as error:
         set_error(trajectory, error)
     return trajectory
 
 
 async def play_script_on(
-    runner: Runner, ticket: Ticket, script: Script, member: int = 0, *, label: str
+    runner: Runner, ticket: Ticket, script: Script, member: int = 0, *, label: str, fresh: bool = False
 ) -> tuple[Trajectory, gymnasium.Env | None]:
     """Play `ticket` once with a script in an environment of `runner`, with `runner.step_s` for the whole episode.
 
     Returns the trajectory and, if it errored, the environment, which the caller must close; otherwise the environment
-    is back in the pool and None is returned. `label` names the call in timeouts and in the watchdog's reports.
+    is back in the pool and None is returned. `label` names the call in timeouts and in the watchdog's reports. With
+    `fresh` the environment is a new one.
     """
     env = None
     try:
-        env = runner.take()
+        env = runner.take(fresh=fresh)
         trajectory: Trajectory = await runner.call(env, label, play_script, env, ticket, script, member)
     except Exception as error:
         trajectory = Trajectory([], Stop.ERROR, seed=ticket.seed, member=member)

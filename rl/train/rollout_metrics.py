@@ -5,6 +5,8 @@ from __future__ import annotations
 from envs.types import Stop
 from rl.records import Group
 
+TRUNCATIONS = (Stop.TURN_LIMIT, Stop.TOKEN_LIMIT, Stop.TIME_LIMIT)
+
 
 def rollout_metrics(groups: list[Group], training_groups: list[Group]) -> dict[str, float]:
     """Return the metrics of an update that need only its episodes, by name: rewards, success, counts and times.
@@ -23,7 +25,9 @@ def rollout_metrics(groups: list[Group], training_groups: list[Group]) -> dict[s
         "reward/mean": sum(t.reward for t in trajectories) / n,
         "success/mean": sum(t.success for t in trajectories) / n,
         "episodes/played": float(len(trajectories)),
-        "episodes/errored": float(sum(len(group.errored) for group in groups)),
+        "episodes/policy_faults": float(sum(t.stop == Stop.POLICY_FAULT for t in trajectories)),
+        "episodes/errored": float(sum(map(num_errored, groups))),
+        "attempts/errored": float(sum(len(group.errored) for group in groups)),
         "episodes/replayed": float(sum(len(group.trajectories) for group in groups) - len(trajectories)),
         "groups/kept": float(len(training_groups)),
         "groups/played": float(len(groups)),
@@ -32,7 +36,7 @@ def rollout_metrics(groups: list[Group], training_groups: list[Group]) -> dict[s
         "turns/invalid": sum(not turn.valid for turn in turns) / max(len(turns), 1),
         "tokens/sampled": float(sum(t.num_new_sampled for t in trajectories)),
         "tokens/reply": sum(len(turn.completion.ids) for turn in turns) / max(len(turns), 1),
-        "truncated/mean": sum(t.stop != Stop.TERMINATED for t in trajectories) / n,
+        "truncated/mean": sum(t.stop in TRUNCATIONS for t in trajectories) / n,
         "truncated/tokens": sum(t.stop == Stop.TOKEN_LIMIT for t in trajectories) / n,
         "replies/cut": sum(turn.completion.finish == "length" for turn in turns) / max(len(turns), 1),
         "time/env_s": sum(turn.env_s for turn in turns),
@@ -41,3 +45,8 @@ def rollout_metrics(groups: list[Group], training_groups: list[Group]) -> dict[s
     for name in names:
         metrics[f"rewards/{name}"] = sum(turn.rewards.get(name, 0.0) for turn in turns) / n
     return metrics
+
+
+def num_errored(group: Group) -> int:
+    """Return how many members of a group have only errored attempts; retries that were needed do not count."""
+    return len({t.member for t in group.errored} - {t.member for t in group.trajectories if not t.replayed})

@@ -7,6 +7,7 @@ deadlines, error handling and test-time strategies therefore work as for any oth
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -95,11 +96,14 @@ class MessageVocabulary:
 
     def __init__(self) -> None:
         self._entries: list[Any] = []
+        self._ids: dict[str, int] = {}  # by the JSON of an entry
 
     def add(self, entry: Any) -> int:
-        """Append an entry and return its token id. Equal entries get different ids."""
-        self._entries.append(entry)
-        return len(self._entries) - 1
+        """Return the token id of an entry: a new one, unless an equal entry has one."""
+        number = self._ids.setdefault(json.dumps(entry, sort_keys=True, default=repr), len(self._entries))
+        if number == len(self._entries):
+            self._entries.append(entry)
+        return number
 
     def __getitem__(self, token: int) -> Any:
         return self._entries[token]

@@ -88,7 +88,8 @@ class EndpointClient:
         self.concurrency, self.budget, self.context = concurrency, budget, context
         self.total_tokens = 0
         self._contexts: dict[str, int] = {}  # tokens of the dialogue, by session
-        self._errors: dict[str, Exception] = {}  # by digest: a retry of the episode raises them without a request
+        # By digest without a seed: a retry of the episode, though it draws anew, raises them without a request.
+        self._errors: dict[str, Exception] = {}
         self._warned_of_usage = False
 
     async def __aenter__(self) -> EndpointClient:
@@ -132,8 +133,9 @@ class EndpointClient:
 
     async def _fetch(self, body: Mapping[str, Any], key: str, request: ChatRequest) -> ChatResponse:
         """Request a reply from the server and store it under `key`."""
-        if key in self._errors:
-            raise self._errors[key]
+        content_key = digest(self.model.url, {**body, "seed": None}, request.session)
+        if content_key in self._errors:
+            raise self._errors[content_key]
         if self.budget is not None and self.total_tokens >= self.budget:
             await self._no_open_requests.wait()
             hint = "" if self.cache is None else "; the same command with a larger one goes on from here"
@@ -147,7 +149,7 @@ class EndpointClient:
             self.total_tokens += response.context
             self._store(key, response)
         except (Refused, CutOff) as error:
-            self._errors[key] = error
+            self._errors[content_key] = error
             raise
         finally:
             self._open_requests -= 1

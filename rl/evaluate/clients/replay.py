@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from envs.types import Stop, Task
+from envs.types import Message, Stop, Task
 from rl.evaluate.clients.client import ChatRequest, ChatResponse
 from rl.evaluate.clients.stored import Sample
 from rl.policy.engine import CutOff
@@ -29,7 +29,7 @@ class ReplayClient:
     early_ends: int = 0
     _task_names: dict[tuple[str, int], str] = field(default_factory=dict)  # of the selected tasks, by (split, index)
     _session_samples: dict[str, Sample] = field(default_factory=dict)
-    _session_turns: dict[str, int] = field(default_factory=dict)  # replies given so far
+    _session_turns: dict[str, int] = field(default_factory=dict)  # replies given so far, those of a replay included
 
     def select_tickets(
         self, tickets: Sequence[Ticket], load: Callable[[str], Sequence[Task]]
@@ -100,7 +100,8 @@ class ReplayClient:
 
         If there is none, raises `CutOff` for an episode that was truncated when it was stored, else `ValueError`.
         """
-        sample, turn = self._session_samples[request.session], self._session_turns.get(request.session, 0)
+        sample = self._session_samples[request.session]
+        turn = _num_given(request.messages, sample)
         if turn < len(sample.replies):
             self._session_turns[request.session] = turn + 1
             return sample.replies[turn]
@@ -113,6 +114,14 @@ class ReplayClient:
         """Forget an episode that ended; count it if its sample has further replies."""
         turns = self._session_turns.pop(session, 0)
         self.early_ends += 0 < turns < len(self._session_samples[session].replies)
+
+
+def _num_given(messages: Sequence[Message], sample: Sample) -> int:
+    """The number of a sample's replies at the end of a dialogue, whose opening may have assistant messages as well."""
+    dialogue = [message for message in messages if message["role"] == "assistant"]
+    replies = [reply.message for reply in sample.replies]
+    counts = range(min(len(dialogue), len(replies)), 0, -1)
+    return next((n for n in counts if dialogue[-n:] == replies[:n]), 0)
 
 
 def merge_groups(tickets: Sequence[Ticket], groups: Sequence[Group], origins: Sequence[Sequence[int]]) -> list[Group]:

@@ -98,7 +98,7 @@ class Listwise:
         judgements: dict[tuple[int, int], list[tuple[Trajectory, int | None]]] = {}
         for (a, order), episode in zip(questions, await context.play_round(f"{ROUND}:test", seeds), strict=True):
             if episode is not None:
-                number = int(episode.turns[-1].metrics["choice"]) if episode.turns else 0
+                number = int(episode.turns[-1].metrics.get("choice", 0)) if episode.turns else 0
                 candidate = order[number - 1] if number else None
                 judgements.setdefault((a.ticket.number, a.member), []).append((episode, candidate))
         return [self._make_choice(a, judgements.get((a.ticket.number, a.member), [])) for a in attempts]

@@ -20,6 +20,7 @@ from rl.methods.parts import strategy
 from rl.methods.recipe import load, part
 from rl.records import Group, Ticket
 from rl.train.rollout_metrics import rollout_metrics
+from sandboxes import SandboxBusy
 from tests.support.batches import make_tokens
 from tests.support.episodes import END, FixedPolicy, make_runner
 from tests.support.runs import Child, assert_same_run, flags, metrics, rollouts, train, train_run
@@ -28,7 +29,7 @@ WON, LOST, ALSO = (ord("w"), END), (ord("l"), END), (ord("w"), ord("w"), END)
 
 
 class Word(Env):
-    """Says its task, and is content with a reply that begins with `w`; `?` breaks it."""
+    """Says its task, and is content with a reply that begins with `w`; has no place for `?`."""
 
     opening = "task"
 
@@ -37,7 +38,7 @@ class Word(Env):
 
     def reply(self, action):
         if text(action) == "?":
-            raise OSError("no answer")
+            raise SandboxBusy("no answer")
         won = text(action).startswith("w")
         return Outcome(reward=float(won), terminated=True, success=won)
 

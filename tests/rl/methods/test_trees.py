@@ -15,6 +15,7 @@ from rl.methods.parts.strategy import chain_forks, entropy_forks, level_forks, r
 from rl.records import Fork, Trajectory
 from rl.seeds import derive
 from rl.train.rollout_metrics import rollout_metrics
+from sandboxes import SandboxBusy
 from tests.support.episodes import make_failing_env, make_ticket
 from tests.support.trees import Chat, RandomLetters, make_tree_runner, own_turns, play_tree, without_group_times
 
@@ -103,7 +104,18 @@ class WaitingChat(Chat):
 @every_strategy
 @pytest.mark.parametrize("moment", [1, 3, 7, 12, 20, 31])
 def test_an_interrupted_tree_goes_on_as_if_nothing_had_happened(strategy, moment) -> None:
-    expected = [without_group_times(play_tree(strategy, chosen)) for chosen in TICKETS[:2]]
+    assert_goes_on(strategy, moment, Chat)
+
+
+@every_strategy
+@pytest.mark.parametrize("moment", [7, 12, 20])
+def test_so_does_one_whose_members_break_their_places(strategy, moment) -> None:
+    assert_goes_on(strategy, moment, Fragile)
+
+
+def assert_goes_on(strategy, moment, env) -> None:
+    """A tree that is interrupted twice ends like one that is not, and samples nothing twice."""
+    expected = [without_group_times(play_tree(strategy, one, make_tree_runner(env=env))) for one in TICKETS[:2]]
 
     async def interrupted(playing):
         tasks = [asyncio.create_task(strategy(playing, chosen)) for chosen in TICKETS[:2]]
@@ -118,12 +130,14 @@ def test_an_interrupted_tree_goes_on_as_if_nothing_had_happened(strategy, moment
     async def whole(playing):
         return [await strategy(playing, chosen) for chosen in TICKETS[:2]]
 
-    state = asyncio.run(interrupted(make_tree_runner()))
-    state = asyncio.run(interrupted(make_tree_runner(state=state)))
+    state = asyncio.run(interrupted(make_tree_runner(env=env)))
+    state = asyncio.run(interrupted(make_tree_runner(env=env, state=state)))
     known = {id(turn.completion) for turns, _ in state["live"].values() for turn in turns}
+    known |= {id(reply) for _, reply in state["live"].values() if reply is not None}
     known |= {id(turn.completion) for record in state["finished"].values() for turn in record.turns}
+    known |= {id(record.fault.completion) for failures in state["failed"].values() for record in failures}
     policy = RandomLetters()
-    third = make_tree_runner(policy, state=state)
+    third = make_tree_runner(policy, env, state=state)
     groups = asyncio.run(whole(third))
     assert [without_group_times(group) for group in groups] == expected
     assert len(policy.requests) == sum(map(own_turns, groups)) - len(known)
@@ -148,25 +162,47 @@ def test_a_failed_attempt_is_repeated_with_what_had_been_said(strategy) -> None:
     assert 1 <= len(group.errored) <= 3
     assert {t.error for t in group.errored} == {"OSError: no reply"}
     assert all(t.stop != Stop.ERROR for t in group.trajectories)
-    # The reply that failed is asked for again, those before it are not.
-    failed_anew = sum(len(t.turns) == 1 for t in group.errored)
-    assert len(policy.requests) <= own_turns(group) + failed_anew
+    assert len(policy.requests) == own_turns(group)  # no reply is asked for again
 
 
 class Fragile(Chat):
-    """Fails at every second turn of whoever has said a `b`."""
+    """Fails at every second turn of whoever says a `b`."""
+
+    error = OSError("no b")
 
     def reply(self, action):
         if self.turns == 1 and "b" in action["content"]:
-            raise OSError("no b")
+            raise self.error
         return super().reply(action)
+
+
+class Crowded(Fragile):
+    """Has no place for whoever says a `b`, which is no fault of the reply."""
+
+    error = SandboxBusy("no place")
+
+
+@every_strategy
+def test_who_breaks_its_place_is_a_failed_member_of_the_tree(strategy) -> None:
+    stops = Counter()
+    for chosen in TICKETS:
+        policy = RandomLetters()
+        group = play_tree(strategy, chosen, make_tree_runner(policy, Fragile))
+        assert ([t.member for t in group.trajectories], group.errored) == (list(range(8)), [])
+        assert len(policy.requests) == own_turns(group)
+        for record in group.trajectories:
+            is_broken = len(record.turns) > 1 and "b" in record.turns[1].reply["content"]
+            assert (record.stop == Stop.POLICY_FAULT) == is_broken
+            assert not is_broken or (len(record.turns) == 2 and not record.success and not record.turns[1].reward)
+        stops.update(t.stop for t in group.trajectories)
+    assert stops[Stop.POLICY_FAULT] and stops[Stop.TERMINATED] > 2
 
 
 @every_strategy
 def test_a_member_that_always_fails_costs_no_other_and_is_in_no_group(strategy) -> None:
     failed, ended = Counter(), Counter()
     for chosen in TICKETS:
-        group = play_tree(strategy, chosen, make_tree_runner(env=Fragile, retries=1))
+        group = play_tree(strategy, chosen, make_tree_runner(env=Crowded, retries=1))
         assert all(t.stop != Stop.ERROR for t in group.trajectories)
         failed.update({chosen.number: len({t.member for t in group.errored})})
         ended.update({chosen.number: len(group.trajectories)})

@@ -1,6 +1,7 @@
 """An error ends its own episode within the deadline, is retried, and is never scored."""
 
 import asyncio
+import sys
 import threading
 import time
 from collections import Counter
@@ -148,14 +149,17 @@ def test_sound_environments_are_used_again():
     assert [env.closed for env in envs] == [1, 1]
 
 
-def test_an_environment_that_fails_to_close_keeps_no_other_from_it():
+def test_an_environment_that_fails_to_close_keeps_no_other_from_it_and_stops_no_run(caplog):
     make, envs = make_failing_env("reply", 0)
     runner = make_runner(make)
-    play_group(runner, make_ticket(size=3))
-    envs[1].close = lambda: [].pop()
-    with pytest.raises(IndexError):
-        runner.close()
-    assert [envs[0].closed, envs[2].closed] == [1, 1]
+    play_group(runner, make_ticket(size=4))
+    envs[1].close, envs[2].close = lambda: [].pop(), lambda: sys.exit(3)
+    runner.close()
+    assert [envs[0].closed, envs[3].closed] == [1, 1]
+    assert sorted(caplog.messages) == [
+        "an environment failed to close: IndexError: pop from empty list",
+        "an environment failed to close: SystemExit: 3",
+    ]
 
 
 def test_a_cancelled_episode_leaves_no_open_environment_and_no_session():
@@ -174,7 +178,7 @@ def test_a_cancelled_episode_leaves_no_open_environment_and_no_session():
     assert asyncio.run(leave())
     runner.close()
     assert [env.closed for env in envs] == [1]
-    assert runner.play_state.state_dict(policy) == {"live": {}, "finished": {}}
+    assert runner.play_state.state_dict(policy) == {"live": {}, "finished": {}, "failed": {}}
     assert policy.releases == {"0/0": 1}
 
 

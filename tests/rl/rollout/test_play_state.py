@@ -34,10 +34,10 @@ def test_an_attempt_is_stored_turn_by_turn_with_its_next_reply():
     assert live(state, HalfReplies()) == {"0/0": ([TURN], HALF)}
     state.finish("0/0", RESULT)
     state.stop("0/0")
-    assert state.state_dict(HalfReplies()) == {"live": {}, "finished": {"0/0": RESULT}}
+    assert state.state_dict(HalfReplies()) == {"live": {}, "finished": {"0/0": RESULT}, "failed": {}}
     assert state.result("0/0") is RESULT and state.result("0/1") is None
     state.close_group(make_ticket())
-    assert state.state_dict(HalfReplies()) == {"live": {}, "finished": {}}
+    assert state.state_dict(HalfReplies()) == {"live": {}, "finished": {}, "failed": {}}
 
 
 def test_until_its_replay_is_complete_an_attempt_is_stored_as_it_was():
@@ -63,7 +63,31 @@ def test_a_stored_state_does_not_change_when_play_goes_on():
     before = state.state_dict(FixedPolicy())
     state.record_turn("0/0", TURN)
     state.finish("0/0", RESULT)
-    assert before == {"live": {"0/0": ([], None)}, "finished": {}}
+    state.failures("0/0").append(RESULT)
+    assert before == {"live": {"0/0": ([], None)}, "finished": {}, "failed": {}}
+
+
+def test_failures_are_stored_and_restored_and_a_stored_list_does_not_grow():
+    state = PlayState()
+    state.failures("0/0").append(RESULT)
+    stored = state.state_dict(FixedPolicy())
+    state.failures("0/0").append(RESULT)
+    assert stored["failed"] == {"0/0": [RESULT]}
+    other = PlayState()
+    other.load_state_dict(stored)
+    assert other.failures("0/0") == [RESULT] and other.failures("0/1") == []
+    other.load_state_dict({"live": {}, "finished": {}})  # of an earlier release
+    assert other.failures("0/0") == []
+
+
+def test_the_reply_that_an_attempt_is_to_give_is_stored_until_it_is_given():
+    state = PlayState()
+    assert state.start("0/0", [], prefix=[TURN], reply=REPLY) == ([TURN], REPLY)
+    state.record_turn("0/0", TURN)
+    assert live(state) == {"0/0": ([TURN], REPLY)}
+    state.end_replay("0/0")
+    state.receive_reply("0/0", REPLY)
+    assert live(state) == {"0/0": ([TURN], REPLY)}
 
 
 def test_the_session_that_a_policy_sees_is_the_tickets():

@@ -16,6 +16,7 @@ from agents.scripted import oracle
 from envs.env import Env
 from envs.types import Message, Messages, Stop
 from rl.records import Ticket, Trajectory, Turn
+from rl.rollout.episode import is_success
 from rl.rollout.runner import Runner
 from rl.rollout.scripted import play_script_on
 
@@ -36,6 +37,10 @@ async def record_expert(runner: Runner, ticket: Ticket) -> Trajectory:
     return expert
 
 
+class EnvironmentDiverged(RuntimeError):
+    """An environment depends on more than its seed and the replies, which is no fault of a reply."""
+
+
 class WrappingRunner(Runner):
     """A runner that shares the state of `runner` and wraps its environments with `wrap` while they are played."""
 
@@ -43,9 +48,9 @@ class WrappingRunner(Runner):
         vars(self).update(vars(runner))  # episodes under way are known to both
         self.runner, self.wrap = runner, wrap
 
-    def take(self) -> gymnasium.Env:
-        """Return an idle environment of the other runner, wrapped, or a new one if none is idle."""
-        return self.wrap(self.runner.take())
+    def take(self, *, fresh: bool = False) -> gymnasium.Env:
+        """Return an environment of the other runner, wrapped: an idle one, else a new one; with `fresh` a new one."""
+        return self.wrap(self.runner.take(fresh=fresh))
 
     def put(self, env: gymnasium.Env) -> None:
         """Return the environment inside the wrapper `env` to the other runner, which may reuse it."""
@@ -71,12 +76,12 @@ class ExpertEnv(gymnasium.Wrapper):
     def replay(self, turns: int) -> tuple[Messages, dict[str, Any]]:
         """Reset the environment and give it the expert's first `turns` replies; return the result of the reset.
 
-        Raises `RuntimeError` where the environment does not answer as it answered the expert.
+        Raises `EnvironmentDiverged` where the environment does not answer as it answered the expert.
         """
         reset_result = self.env.reset(**self._reset_kwargs)
         for turn in range(turns):
             if not self.matches_expert(turn, self.env.step(self.expert_reply(turn))):
-                raise RuntimeError(
+                raise EnvironmentDiverged(
                     f"the environment answers the oracle's reply {turn} differently when it is replayed: "
                     "it depends on more than its seed"
                 )
@@ -87,8 +92,8 @@ class ExpertEnv(gymnasium.Wrapper):
     ) -> tuple[Messages, dict[str, Any]]:
         """Begin an episode; the observation is all messages of `expert` before its reply in the first turn.
 
-        The environment itself has been given the expert's replies up to there. Raises `RuntimeError` where it does not
-        answer as it answered the expert.
+        The environment itself has been given the expert's replies up to there. Raises `EnvironmentDiverged` where it
+        does not answer as it answered the expert.
         """
         self._reset_kwargs: dict[str, Any] = {"seed": seed, "options": options}
         self.turn = self._first
@@ -119,7 +124,7 @@ class ExpertEnv(gymnasium.Wrapper):
         if (terminated or truncated) != is_last or reward != expert_turn.reward:
             return False
         if is_last:
-            return bool(info.get("success", terminated and reward > 0))
+            return is_success(info, terminated, reward)  # type: ignore[arg-type]
         next_turn = self._expert_turn(turn + 1)
         is_same_answer = info.get("valid", True) == expert_turn.valid and (
             _without_call_ids(messages) == _without_call_ids(next_turn.observation)

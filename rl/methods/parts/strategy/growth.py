@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
 from envs.types import Stop
 from rl.records import Fork, Group, Ticket, Trajectory, Turn
 from rl.rollout.episode import Snapshot, Start, play_episode
-from rl.rollout.retry import group_of, retry
+from rl.rollout.retry import group_of, next_start, retry
 from rl.rollout.runner import Runner
 
 
@@ -95,26 +94,16 @@ class _Tree:
         return MemberState(turns, False)
 
     async def _play(self, member: int) -> None:
-        start = self.starts[member]
+        first = self.starts[member]
 
-        def play(previous: Trajectory | None) -> Coroutine[Any, Any, Trajectory]:
-            nonlocal start
-            if previous is not None:
-                start = self._restart(member, start, previous)
+        def play(failures: Sequence[Trajectory]) -> Coroutine[Any, Any, Trajectory]:
+            start = next_start(first, failures)
             return play_episode(self.runner, self.ticket, member, start=start, on_turn=partial(self._on_turn, member))
 
-        self.attempts[member] = await retry(play, self.runner.retries)
+        self.attempts[member] = await retry(play, self.runner, self.ticket, member)
         if self.attempts[member][-1].stop == Stop.ERROR:
             self.failures.add(member)
         self.extend()
-
-    def _restart(self, member: int, start: Start, failure: Trajectory) -> Start:
-        """Where the next attempt starts: forks of this member may rest upon turns that it played in the failed one."""
-        if len(failure.turns) > len(start.turns):
-            return replace(start, turns=failure.turns, context=None, snapshot=None)
-        if len(failure.turns) < len(start.turns):
-            return self.starts[member]  # the replay itself failed
-        return start
 
     def _on_turn(self, member: int, snapshot: Snapshot | None) -> None:
         turns = self.turns[member] = self.runner.play_state.turns(self.ticket.session(member))

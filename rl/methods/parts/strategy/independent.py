@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from rl.records import Group, Ticket, Trajectory
-from rl.rollout.episode import play_episode
-from rl.rollout.retry import group_of, retry
+from rl.rollout.episode import Start, play_episode
+from rl.rollout.retry import group_of, next_start, retry
 from rl.rollout.runner import Runner
 
 
@@ -18,6 +18,11 @@ async def independent(runner: Runner, ticket: Ticket) -> Group:
     """
 
     async def play(member: int) -> list[Trajectory]:
-        return await retry(lambda previous: play_episode(runner, ticket, member), runner.retries)
+        return await retry(
+            lambda failures: play_episode(runner, ticket, member, start=next_start(Start(), failures)),
+            runner,
+            ticket,
+            member,
+        )
 
     return group_of(ticket, await asyncio.gather(*(play(member) for member in range(ticket.size))))

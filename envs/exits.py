@@ -1,0 +1,98 @@
+"""Exits that the code of an environment raises: faults of that environment, never the end of the program that plays it.
+
+`sys.exit(3)`, a `GeneratorExit`, an `asyncio.CancelledError` or a `BaseException` of its own ends a Python program, or
+cancels a task of it, where nobody expects it. In `containment()` it becomes an `EnvExit`, an `Exception` like others.
+A signal such as Ctrl-C interrupts whatever code is running; it is no fault of that code and passes.
+"""
+
+from __future__ import annotations
+
+import dis
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import ParamSpec, TypeVar
+
+MAX_ERROR_TEXT = 2000  # characters of an error's text that are kept
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_RAISE = dis.opmap["RAISE_VARARGS"]
+
+
+class EnvExit(Exception):
+    """An environment's code raised what would have ended the program.
+
+    The text is "TYPE: text" of what it raised; with a `label`, that names what was called, a sentence.
+    """
+
+    def __init__(self, error: BaseException, label: str = "") -> None:
+        super().__init__(f"{label}: its code raised {error_text(error)}" if label else error_text(error))
+
+
+def error_text(error: BaseException) -> str:
+    """Return "TYPE: text" of an error, or only its type if it has no text, in at most `MAX_ERROR_TEXT` characters.
+
+    For an `EnvExit` it is that of what the environment raised.
+    """
+    name = type(error).__name__
+    try:
+        text = str(error)
+    except Exception:  # the class of the error may come from anywhere
+        text = ""
+    if isinstance(error, EnvExit):
+        return text
+    return f"{name}: {text}"[:MAX_ERROR_TEXT].removesuffix(": ")
+
+
+@contextmanager
+def containment(label: str = "") -> Iterator[None]:
+    """Context of code of an environment: what would end the program is raised as `EnvExit`.
+
+    With a `label`, the text of that is "LABEL: its code raised TYPE: text". What would end a program is every `BaseException` that is no `Exception`, and `StopIteration`, which no coroutine can pass on. Ctrl-C
+    and other signals pass. Must not contain an `await` or a `yield`, through which a caller cancels or closes.
+    """
+    try:
+        yield
+    except BaseException as error:
+        _raise_contained(error, label)
+
+
+def call_contained(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call `function`, code of an environment, as in `containment()`, and return its result."""
+    try:
+        return function(*args, **kwargs)
+    except BaseException as error:
+        _raise_contained(error)
+        raise
+
+
+def _raise_contained(error: BaseException, label: str = "") -> None:
+    """Raise `EnvExit`, an interruption behind `error`, or `error` itself."""
+    if isinstance(error, Exception) and not isinstance(error, StopIteration):
+        raise error
+    link: BaseException | None = error
+    while link is not None and threading.current_thread() is threading.main_thread():
+        if _is_from_signal(link):
+            raise link
+        link = link.__context__
+    raise EnvExit(error, label) from error
+
+
+def _is_from_signal(error: BaseException) -> bool:
+    """Whether a handler of a signal raised `error`.
+
+    A handler is a function that receives the frame that it interrupts, its caller's. Python's own for Ctrl-C leaves no
+    frame: it raises `KeyboardInterrupt` between two instructions of any code, and none of these is a `raise`.
+    """
+    traceback = error.__traceback__
+    is_at_raise = False
+    while traceback is not None:
+        frame = traceback.tb_frame
+        if any(value is frame.f_back for value in frame.f_locals.values() if isinstance(value, FrameType)):
+            return True
+        is_at_raise = frame.f_code.co_code[traceback.tb_lasti] == _RAISE
+        traceback = traceback.tb_next
+    return isinstance(error, KeyboardInterrupt) and not is_at_raise

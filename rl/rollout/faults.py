@@ -1,0 +1,146 @@
+"""Whose fault it is that an environment failed to answer a reply (the rule is in `rl.rollout.retry`).
+
+An errored attempt has a suspect, `Trajectory.fault`, if it failed between a reply and the next prompt, for a reason
+that is not in `INFRASTRUCTURE`. The suspect is tried by a control, `works_without_policy`, and by the next attempt,
+which gives the same replies in a fresh environment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import repeat
+from math import isfinite
+
+import gymnasium
+
+from agents.scripted import noop, oracle
+from envs.exits import call_contained, error_text
+from envs.spaces import MessagesSpace
+from envs.types import Message, Stop, assistant
+from rl.records import Ticket, Trajectory, Turn
+from rl.rollout.runner import Runner
+
+# Types of errors, or of their causes, that no reply brings about: a provider is down, or has no room; an environment
+# that an expert is followed in does not repeat itself.
+PROVIDER_ERRORS = ("SandboxUnavailable", "SandboxBusy", "SandboxClosed", "ConnectionRefusedError", "ConnectError")
+INFRASTRUCTURE = frozenset((*PROVIDER_ERRORS, "EnvironmentDiverged"))
+CONTROL_TURNS = 100  # that a control plays at most, unless the policy has played more
+
+
+def set_error(trajectory: Trajectory, error: Exception) -> None:
+    """Mark an attempt as ended by `error`: its `stop` becomes `Stop.ERROR`, its `error` "TYPE: text".
+
+    There is no suspect if the error is one of the infrastructure's, or says that it is.
+    """
+    trajectory.stop, trajectory.error = Stop.ERROR, error_text(error)
+    if is_infrastructure(error):
+        trajectory.fault = None
+
+
+def is_infrastructure(error: BaseException | None) -> bool:
+    """Whether the type of `error`, of one of its causes, or that "TYPE: text" in its text is in `INFRASTRUCTURE`."""
+    while error is not None:
+        names = {cls.__name__ for cls in type(error).__mro__} | {str(error).partition(":")[0]}
+        if names & INFRASTRUCTURE:
+            return True
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return False
+
+
+@contextmanager
+def suspicion(trajectory: Trajectory, turn: Turn) -> Iterator[None]:
+    """Context of the time between a reply and the next prompt: an exception there makes `turn` the attempt's suspect.
+
+    What the attempt has recorded of that turn is dropped. There is no suspect if the attempt diverged from its replay.
+    """
+    count = len(trajectory.turns)
+    try:
+        yield
+    except Exception:
+        if not trajectory.redraw:
+            del trajectory.turns[count:]
+            trajectory.fault = turn
+        raise
+
+
+async def works_without_policy(runner: Runner, ticket: Ticket, turns: int) -> bool:
+    """Whether a new environment plays the task of `ticket` without a fault when no reply comes from the policy.
+
+    The replies are the oracle's, so that they use what the environment depends on, such as a sandbox; without an oracle
+    they do nothing, for at least `turns` turns. Wrappers that a strategy puts around the environment are left out.
+    """
+    env = None
+    label = f"task {ticket.split}/{ticket.index} seed {ticket.seed}, played to find out why it failed"
+    try:
+        env = call_contained(runner.make_env)
+        return await _plays_without_fault(runner, env, ticket, max(turns, CONTROL_TURNS), label)
+    except Exception:  # whatever it is, it is not the policy's
+        return False
+    finally:
+        if env is not None:
+            with suppress(Exception):
+                await runner.call(env, f"close of {label}", env.close)
+
+
+async def _plays_without_fault(runner: Runner, env: gymnasium.Env, ticket: Ticket, turns: int, label: str) -> bool:
+    """Whether up to `turns` turns are played; raises what the environment raises."""
+    options = {"index": ticket.index, "split": ticket.split}
+    await runner.call(env, f"reset of {label}", env.reset, seed=ticket.seed, options=options)
+    replies = await runner.call(env, f"oracle of {label}", _harmless_replies, env, ticket.seed)
+    for _ in range(turns):
+        if (reply := await runner.call(env, f"oracle of {label}", next, replies, None)) is None:
+            return True
+        step = await runner.call(env, f"step of {label}", env.step, reply)
+        messages, reward, terminated, truncated, info = step
+        if messages not in MessagesSpace() or not isfinite(reward) or info.get("stop") == Stop.ERROR:
+            return False
+        if terminated or truncated:
+            return True
+        await asyncio.sleep(0)
+    return True
+
+
+def _harmless_replies(env: gymnasium.Env, seed: int) -> Iterator[Message]:
+    """The replies of the environment's oracle, else those that do nothing."""
+    for script in (oracle, noop):
+        with suppress(ValueError):
+            return iter(script(env, seed))
+    return repeat(assistant(""))
+
+
+def same_faults(failures: Sequence[Trajectory], attempt: Trajectory, retries: int) -> list[Trajectory]:
+    """Return those of `failures` that have the fault of the errored `attempt` after them; [] if it is a new one.
+
+    It is not new if an attempt before failed at the same reply after the same replies. If `attempt` is the last of
+    `retries`, it is enough that all attempts gave the same replies and none got further than the first.
+    """
+    alike = [failure for failure in failures if _has_same_replies(failure, attempt)]
+    turns = [len(failure.turns) for failure in alike]
+    is_at_end = len(failures) >= retries and len(alike) == len(failures)
+    if len(attempt.turns) in turns or (turns and is_at_end and turns[0] == max(*turns, len(attempt.turns))):
+        first = next(place for place, count in enumerate(turns) if count >= len(attempt.turns))
+        return alike[first:]  # those before it failed earlier, which did not happen again
+    return []
+
+
+def blame_policy(attempt: Trajectory) -> None:
+    """Turn an errored attempt into an episode that ended by its last reply.
+
+    The reply earns 0 and the episode is no success; the reply is not `valid`, because nothing could act on it.
+    """
+    assert attempt.fault is not None
+    attempt.turns.append(attempt.fault)
+    attempt.fault, attempt.stop, attempt.success = None, Stop.POLICY_FAULT, False
+
+
+def _has_same_replies(failure: Trajectory, attempt: Trajectory) -> bool:
+    """Whether two attempts failed at a reply, and one of them begins with the replies of the other."""
+    if failure.fault is None or attempt.fault is None:
+        return False
+    replies, others = (
+        [(turn.completion.ids, turn.reply) for turn in (*trajectory.turns, trajectory.fault)]
+        for trajectory in (failure, attempt)
+    )
+    return all(mine == other for mine, other in zip(replies, others, strict=False))
