@@ -21,6 +21,7 @@ import envs
 from envs.benchmarks import listing
 from envs.data import MissingData
 from envs.env import SPLITS, Env
+from envs.exits import EnvExit, containment
 from envs.stop_signals import like_ctrl_c
 from envs.suggestions import nearest
 from envs.types import Message, text
@@ -35,6 +36,7 @@ USER_ERRORS = (
     OSError,
     SandboxUnavailable,
     gymnasium.error.Error,
+    EnvExit,
 )  # raised for wrong arguments and by unfinished classes: reported in one line, without a traceback
 
 
@@ -78,7 +80,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             if not os.path.isdir(args.data_root):
                 raise ValueError(f"--data-root {args.data_root!r} is not a folder")
             os.environ["TURNWISE_DATA"] = args.data_root
-        status = args.run(args)
+        with containment():
+            status = args.run(args)
         sys.stdout.flush()
         return status
     except KeyboardInterrupt:

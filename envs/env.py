@@ -113,7 +113,8 @@ class Env(gymnasium.Env[Messages, Message]):
     def reply(self, action: Message) -> Outcome:
         """Play one turn. Return a bad reply as an `Outcome`.
 
-        Raise only for infrastructure faults (a bug, a dead sandbox): the episode is then retried and never scored.
+        Raise only for infrastructure faults (a bug, a dead sandbox): the episode is then retried, and scored, as a
+        failure, only if the same replies make a fresh environment fail again while the oracle's do not.
         """
         raise NotImplementedError(f"{type(self).__name__} must define reply(action)")
 

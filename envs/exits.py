@@ -8,16 +8,22 @@ A signal such as Ctrl-C interrupts whatever code is running; it is no fault of t
 from __future__ import annotations
 
 import dis
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import ParamSpec, TypeVar
 
+import gymnasium
+
 MAX_ERROR_TEXT = 2000  # characters of an error's text that are kept
 
 P = ParamSpec("P")
 T = TypeVar("T")
+E = TypeVar("E", bound=gymnasium.Env)
+
+log = logging.getLogger(__name__)
 
 _RAISE = dis.opmap["RAISE_VARARGS"]
 
@@ -51,8 +57,9 @@ def error_text(error: BaseException) -> str:
 def containment(label: str = "") -> Iterator[None]:
     """Context of code of an environment: what would end the program is raised as `EnvExit`.
 
-    With a `label`, the text of that is "LABEL: its code raised TYPE: text". What would end a program is every `BaseException` that is no `Exception`, and `StopIteration`, which no coroutine can pass on. Ctrl-C
-    and other signals pass. Must not contain an `await` or a `yield`, through which a caller cancels or closes.
+    With a `label`, the text of that is "LABEL: its code raised TYPE: text". What would end the program is every
+    `BaseException` that is no `Exception`, and `StopIteration`, which no coroutine can pass on. Ctrl-C and other
+    signals pass. The context must not contain an `await` or a `yield`, through which a caller cancels or closes.
     """
     try:
         yield
@@ -67,6 +74,23 @@ def call_contained(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) 
     except BaseException as error:
         _raise_contained(error)
         raise
+
+
+def close_env(env: gymnasium.Env) -> None:
+    """Close an environment that nothing depends on any more; if that fails, a warning names the error."""
+    try:
+        call_contained(env.close)
+    except Exception as error:
+        log.warning("an environment failed to close: %s", error_text(error))
+
+
+@contextmanager
+def closing_env(env: E) -> Iterator[E]:
+    """Context that ends with `close_env(env)`; yields `env`."""
+    try:
+        yield env
+    finally:
+        close_env(env)
 
 
 def _raise_contained(error: BaseException, label: str = "") -> None:

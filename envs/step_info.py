@@ -57,8 +57,8 @@ class StepInfo(TypedDict, total=False):
     # Whether the task was solved. Reports and method parts that filter by success read it.
     # Missing: True if the episode terminated with a return above 0.
     success: bool
-    # Reason for the end: a value of `envs.types.Stop`. Rollouts record it; "error" marks an infrastructure fault, so
-    # that the episode is retried and never scored. Missing: "terminated" if terminated, else "turn_limit".
+    # Reason for the end: a value of `envs.types.Stop`. Rollouts record it; "error" marks a fault of the environment:
+    # the episode is retried, and scored only if the same reply causes the fault again (`rl.rollout.retry`). Missing: "terminated" if terminated, else "turn_limit".
     stop: str
 
     # From other environments and from wrappers only.

@@ -13,6 +13,7 @@ import gymnasium
 
 import envs
 from envs import benchmarks
+from envs.exits import closing_env, containment
 from rl.evaluate.comparison import EvaluationSetup
 from rl.evaluate.metrics import trajectories_by_task
 from rl.evaluate.report import Estimate, Report
@@ -67,13 +68,10 @@ class EvaluationTarget:
             entry = envs.entry(spec)
             arguments = envs.arguments(env_args, entry)
             make_env = partial(envs.make, spec, **arguments)
-            env = make_env()
-            try:
+            with containment(f"--env {spec}"), closing_env(make_env()) as env:
                 name = env.spec.id if env.spec else spec
                 indices = range(count_tasks(env, split))
                 part = TargetPart(name, split, indices, vote_function(env), _non_default(arguments, entry))
-            finally:
-                env.close()
         except gymnasium.error.Error as error:  # the environment lacks a dependency
             raise ValueError(f"--env {spec}: {error}") from error
         return cls(make_env, {name: part})

@@ -137,10 +137,11 @@ def blame_policy(attempt: Trajectory) -> None:
 
 def _has_same_replies(failure: Trajectory, attempt: Trajectory) -> bool:
     """Whether two attempts failed at a reply, and one of them begins with the replies of the other."""
-    if failure.fault is None or attempt.fault is None:
-        return False
-    replies, others = (
-        [(turn.completion.ids, turn.reply) for turn in (*trajectory.turns, trajectory.fault)]
-        for trajectory in (failure, attempt)
-    )
-    return all(mine == other for mine, other in zip(replies, others, strict=False))
+    pairs = zip(_replies(failure), _replies(attempt), strict=False)
+    return failure.fault is not None and attempt.fault is not None and all(mine == other for mine, other in pairs)
+
+
+def _replies(attempt: Trajectory) -> list[tuple[tuple[int, ...], Message | None]]:
+    """The replies of an attempt, in tokens and as messages, with the one that it failed at."""
+    turns = [*attempt.turns, attempt.fault] if attempt.fault else attempt.turns
+    return [(turn.completion.ids, turn.reply) for turn in turns]

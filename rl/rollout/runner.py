@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import threading
 import time
 from collections.abc import Callable
@@ -14,13 +13,11 @@ from typing import Any
 import gymnasium
 
 from agents.agent import Agent
-from envs.exits import call_contained, error_text
+from envs.exits import call_contained, close_env
 from rl.policy.engine import Policy
 from rl.records import SamplingParams
 from rl.rollout.play_state import PlayState
 from rl.rollout.watchdog import Overrun, Watchdog
-
-log = logging.getLogger(__name__)
 
 CLOSE_TIMEOUT_S = 5.0  # for all environments that are being discarded when the runner closes
 
@@ -84,11 +81,7 @@ class Runner:
         while self._closing:
             self._closing.pop().join(max(0.0, deadline - time.monotonic()))
         while self._idle:
-            env = self._idle.pop()
-            try:
-                call_contained(env.close)
-            except Exception as error:
-                log.warning("an environment failed to close: %s", error_text(error))
+            close_env(self._idle.pop())
 
     async def call(
         self, env: gymnasium.Env, label: str, function: Callable[..., Any], *args: Any, **kwargs: Any

@@ -12,7 +12,7 @@ import json
 import logging
 import os
 from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -28,6 +28,7 @@ from torch import nn
 from agents.agent import Agent
 from agents.reply import compose
 from agents.scripted import oracle
+from envs.exits import EnvExit, closing_env, containment
 from envs.types import Message
 from rl import checksums
 from rl.cli import UserError, one_line
@@ -99,12 +100,12 @@ def run(
         imitate(learner, episodes, settings.seed, until=until, measure_success=measure_success, report=report)
 
     try:
-        with closing(make_env()) as env:
+        with containment(f"--env {settings.env}"), closing_env(make_env()) as env:
             episodes = demonstrations(env, make_agent, encode, settings.cold_start or 0, settings.seed)
             validation_episodes = oracle_episodes(env, make_agent, encode, validation_tickets)
             key = cache_key(model, settings, env, [*episodes, *validation_episodes])
         is_cached = load_or_train(model, key, train)
-    except (ValueError, NotImplementedError) as error:
+    except (ValueError, NotImplementedError, EnvExit) as error:
         raise UserError(f"cold start: {error}; --cold-start 0 begins without one") from None
     return Result(len(episodes), is_cached)
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import gymnasium
 
 import envs
+from envs.exits import closing_env, containment
 from envs.types import Message
 from rl.checks import Sample, check_recipe
 from rl.evaluate.runner import count_tasks
@@ -42,19 +43,17 @@ def inspect_environment(settings: Settings, recipe: Recipe) -> EnvironmentFacts:
     """Make the environment of a run, look at it, and close it; try `recipe`, the parts of the run's method, without it.
 
     Raises `ValueError` if there is no such environment, a split that the run plays has no tasks, or `recipe` needs
-    something that the environment does not provide; `RecipeFault` if one of its parts is wrong (`check_recipe`).
+    something that the environment does not provide; `RecipeFault` if one of its parts is wrong (`check_recipe`);
+    `EnvExit` if the environment's code would end the program.
     """
     arguments = envs.arguments(settings.env_arg, envs.entry(settings.env))
-    env = envs.make(settings.env, **arguments)
-    try:
+    with containment(f"--env {settings.env}"), closing_env(envs.make(settings.env, **arguments)) as env:
         messages, info = env.reset(seed=0, options={"index": 0, "split": "train"})
         count_tasks(env, "train")
         max_turns: int = env.unwrapped.max_turns  # type: ignore[attr-defined]
         longest = longest_reply(env) if settings.is_tiny and not settings.turn_tokens else 0
         settings = settings.with_defaults(max_turns, longest)
         num_tasks = _split_sizes(env, settings)
-    finally:
-        env.close()
     if needs(recipe, "answer") and not answer_text(info.get("answer")):
         raise ValueError(f"{settings.env} has no info['answer'], which the score part answer_gain asks for")
     sample = Sample(messages, str(info.get("state", "")), info.get("answer"))
