@@ -113,8 +113,7 @@ class Env(gymnasium.Env[Messages, Message]):
     def reply(self, action: Message) -> Outcome:
         """Play one turn. Return a bad reply as an `Outcome`.
 
-        Raise only for infrastructure faults (a bug, a dead sandbox): the episode is then retried, and scored, as a
-        failure, only if the same replies make a fresh environment fail again while the oracle's do not.
+        Raise only for infrastructure faults (a bug, a dead sandbox): retried, scored only if the reply causes it again.
         """
         raise NotImplementedError(f"{type(self).__name__} must define reply(action)")
 

@@ -58,7 +58,8 @@ class StepInfo(TypedDict, total=False):
     # Missing: True if the episode terminated with a return above 0.
     success: bool
     # Reason for the end: a value of `envs.types.Stop`. Rollouts record it; "error" marks a fault of the environment:
-    # the episode is retried, and scored only if the same reply causes the fault again (`rl.rollout.retry`). Missing: "terminated" if terminated, else "turn_limit".
+    # the episode is retried, and scored only if the same reply causes the fault again (`rl.rollout.retry`).
+    # Missing: "terminated" if terminated, else "turn_limit".
     stop: str
 
     # From other environments and from wrappers only.
