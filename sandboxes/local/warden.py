@@ -24,6 +24,7 @@ from sandboxes.local.confinement import jail
 from sandboxes.local.heap import collapse_heap
 
 TICK_S, IDLE_TICK_S = 0.025, 1.0  # between checks of what a place uses, during calls and between calls
+OWN_MB = 16  # of a warden, in the control group of its programs
 SETTLED_CALLS = 4  # calls after which a warden's own pages no longer move
 KILL_WAIT_S = 0.4  # for killed processes to be gone; otherwise the place is given up
 
@@ -145,7 +146,8 @@ class Warden:
         elif not message["once"]:
             self.box.repair()
         if self.group:
-            self.group.limit(limits["memory_mb"] + limits["disk_mb"])  # files are in memory, and may fill the disk
+            # Files are in memory, and may fill the disk; the warden's own memory is not the program's.
+            self.group.limit(limits["memory_mb"] + limits["disk_mb"] + OWN_MB)
         self._reset_counters()
         if message["once"] and self.last_pid is not None:
             os.pwrite(self.last_pid, b"1", 0)

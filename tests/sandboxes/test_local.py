@@ -237,6 +237,23 @@ def long_use(sandbox: Local, calls: int, hostile_every: int) -> None:
     assert all(not children(pid) for pid in wardens(sandbox))
 
 
+@pytest.mark.parametrize("limits", [{}, {"processes": 1, "files": 1, "output_kb": 1, "cpu_s": 0.01}])
+def test_the_smallest_limits_are_no_fault_of_ours(sandbox: Local, limits: dict[str, float]) -> None:
+    for _ in range(2):
+        result = sandbox.run("print(1)", limits=Limits(memory_mb=1, disk_mb=1, **limits))  # type: ignore[arg-type]
+        assert result.status in set(sandboxes.Status) - {sandboxes.Status.GARBLED}
+        assert sandbox.run("print(1)", timeout_s=60).stdout == "1\n"
+
+
+def test_sizes_beyond_the_machine_are_wrong_values(sandbox: Local) -> None:
+    for call in (lambda limits: sandbox.run("1", limits=limits), lambda limits: sandbox.session(limits=limits)):
+        with pytest.raises(ValueError, match="limit memory_mb = 10000000: this machine has"):
+            call(Limits(memory_mb=10_000_000))
+    for limits in ({"memory_mb": 1 << 40}, {"memory_mb": 1.5}, {"cpu_s": float("inf")}, {"files": "9"}):
+        with pytest.raises(ValueError, match=f"limit {next(iter(limits))} = "):
+            Limits(**limits)  # type: ignore[arg-type]
+
+
 def test_a_fork_that_diverges_is_our_fault(sandbox: Local) -> None:
     session = sandbox.session()
     session.cell("import os; seen = int.from_bytes(os.urandom(8), 'big')")
