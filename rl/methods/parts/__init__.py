@@ -2,7 +2,7 @@
 
 Options of a part are keyword-only parameters. What several parts compute alike is in `rl.methods.estimators`. A part
 that keeps numbers between updates is a dataclass with `__call__`, `state_dict` and `load_state_dict` in place of a
-function.
+function; its state holds what `rl.rollout.record_codec.encode` takes, arrays and tensors.
 """
 
 from __future__ import annotations
