@@ -130,7 +130,7 @@ function episodeFacts(row, episode) {
     ["seed", episode.seed],
     ["policy version", episode.version],
   ].filter(([, value]) => value !== null && value !== undefined && value !== "");
-  return el("dl", {class: "facts"}, pairs.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, String(value)))));
+  return el("dl", {class: "facts"}, pairs.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {class: ["task", "answer"].includes(name) ? "searched" : null}, String(value)))));
 }
 
 function showEpisode(row) {

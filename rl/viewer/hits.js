@@ -1,6 +1,6 @@
 // What the search has found, highlighted where it stands. Ranges of text are marked, and no element is changed.
 
-const HIT_BLOCKS = "#detail .text, #detail .tokens, #detail .call, #detail .fact, #detail .facts dd, #rows .c-task";
+const HIT_BLOCKS = "#detail .text, #detail .tokens, #detail .call, #detail .fact.state, #detail .about .fact, #detail dd.searched, #rows .c-task";
 const MAX_HITS = 2000; // on the page at a time
 let hitWords = ""; // in lower case; empty without a search
 let isMarkPending = false;

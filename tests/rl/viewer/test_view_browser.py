@@ -264,9 +264,9 @@ def test_ids_stand_below_the_text_where_nothing_tells_what_they_mean(browser: An
 def hits(page: Any, words: str) -> list[str]:
     """Search for `words`, wait until hits are marked, and return their texts."""
     page.fill("#search", words)
-    marked = "CSS.highlights.get('hit')"
-    page.wait_for_function(f"words => hitWords === words && !isMarkPending && {marked}?.size > 0", arg=words.lower())
-    return list(page.evaluate(f"[...{marked}].map((range) => range.toString())"))
+    marked = "[...(CSS.highlights.get('hit') ?? [])].map((range) => range.toString())"
+    script = f"words => {{ const t = {marked}; return hitWords === words && !isMarkPending && t[0] && t.every(Boolean) && t }}"
+    return list(page.wait_for_function(script, arg=words.lower()).json_value())
 
 
 def test_hits_are_marked_also_across_tokens_and_in_what_was_folded(session: Session) -> None:
