@@ -74,6 +74,12 @@ def make(spec: str, **arguments: Any) -> gymnasium.Env:
         for name in required_parameters(entry(spec)) - {**getattr(target, "kwargs", {}), **arguments}.keys():
             raise ValueError(f"{spec} needs the argument {name!r}, as in --env-arg {name}=...") from None
         raise
+    except (ArithmeticError, AttributeError, LookupError, SystemExit) as error:
+        if ":" not in spec:
+            raise
+        from sandboxes.source_files import failure_text
+
+        raise ValueError(failure_text(error, spec, inspect.getfile(target))) from error
 
 
 def find(spec: str) -> Any:
@@ -86,10 +92,13 @@ def find(spec: str) -> Any:
     source, colon, name = spec.rpartition(":")
     if colon:
         module = _load_file(source) if source.endswith(".py") else _import_module(source, spec)
-        if isinstance(getattr(module, name, None), type):
-            return getattr(module, name)
+        value = getattr(module, name, None)
+        if isinstance(value, type) and issubclass(value, gymnasium.Env):
+            return value
         if name in gymnasium.registry:
             return gymnasium.registry[name]
+        if isinstance(value, type):
+            raise ValueError(f"{spec} is a class, but no environment: it does not derive from envs.env.Env")
         choices = [*_environment_classes(module), *_ids_of_package(source)]
         raise ValueError(unknown_message("environment", name, choices, of=source))
     if spec.endswith(".py"):
@@ -162,14 +171,14 @@ def _load_file(path: str) -> ModuleType:
 
 
 def _import_module(name: str, spec: str) -> ModuleType:
-    if name.startswith("."):
+    if not all(part.isidentifier() for part in name.split(".")):
         raise ValueError(f"no module {name!r} for environment {spec!r}")
+    from sandboxes.source_files import import_source_module
+
     try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name and (name == error.name or name.startswith(f"{error.name}.")):
-            raise ValueError(f"no module {name!r} for environment {spec!r}") from None
-        raise
+        return import_source_module(name)
+    except ModuleNotFoundError:
+        raise ValueError(f"no module {name!r} for environment {spec!r}") from None
 
 
 @cache

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 
 MAX_SHOWN = 80  # characters of the unknown name in the message
+MAX_LENGTH = 100  # letters of a name that are compared
 CUTOFF, STRICT_CUTOFF = 0.6, 0.8  # least difflib ratio, from 0 to 1, of a name that is suggested
 
 
@@ -42,14 +43,33 @@ def unknown_message(
 def nearest(name: str, choices: Iterable[str], cutoff: float = CUTOFF) -> str | None:
     """Return the choice most like `name`, None if the difflib ratio (0 to 1) of none reaches `cutoff`.
 
-    Ids are compared without family and version, so that `arithmatic` finds `math/Arithmetic-v0`; among equal ones the
-    whole id decides.
+    Of those that reach it, the one that fewest edits lead to is the nearest. Ids are compared without family and
+    version, so that `arithmatic` finds `math/Arithmetic-v0`; among equal ones the whole id decides.
     """
     by_stem: dict[str, list[str]] = {}
     for choice in choices:
         by_stem.setdefault(_stem(choice), []).append(choice)
-    stems = difflib.get_close_matches(_stem(name), by_stem, n=1, cutoff=cutoff)
-    return difflib.get_close_matches(name, by_stem[stems[0]], n=1, cutoff=0.0)[0] if stems else None
+    stem = _stem(name)[:MAX_LENGTH]
+    stems = difflib.get_close_matches(stem, by_stem, n=5, cutoff=cutoff)
+    if not stems:
+        return None
+    nearest_stem = min(stems, key=lambda other: _edits(stem, other))
+    return difflib.get_close_matches(name[:MAX_LENGTH], by_stem[nearest_stem], n=1, cutoff=0.0)[0]
+
+
+def _edits(a: str, b: str) -> int:
+    """The least number of letters to insert, delete, replace, or swap with their neighbour, that turns `a` into `b`."""
+    before: list[int] = []
+    last = list(range(len(b) + 1))
+    for i, letter in enumerate(a, 1):
+        row = [i]
+        for j, other in enumerate(b, 1):
+            cost = min(last[j] + 1, row[j - 1] + 1, last[j - 1] + (letter != other))
+            if before and j > 1 and (letter, a[i - 2]) == (b[j - 2], other):
+                cost = min(cost, before[j - 2] + 1)
+            row.append(cost)
+        before, last = last, row
+    return last[-1]
 
 
 def _stem(name: str) -> str:

@@ -40,8 +40,9 @@ INTERRUPTED = 128 + 2  # a shell's code for SIGINT
 BROKEN_PIPE = 128 + 13  # a shell's code for SIGPIPE
 MAX_CHOICES = 12  # choices that an error message lists in full
 
-# What lower layers raise for an invalid value. KeyError is not among them: its message does not help a user.
-INPUT_ERRORS = (ValueError, IndexError, OSError, ImportError, SyntaxError, EnvExit)
+# What lower layers raise for an invalid value, and unfinished classes for a missing member. KeyError is not among them:
+# its message does not help a user.
+INPUT_ERRORS = (ValueError, IndexError, OSError, ImportError, SyntaxError, NotImplementedError, EnvExit)
 # A disk that is full or not writable: reported in one line wherever it occurs, because no code is at fault.
 DISK_ERRNOS = frozenset({errno.EACCES, errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 
@@ -52,7 +53,7 @@ class UserError(ValueError):
 
 @contextmanager
 def user_input() -> Iterator[None]:
-    """Turn a ValueError, IndexError, OSError, ImportError, SyntaxError or EnvExit of the block into a `UserError`.
+    """Turn any of `INPUT_ERRORS` raised in the block into a `UserError`.
 
     Its message is that of the error on one line. `BrokenPipeError` and all other exceptions pass unchanged.
     """
@@ -123,6 +124,7 @@ class Parser(argparse.ArgumentParser):
         A parser with subcommands leaves that to them, because they have flags of their own.
         """
         arguments = sys.argv[1:] if args is None else list(args)
+        self._refuse_unprintable(arguments)
         if self._subparsers is None:
             self._refuse_unknown_flags(arguments)
         return super().parse_known_args(arguments, namespace)
@@ -143,6 +145,13 @@ class Parser(argparse.ArgumentParser):
             if flag.startswith("--") and " " not in flag and flag not in self._option_string_actions:
                 self.error(self._unknown_argument(flag))
 
+    def _refuse_unprintable(self, arguments: Sequence[str]) -> None:
+        """Refuse what cannot be written to the files of a run, or given to the operating system, before any work."""
+        for argument in arguments:
+            if "\0" in argument or any("\ud800" <= letter <= "\udfff" for letter in argument):
+                name = argument.encode("utf-8", "backslashreplace").decode()
+                self.error(f"{name!r}: must be UTF-8 text without NUL characters")
+
     def _unknown_argument(self, argument: str) -> str:
         """Return the error message for an argument that the parser does not know."""
         if not argument.startswith("-"):
@@ -156,6 +165,8 @@ class Parser(argparse.ArgumentParser):
             return super()._get_value(action, arg_string)  # type: ignore[misc]
         except argparse.ArgumentError as error:
             raise self._invalid_value(action, arg_string, error.message) from None
+        except OSError as error:  # of a path, such as one that is too long
+            raise self._invalid_value(action, arg_string, (error.strerror or str(error)).lower()) from None
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
@@ -220,15 +231,33 @@ def real_number(low: float | None = None, high: float | None = None, *, above: f
 def output_file(text: str) -> Path:
     """Return `text` as the path of a file that can be written, new or existing; a `type` for argparse.
 
-    Raises `ArgumentTypeError` for a folder, a file in a folder that does not exist, or one that is not writable.
+    Raises `ArgumentTypeError` for a folder, a file in a folder that does not exist, or one that is not writable, and
+    `OSError` for a path that the operating system refuses.
     """
     path = Path(text)
     if path.is_dir():
         raise argparse.ArgumentTypeError("is a folder")
     if not path.parent.is_dir():
         raise argparse.ArgumentTypeError(f"there is no folder {path.parent}")
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
+    is_new = not path.exists()
+    if not os.access(path.parent if is_new else path, os.W_OK):
         raise argparse.ArgumentTypeError("not writable")
+    if is_new:  # file systems such as /proc take no files, whatever their permissions say
+        path.touch()
+        path.unlink()
+    return path
+
+
+def output_folder(text: str) -> Path:
+    """Return `text` as the path of a folder, new or existing; a `type` for argparse.
+
+    Raises `ArgumentTypeError` for a file or an empty path, and `OSError` for a path that the operating system refuses.
+    """
+    path = Path(text)
+    if not text.strip():
+        raise argparse.ArgumentTypeError("names no folder")
+    if path.exists() and not path.is_dir():
+        raise argparse.ArgumentTypeError("is a file")
     return path
 
 

@@ -78,6 +78,8 @@ def _read(path: Path, is_unchanged: bool) -> dict[str, Any]:
         raise UserError(f"--config {path}: {(error.strerror or str(error)).lower()}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UserError(f"--config {path}: not a TOML file: {error}") from None
+    except RecursionError:
+        raise UserError(f"--config {path}: not a TOML file of settings: nested too deeply") from None
 
 
 def parse(text: str, path: Path | str) -> dict[str, Any]:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import isfinite
 from typing import Any, Literal, NamedTuple
 
 from envs.types import Message, Messages, Stop
 
 Finish = Literal["stop", "length", "abort", "deadline"]
+MAX_REWARD = 1e15  # of a turn, either way: its square still has a sum and a mean in float32, as advantages do
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +88,9 @@ class Turn:
     env_s: float = 0.0  # seconds to parse the reply and to step the environment
 
     def __post_init__(self) -> None:
-        """Raise `ValueError` for a reward that is infinite or not a number."""
-        if not isfinite(self.reward):
-            raise ValueError(f"the reward {self.reward} cannot be compared with any other")
+        """Raise `ValueError` for a reward that is not a number or beyond `MAX_REWARD`."""
+        if not abs(self.reward) <= MAX_REWARD:
+            raise ValueError(f"the reward {self.reward} is no number between -{MAX_REWARD:g} and {MAX_REWARD:g}")
 
 
 class History(NamedTuple):

@@ -13,19 +13,13 @@ from typing import NoReturn
 
 import sandboxes
 from sandboxes import own_packages
+from sandboxes.parser import USAGE_ERROR, Parser
 from sandboxes.registry import accepts_option
 from sandboxes.remote.server import Server, check_address
 from sandboxes.remote.service import Service
 
 TOKEN_VARIABLE = "TURNWISE_SANDBOX_TOKEN"
-USAGE_ERROR = 2
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        """Print one line and exit with code 2."""
-        self.exit(USAGE_ERROR, f"{self.prog}: error: {' '.join(message.split())}\n")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -93,7 +87,10 @@ def _open_sandbox(name: str, places: int | None) -> sandboxes.Sandbox:
 
 def _read_token(path: Path | None) -> str | None:
     """The token of the file, else of the environment, else None. No error message contains its text."""
-    token = path.read_text(encoding="utf-8").strip() if path else os.environ.get(TOKEN_VARIABLE, "").strip()
+    try:
+        token = path.read_text(encoding="utf-8").strip() if path else os.environ.get(TOKEN_VARIABLE, "").strip()
+    except UnicodeDecodeError:
+        raise ValueError(f"{path}: is not UTF-8 text") from None
     if path and not token:
         raise ValueError(f"{path}: holds no token")
     if not (token.isascii() and token.isprintable()) or " " in token:
@@ -122,8 +119,8 @@ def _number(low: float, high: float, kind: type = int) -> Callable[[str], float]
     return parse
 
 
-def _parser() -> _Parser:
-    parser = _Parser(prog="python -m sandboxes", description=(__doc__ or "").strip(), allow_abbrev=False)
+def _parser() -> Parser:
+    parser = Parser(prog="python -m sandboxes", description=(__doc__ or "").strip(), allow_abbrev=False)
     commands = parser.add_subparsers(dest="command", required=True, metavar="serve")
     serve = commands.add_parser("serve", help="serve a sandbox of this machine over HTTP", allow_abbrev=False)
     add = serve.add_argument

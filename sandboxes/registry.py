@@ -22,7 +22,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from sandboxes.provider import SANDBOX_METHODS, Sandbox
-from sandboxes.source_files import load_source_file
+from sandboxes.source_files import import_source_module, load_source_file
 from sandboxes.types import Isolation
 
 GROUP = "turnwise.sandboxes"
@@ -69,7 +69,7 @@ def find_provider(name: str) -> Provider:
             names = _names(_provider_classes(module), prefix=f"{head}:")
             raise ValueError(f"sandbox {name!r} is a file; name a class of it: {names}")
     elif rest and all(part.isidentifier() for part in head.split(".")):
-        module = _import(name, lambda: import_module(head), head)
+        module = _import(name, lambda: import_source_module(head), head)
     else:
         raise ValueError(_unknown_name(name))
     class_name, _, kind = rest.partition(":")

@@ -16,9 +16,12 @@ import sys
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
+import envs
+from envs.benchmarks import listing as benchmarks
 from envs.data import DATA_ROOT_VARIABLE
 from envs.env import SPLITS
 from rl import config_file, settings
@@ -73,6 +76,8 @@ def _evaluate(
         _log(f"left out: {name}: {reason}")
     with user_input():
         tickets = target.tickets(args.episodes, args.samples, args.seed)
+        if note := target.shortage(args.episodes):
+            _log(note)
         tickets = policy.select_tickets(strategies.widen_tickets(strategy, tickets) if strategy else tickets)
     watchdog, stop_reason = Watchdog(), ""
     with watchdog.running(), progress_bar(len(tickets), enabled=args.policy != "human") as on_group:
@@ -128,8 +133,10 @@ def parser() -> Parser:
     flags = Parser(description="Evaluate a policy on held-out tasks.")
     add = flags.add_argument
     target = flags.add_mutually_exclusive_group(required=True)
-    target.add_argument("--env", metavar="ID", help="an id, path/to/file.py:Class, module:Class or module:Name-v0")
-    target.add_argument("--benchmark", metavar="NAME", help="a named set of tasks: `python -m envs list --benchmarks`")
+    env = "an id, path/to/file.py:Class, module:Class or module:Name-v0; `list` shows them all"
+    target.add_argument("--env", action=_NameOrList, metavar="ID", help=env)
+    benchmark = "a named set of tasks; `list` shows them all"
+    target.add_argument("--benchmark", action=_NameOrList, metavar="NAME", help=benchmark)
     episodes = f"tasks of each environment at most (default: {EPISODES}, of a benchmark all)"
     add("--episodes", type=whole_number(1), metavar="N", help=episodes)
     strategy = f"several episodes for one attempt: {', '.join(strategies.STRATEGIES)}, with options as best_of:n=8"
@@ -143,6 +150,22 @@ def parser() -> Parser:
     add("--compare", metavar="FILE", help="test the difference to an earlier result of the same tasks and seed")
     add_policy_flags(flags)
     return flags
+
+
+class _NameOrList(argparse.Action):
+    """Stores a name; for `list`, prints all names instead and ends the command, as `--help` does."""
+
+    def __call__(self, command: argparse.ArgumentParser, args: argparse.Namespace, value: Any, _: Any = None) -> None:
+        if value == "list":
+            print("\n".join(benchmarks.as_text() if self.dest == "benchmark" else _environments()))
+            command.exit()
+        setattr(args, self.dest, value)
+
+
+def _environments() -> list[str]:
+    rows = envs.entries()
+    width = max(len(row.id) for row in rows)
+    return [f"{row.id:<{width}}  {row.line}" for row in rows]
 
 
 def _open_target(args: argparse.Namespace) -> EvaluationTarget:

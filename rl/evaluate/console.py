@@ -15,7 +15,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from rl.cli import program
 from rl.evaluate.comparison import Comparison
+from rl.evaluate.progress_lines import ProgressLines
 from rl.evaluate.report import Estimate, Report
 from rl.evaluate.runner import OnGroup
 from rl.evaluate.strategies.gains import Gain
@@ -75,12 +77,14 @@ def comparison_table(comparison: Comparison) -> RenderableType:
 def progress_bar(num_tasks: int, *, enabled: bool = True) -> Iterator[OnGroup]:
     """Show the success rate so far and the number of tasks played in a live line on standard error.
 
-    Yields a function to call with each group that ended. Nothing is shown if standard error is not a terminal.
+    Yields a function to call with each group that ended. If standard error is not a terminal, a plain line is written
+    from time to time instead. Nothing is shown unless `enabled`.
     """
     success_column = TextColumn("{task.description}")
     columns = (success_column, BarColumn(), MofNCompleteColumn(), TextColumn("tasks"), TimeElapsedColumn())
     successes = episodes = 0
     is_hidden = not (enabled and sys.stderr.isatty())
+    lines = ProgressLines(program(), lambda line: print(line, file=sys.stderr, flush=True))
     progress = Progress(*columns, console=Console(stderr=True), transient=True, disable=is_hidden)
     with progress:
         line = progress.add_task("playing", total=num_tasks)
@@ -91,6 +95,8 @@ def progress_bar(num_tasks: int, *, enabled: bool = True) -> Iterator[OnGroup]:
             episodes += len(group.trajectories)
             text = f"success {successes / episodes:.3f}" if episodes else "playing"
             progress.update(line, advance=1, description=text)
+            if enabled and is_hidden:
+                lines.count(group, num_tasks)
 
         yield on_group
 

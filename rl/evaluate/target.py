@@ -124,6 +124,13 @@ class EvaluationTarget:
         """Return the name of the environment that a group was played in."""
         return next(part.env for part in self.parts.values() if part.split == group.ticket.split)
 
+    def shortage(self, episodes: int | None) -> str:
+        """Return a line that names the environments with fewer tasks than `episodes` and their number, "" for none."""
+        parts = [part for part in self.parts.values() if len(part.indices) < (episodes or 0)]
+        kind = "" if self.benchmark else f"{next(iter(self.parts.values())).split} "
+        counts = [f"{part.env} has {len(part.indices)} {kind}tasks" for part in parts]
+        return f"--episodes {episodes}: {', '.join(counts)}; all of them are played" if parts else ""
+
     def vote(self, trajectory: Trajectory) -> Any:
         """Return the answer of an episode, read by the environment that it was played in; None for no answer."""
         name = trajectory.task.partition(":")[0] if self.benchmark else next(iter(self.parts))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
-import difflib
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
+
+from envs.suggestions import nearest
 
 
 class PartError(ValueError):
@@ -78,8 +79,8 @@ def write(bound: Mapping[str, Any]) -> str:
 
 def did_you_mean(name: str, choices: Sequence[str]) -> str:
     """`"; did you mean 'clip'?"` for the choice nearest to `name`; empty when none is near."""
-    matches = difflib.get_close_matches(name, choices, n=1)
-    return f"; did you mean {matches[0]!r}?" if matches else ""
+    near = nearest(name, choices)
+    return f"; did you mean {near!r}?" if near else ""
 
 
 def _convert(name: str, option: inspect.Parameter, text: str) -> bool | int | float | str:

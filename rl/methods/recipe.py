@@ -201,8 +201,8 @@ def parse(words: Mapping[str, str | Sequence[str]]) -> dict[str, Any]:
     """The parts that `words` names, slot by slot, for `recipe.but(**parts)`.
 
     A value is a text as `part` reads it, such as `clip:high=0.3`; a slot of several parts takes one text or a list of
-    them, in which `"none"` adds no part. Raises `ValueError` for a text that names no part, or the wrong number of
-    texts.
+    them, in which `"none"` adds no part. Raises `ValueError` for a text that names no part, the same text twice, or the
+    wrong number of texts.
     """
     changes: dict[str, Any] = {}
     for slot, value in words.items():
@@ -210,6 +210,8 @@ def parse(words: Mapping[str, str | Sequence[str]]) -> dict[str, Any]:
         parts = tuple(part(slot, text) for text in texts if slot not in MANY or text != "none")
         if slot not in MANY and len(parts) != 1:
             raise ValueError(f"--{slot} takes one part, not {len(parts)}")
+        if duplicate := next((text for number, text in enumerate(texts) if text in texts[:number]), None):
+            raise ValueError(f"--{slot} names {duplicate} twice; name it once")
         changes[slot] = parts if slot in MANY else parts[0]
     return changes
 

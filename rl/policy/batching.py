@@ -46,7 +46,9 @@ class BatchingEngine(Engine):
         limit = max_sequence_length(model)
         if context is not None and not 1 < context <= limit:
             kind = text_config(model).model_type
-            raise ValueError(f"a context of {context} tokens; this {kind} model computes 2 to {limit} exactly")
+            raise ValueError(
+                f"a context of {context} tokens (--max-tokens); this {kind} model computes 2 to {limit} exactly"
+            )
         self.model: Any = model
         self.version = 0
         self.context = limit if context is None else context

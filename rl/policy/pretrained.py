@@ -23,6 +23,7 @@ from transformers.utils import logging
 from rl import checksums
 from rl.policy import lora, tiny
 from rl.policy.extras import check_peft
+from rl.policy.model_config import text_config
 
 _HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
 
@@ -40,11 +41,20 @@ def load_pretrained(
         dtype: Precision of the weights; `"auto"` keeps that of the files.
 
     Raises:
-        ValueError: Files are missing or broken, the hub cannot be reached, or the tokenizer has no chat template.
+        ValueError: Files are missing or broken, the hub cannot be reached, the tokenizer has no chat template, or the
+            model has no attention or does not embed all of the tokens.
     """
     target = resolve_device(device)
     pair: tuple[Any, PreTrainedTokenizerBase] = _create_tiny(seed, dtype) if name == "tiny" else _read(name, dtype)
     model, tokenizer = pair
+    if not getattr(text_config(model), "num_attention_heads", None):
+        raise ValueError(f"model {name!r}: its type {model.config.model_type!r} has no attention; take a transformer")
+    rows, last_id = model.get_input_embeddings().num_embeddings, max(tokenizer.get_vocab().values())
+    if last_id >= rows:
+        raise ValueError(
+            f"model {name!r}: its tokenizer has token ids up to {last_id}, its embedding {rows} rows; the two are not "
+            "of the same model, or the embedding must be resized"
+        )
     return model.to(target).eval(), tokenizer
 
 

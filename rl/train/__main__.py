@@ -15,7 +15,7 @@ from typing import Any
 import envs
 from rl import config_file
 from rl.checks import learns_from_single_episodes
-from rl.cli import Parser, UserError, run, user_input
+from rl.cli import Parser, UserError, output_folder, run, user_input
 from rl.methods import recipe as recipes
 from rl.policy.extras import check_peft
 from rl.policy.registry import engine_devices
@@ -34,7 +34,8 @@ def parser() -> Parser:
     command = Parser(description=__doc__)
     add_flags(command)
     command.add_argument("--config", metavar="FILE", help=CONFIG_HELP)
-    command.add_argument("--out", metavar="DIR", help="the run's folder (default: runs/ENV-ALGO-seedN, numbered)")
+    out = "the run's folder (default: runs/ENV-ALGO-seedN, numbered)"
+    command.add_argument("--out", type=output_folder, metavar="DIR", help=out)
     command.add_argument("--resume", action="store_true", help="continue the run in --out from its last checkpoint")
     command.add_argument(
         "--dry-run", action="store_true", help="print the size of an update, the memory needed and the settings; stop"
@@ -49,10 +50,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     Raises `UserError` for wrong settings and for a run that cannot start or continue.
     """
     flags = vars(parser().parse_args(argv))
-    config_path, out = flags.pop("config"), flags.pop("out")
+    config_path, folder = flags.pop("config"), flags.pop("out")
     is_resumed, is_dry_run = flags.pop("resume"), flags.pop("dry_run")
     with user_input():
-        folder = Path(out) if out else None
         file = _read_config(config_path, folder, is_resumed)
         if is_resumed:
             config_file.refuse_changes(file, flags)
@@ -115,6 +115,7 @@ def _check_settings(settings: Settings, recipe: recipes.Recipe) -> None:
     """Raise `UserError` for settings that do not work together, as far as that shows without a model."""
     if not settings.env:
         raise UserError("--env is missing; `--env list` shows the environments")
+    envs.arguments(settings.env_arg, envs.entry(settings.env))
     engine_devices(settings.engine, settings.engine_devices)
     if settings.engine.startswith("vllm"):
         require_vllm()

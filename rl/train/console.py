@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+from rl.evaluate.progress_lines import ProgressLines
+from rl.records import Group
 from rl.settings import Settings
 
 BARS = "▁▂▃▄▅▆▇█"
@@ -33,6 +35,7 @@ class Console:
         self.start_time = time.monotonic()
         self.rewards: list[float] = []
         self.warning_kinds: set[str] = set()  # each kind is printed once per run
+        self._cold_start = ProgressLines("cold start", self.say)
 
     def say(self, line: str) -> None:
         """Print a line that stays."""
@@ -40,9 +43,23 @@ class Console:
         print(line, flush=True)
 
     def cold_start_pass(self, passes: int, success: float) -> None:
-        """Show, on a terminal only, that `passes` passes over the oracle episodes led to this success in [0, 1]."""
+        """Show that `passes` passes over the oracle episodes led to this success in [0, 1].
+
+        Where output is no terminal, a line is printed from time to time.
+        """
+        state = f"{passes} passes, validation success {success:.2f}"
         if self.is_terminal:
-            self._show(f"cold start: {passes} passes, validation success {success:.2f}")
+            self._show(f"cold start: {state}")
+        else:
+            self._cold_start.report(state)
+
+    def greedy_groups(self, split: str, total: int) -> Callable[[Group], None]:
+        """Return a function to call with each group that ended of `total` tasks of a split, played greedily.
+
+        Where output is no terminal, a line is printed from time to time.
+        """
+        lines = ProgressLines(f"{split} tasks", lambda line: None if self.is_terminal else self.say(line))
+        return lambda group: lines.count(group, total)
 
     def update(self, metrics: Mapping[str, float], warnings: Sequence[str]) -> None:
         """Show the metrics of an update, and those of its warnings whose kind has not been printed yet.

@@ -48,8 +48,8 @@ def inspect_environment(settings: Settings, recipe: Recipe) -> EnvironmentFacts:
     """
     arguments = envs.arguments(settings.env_arg, envs.entry(settings.env))
     with containment(f"--env {settings.env}"), closing_env(envs.make(settings.env, **arguments)) as env:
+        count_tasks(env, "train")  # refuses what is no environment of tasks
         messages, info = env.reset(seed=0, options={"index": 0, "split": "train"})
-        count_tasks(env, "train")
         max_turns: int = env.unwrapped.max_turns  # type: ignore[attr-defined]
         longest = longest_reply(env) if settings.is_tiny and not settings.turn_tokens else 0
         settings = settings.with_defaults(max_turns, longest)

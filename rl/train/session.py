@@ -284,7 +284,8 @@ class Session:
         """Play so many tasks of a split, by default `--eval-episodes` of them."""
         tasks, seed, episodes = self.env.num_tasks[split], self.settings.seed, episodes or self.settings.eval_episodes
         runner = self._make_runner(sampling_params(1, turn_tokens=self.settings.turn_tokens or 0))
-        return await validation.play_greedily(runner, self.policy, tasks, episodes, seed, split)
+        on_group = self.console.greedy_groups(split, min(tasks, episodes))
+        return await validation.play_greedily(runner, self.policy, tasks, episodes, seed, split, on_group)
 
     def _summarise(self, success_after: float | None) -> None:
         """Write `summary.json` and print the result."""

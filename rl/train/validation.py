@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from rl.evaluate.runner import evaluate, tickets
+from rl.evaluate.runner import OnGroup, evaluate, tickets
 from rl.policy.engine import Engine
 from rl.records import Ticket, Trajectory
 from rl.rollout.runner import Runner
@@ -15,7 +15,13 @@ from rl.train.progress import Progress
 
 
 async def play_greedily(
-    runner: Runner, policy: Engine, tasks: int, episodes: int, seed: int, split: str
+    runner: Runner,
+    policy: Engine,
+    tasks: int,
+    episodes: int,
+    seed: int,
+    split: str,
+    on_group: OnGroup = lambda group: None,
 ) -> list[Trajectory]:
     """Play `episodes` distinct tasks of a split, chosen by `seed`, and close the runner.
 
@@ -26,6 +32,7 @@ async def play_greedily(
         episodes: Number of episodes.
         seed: Seed of the choice of tasks.
         split: Name of the split.
+        on_group: Called with each group that ended.
 
     Returns:
         The episodes that ended properly; those that raised errors are left out.
@@ -36,7 +43,8 @@ async def play_greedily(
     """
     try:
         # The deadline of a reply includes the wait for a slot, so no more episodes are played than the engine has.
-        groups = await evaluate(runner, _tickets(tasks, episodes, seed, split), concurrency=policy.slots)
+        play_tickets = _tickets(tasks, episodes, seed, split)
+        groups = await evaluate(runner, play_tickets, concurrency=policy.slots, on_group=on_group)
     finally:
         runner.close()
     if policy.failure:  # the episodes that had ended by then are a biased sample

@@ -118,7 +118,7 @@ def _source(files: tuple[Path, ...], folder: Path) -> Source:
         return Source(files)
     try:
         return Source(files, run, tomllib.loads((run / "config.toml").read_text(encoding="utf-8")))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         return Source(files, run, notes=(f"config.toml cannot be read: {error}",))
 
 
@@ -149,7 +149,10 @@ def _update_of(path: Path) -> int | None:
 def _read_backwards(files: Sequence[Path], notes: list[str]) -> Iterator[dict[str, Any]]:
     """Yield the episodes from the last to the first, and append to `notes` what is not an episode."""
     for file in reversed(files):
-        content, fault = read_file(file)
+        try:
+            content, fault = read_file(file)
+        except OSError as error:  # its message may lack the name
+            raise ValueError(f"{file}: {(error.strerror or str(error)).lower()}") from None
         lines = content.split(b"\n")
         if fault and not any(line.strip() and not _is_episode(line) for line in lines):  # else those lines are named
             notes.append(fault)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 
 import sandboxes
+from sandboxes import own_packages
 from sandboxes.checks import run_checks
+from sandboxes.parser import Parser
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -16,14 +17,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     `argv` are the command-line arguments; None stands for those of the process. Returns the exit status: 0, 1 where a
     behaviour fails, 2 where the sandbox cannot be opened.
     """
-    parser = argparse.ArgumentParser(prog="python -m sandboxes.checks", description=(__doc__ or "").strip())
+    parser = Parser(prog="python -m sandboxes.checks", description=(__doc__ or "").strip())
     names = "local, local:landlock, docker, remote, module:Class, path/to/file.py:Class ... (default: local)"
     parser.add_argument("name", nargs="?", default="local", help=f"the sandbox: {names}")
     args = parser.parse_args(argv)
     try:
         sandbox = sandboxes.open(args.name)
     except (ValueError, sandboxes.SandboxUnavailable) as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"{parser.prog}: error: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
     failures = skips = 0
     with sandbox:
@@ -39,4 +40,5 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    own_packages.put_first()
     sys.exit(main())

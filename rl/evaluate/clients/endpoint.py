@@ -43,13 +43,13 @@ class EndpointModel:
         if not match:
             raise ValueError(f"openai:{spec} is not openai:MODEL@URL, such as openai:qwen3@http://localhost:8000/v1")
         name, url = match[1], match[2].rstrip("/").removesuffix("/chat/completions")
-        parts = urlsplit(url)
-        if parts.username is not None:
-            raise ValueError("a URL with a name or a key would end up in results; put the key in OPENAI_API_KEY")
         try:
-            is_valid = bool(parts.hostname) and parts.port != 0
+            parts = urlsplit(url)
+            is_valid, has_key = bool(parts.hostname) and parts.port != 0, parts.username is not None
         except ValueError:
-            is_valid = False
+            is_valid = has_key = False
+        if has_key:
+            raise ValueError("a URL with a name or a key would end up in results; put the key in OPENAI_API_KEY")
         if not is_valid or re.search(r"\s", url):
             raise ValueError(f"{url!r} is no URL of a server, such as http://localhost:8000/v1")
         for key in fields or ():

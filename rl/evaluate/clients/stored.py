@@ -52,7 +52,7 @@ def read_samples(path: str | Path) -> dict[str, list[Sample]]:
             continue
         try:
             _add_row(json.loads(line), samples_by_task)
-        except json.JSONDecodeError:
+        except (json.JSONDecodeError, RecursionError):
             raise ValueError(f"{path}:{number}: not JSON") from None
         except ValueError as error:
             raise ValueError(f"{path}:{number}: {error}") from None

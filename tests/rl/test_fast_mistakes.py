@@ -1,0 +1,34 @@
+"""Mistakes in flags are reported before anything heavy is imported."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.paths import ROOT
+
+
+@pytest.mark.parametrize(
+    ("module", "words", "hint"),
+    [
+        ("rl.train", ["--env", "math/Arithmetik-v0"], "math/Arithmetic-v0"),
+        ("rl.train", ["--env", "math/Arithmetic-v0", "--env-arg", "levle=1"], "level"),
+        ("rl.train", ["--env", "math/Arithmetic-v0", "--algo", "gpro"], "'grpo'"),
+        ("rl.evaluate", ["--env", "math/Arithmetik-v0", "--policy", "tiny"], "math/Arithmetic-v0"),
+    ],
+)
+def test_a_wrong_name_is_reported_without_importing_torch(module: str, words: list[str], hint: str) -> None:
+    code = f"""
+import sys
+sys.modules["torch"] = sys.modules["transformers"] = None  # so that importing them raises
+from rl.cli import run
+from {module}.__main__ import main
+run(main)
+"""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", code, *words]
+    result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
+    assert result.returncode == 2 and hint in result.stderr and result.stderr.count("\n") == 1
