@@ -76,7 +76,7 @@ def _evaluate(
         _log(f"left out: {name}: {reason}")
     with user_input():
         tickets = target.tickets(args.episodes, args.samples, args.seed)
-        if note := target.shortage(args.episodes):
+        if args.episodes != sys.maxsize and (note := target.shortage(args.episodes)):  # stored replies have no limit
             _log(note)
         tickets = policy.select_tickets(strategies.widen_tickets(strategy, tickets) if strategy else tickets)
     watchdog, stop_reason = Watchdog(), ""

@@ -23,10 +23,12 @@ from tests.support.paths import ROOT
 def test_a_wrong_name_is_reported_without_importing_torch(module: str, words: list[str], hint: str) -> None:
     code = f"""
 import sys
-sys.modules["torch"] = sys.modules["transformers"] = None  # so that importing them raises
 from rl.cli import run
 from {module}.__main__ import main
-run(main)
+try:
+    run(main)
+finally:
+    assert not {{"torch", "transformers"}} & sys.modules.keys()
 """
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", code, *words]

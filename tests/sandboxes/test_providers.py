@@ -169,7 +169,7 @@ WRONG = {
     "toy_package.none:Toy": "no sandbox 'toy_package.none:Toy': no module 'toy_package.none'; there are",
     "broken.py:Toy": "'broken.py:Toy' cannot be imported: broken.py, line 2: ZeroDivisionError: division by zero",
     "broken": "sandbox 'broken' cannot be imported: ZeroDivisionError: division by zero",
-    "needy:Toy": "'needy:Toy' cannot be imported: ModuleNotFoundError: No module named 'not_installed_anywhere'",
+    "needy:Toy": "needy.py, line 1: ModuleNotFoundError: No module named 'not_installed_anywhere'",
 }
 
 
