@@ -41,6 +41,7 @@ from rl.evaluate.target import EPISODES, EvaluationTarget
 from rl.records import Group, Ticket, Trajectory
 from rl.rollout.watchdog import Watchdog
 
+MAX_ERROR_SHARE = 0.01  # of errored episodes, above which a line warns
 RUN_SETTINGS = ("turn_tokens", "max_tokens")  # taken from the policy's own run if no flag sets them
 
 
@@ -104,7 +105,10 @@ def _evaluate(
         print()
         Console(highlight=False).print(comparison_table(comparison))
     if report.errors:
-        _log(f"{report.errors} of {report.episodes * report.samples} episodes failed; {_first_error(groups)}")
+        episodes = report.episodes * report.samples
+        is_notable = report.errors > MAX_ERROR_SHARE * episodes
+        warning = f"warning: above {MAX_ERROR_SHARE:.0%} errors, which success leaves out: " if is_notable else ""
+        _log(f"{warning}{report.errors} of {episodes} episodes failed; {_first_error(groups)}")
     _log_cut_replies(groups)
     if stop_reason:
         _log(stop_reason)

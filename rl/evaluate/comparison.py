@@ -34,6 +34,7 @@ class Comparison:
     unpaired_tasks: int  # scored in one of the two reports only
     gains: int
     losses: int
+    errors: tuple[int, int] = (0, 0)  # episodes that were left out in the new and in the old report
     by_env: dict[str, Comparison] = field(default_factory=dict)
 
 
@@ -66,6 +67,7 @@ def compare(new: Report, old: Report) -> Comparison:
         unpaired_tasks=len(new_success.keys() ^ old_success.keys()),
         gains=gains,
         losses=losses,
+        errors=(new.errors, old.errors),
         by_env=_compare_envs(new, old),
     )
 

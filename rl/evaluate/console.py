@@ -60,6 +60,7 @@ def comparison_table(comparison: Comparison) -> RenderableType:
         verdict = Text("no difference shown", style="yellow")
     else:
         verdict = Text("better", style="bold green") if c.difference > 0 else Text("worse", style="bold red")
+    differ = c.errors[0] != c.errors[1]
     flips = f"{c.gains} gained, {c.losses} lost, {c.paired_tasks - c.gains - c.losses} equal"
     rows = [
         ("compared to", Text(c.old)),
@@ -67,6 +68,7 @@ def comparison_table(comparison: Comparison) -> RenderableType:
         ("test", Text(f"{_p_value(c)}, {c.test}")),
         ("tasks", Text(f"{c.paired_tasks} paired: {flips}")),
         ("left out", Text(f"{c.unpaired_tasks} scored on one side only")) if c.unpaired_tasks else None,
+        ("errors", Text(f"{c.errors[0]} here, {c.errors[1]} there: left out", "yellow")) if differ else None,
         ("verdict", verdict),
     ]
     lines = _lines([row for row in rows if row])
@@ -147,6 +149,10 @@ def _env_table(report: Report) -> Table:
     if report.over_envs:
         mean = report.over_envs
         table.add_row("mean of envs", "", _percent(mean.mean), _interval(_ends(mean), percent=True), "", "", "")
+    if report.over_envs_counting_errors and report.errors:
+        mean = report.over_envs_counting_errors
+        interval = _interval(_ends(mean), percent=True)
+        table.add_row("mean, errors as failures", "", _percent(mean.mean), interval, "", "", "")
     table.add_row("all tasks", *_env_cells(report, report.success))
     return table
 
@@ -161,6 +167,9 @@ def _metric_table(report: Report) -> Table:
     success = report.success
     label = f"success, avg@{report.samples}" if report.samples > 1 else "success"
     table.add_row(label, Text(_percent(success.mean), style="bold"), _interval(_ends(success), percent=True))
+    if report.errors:
+        success = report.success_counting_errors
+        table.add_row("errors as failures", _percent(success.mean), _interval(_ends(success), percent=True))
     rows = [("return", "return_mean", report.return_mean)]
     rows += [("turns", "turns_mean", report.turns_mean), ("tokens", "tokens_mean", report.tokens_mean)]
     if not report.envs:  # environments that use the same name for a metric may mean different things by it

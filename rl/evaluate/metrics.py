@@ -13,6 +13,7 @@ from statistics import fmean
 
 import numpy as np
 
+from envs.types import Stop
 from rl.evaluate.attempts import cost
 from rl.evaluate.statistics import Interval, auc_at_k, cluster_bootstrap, pass_at_k, pass_hat_k, ratio_interval, wilson
 from rl.evaluate.voting import Vote, cons_at_k
@@ -105,6 +106,20 @@ def metric_interval(name: str, values: Sequence[float], samples: int, seed: int)
     if is_unit and samples == 1 and name != "invalid_mean":
         return wilson(sum(values), len(values))
     return cluster_bootstrap(values, np.random.default_rng(seed), bounds=UNIT_INTERVAL if is_unit else None)
+
+
+def success_counting_errors(groups: Iterable[Group]) -> list[float]:
+    """Return the success rate of each task with errored episodes as failures; tasks that failed wholly have 0."""
+    outcomes: dict[str, list[bool]] = {}
+    for group in groups:
+        names = [t.task for t in (*group.trajectories, *group.errored) if t.task]
+        place = f"{group.ticket.split}/{group.ticket.index}"
+        for t in (*group.trajectories, *group.errored):
+            label = t.task or (names[0] if names else place)
+            outcomes.setdefault(label if t.agent == "agent" else f"{label}#{t.agent}", []).append(
+                t.success and t.stop != Stop.ERROR
+            )
+    return [fmean(task) for task in outcomes.values()]
 
 
 def cost_per_success(tasks: TaskTrajectories) -> dict[str, tuple[float | None, Interval]]:

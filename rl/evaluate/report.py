@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
+from envs.types import Stop
 from rl import checksums
 from rl.evaluate.attempts import cost
 from rl.evaluate.metrics import (
@@ -27,6 +28,7 @@ from rl.evaluate.metrics import (
     metric_interval,
     metric_means,
     stop_summaries,
+    success_counting_errors,
     task_values,
     trajectories_by_task,
 )
@@ -45,6 +47,9 @@ class Estimate:
     mean: float | None
     low: float | None
     high: float | None
+
+
+NO_ESTIMATE = Estimate(None, None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +80,7 @@ class Report:
     strategy, turns and tokens are those of all episodes of an attempt.
 
     The report of a benchmark has `env` None and the tasks of all environments. `envs` holds a report per environment
-    and `over_envs` the mean of their success rates.
+    and `over_envs` the mean of their success rates, `over_envs_counting_errors` with errored episodes as failures.
     """
 
     benchmark: str | None
@@ -93,6 +98,8 @@ class Report:
     tokens_mean: float | None  # sampled tokens of an episode
     errors: int  # errored episodes
     per_task: list[TaskRow]
+    success_counting_errors: Estimate = NO_ESTIMATE  # success with errored episodes as failures
+    policy_faults: int = 0  # scored episodes that ended because their replies make the environment fail
     metrics: dict[str, float | None] = field(default_factory=dict)  # named rewards and metrics of the last turn
     intervals: dict[str, tuple[float, float | None]] = field(default_factory=dict)
     avg_at: dict[int, float | None] = field(default_factory=dict)
@@ -106,6 +113,7 @@ class Report:
     digest: str | None = None  # of the tasks of a benchmark, or of one of its environments
     envs: dict[str, Report] = field(default_factory=dict)
     over_envs: Estimate | None = None
+    over_envs_counting_errors: Estimate | None = None
     left_out: dict[str, str] = field(default_factory=dict)  # a benchmark's missing environments and the reasons
     strategy: Gain | None = None  # of the test-time strategy
 
@@ -159,6 +167,11 @@ class Report:
         def by_count(name: str) -> dict[int, float | None]:
             return {k: means.get(f"{name}/{k}") for k in counts}
 
+        tries = success_counting_errors(ordered_groups)
+        counting_errors = (
+            Estimate(fmean(tries), *metric_interval("success", tries, samples, seed)) if tries else NO_ESTIMATE
+        )
+        stops = stop_summaries(tasks)
         complete = [fmean(t.success for t in task) for task in tasks.values() if len(task) >= samples]
         return cls(
             benchmark=benchmark,
@@ -182,7 +195,9 @@ class Report:
             auc_at=by_count("auc_at"),
             invalid_mean=means.get("invalid_mean"),
             **{name: ratio for name, (ratio, _) in costs.items()},  # type: ignore[arg-type]
-            stops=stop_summaries(tasks),
+            stops=stops,
+            success_counting_errors=counting_errors,
+            policy_faults=stops[Stop.POLICY_FAULT].episodes if Stop.POLICY_FAULT in stops else 0,
             faults=error_counts(ordered_groups),
             **fields,
         )

@@ -162,18 +162,19 @@ class EvaluationTarget:
             benchmark=self.benchmark,
             digest=self.digest,
             envs=env_reports,
-            over_envs=mean_success(list(env_reports.values())),
+            over_envs=mean_success([report.success for report in env_reports.values()]),
+            over_envs_counting_errors=mean_success([r.success_counting_errors for r in env_reports.values()]),
             left_out=dict(self.left_out),
         )
 
 
-def mean_success(reports: Sequence[Report]) -> Estimate:
-    """Return the mean success rate of the environments, one report each, all with the same weight, and its interval.
+def mean_success(rates: Sequence[Estimate]) -> Estimate:
+    """Return the mean of the environments' success rates, all with the same weight, and its interval.
 
-    All fields are None if there are no reports or one of them has no score.
+    All fields are None if there are no environments or one of them has no score.
     """
     means, intervals = [], []
-    for success in (report.success for report in reports):
+    for success in rates:
         if success.mean is None or success.low is None or success.high is None:
             return Estimate(None, None, None)
         means.append(success.mean)

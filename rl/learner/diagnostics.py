@@ -95,4 +95,7 @@ def list_warnings(metrics: Mapping[str, float], lag: int) -> list[str]:
             lines.append(f"{metrics[key]:.0%} of {what} end because their tokens are used up: raise {flag}")
     if metrics.get("episodes/errored", 0.0) > 0.1 * max(metrics.get("episodes/played", 0.0), 1.0):
         lines.append(f"{metrics['episodes/errored']:.0f} episodes failed with an error and were left out")
+    if metrics.get("episodes/policy_faults", 0.0) > 0.1 * max(metrics.get("episodes/played", 0.0), 1.0):
+        count = metrics["episodes/policy_faults"]
+        lines.append(f"{count:.0f} episodes ended by replies that make the environment fail, scored as failures")
     return lines
