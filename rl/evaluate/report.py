@@ -167,10 +167,6 @@ class Report:
         def by_count(name: str) -> dict[int, float | None]:
             return {k: means.get(f"{name}/{k}") for k in counts}
 
-        tries = success_counting_errors(ordered_groups)
-        counting_errors = (
-            Estimate(fmean(tries), *metric_interval("success", tries, samples, seed)) if tries else NO_ESTIMATE
-        )
         stops = stop_summaries(tasks)
         complete = [fmean(t.success for t in task) for task in tasks.values() if len(task) >= samples]
         return cls(
@@ -196,7 +192,7 @@ class Report:
             invalid_mean=means.get("invalid_mean"),
             **{name: ratio for name, (ratio, _) in costs.items()},  # type: ignore[arg-type]
             stops=stops,
-            success_counting_errors=counting_errors,
+            success_counting_errors=_estimate_counting_errors(ordered_groups, samples, seed),
             policy_faults=stops[Stop.POLICY_FAULT].episodes if Stop.POLICY_FAULT in stops else 0,
             faults=error_counts(ordered_groups),
             **fields,
@@ -237,6 +233,11 @@ class Report:
             with suppress(OSError):
                 temporary.unlink()
             raise OSError(error.errno, error.strerror, str(target)) from error
+
+
+def _estimate_counting_errors(groups: Sequence[Group], samples: int, seed: int) -> Estimate:
+    rates = success_counting_errors(groups)
+    return Estimate(fmean(rates), *metric_interval("success", rates, samples, seed)) if rates else NO_ESTIMATE
 
 
 def _finite_intervals(intervals: Mapping[str, Interval]) -> dict[str, tuple[float, float | None]]:
