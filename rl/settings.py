@@ -20,7 +20,10 @@ CHANGEABLE_ON_RESUME = (
     *("threads", "device", "engine_devices", "data_root"),
     *("microbatch_tokens", "checkpoint_activations", "logger", "push_to_hub", "hub_private", "derived"),
 )
-DERIVED_FROM = ("env", "env_arg", "model", "lora", "max_tokens")  # what the defaults of `with_defaults` depend on
+# What the defaults of `with_defaults` depend on.
+DERIVED_FROM = ("env", "env_arg", "model", "lora", "max_tokens", "groups")
+# Of a run of the bundled model with the default size of updates; about ten minutes of two CPU cores.
+TRAINED_TOKENS = 3_000_000
 
 
 def _flag(default: Any, help: str, kind: Callable[[str], Any] = str, **options: Any) -> Any:
@@ -91,7 +94,7 @@ class Settings:
     )
     device: str = _flag("auto", "auto, cpu, cuda or cuda:N")
     updates: int | None = _flag(
-        None, "updates in total (default for tiny: 600 with one turn, fewer with more; else 200)", whole_number(0)
+        None, "updates in total (default for tiny: 600, fewer with long episodes; else 200)", whole_number(0)
     )
     sampled_tokens: int | None = _flag(
         None, "end once this many tokens are sampled, even if updates remain", whole_number(1)
@@ -122,7 +125,7 @@ class Settings:
         "all-linear", "layers that get an adapter: all-linear (every linear layer of the blocks) or q_proj,v_proj, ..."
     )
     epochs: int = _flag(1, "passes over the episodes of one update", whole_number(1))
-    minibatches: int = _flag(1, "optimiser steps per pass", whole_number(1))
+    minibatches: int | None = _flag(None, "optimiser steps per pass (default: 1)", whole_number(1))
     weight_decay: float = _flag(0.0, "AdamW's decoupled weight decay", real_number(0))
     max_grad_norm: float = _flag(1.0, "gradient norm above which a step is scaled down", real_number(above=0))
     microbatch_tokens: int = _flag(16384, "tokens of a forward pass; changes memory, not the gradient", whole_number(1))
@@ -136,12 +139,14 @@ class Settings:
     max_tokens: int = _flag(512, "most tokens of one episode, prompts included", whole_number(2))
     cold_start: int | None = _flag(
         None,
-        "oracle episodes to imitate before training (default for tiny: 600 with one turn, fewer with more; else 0)",
+        "most oracle episodes to imitate before training; no more are played than are needed (default for tiny: 4000; "
+        "else 0)",
         whole_number(0),
     )
     cold_start_until: float | None = _flag(
         None,
-        "success that ends imitation: 0 is random play's, 1 the oracle's (default: 0.3 with one turn, less with more)",
+        "success, sampled as in training, at which imitation may end: 0 is random play's, 1 the oracle's (default for "
+        "tiny: 0.05; else 1)",
         real_number(0, 1),
     )
     eval_episodes: int = _flag(200, "held-out tasks played greedily before and after training", whole_number(0))
@@ -183,24 +188,26 @@ class Settings:
         """Whether the bundled model is trained, whose weights start out random."""
         return self.model == "tiny"
 
-    def with_defaults(self, max_turns: int, longest_reply: int = 16) -> Settings:
+    def with_defaults(self, max_turns: int, longest_reply: int = 16, episode_tokens: int = 20) -> Settings:
         """Return a copy in which every unset (None) field has its default for this model and environment.
 
         Args:
             max_turns: The environment's limit of turns per episode.
             longest_reply: Length of the oracle's longest reply, in tokens of the bundled model.
+            episode_tokens: Mean length of the oracle's episodes, prompts included, in the same tokens.
 
         """
         # The reward of an episode is shared by all its turns: the more turns, the noisier each one's share.
         tiny = {
             "lr": float(f"{min(3e-4, 6.7e-4 / (1 + max_turns) ** 0.5):.1g}"),
-            "updates": min(600, max(1, 800 // max_turns)),
-            # With many turns, a policy that barely knows the moves unlearns them before any reward reaches it.
-            "cold_start": 1200 // (1 + max_turns) if max_turns <= 4 else 400,
-            "cold_start_until": round(0.3 / max_turns, 3) if max_turns <= 4 else 0.2,
+            "minibatches": 1,
+            "updates": min(600, max(1, TRAINED_TOKENS // (Settings.groups * Settings.size * episode_tokens))),
+            "cold_start": 4000,
+            "cold_start_until": 0.05,
             "turn_tokens": min(max(8, 2 * longest_reply), self.max_tokens - 1),
         }
-        other = {"lr": 1e-5 if self.lora else 1e-6, "updates": 200, "cold_start": 0, "cold_start_until": 1.0}
+        other = {"lr": 1e-5 if self.lora else 1e-6, "minibatches": 1, "updates": 200}
+        other |= {"cold_start": 0, "cold_start_until": 1.0}
         other["turn_tokens"] = min(256, self.max_tokens - 1)
         defaults: dict[str, Any] = tiny if self.is_tiny else other
         if self.lora:

@@ -79,7 +79,7 @@ class Recipe:
     select: PerToken = select.every_token
     penalty: tuple[PerToken, ...] = ()
     reduce: Reduce = reduce.token_mean
-    schedule: Schedule = partial(schedule.linear, warmup=10)
+    schedule: Schedule = partial(schedule.constant, warmup=10)
 
     def __post_init__(self) -> None:
         """Check that each slot holds one part or a tuple of parts, as it must."""

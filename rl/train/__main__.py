@@ -79,6 +79,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             if not is_dry_run:
                 run_folder.lock()
             _check_updates(settings, run_folder.num_updates())
+            if jump := rate_jump(recipe, run_folder.num_updates(), file.get("updates"), settings.updates):
+                print(jump)
         session = Session(settings, recipe, run_folder)
     print(session.description())
     if is_dry_run:
@@ -130,7 +132,7 @@ def _check_settings(settings: Settings, recipe: recipes.Recipe) -> None:
         )
     if (settings.turn_tokens or 0) >= settings.max_tokens:
         raise UserError(f"--turn-tokens {settings.turn_tokens}: must be below --max-tokens {settings.max_tokens}")
-    if settings.minibatches > settings.groups:
+    if (settings.minibatches or 1) > settings.groups:
         raise UserError(f"--minibatches {settings.minibatches}: must be at most --groups {settings.groups}")
     if settings.hub_private and not settings.push_to_hub:
         raise UserError("--hub-private is about the repository of --push-to-hub ID, which is missing")
@@ -146,6 +148,23 @@ def _check_updates(settings: Settings, num_updates: int) -> None:
         raise UserError(
             f"--updates {settings.updates}: the run has made {num_updates} already; ask for as many or more"
         )
+
+
+def rate_jump(recipe: recipes.Recipe, update: int, old_total: int | None, total: int | None) -> str:
+    """Return a line that says by how much the learning rate jumps at `update` where a run gets another length.
+
+    `old_total` and `total` are its lengths in updates. Returns "" where the schedule does not depend on the length.
+    """
+    if not old_total or not total:
+        return ""
+    old, new = recipe.schedule(update, old_total), recipe.schedule(update, total)
+    name = recipes.words(recipe)["schedule"]
+    if old == new:
+        return ""
+    return (
+        f"note: the schedule {name} depends on --updates: with {total} in place of {old_total}, the learning rate goes "
+        f"on at {new:.3g} of --lr, not at {old:.3g}; `constant`, or `over=N`, does not depend on it"
+    )
 
 
 def _default_folder(settings: Settings) -> Path:

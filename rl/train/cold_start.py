@@ -19,9 +19,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import gymnasium
-import numpy as np
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import nn
 
@@ -32,36 +31,38 @@ from envs.exits import EnvExit, closing_env, containment
 from envs.types import Message
 from rl import checksums
 from rl.cli import UserError, one_line
-from rl.evaluate.runner import random_success
-from rl.learner.batch import trajectory_rows
-from rl.learner.learner import Learner
-from rl.methods.inputs import Row
-from rl.methods.parts import ratio, reduce, schedule, surrogate
-from rl.methods.recipe import Recipe
+from rl.evaluate.runner import random_success, tickets
 from rl.records import Ticket, Trajectory
 from rl.rollout.scripted import play_script, tokenize
-from rl.seeds import derive, generator
 from rl.settings import Settings
+from rl.train import imitation
+from rl.train.imitation import Demonstrations, Measurement, Progress, imitate, make_learner
 
-IMITATION = Recipe(
-    ratio=ratio.on_policy,
-    surrogate=surrogate.nll,
-    reduce=reduce.token_mean,
-    schedule=partial(schedule.constant, warmup=10),
-)
-MAX_PASSES, STEP_ROWS, LEARNING_RATE = 60, 64, 1e-3
+VALIDATION_GROUPS = 32  # groups of one measurement
+KEY_EPISODES = 64  # imitated episodes that are part of the cache key; a cached file has a digest of all of them
 # Settings that are part of the cache key always, and those that change rounding alone and count only where not default.
-_KEY_SETTINGS = ("env", "env_arg", "model", "seed", "cold_start_until", "turn_tokens", "max_tokens")
+_KEY_SETTINGS = (
+    *("env", "env_arg", "model", "seed", "cold_start", "cold_start_until"),
+    *("turn_tokens", "max_tokens", "size", "temperature"),
+)
 _ROUNDING_SETTINGS = ("microbatch_tokens", "checkpoint_activations")
 
 log = logging.getLogger(__name__)
 
 
 class Result(NamedTuple):
-    """How many episodes a cold start imitated, and whether its weights came from the cache."""
+    """What a cold start did.
+
+    Attributes:
+        episodes: Number of different oracle episodes that were imitated.
+        measurement: How the model does on the validation tasks when sampled.
+        is_cached: Whether the weights came from the cache.
+
+    """
 
     episodes: int
-    is_cached: bool
+    measurement: Measurement
+    is_cached: bool = False
 
 
 def run(
@@ -71,9 +72,9 @@ def run(
     make_agent: Callable[[], Agent],
     encode: Callable[[Message], Sequence[int]],
     *,
-    validation_tickets: Sequence[Ticket],
-    measure_success: Callable[[], float],
-    report: Callable[[int, float], None],
+    validation_tasks: int,
+    measure: Callable[[Sequence[Ticket]], Measurement],
+    report: Callable[[Progress, Measurement], None],
 ) -> Result:
     """Let `model` imitate the oracle, or load the weights of the same cold start from the cache.
 
@@ -83,62 +84,39 @@ def run(
         make_env: Makes the environment.
         make_agent: Makes the agent whose prompts the model will read.
         encode: Turns an oracle's reply into token ids.
-        validation_tickets: The tasks that `measure_success` plays.
-        measure_success: Returns the model's greedy success on the validation tasks.
-        report: Called after each pass with the number of passes so far and the success. Not called if the weights come
-            from the cache.
+        validation_tasks: Number of validation tasks, of which at most `VALIDATION_GROUPS` are played.
+        measure: Plays the tickets of validation tasks, sampled as in training, and measures the model on them.
+        report: Called after each measurement. Not called if the weights come from the cache.
 
     Raises:
         UserError: The environment has no oracle, or the oracle does not succeed on a training task.
 
     """
-
-    def train() -> None:
-        floor = random_success(make_env, validation_tickets)
-        until = floor + (settings.cold_start_until or 0.0) * (1 - floor)
-        learner = make_learner(model, settings.microbatch_tokens, settings.checkpoint_activations)
-        imitate(learner, episodes, settings.seed, until=until, measure_success=measure_success, report=report)
-
+    size = settings.size if settings.size > 1 else Settings.size
+    validation_tickets = tickets(validation_tasks, VALIDATION_GROUPS, size, settings.seed, "val")
     try:
         with containment(f"--env {settings.env}"), closing_env(make_env()) as env:
-            episodes = demonstrations(env, make_agent, encode, settings.cold_start or 0, settings.seed)
+            episodes = Demonstrations(env, make_agent, encode, settings.cold_start or 0, settings.seed)
             validation_episodes = oracle_episodes(env, make_agent, encode, validation_tickets)
-            key = cache_key(model, settings, env, [*episodes, *validation_episodes])
-        is_cached = load_or_train(model, key, train)
+            path = cache_path(cache_key(model, settings, env, [*episodes.first(KEY_EPISODES), *validation_episodes]))
+            if result := load(model, path, episodes):
+                return result
+            floor = random_success(make_env, validation_tickets)
+            until = floor + (settings.cold_start_until or 0.0) * (1 - floor)
+            learner = make_learner(model, settings.microbatch_tokens, settings.checkpoint_activations)
+            progress, measurement = imitate(
+                learner,
+                episodes,
+                settings.seed,
+                until=until,
+                measure=partial(measure, validation_tickets),
+                report=report,
+            )
+            result = Result(progress.episodes, measurement)
+            save(model, path, result, episodes)
+            return result
     except (ValueError, NotImplementedError, EnvExit) as error:
         raise UserError(f"cold start: {error}; --cold-start 0 begins without one") from None
-    return Result(len(episodes), is_cached)
-
-
-def demonstrations(
-    env: gymnasium.Env,
-    make_agent: Callable[[], Agent],
-    encode: Callable[[Message], Sequence[int]],
-    count: int,
-    seed: int,
-) -> list[Trajectory]:
-    """Play the oracle on `count` distinct training tasks, and return the episodes with their tokens.
-
-    Args:
-        env: The environment to play.
-        make_agent: Makes the agent whose prompts the model will read.
-        encode: Turns an oracle's reply into token ids.
-        count: Number of episodes; with fewer training tasks, one of each.
-        seed: Seed of the choice of tasks and of the environment.
-
-    Raises:
-        ValueError: The oracle does not succeed on one of the tasks.
-
-    """
-    num_tasks = len(env.unwrapped.load("train"))  # type: ignore[attr-defined]
-    indices = generator(seed, "cold start").permutation(num_tasks)[:count]
-    episodes = []
-    for number, index in enumerate(indices.tolist()):
-        episode = play_script(env, Ticket(number, index, "train", derive(seed, "cold start", number), 1), oracle)
-        if episode.error or not episode.success:
-            raise ValueError(f"the oracle fails on task {episode.task or index}: {episode.error or 'no success'}")
-        episodes.append(tokenize(episode, make_agent(), encode))
-    return episodes
 
 
 def oracle_episodes(
@@ -151,77 +129,47 @@ def oracle_episodes(
     return [tokenize(play_script(env, ticket, oracle), make_agent(), encode) for ticket in tickets]
 
 
-def longest_reply(env: gymnasium.Env, tasks: int = 16) -> int:
-    """Return the bytes of the oracle's longest reply on the first training tasks, plus 1 for its end token.
+class OracleSize(NamedTuple):
+    """Sizes of the oracle's episodes in tokens of the bundled model: of its longest reply, and of a mean episode."""
 
-    Returns 16 for an environment without an oracle.
+    longest_reply: int = 16
+    episode: int = 256
+
+
+def oracle_size(env: gymnasium.Env, tasks: int = 16) -> OracleSize:
+    """Measure the oracle's episodes on the first training tasks, from the bytes of their messages.
+
+    Returns the defaults of `OracleSize` for an environment without an oracle.
     """
     count = min(tasks, len(env.unwrapped.load("train")))  # type: ignore[attr-defined]
     episodes = [play_script(env, Ticket(index, index, "train", index, 1), oracle) for index in range(count)]
-    replies = [turn.reply for episode in episodes for turn in episode.turns if turn.reply]
-    return max((len(compose(reply).encode()) + 1 for reply in replies), default=16)
-
-
-def make_learner(model: nn.Module, microbatch_tokens: int, recompute: bool) -> Learner:
-    """Return a learner that trains every weight of `model` in place, at `LEARNING_RATE`.
-
-    `microbatch_tokens` is the number of tokens of one forward pass. With `recompute`, blocks are computed again in the
-    backward pass: less memory, more time.
-    """
-    return Learner(model, lr=LEARNING_RATE, microbatch_tokens=microbatch_tokens, recompute=recompute)
-
-
-def imitate(
-    learner: Learner,
-    episodes: Sequence[Trajectory],
-    seed: int,
-    *,
-    until: float,
-    measure_success: Callable[[], float],
-    report: Callable[[int, float], None],
-) -> None:
-    """Train on the replies of `episodes` by cross-entropy, `STEP_ROWS` rows per step, for at most `MAX_PASSES` passes.
-
-    Imitation ends early on purpose: with every further pass the model memorises more of its few episodes and varies
-    less, and reinforcement learning then has less to choose from.
-
-    Args:
-        learner: From `make_learner`.
-        episodes: From `demonstrations`.
-        seed: Seed of the order of rows.
-        until: Success at which imitation ends.
-        measure_success: Returns the success on tasks that are neither imitated nor tested; called after each pass.
-        report: Called after each pass with the number of passes so far and the success.
-
-    """
-    rows: list[Row] = []
-    for number, episode in enumerate(episodes):
-        rows += trajectory_rows(episode, np.ones(episode.num_sampled), number=number, group=number)
-    rng = generator(seed, "imitation order")
-    step = 0
-    for passes in range(1, MAX_PASSES + 1):
-        order = rng.permutation(len(rows))
-        for start in range(0, len(rows), STEP_ROWS):
-            batch = [rows[i] for i in order[start : start + STEP_ROWS]]
-            learner.update(batch, IMITATION, scale=IMITATION.schedule(step, MAX_PASSES))
-            step += 1
-        success = measure_success()
-        report(passes, success)
-        if success >= until:
-            return
+    turns = [turn for episode in episodes for turn in episode.turns if turn.reply]
+    if not turns:
+        return OracleSize()
+    replies = [len(compose(turn.reply).encode()) + 1 for turn in turns if turn.reply]
+    # Each message has a token for its role and one for its end; of a reply's, the first is part of the prompt.
+    prompts = [len(str(message["content"]).encode()) + 2 for turn in turns for message in turn.observation]
+    tools = [len(json.dumps(episode.tools)) for episode in episodes if episode.tools]
+    return OracleSize(max(replies), (sum(replies) + sum(prompts) + sum(tools) + len(turns)) // count)
 
 
 def cache_key(model: Any, settings: Settings, env: gymnasium.Env, episodes: Sequence[Trajectory]) -> str:
     """Return a digest of everything that a cold start depends on, in 24 hexadecimal digits.
 
-    That is the initial weights, the constants of this module, some settings, the versions of torch and of this package,
-    the tokens of the oracle's `episodes` on all tasks that are imitated or used to measure success, and the source file
-    of the class of `env`, which judges the replies of the model.
+    That is the initial weights, the constants of imitation, some settings, the versions of torch and of this package,
+    the tokens of the oracle's `episodes` on the first tasks that are imitated and on those that success is measured on,
+    and the source file of the class of `env`, which judges the replies of the model. The file itself has a digest of
+    all episodes that were imitated, of which there is no knowing before.
     """
     names = [name for name in _ROUNDING_SETTINGS if getattr(settings, name) != getattr(Settings, name)]
     values = {name: getattr(settings, name) for name in (*_KEY_SETTINGS, *names)}
-    tokens = [(e.success, [(turn.fresh, turn.context, turn.completion.ids) for turn in e.turns]) for e in episodes]
-    parts: list[Any] = [values, tokens, model.config.to_dict(), MAX_PASSES, STEP_ROWS, LEARNING_RATE, torch.__version__]
+    parts: list[Any] = [
+        values,
+        episodes_digest(episodes),
+        model.config.to_dict(),
+        imitation.CONSTANTS,
+        torch.__version__,
+    ]
     with suppress(PackageNotFoundError):
         parts.append(version("turnwise-rl"))
     digest = hashlib.sha256(json.dumps(parts, sort_keys=True, default=repr).encode())
@@ -232,31 +180,53 @@ def cache_key(model: Any, settings: Settings, env: gymnasium.Env, episodes: Sequ
     return digest.hexdigest()[:24]
 
 
-def load_or_train(model: nn.Module, key: str, train: Callable[[], None]) -> bool:
-    """Load the weights cached under `key` into `model`, or call `train` and cache the result.
+def cache_path(key: str) -> Path:
+    """Return the file of a cold start in the cache, which is in `TURNWISE_CACHE`, else in `~/.cache/turnwise`."""
+    home = Path(os.environ.get("TURNWISE_CACHE") or Path.home() / ".cache" / "turnwise")
+    return home / "cold_start" / f"{key}.safetensors"
 
-    The cache is in `TURNWISE_CACHE`, else `~/.cache/turnwise`; if that cannot be written, nothing is cached. Returns
-    whether the weights came from the cache.
+
+def load(model: nn.Module, path: Path, episodes: Demonstrations) -> Result | None:
+    """Load the weights cached in `path` into `model`, if they were made by imitating the same `episodes`.
+
+    Plays as many of the episodes as were imitated. Returns None, with `model` as it was, if there is no file, or it is
+    damaged or was made by others; it is written again by the next `save`.
     """
-    home = Path(os.environ.get("TURNWISE_CACHE") or Path.home() / ".cache" / "turnwise") / "cold_start"
-    path = home / f"{key}.safetensors"
-    if path.is_file():
-        try:
-            checksums.check_beside(path)
-            model.load_state_dict(load_file(path), strict=False)
-            return True
-        except Exception as error:
-            log.warning("%s is not used and made anew: %s", path, one_line(error))
-            path.unlink(missing_ok=True)
-    train()
+    if not path.is_file():
+        return None
+    try:
+        checksums.check_beside(path)
+        with safe_open(path, "pt") as file:
+            note = json.loads(file.metadata()["cold_start"])
+        result = Result(note["episodes"], Measurement(note["success"], note["unequal"], note["valid"]), is_cached=True)
+        if note["digest"] != episodes_digest(episodes.first(result.episodes)):
+            return None
+        model.load_state_dict(load_file(path), strict=False)
+        return result
+    except Exception as error:
+        log.warning("%s is not used and made anew: %s", path, one_line(error))
+        path.unlink(missing_ok=True)
+        return None
+
+
+def save(model: nn.Module, path: Path, result: Result, episodes: Demonstrations) -> None:
+    """Write the weights of `model` and `result` to `path`; if that cannot be written, do nothing."""
+    digest = episodes_digest(episodes.first(result.episodes))
+    note = {"episodes": result.episodes, **result.measurement._asdict(), "digest": digest}
     partial_path = path.with_suffix(f".{os.getpid()}.partial")
     try:
-        home.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         tied = set(getattr(model, "_tied_weights_keys", None) or ())
-        save_file({name: w.contiguous() for name, w in model.state_dict().items() if name not in tied}, partial_path)
+        weights = {name: w.contiguous() for name, w in model.state_dict().items() if name not in tied}
+        save_file(weights, partial_path, {"cold_start": json.dumps(note)})
         checksums.write_beside(path, partial_path)
         partial_path.replace(path)
     except (OSError, SafetensorError):
         with suppress(OSError):
             partial_path.unlink()
-    return False
+
+
+def episodes_digest(episodes: Sequence[Trajectory]) -> str:
+    """Return a digest of the tokens of `episodes`, in hexadecimal digits."""
+    tokens = [(e.success, [(turn.fresh, turn.context, turn.completion.ids) for turn in e.turns]) for e in episodes]
+    return hashlib.sha256(json.dumps(tokens).encode()).hexdigest()

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from rl.evaluate.progress_lines import ProgressLines
 from rl.records import Group
 from rl.settings import Settings
+from rl.train import imitation
 
 BARS = "▁▂▃▄▅▆▇█"
 
@@ -18,7 +19,7 @@ def describe_run(s: Settings, model: str, tasks: int, max_turns: int) -> str:
 
     `s` comes from `Settings.with_defaults`, `model` describes the model, `tasks` counts the training tasks.
     """
-    steps = s.epochs * s.minibatches
+    steps = s.epochs * (s.minibatches or 1)
     return (
         f"{s.env}, {s.algo}, {model}, {tasks} training tasks\n"
         f"{s.groups} groups x {s.size} episodes x at most {max_turns} turn{'s' if max_turns > 1 else ''} -> "
@@ -42,12 +43,12 @@ class Console:
         self._clear()
         print(line, flush=True)
 
-    def cold_start_pass(self, passes: int, success: float) -> None:
-        """Show that `passes` passes over the oracle episodes led to this success in [0, 1].
+    def cold_start(self, progress: imitation.Progress, measurement: imitation.Measurement) -> None:
+        """Show how far imitation has come and how the model does when sampled.
 
         Where output is no terminal, a line is printed from time to time.
         """
-        state = f"{passes} passes, validation success {success:.2f}"
+        state = f"{progress.episodes} oracle episodes in {progress.steps} steps; {measurement}"
         if self.is_terminal:
             self._show(f"cold start: {state}")
         else:

@@ -15,7 +15,7 @@ from rl.evaluate.runner import count_tasks
 from rl.methods.parts.score.gain import answer_text
 from rl.methods.recipe import Recipe, needs
 from rl.settings import Settings
-from rl.train.cold_start import longest_reply
+from rl.train.cold_start import OracleSize, oracle_size
 
 
 class EnvironmentFacts(NamedTuple):
@@ -51,8 +51,9 @@ def inspect_environment(settings: Settings, recipe: Recipe) -> EnvironmentFacts:
         count_tasks(env, "train")  # refuses what is no environment of tasks
         messages, info = env.reset(seed=0, options={"index": 0, "split": "train"})
         max_turns: int = env.unwrapped.max_turns  # type: ignore[attr-defined]
-        longest = longest_reply(env) if settings.is_tiny and not settings.turn_tokens else 0
-        settings = settings.with_defaults(max_turns, longest)
+        are_sizes_needed = settings.is_tiny and not (settings.turn_tokens and settings.updates)
+        size = oracle_size(env) if are_sizes_needed else OracleSize()
+        settings = settings.with_defaults(max_turns, size.longest_reply, size.episode)
         num_tasks = _split_sizes(env, settings)
     if needs(recipe, "answer") and not answer_text(info.get("answer")):
         raise ValueError(f"{settings.env} has no info['answer'], which the score part answer_gain asks for")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from agents.chat import ChatAgent
 from agents.render import Renderer
 from rl.cli import INTERRUPTED, UserError, run_async
 from rl.config_file import to_toml
-from rl.evaluate.runner import REPLY_DEADLINE_S, sampling_params, tickets
+from rl.evaluate.runner import REPLY_DEADLINE_S, sampling_params
 from rl.learner.learner import Learner
 from rl.learner.scorer import ModelScorer
 from rl.methods.parts.sampler import History
@@ -25,7 +26,7 @@ from rl.policy import lora
 from rl.policy.engine import EngineDead
 from rl.policy.pretrained import resolve_device
 from rl.policy.registry import open_engine
-from rl.records import SamplingParams, Trajectory
+from rl.records import SamplingParams, Ticket, Trajectory
 from rl.rollout.runner import Runner
 from rl.settings import Settings
 from rl.train import cold_start, validation
@@ -34,6 +35,7 @@ from rl.train.console import Console, describe_run
 from rl.train.environment import inspect_environment
 from rl.train.evaluations import Evaluations
 from rl.train.hub import upload
+from rl.train.imitation import Measurement
 from rl.train.loggers.logger import open_loggers
 from rl.train.loop import Loop, Plan, TrainingStopped
 from rl.train.memory_estimate import training_state_bytes, workload
@@ -42,8 +44,6 @@ from rl.train.model import TrainedModel
 from rl.train.progress import Progress
 from rl.train.run_folder import RunFolder
 from rl.train.update_log import UpdateLog
-
-VALIDATION_EPISODES = 100  # validation tasks played after each pass of a cold start
 
 
 class Session:
@@ -111,7 +111,7 @@ class Session:
             max_grad_norm=settings.max_grad_norm,
             microbatch_tokens=settings.microbatch_tokens,
             epochs=settings.epochs,
-            minibatches=settings.minibatches,
+            minibatches=settings.minibatches or 1,
             critic=needs(self.recipe, "value"),
             temperature=settings.temperature,
             recompute=settings.checkpoint_activations,
@@ -247,28 +247,29 @@ class Session:
 
     def _cold_start(self) -> None:
         """Let the model imitate the oracle, or load the result of the same cold start from the cache."""
-        s = self.settings
+        s, start_time = self.settings, time.monotonic()
         if not s.cold_start:
             return
-        start_time = time.monotonic()
         result = cold_start.run(
             self.model,
             s,
             self._make_env,
             self._make_agent,
             self.renderer.write,
-            validation_tickets=tickets(self.env.num_tasks["val"], VALIDATION_EPISODES, 1, s.seed, "val"),
-            measure_success=self._validation_success,
-            report=self.console.cold_start_pass,
+            validation_tasks=self.env.num_tasks["val"],
+            measure=self._measure,
+            report=self.console.cold_start,
         )
         self.policy.sync_weights()
         source = "from the cache" if result.is_cached else f"in {time.monotonic() - start_time:.0f} s"
-        self.console.say(f"cold start: {result.episodes} oracle episodes imitated ({source})")
+        self.console.say(f"cold start: {result.episodes} oracle episodes imitated ({source}); {result.measurement}")
 
-    def _validation_success(self) -> float:
-        """Return the greedy success on validation tasks, during the cold start."""
+    def _measure(self, validation_tickets: Sequence[Ticket]) -> Measurement:
+        """Play groups of validation tasks as in training, during the cold start."""
+        s = self.settings
         self.policy.sync_weights()
-        return validation.success_rate(run_async(self._play_greedily, "val", VALIDATION_EPISODES))
+        params = sampling_params(s.size, turn_tokens=s.turn_tokens or 0, temperature=s.temperature)
+        return run_async(validation.measure, self._make_runner(params), self.policy, validation_tickets)
 
     async def _held_out_success(self, phase: str) -> float | None:
         """Return the greedy success on test tasks, None with `--eval-episodes 0`; `phase` is printed with it."""

@@ -1,4 +1,4 @@
-"""Greedy evaluation during a run, on tasks that are not trained on: `val` for the cold start, `test` for the result."""
+"""Evaluation during a run, on tasks that are not trained on: `val` for the cold start, `test` for the result."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any
 
 from rl.evaluate.runner import OnGroup, evaluate, tickets
 from rl.policy.engine import Engine
-from rl.records import Ticket, Trajectory
+from rl.records import Group, Ticket, Trajectory
 from rl.rollout.runner import Runner
+from rl.train.imitation import Measurement
 from rl.train.loop import TrainingStopped
 from rl.train.progress import Progress
 
@@ -42,22 +43,53 @@ async def play_greedily(
 
     """
     try:
-        # The deadline of a reply includes the wait for a slot, so no more episodes are played than the engine has.
-        play_tickets = _tickets(tasks, episodes, seed, split)
-        groups = await evaluate(runner, play_tickets, concurrency=policy.slots, on_group=on_group)
+        groups = await _play(runner, policy, tickets(tasks, episodes, 1, seed, split), on_group)
     finally:
         runner.close()
+    return [trajectory for group in groups for trajectory in group.trajectories]
+
+
+async def measure(runner: Runner, policy: Engine, validation_tickets: Sequence[Ticket]) -> Measurement:
+    """Play groups of episodes, measure how they end, and close the runner.
+
+    One member of each group is played first. If none of them succeeds, the others are not played: a model that cannot
+    play yet takes the longest to do so.
+
+    Args:
+        runner: Makes the environments; its sampling parameters should be those of training.
+        policy: The engine that `runner` samples from.
+        validation_tickets: The groups to play.
+
+    Raises:
+        TrainingStopped: Every episode failed, or the engine did.
+
+    """
+    try:
+        groups = await _play(runner, policy, [replace(ticket, size=1) for ticket in validation_tickets])
+        if any(trajectory.success for group in groups for trajectory in group.trajectories):
+            groups = await _play(runner, policy, validation_tickets)
+    finally:
+        runner.close()
+    trajectories = [trajectory for group in groups for trajectory in group.trajectories]
+    unequal = [len(set(group.rewards)) > 1 for group in groups if group.trajectories]
+    valid = [turn.valid for trajectory in trajectories for turn in trajectory.turns]
+    return Measurement(success_rate(trajectories), sum(unequal) / len(unequal), sum(valid) / max(len(valid), 1))
+
+
+async def _play(
+    runner: Runner, policy: Engine, groups_to_play: Sequence[Ticket], on_group: OnGroup = lambda group: None
+) -> list[Group]:
+    """Play the tickets; raise `TrainingStopped` if every episode failed, or the engine did."""
+    # The policy tells episodes apart by the numbers of their tickets, and episodes in training go on meanwhile.
+    own_tickets = [replace(ticket, number=-1 - ticket.number) for ticket in groups_to_play]
+    # The deadline of a reply includes the wait for a slot, so no more episodes are played than the engine has.
+    groups = await evaluate(runner, own_tickets, concurrency=policy.slots, on_group=on_group)
     if policy.failure:  # the episodes that had ended by then are a biased sample
         raise TrainingStopped(f"the sampling engine died: {policy.failure}")
-    trajectories = [trajectory for group in groups for trajectory in group.trajectories]
-    if not trajectories:
+    if not any(group.trajectories for group in groups):
+        split = groups_to_play[0].split
         raise TrainingStopped(f"every {split} episode fails: {groups[0].errored[-1].error}")
-    return trajectories
-
-
-def _tickets(tasks: int, episodes: int, seed: int, split: str) -> list[Ticket]:
-    """Return tickets with negative numbers: the policy tells episodes apart by them, and those in training go on."""
-    return [replace(ticket, number=-1 - ticket.number) for ticket in tickets(tasks, episodes, 1, seed, split)]
+    return groups
 
 
 def success_rate(trajectories: Sequence[Trajectory]) -> float:

@@ -1,4 +1,8 @@
-"""The learning rate's multiplier: `(update, total) -> float`, for `update` in `0 .. total - 1`."""
+"""The learning rate's multiplier: `(update, total) -> float`, for `update` in `0 .. total - 1`.
+
+`total` is the number of updates that `--updates` asks for. It may grow when a run is resumed, and a run that ends with
+its `--sampled-tokens` never gets there; so the default does not depend on it.
+"""
 
 from __future__ import annotations
 
@@ -15,20 +19,22 @@ def constant(update: int, total: int, *, warmup: Natural = 0) -> float:
     return _warmup_factor(update, warmup)
 
 
-def linear(update: int, total: int, *, warmup: Natural = 0, floor: Share = 0.0) -> float:
-    """From 1 down to `floor` in a straight line, reached when all updates are done.
+def linear(update: int, total: int, *, warmup: Natural = 0, floor: Share = 0.0, over: Natural = 0) -> float:
+    """From 1 down to `floor` in a straight line, reached after `over` updates; 0 means all of the run.
 
-    `update` counts from 0 to `total - 1`. A linear rise over the first `warmup` updates comes before.
+    `update` counts from 0. A linear rise over the first `warmup` updates comes before. With `over=0` the rate depends
+    on the length of the run: a run that is extended goes on at another rate than it ended with.
     """
-    return _warmup_factor(update, warmup) * (floor + (1 - floor) * (1 - _progress(update, total, warmup)))
+    return _warmup_factor(update, warmup) * (floor + (1 - floor) * (1 - _progress(update, over or total, warmup)))
 
 
-def cosine(update: int, total: int, *, warmup: Natural = 0, floor: Share = 0.0) -> float:
-    """From 1 down to `floor` along half a cosine, reached when all updates are done.
+def cosine(update: int, total: int, *, warmup: Natural = 0, floor: Share = 0.0, over: Natural = 0) -> float:
+    """From 1 down to `floor` along half a cosine, reached after `over` updates; 0 means all of the run.
 
-    `update` counts from 0 to `total - 1`. A linear rise over the first `warmup` updates comes before.
+    `update` counts from 0. A linear rise over the first `warmup` updates comes before. With `over=0` the rate depends
+    on the length of the run: a run that is extended goes on at another rate than it ended with.
     """
-    decay = (1 - floor) * 0.5 * (1 + cos(pi * _progress(update, total, warmup)))
+    decay = (1 - floor) * 0.5 * (1 + cos(pi * _progress(update, over or total, warmup)))
     return _warmup_factor(update, warmup) * (floor + decay)
 
 

@@ -7,6 +7,7 @@ import pytest
 from rl.evaluate.console import progress_bar
 from rl.evaluate.progress_lines import ProgressLines
 from rl.train.console import Console
+from rl.train.imitation import Measurement, Progress
 from tests.support.batches import make_group, make_trajectory
 
 
@@ -50,8 +51,11 @@ def test_an_evaluation_writes_them_to_standard_error(capsys: pytest.CaptureFixtu
 @pytest.mark.usefixtures("no_interval")
 def test_cold_start_and_held_out_play_print_them(capsys: pytest.CaptureFixture[str]) -> None:
     console = Console(10)
-    console.cold_start_pass(3, 0.25)
+    console.cold_start(Progress(30, 900), Measurement(0.25, 0.5, 0.9))
     console.greedy_groups("test", 200)(make_group(make_trajectory((1, 1.0))))
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "cold start: 3 passes, validation success 0.25, 0 s"
+    assert lines[0] == (
+        "cold start: 900 oracle episodes in 30 steps; sampled success 0.25, unequal rewards in 0.50 of the groups, "
+        "0.90 of the replies valid, 0 s"
+    )
     assert lines[1].startswith("test tasks: 1 of 200 tasks, success ")

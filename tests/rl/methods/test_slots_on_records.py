@@ -11,6 +11,7 @@ from functools import partial
 import numpy as np
 import pytest
 
+from rl.methods import recipe as recipes
 from rl.methods.parts import keep, sampler, schedule, score, shape
 from tests.support.batches import ToyScorer, make_group, make_trajectory
 from tests.support.paths import ROOT
@@ -94,10 +95,18 @@ def test_uniform_draws_every_task_and_depends_on_the_generator_only() -> None:
         (schedule.linear, [1, 0.75, 0.5, 0.25, 0]),
         (partial(schedule.linear, warmup=2, floor=0.2), [1 / 3, 2 / 3, 1, 0.6, 0.2]),
         (schedule.cosine, [1, 0.5 + math.sqrt(0.125), 0.5, 0.5 - math.sqrt(0.125), 0]),
+        (partial(schedule.linear, over=2), [1, 0.5, 0, 0, 0]),
+        (partial(schedule.cosine, over=2, floor=0.5), [1, 0.75, 0.5, 0.5, 0.5]),
     ],
 )
 def test_the_learning_rate_goes_like_this_over_four_updates_and_after(part, multipliers) -> None:
     np.testing.assert_allclose([part(update, 4) for update in range(5)], multipliers, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", [name for name, _ in recipes.catalogue()])
+def test_no_recipe_has_a_learning_rate_that_depends_on_the_length_of_the_run(name: str) -> None:
+    rates = [[recipes.load(name).schedule(update, total) for update in range(40)] for total in (20, 40, 100_000)]
+    assert rates[0] == rates[1] == rates[2]
 
 
 def test_slots_that_work_on_records_import_no_torch() -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
+import torch
 
 import envs
 from agents.chat import ChatAgent
 from agents.render import Renderer
 from rl.policy import tiny
 from rl.train import cold_start
+from rl.train.imitation import Demonstrations, Measurement
 from sandboxes import source_files
 from tests.support.runs import flags, train
 
@@ -57,7 +60,7 @@ def cold_start_line(folder: Path, monkeypatch: pytest.MonkeyPatch, source: str =
     settings = {"updates": 0, "eval_episodes": 0, "cold_start": 9, "cold_start_until": 0.0, **settings}
     result = train(*flags("./small.py:Echo", **settings), "--out", str(folder / f"run{len(list(folder.iterdir()))}"))
     assert result.code == 0, result.err
-    (line,) = [line for line in result.out.splitlines() if line.startswith("cold start")]
+    (line,) = [line for line in result.out.splitlines() if line.startswith("cold start") and "imitated" in line]
     return line
 
 
@@ -97,9 +100,28 @@ def test_a_cold_start_is_made_anew_where_the_data_changed(tmp_path, monkeypatch)
     assert "from the cache" in cold_start_line(tmp_path / "env", monkeypatch, source)
 
 
-@pytest.mark.parametrize("setting", ["seed", "turn_tokens", "cold_start_until"])
+def test_a_cached_file_is_used_for_the_same_episodes_only(tmp_path):
+    model, tokenizer = tiny.create(1, hidden=32, layers=1, heads=1, intermediate=32)
+    renderer, count = Renderer(tokenizer), cold_start.KEY_EPISODES + 9
+    (tmp_path / "small.py").write_text(ECHO.replace("range(9)", f"range({count})"))
+    env = envs.make(f"{tmp_path}/small.py:Echo")
+    plain, changed = (Demonstrations(env, lambda: ChatAgent(renderer), renderer.write, count, 0) for _ in range(2))
+    changed.first(count)
+    turn = changed[count - 1].turns[0]
+    turn.completion = replace(turn.completion, ids=(*turn.completion.ids, 1))
+    result, path = cold_start.Result(count, Measurement(0.1, 0.6, 1.0)), tmp_path / "cache" / "model.safetensors"
+    cold_start.save(model, path, result, plain)
+    other = tiny.create(2, hidden=32, layers=1, heads=1, intermediate=32)[0]
+    before = other.state_dict()["model.norm.weight"].clone()
+    assert cold_start.load(other, path, changed) is None
+    assert torch.equal(other.state_dict()["model.norm.weight"], before)
+    assert cold_start.load(other, path, plain) == result._replace(is_cached=True)
+    assert all(torch.equal(weight, model.state_dict()[name]) for name, weight in other.state_dict().items())
+
+
+@pytest.mark.parametrize("setting", ["seed", "turn_tokens", "cold_start", "cold_start_until", "size", "temperature"])
 def test_a_cold_start_is_made_anew_where_a_setting_changed(setting, tmp_path, monkeypatch):
-    settings = {"seed": 1, "turn_tokens": 5, "cold_start_until": 0.001}
+    settings = {"seed": 1, "turn_tokens": 5, "cold_start": 8, "cold_start_until": 0.001, "size": 3, "temperature": 0.5}
     assert "from the cache" not in cold_start_line(tmp_path / "env", monkeypatch)
     assert "from the cache" not in cold_start_line(tmp_path / "env", monkeypatch, **{setting: settings[setting]})
 
@@ -117,7 +139,7 @@ def test_a_cold_start_says_how_many_episodes_there_were(tmp_path, monkeypatch):
 def test_imitated_prompts_are_those_that_the_agent_will_read(tools):
     renderer = Renderer(tiny.create(1, hidden=32, layers=1, heads=1, intermediate=32)[1])
     env = envs.make("tools/Search-v0", tools=tools)
-    episodes = cold_start.demonstrations(env, lambda: ChatAgent(renderer), renderer.write, 3, seed=0)
+    episodes = Demonstrations(env, lambda: ChatAgent(renderer), renderer.write, 3, seed=0).first(5)
     tasks = [task.id for task in env.unwrapped.load("train")]
     assert len(episodes) == 3
     for episode in episodes:

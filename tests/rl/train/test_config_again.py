@@ -66,7 +66,7 @@ def test_another_model_gets_the_defaults_of_its_own(first: str) -> None:
     }
     assert (settings["lr"], settings["turn_tokens"], settings["cold_start"]) == (1e-6, 256, 0)
     assert settings["penalty"] == ["kl_k2:coef=0.01"]
-    names = "lr, updates, cold_start, cold_start_until, turn_tokens"
+    names = "lr, minibatches, updates, cold_start, cold_start_until, turn_tokens"
     assert f"ignored in {first}, because flags replace what they came from: {names}\n" in output
 
 
@@ -76,7 +76,7 @@ def test_what_was_chosen_stays_whatever_the_model_is(tmp_path: Path) -> None:
     settings, _ = merge({"model": "b", "updates": 9}, read(file))
     assert (settings.lr, settings.updates, settings.cold_start) == (0.5, 9, None)
     again = settings.with_defaults(1)
-    assert set(again.derived) == {"cold_start", "cold_start_until", "turn_tokens"}
+    assert set(again.derived) == {"minibatches", "cold_start", "cold_start_until", "turn_tokens"}
 
 
 @pytest.mark.parametrize(

@@ -157,13 +157,21 @@ def test_a_finished_run_can_be_resumed_and_stays_what_it_is(tmp_path: Path) -> N
 
 
 def test_a_finished_run_goes_on_to_more_updates(tmp_path: Path) -> None:
-    words = flags("Talk", schedule="constant")
+    words = flags("Talk")
     out = train_run(*words, "--updates", "3", out=tmp_path / "run")
-    resume(out, "--updates", "5")
+    assert "schedule" not in resume(out, "--updates", "5").out
     longer = train_run(*words, "--updates", "5", out=tmp_path / "longer")
     assert_same_run(out, longer)
     assert (out / "config.toml").read_text() == (longer / "config.toml").read_text()
     assert json.loads((out / "summary.json").read_text())["updates"] == 5
+
+
+def test_a_run_whose_rate_depends_on_its_length_says_how_far_it_jumps(tmp_path: Path) -> None:
+    out = train_run(*flags("Talk", schedule="linear", updates=4), out=tmp_path / "run")
+    assert (
+        "note: the schedule linear depends on --updates: with 5 in place of 4, the learning rate goes on at 0.2 of --lr, "
+        "not at 0; `constant`, or `over=N`, does not depend on it\n"
+    ) in resume(out, "--updates", "5").out
 
 
 @pytest.fixture
