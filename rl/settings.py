@@ -24,6 +24,7 @@ CHANGEABLE_ON_RESUME = (
 DERIVED_FROM = ("env", "env_arg", "model", "lora", "max_tokens", "groups")
 # Of a run of the bundled model with the default size of updates; about ten minutes of two CPU cores.
 TRAINED_TOKENS = 3_000_000
+STEP_GROUPS = 8  # groups of one optimiser step of the bundled model
 
 
 def _flag(default: Any, help: str, kind: Callable[[str], Any] = str, **options: Any) -> Any:
@@ -109,7 +110,7 @@ class Settings:
     )
     lr: float | None = _flag(
         None,
-        "learning rate (default for tiny: 3e-4 with one turn, less with more; else 1e-6, of adapters 1e-5)",
+        "learning rate (default for tiny: 1.5e-4 with one turn, less with more; else 1e-6, of adapters 1e-5)",
         real_number(above=0),
     )
     dtype: str = _flag(
@@ -125,7 +126,9 @@ class Settings:
         "all-linear", "layers that get an adapter: all-linear (every linear layer of the blocks) or q_proj,v_proj, ..."
     )
     epochs: int = _flag(1, "passes over the episodes of one update", whole_number(1))
-    minibatches: int | None = _flag(None, "optimiser steps per pass (default: 1)", whole_number(1))
+    minibatches: int | None = _flag(
+        None, "optimiser steps per pass (default for tiny: one per 8 groups; else 1)", whole_number(1)
+    )
     weight_decay: float = _flag(0.0, "AdamW's decoupled weight decay", real_number(0))
     max_grad_norm: float = _flag(1.0, "gradient norm above which a step is scaled down", real_number(above=0))
     microbatch_tokens: int = _flag(16384, "tokens of a forward pass; changes memory, not the gradient", whole_number(1))
@@ -199,8 +202,8 @@ class Settings:
         """
         # The reward of an episode is shared by all its turns: the more turns, the noisier each one's share.
         tiny = {
-            "lr": float(f"{min(3e-4, 6.7e-4 / (1 + max_turns) ** 0.5):.1g}"),
-            "minibatches": 1,
+            "lr": float(f"{min(1.5e-4, 3.3e-4 / (1 + max_turns) ** 0.5):.2g}"),
+            "minibatches": max(1, self.groups // STEP_GROUPS),
             "updates": min(600, max(1, TRAINED_TOKENS // (Settings.groups * Settings.size * episode_tokens))),
             "cold_start": 4000,
             "cold_start_until": 0.05,

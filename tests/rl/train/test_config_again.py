@@ -164,3 +164,9 @@ def test_a_config_that_names_code_says_so_before_it_runs(tmp_path: Path) -> None
     assert "runs code" not in flags_only.out
     other = train("--config", str(config), "--env", "math/Arithmetic-v0", "--algo", "grpo", "--dry-run")
     assert "runs code" not in other.out and other.code == 0
+
+
+def test_steps_of_the_bundled_model_have_eight_groups_and_those_of_others_all() -> None:
+    steps = {groups: Settings(env="a", groups=groups).with_defaults(1).minibatches for groups in (2, 8, 32, 40)}
+    assert steps == {2: 1, 8: 1, 32: 4, 40: 5}
+    assert Settings(env="a", model="b").with_defaults(1).minibatches == 1

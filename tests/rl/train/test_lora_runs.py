@@ -88,7 +88,7 @@ def test_the_learning_rate_is_that_of_adapters_where_none_is_given() -> None:
     plain = Settings(env="math/Arithmetic-v0", model="some/model").with_defaults(1)
     assert (plain.lr, plain.lora_alpha) == (1e-6, None)
     assert (
-        Settings(env="math/Arithmetic-v0", lora=8).with_defaults(1).lr == Settings(env="").with_defaults(1).lr == 3e-4
+        Settings(env="math/Arithmetic-v0", lora=8).with_defaults(1).lr == Settings(env="").with_defaults(1).lr == 1.5e-4
     )
 
 
