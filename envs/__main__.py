@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import runpy
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -25,6 +27,7 @@ from envs.exits import EnvExit, containment
 from envs.stop_signals import like_ctrl_c
 from envs.suggestions import nearest
 from envs.types import Message, text
+from envs.watchdog import WATCHDOG, Budgets, Overrun
 from sandboxes import SandboxUnavailable, own_packages
 from sandboxes.extras import install_command
 
@@ -37,6 +40,7 @@ USER_ERRORS = (
     SandboxUnavailable,
     gymnasium.error.Error,
     EnvExit,
+    Overrun,
 )  # raised for wrong arguments and by unfinished classes: reported in one line, without a traceback
 
 
@@ -80,7 +84,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             if not os.path.isdir(args.data_root):
                 raise ValueError(f"--data-root {args.data_root!r} is not a folder")
             os.environ["TURNWISE_DATA"] = args.data_root
-        with containment():
+        with WATCHDOG.running(f"python -m envs {args.command}"), containment():
+            if "step_seconds" in args:
+                WATCHDOG.budgets = Budgets(load=args.load_seconds, step=args.step_seconds)
             status = args.run(args)
         sys.stdout.flush()
         return status
@@ -111,6 +117,10 @@ def _parser() -> Parser:
     env_options.add_argument(
         "--env-arg", action="append", default=[], metavar="KEY=VALUE", help="an argument of the class"
     )
+    for name, what in (("step", "one reset, step or close"), ("load", "the import, the constructor, a list of tasks")):
+        default = getattr(Budgets(), name)
+        help = f"seconds after which {what} is given up (default: {default:g})"
+        env_options.add_argument(f"--{name}-seconds", type=_seconds, default=default, metavar="S", help=help)
     name_help = "an id, module:Name-v0, module:Class or path/to/file.py:Class"
 
     check_command = commands.add_parser(
@@ -136,6 +146,14 @@ def _parser() -> Parser:
     play_command.add_argument("--index", type=int, metavar="I", help="the task's index (default: drawn by the seed)")
     play_command.set_defaults(run=_play)
     return parser
+
+
+def _seconds(text: str) -> float:
+    """A number of seconds above 0."""
+    with suppress(ValueError):
+        if 0 < float(text) < math.inf:
+            return float(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0")
 
 
 def _list(args: argparse.Namespace) -> int:
@@ -170,6 +188,9 @@ def _check(args: argparse.Namespace) -> int:
             if not (row.extra or row.data or isinstance(error, SandboxUnavailable)):
                 raise
             print(f"{row.id}: skipped: {_one_line(error)}")
+        except Overrun as error:
+            print(f"{row.id}: given up: {_one_line(error)}", file=sys.stderr)
+            worst = 2
     return worst
 
 
@@ -202,7 +223,8 @@ def _play(args: argparse.Namespace) -> int:
         )
     options = {"split": args.split, "index": args.index}
     try:
-        messages, info = env.reset(seed=args.seed, options=options)
+        reset = partial(env.reset, seed=args.seed, options=options)
+        messages, info = WATCHDOG.step_call(f"{args.id}: reset of seed {args.seed}", reset)
     except MissingData as error:
         splits = " or ".join(f"--split {split}" for split in env.unwrapped.splits())
         raise ValueError(f"{error}; there is {splits}" if splits else str(error)) from None
@@ -210,12 +232,13 @@ def _play(args: argparse.Namespace) -> int:
     for tool in info["tools"]:
         print(f"# tool {json.dumps(tool['function'])}")
     try:
-        return _play_episode(env, messages)
+        return _play_episode(env, messages, f"{args.id}: step {{}} of task {info['task']} seed {args.seed}")
     finally:
-        env.close()
+        WATCHDOG.step_call(f"{args.id}: close", env.close)
 
 
-def _play_episode(env: Any, messages: Sequence[Message]) -> int:
+def _play_episode(env: Any, messages: Sequence[Message], label: str) -> int:
+    """Play an episode from its opening messages; `label`, with a place for a turn's number, names a step."""
     episode_return, turns = 0.0, 0
     while True:
         for message in messages:
@@ -227,7 +250,9 @@ def _play_episode(env: Any, messages: Sequence[Message]) -> int:
         if not line:
             print(f"# input ended after {_format_turns(turns)}, return {episode_return:g}")
             return 0
-        messages, reward, terminated, truncated, info = env.step(_parse_reply(line.rstrip("\n")))
+        reply = _parse_reply(line.rstrip("\n"))
+        result = WATCHDOG.step_call(label.format(turns + 1), env.step, reply)
+        messages, reward, terminated, truncated, info = result
         episode_return, turns = episode_return + float(reward), turns + 1
         print(f"# reward {reward:g}{'' if info['valid'] else ', invalid reply'}")
         if terminated or truncated:

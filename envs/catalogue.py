@@ -7,7 +7,7 @@ import inspect
 import re
 import warnings
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
 from typing import Any
@@ -17,6 +17,7 @@ import gymnasium
 from envs.arguments import parameters, required_parameters
 from envs.rows import ROWS, Row
 from envs.suggestions import unknown_message
+from envs.watchdog import WATCHDOG
 
 GROUP = "turnwise.envs"
 ENTRY_POINT = re.compile(r"\w+(\.\w+)*:\w+")
@@ -60,12 +61,14 @@ def make(spec: str, **arguments: Any) -> gymnasium.Env:
 
     Raises:
         ValueError: An unknown name or argument, or a required argument is missing.
+        envs.watchdog.Overrun: The import or the constructor takes too long.
     """
     target = find(spec)
     try:
+        factory = target
         if isinstance(target, gymnasium.envs.registration.EnvSpec):
-            return gymnasium.make(target, disable_env_checker=True, **arguments)
-        return target(**arguments)
+            factory = partial(gymnasium.make, target, disable_env_checker=True)
+        return WATCHDOG.load_call(f"{spec}: its constructor", partial(factory, **arguments))
     except TypeError:
         choices = parameters(entry(spec))
         for name in arguments:
@@ -124,7 +127,7 @@ def entry(spec: str) -> Callable[..., gymnasium.Env]:
     target = getattr(env_spec, "entry_point", env_spec)
     if isinstance(target, str):
         module, name = target.split(":")
-        target = getattr(importlib.import_module(module), name)
+        target = getattr(_import(module), name)
     return target
 
 
@@ -167,7 +170,11 @@ def _environment_classes(module: ModuleType) -> list[str]:
 def _load_file(path: str) -> ModuleType:
     from sandboxes.source_files import load_source_file  # imports the package `sandboxes`, which few commands need
 
-    return load_source_file(path)
+    return WATCHDOG.load_call(f"{path}: its import", load_source_file, path)
+
+
+def _import(name: str) -> ModuleType:
+    return WATCHDOG.load_call(f"{name}: its import", importlib.import_module, name)
 
 
 def _import_module(name: str, spec: str) -> ModuleType:
@@ -176,7 +183,7 @@ def _import_module(name: str, spec: str) -> ModuleType:
     from sandboxes.source_files import import_source_module
 
     try:
-        return import_source_module(name)
+        return WATCHDOG.load_call(f"{name}: its import", import_source_module, name)
     except ModuleNotFoundError:
         raise ValueError(f"no module {name!r} for environment {spec!r}") from None
 
@@ -203,7 +210,7 @@ def _register_plug_in(id: str) -> list[str]:
             return []
         if not point.attr:  # a module that registers ids when it is imported
             try:
-                point.load()
+                WATCHDOG.load_call(f"{point.value}: its import", point.load)
             except Exception as error:
                 errors.append(f"plug-in {point.name!r} failed to import: {type(error).__name__}: {error}")
     return errors

@@ -8,7 +8,6 @@ import operator
 import os
 import pickle
 import threading
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
@@ -26,6 +25,7 @@ from envs.spaces import MessagesSpace, ReplySpace
 from envs.step_info import StepInfo
 from envs.suggestions import unknown_message
 from envs.types import Message, Messages, Outcome, Stop, Task, assistant
+from envs.watchdog import WATCHDOG
 
 SPLITS = ("train", "val", "test")
 DEFAULT_SPLITS = ("train", "test", "val")  # without a split in the options, the first of these that has tasks
@@ -162,7 +162,7 @@ class Env(gymnasium.Env[Messages, Message]):
     def load(self, split: str) -> Sequence[Task]:
         """Return the tasks of `split`, created once per process for equal arguments.
 
-        Raises ValueError for an unknown split, MissingData for one without data.
+        Raises ValueError for an unknown split, MissingData for one without data, Overrun if `tasks` takes too long.
         """
         if split not in SPLITS:
             raise ValueError(f"{self._name}: split {split!r} is not one of {', '.join(SPLITS)}")
@@ -173,7 +173,7 @@ class Env(gymnasium.Env[Messages, Message]):
         if key not in cache:
             with _tasks_lock:
                 if key not in cache:
-                    cache[key] = self.tasks(split)
+                    cache[key] = WATCHDOG.load_call(f"{self._name}: tasks({split!r})", self.tasks, split)
         return cache[key]
 
     def splits(self) -> Iterator[str]:
@@ -202,7 +202,7 @@ class Env(gymnasium.Env[Messages, Message]):
         self.turns = 0
         self.dialogue = []
         self._dialogue_digest, self._digest_length = "", 0
-        self._reset_time = time.monotonic()
+        self._reset_time = WATCHDOG.clock.now()
         messages = self._record_messages(self.start())
         self._phase = "playing"
         info: StepInfo = {
@@ -308,7 +308,7 @@ class Env(gymnasium.Env[Messages, Message]):
         """The limit that the episode has reached."""
         if self.turns >= self.max_turns:
             return Stop.TURN_LIMIT
-        is_late = self.max_seconds is not None and time.monotonic() - self._reset_time >= self.max_seconds
+        is_late = self.max_seconds is not None and WATCHDOG.clock.now() - self._reset_time >= self.max_seconds
         return Stop.TIME_LIMIT if is_late else None
 
 

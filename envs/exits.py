@@ -17,6 +17,8 @@ from typing import ParamSpec, TypeVar
 
 import gymnasium
 
+from envs.watchdog import WATCHDOG, Overrun
+
 MAX_ERROR_TEXT = 2000  # characters of an error's text that are kept
 
 P = ParamSpec("P")
@@ -77,9 +79,15 @@ def call_contained(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) 
 
 
 def close_env(env: gymnasium.Env) -> None:
-    """Close an environment that nothing depends on any more; if that fails, a warning names the error."""
+    """Close an environment that nothing depends on any more; if that fails, a warning names the error.
+
+    Raises `envs.watchdog.Overrun` if it takes too long, because the next one may as well.
+    """
+    name = env.spec.id if env.spec else type(env.unwrapped).__name__
     try:
-        call_contained(env.close)
+        call_contained(WATCHDOG.step_call, f"{name}: close", env.close)
+    except Overrun:
+        raise
     except Exception as error:
         log.warning("an environment failed to close: %s", error_text(error))
 

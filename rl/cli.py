@@ -31,6 +31,7 @@ from typing import Any, NoReturn, TypeVar
 from envs.exits import EnvExit
 from envs.stop_signals import like_ctrl_c
 from envs.suggestions import nearest
+from envs.watchdog import WATCHDOG, Overrun
 
 N = TypeVar("N", int, float)
 T = TypeVar("T")
@@ -68,15 +69,17 @@ def user_input() -> Iterator[None]:
 def run(main: Callable[[], int | None]) -> NoReturn:
     """Call `main` and exit with the code it returns (None is 0), 2 after a `UserError`, or 130 after Ctrl-C.
 
-    SIGTERM and SIGHUP act like Ctrl-C; the code is then 143 or 129. A disk that is full or not writable also ends with
-    2 and one line on standard error. If the reader of standard output has closed the pipe (`| head`), exit silently
-    with 141. Other exceptions are bugs and keep their traceback.
+    SIGTERM and SIGHUP act like Ctrl-C; the code is then 143 or 129. The watchdog runs meanwhile. A call that takes too
+    long, and a disk that is full or not writable, also end with 2 and one line on standard error. If the reader of
+    standard output has closed the pipe (`| head`), exit silently with 141. Other exceptions are bugs and keep their
+    traceback.
     """
     with like_ctrl_c() as stop:
         try:
-            code = main() or 0
+            with WATCHDOG.running(program()):
+                code = main() or 0
             sys.stdout.flush()
-        except UserError as error:
+        except (UserError, Overrun) as error:
             code = _print_error(error)
         except KeyboardInterrupt:
             sys.stderr.write(f"\n{program()}: interrupted\n")

@@ -9,6 +9,7 @@ from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from envs.watchdog import Budgets
 from rl.cli import Parser, real_number, whole_number
 from rl.methods.recipe import MANY, SLOTS
 from rl.policy.registry import ENGINES, parse_device_list
@@ -19,6 +20,7 @@ CHANGEABLE_ON_RESUME = (
     *("updates", "sampled_tokens", "save_every", "save_minutes", "eval_every", "rollouts"),
     *("threads", "device", "engine_devices", "data_root"),
     *("microbatch_tokens", "checkpoint_activations", "logger", "push_to_hub", "hub_private", "derived"),
+    *("step_seconds", "episode_seconds", "load_seconds"),
 )
 # What the defaults of `with_defaults` depend on.
 DERIVED_FROM = ("env", "env_arg", "model", "lora", "max_tokens", "groups")
@@ -169,6 +171,19 @@ class Settings:
         "", "after training, upload the model and a model card to this repository of the Hugging Face Hub", metavar="ID"
     )
     hub_private: bool = _switch("create the repository of --push-to-hub as a private one")
+    step_seconds: float = _flag(
+        Budgets().step,
+        "seconds after which a reset, step or close of an environment is given up",
+        real_number(above=0),
+    )
+    episode_seconds: float = _flag(
+        Budgets().episode, "seconds after which an episode is truncated, at its next reply", real_number(above=0)
+    )
+    load_seconds: float = _flag(
+        Budgets().load,
+        "seconds after which an environment's import, its constructor or a list of its tasks is given up",
+        real_number(above=0),
+    )
     save_every: int = _flag(50, "updates between checkpoints", whole_number(1))
     save_minutes: float = _flag(
         10.0, "minutes after which the next update ends with a checkpoint too", real_number(0), metavar="M"

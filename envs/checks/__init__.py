@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from envs.checks import contract, isolation, rewards
-from envs.checks.env_under_test import EnvUnderTest, available_splits
-from envs.env import SPLITS
-from envs.exits import containment, error_text
+from envs.checks.env_under_test import MAX_TURNS, EnvUnderTest, available_splits, noop_replies, oracle_replies, play
+from envs.env import SPLITS, Env
+from envs.exits import call_contained, containment, error_text
+from envs.watchdog import WATCHDOG, Overrun
 from sandboxes import SandboxUnavailable
 
 Check = Callable[[EnvUnderTest], Iterator[str]]  # yields one line per fault; its docstring is the claim it tests
@@ -32,6 +33,7 @@ CHECKS: tuple[Check, ...] = (
     isolation.processes,
 )
 MAX_FAULTS = 5  # that the report shows per check
+STEPS_OF_CHECK = 10  # budgets of a step that a check may take, without the episodes that it plays
 
 
 class Result(NamedTuple):
@@ -75,13 +77,19 @@ def check_env(spec: str, *, tasks: int | None = None, **arguments: Any) -> list[
 def run(under_test: EnvUnderTest) -> Iterator[Result]:
     """Yield the result of each check as soon as it is known; only the first one if the environment cannot be made.
 
-    Raises ImportError or ValueError where a package or the data are missing, or a name or argument is wrong.
+    Raises ImportError or ValueError where a package or the data are missing, or a name or argument is wrong, and
+    Overrun if a call takes too long.
     """
     claim, fault = "The environment can be made and its splits can be loaded.", ""
     try:
-        with containment(), under_test.make() as env:
-            available = set(available_splits(env))
-    except (ImportError, ValueError):
+        with containment():
+            env = under_test.make()
+            try:
+                available = set(available_splits(env))
+                _play_once(env)
+            finally:
+                WATCHDOG.step_call(f"{under_test.spec}: close", env.close)
+    except (ImportError, ValueError, Overrun):
         raise
     except Exception as error:
         fault = error_text(error)
@@ -94,20 +102,39 @@ def run(under_test: EnvUnderTest) -> Iterator[Result]:
             yield run_check(check, under_test)
 
 
+def _play_once(env: Env) -> None:
+    """Play an episode of the oracle and a turn of the no-op, so that a call that hangs is named before the checks.
+
+    Raises Overrun; faults are left to the checks.
+    """
+    for replies, turns in ((oracle_replies, MAX_TURNS), (noop_replies, 1)):
+        try:
+            call_contained(play, env, replies, turns=turns)
+        except Overrun:
+            raise
+        except Exception:  # the checks will meet it again, and say what it breaks
+            continue
+
+
 def run_check(check: Check, under_test: EnvUnderTest) -> Result:
     """Run one check and return its result with at most `MAX_FAULTS` faults, then "and more".
 
-    An exception of the environment is a fault; SandboxUnavailable passes through.
+    An exception of the environment is a fault; SandboxUnavailable and Overrun pass through.
     """
     faults: list[str] = []
+
+    def collect() -> None:
+        for fault in check(under_test):
+            faults.append(fault)
+            if len(faults) > MAX_FAULTS:
+                faults[-1] = "and more"
+                break
+
     try:
-        with containment():
-            for fault in check(under_test):
-                faults.append(fault)
-                if len(faults) > MAX_FAULTS:
-                    faults[-1] = "and more"
-                    break
-    except SandboxUnavailable:
+        # Many calls of a check have a deadline of their own, and their time does not count here.
+        label, deadline_s = f"{under_test.spec}: check {check.__name__}", STEPS_OF_CHECK * WATCHDOG.budgets.step
+        call_contained(WATCHDOG.call, label, deadline_s, collect, flag=f"{STEPS_OF_CHECK} times --step-seconds")
+    except (SandboxUnavailable, Overrun):
         raise
     except Exception as error:
         faults.append(error_text(error))

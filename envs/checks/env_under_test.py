@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from envs.data import MissingData
 from envs.env import SPLITS, Env
 from envs.step_info import StepInfo
 from envs.types import Message, Messages, text
+from envs.watchdog import WATCHDOG
 
 Replies = Callable[[Env], Iterable[Message | str]]  # called after reset; one reply is read per turn
 MAX_TURNS = 10_000
@@ -127,9 +129,16 @@ def play(
         turns: Limit on the turns.
     """
     options: dict[str, Any] = {"split": split or held_out_split(env)} | ({} if index is None else {"index": index})
-    episode = Episode(*env.reset(seed=seed, options=options))
-    for _, reply in zip(range(turns), replies(env), strict=False):
-        episode.turns.append(env.step(reply))
+    task = f"a task of {options['split']}" if index is None else f"task {options['split']}/{index}"
+    label = f"{type(env).__name__}: {{}} of {task} seed {seed}"
+    reset = partial(env.reset, seed=seed, options=options)
+    episode = Episode(*WATCHDOG.step_call(label.format("reset"), reset))
+    iterator = iter(replies(env))
+    for _ in range(turns):
+        reply = WATCHDOG.step_call(label.format("reply"), next, iterator, None)
+        if reply is None:
+            break
+        episode.turns.append(WATCHDOG.step_call(label.format("step"), env.step, reply))
         if episode.is_over:
             break
     return episode

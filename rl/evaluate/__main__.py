@@ -31,7 +31,7 @@ from rl.evaluate.attempts import Choice
 from rl.evaluate.clients.client import IncompleteEvaluation
 from rl.evaluate.comparison import EvaluationSetup, check_comparable, compare
 from rl.evaluate.console import comparison_table, print_report, progress_bar
-from rl.evaluate.flags import add_policy_flags
+from rl.evaluate.flags import add_policy_flags, set_budgets
 from rl.evaluate.policies import PolicyHandle, open_policy
 from rl.evaluate.report import Report
 from rl.evaluate.rollouts import rollouts_path, write_rollouts
@@ -39,7 +39,6 @@ from rl.evaluate.runner import SCRIPTS, OnGroup, task_label
 from rl.evaluate.strategies import Strategy
 from rl.evaluate.target import EPISODES, EvaluationTarget
 from rl.records import Group, Ticket, Trajectory
-from rl.rollout.watchdog import Watchdog
 
 MAX_ERROR_SHARE = 0.01  # of errored episodes, above which a line warns
 RUN_SETTINGS = ("turn_tokens", "max_tokens")  # taken from the policy's own run if no flag sets them
@@ -52,6 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     failed or some tasks were not played, else 0.
     """
     args = parser().parse_args(argv)
+    set_budgets(args)
     with user_input():
         strategy = strategies.parse(args.strategy) if args.strategy else None
         target = _open_target(args)
@@ -80,16 +80,16 @@ def _evaluate(
         if args.episodes != sys.maxsize and (note := target.shortage(args.episodes)):  # stored replies have no limit
             _log(note)
         tickets = policy.select_tickets(strategies.widen_tickets(strategy, tickets) if strategy else tickets)
-    watchdog, stop_reason = Watchdog(), ""
-    with watchdog.running(), progress_bar(len(tickets), enabled=args.policy != "human") as on_group:
+    stop_reason, status = "", 0
+    with progress_bar(len(tickets), enabled=args.policy != "human") as on_group:
         try:
-            groups = run_async(_play, policy, tickets, watchdog, on_group, strategy, target)
+            groups = run_async(_play, policy, tickets, on_group, strategy, target)
         except IncompleteEvaluation as error:
-            groups = error.groups
+            groups, status = error.groups, error.status
             stop_reason = f"{error}: {len(groups)} of {len(tickets)} tasks were played to their end"
-    if stop_reason and (strategy or not groups):
+    if stop_reason and (strategy or not any(group.trajectories for group in groups)):
         _log(f"error: {stop_reason}")
-        return 1
+        return status
     report = target.report(groups, args.policy, args.seed, strategy)
     if args.json:
         report.to_json(args.json)
@@ -112,22 +112,21 @@ def _evaluate(
     _log_cut_replies(groups)
     if stop_reason:
         _log(stop_reason)
-    return int(bool(stop_reason))
+    return status
 
 
 async def _play(
     policy: PolicyHandle,
     tickets: Sequence[Ticket],
-    watchdog: Watchdog,
     on_group: OnGroup,
     strategy: Strategy | None,
     target: EvaluationTarget,
 ) -> list[Group]:
     """Play the tickets; with a strategy, also its further rounds, and return groups of its choices."""
-    groups = await policy.play(tickets, watchdog, on_group)
+    groups = await policy.play(tickets, on_group)
     if strategy is None:
         return groups
-    context = strategies.StrategyContext(target.vote, lambda more: policy.play(more, watchdog, lambda group: None))
+    context = strategies.StrategyContext(target.vote, lambda more: policy.play(more, lambda group: None))
     with user_input():  # a scorer may need log-probabilities that the policy does not give
         return await strategies.apply_strategy(strategy, groups, context)
 

@@ -26,15 +26,15 @@ from rich.table import Table
 import envs
 from envs.env import SPLITS
 from envs.suite import Suite
+from envs.watchdog import WATCHDOG
 from rl.cli import Parser, output_file, program, run, run_async, user_input, whole_number
 from rl.evaluate.clients.client import IncompleteEvaluation
 from rl.evaluate.console import progress_bar
-from rl.evaluate.flags import add_policy_flags
+from rl.evaluate.flags import add_policy_flags, set_budgets
 from rl.evaluate.policies import open_policy
 from rl.evaluate.runner import count_tasks, tickets
 from rl.evaluate.shapley import EXACT_PARTS, Coalition, ShapleyValue, shapley
 from rl.records import Group, Ticket
-from rl.rollout.watchdog import Watchdog
 from rl.seeds import generator
 
 MakeEnv = Callable[[], gymnasium.Env]
@@ -56,6 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     scored in every combination, else 0.
     """
     args = parser().parse_args(argv)
+    set_budgets(args)
     with user_input():
         entry = envs.entry(args.env)
         env_args = envs.arguments(args.env_arg, entry)
@@ -63,10 +64,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         makers = coalition_envs(args.env, env_args, switches)
         selection = coalition_tickets(makers, args.episodes, args.samples, args.seed, args.split)
         policy = open_policy(args, lambda: Suite(makers))
-    watchdog = Watchdog()
-    with closing(policy), watchdog.running(), progress_bar(len(selection), enabled=args.policy != "human") as on_group:
+    with closing(policy), progress_bar(len(selection), enabled=args.policy != "human") as on_group:
         try:
-            groups = run_async(policy.play, selection, watchdog, on_group)
+            groups = run_async(policy.play, selection, on_group)
         except IncompleteEvaluation as error:
             groups = error.groups
             print(f"{program()}: {error}", file=sys.stderr)
@@ -145,7 +145,7 @@ def coalition_tickets(
             own_tasks = [all_tasks[ticket.index] for ticket in env_tickets]
             contents = [(task.id, task.answer, dict(task.metadata)) for task in own_tasks]
         finally:
-            env.close()
+            WATCHDOG.step_call(f"{name}: close", env.close)
         first = first or (num_tasks, contents)
         if first != (num_tasks, contents):
             raise ValueError(f"--switch: {name} changes the tasks, so results cannot be compared; leave it out")

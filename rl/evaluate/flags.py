@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
+
+from envs.watchdog import WATCHDOG, Budgets
 from rl.cli import Parser, real_number, whole_number
-from rl.evaluate.policies import ENDPOINT_TURN_TOKENS, MAX_TOKENS, SPEC_FORMS, TURN_TOKENS
+from rl.evaluate.policies import ENDPOINT_TURN_TOKENS, EPISODE_S, MAX_TOKENS, SPEC_FORMS, TURN_TOKENS
 from rl.evaluate.runner import SCRIPTS
 from rl.policy.registry import ENGINES, parse_device_list
 from rl.seeds import MAX_SEED
@@ -20,6 +23,25 @@ def add_policy_flags(parser: Parser) -> None:
     add("--seed", type=whole_number(0, MAX_SEED), default=0, metavar="S", help=seed)
     _add_model_flags(parser)
     _add_endpoint_flags(parser)
+    _add_deadline_flags(parser)
+
+
+def set_budgets(args: argparse.Namespace) -> None:
+    """Tell the watchdog of this process the deadlines that the flags ask for."""
+    WATCHDOG.budgets = Budgets(args.load_seconds, args.step_seconds, args.episode_seconds or EPISODE_S)
+
+
+def _add_deadline_flags(parser: Parser) -> None:
+    """Add the flags that `set_budgets` reads."""
+    about = "seconds after which something that hangs is given up"
+    add = parser.add_argument_group("deadlines", about).add_argument
+    seconds, default = real_number(above=0.0), Budgets()
+    step = f"one reset, step or close of an environment (default: {default.step:g})"
+    add("--step-seconds", type=seconds, default=default.step, metavar="S", help=step)
+    episode = f"one episode, at its next reply (default: {EPISODE_S:g}; of an API or a human none)"
+    add("--episode-seconds", type=seconds, metavar="S", help=episode)
+    load = f"an environment's import, its constructor, or a list of its tasks (default: {default.load:g})"
+    add("--load-seconds", type=seconds, default=default.load, metavar="S", help=load)
 
 
 def _add_model_flags(parser: Parser) -> None:

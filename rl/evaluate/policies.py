@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,13 @@ import gymnasium
 
 from agents.chat import ChatAgent
 from agents.render import Renderer
+from envs.watchdog import WATCHDOG
 from rl.cli import UserError, one_line, suggest
 from rl.evaluate.clients.client import evaluate_client
 from rl.evaluate.runner import SCRIPT_CONCURRENCY, SCRIPTS, OnGroup, evaluate, evaluate_script, sampling_params
 from rl.policy.registry import engine_devices
 from rl.records import Group, SamplingParams, Ticket
-from rl.rollout.runner import Runner
-from rl.rollout.watchdog import Watchdog
+from rl.rollout.runner import Runner, environment_name
 
 TURN_TOKENS, MAX_TOKENS = 512, 4096  # defaults if neither a flag nor the policy's run sets them
 ENDPOINT_TURN_TOKENS = 4096  # default limit of a reply from an API, whose models often reason in it
@@ -31,7 +32,7 @@ HUMAN_DEADLINE_S = 86400.0
 SPEC_FORMS = ("openai:MODEL@URL", "replay:FILE.jsonl", "human")
 
 MakeEnv = Callable[[], gymnasium.Env]
-PlayTickets = Callable[[Sequence[Ticket], Watchdog, OnGroup], Coroutine[Any, Any, list[Group]]]
+PlayTickets = Callable[[Sequence[Ticket], OnGroup], Coroutine[Any, Any, list[Group]]]
 
 log = logging.getLogger(__name__)
 
@@ -40,11 +41,10 @@ log = logging.getLogger(__name__)
 class PolicyHandle:
     """An open policy, to be closed after use.
 
-    `play(tickets, watchdog, on_group)` plays the tickets and returns their groups in the same order. The watchdog
-    reports calls that take too long, and `on_group` is called with each group that ends. It raises
-    `IncompleteEvaluation` if a policy of messages (an API, a human) stops early, `UserError` if a model's sampling
-    engine dies. `select_tickets` returns the tickets that the policy can play. `close` frees what the policy holds,
-    such as a process or the memory of a device.
+    `play(tickets, on_group)` plays the tickets and returns their groups in the same order; `on_group` is called with
+    each group that ends. It raises `IncompleteEvaluation` if the environment hangs or a policy of messages (an API, a
+    human) stops early, `UserError` if a model's sampling engine dies. `select_tickets` returns the tickets that the
+    policy can play. `close` frees what the policy holds, such as a process or the memory of a device.
     """
 
     play: PlayTickets
@@ -70,8 +70,8 @@ def open_policy(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:
 
 
 def _open_script(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:
-    def play(tickets: Sequence[Ticket], watchdog: Watchdog, on_group: OnGroup) -> Coroutine[Any, Any, list[Group]]:
-        return evaluate_script(make_env, SCRIPTS[args.policy], tickets, watchdog=watchdog, on_group=on_group)
+    def play(tickets: Sequence[Ticket], on_group: OnGroup) -> Coroutine[Any, Any, list[Group]]:
+        return evaluate_script(make_env, SCRIPTS[args.policy], tickets, on_group=on_group)
 
     return PolicyHandle(play)
 
@@ -91,10 +91,16 @@ def _open_model(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:
     context = args.max_tokens or min(MAX_TOKENS, max_sequence_length(model))
     engine = open_engine(args.engine, model, context=context, devices=args.engine_devices)
     renderer, params = Renderer(tokenizer), _sampling_params(args, TURN_TOKENS)
-    runner = Runner(make_env, lambda: ChatAgent(renderer), engine, params, engine.context, episode_s=EPISODE_S)
+    runner = Runner(
+        make_env,
+        lambda: ChatAgent(renderer),
+        engine,
+        params,
+        engine.context,
+        episode_s=args.episode_seconds or EPISODE_S,
+    )
 
-    async def play(tickets: Sequence[Ticket], watchdog: Watchdog, on_group: OnGroup) -> list[Group]:
-        runner.watchdog = watchdog
+    async def play(tickets: Sequence[Ticket], on_group: OnGroup) -> list[Group]:
         try:
             # More episodes than slots would only wait while their deadlines run.
             groups = await evaluate(runner, tickets, concurrency=engine.slots, on_group=on_group)
@@ -127,10 +133,16 @@ def _open_endpoint(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:
     params = _sampling_params(args, ENDPOINT_TURN_TOKENS)
     concurrency = 2 * args.concurrency  # of episodes: some of them wait for their environment
 
-    async def play(tickets: Sequence[Ticket], watchdog: Watchdog, on_group: OnGroup) -> list[Group]:
+    async def play(tickets: Sequence[Ticket], on_group: OnGroup) -> list[Group]:
         async with client:
             return await evaluate_client(
-                make_env, client, params, tickets, concurrency=concurrency, watchdog=watchdog, on_group=on_group
+                make_env,
+                client,
+                params,
+                tickets,
+                concurrency=concurrency,
+                episode_s=args.episode_seconds or inf,
+                on_group=on_group,
             )
 
     return PolicyHandle(play)
@@ -154,12 +166,12 @@ def _open_replay(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:
         except ValueError as error:
             raise ValueError(f"--policy {args.policy}: {one_line(error)}") from None
         finally:
-            env.close()
+            WATCHDOG.step_call(f"{environment_name(env)}: close", env.close)
         if notes:
             log.warning("%s: %s", path, notes)
         return selection
 
-    async def play(tickets: Sequence[Ticket], watchdog: Watchdog, on_group: OnGroup) -> list[Group]:
+    async def play(tickets: Sequence[Ticket], on_group: OnGroup) -> list[Group]:
         play_tickets, origins = client.assign_samples(tickets)
         groups = await evaluate_client(
             make_env,
@@ -167,7 +179,6 @@ def _open_replay(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:
             SamplingParams(),
             play_tickets,
             concurrency=SCRIPT_CONCURRENCY,
-            watchdog=watchdog,
             on_group=on_group,
         )
         if client.early_ends:
@@ -180,7 +191,7 @@ def _open_replay(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:
 def _open_human(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:
     from rl.evaluate.clients.human import HumanClient
 
-    async def play(tickets: Sequence[Ticket], watchdog: Watchdog, on_group: OnGroup) -> list[Group]:
+    async def play(tickets: Sequence[Ticket], on_group: OnGroup) -> list[Group]:
         client = HumanClient(tickets)
 
         def print_and_record(group: Group) -> None:
@@ -188,7 +199,7 @@ def _open_human(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:
             on_group(group)
 
         params = SamplingParams(deadline_s=HUMAN_DEADLINE_S)
-        return await evaluate_client(make_env, client, params, tickets, watchdog=watchdog, on_group=print_and_record)
+        return await evaluate_client(make_env, client, params, tickets, on_group=print_and_record)
 
     return PolicyHandle(play)
 

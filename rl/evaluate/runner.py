@@ -22,6 +22,7 @@ import gymnasium
 
 from agents import scripted as scripts
 from agents.agent import Agent
+from envs.watchdog import WATCHDOG, Overrun
 from rl.cli import run_async
 from rl.methods.parts.strategy import independent
 from rl.policy.engine import Policy
@@ -29,7 +30,7 @@ from rl.records import Group, SamplingParams, Ticket, Trajectory
 from rl.rollout.retry import group_of, retry
 from rl.rollout.runner import Runner
 from rl.rollout.scripted import play_script_on
-from rl.rollout.watchdog import Watchdog
+from rl.rollout.timeouts import find_hang
 from rl.seeds import derive, generator
 
 OnGroup = Callable[[Group], Any]
@@ -44,13 +45,24 @@ SCRIPT_CONCURRENCY = 4  # the same for scripted policies, whose blocking environ
 log = logging.getLogger(__name__)
 
 
+class IncompleteEvaluation(Exception):
+    """Raised for an evaluation that stopped early: the text is the reason, `groups` are the completed groups.
+
+    `status` is the exit code that a command should end with.
+    """
+
+    def __init__(self, reason: str, groups: list[Group], status: int = 1) -> None:
+        super().__init__(reason)
+        self.groups, self.status = groups, status
+
+
 def count_tasks(env: gymnasium.Env, split: str = "test") -> int:
     """Return the number of tasks in a split. Raises `ValueError` if there are none or if `env` has no tasks at all."""
     name = env.spec.id if env.spec else type(env.unwrapped).__name__
     load = getattr(env.unwrapped, "load", None)
     if load is None:
         raise ValueError(f"{name} has no tasks to play: {type(env.unwrapped).__name__} does not derive from Env")
-    number = len(load(split))
+    number = WATCHDOG.load_call(f"{name}: tasks of split {split!r}", lambda: len(load(split)))
     if not number:
         raise ValueError(f"{name}: split {split!r} has no tasks")
     return number
@@ -110,8 +122,12 @@ def random_success(make_env: Callable[[], gymnasium.Env], tickets: Sequence[Tick
     """Return the success rate of the random policy on `tickets`, a lower bound for any trained policy.
 
     Episodes that failed with errors are left out; 0.0 if there are no others. Not to be called in an event loop.
+    Raises `Overrun` if the environment hangs.
     """
-    groups = run_async(evaluate_script, make_env, SCRIPTS["random"], tickets)
+    try:
+        groups = run_async(evaluate_script, make_env, SCRIPTS["random"], tickets)
+    except IncompleteEvaluation as error:
+        raise Overrun(f"random episodes: {error}") from None
     trajectories = [trajectory for group in groups for trajectory in group.trajectories]
     return sum(trajectory.success for trajectory in trajectories) / max(len(trajectories), 1)
 
@@ -121,28 +137,24 @@ async def evaluate_script(
     script: scripts.Script,
     tickets: Sequence[Ticket],
     *,
-    deadline_s: float = 600.0,
     retries: int = 3,
-    watchdog: Watchdog | None = None,
     on_group: OnGroup = lambda group: None,
 ) -> list[Group]:
     """Play every ticket with a scripted policy and return the groups in the order of the tickets.
 
     Works like `evaluate`. Blocking environments are played in a few threads, others on the calling thread.
+    A call or an episode that takes longer than the watchdog's budget fails.
 
     Args:
         make_env: Creates an environment; called once per episode played at the same time.
         script: The policy, for instance one of `SCRIPTS`.
         tickets: The groups to play.
-        deadline_s: Most seconds of a whole episode; a longer one fails.
         retries: How often a failed episode is retried.
-        watchdog: Reports calls that take too long; None for one that is not running.
         on_group: Called with each group when its last episode has ended.
     """
     # A script needs only the runner's environments, deadlines and retries: there is no agent and no policy.
     no_agent, no_policy = cast(Callable[[], Agent], None), cast(Policy, None)
-    runner = Runner(make_env, no_agent, no_policy, SamplingParams(), 0, step_s=deadline_s, retries=retries)
-    runner.watchdog = watchdog or runner.watchdog
+    runner = Runner(make_env, no_agent, no_policy, SamplingParams(), 0, retries=retries)
     try:
         return await _play_all(partial(_play_group, runner, script), tickets, SCRIPT_CONCURRENCY, on_group)
     finally:
@@ -152,8 +164,12 @@ async def evaluate_script(
 async def _play_all(
     play: Callable[[Ticket], Awaitable[Group]], tickets: Sequence[Ticket], concurrency: int, on_group: OnGroup
 ) -> list[Group]:
-    """Play all tickets concurrently; keep the last failure of each member that never ended properly."""
+    """Play all tickets concurrently; keep the last failure of each member that never ended properly.
+
+    Raises `IncompleteEvaluation` if the environment hangs.
+    """
     slots = asyncio.Semaphore(max(1, concurrency // max((ticket.size for ticket in tickets), default=1)))
+    complete: dict[int, Group] = {}
     retry_errors: list[str] = []  # of members whose retry succeeded
 
     async def play_ticket(ticket: Ticket) -> Group:
@@ -166,11 +182,17 @@ async def _play_all(
             f"{task_label(ticket)}: {failures[member].error}" for member in sorted(failures.keys() & scored_members)
         )
         group.errored = [failures[member] for member in sorted(failures.keys() - scored_members)]
+        complete[ticket.number] = group
         on_group(group)
         return group
 
-    async with asyncio.TaskGroup() as task_group:
-        tasks = [task_group.create_task(play_ticket(ticket)) for ticket in tickets]
+    try:
+        async with asyncio.TaskGroup() as task_group:
+            tasks = [task_group.create_task(play_ticket(ticket)) for ticket in tickets]
+    except BaseExceptionGroup as error:
+        if hang := find_hang(error):
+            raise IncompleteEvaluation(str(hang), [complete[number] for number in sorted(complete)], status=2) from None
+        raise
     if retry_errors:
         log.warning(
             "episodes that failed and succeeded when retried: %d, such as %s", len(retry_errors), retry_errors[0]
@@ -202,5 +224,5 @@ async def _play_attempt(
     trajectory, failed_env = await play_script_on(runner, ticket, script, member, label=label, fresh=fresh)
     if failed_env is not None:
         with suppress(Exception):  # the environment has failed already, and nothing depends on how it closes
-            await runner.call(failed_env, f"close after {label}", failed_env.close)
+            await runner.call(failed_env, ticket, f"close after {label}", failed_env.close)
     return trajectory

@@ -13,7 +13,7 @@ import gymnasium
 
 import envs
 from envs import benchmarks
-from envs.exits import closing_env, containment
+from envs.exits import close_env, closing_env, containment
 from rl.evaluate.comparison import EvaluationSetup
 from rl.evaluate.metrics import trajectories_by_task
 from rl.evaluate.report import Estimate, Report
@@ -93,7 +93,7 @@ class EvaluationTarget:
                 arguments = _non_default(envs.arguments(entry.arguments.split(), env_entry), env_entry)
                 parts[entry.name] = TargetPart(entry.env, entry.label, part.indices, vote, arguments, part.digest)
         finally:
-            suite.close()
+            close_env(suite)
         return cls(benchmark.make, parts, name, benchmark.digest, benchmark.left_out)
 
     def setup(self, seed: int) -> EvaluationSetup:

@@ -132,11 +132,13 @@ class _Attempt:
     async def play(self) -> None:
         """Play to the end. Raises whatever goes wrong, and `CutOff`."""
         runner, env, ticket, trajectory, replay = self.runner, self.env, self.ticket, self.trajectory, self.replay
-        start_time = time.monotonic()
+        start_time = runner.clock.now()
         agent = runner.make_agent()
         options = {"index": ticket.index, "split": ticket.split}
         info: StepInfo
-        messages, info = await runner.call(env, f"reset of {self.label}", env.reset, seed=ticket.seed, options=options)
+        messages, info = await runner.call(
+            env, ticket, f"reset of {self.label}", env.reset, seed=ticket.seed, options=options
+        )
         trajectory.task = str(info.get("task", f"{ticket.split}/{ticket.index}"))
         trajectory.answer = info.get("answer")
         context = agent.open(messages, info.get("tools", ()))
@@ -161,7 +163,7 @@ class _Attempt:
                 step: Step = (
                     steps[turn]
                     if turn < len(steps)
-                    else await runner.call(env, f"step of {self.label}", env.step, reply)
+                    else await runner.call(env, ticket, f"step of {self.label}", env.step, reply)
                 )
                 messages, reward, terminated, truncated, info = step
                 record = answer_turn(record, reward, info)
@@ -181,7 +183,7 @@ class _Attempt:
     def _limit(self, start_time: float, prompt_tokens: int) -> Stop | None:
         """Return why no further reply may be sampled, or None. Raises if that is so before the first reply."""
         runner, has_turns = self.runner, bool(self.trajectory.turns)
-        if time.monotonic() - start_time > runner.episode_s:
+        if runner.clock.now() - start_time > runner.episode_s:
             if not has_turns:
                 raise TimeoutError(f"its reset used up the {runner.episode_s:g} s of the episode")
             return Stop.TIME_LIMIT
@@ -247,7 +249,8 @@ class _Attempt:
         snapshot = getattr(self.env.unwrapped, "snapshot", None)
         if snapshot is None:
             return None
-        return Snapshot(await self.runner.call(self.env, f"snapshot of {self.label}", snapshot), messages, info)
+        state = await self.runner.call(self.env, self.ticket, f"snapshot of {self.label}", snapshot)
+        return Snapshot(state, messages, info)
 
     async def _restore_snapshot(self) -> list[Step]:
         """Restore the snapshot of `start` and return the steps that it saves; nothing if there is no use for one."""
@@ -256,7 +259,7 @@ class _Attempt:
         if snapshot is None or len(replay) != len(self.start.turns):
             return []
         restore = self.env.unwrapped.restore  # type: ignore[attr-defined]
-        await self.runner.call(self.env, f"restoring {self.label}", restore, snapshot.state)
+        await self.runner.call(self.env, self.ticket, f"restoring {self.label}", restore, snapshot.state)
         infos: list[StepInfo] = [*({"state": turn.state} for turn in replay[1:]), snapshot.info]  # type: ignore[list-item]
         observations = [*(turn.observation for turn in replay[1:]), snapshot.messages]
         return [

@@ -81,18 +81,18 @@ async def works_without_policy(runner: Runner, ticket: Ticket, turns: int) -> bo
     finally:
         if env is not None:
             with suppress(Exception):
-                await runner.call(env, f"close of {label}", env.close)
+                await runner.call(env, ticket, f"close of {label}", env.close)
 
 
 async def _plays_without_fault(runner: Runner, env: gymnasium.Env, ticket: Ticket, turns: int, label: str) -> bool:
     """Whether up to `turns` turns are played; raises what the environment raises."""
     options = {"index": ticket.index, "split": ticket.split}
-    await runner.call(env, f"reset of {label}", env.reset, seed=ticket.seed, options=options)
-    replies = await runner.call(env, f"oracle of {label}", _harmless_replies, env, ticket.seed)
+    await runner.call(env, ticket, f"reset of {label}", env.reset, seed=ticket.seed, options=options)
+    replies = await runner.call(env, ticket, f"oracle of {label}", _harmless_replies, env, ticket.seed)
     for _ in range(turns):
-        if (reply := await runner.call(env, f"oracle of {label}", next, replies, None)) is None:
+        if (reply := await runner.call(env, ticket, f"oracle of {label}", next, replies, None)) is None:
             return True
-        step = await runner.call(env, f"step of {label}", env.step, reply)
+        step = await runner.call(env, ticket, f"step of {label}", env.step, reply)
         messages, reward, terminated, truncated, info = step
         if messages not in MessagesSpace() or not isfinite(reward) or info.get("stop") == Stop.ERROR:
             return False

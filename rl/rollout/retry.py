@@ -2,7 +2,7 @@
 
 - Every `Exception` that is raised while an attempt is played ends it with `Stop.ERROR`. It may come from the
   environment (also as `info["stop"] = "error"`, or as an exit, see `envs.exits`), its constructor, the agent, the
-  policy, or a deadline (`StepTimeout`, `Overrun`, `TimeoutError`). The attempt keeps its turns, and `error` says
+  policy, or a deadline (`Overrun`, `TimeoutError`). The attempt keeps its turns, and `error` says
   "TYPE: text". The environment is closed and never played again. Only `CutOff` after the first turn is no error: it
   truncates the episode.
 - A `BaseException` from elsewhere, such as cancellation or `KeyboardInterrupt`, is raised to the caller.

@@ -14,16 +14,14 @@ import gymnasium
 
 from agents.agent import Agent
 from envs.exits import call_contained, close_env
+from envs.watchdog import WATCHDOG, Clock, Overrun, Watchdog, interrupt_thread
 from rl.policy.engine import Policy
-from rl.records import SamplingParams
+from rl.records import SamplingParams, Ticket
 from rl.rollout.play_state import PlayState
-from rl.rollout.watchdog import Overrun, Watchdog
+from rl.rollout.timeouts import Timeouts
 
+STEP_FLAG = "--step-seconds"
 CLOSE_TIMEOUT_S = 5.0  # for all environments that are being discarded when the runner closes
-
-
-class StepTimeout(Exception):
-    """A call of a blocking environment took longer than its deadline."""
 
 
 @dataclass
@@ -38,11 +36,12 @@ class Runner:
         policy: Samples the replies. It must accept prompts of up to `max_tokens` tokens.
         params: How replies are sampled. `params.max_tokens` limits one reply; seed and stop tokens are set per reply.
         max_tokens: Most tokens of an episode, context included. A longer episode is truncated.
-        step_s: Deadline of one environment call in seconds.
-        episode_s: Seconds after which an episode is truncated, at its next reply.
+        step_s: Deadline of one environment call in seconds. Default: the watchdog's budget.
+        episode_s: Seconds by `clock` after which an episode is truncated, at its next reply. Default: the same.
         retries: How often an errored member is played again (`rl.rollout.retry`).
         watchdog: Reports what takes too long and interrupts environment calls on the event loop's thread.
         play_state: The episodes under way.
+        timeouts: Decides when a group or the environment is given up.
     """
 
     make_env: Callable[[], gymnasium.Env]
@@ -50,20 +49,37 @@ class Runner:
     policy: Policy
     params: SamplingParams
     max_tokens: int
-    step_s: float = 60.0
-    episode_s: float = 3600.0
+    step_s: float = field(default_factory=lambda: WATCHDOG.budgets.step)
+    episode_s: float = field(default_factory=lambda: WATCHDOG.budgets.episode)
     retries: int = 3
-    watchdog: Watchdog = field(default_factory=Watchdog)
+    watchdog: Watchdog = field(default_factory=lambda: WATCHDOG)
     play_state: PlayState = field(default_factory=PlayState)
+    timeouts: Timeouts = field(default_factory=Timeouts)
     _idle: list[gymnasium.Env] = field(default_factory=list)
     _closing: list[threading.Thread] = field(default_factory=list)
 
+    @property
+    def clock(self) -> Clock:
+        """The clock of deadlines, which stands still while the process is busy with something else."""
+        return self.watchdog.clock
+
     def take(self, *, fresh: bool = False) -> gymnasium.Env:
-        """Return an environment for one episode: an idle one, else a new one; with `fresh` always a new one."""
-        return self._idle.pop() if self._idle and not fresh else call_contained(self.make_env)
+        """Return an environment for one episode: an idle one, else a new one; with `fresh` always a new one.
+
+        Raises `Hang` after too many timeouts.
+        """
+        if self._idle and not fresh:
+            return self._idle.pop()
+        self.timeouts.check(None)
+        try:
+            return call_contained(self.make_env)
+        except Overrun as error:
+            self.timeouts.record(error, None)
+            raise
 
     def put(self, env: gymnasium.Env) -> None:
-        """Return a working environment to the pool, from which `take` reuses it."""
+        """Return an environment that has ended an episode to the pool, from which `take` reuses it."""
+        self.timeouts.finish()
         self._idle.append(env)
 
     def discard(self, env: gymnasium.Env) -> None:
@@ -84,52 +100,74 @@ class Runner:
             close_env(self._idle.pop())
 
     async def call(
-        self, env: gymnasium.Env, label: str, function: Callable[..., Any], *args: Any, **kwargs: Any
+        self, env: gymnasium.Env, ticket: Ticket, label: str, function: Callable[..., Any], *args: Any, **kwargs: Any
     ) -> Any:
         """Call `function`, a method of `env` or a function that plays it, within `step_s`; return its result.
 
         If `env.unwrapped.blocking` is False the call is made on the event loop's thread, otherwise, or without such an
-        attribute, in a thread of its own. `label` names the call in errors and in the watchdog's reports. A call that
-        would end the program, for instance by `sys.exit`, raises `envs.exits.EnvExit`.
+        attribute, in a thread of its own. `label` names the call in errors; `ticket` is what it is made for. A call
+        that would end the program, for instance by `sys.exit`, raises `envs.exits.EnvExit`.
 
-        Raises `StepTimeout` if the thread takes longer, and abandons it. Raises `Overrun` if a call on the event loop's
-        thread takes longer, which only a running watchdog can interrupt.
+        Raises `Overrun` if it takes longer. A call on the event loop's thread is interrupted, which takes a running
+        watchdog; a thread that cannot be interrupted is abandoned. Raises `Overrun` at once if the ticket's group is
+        given up, and `Hang` if the environment is (`rl.rollout.timeouts`).
         """
-        with self.watchdog.waiting(label, self.step_s):
+        self.timeouts.check(ticket)
+        label = f"{environment_name(env)}: {label}"
+        try:
             if not getattr(env.unwrapped, "blocking", True):
-                try:
-                    return call_contained(self.watchdog.call, self.step_s, function, *args, **kwargs)
-                except Overrun as error:
-                    raise Overrun(f"{label} took longer than {self.step_s:g} s") from error
-            try:
-                async with asyncio.timeout(self.step_s) as deadline:
-                    return await _call_in_thread(function, *args, **kwargs)
-            except TimeoutError as error:
-                if not deadline.expired():
-                    raise  # the environment's own
-                raise StepTimeout(f"{label} took longer than {self.step_s:g} s") from error
+                return call_contained(self.watchdog.call, label, self.step_s, function, *args, flag=STEP_FLAG, **kwargs)
+            return await self._call_in_thread(label, function, *args, **kwargs)
+        except Overrun as error:
+            self.timeouts.record(error, ticket)
+            if self.timeouts.has_finished:  # otherwise it may be that nothing works, which one line will say
+                self.watchdog.report(str(error))
+            raise
+
+    async def _call_in_thread(self, label: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Call `function` in a daemon thread: unlike a pool's worker, one that hangs can be abandoned."""
+        loop, start = asyncio.get_running_loop(), time.monotonic()
+        future: asyncio.Future[Any] = loop.create_future()
+        thread = threading.Thread(target=_resolve, args=(loop, future, function, args, kwargs), daemon=True, name="env")
+        deadline = self.clock.now() + self.step_s
+        thread.start()
+        try:
+            while not future.done():
+                if self.clock.now() >= deadline:
+                    if thread.is_alive() and thread.ident:
+                        interrupt_thread(thread.ident)
+                    raise Overrun(f"{label} took longer than {self.step_s:g} s ({STEP_FLAG})", start)
+                await asyncio.wait([future], timeout=deadline - self.clock.now())
+        finally:
+            future.cancel()  # if it is not done
+        return future.result()
 
 
-async def _call_in_thread(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Call `function` in a daemon thread: unlike a pool's worker, one that hangs can be abandoned."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[Any] = loop.create_future()
+def environment_name(env: gymnasium.Env) -> str:
+    """Return the id that an environment was made by, else the name of its class."""
+    return env.spec.id if env.spec else type(env.unwrapped).__name__
 
-    def resolve(result: Any, error: Exception | None) -> None:
+
+def _resolve(
+    loop: asyncio.AbstractEventLoop,
+    future: asyncio.Future[Any],
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> None:
+    """Call `function` on this thread, and set the future to its result or exception on the event loop's."""
+    result, error = None, None
+    try:
+        result = call_contained(function, *args, **kwargs)
+    except Exception as exception:
+        error = exception
+
+    def resolve() -> None:
         if not future.done():
             future.set_result(result) if error is None else future.set_exception(error)
 
-    def run() -> None:
-        result, error = None, None
-        try:
-            result = call_contained(function, *args, **kwargs)
-        except Exception as exception:
-            error = exception
-        with suppress(RuntimeError):  # the loop is closed, so no task waits for the result
-            loop.call_soon_threadsafe(resolve, result, error)
-
-    threading.Thread(target=run, daemon=True, name="env").start()
-    return await future
+    with suppress(RuntimeError):  # the loop is closed, so no task waits for the result
+        loop.call_soon_threadsafe(resolve)
 
 
 def _close_quietly(env: gymnasium.Env) -> None:

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import replace
-from typing import cast
+from functools import partial
+from typing import Any, cast
 
 import gymnasium
 
 from agents.agent import Agent
 from agents.scripted import Script
-from envs.exits import call_contained, containment
+from envs.exits import call_contained
 from envs.step_info import StepInfo
 from envs.types import Message, Messages, Stop
+from envs.watchdog import WATCHDOG, Overrun
 from rl.records import Completion, Ticket, Trajectory, Turn
 from rl.rollout.episode import Step, answer_turn, end_episode, make_turn
 from rl.rollout.faults import set_error, suspicion
-from rl.rollout.runner import Runner
+from rl.rollout.runner import Runner, environment_name
 from rl.seeds import derive
+
+Calls = Generator[tuple[str, Callable[[], Any]], Any, None]
 
 NO_TOKENS = Completion((), (), (), ())
 
@@ -25,28 +29,24 @@ NO_TOKENS = Completion((), (), (), ())
 def play_script(env: gymnasium.Env, ticket: Ticket, script: Script, member: int = 0) -> Trajectory:
     """Play `ticket` once with a script and return its trajectory, whose turns hold messages but no tokens.
 
-    A script, such as `agents.scripted.oracle`, is called with `env` and a seed and yields one reply per turn. Never
-    raises an `Exception`: one of the environment or the script ends the trajectory with `Stop.ERROR`, as does a script
-    that ends before the episode.
+    A script, such as `agents.scripted.oracle`, is called with `env` and a seed and yields one reply per turn. An
+    `Exception` of the environment or the script ends the trajectory with `Stop.ERROR`, as does a script that ends
+    before the episode. Raises `Overrun` if a call takes longer than the watchdog's budget of a step.
     """
     trajectory = Trajectory([], Stop.ERROR, seed=ticket.seed, member=member)
-    turns = trajectory.turns
+    calls = _calls(env, ticket, script, trajectory)
+    label = f"{environment_name(env)}: {{}} of task {ticket.split}/{ticket.index} seed {ticket.seed}"
     try:
-        with containment():
-            options = {"index": ticket.index, "split": ticket.split}
-            messages, info = cast(tuple[Messages, StepInfo], env.reset(seed=ticket.seed, options=options))
-            trajectory.task, trajectory.answer = str(info.get("task", "")), info.get("answer")
-            trajectory.tools = info.get("tools", ())
-            for reply in script(env, derive(ticket.seed, "member", member)):
-                turn = make_turn((), NO_TOKENS, messages, info)
-                turn.reply = reply
-                with suspicion(trajectory, turn):
-                    messages, reward, terminated, truncated, info = cast(Step, call_contained(env.step, reply))
-                    turns.append(answer_turn(turn, reward, info))
-                    if terminated or truncated:
-                        end_episode(trajectory, messages, info, terminated)
-                        return trajectory
-        trajectory.error = f"the script ended after {len(turns)} turns, before the episode did"
+        call = _next_call(calls, None)
+        while call:
+            name, function = call
+            try:
+                result = call_contained(WATCHDOG.step_call, label.format(name), function)
+            except Exception as error:
+                calls.throw(error)
+            call = _next_call(calls, result)
+    except Overrun:
+        raise
     except Exception as error:
         set_error(trajectory, error)
     return trajectory
@@ -55,23 +55,70 @@ def play_script(env: gymnasium.Env, ticket: Ticket, script: Script, member: int 
 async def play_script_on(
     runner: Runner, ticket: Ticket, script: Script, member: int = 0, *, label: str, fresh: bool = False
 ) -> tuple[Trajectory, gymnasium.Env | None]:
-    """Play `ticket` once with a script in an environment of `runner`, with `runner.step_s` for the whole episode.
+    """Play `ticket` once with a script in an environment of `runner`, within its deadlines of a call and an episode.
 
     Returns the trajectory and, if it errored, the environment, which the caller must close; otherwise the environment
-    is back in the pool and None is returned. `label` names the call in timeouts and in the watchdog's reports. With
-    `fresh` the environment is a new one.
+    is back in the pool and None is returned. `label` names the episode in errors. With `fresh` the environment is a new
+    one.
     """
     env = None
+    trajectory = Trajectory([], Stop.ERROR, seed=ticket.seed, member=member)
     try:
         env = runner.take(fresh=fresh)
-        trajectory: Trajectory = await runner.call(env, label, play_script, env, ticket, script, member)
+        start_time = runner.clock.now()
+        calls = _calls(env, ticket, script, trajectory)
+        call = _next_call(calls, None)
+        while call:
+            name, function = call
+            try:
+                result = await runner.call(env, ticket, f"{name} of {label}", function)
+            except Exception as error:
+                calls.throw(error)
+            if runner.clock.now() - start_time > runner.episode_s:
+                raise TimeoutError(f"the episode took longer than {runner.episode_s:g} s (--episode-seconds)")
+            call = _next_call(calls, result)
     except Exception as error:
-        trajectory = Trajectory([], Stop.ERROR, seed=ticket.seed, member=member)
         set_error(trajectory, error)
     if env is not None and trajectory.stop != Stop.ERROR:
         runner.put(env)
         env = None
     return trajectory, env
+
+
+def _next_call(calls: Calls, result: Any) -> tuple[str, Callable[[], Any]] | None:
+    """Send `result` and return the next call; None if there is none."""
+    try:
+        return calls.send(result)
+    except StopIteration:
+        return None
+
+
+def _calls(env: gymnasium.Env, ticket: Ticket, script: Script, trajectory: Trajectory) -> Calls:
+    """Play an episode by asking for calls: yield the name of each and a function, and be sent what that returns.
+
+    What a call raises is thrown in. Fills `trajectory`. Raises whatever goes wrong between the calls.
+    """
+    options = {"index": ticket.index, "split": ticket.split}
+    result = yield "reset", partial(env.reset, seed=ticket.seed, options=options)
+    messages, info = cast(tuple[Messages, StepInfo], result)
+    trajectory.task, trajectory.answer = str(info.get("task", "")), info.get("answer")
+    trajectory.tools = info.get("tools", ())
+    name = getattr(script, "__name__", "script")
+    replies = iter((yield name, partial(script, env, derive(ticket.seed, "member", trajectory.member))))
+    while True:
+        reply = yield name, partial(next, replies, None)
+        if reply is None:
+            trajectory.error = f"the script ended after {len(trajectory.turns)} turns, before the episode did"
+            return
+        turn = make_turn((), NO_TOKENS, messages, info)
+        turn.reply = reply
+        with suspicion(trajectory, turn):
+            result = yield "step", partial(env.step, reply)
+            messages, reward, terminated, truncated, info = cast(Step, result)
+            trajectory.turns.append(answer_turn(turn, reward, info))
+            if terminated or truncated:
+                end_episode(trajectory, messages, info, terminated)
+                return
 
 
 def tokenize(trajectory: Trajectory, agent: Agent, encode: Callable[[Message], Sequence[int]]) -> Trajectory:

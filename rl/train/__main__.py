@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import envs
+from envs.watchdog import WATCHDOG, Budgets
 from rl import config_file
 from rl.checks import learns_from_single_episodes
 from rl.cli import Parser, UserError, output_folder, run, user_input
@@ -63,6 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _print_table((row.id, row.line) for row in envs.entries())
         if settings.algo == "list":
             return _print_table(recipes.catalogue())
+        WATCHDOG.budgets = Budgets(settings.load_seconds, settings.step_seconds, settings.episode_seconds)
         recipe = build_recipe(settings, slots)
         slots = recipes.words(recipe)
         _check_settings(settings, recipe)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -10,6 +11,7 @@ import gymnasium
 import envs
 from envs.exits import closing_env, containment
 from envs.types import Message
+from envs.watchdog import WATCHDOG
 from rl.checks import Sample, check_recipe
 from rl.evaluate.runner import count_tasks
 from rl.methods.parts.score.gain import answer_text
@@ -44,12 +46,14 @@ def inspect_environment(settings: Settings, recipe: Recipe) -> EnvironmentFacts:
 
     Raises `ValueError` if there is no such environment, a split that the run plays has no tasks, or `recipe` needs
     something that the environment does not provide; `RecipeFault` if one of its parts is wrong (`check_recipe`);
-    `EnvExit` if the environment's code would end the program.
+    `EnvExit` if the environment's code would end the program, `Overrun` if a call of it takes too long.
     """
     arguments = envs.arguments(settings.env_arg, envs.entry(settings.env))
     with containment(f"--env {settings.env}"), closing_env(envs.make(settings.env, **arguments)) as env:
         count_tasks(env, "train")  # refuses what is no environment of tasks
-        messages, info = env.reset(seed=0, options={"index": 0, "split": "train"})
+        label = f"{settings.env}: reset of task train/0 seed 0 before the run"
+        reset = partial(env.reset, seed=0, options={"index": 0, "split": "train"})
+        messages, info = WATCHDOG.step_call(label, reset)
         max_turns: int = env.unwrapped.max_turns  # type: ignore[attr-defined]
         are_sizes_needed = settings.is_tiny and not (settings.turn_tokens and settings.updates)
         size = oracle_size(env) if are_sizes_needed else OracleSize()

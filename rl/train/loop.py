@@ -21,6 +21,7 @@ from rl.methods.parts.score import Scorer
 from rl.methods.recipe import Recipe, score_parts
 from rl.records import Group, Ticket
 from rl.rollout.runner import Runner
+from rl.rollout.timeouts import find_hang
 from rl.seeds import derive, generator
 from rl.train.progress import Progress
 from rl.train.rollout_metrics import rollout_metrics
@@ -95,7 +96,8 @@ class Loop:
     async def run(self, updates: int) -> None:
         """Make updates until the run has made `updates` in total, its token budget is spent, or `stopping` is set.
 
-        Raises `TrainingStopped` if every episode fails, no group is kept, or a part of the recipe does not fit the run.
+        Raises `TrainingStopped` if every episode fails, the environment hangs, no group is kept, or a part of the
+        recipe does not fit the run.
         """
         self._group_ended = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -108,6 +110,10 @@ class Loop:
                 await self._between_updates()
         except PartError as error:
             raise TrainingStopped(f"{error}; the update was not made") from None
+        except BaseException as error:
+            if hang := find_hang(error):
+                raise TrainingStopped(str(hang)) from None
+            raise
         finally:
             for task in self._tasks:
                 task.cancel()
@@ -134,9 +140,12 @@ class Loop:
         """Make one update, or return without one if `stopping` is set before there are enough groups."""
         start_time = time.perf_counter()
         collection = await self._collect_groups()
-        if collection is None:
-            return
-        groups, training_groups = collection
+        if collection is not None:
+            with self.runner.clock.paused():  # the event loop is busy, for which no episode in flight should pay
+                await self._learn(*collection, start_time)
+
+    async def _learn(self, groups: list[Group], training_groups: list[Group], start_time: float) -> None:
+        """Score and train on `training_groups`, sync the weights and report an update that began at `start_time`."""
         progress, recipe, plan = self.progress, self.recipe, self.plan
         sampling_end = time.perf_counter()
         for part in score_parts(recipe):

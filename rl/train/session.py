@@ -15,6 +15,7 @@ import torch
 import envs
 from agents.chat import ChatAgent
 from agents.render import Renderer
+from envs.watchdog import WATCHDOG
 from rl.cli import INTERRUPTED, UserError, run_async
 from rl.config_file import to_toml
 from rl.evaluate.runner import REPLY_DEADLINE_S, sampling_params
@@ -139,14 +140,14 @@ class Session:
         self.console = Console(self.updates)
         self.loggers = open_loggers(self.settings, words(self.recipe), self.folder)
         self.evaluations = Evaluations(self.checkpointer, self.settings.eval_every, self.loggers.log, self.console.say)
+        WATCHDOG.exit_note = f"the run in {self.folder.path} can be resumed"
         try:
-            with self.runner.watchdog.running():
-                is_resumed = self.resume_from is not None and self._resume()
-                if not is_resumed:
-                    with lora.without_adapters(self.model, trainable=True):
-                        self._cold_start()
-                    self.trained_model.save_base(self.folder)
-                return run_async(self._train, is_resumed)
+            is_resumed = self.resume_from is not None and self._resume()
+            if not is_resumed:
+                with lora.without_adapters(self.model, trainable=True):
+                    self._cold_start()
+                self.trained_model.save_base(self.folder)
+            return run_async(self._train, is_resumed)
         except (TrainingStopped, EngineDead, torch.OutOfMemoryError) as error:
             reason = self.memory_report.stop_reason(error, self.policy.failure)
             raise UserError(f"{reason} (the run in {self.folder.path} can be resumed)") from None

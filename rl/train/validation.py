@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from rl.evaluate.runner import OnGroup, evaluate, tickets
+from rl.evaluate.runner import IncompleteEvaluation, OnGroup, evaluate, tickets
 from rl.policy.engine import Engine
 from rl.records import Group, Ticket, Trajectory
 from rl.rollout.runner import Runner
@@ -39,7 +39,7 @@ async def play_greedily(
         The episodes that ended properly; those that raised errors are left out.
 
     Raises:
-        TrainingStopped: Every episode failed, or the engine did.
+        TrainingStopped: Every episode failed, the environment hangs, or the engine failed.
 
     """
     try:
@@ -79,11 +79,14 @@ async def measure(runner: Runner, policy: Engine, validation_tickets: Sequence[T
 async def _play(
     runner: Runner, policy: Engine, groups_to_play: Sequence[Ticket], on_group: OnGroup = lambda group: None
 ) -> list[Group]:
-    """Play the tickets; raise `TrainingStopped` if every episode failed, or the engine did."""
+    """Play the tickets; raise `TrainingStopped` if every episode failed, the environment hangs, or the engine failed."""
     # The policy tells episodes apart by the numbers of their tickets, and episodes in training go on meanwhile.
     own_tickets = [replace(ticket, number=-1 - ticket.number) for ticket in groups_to_play]
     # The deadline of a reply includes the wait for a slot, so no more episodes are played than the engine has.
-    groups = await evaluate(runner, own_tickets, concurrency=policy.slots, on_group=on_group)
+    try:
+        groups = await evaluate(runner, own_tickets, concurrency=policy.slots, on_group=on_group)
+    except IncompleteEvaluation as error:
+        raise TrainingStopped(f"{error}, while {own_tickets[0].split} tasks were played") from None
     if policy.failure:  # the episodes that had ended by then are a biased sample
         raise TrainingStopped(f"the sampling engine died: {policy.failure}")
     if not any(group.trajectories for group in groups):

@@ -100,7 +100,7 @@ def play_member(runner, ticket=None, member=0, *, watchdog=False):
 
     if not watchdog:
         return asyncio.run(play())
-    with runner.watchdog.running(0.02):
+    with runner.watchdog.running(interval_s=0.02):
         return asyncio.run(play())
 
 

@@ -19,11 +19,10 @@ import gymnasium
 from agents.agent import Context
 from envs.types import Message
 from rl.cli import UserError
-from rl.evaluate.runner import OnGroup, evaluate
+from rl.evaluate.runner import IncompleteEvaluation, OnGroup, evaluate
 from rl.policy.engine import Policy
 from rl.records import Completion, Finish, Group, SamplingParams, Ticket
 from rl.rollout.runner import Runner
-from rl.rollout.watchdog import Watchdog
 
 
 class ChatRequest(NamedTuple):
@@ -81,14 +80,6 @@ class StopEvaluation(BaseException):
     def __init__(self, reason: str, *, is_user_error: bool = False) -> None:
         super().__init__(reason)
         self.is_user_error = is_user_error
-
-
-class IncompleteEvaluation(Exception):
-    """Raised for an evaluation that stopped early: the text is the reason, `groups` are the completed groups."""
-
-    def __init__(self, reason: str, groups: list[Group]) -> None:
-        super().__init__(reason)
-        self.groups = groups
 
 
 class MessageVocabulary:
@@ -168,12 +159,12 @@ async def evaluate_client(
     tickets: Sequence[Ticket],
     *,
     concurrency: int = 1,
-    watchdog: Watchdog | None = None,
+    episode_s: float = inf,
     on_group: OnGroup = lambda group: None,
 ) -> list[Group]:
     """Play every ticket with a chat client and return the groups in the order of the tickets.
 
-    Works like `rl.evaluate.runner.evaluate`, but an episode has no time limit other than its environment's own.
+    Works like `rl.evaluate.runner.evaluate`, but by default an episode has no time limit other than the environment's.
 
     Args:
         make_env: Creates an environment; called once per episode played at the same time.
@@ -181,17 +172,16 @@ async def evaluate_client(
         params: How replies are sampled; the client enforces limits on tokens.
         tickets: The groups to play.
         concurrency: About how many episodes are played at the same time.
-        watchdog: Reports calls that take too long; None for one that is not running.
+        episode_s: Seconds after which an episode is truncated.
         on_group: Called with each group when its last episode has ended.
 
     Raises:
         UserError: The client stopped the evaluation because of a mistake in the command.
-        IncompleteEvaluation: The client stopped the evaluation for another reason.
+        IncompleteEvaluation: The client stopped the evaluation for another reason, or the environment hangs.
     """
     policy = ClientPolicy(client)
     # The runner's token limit would count messages, so it is switched off.
-    runner = Runner(make_env, lambda: MessageAgent(policy.vocabulary), policy, params, sys.maxsize, episode_s=inf)
-    runner.watchdog = watchdog or runner.watchdog
+    runner = Runner(make_env, lambda: MessageAgent(policy.vocabulary), policy, params, sys.maxsize, episode_s=episode_s)
     groups: list[Group] = []
 
     def record_group(group: Group) -> None:

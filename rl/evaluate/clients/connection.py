@@ -26,14 +26,18 @@ from rl.policy.engine import CutOff
 
 T = TypeVar("T")
 
-CONNECT_S, MIN_READ_S = 20.0, 60.0  # timeouts of a request
+CONNECT_S, MIN_ANSWER_S = 20.0, 1.0  # most seconds of connecting, least of the timeout of a whole answer
+HINT_S = 5.0  # timeout of the list of models, which only improves a message
+MAX_ANSWER_BYTES = 32 * 2**20
 MIN_BACKOFF_S, MAX_BACKOFF_S = 0.5, 20.0  # the wait between attempts doubles from the first to the second
 OUTAGE_NOTICE_S = 5.0  # an outage that lasts this long is logged
 MAX_FAILURES = 6  # failures of one request while other requests succeed
+SLOW_WEIGHT = 3  # failures that count as one that took all the time there is
 MAX_REFUSALS = 8  # refused requests while none has succeeded yet
 TOO_MANY_REQUESTS = 429
 AUTH_STATUSES, MISSING_STATUSES = (401, 402, 403), (404, 405, 410)
 TRANSIENT_STATUSES = (408, 409, 425, TOO_MANY_REQUESTS)  # and every 5xx
+TRANSFER_HEADERS = ("content-encoding", "content-length", "transfer-encoding")  # of a body that is read and decoded
 CONTEXT_ERROR_TEXTS = ("context_length_exceeded", "context length", "context window")
 
 log = logging.getLogger(__name__)
@@ -41,6 +45,10 @@ log = logging.getLogger(__name__)
 
 class Unreachable(ConnectionError):
     """A request was not answered within `patience_s`: the endpoint failed, not the model."""
+
+
+class TimedOut(Unreachable):
+    """This request takes too long again and again while others are answered, so a retry is not worth its time."""
 
 
 class Refused(ValueError):
@@ -51,20 +59,22 @@ class _TransientError(Exception):
     """A failure that a retry may fix.
 
     `retry_after_s` is the wait that the server asks for, None without one. `is_busy` marks a rate limit, which does
-    not count as a failure of the request.
+    not count as a failure of the request. `is_slow` marks one that took as long, or as much, as an answer may.
     """
 
-    def __init__(self, reason: str, retry_after_s: float | None = None, is_busy: bool = False) -> None:
+    def __init__(
+        self, reason: str, retry_after_s: float | None = None, *, is_busy: bool = False, is_slow: bool = False
+    ) -> None:
         super().__init__(reason)
-        self.retry_after_s, self.is_busy = retry_after_s, is_busy
+        self.retry_after_s, self.is_busy, self.is_slow = retry_after_s, is_busy, is_slow
 
 
 class Connection:
     """Posts JSON to `url/chat/completions` and retries failures. Used inside `async with`.
 
     A request is retried until the endpoint has answered no request at all for `patience_s`, or until this request has
-    failed `MAX_FAILURES` times while others were answered. `patience_s` is also the timeout of a single response, at
-    least `MIN_READ_S`.
+    failed `MAX_FAILURES` times while others were answered. A whole answer, from the connection to the last byte, may
+    take `patience_s` (at least `MIN_ANSWER_S`).
 
     Args:
         model: Name of the model, for messages and to suggest a correction.
@@ -86,6 +96,7 @@ class Connection:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.name, self.patience_s = f"openai:{model}@{url}", patience_s
+        self._answer_s = max(patience_s, MIN_ANSWER_S)
         self.has_answered = False  # now or, with cached replies, in an earlier evaluation
         self.num_answers = 0
         self._model, self._url, self._key = model, httpx.URL(url), key
@@ -98,7 +109,7 @@ class Connection:
     async def __aenter__(self) -> Connection:
         headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)  # callers limit the number
-        timeout = httpx.Timeout(max(self.patience_s, MIN_READ_S), connect=CONNECT_S)
+        timeout = httpx.Timeout(None, connect=min(CONNECT_S, self._answer_s))
         self._http = httpx.AsyncClient(headers=headers, limits=limits, timeout=timeout)
         return self
 
@@ -119,14 +130,16 @@ class Connection:
             Unreachable: The retries are used up.
             Refused: The server rejects the content of the request.
             CutOff: The dialogue exceeds the model's context.
-            StopEvaluation: No request can succeed, for instance because the key is wrong.
+            StopEvaluation: No request can succeed, for instance because the key is wrong, or nothing is answered and
+                every request takes all its time.
         """
         solo_failures, answers_before = 0, self.num_answers
         for failures in count():
             try:
                 answer = await self._attempt(body, decode)
             except _TransientError as error:
-                solo_failures += not error.is_busy and self.num_answers > answers_before
+                if not error.is_busy and self.num_answers > answers_before:
+                    solo_failures += SLOW_WEIGHT if error.is_slow else 1
                 answers_before = self.num_answers
                 await self._sleep(self._backoff(error, failures, solo_failures, rng))
             else:
@@ -141,7 +154,7 @@ class Connection:
         self._outage_start, self._outage_logged = None, False
 
     def _backoff(self, error: _TransientError, failures: int, solo_failures: int, rng: np.random.Generator) -> float:
-        """Seconds until the next attempt. Raises `Unreachable` if there is to be none.
+        """Seconds until the next attempt. Raises `Unreachable` or `StopEvaluation` if there is to be none.
 
         `failures` counts earlier failures of the request, `solo_failures` those while other requests were answered.
         """
@@ -150,9 +163,12 @@ class Connection:
             self._outage_start = now
         outage_s = now - self._outage_start
         if outage_s >= self.patience_s:
-            raise Unreachable(f"{error}; no answer for {outage_s:.0f} s (--patience {self.patience_s:g})")
+            reason = f"{error}; no answer for {outage_s:.0f} s (--patience {self.patience_s:g})"
+            raise self._stop(reason, is_user_error=not self.has_answered) if error.is_slow else Unreachable(reason)
         if solo_failures >= MAX_FAILURES:
-            raise Unreachable(f"{error}; {failures + 1} times, while other requests were answered")
+            raise (TimedOut if error.is_slow else Unreachable)(
+                f"{error}; {failures + 1} times, while other requests were answered"
+            )
         wait_s = min(MAX_BACKOFF_S, MIN_BACKOFF_S * 2 ** min(failures, 16)) * (0.5 + float(rng.random()))
         if error.retry_after_s is not None:
             wait_s = error.retry_after_s * (1 + 0.1 * float(rng.random()))
@@ -165,23 +181,36 @@ class Connection:
 
     async def _attempt(self, body: bytes, decode: Callable[[Any], T]) -> T:
         """Send the request once."""
-        assert self._http is not None, "a connection is used inside `async with`"
+        headers = {"Content-Type": "application/json"}
         try:
-            response = await self._http.post(
-                self._endpoint_url("chat/completions"), content=body, headers={"Content-Type": "application/json"}
-            )
+            async with asyncio.timeout(self._answer_s):
+                response = await self._request("POST", "chat/completions", content=body, headers=headers)
+        except TimeoutError:
+            raise _TransientError(f"no complete answer within {self._answer_s:g} s", is_slow=True) from None
         except httpx.RequestError as error:
             raise self._request_error(error) from error
         if not response.is_success:
             raise await self._status_error(response)
         try:
             return decode(response.json())
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             if not self.has_answered and "json" not in response.headers.get("content-type", ""):
                 raise self._stop(
                     f"{self._url} is no chat-completions API: it answers with a web page; check the URL"
                 ) from error
             raise _TransientError(self._clean(str(error))) from error
+
+    async def _request(self, method: str, path: str, **content: Any) -> httpx.Response:
+        """Send a request and read its response. Raises `_TransientError` if that has more than `MAX_ANSWER_BYTES`."""
+        assert self._http is not None, "a connection is used inside `async with`"
+        body = bytearray()
+        async with self._http.stream(method, self._endpoint_url(path), **content) as response:
+            async for chunk in response.aiter_bytes():
+                body += chunk
+                if len(body) > MAX_ANSWER_BYTES:
+                    raise _TransientError(f"an answer of more than {MAX_ANSWER_BYTES >> 20} MiB", is_slow=True)
+        headers = [(key, value) for key, value in response.headers.items() if key not in TRANSFER_HEADERS]
+        return httpx.Response(response.status_code, headers=headers, content=bytes(body), request=response.request)
 
     def _request_error(self, error: httpx.RequestError) -> BaseException:
         """The error to raise for a request that got no response."""
@@ -192,8 +221,8 @@ class Connection:
         if not self.has_answered and any(isinstance(cause, ssl.SSLError) for cause in _causes(error)):
             return self._stop(f"no secure connection to {self._url.host!r} ({text})")
         if isinstance(error, httpx.TimeoutException):
-            text = f"no answer in time ({type(error).__name__})"
-        elif os_error is not None:
+            return _TransientError(f"no answer in time ({type(error).__name__})", is_slow=True)
+        if os_error is not None:
             text = os.strerror(os_error.errno).lower() if os_error.errno else str(os_error)
         return _TransientError(text)
 
@@ -228,9 +257,9 @@ class Connection:
 
     async def _model_hint(self) -> str:
         """Text like `; did you mean M?` from the server's list of models; empty if it has none."""
-        assert self._http is not None
-        with suppress(httpx.HTTPError, ValueError, KeyError, TypeError):
-            entries = (await self._http.get(self._endpoint_url("models"))).json()["data"]
+        with suppress(httpx.HTTPError, ValueError, KeyError, TypeError, TimeoutError, _TransientError):
+            async with asyncio.timeout(HINT_S):
+                entries = (await self._request("GET", "models")).json()["data"]
             models = [str(entry["id"]) for entry in entries]
             near = nearest(self._model, models)
             if near:
@@ -241,8 +270,8 @@ class Connection:
     def _endpoint_url(self, path: str) -> httpx.URL:
         return self._url.copy_with(path=f"{self._url.path.removesuffix('/')}/{path}")
 
-    def _stop(self, reason: str) -> StopEvaluation:
-        return StopEvaluation(f"--policy {self.name}: {reason}", is_user_error=True)
+    def _stop(self, reason: str, *, is_user_error: bool = True) -> StopEvaluation:
+        return StopEvaluation(f"--policy {self.name}: {reason}", is_user_error=is_user_error)
 
     def _clean(self, text: str) -> str:
         """Put text on one line and remove the API key, which a server may repeat."""

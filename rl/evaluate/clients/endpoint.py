@@ -16,7 +16,7 @@ from envs.types import Stop
 from rl.evaluate.clients import codec
 from rl.evaluate.clients.cache import ReplyCache, digest
 from rl.evaluate.clients.client import ChatRequest, ChatResponse, StopEvaluation
-from rl.evaluate.clients.connection import Connection, Refused
+from rl.evaluate.clients.connection import Connection, Refused, TimedOut
 from rl.policy.engine import CutOff
 from rl.seeds import generator
 
@@ -148,7 +148,7 @@ class EndpointClient:
             response = await self.connection.post(content, decode, generator(key, "back-off"))
             self.total_tokens += response.context
             self._store(key, response)
-        except (Refused, CutOff) as error:
+        except (Refused, TimedOut, CutOff) as error:
             self._errors[content_key] = error
             raise
         finally:

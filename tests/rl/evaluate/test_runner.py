@@ -11,6 +11,7 @@ import pytest
 from agents.agent import Context
 from envs.env import Env
 from envs.types import Message, Outcome, Stop, Task, assistant, user
+from envs.watchdog import WATCHDOG, Budgets
 from rl.evaluate.runner import SCRIPTS, count_tasks, evaluate_script, sampling_params, tickets
 from rl.evaluate.runner import evaluate as play
 from rl.policy.engine import Policy
@@ -146,7 +147,7 @@ def test_scripts_play_environments_that_wait_in_threads_and_others_in_this_one()
     ]
 
 
-def test_a_scripted_episode_that_never_ends_is_an_error_and_not_a_score() -> None:
+def test_a_scripted_episode_that_never_ends_is_an_error_and_not_a_score(monkeypatch: pytest.MonkeyPatch) -> None:
     release = threading.Event()
 
     class Hangs(Waits):
@@ -154,8 +155,8 @@ def test_a_scripted_episode_that_never_ends_is_an_error_and_not_a_score() -> Non
             release.wait()
             return super().reply(action)
 
-    playing = evaluate_script(Hangs, SCRIPTS["noop"], tickets(80, 1, 1, 0), deadline_s=0.1, retries=0)
-    (group,) = asyncio.run(playing)
+    monkeypatch.setattr(WATCHDOG, "budgets", Budgets(step=0.1))
+    (group,) = asyncio.run(evaluate_script(Hangs, SCRIPTS["noop"], tickets(80, 1, 1, 0), retries=0))
     release.set()
     assert not group.trajectories
     assert group.errored[0].stop == Stop.ERROR

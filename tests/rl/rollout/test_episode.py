@@ -1,10 +1,10 @@
 """What an episode does and what its record means."""
 
-import time
 from types import SimpleNamespace
 
 from agents.agent import Context
 from envs.types import Stop, assistant, text
+from envs.watchdog import Watchdog
 from rl.rollout.scripted import play_script, tokenize
 from tests.support.episodes import (
     END,
@@ -135,23 +135,21 @@ def test_a_prompt_that_leaves_no_room_at_all_is_a_fault_and_no_score():
     assert "prompt of 6 tokens" in record.error
 
 
-def clock(monkeypatch, seconds):
-    """Make the rollout's monotonic clock read these."""
-    ticks = iter(seconds)
-    monkeypatch.setattr(
-        "rl.rollout.episode.time", SimpleNamespace(monotonic=lambda: next(ticks), perf_counter=time.perf_counter)
-    )
+def watchdog_at(seconds):
+    """A watchdog whose clock reads these seconds, one after the other."""
+    watchdog, ticks = Watchdog(), iter(seconds)
+    watchdog.clock = SimpleNamespace(now=lambda: next(ticks))
+    return watchdog
 
 
-def test_time_truncates_before_a_reply_and_counts_before_tokens_do(monkeypatch):
-    clock(monkeypatch, [0.0, 1.0, 2.0, 31.0])
-    record = play_member(make_runner(episode_s=30.0, max_tokens=16))
+def test_time_truncates_before_a_reply_and_counts_before_tokens_do():
+    watchdog = watchdog_at([0.0, 1.0, 1.0, 2.0, 2.0, 31.0])  # at the start, and per turn before and during the reply
+    record = play_member(make_runner(episode_s=30.0, max_tokens=16, watchdog=watchdog))
     assert (record.stop, len(record.turns), record.error) == (Stop.TIME_LIMIT, 2, None)
 
 
-def test_an_episode_whose_time_is_up_before_its_first_reply_is_a_fault(monkeypatch):
-    clock(monkeypatch, [0.0, 31.0])
-    record = play_member(make_runner(episode_s=30.0))
+def test_an_episode_whose_time_is_up_before_its_first_reply_is_a_fault():
+    record = play_member(make_runner(episode_s=30.0, watchdog=watchdog_at([0.0, 31.0])))
     assert (record.stop, record.turns) == (Stop.ERROR, [])
     assert record.error == "TimeoutError: its reset used up the 30 s of the episode"
 

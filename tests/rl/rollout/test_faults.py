@@ -5,15 +5,16 @@ import sys
 import threading
 import time
 from collections import Counter
+from contextlib import nullcontext
 from dataclasses import replace
 
 import gymnasium
 import pytest
 
 from envs.types import Stop, assistant, user
+from envs.watchdog import Watchdog
 from rl.rollout.episode import play_episode
 from rl.rollout.scripted import play_script
-from rl.rollout.watchdog import Watchdog
 from tests.support.episodes import (
     BlockingCount,
     Count,
@@ -190,9 +191,8 @@ def test_an_environment_that_hangs_is_given_up_within_its_deadline():
     runner = make_runner(make, step_s=0.3)
     record = play_member(runner)
     assert record.stop == Stop.ERROR
-    assert (
-        record.error == f"StepTimeout: step of task train/1 seed {make_ticket().seed} member 0 took longer than 0.3 s"
-    )
+    label = f"Hangs: step of task train/1 seed {make_ticket().seed} member 0"
+    assert record.error == f"Overrun: {label} took longer than 0.3 s (--step-seconds)"
     runner.close()
     assert gate.is_set()
 
@@ -280,7 +280,7 @@ class Endless(Count):
             try:
                 while True:
                     pass
-            except Exception:
+            except BaseException:
                 num_caught += 1
                 if num_caught > self.catches:
                     raise
@@ -288,22 +288,38 @@ class Endless(Count):
 
 @pytest.mark.parametrize("catches", [0, 2])
 def test_an_endless_loop_on_the_event_loops_thread_is_interrupted(catches):
-    lines = []
     make = type("Stubborn", (Endless,), {"catches": catches})
-    runner = make_runner(make, step_s=0.3, watchdog=Watchdog(lines.append))
-    record = play_member(runner, watchdog=True)
-    label = f"step of task train/1 seed {make_ticket().seed} member 0"
-    assert (record.stop, record.error) == (Stop.ERROR, f"Overrun: {label} took longer than 0.3 s")
-    assert [line.partition(": ")[2] for line in lines] == [label]
+    record = play_member(make_runner(make, step_s=0.3, watchdog=Watchdog()), watchdog=True)
+    label = f"Stubborn: step of task train/1 seed {make_ticket().seed} member 0"
+    assert (record.stop, record.error) == (Stop.ERROR, f"Overrun: {label} took longer than 0.3 s (--step-seconds)")
+
+
+@pytest.mark.parametrize("is_paused", [True, False])
+def test_an_update_longer_than_a_deadline_costs_no_episode_in_flight(is_paused):
+    """The learner occupies the event loop while a thread plays a step, which ends later."""
+    make, gate = make_hanging_env()
+    runner = make_runner(make, step_s=0.5, retries=0)
+
+    async def train_meanwhile():
+        episode = asyncio.create_task(play_episode(runner, make_ticket(), 0))
+        while not any(thread.name == "env" for thread in threading.enumerate()):
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0.1)
+        with runner.clock.paused() if is_paused else nullcontext():
+            time.sleep(1.0)
+        asyncio.get_running_loop().call_later(0.1, gate.set)
+        return await episode
+
+    assert asyncio.run(train_meanwhile()).stop == (Stop.TERMINATED if is_paused else Stop.ERROR)
 
 
 def test_an_interruption_never_arrives_after_the_call_it_was_for():
     watchdog = Watchdog(lambda line: None)
     outcomes = Counter()
-    with watchdog.running(0.001):
+    with watchdog.running(interval_s=0.001):
         for n in range(60):
             try:
-                watchdog.call(0.0005, time.sleep, 0.0001 * (n % 12))
+                watchdog.call("a nap", 0.0005, time.sleep, 0.0001 * (n % 12))
                 outcomes["in time"] += 1
             except Exception as error:
                 outcomes[type(error).__name__] += 1
@@ -315,6 +331,6 @@ def test_an_interruption_never_arrives_after_the_call_it_was_for():
 def test_the_watchdog_names_each_late_wait_once():
     lines = []
     watchdog = Watchdog(lines.append)
-    with watchdog.running(0.01), watchdog.waiting("the grader", 0.02), watchdog.waiting("dinner", 60.0):
+    with watchdog.running(interval_s=0.01), watchdog.waiting("the grader", 0.02), watchdog.waiting("dinner", 60.0):
         time.sleep(0.2)
     assert [line.partition(": ")[2] for line in lines] == ["the grader"]

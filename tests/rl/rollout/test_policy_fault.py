@@ -34,7 +34,7 @@ def play_breaking(env, way, *, turn=2, size=1, **limits):
     runner = make_runner(env, breaking_policy(way, turn), reply_tokens=20, step_s=20.0, **limits)
     if way in ("hang", "loop"):
         runner.step_s = 0.2
-    with runner.watchdog.running(0.02):
+    with runner.watchdog.running(interval_s=0.02):
         group = play_group(runner, make_ticket(size=size))
     Breakable.released.set()
     runner.close()

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 
 from envs.types import Stop
+from envs.watchdog import Clock
 from rl.methods.inputs import Row
 from rl.methods.parts import keep, schedule
 from rl.methods.parts.sampler import History, uniform
@@ -50,7 +52,7 @@ class Stage:
     def __post_init__(self) -> None:
         recipe = Recipe(strategy=self.strategy, schedule=schedule.constant).but(**self.changes)
         plan = Plan(**{"groups": 2, "size": 2, "seed": 0, "total_updates": 100, **self.plan})
-        nothing = SimpleNamespace(play_state=PlayState(), policy=None)
+        nothing = SimpleNamespace(play_state=PlayState(), policy=None, clock=Clock())
         self.loop = Loop(
             nothing,
             self,
@@ -113,6 +115,23 @@ def test_the_lag_is_what_was_asked_for_once_the_run_is_under_way(speed: str, lag
     expected = [min(update, lag) for update in range(6)]
     assert [line["lag/max"] for line in stage.metrics] == expected
     assert [line["lag/mean"] for line in stage.metrics] == expected
+
+
+def test_the_clock_of_deadlines_stands_still_while_the_learner_is_at_work() -> None:
+    stage, readings = Stage(plan={"lag": 1}), []
+    clock, update, on_update = stage.loop.runner.clock, stage.update, stage.on_update
+
+    def read(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        start = clock.now()
+        time.sleep(0.01)
+        readings.append(clock.now() - start)
+        return function(*args, **kwargs)
+
+    stage.update, stage.loop.on_update = partial(read, update), partial(read, on_update)  # type: ignore[method-assign]
+    start = clock.now()
+    stage.run(3)
+    assert readings == [0.0] * 6
+    assert clock.now() > start
 
 
 @pytest.mark.parametrize("lag", [0, 2])
