@@ -25,7 +25,7 @@ from tests.support.paths import ENVIRONMENTS, ROOT
 ARITHMETIC = ("--env", "math/Arithmetic-v0")
 
 
-KEYS = {field.name for field in fields(Report)}
+KEYS = {field.name for field in fields(Report)} | {"sha256"}
 
 
 def command(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
