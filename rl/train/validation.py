@@ -79,7 +79,7 @@ async def measure(runner: Runner, policy: Engine, validation_tickets: Sequence[T
 async def _play(
     runner: Runner, policy: Engine, groups_to_play: Sequence[Ticket], on_group: OnGroup = lambda group: None
 ) -> list[Group]:
-    """Play the tickets; raise `TrainingStopped` if every episode failed, the environment hangs, or the engine failed."""
+    """Play the tickets; raise `TrainingStopped` if every episode fails, the environment hangs, or the engine fails."""
     # The policy tells episodes apart by the numbers of their tickets, and episodes in training go on meanwhile.
     own_tickets = [replace(ticket, number=-1 - ticket.number) for ticket in groups_to_play]
     # The deadline of a reply includes the wait for a slot, so no more episodes are played than the engine has.
