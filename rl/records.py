@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, SupportsFloat
 
 from envs.types import Message, Messages, Stop
 
@@ -89,8 +89,13 @@ class Turn:
 
     def __post_init__(self) -> None:
         """Raise `ValueError` for a reward that is not a number or beyond `MAX_REWARD`."""
-        if not abs(self.reward) <= MAX_REWARD:
+        if not is_reward(self.reward):
             raise ValueError(f"the reward {self.reward} is no number between -{MAX_REWARD:g} and {MAX_REWARD:g}")
+
+
+def is_reward(value: SupportsFloat) -> bool:
+    """Whether `value` can be the reward of a turn: a number between -`MAX_REWARD` and `MAX_REWARD`."""
+    return abs(float(value)) <= MAX_REWARD  # False for one that is not a number
 
 
 class History(NamedTuple):

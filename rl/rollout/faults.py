@@ -11,7 +11,6 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import repeat
-from math import isfinite
 
 import gymnasium
 
@@ -19,7 +18,7 @@ from agents.scripted import noop, oracle
 from envs.exits import call_contained, error_text
 from envs.spaces import MessagesSpace
 from envs.types import Message, Stop, assistant
-from rl.records import Ticket, Trajectory, Turn
+from rl.records import Ticket, Trajectory, Turn, is_reward
 from rl.rollout.runner import Runner
 
 # Types of errors, or of their causes, that no reply brings about: a provider is down, or has no room; an environment
@@ -94,7 +93,7 @@ async def _plays_without_fault(runner: Runner, env: gymnasium.Env, ticket: Ticke
             return True
         step = await runner.call(env, ticket, f"step of {label}", env.step, reply)
         messages, reward, terminated, truncated, info = step
-        if messages not in MessagesSpace() or not isfinite(reward) or info.get("stop") == Stop.ERROR:
+        if messages not in MessagesSpace() or not is_reward(reward) or info.get("stop") == Stop.ERROR:
             return False
         if terminated or truncated:
             return True
