@@ -8,6 +8,7 @@ gives None, and the caller starts a fresh context.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -24,19 +25,22 @@ Ids = tuple[int, ...]
 
 # Contents of the dummy dialogue: no template writes these words itself, so they can be found in what it renders.
 _QUESTION, _SYSTEM, _THINKING, _REPLY = "Dummyquestion", "Dummyrule", "Dummythought", "Dummyreply"
-_CACHE_SIZE = 8192
+_DUMMY_TOKENS = 256  # more than the dummy dialogue has; `extend` cuts them off
+_CACHE_SIZE, _LONGEST_KEY = 8192, 65_536
 
 
 class Renderer:
     """Renders messages with one tokenizer's chat template. Shared by all episodes; holds no dialogue.
 
-    `options` go to the template (such as `enable_thinking=False`). `stop` are the token ids that end a reply;
+    `options` go to the template (such as `enable_thinking=False`). Of a text that must have more than `most_tokens`
+    tokens, at least so many are returned and not all: no context would hold it, and tokenizing takes a second per
+    megabyte. `stop` are the token ids that end a reply;
     `terminator` is the one that the template itself writes after a reply, None if that is not a single added token.
     `extends` is the result of `check`. Raises `ValueError` if the tokenizer has no chat template. Every method that
     renders messages raises `ValueError` if the template refuses them, for instance for the order of their roles.
     """
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, **options: Any) -> None:
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, *, most_tokens: int | None = None, **options: Any) -> None:
         if not getattr(tokenizer, "chat_template", None):
             name = getattr(tokenizer, "name_or_path", "") or type(tokenizer).__name__
             raise ValueError(
@@ -45,6 +49,8 @@ class Renderer:
             )
         self.tokenizer = tokenizer
         self._options = options
+        self._most_tokens = sys.maxsize if most_tokens is None else most_tokens + _DUMMY_TOKENS
+        self._longest_token = max((len(token) for token in tokenizer.get_vocab()), default=1)
         self._cached_open = lru_cache(_CACHE_SIZE)(self._open)
         self._cached_extend = lru_cache(_CACHE_SIZE)(self._extend)
         self._cached_write = lru_cache(_CACHE_SIZE)(self._write)
@@ -54,7 +60,7 @@ class Renderer:
 
     def open(self, messages: Sequence[Message], tools: Sequence[dict] = ()) -> Ids:
         """Return the prompt of a first reply: tools, messages and the generation header."""
-        return self._cached_open(json.dumps((messages, tools)))
+        return _through_cache(self._cached_open, json.dumps((messages, tools)))
 
     def extend(
         self, messages: Sequence[Message], *, closed: bool, thinking: bool = False, tools: Sequence[dict] = ()
@@ -71,7 +77,7 @@ class Renderer:
             The tokens, or None if rendering the whole dialogue would change what stands before the new messages; then
             `render` it again.
         """
-        return self._cached_extend(json.dumps((messages, tools)), closed, thinking)
+        return _through_cache(self._cached_extend, json.dumps((messages, tools)), closed, thinking)
 
     def render(self, messages: Sequence[Message], tools: Sequence[dict] = (), *, generation: bool = False) -> Ids:
         """Return the tokens of a whole dialogue; with `generation`, the header of the next reply follows."""
@@ -85,7 +91,7 @@ class Renderer:
 
     def write(self, message: Message) -> Ids:
         """Return the tokens of a reply as a policy would sample it, with a stop token: the inverse of `parse`."""
-        return self._cached_write(json.dumps(message))
+        return _through_cache(self._cached_write, json.dumps(message))
 
     def check(self) -> dict[str, bool]:
         """Return for each kind of extension, such as "assistant -> user", whether `extend` can give it."""
@@ -185,7 +191,22 @@ class Renderer:
 
     def _encode(self, text: str) -> Ids:
         valid_text = text.encode("utf-8", "replace").decode()  # half a surrogate pair has no bytes
-        return tuple(self.tokenizer.encode(valid_text, add_special_tokens=False, verbose=False))
+        most_characters = self._most_tokens * self._longest_token
+        if len(valid_text) > most_characters:
+            ids = self._tokenize(valid_text[:most_characters])
+            if (
+                len(ids) >= self._most_tokens
+            ):  # a normalizer may drop characters, or one token stand for many unknown ones
+                return ids
+        return self._tokenize(valid_text)
+
+    def _tokenize(self, text: str) -> Ids:
+        return tuple(self.tokenizer.encode(text, add_special_tokens=False, verbose=False))
+
+
+def _through_cache(function: Any, key: str, *more: Any) -> Any:
+    """Call a cached function; without its cache if the key is long, so that no cache holds over half a gigabyte."""
+    return (function if len(key) <= _LONGEST_KEY else function.__wrapped__)(key, *more)
 
 
 def _for_template(message: Any) -> dict[str, Any]:

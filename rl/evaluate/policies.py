@@ -90,7 +90,8 @@ def _open_model(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:
     model.requires_grad_(False)  # tells engines that the weights never change, so that they need no copy
     context = args.max_tokens or min(MAX_TOKENS, max_sequence_length(model))
     engine = open_engine(args.engine, model, context=context, devices=args.engine_devices)
-    renderer, params = Renderer(tokenizer), _sampling_params(args, TURN_TOKENS)
+    renderer = Renderer(tokenizer, most_tokens=engine.context)
+    params = _sampling_params(args, TURN_TOKENS)
     runner = Runner(
         make_env,
         lambda: ChatAgent(renderer),

@@ -74,7 +74,7 @@ class Session:
         device = resolve_device(settings.device)
         self.trained_model = TrainedModel(settings, resume_from)
         self.model = self.trained_model.model
-        self.renderer = Renderer(self.trained_model.tokenizer)
+        self.renderer = Renderer(self.trained_model.tokenizer, most_tokens=settings.max_tokens)
         prompt = len(self.renderer.open(self.env.messages, self.env.info.get("tools", ())))
         if prompt >= settings.max_tokens:
             raise ValueError(

@@ -6,8 +6,10 @@ import itertools
 
 import numpy as np
 import pytest
+from tokenizers import normalizers
 
 from agents import reply
+from agents.chat import ChatAgent
 from agents.render import Renderer
 from envs.types import assistant
 from rl.policy.tiny import byte_tokenizer
@@ -236,3 +238,50 @@ def test_composing_is_the_inverse_of_parsing():
     message = call_message("look:", '{"a": [1, "é"]}', "{}")
     assert reply.parse(reply.compose(message)) == message
     assert reply.compose(make_message("assistant", " as it is\n")) == " as it is\n"
+
+
+class Counting:
+    """A tokenizer that counts the characters it is given."""
+
+    def __init__(self, tokenizer):
+        self.tokenizer, self.characters = tokenizer, 0
+
+    def __getattr__(self, name):
+        return getattr(self.tokenizer, name)
+
+    def encode(self, text, **options):
+        self.characters += len(text)
+        return self.tokenizer.encode(text, **options)
+
+
+def test_of_a_text_that_fits_no_context_only_as_much_is_tokenized_as_shows_that():
+    tokenizer = Counting(byte_tokenizer())
+    bounded, whole = Renderer(tokenizer, most_tokens=512), Renderer(byte_tokenizer())
+    book = {"role": "user", "content": "it was a dark night " * 50_000}
+    before = tokenizer.characters
+    prompt, all_ids = bounded.open([book]), whole.open([book])
+    assert 512 <= len(prompt) < len(all_ids)
+    assert prompt == all_ids[: len(prompt)]
+    agent = ChatAgent(bounded)
+    agent.open([{"role": "user", "content": "hi"}])
+    agent.act(bounded.write(assistant("yes")))
+    assert len(agent.observe([book]).ids) >= 512
+    assert tokenizer.characters - before < 200_000
+
+
+def test_a_text_that_fits_a_context_is_never_cut_however_few_tokens_it_has():
+    """Here the tokenizer drops all spaces, so that a long text has few tokens."""
+    tokenizer = byte_tokenizer()
+    tokenizer.backend_tokenizer.normalizer = normalizers.Replace(" ", "")
+    messages = [{"role": "user", "content": "a" + " " * 1_000_000 + "b"}]
+    assert Renderer(tokenizer, most_tokens=16).open(messages) == Renderer(tokenizer).open(messages)
+
+
+def test_long_texts_do_not_fill_the_caches(tiny):
+    renderer = Renderer(byte_tokenizer())
+    message = {"role": "user", "content": "x" * 100_000}
+    renderer.open([message])
+    renderer.extend([message], closed=True)
+    renderer.write(assistant("x" * 100_000))
+    caches = (renderer._cached_open, renderer._cached_write)
+    assert [cache.cache_info().currsize for cache in caches] == [0, 0]
