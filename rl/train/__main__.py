@@ -24,6 +24,8 @@ from rl.policy.vllm.version import require_vllm
 from rl.settings import Settings, add_flags
 from rl.train.loggers import logger as loggers
 
+# It is trained from scratch, at a rate that is too high for its last updates. The horizon does not follow --updates.
+TINY_SCHEDULE = "linear:warmup=10,over=600,floor=0.1"
 CONFIG_HELP = (
     "settings from a TOML file, such as a run's config.toml; with another --algo, its slots are ignored, and with "
     "another --env or --model, so are the defaults that were derived for the old one"
@@ -96,10 +98,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 def build_recipe(settings: Settings, slots: Mapping[str, Any]) -> recipes.Recipe:
     """Return the recipe that `settings.algo` names, with the parts that `slots` names in place of its own.
 
-    `slots` maps a slot (a recipe's place for a part) to text, such as {"surrogate": "clip:high=0.3"}. Raises
-    `ValueError` for an unknown recipe or part.
+    `slots` maps a slot (a recipe's place for a part) to text, such as {"surrogate": "clip:high=0.3"}. The bundled model
+    gets `TINY_SCHEDULE` where neither the recipe nor `slots` choose a schedule. Raises `ValueError` for an unknown
+    recipe or part.
     """
-    return recipes.load(settings.algo).but(**recipes.parse(slots))
+    recipe, default = recipes.load(settings.algo), recipes.Recipe().schedule
+    if settings.is_tiny and _function_and_options(recipe.schedule) == _function_and_options(default):
+        slots = {"schedule": TINY_SCHEDULE, **slots}
+    return recipe.but(**recipes.parse(slots))
+
+
+def _function_and_options(part: Any) -> tuple[Any, Any]:
+    return getattr(part, "func", part), getattr(part, "keywords", {})
 
 
 def _read_config(config_path: str | None, folder: Path | None, is_resumed: bool) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from rl.config_file import merge, read, to_toml
 from rl.evaluate.__main__ import main as evaluate
 from rl.methods.recipe import SLOTS, load, words
 from rl.settings import DERIVED_FROM, Settings, absolute_spec
+from rl.train.__main__ import TINY_SCHEDULE, build_recipe
 from tests.support.runs import TASKS, small_model, train, train_run
 
 LOW = ("--env", f"{TASKS}:Low", "--threads", "1", "--groups", "2", "--size", "2", "--eval-episodes", "0")
@@ -39,11 +40,15 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def test_another_method_is_trained_as_it_is_and_not_with_the_slots_of_the_first(first: str) -> None:
     settings, output = dry_run("--config", first, "--algo", "dapo")
-    assert {slot: settings[slot] for slot in SLOTS} == words(load("dapo"))
+    assert {slot: settings[slot] for slot in SLOTS} == {**words(load("dapo")), "schedule": TINY_SCHEDULE}
     assert (settings["algo"], settings["seed"]) == ("dapo", 3)
     assert f"ignored in {first}, because flags replace what they came from: {', '.join(SLOTS)}\n" in output
     mixed_settings, _ = dry_run("--config", first, "--algo", "dapo", "--ratio", "turn")
-    assert {slot: mixed_settings[slot] for slot in SLOTS} == {**words(load("dapo")), "ratio": "turn"}
+    assert {slot: mixed_settings[slot] for slot in SLOTS} == {
+        **words(load("dapo")),
+        "schedule": TINY_SCHEDULE,
+        "ratio": "turn",
+    }
 
 
 def test_the_same_method_keeps_the_slots_of_the_file(first: str) -> None:
@@ -170,3 +175,18 @@ def test_steps_of_the_bundled_model_have_eight_groups_and_those_of_others_all() 
     steps = {groups: Settings(env="a", groups=groups).with_defaults(1).minibatches for groups in (2, 8, 32, 40)}
     assert steps == {2: 1, 8: 1, 32: 4, 40: 5}
     assert Settings(env="a", model="b").with_defaults(1).minibatches == 1
+
+
+def test_the_bundled_model_has_a_schedule_of_its_own_that_no_length_changes(tmp_path: Path) -> None:
+    recipe = tmp_path / "mine.py"
+    recipe.write_text(
+        "from rl.methods.parts import schedule\nfrom rl.methods.recipe import Recipe\n"
+        "recipe = Recipe(schedule=schedule.cosine)\n"
+    )
+    tiny = build_recipe(Settings(env="a"), {})
+    assert words(tiny)["schedule"] == TINY_SCHEDULE
+    assert [tiny.schedule(400, total) for total in (401, 600, 10_000)] == [tiny.schedule(400, 600)] * 3
+    assert tiny.schedule(9_000, 10_000) == pytest.approx(0.1)
+    assert words(build_recipe(Settings(env="a"), {"schedule": "constant"}))["schedule"] == "constant"
+    assert words(build_recipe(Settings(env="a", model="b"), {}))["schedule"] == "constant:warmup=10"
+    assert words(build_recipe(Settings(env="a", algo=str(recipe)), {}))["schedule"] == "cosine"
