@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from envs.types import Stop
-from rl.checks.toy import ToyScorer
+from rl.checks import toy
 from rl.methods.inputs import Labels, Tokens
 from rl.methods.recipe import Recipe, score_parts
 from rl.records import Completion, Group, Ticket, Trajectory, Turn
@@ -75,6 +75,14 @@ def make_tokens(
         mask=sampled,
         **{**defaults, **extra},
     )
+
+
+class ToyScorer(toy.ToyScorer):
+    """A critic whose values follow from the token's id, so that a test can choose them."""
+
+    def values(self, trajectories: Sequence[Trajectory]) -> list[list[tuple[float, ...]]]:
+        """0.1 for token 0, 0.2 for token 1, and so on."""
+        return [[tuple(0.1 * (id + 1) for id in turn.completion.ids) for turn in t.turns] for t in trajectories]
 
 
 def toy_groups(*, seed: int = 0) -> list[Group]:
