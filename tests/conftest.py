@@ -6,6 +6,8 @@ import signal
 
 
 def pytest_configure() -> None:
-    """Hear Ctrl-C even in a suite that a shell started in the background, whose children would not hear it either."""
+    """Hear the signals that a shell in the background and `nohup` ignore; children of the suite would ignore them too."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
