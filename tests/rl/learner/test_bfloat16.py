@@ -19,6 +19,7 @@ from rl.methods.recipes.grpo import recipe as grpo
 from rl.policy import lora
 from rl.policy.hf import HFPolicy
 from rl.policy.pretrained import load_pretrained, save_pretrained
+from rl.train.storage.state_file import read_state
 from tests.rl.learner.test_packing import PLAIN
 from tests.support.models import model
 from tests.support.play import (
@@ -197,7 +198,7 @@ def test_a_killed_run_goes_on_bit_for_bit(name: str, tmp_path: Path) -> None:
     assert train("--resume", "--out", str(out)).code == 0
     assert_same_run(out, train_run(*words, out=tmp_path / "whole"))
     assert {value.dtype for value in weights(out).values()} == {HALF}
-    state = torch.load(out / "checkpoints/latest/trainer/state.pt", weights_only=False)["learner"]["optimizer"]
+    state = read_state(out / "checkpoints/latest/trainer", torch.device("cpu"))["learner"]["optimizer"]
     assert {copy.dtype for copy in state["masters"]} == {torch.float32}
     assert any((copy != copy.to(HALF).float()).any() for copy in state["masters"])
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 
+from rl import checksums
 from rl.evaluate import __main__ as evaluate
 from rl.policy import lora
 from rl.policy.pretrained import load_pretrained
@@ -140,6 +141,9 @@ def test_what_cannot_be_adapted_is_said_in_one_line(tmp_path: Path, monkeypatch:
     file = out / "checkpoints" / "latest" / "model" / "adapter_model.safetensors"
     file.write_bytes(file.read_bytes()[:-9])
     assert "cannot be used: " in training_error("--resume", "--out", out, "--updates", 2)
+    damage = "its model/adapter_model.safetensors is damaged"
+    assert damage in training_error(*words(model=str(out)))
+    checksums.write(out / "checkpoints" / "latest")  # as if it had been saved like that
     assert "does not fit" in training_error(*words(model=str(out)))
     monkeypatch.setattr("rl.policy.extras.find_spec", lambda name: None)
     assert install_command("lora") in training_error(*words())
