@@ -47,11 +47,7 @@ class Course(NamedTuple):
 
 COURSES = (
     Course("math/Arithmetic-v0", ("--updates", "60"), 4),
-    Course(
-        "games/GuessNumber-v0",
-        ("--updates", "24", "--lr", "6e-4", "--minibatches", "1", "--cold-start", "60", "--env-arg", "size=4"),
-        10,
-    ),
+    Course("games/GuessNumber-v0", ("--updates", "60", "--cold-start", "60", "--env-arg", "size=4"), 10),
 )
 
 
