@@ -37,14 +37,15 @@ ENVIRONMENTS: dict[str, list[str]] = {  # id -> flags beyond the defaults
     "games/Maze-v0": [],
     "games/CliffWalking-v0": [],
     "games/Wordle-v0": ["--env-arg", "letters=3", "--env-arg", "words=24"],
-    "games/TwentyQuestions-v0": [],
-    "games/Blackjack-v0": [],
+    "games/TwentyQuestions-v0": ["--updates", "40"],
+    "games/Blackjack-v0": ["--updates", "60"],
     "games/Mastermind-v0": [],
     "math/Revise-v0": ["--cold-start", "600", "--cold-start-until", "0.3"],
     "math/Python-v0": [
         *("--updates", "60", "--temperature", "0.8"),
         *("--cold-start", "600", "--cold-start-until", "0.3"),
     ],
+    "math/Sets-v0": ["--updates", "300"],
     "code/Functions-v0": ["--updates", "100"],
 }
 RESULTS = Path(__file__).with_name("results")
