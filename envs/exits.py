@@ -117,14 +117,18 @@ def _is_from_signal(error: BaseException) -> bool:
     """Whether a handler of a signal raised `error`.
 
     A handler is a function that receives the frame that it interrupts, its caller's. Python's own for Ctrl-C leaves no
-    frame: it raises `KeyboardInterrupt` between two instructions of any code, and none of these is a `raise`.
+    frame: it raises `KeyboardInterrupt` between two instructions of any code, and none of these is a `raise`. While
+    `asyncio.run` runs, Ctrl-C cancels its task, and `asyncio.Runner.run` raises `KeyboardInterrupt` afterwards.
     """
+    import asyncio  # 0.1 s that only an exit needs
+
     traceback = error.__traceback__
-    is_at_raise = False
+    is_at_raise = is_in_runner = False
     while traceback is not None:
         frame = traceback.tb_frame
         if any(value is frame.f_back for value in frame.f_locals.values() if isinstance(value, FrameType)):
             return True
         is_at_raise = frame.f_code.co_code[traceback.tb_lasti] == _RAISE
+        is_in_runner = frame.f_code is asyncio.Runner.run.__code__
         traceback = traceback.tb_next
-    return isinstance(error, KeyboardInterrupt) and not is_at_raise
+    return isinstance(error, KeyboardInterrupt) and (is_in_runner or not is_at_raise)

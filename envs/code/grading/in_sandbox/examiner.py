@@ -22,7 +22,7 @@ def record(setup, reference, function, tests, seed):
 
     Also say whether a test drew random numbers, so that its calls depend on the seed.
     """
-    found, drew = [], False
+    results, is_random = [], False
     for test in tests:
         names = fresh(setup + "\n" + reference, test, seed)
         before = luck()
@@ -34,9 +34,9 @@ def record(setup, reference, function, tests, seed):
             return right(*given, **named)
 
         names[function] = candidate
-        found.append((fault(test, names), calls))
-        drew = drew or luck() != before
-    return found, drew
+        results.append((fault(test, names), calls))
+        is_random = is_random or luck() != before
+    return results, is_random
 
 
 def examine(setup, function, tests, seed, scripts):
