@@ -60,8 +60,8 @@ def parameters(entry: Callable[..., Any]) -> dict[str, Any] | None:
 
 
 def required_parameters(entry: Callable[..., Any]) -> set[str]:
-    """Return the names of the arguments of a class or function that have no default."""
-    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    """Return the names of the keyword arguments of a class or function that have no default."""
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY)
     return {
         parameter.name
         for parameter in inspect.signature(entry).parameters.values()

@@ -52,8 +52,8 @@ def make(spec: str, **arguments: Any) -> gymnasium.Env:
 
     Args:
         spec: An id ("math/Arithmetic-v0"), "module:Name-v0" (the module registers the id on import), "module:Class" or
-            "path/to/file.py:Class". An id that is not registered is looked up in the entry points of installed packages
-            (group "turnwise.envs").
+            "path/to/file.py:Class", or "SCHEME:NAME" for an environment of another project (`envs.adapters.schemes`). An
+            id that is not registered is looked up in the entry points of installed packages (group "turnwise.envs").
         **arguments: Arguments of the constructor.
 
     Returns:
@@ -82,14 +82,19 @@ def make(spec: str, **arguments: Any) -> gymnasium.Env:
             raise
         from sandboxes.source_files import failure_text
 
-        raise ValueError(failure_text(error, spec, inspect.getfile(target))) from error
+        raise ValueError(failure_text(error, spec, inspect.getfile(entry(spec)))) from error
 
 
 def find(spec: str) -> Any:
-    """Resolve a name that `make` takes: return Gymnasium's EnvSpec of a registered id, else a class.
+    """Resolve a name that `make` takes.
 
-    Raises ValueError for an unknown name, with the nearest one.
+    Returns Gymnasium's EnvSpec of a registered id, a class bound to the name for "SCHEME:NAME", else a class. Raises
+    ValueError for an unknown name, with the nearest one.
     """
+    from envs.adapters.schemes import resolve
+
+    if (adapter := resolve(spec)) is not None:
+        return adapter
     if (env_spec := gymnasium.registry.get(spec)) is not None:
         return env_spec
     source, colon, name = spec.rpartition(":")
@@ -125,6 +130,8 @@ def entry(spec: str) -> Callable[..., gymnasium.Env]:
     """
     env_spec = find(spec)
     target = getattr(env_spec, "entry_point", env_spec)
+    if isinstance(target, partial):  # of an adapter
+        return target.func
     if isinstance(target, str):
         module, name = target.split(":")
         target = getattr(_import(module), name)
