@@ -2,11 +2,12 @@
 
 `open` gives the first prompt, `extend` the tokens that follow a sampled reply, `parse` the message of a reply. `extend`
 proves on a dummy dialogue that its result equals rendering everything again; where the template rewrites history it
-gives None, and the caller starts a fresh context.
+gives None, and the caller starts a fresh context. Text of messages and tools never becomes a control token.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 from collections.abc import Sequence
@@ -15,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from jinja2 import TemplateError
 
-from agents.reply import calls, compose, parse
+from agents.control_tokens import ControlTokens, map_texts, strip_marks
+from agents.reply import calls, compose, mark_thinking_apart, parse
 from envs.types import Message, call_id
 
 if TYPE_CHECKING:
@@ -36,8 +38,9 @@ class Renderer:
     tokens, at least so many are returned and not all: no context would hold it, and tokenizing takes a second per
     megabyte. `stop` are the token ids that end a reply;
     `terminator` is the one that the template itself writes after a reply, None if that is not a single added token.
-    `extends` is the result of `check`. Raises `ValueError` if the tokenizer has no chat template. Every method that
-    renders messages raises `ValueError` if the template refuses them, for instance for the order of their roles.
+    `extends` is the result of `check`. Raises `ValueError` if the tokenizer has no chat template, or if text of
+    messages could become control tokens in spite of `agents.control_tokens`. Every method that renders messages raises
+    `ValueError` if the template refuses them, for instance for the order of their roles.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, *, most_tokens: int | None = None, **options: Any) -> None:
@@ -50,6 +53,7 @@ class Renderer:
         self.tokenizer = tokenizer
         self._options = options
         self._most_tokens = sys.maxsize if most_tokens is None else most_tokens + _DUMMY_TOKENS
+        self._control = ControlTokens(tokenizer)
         self._longest_token = max((len(token) for token in tokenizer.get_vocab()), default=1)
         self._cached_open = lru_cache(_CACHE_SIZE)(self._open)
         self._cached_extend = lru_cache(_CACHE_SIZE)(self._extend)
@@ -86,15 +90,19 @@ class Renderer:
     def parse(self, ids: Sequence[int], *, calls_before: int = 0) -> Message:
         """Return the message of a sampled reply: `agents.reply.parse` of its text without a final stop token."""
         content_ids = ids[:-1] if ids and ids[-1] in self.stop else ids
-        text = self.tokenizer.decode(list(content_ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
-        return parse(str(text), calls_before)
+        message: Message = strip_marks(parse(self._control.decode(content_ids), calls_before))
+        return message
 
     def write(self, message: Message) -> Ids:
         """Return the tokens of a reply as a policy would sample it, with a stop token: the inverse of `parse`."""
         return _through_cache(self._cached_write, json.dumps(message))
 
     def check(self) -> dict[str, bool]:
-        """Return for each kind of extension, such as "assistant -> user", whether `extend` can give it."""
+        """Return for each kind of extension, such as "assistant -> user", whether `extend` can give it.
+
+        Raises `ValueError` if a message that spells all control tokens has others in its prompt than a plain message.
+        """
+        self._check_data()
         examples: dict[str, Message] = {
             "user": {"role": "user", "content": _QUESTION},
             "tool": {"role": "tool", "content": _QUESTION, "tool_call_id": call_id(0)},
@@ -106,6 +114,22 @@ class Renderer:
             for thinking in (False, True)
             for role, message in examples.items()
         }
+
+    def _check_data(self) -> None:
+        texts = list(self._control.texts.values())
+        fragments = [text[:end] for text in texts[:64] for end in (1, len(text) - 1)]
+        spelling = " ".join([*texts, *fragments, *(text[1:] for text in texts[:64])])
+        for role, end in itertools.product(("user", "system"), (*texts[:8], *fragments[:8])):
+            prompts = []
+            for data in (_QUESTION, f"{spelling} {_QUESTION} {end}"):
+                data_message = {"role": role, "content": data}
+                messages = [data_message] if role == "user" else [data_message, {"role": "user", "content": "a"}]
+                try:
+                    prompts.append(self._encode_all(self._text(messages)))
+                except ValueError:  # some templates refuse system messages
+                    continue
+            if len({tuple(id for id in ids if id in self._control.texts) for ids in prompts}) > 1:
+                raise ValueError("the text of a message becomes control tokens with this tokenizer")
 
     def _open(self, key: str) -> Ids:
         messages, tools = json.loads(key)
@@ -153,16 +177,17 @@ class Renderer:
     def _write(self, key: str) -> Ids:
         message = json.loads(key)
         if self.terminator is None:
-            return (*self._encode(compose(message)), *self.stop[:1])
+            return (*self._encode(compose(self._mark(message))), *self.stop[:1])
         question = [{"role": "user", "content": _QUESTION}]
         prompt, dialogue = self._text(question, generation=True), self._text([*question, message])
+        # Only the dialogue has marks, after the prompt.
         ids = self._encode(dialogue.removeprefix(prompt).removesuffix(self._glue))
         parsed_message = self.parse(ids)
         # A template may show replies differently from how they are sampled (no thinking, calls in another syntax).
         same_content = parsed_message["content"].strip() == (message["content"] or "").strip()
         if dialogue.startswith(prompt) and same_content and calls(parsed_message) == calls(message):
             return ids
-        return self._encode(compose(message) + self._ending)
+        return self._encode(compose(self._mark(message)) + self._ending)
 
     def _find_terminator(self) -> tuple[int | None, str, str]:
         """Return the added token that the template writes after a reply, the text up to its end, and what follows."""
@@ -178,8 +203,8 @@ class Renderer:
     def _text(self, messages: Sequence[Any], tools: Sequence[dict] = (), *, generation: bool = False) -> str:
         try:
             text = self.tokenizer.apply_chat_template(
-                [_for_template(message) for message in messages],
-                tools=list(tools) or None,
+                [self._mark(_for_template(message)) for message in messages],
+                tools=map_texts(list(tools), self._control.mark) or None,
                 tokenize=False,
                 add_generation_prompt=generation,
                 **self._options,
@@ -189,19 +214,30 @@ class Renderer:
             raise ValueError(f"the chat template refuses the messages ({roles}): {error}") from error
         return str(text)
 
+    def _mark(self, message: Any) -> Any:
+        """Mark the control tokens that a message spells, except those that set a reply's reasoning apart."""
+        data = map_texts({**message, "role": ""}, self._control.mark)
+        content = message.get("content")
+        if message["role"] == "assistant" and isinstance(content, str):
+            data["content"] = mark_thinking_apart(content, self._control.mark)
+        return {**data, "role": message["role"]}
+
     def _encode(self, text: str) -> Ids:
-        valid_text = text.encode("utf-8", "replace").decode()  # half a surrogate pair has no bytes
         most_characters = self._most_tokens * self._longest_token
-        if len(valid_text) > most_characters:
-            ids = self._tokenize(valid_text[:most_characters])
+        if len(text) > most_characters:
+            ids = self._encode_all(text[:most_characters])
             if (
                 len(ids) >= self._most_tokens
             ):  # a normalizer may drop characters, or one token stand for many unknown ones
                 return ids
-        return self._tokenize(valid_text)
+        return self._encode_all(text)
 
-    def _tokenize(self, text: str) -> Ids:
-        return tuple(self.tokenizer.encode(text, add_special_tokens=False, verbose=False))
+    def _encode_all(self, text: str) -> Ids:
+        return tuple(id for piece in self._control.split(text) for id in self._tokenize(piece))
+
+    def _tokenize(self, text: str) -> list[int]:
+        valid_text = text.encode("utf-8", "replace").decode()  # half a surrogate pair has no bytes
+        return list(self.tokenizer.encode(valid_text, add_special_tokens=False, verbose=False))
 
 
 def _through_cache(function: Any, key: str, *more: Any) -> Any:

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 
+from agents.control_tokens import strip_marks
 from envs.types import Message, ToolCall, call_id
 
+_THINK = re.compile(r"\s*<think>")
 _CALL = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)
 
 
@@ -44,6 +47,19 @@ def compose(message: Message) -> str:
     return "".join([message["content"] or "", *(f"<tool_call>{block}</tool_call>" for block in blocks)])
 
 
+def mark_thinking_apart(content: str, mark: Callable[[str], str]) -> str:
+    """Return the content of a reply with `mark` applied to what is not the `<think>` and `</think>` of its reasoning.
+
+    These are a `<think>` that the content begins with and the last `</think>`.
+    """
+    thinking, end_tag, answer = content.rpartition("</think>")
+    if not end_tag:
+        thinking, answer = answer, ""
+    start_tag = _THINK.match(thinking)
+    cut = start_tag.end() if start_tag else 0
+    return thinking[:cut] + mark(thinking[cut:]) + end_tag + mark(answer)
+
+
 def calls(message: Message) -> list[tuple[str, object]]:
     """Return name and arguments of each tool call; arguments that are not JSON stay text."""
     return [
@@ -71,9 +87,10 @@ def _parse_call(text: str, number: int) -> ToolCall | None:
         if not isinstance(call, dict) or not isinstance(call.get("name"), str):
             return None
         arguments = call.get("arguments", {})
+        arguments = strip_marks(arguments)
         arguments_json = json.dumps(arguments, ensure_ascii=False)
         (
-            call["name"] + arguments_json
+            strip_marks(call["name"]) + arguments_json
         ).encode()  # raises for half a surrogate pair, which cannot be written to any file
     except (ValueError, RecursionError):
         return None
