@@ -52,8 +52,8 @@ def make(spec: str, **arguments: Any) -> gymnasium.Env:
 
     Args:
         spec: An id ("math/Arithmetic-v0"), "module:Name-v0" (the module registers the id on import), "module:Class" or
-            "path/to/file.py:Class", or "SCHEME:NAME" for an environment of another project (`envs.adapters.schemes`). An
-            id that is not registered is looked up in the entry points of installed packages (group "turnwise.envs").
+            "path/to/file.py:Class", or "SCHEME:NAME" for an environment of another project (`envs.adapters.schemes`).
+            An id that is not registered is looked up in the entry points of installed packages (group "turnwise.envs").
         **arguments: Arguments of the constructor.
 
     Returns:

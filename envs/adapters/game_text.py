@@ -43,9 +43,9 @@ class GameText:
 
 _TAXI = ("south", "north", "east", "west", "pickup", "dropoff")
 _TAXI_LEGEND = (
-    "The number encodes the state as ((row * 5 + column) * 5 + passenger) * 4 + destination; rows and columns count from "
-    "0 at the top left of a map of 5 by 5 cells. Passenger and destination are 0 red (row 0, column 0), 1 green (row 0, "
-    "column 4), 2 yellow (row 4, column 0), 3 blue (row 4, column 3); passenger 4 is in the taxi."
+    "The number encodes the state as ((row * 5 + column) * 5 + passenger) * 4 + destination; rows and columns count "
+    "from 0 at the top left of a map of 5 by 5 cells. Passenger and destination are 0 red (row 0, column 0), 1 green "
+    "(row 0, column 4), 2 yellow (row 4, column 0), 3 blue (row 4, column 3); passenger 4 is in the taxi."
 )
 
 KNOWN_GAMES = {  # by the name of the id, without its version
@@ -74,8 +74,8 @@ KNOWN_GAMES = {  # by the name of the id, without its version
         "end",
     ),
     "FrozenLake": GameText(
-        "You stand on a frozen lake, a square grid with holes. Walk from the top left cell to the bottom right one; the "
-        "ice is slippery, so a move may take you sideways, and a hole ends the game.",
+        "You stand on a frozen lake, a square grid with holes. Walk from the top left cell to the bottom right one; "
+        "the ice is slippery, so a move may take you sideways, and a hole ends the game.",
         "The number is row * columns + column, counted from 0 at the top left.",
         ("left", "down", "right", "up"),
         ("cell",),
@@ -89,7 +89,7 @@ KNOWN_GAMES = {  # by the name of the id, without its version
         "end",
     ),
     "Taxi": GameText(
-        "Drive to the passenger, pick them up, drive to their destination and drop them off. There are walls on the map.",
+        "Drive to the passenger, pick them up, drive to their destination and drop them off. Walls stand in the way.",
         _TAXI_LEGEND,
         _TAXI,
         ("state",),

@@ -29,16 +29,16 @@ SUCCESS_RULES = {
 class GymnasiumEnv(ForeignEnv):
     """A game of Gymnasium, told in words.
 
-    Observation: in full style the goal, the legend, the form of a reply, the limit and what counts as success; then, and
-    after each turn, the game's observation as text.
+    Observation: in full style the goal, the legend, the form of a reply, the limit and what counts as success; then,
+    and after each turn, the game's observation as text.
     Action: the name of an action, numbers or a text, alone on the last line. A reply that states no action or several
     uses up a turn, and the game does not move on.
     Reward: the game's own, or 1 for success.
     Metrics: `points`, the game's own reward.
     Episode end: terminated by the game; truncated after the game's limit of steps, or after `max_turns`.
     Splits: a task is a seed of the game.
-    State: the observation's text, for MiniGrid the state of the world. Same seed, same episode, as far as the game draws
-    from its own generator.
+    State: the observation's text, for MiniGrid the state of the world. Same seed, same episode, as far as the game
+    draws from its own generator.
 
     Args:
         name: The id, "CartPole-v1", or "module:Id-v0" for an id that a module registers.
@@ -118,8 +118,8 @@ class GymnasiumEnv(ForeignEnv):
         """The goal, the legend, the form of a reply, the end, and what counts as success."""
         form = self.form.instruction
         end = (
-            f"The episode ends when the game is over, at the latest after {self.max_turns} turns. A reply whose last line "
-            "states no action, or several, uses up a turn and changes nothing in the game."
+            f"The episode ends when the game is over, at the latest after {self.max_turns} turns. A reply whose last "
+            "line states no action, or several, uses up a turn and changes nothing in the game."
         )
         return "\n\n".join(
             part for part in (self.goal, self.legend, form, f"{end} {SUCCESS_RULES[self.success]}") if part

@@ -12,13 +12,13 @@ from envs.adapters.game_text import GameText
 HEADINGS = ("east", "south", "west", "north")  # of `agent_dir`
 DOOR_STATES = ("an open", "a closed", "a locked")
 LEGEND = (
-    "The world is a grid of cells, and you see only the part in front of you. Distances are in cells from where you "
-    "stand: '2 ahead, 1 left' is reached by two steps forward and one to the left, and '1 ahead' is the cell directly in "
-    "front of you. 'Free ahead' is the number of cells that you can walk straight on. The actions: left and right turn "
-    "you on the spot, forward moves one cell, pickup takes the thing in the cell in front of you, drop puts what you "
-    "carry into the cell in front of you, toggle opens or closes a door or a box in front of you (a locked door opens "
-    "if you carry the key of its colour), done says that the task is complete. Walls, closed doors and things block the "
-    "way; a goal can be walked on; lava ends the game."
+    "The world is a grid of cells, and you see only the part in front of you. Distances are in cells from where "
+    "you stand: '2 ahead, 1 left' is reached by two steps forward and one to the left, and '1 ahead' is the cell "
+    "directly in front of you. 'Free ahead' is the number of cells that you can walk straight on. The actions: "
+    "left and right turn you on the spot, forward moves one cell, pickup takes the thing in the cell in front of "
+    "you, drop puts what you carry into the cell in front of you, toggle opens or closes a door or a box in front "
+    "of you (a locked door opens if you carry the key of its colour), done says that the task is complete. Walls, "
+    "closed doors and things block the way; a goal can be walked on; lava ends the game."
 )
 
 

@@ -11,6 +11,8 @@ from sandboxes.extras import install_command
 
 SCHEMES = {  # "module:Class" of each scheme; the class takes the name as its first argument
     "gymnasium": "envs.adapters.gymnasium:GymnasiumEnv",
+    "verifiers": "envs.adapters.verifiers:VerifiersEnv",
+    "openenv": "envs.adapters.openenv:OpenEnvEnv",
 }
 
 
