@@ -29,7 +29,8 @@ def application(spec: str, arguments: Mapping[str, Any] | None = None, *, sessio
 
     An action is `{"message": "...", "tool_calls": [...]}`, an observation `{"messages": [...], "tools": [...],
     "info": {...}}`. `reset` takes `seed`, `split` and `index`; the Task API lists the splits and counts their
-    tasks. The ground truth of a task is never sent. Only the WebSocket has state: over plain HTTP every call is a new instance.
+    tasks. The ground truth of a task is never sent. Only the WebSocket has state: over plain HTTP every call is a new
+    instance.
 
     Args:
         spec: What `envs.make` takes.

@@ -11,6 +11,7 @@ from sandboxes.extras import install_command
 
 SCHEMES = {  # "module:Class" of each scheme; the class takes the name as its first argument
     "gymnasium": "envs.adapters.gymnasium:GymnasiumEnv",
+    "gem": "envs.adapters.gem:GemEnv",
     "verifiers": "envs.adapters.verifiers:VerifiersEnv",
     "openenv": "envs.adapters.openenv:OpenEnvEnv",
 }
