@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from agents.agent import Context
 from agents.render import Renderer
-from agents.reply import has_thinking
+from agents.reply import has_thinking, split_thinking
 from envs.types import Message
 
 
@@ -20,6 +20,7 @@ class ChatAgent:
         self._last_token: tuple[int, ...] = ()  # of the last reply; empty if that is
         self._thinking: set[bool] = set()  # whether replies hold thinking: both values once there are both kinds
         self._num_calls = 0
+        self._prompt_end: tuple[int, ...] = ()
 
     @property
     def stop(self) -> tuple[int, ...]:
@@ -33,14 +34,14 @@ class ChatAgent:
         """
         self.messages, self._tools = list(messages), tuple(tools)
         self._last_token, self._thinking, self._num_calls = (), set(), 0
-        return Context(self.renderer.open(self.messages, self._tools))
+        return self._context(self.renderer.open(self.messages, self._tools))
 
     def act(self, ids: Sequence[int]) -> Message:
         """Parse the token ids of a sampled reply into an assistant message, and add it to the dialogue.
 
         Ids of tool calls are unique within the dialogue.
         """
-        message = self.renderer.parse(ids, calls_before=self._num_calls)
+        message = self.renderer.parse(ids, calls_before=self._num_calls, tools=self._tools, prompt=self._prompt_end)
         self.messages.append(message)
         self._last_token = tuple(ids[-1:])
         self._thinking.add(has_thinking(message))
@@ -60,20 +61,35 @@ class ChatAgent:
     def observe(self, messages: Sequence[Message]) -> Context:
         """Add `messages` to the dialogue; return their tokens, up to where the next reply begins.
 
-        If the template rewrites the history, returns the tokens of the whole dialogue instead, as a `fresh` context.
+        If the template drops reasoning from the history or moves parts of it, returns the tokens of the whole dialogue
+        instead, as a `fresh` context.
         """
         self.messages.extend(messages)
         extension = self._extension(messages)
-        if extension is None:
-            return Context(self.renderer.render(self.messages, self._tools, generation=True), fresh=True)
-        return Context(extension)
+        if extension is not None:
+            return self._context(extension)
+        ids = self.renderer.render(self.messages, self._tools, generation=True)
+        self._forget_dropped_thinking(ids)
+        return self._context(ids, fresh=True)
+
+    def _context(self, ids: tuple[int, ...], *, fresh: bool = False) -> Context:
+        self._prompt_end = ids
+        return Context(ids, fresh)
 
     def _extension(self, messages: Sequence[Message]) -> tuple[int, ...] | None:
-        closed = self._last_token == (self.renderer.terminator,)
-        if not closed and self._last_token and self._last_token[0] in self.stop:
-            return None  # ended by a token that the template would not have written there
+        closed = bool(self._last_token) and self._last_token[0] in self.stop
+        reply = next(message for message in reversed(self.messages) if message["role"] == "assistant")
+        calls = [(call["id"], call["function"]["name"]) for call in reply.get("tool_calls") or ()]
+        end = self._last_token[0] if closed else None
         extensions = {
-            self.renderer.extend(messages, closed=closed, thinking=thinking, tools=self._tools)
+            self.renderer.extend(messages, closed=closed, thinking=thinking, tools=self._tools, calls=calls, end=end)
             for thinking in self._thinking
         }
         return extensions.pop() if len(extensions) == 1 else None
+
+    def _forget_dropped_thinking(self, ids: tuple[int, ...]) -> None:
+        """Keep account of reasoning only if a prompt that was rendered anew still shows some of it."""
+        replies = [message["content"] for message in self.messages if message["role"] == "assistant"]
+        thoughts = [thought for content in replies if (thought := split_thinking(content)[0])]
+        text = str(self.renderer.tokenizer.decode(list(ids)))
+        self._thinking = {True} if any(thought in text for thought in thoughts) else set()

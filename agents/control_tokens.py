@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -123,9 +123,11 @@ class ControlTokens:
             start = end + 1
         return "".join(pieces)
 
-    def count(self, ids: Iterable[int]) -> int:
-        """Return how many of `ids` are control tokens."""
-        return sum(id in self.texts for id in ids)
+    def find(self, text: str) -> Iterator[tuple[int, int, int]]:
+        """Yield id, start and end of each control token in text that a template wrote, those in data left out."""
+        ids = {spelling: id for id, spelling in self.texts.items()}
+        for match in self._exact.finditer(text):  # a mark within the spelling prevents the match
+            yield ids[match[0]], match.start(), match.end()
 
     def _decode(self, ids: Sequence[int]) -> str:
         text = self._tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)

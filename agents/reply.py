@@ -1,42 +1,56 @@
-"""Parse the text of a reply into a message with content and tool calls, and compose the text of a message.
-
-Tool calls are in the Hermes format: `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`.
-"""
+"""Parse the text of a reply into a message with content and tool calls, and compose the text of a message."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from agents.control_tokens import strip_marks
+from agents.tool_calls.parsing import Call, ToolFormat, argument_types
+from agents.tool_calls.tagged import HERMES, START
 from envs.types import Message, ToolCall, call_id
 
+MALFORMED = "malformed_call"  # the name of a call whose tool cannot be read
 _THINK = re.compile(r"\s*<think>")
-_CALL = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)
 
 
-def parse(text: str, calls_before: int = 0) -> Message:
+def parse(text: str, calls_before: int = 0, form: ToolFormat = HERMES, tools: Sequence[dict] = ()) -> Message:
     """Return the assistant message that a reply's text stands for.
 
-    Each well-formed call after the last `</think>` becomes an entry of `tool_calls`, numbered from `calls_before` so
-    that ids are unique in a dialogue; the content is the stripped text around them. Malformed calls stay in the
-    content. Without a well-formed call the content is the text unchanged.
+    Args:
+        text: The text, in which marks (`agents.control_tokens`) hide what is no control token.
+        calls_before: Number of the first call, so that ids are unique in a dialogue.
+        form: The form of calls that the model's family writes.
+        tools: The tools that the model was offered, as OpenAI function schemas.
+
+    Each well-formed call after the last `</think>` becomes an entry of `tool_calls`; the content is the stripped text
+    around them. A malformed call becomes one too if there are tools: with `error`, which says what is wrong and what
+    form is expected. Without tools it stays in the content. Without any call the content is the text unchanged.
     """
+    text = form.set_thinking(text)
     thinking, end_tag, answer = text.rpartition("</think>")
+    if not end_tag and _THINK.match(text):
+        thinking, answer = text, ""  # cut off in the middle of its reasoning
+    reply = form.read(answer, argument_types(tools))
+    if not reply.calls and START in answer:  # many models know this form too
+        reply = HERMES.read(answer, argument_types(tools))
     tool_calls: list[ToolCall] = []
-
-    def extract(match: re.Match[str]) -> str:
-        call = _parse_call(match[1], calls_before + len(tool_calls))
-        if call is None:
-            return match[0]
-        tool_calls.append(call)
-        return ""
-
-    content = _CALL.sub(extract, answer)
+    for call in reply.calls:
+        if isinstance(call, Call):
+            tool_calls.append(_tool_call(call.name, call.arguments, calls_before + len(tool_calls)))
+        elif tools:
+            name = call.name.strip()
+            entry = _tool_call(name or MALFORMED, {"text": call.text}, calls_before + len(tool_calls))
+            entry["error"] = f"this call cannot be read: {call.problem}. Write a call like this:\n{form.example}"
+            tool_calls.append(entry)
     if not tool_calls:
-        return {"role": "assistant", "content": text}
-    return {"role": "assistant", "content": (thinking + end_tag + content).strip(), "tool_calls": tool_calls}
+        return {"role": "assistant", "content": strip_marks(text)}
+    content = reply.content
+    if not tools:
+        content += "".join(call.text for call in reply.calls if not isinstance(call, Call))
+    return {"role": "assistant", "content": strip_marks(thinking + end_tag + content).strip(), "tool_calls": tool_calls}
 
 
 def compose(message: Message) -> str:
@@ -60,6 +74,12 @@ def mark_thinking_apart(content: str, mark: Callable[[str], str]) -> str:
     return thinking[:cut] + mark(thinking[cut:]) + end_tag + mark(answer)
 
 
+def split_thinking(content: str) -> tuple[str, str]:
+    """Return the reasoning of a reply, without its tags and white space, and the answer after it."""
+    thinking, end_tag, answer = content.rpartition("</think>")
+    return (_THINK.sub("", thinking, count=1).strip(), answer.lstrip("\n")) if end_tag else ("", content)
+
+
 def calls(message: Message) -> list[tuple[str, object]]:
     """Return name and arguments of each tool call; arguments that are not JSON stay text."""
     return [
@@ -72,7 +92,7 @@ def read_arguments(arguments: object) -> object:
     """Decode a call's JSON text; return anything that is not text, or not JSON, as it is."""
     try:
         return json.loads(arguments) if isinstance(arguments, str) else arguments
-    except ValueError:
+    except (ValueError, RecursionError):
         return arguments
 
 
@@ -81,23 +101,10 @@ def has_thinking(message: Message) -> bool:
     return "</think>" in message["content"]
 
 
-def _parse_call(text: str, number: int) -> ToolCall | None:
-    try:
-        call = json.loads(text)
-        if not isinstance(call, dict) or not isinstance(call.get("name"), str):
-            return None
-        arguments = call.get("arguments", {})
-        arguments = strip_marks(arguments)
-        arguments_json = json.dumps(arguments, ensure_ascii=False)
-        (
-            strip_marks(call["name"]) + arguments_json
-        ).encode()  # raises for half a surrogate pair, which cannot be written to any file
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(arguments, dict):
-        return None
+def _tool_call(name: str, arguments: dict[str, Any], number: int) -> ToolCall:
+    arguments_json = json.dumps(arguments, ensure_ascii=False)
     return {
         "id": call_id(number),
         "type": "function",
-        "function": {"name": call["name"], "arguments": arguments_json},
+        "function": {"name": name, "arguments": arguments_json},
     }

@@ -19,11 +19,16 @@ class Function(TypedDict):
 
 
 class ToolCall(TypedDict):
-    """A tool call of an assistant message. The result is a `tool` message whose `tool_call_id` is this `id`."""
+    """A tool call of an assistant message. The result is a `tool` message whose `tool_call_id` is this `id`.
+
+    A call that could not be read has an `error`, with which an environment answers it
+    (`envs.tools.tool_calls.check_readable`).
+    """
 
     id: str
     type: Literal["function"]
     function: Function
+    error: NotRequired[str]
 
 
 class Message(TypedDict):

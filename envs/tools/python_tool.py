@@ -8,7 +8,7 @@ from textwrap import dedent
 from typing import Any
 
 from envs.suggestions import unknown_message
-from envs.tools.tool_calls import Command, command_as_call, function_schema, reply_text
+from envs.tools.tool_calls import Command, check_readable, command_as_call, function_schema, reply_text
 from envs.types import Function, Message, ToolError, assistant
 
 NAME, KEY = "python", "code"
@@ -30,6 +30,7 @@ def parse_code(message: Message) -> str | None:
     """
     calls = message.get("tool_calls")
     if calls:
+        check_readable(calls[0])
         return _code_argument(calls[0]["function"])
     reply = reply_text(message)
     blocks = _FENCE.findall(reply)

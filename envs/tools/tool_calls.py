@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from envs.suggestions import unknown_message
-from envs.types import Message, Messages, ToolError, assistant, final_text, user
+from envs.types import Message, Messages, ToolCall, ToolError, assistant, final_text, user
 
 
 class Command(NamedTuple):
@@ -33,9 +33,10 @@ def function_schema(
 def parse_tool_call(message: Message, tools: Sequence[Mapping[str, Any]]) -> Command:
     """Parse the first tool call of a message that has at least one.
 
-    Raises ToolError for a tool or an argument that the schemas `tools` do not have, a required argument that is
-    missing, and arguments that are no JSON object of texts.
+    Raises ToolError for a call that could not be read, a tool or an argument that the schemas `tools` do not have, a
+    required argument that is missing, and arguments that are no JSON object of texts.
     """
+    check_readable(message["tool_calls"][0])
     function = message["tool_calls"][0]["function"]
     schemas = {tool["function"]["name"]: tool["function"]["parameters"] for tool in tools}
     name = function["name"]
@@ -56,6 +57,12 @@ def parse_tool_call(message: Message, tools: Sequence[Mapping[str, Any]]) -> Com
         if not isinstance(value, str):
             raise ToolError(f"{key!r} of {name} must be a text")
     return Command(name, arguments)
+
+
+def check_readable(call: ToolCall) -> None:
+    """Raise ToolError, with what is wrong and the form expected, for a tool call that the policy wrote malformed."""
+    if call.get("error"):
+        raise ToolError(call["error"])
 
 
 def command_as_call(command: Command, number: int) -> Message:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from envs.env import Env
 from envs.suggestions import unknown_message
 from envs.tools.tool import Tool, class_tools
+from envs.tools.tool_calls import check_readable
 from envs.types import Message, Messages, Outcome, ToolError, final_text
 
 MAX_CALLS = 32  # of one reply; further ones get an error
@@ -60,6 +61,7 @@ class ToolEnv(Env):
             try:
                 if place >= MAX_CALLS:
                     raise ToolError(f"at most {MAX_CALLS} calls a turn")
+                check_readable(call)
                 content = self.call(call["function"]["name"], call["function"]["arguments"])
             except ToolError as error:
                 errors += 1

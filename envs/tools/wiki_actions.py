@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from envs.grading.declaration import find_declaration, single_line
 from envs.suggestions import unknown_message
-from envs.tools.tool_calls import Command, command_as_call, function_schema
+from envs.tools.tool_calls import Command, check_readable, command_as_call, function_schema
 from envs.types import Function, Message, ToolError, assistant, final_text
 
 MAX_NAME = 20  # a word of fewer characters counts as an answer by itself
@@ -42,6 +42,7 @@ def parse_action(message: Message) -> WikiAction:
     """
     calls = message.get("tool_calls")
     if calls:
+        check_readable(calls[0])
         return _parse_call(calls[0]["function"])
     reply = final_text(message).strip()
     if reply.lower() in _COMMANDS:

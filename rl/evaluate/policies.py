@@ -82,7 +82,7 @@ def _open_model(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:
         hint = suggest(args.policy, [*SCRIPTS, "tiny", *SPEC_FORMS])
         if "did you mean" in hint:
             raise ValueError(f"--policy {args.policy}: unknown{hint}")
-    from rl.policy.model_config import max_sequence_length
+    from rl.policy.model_config import end_tokens, max_sequence_length
     from rl.policy.pretrained import load_pretrained
     from rl.policy.registry import open_engine  # torch takes seconds to import, and a script plays without it
 
@@ -90,7 +90,7 @@ def _open_model(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:
     model.requires_grad_(False)  # tells engines that the weights never change, so that they need no copy
     context = args.max_tokens or min(MAX_TOKENS, max_sequence_length(model))
     engine = open_engine(args.engine, model, context=context, devices=args.engine_devices)
-    renderer = Renderer(tokenizer, most_tokens=engine.context)
+    renderer = Renderer(tokenizer, most_tokens=engine.context, stop_ids=end_tokens(model))
     params = _sampling_params(args, TURN_TOKENS)
     runner = Runner(
         make_env,

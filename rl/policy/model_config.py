@@ -29,3 +29,9 @@ def text_config(model: nn.Module) -> Any:
     """Return the config of the model's language model, which in a multimodal model is a part of its config."""
     config: Any = model.config
     return config.get_text_config()
+
+
+def end_tokens(model: Any) -> tuple[int, ...]:
+    """Return the tokens that end a reply by the model's generation config, none if it names none."""
+    ids = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
+    return tuple(ids) if isinstance(ids, list | tuple) else () if ids is None else (int(ids),)

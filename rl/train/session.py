@@ -25,6 +25,7 @@ from rl.methods.parts.sampler import History
 from rl.methods.recipe import Recipe, needs, words
 from rl.policy import lora
 from rl.policy.engine import EngineDead
+from rl.policy.model_config import end_tokens
 from rl.policy.pretrained import resolve_device
 from rl.policy.registry import open_engine
 from rl.records import SamplingParams, Ticket, Trajectory
@@ -74,7 +75,9 @@ class Session:
         device = resolve_device(settings.device)
         self.trained_model = TrainedModel(settings, resume_from)
         self.model = self.trained_model.model
-        self.renderer = Renderer(self.trained_model.tokenizer, most_tokens=settings.max_tokens)
+        self.renderer = Renderer(
+            self.trained_model.tokenizer, most_tokens=settings.max_tokens, stop_ids=end_tokens(self.model)
+        )
         prompt = len(self.renderer.open(self.env.messages, self.env.info.get("tools", ())))
         if prompt >= settings.max_tokens:
             raise ValueError(

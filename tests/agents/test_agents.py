@@ -98,13 +98,15 @@ def test_a_chat_agent_starts_anew_where_the_template_rewrites_history():
     assert "ab" not in renderer.tokenizer.decode(prompts[2][0])
 
 
-def test_a_plain_reply_after_a_thinking_one_extends_only_if_both_kinds_do():
+def test_a_plain_reply_after_a_thinking_one_is_bridged_within_the_tool_loop():
     renderer = Renderer(styles.merging(styles.QWEN3))
     agent = ChatAgent(renderer)
     tool = {"role": "tool", "content": "12", "tool_call_id": "call00000"}
     texts = ("<think>\nab\n</think>\n\nb", "b", "b")
     replies = [[*renderer.tokenizer.encode(text), renderer.terminator] for text in texts]
-    assert [fresh for _, fresh in follow(agent, [[user("x")], [tool], [tool]], replies)] == [False, False, True]
+    prompts = follow(agent, [[user("x")], [tool], [tool]], replies)
+    assert [fresh for _, fresh in prompts] == [False, False, False]
+    assert prompts[2][0][: len(prompts[1][0]) + len(replies[1])] == (*prompts[1][0], *replies[1])
 
 
 def test_thinking_in_an_earlier_reply_counts_when_the_template_drops_it_later():

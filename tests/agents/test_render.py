@@ -11,7 +11,7 @@ from tokenizers import normalizers
 from agents import reply
 from agents.chat import ChatAgent
 from agents.render import Renderer
-from envs.types import assistant
+from envs.types import assistant, final_text
 from rl.policy.tiny import byte_tokenizer
 from tests.support import chat_templates as styles
 
@@ -89,7 +89,7 @@ def test_every_family_extends_to_the_text_of_the_whole_dialogue(template):
         messages += [make_message("assistant", answer), make_message("user", question)]
         assert tokenizer.decode(ids) == tokenizer.decode(renderer.render(messages, generation=True))
     assert renderer.extends["assistant -> user"] and renderer.extends["thinking assistant -> user"]
-    assert renderer.extends["assistant -> tool"] == (template is not styles.GEMMA)
+    assert renderer.extends["assistant -> tool"]
 
 
 def test_a_spelling_that_the_tokenizer_would_not_choose_is_kept_as_it_was_sampled():
@@ -141,8 +141,8 @@ def test_a_stop_token_other_than_eos_is_found_in_the_template():
 def test_qwen3_style_thinking_survives_a_tool_loop_and_ends_at_a_user_message():
     renderer = Renderer(styles.merging(styles.QWEN3))
     assert renderer.extends == {
-        "assistant -> user": False,
-        "assistant -> tool": False,  # history shows an empty thinking block that was never sampled
+        "assistant -> user": True,
+        "assistant -> tool": True,  # history shows an empty thinking block that was never sampled: bridged
         "thinking assistant -> user": False,
         "thinking assistant -> tool": True,
     }
@@ -162,11 +162,17 @@ def test_template_options_reach_the_template():
     assert Renderer(tokenizer, enable_thinking=False).extends["assistant -> tool"]
 
 
-@pytest.mark.parametrize("template", [styles.R1, styles.PLAIN], ids=["thinking never shown", "no terminator"])
-def test_a_template_that_never_shows_replies_as_sampled_is_not_extended(template):
-    renderer = Renderer(styles.merging(template))
+def test_a_template_whose_replies_end_with_no_token_is_not_extended():
+    renderer = Renderer(styles.merging(styles.PLAIN))
     assert not any(renderer.extends.values())
     assert renderer.write(make_message("assistant", "ab"))[-1] in renderer.stop
+
+
+def test_reasoning_that_history_never_shows_is_dropped_and_a_reply_without_any_is_bridged():
+    renderer = Renderer(styles.merging(styles.R1))
+    assert [renderer.extends[f"{kind}assistant -> user"] for kind in ("", "thinking ")] == [True, False]
+    written = renderer.write(make_message("assistant", "ab"))
+    assert written[-1] in renderer.stop and final_text(renderer.parse(written)) == "ab"
 
 
 def test_tools_that_move_with_the_last_user_message_prevent_extension():
@@ -182,7 +188,8 @@ def test_a_system_message_that_moves_prevents_extension():
     last = "(messages[0].content if loop.last and message.role == 'user' and messages[0].role == 'system' else '')"
     moving_system = styles.CHATML.replace("message.content", f"message.content + {last}", 1)
     assert Renderer(styles.merging(styles.CHATML)).extends["assistant -> user"]
-    assert not any(Renderer(styles.merging(moving_system)).extends.values())
+    extends = Renderer(styles.merging(moving_system)).extends
+    assert not extends["assistant -> user"] and not extends["thinking assistant -> user"]
 
 
 def test_opening_and_extending_are_cached_per_content_and_options(tiny):
