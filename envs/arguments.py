@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from envs.guide import REPLACED_ARGUMENTS
 from envs.suggestions import unknown_message
 
 TRUE_WORDS, FALSE_WORDS = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
@@ -30,12 +31,22 @@ def arguments(words: Iterable[str], entry: Callable[..., Any]) -> dict[str, Any]
             raise ValueError(f"{word!r} is not of the form key=value")
         if types_by_name is not None and key not in types_by_name:
             name = getattr(entry, "__name__", str(entry))
-            raise ValueError(unknown_message("argument", key, types_by_name, of=name))
+            raise ValueError(unknown_argument(key, types_by_name, of=name))
         try:
             values[key] = convert(value, (types_by_name or {}).get(key, Any))
         except ValueError as error:
             raise ValueError(f"{key}={value}: {error}") from None
     return values
+
+
+def unknown_argument(name: str, choices: Iterable[str], *, of: str) -> str:
+    """Return a one-line error message for an argument `name` that is not among `choices`.
+
+    Arguments of earlier versions, which `style` replaces, are named as such. `of` is the environment or class.
+    """
+    if name in REPLACED_ARGUMENTS and "style" in choices:
+        return f"{of}: style replaces the argument {name!r}; use style=full (the default, in sentences) or style=short"
+    return unknown_message("argument", name, choices, of=of)
 
 
 def parameters(entry: Callable[..., Any]) -> dict[str, Any] | None:

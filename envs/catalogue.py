@@ -14,7 +14,7 @@ from typing import Any
 
 import gymnasium
 
-from envs.arguments import parameters, required_parameters
+from envs.arguments import parameters, required_parameters, unknown_argument
 from envs.rows import ROWS, Row
 from envs.suggestions import unknown_message
 from envs.watchdog import WATCHDOG
@@ -73,7 +73,7 @@ def make(spec: str, **arguments: Any) -> gymnasium.Env:
         choices = parameters(entry(spec))
         for name in arguments:
             if choices is not None and name not in choices:
-                raise ValueError(unknown_message("argument", name, choices, of=spec)) from None
+                raise ValueError(unknown_argument(name, choices, of=spec)) from None
         for name in required_parameters(entry(spec)) - {**getattr(target, "kwargs", {}), **arguments}.keys():
             raise ValueError(f"{spec} needs the argument {name!r}, as in --env-arg {name}=...") from None
         raise

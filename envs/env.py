@@ -5,38 +5,28 @@ from __future__ import annotations
 import hashlib
 import json
 import operator
-import os
-import pickle
-import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from copy import deepcopy
-from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
 from gymnasium.error import ResetNeeded
 from gymnasium.utils import seeding
 
-from envs.data import MissingData
+from envs.guide import STYLES, Guide, Style
 from envs.messages import copy_message, format_message, observed, parse_action
 from envs.spaces import MessagesSpace, ReplySpace
 from envs.step_info import StepInfo
-from envs.suggestions import unknown_message
+from envs.task_loading import SPLITS as SPLITS
+from envs.task_loading import TaskLoading
 from envs.types import Message, Messages, Outcome, Stop, Task, assistant
 from envs.watchdog import WATCHDOG
 
-SPLITS = ("train", "val", "test")
-DEFAULT_SPLITS = ("train", "test", "val")  # without a split in the options, the first of these that has tasks
-RESET_OPTIONS = ("index", "split")
 RANDOM_ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789 "
 
-_tasks: dict[Any, Sequence[Task]] = {}
-_tasks_lock = threading.RLock()
 
-
-class Env(gymnasium.Env[Messages, Message]):
+class Env(TaskLoading, gymnasium.Env[Messages, Message]):
     """A set of tasks and the rules of one turn.
 
     A subclass overrides `tasks`, `reply` and `oracle`, and where useful `start`, `state`, `noop`, `random`, `attacks`
@@ -49,6 +39,11 @@ class Env(gymnasium.Env[Messages, Message]):
         max_turns: Turns after which an episode is truncated with stop "turn_limit".
         max_return: Return of a perfect episode. The oracle must reach it on every task.
         leaks: Reason why the prompt may contain a task's answer; empty where it must not.
+
+    `style`, an argument, says how everything is worded. "full", the default, is for any language model: the opening
+    begins with what `guide` returns, and tools are offered natively. "short" is a shorthand of few characters for small
+    models that learn it. "v1" are the texts of the benchmarks of version 1. An environment without `guide` has one
+    wording only.
 
     `max_seconds`, an argument, truncates with stop "time_limit" at the first step that ends so long after the reset.
 
@@ -63,28 +58,27 @@ class Env(gymnasium.Env[Messages, Message]):
     max_turns: int = 1
     max_return: float = 1.0
     leaks: str = ""
+    style: Style = "full"
 
     task: Task
     split: str
     index: int
     turns: int = 0
-    _arguments: tuple[tuple, dict[str, Any]]
-    _cache_key: bytes | None = None
-    _own_tasks: dict[Any, Sequence[Task]]  # task cache of an instance whose arguments cannot be pickled into a key
     _rng_pending: bool = False  # whether the generator of `_np_random_seed` has still to be created
-    _task_draw: float  # first number of the episode's generator, in [0, 1): chooses the task where no index is given
     _dialogue_digest: str
     _digest_length: int  # messages of `dialogue` that `_dialogue_digest` covers
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Remember the arguments, which are part of the key under which tasks are cached."""
-        env = super().__new__(cls)
-        env._arguments, env._own_tasks = (args, kwargs), {}
-        return env
-
     def __init__(
-        self, *, max_turns: int | None = None, max_seconds: float | None = None, render_mode: str | None = None
+        self,
+        *,
+        style: Style = "full",
+        max_turns: int | None = None,
+        max_seconds: float | None = None,
+        render_mode: str | None = None,
     ) -> None:
+        if style not in STYLES:
+            raise ValueError(f"style {style!r} is not one of {', '.join(STYLES)}")
+        self.style = style
         if max_turns is not None:
             self.max_turns = operator.index(max_turns)
         if self.max_turns < 1:
@@ -102,14 +96,6 @@ class Env(gymnasium.Env[Messages, Message]):
 
     # Methods that a subclass overrides.
 
-    def tasks(self, split: str) -> Sequence[Task]:
-        """Return the tasks of the split "train", "val" or "test".
-
-        They must depend on the class, its arguments and the split only. Raise `envs.data.MissingData` for a split that
-        this machine has no data for.
-        """
-        raise NotImplementedError(f"{type(self).__name__} must define tasks(split)")
-
     def reply(self, action: Message) -> Outcome:
         """Play one turn. Return a bad reply as an `Outcome`.
 
@@ -124,6 +110,29 @@ class Env(gymnasium.Env[Messages, Message]):
     def start(self) -> Messages:
         """Return the opening messages of an episode of `self.task`. Default: the task's prompt."""
         return self.task.prompt
+
+    def guide(self) -> Guide | None:
+        """Return what a player has to be told, for the opening in full style. It is asked after `start`.
+
+        Default: None, and the opening is what `start` returns in every style.
+        """
+        return None
+
+    def drawing(self) -> str:
+        """Return the signs that the latest observation is drawn with, separated by white space; "" for no drawing.
+
+        The doctor looks each of them up in the legend of `guide`; whole numbers count as the sign `1`.
+        """
+        return ""
+
+    def correction(self, fault: str, observation: str = "", *, short: str) -> str:
+        """Return the text that answers an invalid reply.
+
+        In full style that is `fault`, a sentence on what was wrong, then the form of a reply, the replies that are left
+        and the `observation`; in other styles `short`.
+        """
+        guide = self.guide() if self.style == "full" else None
+        return guide.correct(fault, self.max_turns - self.turns - 1, observation) if guide else short
 
     def state(self) -> str:
         """Return a text that is equal for two moments exactly if they are the same situation.
@@ -159,30 +168,6 @@ class Env(gymnasium.Env[Messages, Message]):
 
     # Methods that callers use.
 
-    def load(self, split: str) -> Sequence[Task]:
-        """Return the tasks of `split`, created once per process for equal arguments.
-
-        Raises ValueError for an unknown split, MissingData for one without data, Overrun if `tasks` takes too long.
-        """
-        if split not in SPLITS:
-            raise ValueError(f"{self._name}: split {split!r} is not one of {', '.join(SPLITS)}")
-        if self._cache_key is None:
-            self._cache_key = _pickle_key(self._arguments)
-        cache = _tasks if self._cache_key else self._own_tasks
-        key = (type(self), self._cache_key, split, os.environ.get("TURNWISE_DATA"))
-        if key not in cache:
-            with _tasks_lock:
-                if key not in cache:
-                    cache[key] = WATCHDOG.load_call(f"{self._name}: tasks({split!r})", self.tasks, split)
-        return cache[key]
-
-    def splits(self) -> Iterator[str]:
-        """Yield the splits that have tasks, "train" before "test" before "val"; each is loaded just before."""
-        for split in DEFAULT_SPLITS:
-            with suppress(MissingData):
-                if len(self.load(split)):
-                    yield split
-
     def reset(  # type: ignore[override]
         self, *, seed: int | None = None, options: Mapping[str, Any] | None = None
     ) -> tuple[Messages, StepInfo]:
@@ -203,7 +188,9 @@ class Env(gymnasium.Env[Messages, Message]):
         self.dialogue = []
         self._dialogue_digest, self._digest_length = "", 0
         self._reset_time = WATCHDOG.clock.now()
-        messages = self._record_messages(self.start())
+        opening = self.start()
+        guide = self.guide() if self.style == "full" else None
+        messages = self._record_messages(guide.open(opening, self.max_turns) if guide else opening)
         self._phase = "playing"
         info: StepInfo = {
             "task": self.task.id,
@@ -270,32 +257,6 @@ class Env(gymnasium.Env[Messages, Message]):
     def _name(self) -> str:
         return self.spec.id if self.spec else type(self).__name__
 
-    @cached_property
-    def _default_split(self) -> str:
-        return next(self.splits(), DEFAULT_SPLITS[0])
-
-    def _choose_task(self, options: Mapping[str, Any]) -> tuple[str, int, Task]:
-        for key in options:
-            if key not in RESET_OPTIONS:
-                raise ValueError(unknown_message("reset option", key, RESET_OPTIONS, of=self._name))
-        split = options.get("split")
-        if split is None:
-            split = self._default_split
-        tasks = self.load(split)
-        if not len(tasks):
-            raise ValueError(f"{self._name}: split {split!r} has no tasks")
-        index = options.get("index")
-        if index is None:
-            _ = self.np_random  # creates the generator, whose first number is `_task_draw` whether it is used or not
-            index = int(self._task_draw * len(tasks))
-            return split, index, tasks[index]
-        if isinstance(index, bool) or not hasattr(index, "__index__"):
-            raise ValueError(f"{self._name}: index must be an int, not {index!r}")
-        index = operator.index(index)
-        if not 0 <= index < len(tasks):
-            raise IndexError(f"{self._name}: index {index} is outside 0..{len(tasks) - 1} of split {split!r}")
-        return split, index, tasks[index]
-
     def _record_messages(self, messages: Messages) -> Messages:
         """Append the environment's messages, made printable, to the dialogue; return copies for the caller to own."""
         if isinstance(messages, (Mapping, str)):
@@ -310,11 +271,3 @@ class Env(gymnasium.Env[Messages, Message]):
             return Stop.TURN_LIMIT
         is_late = self.max_seconds is not None and WATCHDOG.clock.now() - self._reset_time >= self.max_seconds
         return Stop.TIME_LIMIT if is_late else None
-
-
-def _pickle_key(arguments: Any) -> bytes:
-    """Cache key that tells arguments apart, even 1 from True; empty for arguments that cannot be pickled."""
-    try:
-        return pickle.dumps(arguments)
-    except Exception:  # classes of the arguments may raise anything
-        return b""

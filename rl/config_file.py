@@ -10,6 +10,7 @@ from dataclasses import MISSING, asdict, fields
 from pathlib import Path
 from typing import Any
 
+from envs.guide import STYLES
 from rl import checksums
 from rl.cli import UserError, suggest
 from rl.methods.recipe import MANY, SLOTS
@@ -96,6 +97,9 @@ def parse(text: str, path: Path | str) -> dict[str, Any]:
                 raise UserError(f'{path}: {key} = {value!r}: must be the text of a part, such as "clip:high=0.3"')
         elif key not in settings:
             raise UserError(f"{path}: unknown key {key!r}{suggest(key, [*settings, *SLOTS])}")
+        elif key == "style":
+            if value not in ("", *STYLES):
+                raise UserError(f"{path}: style = {value!r}: must be one of {', '.join(STYLES)}")
         elif key in ("env_arg", "derived"):
             if not (isinstance(value, list) and all(isinstance(item, str) for item in value)):
                 example = "level=2" if key == "env_arg" else "lr"

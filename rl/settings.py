@@ -199,6 +199,7 @@ class Settings:
     data_root: str = _flag(
         "", "folder of real benchmark files (or the variable TURNWISE_DATA)", _absolute_path, metavar="DIR"
     )
+    style: str = ""  # of the environment's texts, chosen by the model; "" where `env_arg` names one, and for none
     derived: list[str] = field(default_factory=list)
 
     @property

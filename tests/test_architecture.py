@@ -25,6 +25,7 @@ ROOMS = (  # of rl, each may import those before it
         "records",
         "seeds",
         "cli",
+        "style",
         "checksums",
         "policy",
         "rollout",

@@ -132,7 +132,7 @@ def _load(name: str, data_root: str | None) -> LoadedBenchmark:
 
 
 def _env_factory(entry: Entry) -> partial[gymnasium.Env]:
-    return partial(catalogue.make, entry.env, **arguments(entry.arguments.split(), catalogue.entry(entry.env)))
+    return partial(catalogue.make, entry.env, **arguments(entry.env_arguments, catalogue.entry(entry.env)))
 
 
 def _select_indices(entry: Entry, total: int) -> tuple[int, ...]:

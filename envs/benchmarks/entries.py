@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+SWITCHES = ("words=true", "explain=true")  # arguments of version 1, which the style "v1" replaces
+
 
 class Entry(NamedTuple):
     """Tasks of one split of an environment.
@@ -16,12 +18,20 @@ class Entry(NamedTuple):
         tasks: Number of tasks; None for all tasks of the split.
         arguments: Arguments of the environment as on a command line, separated by spaces: "size=5 slippery=true".
         split: Split that the tasks come from.
+        style: Wording of its texts, the argument `style` of every environment.
     """
 
     env: str
     tasks: int | None = None
     arguments: str = ""
     split: str = "test"
+    style: str = "full"
+
+    @property
+    def env_arguments(self) -> list[str]:
+        """The arguments to make the environment with. The switches of version 1 are part of its labels only."""
+        style = [f"style={self.style}"] if self.style != "full" else []
+        return [*(word for word in self.arguments.split() if word not in SWITCHES), *style]
 
     @property
     def name(self) -> str:
@@ -42,7 +52,13 @@ class Benchmark(NamedTuple):
     entries: tuple[Entry, ...]
 
 
-CORE = (  # short prompts for the bundled model: a few bytes a turn, no rules
+def _version_1(*entries: Entry) -> tuple[Entry, ...]:
+    """Give entries the texts that they were published with."""
+    styles = ["v1" if set(SWITCHES) & set(entry.arguments.split()) else "short" for entry in entries]
+    return tuple(entry._replace(style=style) for entry, style in zip(entries, styles, strict=True))
+
+
+CORE = _version_1(  # short prompts for the bundled model: a few bytes a turn, no rules
     Entry("math/Arithmetic-v0", 50),
     Entry("math/Algebra-v0", 50),
     Entry("math/WordProblems-v0", 50),
@@ -54,7 +70,7 @@ CORE = (  # short prompts for the bundled model: a few bytes a turn, no rules
     Entry("games/Minesweeper-v0", 50),
     Entry("games/Rooms-v0", 50),
 )
-MATH = (  # in plain English, for pre-trained models
+MATH = _version_1(  # in plain English, for pre-trained models
     Entry("math/Arithmetic-v0", 100),
     Entry("math/Arithmetic-v0", 100, "level=3"),
     Entry("math/Algebra-v0", 100, "words=true"),
@@ -70,7 +86,7 @@ MATH = (  # in plain English, for pre-trained models
     Entry("math/MATH500-v0"),
     Entry("math/AIME-v0"),
 )
-GAMES = (  # every episode opens with the rules
+GAMES = _version_1(  # every episode opens with the rules
     Entry("games/GuessNumber-v0", 100),
     Entry("games/FrozenLake-v0", 100, "explain=true"),
     Entry("games/Maze-v0", 100, "explain=true"),
@@ -85,7 +101,7 @@ GAMES = (  # every episode opens with the rules
     Entry("games/Sokoban-v0", 100, "explain=true"),
     Entry("games/2048-v0", 100, "explain=true"),
 )
-CODE = (  # in plain English; graded on hidden inputs or by the tests of the data set
+CODE = _version_1(  # in plain English; graded on hidden inputs or by the tests of the data set
     Entry("code/Functions-v0", 100, "words=true"),
     Entry("code/Functions-v0", 100, "words=true level=1"),
     Entry("code/Functions-v0", 100, "words=true level=2"),

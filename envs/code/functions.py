@@ -15,6 +15,7 @@ from envs.code.grading.extraction import extract_programs
 from envs.code.grading.split_grading import Case, Grade, grade
 from envs.code.synthesis import bank
 from envs.code.synthesis.bank.template import FUNCTION, Problem
+from envs.guide import Guide
 from envs.procedural import digest, drawn
 from envs.types import Message, Messages, Outcome, Task, assistant, text, user
 
@@ -26,7 +27,7 @@ AUDITS = ("off", "report", "refuse")
 class Functions(SubmissionEnv):
     """Write a function `f`.
 
-    Observation: `f(x): x plus 7`, one user message; with `words` the same in a sentence.
+    Observation: `f(x): x plus 7`, one user message; in full style a sentence after the instructions.
     Action: what the function returns, as an expression (`x+7`), a body, or a whole function, in ```python fences or
     bare. It is loaded in a sandbox and called there. The inputs are hidden; the host compares the results with the
     reference's, in value and in type.
@@ -51,7 +52,6 @@ class Functions(SubmissionEnv):
         self,
         *,
         level: int = 0,
-        words: bool = False,
         timeout: float = 0.5,
         audit: Literal["off", "report", "refuse"] = "off",
         work: bool = False,
@@ -62,12 +62,20 @@ class Functions(SubmissionEnv):
             raise ValueError(f"level {level!r} is not one of 0 to {len(bank.LEVELS) - 1}")
         if audit not in AUDITS:
             raise ValueError(f"audit {audit!r} is not one of {', '.join(AUDITS)}")
-        self.level, self.words, self.audit, self.work = int(level), bool(words), audit, bool(work)
+        self.level, self.audit, self.work = int(level), audit, bool(work)
 
     def tasks(self, split: str) -> Sequence[Task]:
-        """Random members of the level's templates; the same ones whatever `words` is."""
+        """Random members of the level's templates; the same ones in every style."""
         key = f"code/Functions-v0:{self.level}"
         return drawn(split, LENGTHS[split], self._sample_task, key=key, same=lambda task: dict(task.metadata))
+
+    def guide(self) -> Guide:
+        """Say what is asked, and in which form."""
+        return self.code_guide(
+            "Write a Python function. You succeed if it returns the right value, of the right type, for hidden "
+            "arguments.",
+            f"def {FUNCTION}({self.problem.params}):",
+        )
 
     def start(self) -> Messages:
         """Show the task, and draw the number that the inputs depend on."""
@@ -144,9 +152,7 @@ class Functions(SubmissionEnv):
         return Task("", (user(self._prompt(problem)),), problem.shortest, metadata)
 
     def _prompt(self, problem: Problem) -> str:
-        if not self.words:
+        if self.style == "short":
             return f"{FUNCTION}({problem.params}): {problem.description}"
-        return (
-            f"Write a Python function `{FUNCTION}({problem.params})` that returns {problem.sentence}. "
-            "Reply with the function in a ```python block."
-        )
+        sentence = f"Write a Python function `{FUNCTION}({problem.params})` that returns {problem.sentence}."
+        return sentence if self.style == "full" else f"{sentence} Reply with the function in a ```python block."

@@ -19,7 +19,8 @@ VAL = 4  # one of this many training rows belongs to "val"
 class HumanEval(UnitTestEnv):
     """Complete a function.
 
-    Observation: `Complete this function.` and its signature and docstring in a ```python block, one user message.
+    Observation: `Complete this function.` and its signature and docstring in a ```python block, one user message; in
+    full style after the instructions.
     Action: the whole function in fences or bare, or only its part after the docstring. It is run after the prompt,
     whose imports and helpers it may use.
     Reward: 1 if it passes `check`, else 0. The function and `check` run in two sandboxes that exchange only plain data:

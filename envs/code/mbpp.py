@@ -18,7 +18,8 @@ HUB_NAMES = {"val": "validation"}
 class MBPP(UnitTestEnv):
     """Write a function from a sentence.
 
-    Observation: the sentence and the first assertion, which names the function, one user message.
+    Observation: the sentence and the first assertion, which names the function, one user message; in full
+    style after the instructions.
     Action: a program in fences or bare that defines the function.
     Reward: 1 if all assertions hold, else 0; with `partial` the share of them. The function and the assertions run in
     two sandboxes that exchange only plain data: objects of classes that the program defines, and changes of arguments

@@ -8,14 +8,16 @@ from typing import Any
 
 import numpy as np
 
+from envs.code.abstract_envs.submission_env import CODE_THINKING
 from envs.code.grading.attacks import attacks
 from envs.code.grading.extraction import extract_programs
-from envs.code.grading.feedback import describe_failure
+from envs.code.grading.feedback import describe_failure, in_sentence
 from envs.code.grading.split_grading import Answer, Case, Grade, grade
 from envs.code.synthesis import bank
 from envs.code.synthesis.bank.template import FUNCTION, Problem
 from envs.code.synthesis.mutants import sample_mutant
 from envs.env import Env
+from envs.guide import Guide, replies_left
 from envs.procedural import digest, drawn
 from envs.shared_sandbox import Lease, check_seconds
 from envs.tools.tool_calls import reply_text
@@ -35,8 +37,8 @@ class Repair(Env):
     Observation: what the function should return, the wrong one, and the first visible input that it gets wrong:
     `x plus 7`, `x-7`, `f(0) is -7, not 7`; then the first such input of each new program, or why it failed,
     `f(0) fails, NameError: name 'y' is not defined; should be 7`; `?` after a reply that is no program. With `remind`,
-    `2 left` after it, the turns left. With `describe=False` the first line is missing, and the inputs must tell
-    what the function is.
+    `2 left` after it, the turns left. In full style the instructions first, and sentences. With `describe=False` the
+    first line is missing, and the inputs must tell what the function is.
     Action: the whole program, in ```python fences or bare: what the function returns, as an expression (`x+7`), its
     body, or all of it. With `extend`, also `more`, which asks for that many more turns and is granted once.
     Reward: a program that gets all visible inputs right is thereby submitted: 1 if it is right on all hidden ones too,
@@ -92,10 +94,39 @@ class Repair(Env):
         self._visible_cases, self._hidden_cases = _sample_cases(self.problem)
         self.max_turns = self._base_turns
         self._is_extended = False
-        description = [self.problem.description] if self.describe else []
         self._feedback = {metadata["wrong"]}
+        if self.style == "full":
+            wanted = [f"The function should return {self.problem.sentence}."] if self.describe else []
+            program = ["This is the wrong program:", "```python", metadata["program"].rstrip(), "```"]
+            return (user("\n".join([*wanted, *program, in_sentence(metadata["wrong"])])),)
+        description = [self.problem.description] if self.describe else []
         lines = [*description, metadata["program"].rstrip(), metadata["wrong"], *self._reminder(0)]
         return (user("\n".join(lines)),)
+
+    def guide(self) -> Guide:
+        """Say what is asked, what a reply holds, and what is told after it."""
+        more = (
+            f" If you need more replies, reply with the one word {MORE}: you then get {self.extend} more. This is "
+            f"granted once and lowers your reward by {self.cost:g}."
+        )
+        known = "" if self.describe else " You are not told what the function should do; find out from the inputs."
+        return Guide(
+            goal=(
+                f"Correct a wrong Python function `{FUNCTION}`.{known} You succeed if your program is right on some "
+                "inputs that are used to test each reply, and then also on hidden inputs."
+            ),
+            rules=(
+                "After each wrong program you are told the first input on which it fails. As soon as a program is "
+                "right on all of these inputs, it is tested on the hidden ones, and that decides."
+                f"{more if self.extend else ''}"
+            ),
+            reply="Reply with the whole corrected function in a block between ```python and ```.",
+            thinking=CODE_THINKING,
+            example=f"```python\ndef {FUNCTION}({self.problem.params}):\n    return None\n```",
+            ending="The episode ends when a program is tested on the hidden inputs.",
+            invalid="A reply without a Python program uses up a reply.",
+            heading="The task:",
+        )
 
     def state(self) -> str:
         """The feedback so far, in any order, and the turns left."""
@@ -110,7 +141,7 @@ class Repair(Env):
             return self._grant_more_turns()
         sources = extract_programs(reply, FUNCTION, params=self.problem.params)
         if not sources:
-            return self._continue("?", valid=False)
+            return self._continue("?", valid=False, fault="Your reply holds no Python program.")
         visible_grade = self._grade(sources, self._visible_cases)
         metrics = {**_run_metrics(visible_grade), "visible": visible_grade.share}
         if visible_grade.is_correct:
@@ -166,17 +197,29 @@ class Repair(Env):
 
     def _grant_more_turns(self) -> Outcome:
         if self._is_extended:
-            return self._continue("no more", valid=False)
+            return self._continue("no more", valid=False, fault="You have already got more replies.")
         self._is_extended = True
         self.max_turns += self.extend + 1  # one for this reply
         return self._continue("ok", penalty=-self.cost)
 
     def _continue(
-        self, feedback: str, *, penalty: float = 0.0, valid: bool = True, metrics: Mapping[str, float] | None = None
+        self,
+        feedback: str,
+        *,
+        penalty: float = 0.0,
+        valid: bool = True,
+        metrics: Mapping[str, float] | None = None,
+        fault: str = "",
     ) -> Outcome:
-        """A turn that does not end the episode; `penalty`, at most 0, is the reward part `turns`."""
+        """A turn that does not end the episode; `penalty`, at most 0, is the reward part `turns`.
+
+        In full style `fault` says what was wrong with an invalid reply.
+        """
         self._feedback.add(feedback)
-        messages = (user("\n".join([feedback, *self._reminder(self.turns + 1)])),)
+        short = "\n".join([feedback, *self._reminder(self.turns + 1)])
+        left = replies_left(self.max_turns - self.turns - 1)
+        full = self.correction(fault, short=short) if fault else f"{in_sentence(feedback)} {left}"
+        messages = (user(full if self.style == "full" else short),)
         return self._outcome(messages, 0.0, penalty, metrics or {}, valid=valid)
 
     def _outcome(

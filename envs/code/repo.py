@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from envs.code.abstract_envs.command_env import CommandEnv
+from envs.code.grading.feedback import in_sentence
 from envs.code.grading.split_grading import Case, Grade, grade
 from envs.code.repo_tools import repositories
 from envs.code.repo_tools.commands import RULES, TOOLS, command_as_text, parse_command
 from envs.code.repo_tools.workspace import Workspace
 from envs.code.shell_tools.file_tree import STOP_REASONS
+from envs.guide import Guide
 from envs.procedural import LazyTasks, digest, enumerated
 from envs.tools.tool_calls import Command, command_as_call, result_messages
 from envs.types import Message, Messages, Outcome, Task, ToolError, system, user
@@ -60,12 +62,12 @@ class Repo(CommandEnv):
     Observation: an issue first, `fig(3, 4) is 7, not 12`; then the result of a command: files, lines, `path:3: line` of
     a search, the output of a program with `exit 1` where it failed, or `2 passed` after the visible tests that failed,
     cut in the middle after `shown` characters (`[cut]`); `ok` after an edit; `error: ` and the reason after a command
-    that cannot be carried out, `?` after an invalid reply. With `prose=True` the rules as a system message, and the
-    issue after `Issue: `.
+    that cannot be carried out, `?` after an invalid reply. In full style the instructions
+    first, and sentences.
     Action: `list`; `read fig.py` or `read fig.py 3-9`; `search text`; `edit fig.py` with the old text, a line `=>` and
     the new text on the lines after it; `write fig.py` with the file after it; `run` for the visible tests, or with a
     Python program after it; `submit`. Or a call of the tools of these names.
-    Tools: the seven, named in `info["tools"]` with `tools=True`; the oracle calls them then.
+    Tools: the seven, offered in `info["tools"]` in full style; the oracle calls them then.
     Programs run in a sandbox on a copy of the files; what they write is lost.
     Reward: 1 if all hidden tests pass at `submit`, else 0; its only named part is `tests`. The hidden tests call
     functions of all modules in a fresh sandbox; the results are compared outside of it.
@@ -74,7 +76,7 @@ class Repo(CommandEnv):
     Episode end: terminated by `submit`; truncated after the turns of the level's longest solution, plus `spare`.
     Arguments: `level` 0 (two functions of a line each, one with a wrong operator), 1 (3 or 4 modules, with a bug of
     twelve families in the function that the issue names), 2 (a bug in another module than the issue names) or 3 (a
-    function without a body); `shown`, `spare`, `prose`, `tools`; `timeout_s` of a program; `sandbox`.
+    function without a body); `shown`, `spare`; `timeout_s` of a program; `sandbox`.
     Splits: a repository in its fixed form stands in one split only.
     State: the files, the commands that looked at them, and the turns left.
     Source and licence: generated. Version history: v0.
@@ -102,7 +104,38 @@ class Repo(CommandEnv):
         self._views: set[str] = set()  # the commands that showed something
         self._counts = {"edits": 0.0, "runs": 0.0, "failed": 0.0}
         issue = metadata["issue"]
-        return (system(self._rules), user(f"Issue: {issue}.")) if self.prose else (user(issue),)
+        if self.style == "full":
+            return (user(in_sentence(issue)),)
+        return (system(self._rules), user(f"Issue: {issue}.")) if self.style == "v1" else (user(issue),)
+
+    def guide(self) -> Guide:
+        """Say what is asked, which commands there are, and how to end."""
+        return Guide(
+            goal=(
+                "Repair a small Python repository, so that it does what the issue below asks for. You succeed if all "
+                "hidden tests pass when you submit it; they call functions of all modules."
+            ),
+            rules=(
+                "The commands are:\n"
+                "list: lists the files\n"
+                "read PATH, or read PATH 3-9: shows a file, or its lines 3 to 9\n"
+                "search TEXT: lists the lines of all files that contain the text\n"
+                "edit PATH, and on the next lines the old text, a line `=>` and the new text: replaces the old text, "
+                "which must occur exactly once in the file\n"
+                "write PATH, and on the next lines the content: creates a file or replaces all of it\n"
+                "run: runs the visible tests; run, and on the next lines a Python program: runs this program\n"
+                "submit: hands in the repository and ends the episode\n\n"
+                f"The files are: {', '.join(sorted(self.task.metadata['files']))}."
+            ),
+            reply=(
+                "Reply with one command, or call the tool of the same name. Only one command or call counts per reply."
+            ),
+            thinking="You may think first; put the command after it, in a block between ``` and ```.",
+            example="```\nlist\n```",
+            ending="The episode ends with `submit`; without it you have not succeeded.",
+            invalid="A reply without a command, and a command that cannot be carried out, use up a reply.",
+            heading="The issue:",
+        )
 
     def state(self) -> str:
         """The files, the commands that looked at them, and the turns left."""
@@ -114,8 +147,8 @@ class Repo(CommandEnv):
         try:
             command = parse_command(action)
         except ToolError as error:
-            result = f"error: {error}" if action.get("tool_calls") or self.prose else "?"
-            return self._refuse(action, result, valid=False)
+            result = f"error: {error}" if action.get("tool_calls") or self.style != "short" else "?"
+            return self._refuse(action, self.correction(f"error: {error}.", short=result), valid=False)
         if command.name == "submit":
             grade = self._grade()
             reward = float(grade.is_correct)
@@ -166,10 +199,9 @@ class Repo(CommandEnv):
 
     @property
     def _rules(self) -> str:
-        how = "Call one tool a turn; `submit` when it is done." if self.tools else RULES
         return (
             f"Mend this Python repository, so that it does what its issue asks for; other tests than those you see "
-            f"will judge it. {how} Its files: {', '.join(sorted(self.task.metadata['files']))}. "
+            f"will judge it. {RULES} Its files: {', '.join(sorted(self.task.metadata['files']))}. "
             f"You have {self.max_turns} turns."
         )
 

@@ -12,8 +12,10 @@ import numpy as np
 from envs.code.abstract_envs.command_env import CommandEnv
 from envs.code.shell_tools import file_tree
 from envs.code.shell_tools.file_tree import CommandResult, Entry, Tree
+from envs.code.shell_tools.goal_sentences import goal_sentence
 from envs.code.shell_tools.goals import LEVELS
 from envs.code.shell_tools.tree_builder import TreeBuilder
+from envs.guide import Guide
 from envs.procedural import drawn
 from envs.tools.tool_calls import (
     Command,
@@ -45,12 +47,12 @@ class Shell(CommandEnv):
     Observation: the task first, `make ab.txt` or `move every .txt under qa into kd`; then what a command printed, its
     stdout before its stderr, cut after `shown` characters (`[cut]`), with `exit 1` after it where it failed; `ok` after
     a command that succeeded without output; `stopped: too slow` (or too much output, memory, or anything else) for a
-    command that was stopped, which has changed nothing; `?` after an invalid reply. With `prose=True` the rules as a
-    system message.
+    command that was stopped, which has changed nothing; `?` after an invalid reply. In full style the
+    instructions first, and sentences.
     Action: a command, which `sh` runs in the top folder of the tree; or `done`, alone. A reply may have several lines;
     of a reply with a fenced block only the block counts; a `$` before the command and backticks around it are dropped.
     Or a call of shell(command) or done().
-    Tools: the two, named in `info["tools"]` with `tools=True`; the oracle calls them then.
+    Tools: the two, offered in `info["tools"]` in full style; the oracle calls them then.
     Each command starts from the files that the last one left; no variable, no process and no other folder of it
     survives. The times of files are always the same; other clocks and random numbers are the real ones.
     Reward: 1 if the tree is the target tree at `done`, else 0; its only named part is `goal`. Nothing else may have
@@ -59,7 +61,7 @@ class Shell(CommandEnv):
     Metrics: `wrong`, how many paths differ from the target; `failed`, commands so far that failed or were stopped.
     Episode end: terminated by `done`; truncated after the turns of the level's longest solution, plus `spare`.
     Arguments: `level` 0 (one new or deleted file), 1 (one plain command), 2 (a command that computes or selects) or 3
-    (the command depends on contents that must be looked up first); `shown`, `spare`, `prose`, `tools`; `timeout_s` of a
+    (the command depends on contents that must be looked up first); `shown`, `spare`; `timeout_s` of a
     command; `sandbox`.
     Splits: a task with its tree stands in one split only.
     State: the files' names, kinds, contents and modes, and the turns left.
@@ -82,8 +84,35 @@ class Shell(CommandEnv):
         self._tree = file_tree.from_json(self.task.metadata["tree"])
         self._target = file_tree.from_json(self.task.metadata["wanted"])
         self._failures = 0
-        goal = user(self.task.metadata["goal"])
-        return (system(self._rules), goal) if self.prose else (goal,)
+        text = self.task.metadata["goal"]
+        goal = user(goal_sentence(text) if self.style == "full" else text)
+        return (system(self._rules), goal) if self.style == "v1" else (goal,)
+
+    def guide(self) -> Guide:
+        """Say what is asked, how commands are run, and how to end."""
+        return Guide(
+            goal=(
+                "Bring the files of a folder into the state that the task asks for, and change nothing else. You "
+                "succeed if everything is as it should be when you say that you are done."
+            ),
+            rules=(
+                "Each reply runs one shell command with `sh` in this folder; you are then told what it prints. Every "
+                "command begins in the same folder; files stay as a command leaves them, but variables and the current "
+                "folder do not. `ok` means that a command succeeded and printed nothing, `exit 1` that it failed with "
+                f"status 1, `{CUT}` that a long output was cut, and `stopped` that the command was ended and has "
+                f"changed nothing. When everything is as it should be, reply with `{DONE}`; without it you have not "
+                "succeeded."
+            ),
+            reply=(
+                f"Reply with one command, or with `{DONE}`, in a block between ```sh and ```; or call the tool "
+                f"`shell`, or the tool `{DONE}`. Only one command or call counts per reply."
+            ),
+            thinking="You may think first.",
+            example="```sh\nls -l\n```",
+            ending=f"The episode ends with `{DONE}`.",
+            invalid="A reply without a command uses up a reply.",
+            heading="The task:",
+        )
 
     def state(self) -> str:
         """The tree and the turns left."""
@@ -94,7 +123,8 @@ class Shell(CommandEnv):
         try:
             line = _parse_command(action)
         except ToolError as error:
-            answer = f"error: {error}" if action.get("tool_calls") or self.prose else "?"
+            answer = f"error: {error}" if action.get("tool_calls") or self.style != "short" else "?"
+            answer = self.correction(f"error: {error}.", short=answer)
             return self._outcome(result_messages(action, answer), valid=False)
         if line == DONE:
             is_right = not self._wrong_paths()
@@ -142,11 +172,10 @@ class Shell(CommandEnv):
 
     @property
     def _rules(self) -> str:
-        how = "Call one tool a turn" if self.tools else "Each turn reply with one shell command and nothing else"
-        end = "call done" if self.tools else f"reply `{DONE}`"
         return (
-            f"Bring the files of this folder into the state that is asked for, and change nothing else. {how}; every "
-            f"command begins in this folder. When all is as it should be, {end}. You have {self.max_turns} turns."
+            "Bring the files of this folder into the state that is asked for, and change nothing else. Each turn reply "
+            "with one shell command and nothing else; every command begins in this folder. When all is as it should "
+            f"be, reply `{DONE}`. You have {self.max_turns} turns."
         )
 
     def _describe(self, result: CommandResult) -> str:

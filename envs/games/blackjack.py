@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import count
+from itertools import count as count_from
 from typing import Any
 
 import gymnasium
 
 from envs.games.game import check_range
 from envs.games.verbalised import LENGTHS, Verbalised
+from envs.guide import Guide, count
 from envs.procedural import LazyTasks, digest
 from envs.types import Message, Outcome, Task, assistant, user
 
@@ -28,13 +29,13 @@ class Blackjack(Verbalised):
     """Win several hands of blackjack in a row against a dealer who draws to 17.
 
     Observation: the player's sum and the dealer's open card, `15 v 10`; `soft 15 v A` where an ace counts as 11. After
-    a hand that is won, the next hand: `won; 12 v 6`.
+    a hand that is won, the next hand: `won; 12 v 6`. In full style the instructions first, and sentences.
     Action: `stick` or `hit`; longer replies are read as `Verbalised` says.
     Reward: 1 for winning the last hand, else 0. A draw is no win.
     Metrics: `points`, the game's own reward: 1 for a hand won, -1 for a hand lost; `hands`, the number won so far.
     Episode end: terminated by a hand that is not won, or by the last one; truncated after `max_turns`.
     Arguments: `hands`, the number of hands to win; `fair`: hands are not selected, so that no policy, not even the
-    oracle, wins all tasks; `explain`: the episode begins with the rules.
+    oracle, wins all tasks.
     Splits: a hand is in one split only. A hand is a seed of the game, so its cards come in the same order each time.
     Only hands are dealt that are won by the best policy that does not know the coming cards; `win_probabilities`
     computes this policy, and the oracle plays it. So a policy that sees only the table can win every task; sticking is
@@ -55,6 +56,26 @@ class Blackjack(Verbalised):
         self.hands, self.fair = check_range("hands", hands, HANDS), bool(fair)
         super().__init__(max_turns=TURNS_PER_HAND * self.hands if max_turns is None else max_turns, **kwargs)
 
+    def guide(self) -> Guide:
+        """Say how blackjack is played here, and how many hands have to be won."""
+        return self.action_guide(
+            goal=(
+                f"Play blackjack and win {count(self.hands, 'hand')}{' in a row' * (self.hands > 1)}. You succeed if "
+                "you win every hand; a hand that ends in a draw is not won."
+            ),
+            rules=(
+                "You see the sum of your cards and one of the dealer's two cards. Number cards count their number, "
+                "jack, queen and king count 10, and an ace counts 11 if that does not bring the sum above 21, and 1 "
+                "otherwise. Hit draws one more card. If your sum is then above 21, you lose the hand. Stick ends your "
+                "turn: the dealer draws until their sum is 17 or more. If it is above 21, or below yours, you win; if "
+                "it equals yours, it is a draw. Cards are drawn with replacement, as from an endless deck."
+            ),
+            reply="Reply with one action: stick or hit. Only one action counts per reply.",
+            example="hit",
+            ending="The episode ends with the first hand that you do not win, or when all hands are won.",
+            heading="The table:",
+        )
+
     def tasks(self, split: str) -> Sequence[Task]:
         """Return lists of hands from the pool of the split."""
         return LazyTasks(split, LENGTHS[split], lambda i: Task("", metadata={"seeds": self._seeds(split, i)}))
@@ -70,12 +91,20 @@ class Blackjack(Verbalised):
 
     def describe(self, observation: Any) -> str:
         """Describe the table: the player's sum and the dealer's open card."""
+        if self.style != "full":
+            return self._table_text(observation)
+        total, card, soft = observation
+        ace = ", with an ace that counts 11" * bool(soft)
+        dealer = {1: "an ace", 8: "an 8"}.get(card, f"a {card}")
+        return f"Hand {self.hand + 1} of {self.hands}. Your sum is {total}{ace}. The dealer shows {dealer}."
+
+    def _table_text(self, observation: Any) -> str:
         total, card, soft = observation
         return f"{'soft ' * bool(soft)}{total} v {'A' if card == 1 else card}"
 
     def state(self) -> str:
         """Return the task, the number of the hand and the table."""
-        return f"{self.task.id} {self.hand} {self.describe(self.observation)}"
+        return f"{self.task.id} {self.hand} {self._table_text(self.observation)}"
 
     def is_won(self, reward: float, terminated: bool) -> bool:
         """Whether the turn wins the last hand."""
@@ -91,7 +120,8 @@ class Blackjack(Verbalised):
         self.hand += 1
         assert self.inner is not None
         self.observation = self.inner.reset(seed=self.game_seed())[0]
-        return Outcome((user(f"won; {self.describe(self.observation)}"),), metrics=metrics)
+        won = "You have won the hand." if self.style == "full" else "won;"
+        return Outcome((user(f"{won} {self.describe(self.observation)}"),), metrics=metrics)
 
     def oracle(self) -> Iterator[Message]:
         """Yield the actions of the best policy that does not know the coming cards."""
@@ -111,7 +141,7 @@ class Blackjack(Verbalised):
 def winnable_seed(split: str, hand: int) -> int:
     """Return the first seed of this hand with which `best_action` wins within `TURNS_PER_HAND` turns."""
     game = gymnasium.make(Blackjack.game, disable_env_checker=True)
-    for attempt in count():
+    for attempt in count_from():
         seed = _seed(split, hand, attempt)
         table = game.reset(seed=seed)[0]
         for _ in range(TURNS_PER_HAND):

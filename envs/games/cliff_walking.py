@@ -8,6 +8,7 @@ from typing import Any
 
 from envs.games.planning import follow_plan
 from envs.games.verbalised import Verbalised
+from envs.guide import Guide, count, listing
 from envs.procedural import enumerated
 from envs.types import Message, Task, assistant
 
@@ -25,14 +26,14 @@ class CliffWalking(Verbalised):
     """Walk to a goal at the far end of a cliff; a step over the edge leads back to the game's first cell.
 
     Observation: the distance to the goal up, right, down or left, then the steps that would fall: `11r cliff r`,
-    `2u 3l`.
+    `2u 3l`. In full style the instructions first, and sentences.
     Action: `up`, `right`, `down` or `left`; longer replies are read as `Verbalised` says. A step against the border is
     invalid.
     Reward: 1 on reaching the goal, else 0.
     Metrics: `points`, the game's own reward: -1 for a turn, -100 for a fall.
     Episode end: terminated by the goal; truncated after `max_turns`.
     Arguments: `slippery`: two moves in three go sideways, drawn from the episode's seed, so that no policy, not even
-    the oracle, wins every time; `explain`: the episode begins with the rules.
+    the oracle, wins every time.
     Splits: a task is a start cell and one of the eight orientations of the map, which change the names of the actions
     (296 tasks); each is in one split only.
     State: the task and the cell.
@@ -51,6 +52,32 @@ class CliffWalking(Verbalised):
     def __init__(self, *, slippery: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.slippery = bool(slippery)
+
+    def guide(self) -> Guide:
+        """Say what the grid is like, and what a step over the edge does."""
+        slips = (
+            " The ground is slippery: a step goes in the direction that you name only one time in three, and otherwise "
+            "to one of its two sides."
+        )
+        return self.action_guide(
+            goal="Walk on a grid beside a cliff to a goal. You succeed if you reach the goal.",
+            rules=(
+                f"The grid has {ROWS * COLUMNS} cells in a rectangle. Some cells along one edge are a cliff. After "
+                "each reply you are told how far the goal is, and which steps would take you over the cliff; all other "
+                "steps are safe. A step over the cliff does not end the episode, but puts you back at the corner of "
+                "the grid where the cliff begins, at its far end from the goal. A step against the border leaves you "
+                f"where you are.{slips if self.slippery else ''}"
+            ),
+            reading=(
+                "For example, 'The goal is 3 cells to the left and 2 cells up.' means that three steps left and two "
+                "steps up, in a safe order, reach it."
+            ),
+            example=self.actions[0],
+            ending="The episode ends when you reach the goal.",
+            heading="Where you are:",
+            reply="Reply with one step: up, right, down or left. Only one step counts per reply.",
+            noun="step",
+        )
 
     def tasks(self, split: str) -> Sequence[Task]:
         """Return every start cell with every orientation of the map."""
@@ -85,6 +112,8 @@ class CliffWalking(Verbalised):
 
     def describe(self, observation: int) -> str:
         """Describe the distance to the goal in each direction and the steps that would fall."""
+        if self.style == "full":
+            return describe_cell_fully(observation, tuple(self.actions))
         return describe_cell(observation, tuple(self.actions))
 
     def oracle(self) -> Iterator[Message]:
@@ -106,6 +135,19 @@ def describe_cell(cell: int, actions: tuple[str, ...]) -> str:
     words = [f"{far[name]}{name[0]}" for name in NAMES if far.get(name)]
     falls = [name[0] for name in NAMES if next_cell(cell, actions.index(name)) in CLIFF]
     return " ".join([*words, *(["cliff", *falls] if falls else [])])
+
+
+def describe_cell_fully(cell: int, actions: tuple[str, ...]) -> str:
+    """Describe a cell as `describe_cell` does, in sentences."""
+    row, column = divmod(cell, COLUMNS)
+    far = {actions[2]: ROWS - 1 - row, actions[1]: COLUMNS - 1 - column}
+    ways = {"up": "up", "down": "down", "left": "to the left", "right": "to the right"}
+    distances = [f"{count(far[name], 'cell')} {ways[name]}" for name in NAMES if far.get(name)]
+    falls = [name for name in NAMES if next_cell(cell, actions.index(name)) in CLIFF]
+    danger = (
+        f"These steps would take you over the cliff: {', '.join(falls)}." if falls else "No step is dangerous here."
+    )
+    return f"The goal is {listing(distances)}. {danger}"
 
 
 def next_cell(cell: int, action: int) -> int | None:

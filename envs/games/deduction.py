@@ -18,9 +18,9 @@ from envs.types import Message, Outcome, Task, assistant, final_text
 class Deduction(Game):
     """Find the secret by guessing; each guess is answered truthfully, and the right guess wins.
 
-    A subclass defines `candidates`, `parse_guess`, `hint` and `rules`. Tasks, replies, the oracle and the state are
-    defined here. The metrics of every turn are `left`, the number of secrets that fit all answers, and `bits`, the
-    information that the turn gained.
+    A subclass defines `candidates`, `parse_guess`, `full_answer`, `hint`, `guide` and `rules`. Tasks, replies, the
+    oracle and the state are defined here. The metrics of every turn are `left`, the number of secrets that fit all
+    answers, and `bits`, the information that the turn gained.
 
     Args:
         opened: Whether an episode begins with the answer to a first guess, which is never the secret. A task is then a
@@ -43,6 +43,10 @@ class Deduction(Game):
     def parse_guess(self, reply: str) -> str | None:
         """Parse the guess of a reply; None if the reply makes none, or several."""
 
+    @abstractmethod
+    def full_answer(self, guess: str, answer: str) -> str:
+        """Say in full style what a guess was answered."""
+
     @property
     @abstractmethod
     def hint(self) -> str:
@@ -61,11 +65,11 @@ class Deduction(Game):
         self.remaining, self.facts = candidates.all_secrets, set[str]()
         guess = self.task.metadata["opening"]
         if guess is None:
-            return self.hint
+            return "You have made no guess yet." if self.style == "full" else self.hint
         answer = candidates.score(guess, self.task.answer)
         self.remaining = candidates.narrow(self.remaining, guess, answer)
         self.facts.add(f"{guess}:{answer}")
-        return f"{guess} {answer}"
+        return self.full_answer(guess, answer) if self.style == "full" else f"{guess} {answer}"
 
     def state(self) -> str:
         """Return the guesses with their answers in alphabetical order, and the number of turns left."""
@@ -76,13 +80,15 @@ class Deduction(Game):
         guess = self.parse_guess(final_text(action))
         before = self.remaining.bit_count()
         if guess is None:
-            return self.outcome(f"{self.hint}?", valid=False, left=before, bits=0.0)
+            fault = f"Your reply does not make exactly one guess of {self.hint}."
+            return self.outcome(self.correction(fault, short=f"{self.hint}?"), valid=False, left=before, bits=0.0)
         candidates, secret = self.candidates(), self.task.answer
         answer = candidates.score(guess, secret)
         self.remaining = candidates.narrow(self.remaining, guess, answer)
         self.facts.add(f"{guess}:{answer}")
         left = self.remaining.bit_count()
-        return self.outcome(answer, is_won=guess == secret, left=left, bits=log2(before / left))
+        observation = self.full_answer(guess, answer) if self.style == "full" else answer
+        return self.outcome(observation, is_won=guess == secret, left=left, bits=log2(before / left))
 
     def oracle(self) -> Iterator[Message]:
         """Yield the best guess for the remaining secrets and turns; see `Candidates.best_guess`."""

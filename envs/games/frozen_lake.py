@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from envs.games.verbalised import Verbalised
+from envs.guide import Guide
 from envs.procedural import drawn
 from envs.types import Message, Task, assistant
 
@@ -21,14 +22,13 @@ class FrozenLake(Verbalised):
     r"""Walk from the top left to the bottom right corner without falling into a hole.
 
     Observation: one user message with the map, one row per line, such as `P.#.\n....\n.#..\n...G`: `P` the player, `#`
-    a hole, `.` ice, `G` the goal. Nothing else is said, unless `explain` puts the rules first, as a system message. An
-    invalid reply is answered by `left|down|right|up?` and the map.
+    a hole, `.` ice, `G` the goal. An invalid reply is answered by `left|down|right|up?` and the map. In full style the
+    instructions first, and spaces between the signs.
     Action: `left`, `down`, `right` or `up`; of a longer reply, the only one of these words in its last line.
     Reward: 1 on reaching the goal, else 0.
     Episode end: terminated by the goal or a hole; truncated after `max_turns`, by default three times `size`.
     Arguments: `size`, the side of the square map; `slippery`: two moves in three go sideways, drawn from the
-    episode's seed, so that no policy, not even the oracle, wins every time; `explain`: the episode begins with the
-    rules.
+    episode's seed, so that no policy, not even the oracle, wins every time.
     Splits: a map is in one split only. Every map has a path of at most three times `size` moves, less two.
     State: the map with the player on it.
     Source and licence: gymnasium's toy_text (MIT), own maps. Version history: v0.
@@ -59,15 +59,45 @@ class FrozenLake(Verbalised):
         """Seed drawn from the episode's generator: the task only fixes the map."""
         return int(self.np_random.integers(2**31))
 
+    def guide(self) -> Guide:
+        """Say what the map shows, and how to move on it."""
+        slips = (
+            "The ice is slippery: a move goes in the direction that you name only one time in three, and otherwise to "
+            "one of its two sides."
+        )
+        return self.action_guide(
+            goal=(
+                "Walk across a frozen lake from the top left cell to the bottom right cell. You succeed if you reach "
+                "the goal. If you step into a hole, the episode ends and you have failed."
+            ),
+            rules=(
+                f"After each reply you see the map, {self.size} rows of {self.size} cells, the top row first. A move "
+                "takes you one cell to the left, down, to the right or up. A move over the edge of the map leaves you "
+                f"where you are. {slips if self.slippery else ''}"
+            ).strip(),
+            legend={"P": "you", "#": "a hole", ".": "ice, on which you can walk", "G": "the goal"},
+            reading="For example, the row `. P #` means: ice on the left, then you, then a hole to your right.",
+            example="right",
+            ending="The episode ends when you reach the goal or fall into a hole.",
+            heading="The map:",
+        )
+
+    def drawing(self) -> str:
+        """Return the signs of the map."""
+        return " ".join(self._draw_map(int(self.observation), "").replace("\n", ""))
+
     def describe(self, observation: Any) -> str:
         """Draw the map with the player on it, one row per line."""
+        return self._draw_map(int(observation), " " if self.style == "full" else "")
+
+    def _draw_map(self, cell: int, gap: str) -> str:
         cells = list("".join(self._map).translate(str.maketrans("SFH", "..#")))
-        cells[int(observation)] = "P"
-        return "\n".join("".join(cells[i : i + self.size]) for i in range(0, len(cells), self.size))
+        cells[cell] = "P"
+        return "\n".join(gap.join(cells[i : i + self.size]) for i in range(0, len(cells), self.size))
 
     def state(self) -> str:
         """Return the map with the player on it, in one line."""
-        return self.describe(self.observation).replace("\n", "/")
+        return self._draw_map(int(self.observation), "").replace("\n", "/")
 
     def oracle(self) -> Iterator[Message]:
         """Yield the next move of a shortest path from the player's current cell."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from envs.env import Env
 from envs.grading.choice import find_choice, last_line
@@ -22,17 +21,12 @@ class Game(Env):
     requires: `tasks` and `oracle`.
 
     Args:
-        explain: Whether the episode begins with `rules` as a system message, for models that do not know the game.
-        **limits: Arguments of `Env`: `max_turns`, `max_seconds`, `render_mode`.
+        **limits: Arguments of `Env`: `style`, `max_turns`, `max_seconds`, `render_mode`.
     """
-
-    def __init__(self, *, explain: bool = False, **limits: Any) -> None:
-        super().__init__(**limits)
-        self.explain = bool(explain)
 
     @property
     def rules(self) -> str:
-        """Rules of the game in a few sentences, for a model that does not know it. A subclass must define it."""
+        """Rules of the game as a system message, in style "v1" only. A subclass must define it."""
         raise NotImplementedError(f"{type(self).__name__} must define rules")
 
     def opening(self) -> str:
@@ -40,9 +34,9 @@ class Game(Env):
         raise NotImplementedError(f"{type(self).__name__} must define opening()")
 
     def start(self) -> Messages:
-        """Return the opening board as a user message, with `explain` after the rules as a system message."""
+        """Return the opening board as a user message, in style "v1" after the rules as a system message."""
         prompt = user(self.opening())
-        return (system(self.rules), prompt) if self.explain else (prompt,)
+        return (system(self.rules), prompt) if self.style == "v1" else (prompt,)
 
     def outcome(
         self, observation: str, *, is_won: bool = False, is_lost: bool = False, valid: bool = True, **metrics: float

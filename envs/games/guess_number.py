@@ -10,6 +10,7 @@ import numpy as np
 
 from envs.env import Env
 from envs.grading.integer import declared_integer
+from envs.guide import Guide
 from envs.procedural import enumerated
 from envs.types import Message, Messages, Outcome, Task, assistant, final_text, text, user
 
@@ -18,7 +19,8 @@ class GuessNumber(Env):
     """Guess a secret number of a known interval.
 
     Observation: `12..18` first, then the interval that remains, `16..18`; after an invalid reply the same with `!`.
-    With `remind=False` only `higher` or `lower` (than the guess), so that the policy must remember the interval.
+    In full style the instructions first, and sentences. With `remind=False` only `higher` or `lower` (than the guess),
+    so that the policy must remember the interval.
     Action: a number, `15`; longer replies are read as `envs.grading.integer.declared_integer` says. A reply that
     declares no number of the interval is invalid; it still costs a turn.
     Reward: 1 for the secret, else 0; its only named part is `win`.
@@ -58,7 +60,23 @@ class GuessNumber(Env):
         """Return the interval as the prompt."""
         self.low, self.high = self.task.metadata["low"], self.task.metadata["high"]
         self.secret = int(self.task.answer)
-        return self.task.prompt
+        return (user(_sentence(self.low, self.high)),) if self.style == "full" else self.task.prompt
+
+    def guide(self) -> Guide:
+        """Say what has to be guessed, and what is told after a guess."""
+        return Guide(
+            goal="Guess a secret whole number. You succeed when you name it.",
+            rules=(
+                "After each guess you are told whether the number is higher or lower than your guess"
+                f"{', and which numbers are still possible' * self.remind}."
+            ),
+            reply="Reply with one number of the interval that you are given, in digits. Make one guess per reply.",
+            noun="guess",
+            example=str(self.task.metadata["low"]),
+            ending="The episode ends when you name the number.",
+            invalid="A reply that states no number of the first interval, or several, uses up a reply.",
+            heading="The interval:",
+        )
 
     def state(self) -> str:
         """Return the interval that remains and the number of turns left."""
@@ -69,7 +87,9 @@ class GuessNumber(Env):
         guess = declared_integer(final_text(action))
         if guess is None or not self.task.metadata["low"] <= guess <= self.task.metadata["high"]:
             prompt = f"{self.low}..{self.high}" if self.remind else text(self.task.prompt[0])
-            return self._outcome(f"{prompt}!", valid=False)
+            fault = "Your reply does not state exactly one number of the first interval."
+            observation = _sentence(self.low, self.high) if self.remind else ""
+            return self._outcome(self.correction(fault, observation, short=f"{prompt}!"), valid=False)
         before = self.high - self.low + 1
         if guess == self.secret:
             self.low = self.high = guess
@@ -79,7 +99,11 @@ class GuessNumber(Env):
         else:
             self.high = min(self.high, guess - 1)
         answer = "higher" if guess < self.secret else "lower"
-        return self._outcome(f"{self.low}..{self.high}" if self.remind else answer, before=before)
+        interval = f"{self.low}..{self.high}" if self.remind else answer
+        if self.style == "full":
+            interval = f"The number is {answer} than {guess}."
+            interval += f" {_sentence(self.low, self.high)}" if self.remind else ""
+        return self._outcome(interval, before=before)
 
     def oracle(self) -> Iterator[Message]:
         """Yield the middle of the interval that remains (bisection)."""
@@ -125,3 +149,8 @@ class GuessNumber(Env):
         low += self.bottom
         bounds = {"low": low, "high": low + self.size - 1}
         return Task("", (user(f"{low}..{bounds['high']}"),), str(low + offset), bounds)
+
+
+def _sentence(low: int, high: int) -> str:
+    """Name the interval in a sentence."""
+    return f"It is one of the whole numbers from {low} to {high}." if low < high else f"It is {low}."

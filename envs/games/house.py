@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from envs.guide import listing
+
 INVENTORY = -1  # the place of items that the player carries
 FIRST_CONTAINER = 100  # items in container i have the place FIRST_CONTAINER + i; smaller places are rooms
 
@@ -94,6 +96,25 @@ class House:
             )
         return scene
 
+    def sentences(self, state: State, *, with_commands: bool) -> str:
+        """Describe a state in sentences: the room, what is in it or the commands that work, and the items carried."""
+        room, places, shut, _ = state
+        sentences = [f"You are in the {self.rooms[room]}.", *(f"The {text}." for text in _are(self._door_text(state)))]
+        inventory = [item for item, place in zip(self.items, places, strict=True) if place == INVENTORY]
+        if not with_commands:
+            sentences.append(f"There are exits to the {listing(self.exits[room])}.")
+            for i, (name, where) in enumerate(self.containers):
+                if where == room:
+                    inside = [self.items[n] for n, place in enumerate(places) if place == FIRST_CONTAINER + i]
+                    content = f"holds: {', '.join(inside)}" if inside else "is open and empty"
+                    sentences.append(f"The {name} {'is shut' if shut >> i & 1 else content}.")
+            here = [item for item, place in zip(self.items, places, strict=True) if place == room]
+            sentences += [f"Lying here: {', '.join(here)}."] if here else []
+        sentences.append(f"You carry: {', '.join(inventory) or 'nothing'}.")
+        if with_commands:
+            sentences.append(f"Commands that work now: {', '.join(self.scene(state).commands)}.")
+        return " ".join(sentences)
+
     def useful_commands(self, state: State) -> Iterator[tuple[str, State]]:
         """Yield the commands that may be part of a shortest plan: they move no item but the wanted one and the key."""
         fixed = state.places[1 + bool(self.start.is_locked) :]
@@ -159,6 +180,11 @@ class House:
         beyond = self.door[0] if state.room == self.door[1] else self.door[1]
         way = next(way for way, there in self.exits[state.room].items() if there == beyond)
         return [f"{way} door {'locked' if state.is_locked else 'shut'}"]
+
+
+def _are(door_text: list[str]) -> list[str]:
+    """Turn `north door locked` into `north door is locked`."""
+    return [" is ".join(text.rsplit(" ", 1)) for text in door_text]
 
 
 def _move_item(state: State, item: int, place: int) -> State:

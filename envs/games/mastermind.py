@@ -12,6 +12,7 @@ from envs.games.candidates import Candidates
 from envs.games.deduction import Deduction
 from envs.games.game import check_range
 from envs.grading.choice import last_line
+from envs.guide import Guide, count
 
 HOLES, COLOURS = range(2, 6), range(2, 10)
 CODES = 1296  # limit of codes, that of the classic game: the oracle compares each with each
@@ -22,15 +23,15 @@ class Mastermind(Deduction):
 
     Observation: `312 +-.` first, the opening guess and its answer; then answers only, `++.`: a `+` for each digit in
     its right place, a `-` for each other digit that the code has elsewhere, filled up with `.`; the order of the marks
-    does not depend on the places. After an invalid reply the form of a guess, `3 digits 1-4?`.
+    does not depend on the places. In full style the instructions first, and sentences. After an invalid reply the form
+    of a guess, `3 digits 1-4?`.
     Action: a code, `213`; spaces, commas or hyphens may stand between its digits. Of a longer reply the last line
     counts, and it must hold one code only and no other digit. Anything else is invalid and costs a turn.
     Reward: 1 for the code, else 0; its only named part is `win`.
     Metrics: `left`, the codes that fit all answers; `bits`, the information the turn gained.
     Episode end: terminated by the right guess; truncated after `max_turns`, by default `holes` + 3.
     Arguments: `holes`, digits of a code; `colours`, digits to choose from, at most 1296 codes in all (the classic game
-    is holes=4, colours=6); `opened`: the first guess is already made, and it differs between tasks; `explain`: the
-    episode begins with the rules.
+    is holes=4, colours=6); `opened`: the first guess is already made, and it differs between tasks.
     Splits: a task is a pair of an opening guess and a code, with opened=False a code.
     State: the guesses with their answers in sorted order, and the turns left.
     Source and licence: generated. Version history: v0.
@@ -49,11 +50,43 @@ class Mastermind(Deduction):
 
     @property
     def rules(self) -> str:
-        """Rules of the game, for `explain`."""
+        """Rules of the game as a system message, in style "v1"."""
         return (
             f"Find my code of {self.hint}, digits may repeat. To each guess I answer + for a digit in its place, "
             f"- for a digit elsewhere in the code, . for the rest, sorted. Reply with {self.holes} digits only. "
             f"You have {self.max_turns} guesses."
+        )
+
+    def guide(self) -> Guide:
+        """Say what a code is, and what is told after a guess."""
+        opened = " You begin with one guess already made for you." if self.opened else ""
+        return Guide(
+            goal=(
+                f"Play Mastermind: find a secret code of {self.holes} digits, each from 1 to {self.colours}; a digit "
+                "may occur more than once. You succeed when you guess the code."
+            ),
+            rules=(
+                "After each guess you are told how many of its digits are in the right place, how many others occur in "
+                "the code, but in another place, and how many do not occur in the rest of the code. Each digit of the "
+                f"code counts once. You are not told which digits these are.{opened}"
+            ),
+            reading=(
+                "For example, if the code is 1223, the guess 2213 has two digits in the right place (the second 2 and "
+                "the 3) and two in another place (the first 2 and the 1)."
+            ),
+            reply=f"Reply with one guess: {self.holes} digits from 1 to {self.colours}, written together.",
+            noun="guess",
+            example=self.task.metadata["opening"] or self.candidates().secrets[1],
+            ending="The episode ends when you guess the code.",
+            invalid="A reply without a guess of this form, or with several, uses up a reply.",
+            heading="What you know:",
+        )
+
+    def full_answer(self, guess: str, answer: str) -> str:
+        """Say how many digits are in place, elsewhere, and in no place."""
+        return (
+            f"Guess {guess}: {count(answer.count('+'), 'digit')} in the right place, {answer.count('-')} in another "
+            f"place, {answer.count('.')} not in the rest of the code."
         )
 
     def candidates(self) -> Candidates:

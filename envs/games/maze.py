@@ -10,6 +10,7 @@ import numpy as np
 from envs.games.game import Game, check_range
 from envs.games.planning import follow_plan, shortest_plan
 from envs.grading.choice import find_choice
+from envs.guide import Guide, count, listing
 from envs.procedural import drawn
 from envs.types import Message, Outcome, Task, assistant, final_text
 
@@ -29,14 +30,15 @@ class Maze(Game):
 
     Observation: the exits of the cell and, in view "compass", where the goal lies: `ne goal 2s 1w`. View "position"
     adds row and column of the cell: `ne at 0,3 goal 2s 1w`. View "exits" shows the exits only, so the goal must be
-    searched for. After an invalid reply the same with `!`.
+    searched for. After an invalid reply the same with `!`. In full style the
+    instructions first, and sentences.
     Action: `n`, `e`, `s` or `w`, or the word, `north`; of a longer reply the one direction that its last line names.
     A reply without one, or into a wall, is invalid; it still costs a turn.
     Reward: 1 on reaching the goal, else 0; its only named part is `win`.
     Metrics: `efficiency`, on reaching the goal: the length of the shortest path divided by the turns taken.
     Episode end: terminated by the goal, truncated after `max_turns`, by default three times `size`.
     Arguments: `size`, the side of the square; `loops`, the share of the inner walls that are removed from a maze with
-    exactly one path between any two cells; `view`; `explain`: the episode begins with the rules.
+    exactly one path between any two cells; `view`.
     Splits: a maze is in one split only. The goal is `size` to twice `size` moves away.
     State: the task and the cell; the path to it does not count.
     Source and licence: generated (depth-first search with backtracking). Version history: v0.
@@ -62,11 +64,44 @@ class Maze(Game):
 
     @property
     def rules(self) -> str:
-        """Rules of the game, for `explain`."""
+        """Rules of the game as a system message, in style "v1"."""
         where = " and where the goal lies, such as '2s 1w' for two cells south and one west" * (self.view != "exits")
         return (
             f"You are in a maze of {self.size} by {self.size} cells. I name the exits of your cell, such as 'ne' for "
             f"north and east{where}. Each turn reply with one way to go: n, e, s or w."
+        )
+
+    def guide(self) -> Guide:
+        """Say what a player sees of the maze, and how to walk in it."""
+        views = {
+            "exits": "You are not told where the goal is; search for it.",
+            "compass": "You are also told how far the goal is and in which direction, as if there were no walls.",
+            "position": (
+                "You are also told your row and column, counted from 0 in the north-west corner, and how far the goal "
+                "is and in which direction, as if there were no walls."
+            ),
+        }
+        return Guide(
+            goal="Walk through a maze to its goal. You succeed when you reach the cell of the goal.",
+            rules=(
+                f"The maze has {self.size} rows and {self.size} columns of cells, with walls between some of them. You "
+                "see one cell at a time: after each reply you are told the exits of the cell where you are, the "
+                f"directions without a wall. {views[self.view]} A reply takes you one cell in one direction."
+            ),
+            reading=(
+                ""
+                if self.view == "exits"
+                else (
+                    "For example, 'Exits: north, east. The goal is 2 cells to the south and 1 cell to the west.' means "
+                    "that you can go north or east now, and that the way to the goal has to lead around walls."
+                )
+            ),
+            reply="Reply with one direction: north, east, south or west. Only one direction counts per reply.",
+            noun="direction",
+            example=WORDS[EXITS[self.maze[self.cell]][0]],
+            ending="The episode ends when you reach the goal.",
+            invalid="A reply that names no direction, or several, or a wall, changes nothing and uses up a reply.",
+            heading="The first cell:",
         )
 
     def tasks(self, split: str) -> Sequence[Task]:
@@ -88,7 +123,11 @@ class Maze(Game):
         """Move the player in the direction that the reply names, if that is an exit."""
         way = find_choice(final_text(action), MEANINGS)
         if way is None or way not in EXITS[self.maze[self.cell]]:
-            return self.outcome(f"{self._describe_cell()}!", valid=False)
+            fault = "Your reply does not name exactly one direction."
+            fault = fault if way is None else f"There is a wall to the {WORDS[way]}; you are still in the same cell."
+            return self.outcome(
+                self.correction(fault, self._describe_cell(), short=f"{self._short_text()}!"), valid=False
+            )
         self.cell += self.step_of[way]
         if self.cell != self.goal:
             return self.outcome(self._describe_cell())
@@ -116,6 +155,20 @@ class Maze(Game):
         return (*super().attacks(), "n e s w", " ".join(way), "".join(way), "goal", f"{self.goal}")
 
     def _describe_cell(self) -> str:
+        if self.style != "full":
+            return self._short_text()
+        sentences = [f"Exits: {', '.join(WORDS[way] for way in EXITS[self.maze[self.cell]])}."]
+        row, column = divmod(self.cell, self.size)
+        down, right = self.goal // self.size - row, self.goal % self.size - column
+        if self.view == "position":
+            sentences.append(f"You are at row {row}, column {column}.")
+        if self.view != "exits":
+            ways = [(down, "south" if down > 0 else "north"), (right, "east" if right > 0 else "west")]
+            distances = [f"{count(abs(number), 'cell')} to the {way}" for number, way in ways if number]
+            sentences.append(f"The goal is {listing(distances)}.")
+        return " ".join(sentences)
+
+    def _short_text(self) -> str:
         exits = EXITS[self.maze[self.cell]]
         if self.view == "exits":
             return exits

@@ -12,6 +12,7 @@ import numpy as np
 from envs.games.game import Game, check_range
 from envs.games.minefield import CLOSED, MINE, build_field, count_moves_to_clear, neighbours, open_cell, safe_cells
 from envs.grading.choice import last_line
+from envs.guide import Guide
 from envs.procedural import drawn
 from envs.types import Message, Outcome, Task, assistant, final_text
 
@@ -28,7 +29,8 @@ class Minesweeper(Game):
     Observation: the field, one row per line: `#` a closed cell, a digit the number of mines in the eight cells around
     it, `.` for none: `.1##\n.12#\n..1#\n..1#`. The first cell is open at the start, with all cells around it if it
     has no mines around.
-    After an invalid reply `a1?` and the field.
+    After an invalid reply `a1?` and the field. In full style the instructions first, spaces between the signs, and the
+    letters and numbers of the columns and rows.
     Action: a cell to open, `c1`: the column's letter from the left, the row's number from the top; or `1 3`, row and
     column. Of a longer reply the last line counts, and it must name one cell only. Anything else, as well as a cell
     that is open, is invalid and costs a turn. There are no flags.
@@ -36,8 +38,7 @@ class Minesweeper(Game):
     Metrics: `progress`, the share of the safe cells closed at the start that are open now.
     Episode end: terminated by the win or by a mine; truncated after `max_turns`, by default the number of
     safe cells.
-    Arguments: `size`, the side of the square field, 4 to 9; `mines`, from half of `size` to a fifth of the cells;
-    `explain`: the episode begins with the rules.
+    Arguments: `size`, the side of the square field, 4 to 9; `mines`, from half of `size` to a fifth of the cells.
     Splits: a field with its first cell is in one split only. Each can be cleared without guessing, by comparing two
     numbers at a time and counting the mines left, and takes at least two moves.
     State: the field as the policy sees it.
@@ -52,12 +53,49 @@ class Minesweeper(Game):
 
     @property
     def rules(self) -> str:
-        """Rules of the game, for `explain`."""
+        """Rules of the game as a system message, in style "v1"."""
         last = f"{COLUMNS[self.size - 1]}{self.size}"
         return (
             f"Open all cells but the {self.mines} mines. # is closed; a digit counts the mines around it, . means 0. "
             f"Reply with one cell a turn, column and row: a1 is top left, {last} bottom right."
         )
+
+    def guide(self) -> Guide:
+        """Say what the field shows, how cells are named, and what a mine does."""
+        last = f"{COLUMNS[self.size - 1]}{self.size}"
+        return Guide(
+            goal=(
+                f"Play Minesweeper: {self.mines} of the {self.size * self.size} cells of a field hide a mine. Open "
+                "every other cell. You succeed when all cells without a mine are open. If you open a cell with a mine, "
+                "the episode ends and you have failed."
+            ),
+            rules=(
+                f"Columns have the letters a to {COLUMNS[self.size - 1]} from left to right, rows the numbers 1 to "
+                f"{self.size} from top to bottom; a1 is the top left cell and {last} the bottom right one. When you "
+                "open a cell without a mine, you see how many of the up to eight cells around it hide one; if none "
+                "does, the cells around it open too. There are no flags. The field can always be solved by logic, "
+                "without guessing."
+            ),
+            legend={
+                CLOSED: "a closed cell, which may hide a mine",
+                ".": "an open cell with no mine around it",
+                "1": "to 8: an open cell with so many mines in the cells around it",
+            },
+            reading=(
+                "For example, the row `1  . 2 # #` means: a1 is open and has no mine around it, b1 is open and has "
+                "two, c1 and d1 are closed."
+            ),
+            reply="Reply with one closed cell to open, its letter and its number. Only one cell counts per reply.",
+            noun="cell",
+            example=self._coordinates(self.view.index(CLOSED)),
+            ending="The episode ends when all cells without a mine are open, or a mine is opened.",
+            invalid="A reply that names no closed cell, or several cells, changes nothing and uses up a reply.",
+            heading="The field:",
+        )
+
+    def drawing(self) -> str:
+        """Return the signs of the field."""
+        return " ".join(self.view)
 
     def tasks(self, split: str) -> Sequence[Task]:
         """Return random fields; "val" and "test" contain each field once."""
@@ -82,9 +120,10 @@ class Minesweeper(Game):
         """Open the cell that the reply names; a mine loses the game."""
         cell = self._parse_cell(final_text(action))
         if cell is None or self.view[cell] != CLOSED:
-            return self.outcome(
-                f"a1?\n{self.board_text}", valid=False, progress=1 - self.cells_left / self.initial_cells_left
-            )
+            fault = "Your reply does not name exactly one cell of the field."
+            fault = fault if cell is None else f"The cell {self._coordinates(cell)} is open already."
+            answer = self.correction(fault, self._render_board(), short=f"a1?\n{self.board_text}")
+            return self.outcome(answer, valid=False, progress=1 - self.cells_left / self.initial_cells_left)
         hit_mine = self.field[cell] == MINE
         if hit_mine:
             self.view[cell] = MINE
@@ -143,8 +182,12 @@ class Minesweeper(Game):
 
     def _render_board(self) -> str:
         cells, size = "".join(self.view), self.size
-        self.board_text = "\n".join([cells[i : i + size] for i in range(0, len(cells), size)])
-        return self.board_text
+        rows = [cells[i : i + size] for i in range(0, len(cells), size)]
+        self.board_text = "\n".join(rows)
+        if self.style != "full":
+            return self.board_text
+        numbered_rows = [f"{number}  {' '.join(row)}" for number, row in enumerate(rows, 1)]
+        return "\n".join([f"   {' '.join(COLUMNS[:size])}", *numbered_rows])
 
     def _draw(self, rng: np.random.Generator) -> Task:
         around = neighbours(self.size)

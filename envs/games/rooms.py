@@ -14,6 +14,7 @@ from envs.games.game import Game, check_range
 from envs.games.house import House, State, build_house
 from envs.games.planning import follow_plan, shortest_plan
 from envs.grading.choice import TAIL_LENGTH, find_choice
+from envs.guide import Guide
 from envs.procedural import drawn
 from envs.types import Message, Outcome, Task, assistant, final_text
 
@@ -31,13 +32,14 @@ class Rooms(Game):
     commands that work now: `kitchen; east door locked; have key: go north, unlock door, take hat`. With
     `commands=False` the room and everything visible in it instead of the commands: `kitchen; exits north east; east
     door locked; chest shut; here hat; have key`. After an invalid reply the same with `!`.
+    In full style the instructions first, and sentences.
     Action: `go east`, `open chest`, `open door`, `unlock door`, `take cup`, `put cup in box`; of a longer reply the
     one command that its last line names. A reply without a command that works now is invalid; it costs a turn.
     Reward: 1 for doing the task, else 0; its only named part is `win`.
     Metrics: `efficiency`, when the task is done: the length of the shortest plan divided by the turns taken.
     Episode end: terminated when the task is done; truncated after `max_turns`, by default twice `length`.
     Arguments: `rooms`, their number; `length`, the number of commands of the shortest plan; `clutter`, the number of
-    items that no plan needs; `commands`; `explain`: the episode begins with the rules.
+    items that no plan needs; `commands`.
     Splits: a house with a task is in one split only.
     State: the task, the places of the player and of all items, and what is shut or locked.
     Source and licence: generated, in the manner of TextWorld (arXiv:1806.11532). Version history: v0.
@@ -61,7 +63,7 @@ class Rooms(Game):
 
     @property
     def rules(self) -> str:
-        """Rules of the game, for `explain`."""
+        """Rules of the game as a system message, in style "v1"."""
         hint = "I name the commands that work now." * self.commands
         return (
             "Do the task in a house of several rooms. Commands: go north/east/south/west, open chest, open door, "
@@ -77,7 +79,33 @@ class Rooms(Game):
         """Return the task and the description of the first room."""
         self.house: House = build_house(self.task.metadata["house"])
         self.house_state: State = self.house.start
-        return f"{self.house.goal}\n{self._describe_room()}"
+        goal = f"Your task: {self.house.goal}." if self.style == "full" else self.house.goal
+        return f"{goal}\n{self._describe_room()}"
+
+    def guide(self) -> Guide:
+        """Say which commands there are, and what each does."""
+        listed = "After each reply you are told which commands work now; no other command does anything."
+        unlisted = "After each reply you are told what is in the room, but not which commands work now."
+        return Guide(
+            goal=(
+                "Carry out a task in a house of several rooms: take an item, or put it into a container. You succeed "
+                "as soon as the task is done. The item may be in another room or in a shut container, and you may need "
+                "a key to get there."
+            ),
+            rules=(
+                "The commands are: `go north`, `go east`, `go south` or `go west` to the next room; `open X` for a "
+                "shut container X in the room, and `open door` for a shut door; `unlock door` for a locked door, if "
+                "you carry the key, after which you have to open it; `take X` for an item X that lies in the room or "
+                f"in an open container; `put X in Y` to put an item X that you carry into an open container Y. "
+                f"{listed if self.commands else unlisted}"
+            ),
+            reply="Reply with one command. Only one command counts per reply.",
+            noun="command",
+            example=next(iter(self.house.scene(self.house_state).commands)),
+            ending="The episode ends when the task is done.",
+            invalid="A reply without a command that works now changes nothing and uses up a reply.",
+            heading="It begins:",
+        )
 
     def state(self) -> str:
         """Return the task and the state of the house."""
@@ -94,7 +122,10 @@ class Rooms(Game):
         )
         after = commands.get(command or "")
         if after is None:
-            return self.outcome(f"{self._describe_room()}!", valid=False)
+            fault = "Your reply does not name exactly one command."
+            fault = fault if command is None else f"The command {command!r} does not work now."
+            room = self._describe_room()
+            return self.outcome(self.correction(fault, room, short=f"{room}!"), valid=False)
         self.house_state = after
         if not self.house.is_done(after):
             return self.outcome(self._describe_room())
@@ -118,6 +149,8 @@ class Rooms(Game):
         return (*super().attacks(), ", ".join(plan), "\n".join([*plan, "done"]), valid_commands, "done", "win", "quit")
 
     def _describe_room(self) -> str:
+        if self.style == "full":
+            return self.house.sentences(self.house_state, with_commands=self.commands)
         scene = self.house.scene(self.house_state)
         return scene.brief if self.commands else scene.text
 

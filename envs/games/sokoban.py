@@ -12,12 +12,14 @@ import numpy as np
 from envs.games.game import Game, check_range, parse_directions
 from envs.games.planning import follow_plan
 from envs.games.warehouse import Situation, Warehouse, parse_map
+from envs.guide import Guide
 from envs.procedural import drawn
 from envs.types import Message, Outcome, Task, assistant, final_text
 
 SIZES, BOXES, LONGEST, STEPS_AT_ONCE = range(3, 8), range(1, 4), range(4, 41), range(1, 101)
 LENGTHS = {"train": 5000, "val": 100, "test": 100}
 WALLS = 0.15  # share of the cells that are walls
+WORDS = {"u": "up", "d": "down", "l": "left", "r": "right"}
 MAX_DRAWS = 300  # maps without a long enough solution after which the arguments count as impossible
 
 
@@ -26,7 +28,7 @@ class Sokoban(Game):
 
     Observation: the map, one row per line: `P` the player, `B` a box, `G` a goal, `*` a box on a goal, `+` the player
     on a goal, `#` a wall, `.` floor; walls surround the map: `..G.\n.B..\n..#.\nP...`. After a reply that names no move
-    `udlr?` and the map.
+    `udlr?` and the map. In full style the instructions first, and spaces between the signs.
     Action: a step, `u`, `d`, `l` or `r`, or the word, `up`; it pushes the box in its way. With `at_once` above 1
     several steps, `rru` or `right, up`. Longer replies are read as `envs.games.game.parse_directions` says. A step that
     a wall or a second box stops changes nothing, and the rest of the reply is not played. Such a reply, and one that
@@ -36,8 +38,7 @@ class Sokoban(Game):
     Episode end: terminated by the win; truncated after `max_turns`, by default `longest` + 4. A box that can no longer
     be moved does not end the episode.
     Arguments: `size`, the side of the square map, 3 to 7; `boxes`, 1 to 3; `longest`, 4 to 40: the shortest solution of
-    a level has at most so many steps, and at least half as many; `at_once`, steps that a reply may name; `explain`: the
-    episode begins with the rules.
+    a level has at most so many steps, and at least half as many; `at_once`, steps that a reply may name.
     Splits: a level is in one split only. Levels are found by playing backwards from the solved map.
     State: the map.
     Source and licence: generated; the game is by Hiroyuki Imabayashi (1981). Version history: v0.
@@ -62,12 +63,57 @@ class Sokoban(Game):
 
     @property
     def rules(self) -> str:
-        """Rules of the game, for `explain`."""
+        """Rules of the game as a system message, in style "v1"."""
         many = f" or up to {self.at_once} of them, as in ru" if self.at_once > 1 else ""
         return (
             "You are P. Push every box B onto a goal G; walls # and the edge stop you, and you cannot pull. "
             f"* is a box on a goal, + is you on one. Reply with one letter a turn, u, d, l or r{many}."
         )
+
+    def guide(self) -> Guide:
+        """Say what the map shows, and what a step does."""
+        many = (
+            "Only one step counts per reply."
+            if self.at_once == 1
+            else f"You may name up to {self.at_once} steps in one reply, such as `right, up`, which are taken in order."
+        )
+        return Guide(
+            goal=(
+                f"Play Sokoban: push {'the box onto the goal' if self.boxes == 1 else 'every box onto a goal'}. You "
+                f"succeed when {'the box is on the goal' if self.boxes == 1 else 'all boxes are on goals'}."
+            ),
+            rules=(
+                f"The map has {self.size} rows of {self.size} cells, the top row first; its edge is a wall. A step "
+                "takes you one cell up, down, left or right. If a box is in this cell, you push it one cell further, "
+                "unless a wall, the edge or another box is behind it; then nothing moves. You cannot pull a box, so a "
+                "box in a corner may be stuck for good, which does not end the episode."
+            ),
+            legend={
+                "P": "you",
+                "B": "a box",
+                "G": "a goal",
+                "*": "a box on a goal",
+                "+": "you on a goal",
+                "#": "a wall",
+                ".": "free floor",
+            },
+            reading="For example, in the row `. P B G` one step right pushes the box onto the goal.",
+            reply=f"Reply with one step: up, down, left or right. {many}",
+            noun="step" if self.at_once == 1 else "steps",
+            example=self._possible_step(),
+            ending="The episode ends when the puzzle is solved.",
+            invalid="A reply that names no step, or too many, or a step that is blocked, uses up a reply.",
+            heading="The map:",
+        )
+
+    def drawing(self) -> str:
+        """Return the signs of the map."""
+        return " ".join(self.map_text.replace("\n", ""))
+
+    def _possible_step(self) -> str:
+        """Return a step that nothing blocks now; "up" if there is none."""
+        steps = (word for letter, word in WORDS.items() if self.warehouse.move(self.situation, letter) is not None)
+        return next(steps, "up")
 
     def tasks(self, split: str) -> Sequence[Task]:
         """Return random levels; "val" and "test" contain each level once."""
@@ -78,7 +124,7 @@ class Sokoban(Game):
         """Set up the level and return its map."""
         self.map_text: str = self.task.metadata["map"]
         self.warehouse, self.situation = _parse_level(self.map_text)
-        return self.map_text
+        return self._describe_map()
 
     def state(self) -> str:
         """Return the map in one line."""
@@ -88,7 +134,9 @@ class Sokoban(Game):
         """Play the steps that the reply names, up to the first that is stopped or that wins."""
         letters = parse_directions(final_text(action))
         if letters is None or len(letters) > self.at_once:
-            return self.outcome(f"udlr?\n{self.map_text}", valid=False, home=self._home_share(), steps=0)
+            fault = f"Your reply names {'no step' if letters is None else 'too many steps'}, or cannot be read."
+            answer = self.correction(fault, self._describe_map(), short=f"udlr?\n{self.map_text}")
+            return self.outcome(answer, valid=False, home=self._home_share(), steps=0)
         steps, is_won = 0, False
         for letter in letters:
             next_situation = self.warehouse.move(self.situation, letter)
@@ -99,7 +147,10 @@ class Sokoban(Game):
         if steps:
             self.map_text = self.warehouse.render(self.situation)
         valid = is_won or steps == len(letters)
-        return self.outcome(self.map_text, is_won=is_won, valid=valid, home=self._home_share(), steps=steps)
+        text = self._describe_map()
+        if self.style == "full" and not valid:
+            text = f"The step {WORDS[letters[steps]]} is blocked by a wall, the edge or a second box.\n{text}"
+        return self.outcome(text, is_won=is_won, valid=valid, home=self._home_share(), steps=steps)
 
     def oracle(self) -> Iterator[Message]:
         """Yield the steps of a shortest solution from the current state; `u` if no solution is left."""
@@ -125,6 +176,12 @@ class Sokoban(Game):
             solution_map,
             "*" * 50,
         )
+
+    def _describe_map(self) -> str:
+        """Return the map, in full style with spaces between the signs."""
+        if self.style != "full":
+            return self.map_text
+        return "\n".join(" ".join(row) for row in self.map_text.split("\n"))
 
     def _is_solved(self, situation: Situation) -> bool:
         return situation.boxes == self.warehouse.goals

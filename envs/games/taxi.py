@@ -8,6 +8,7 @@ from typing import Any
 from envs.games.game import check_range
 from envs.games.planning import follow_plan
 from envs.games.verbalised import Verbalised
+from envs.guide import Guide, listing
 from envs.procedural import enumerated
 from envs.types import Message, Task, assistant
 
@@ -22,13 +23,13 @@ class Taxi(Verbalised):
 
     Observation: row and column of the taxi, the directions without a wall, the passenger's place and destination:
     `3,1 sne R>G`; with the passenger aboard, `3,1 sne taxi>G`. The stands R, G, Y and B lie at 0,0, 0,4, 4,0 and 4,3.
+    In full style the instructions first, and sentences.
     Action: `south`, `north`, `east`, `west`, `pick` or `drop`; longer replies are read as `Verbalised` says. Driving
     into a wall and picking up or dropping where that cannot be is invalid.
     Reward: 1 when the passenger is set down at the destination, else 0.
     Metrics: `points`, the game's own reward: -1 for a turn, -10 for a wrong pick or drop, 20 for arriving.
     Episode end: terminated by arriving; truncated after `max_turns`, by default one and a half times the longest plan.
-    Arguments: `level` 0 begins with the passenger aboard (100 tasks), 1, the default, is the game (300 tasks);
-    `explain`: the episode begins with the rules.
+    Arguments: `level` 0 begins with the passenger aboard (100 tasks), 1, the default, is the game (300 tasks).
     Splits: an initial state is in one split only.
     State: the task and the observation.
     Source and licence: gymnasium's toy_text (MIT), after Dietterich (2000). Version history: v0.
@@ -48,6 +49,30 @@ class Taxi(Verbalised):
         super().__init__(max_turns=LONGEST[self.level] * 3 // 2 if max_turns is None else max_turns, **kwargs)
         self._descriptions: dict[int, tuple[str, tuple[bool, ...]]] = {}
 
+    def guide(self) -> Guide:
+        """Say where the stands are, what each action does, and what is asked."""
+        return self.action_guide(
+            goal=(
+                "Drive a taxi: pick up the passenger where they wait, drive them to where they want to go, and drop "
+                "them there. You succeed when the passenger is dropped at that place."
+            ),
+            rules=(
+                "The town has 5 rows and 5 columns of cells. Rows count from 0 in the north to 4 in the south, columns "
+                "from 0 in the west to 4 in the east. There are four stands: R at row 0, column 0; G at row 0, column "
+                "4; Y at row 4, column 0; B at row 4, column 3. Passengers wait at a stand and want to go to a stand. "
+                "South, north, east and west drive one cell. There are walls between some cells; you are told in which "
+                "directions the way is free. Pick takes the passenger aboard; you must be on their stand. Drop sets "
+                "the passenger down; you must be on the stand where they want to go."
+            ),
+            ending="The episode ends when the passenger is dropped at the right stand.",
+            invalid=(
+                "Driving into a wall, and pick or drop in a wrong place, change nothing and use up a reply, as does a "
+                "reply that names no action, or several."
+            ),
+            example=next(name for name, is_free in zip(self.actions, self._mask(), strict=False) if is_free),
+            heading="The situation:",
+        )
+
     def tasks(self, split: str) -> Sequence[Task]:
         """Return all initial states of the level."""
         total = (100, 300)[self.level]
@@ -65,11 +90,11 @@ class Taxi(Verbalised):
 
     def is_legal(self, action: int) -> bool:
         """Whether the game's own action mask allows the action."""
-        return self._describe_state(self.observation)[1][action]
+        return self._mask()[action]
 
     def describe(self, observation: int) -> str:
         """Describe the taxi's cell, the open directions, and the passenger's place and destination."""
-        return self._describe_state(observation)[0]
+        return self._full_text(observation) if self.style == "full" else self._describe_state(observation)[0]
 
     def oracle(self) -> Iterator[Message]:
         """Return the actions of a shortest plan from the current state."""
@@ -89,6 +114,21 @@ class Taxi(Verbalised):
             words = f"{row},{column} {ways} {'taxi' if passenger == 4 else STANDS[passenger]}>{STANDS[stand]}"
             self._descriptions[state] = words, mask
         return self._descriptions[state]
+
+    def _mask(self) -> tuple[bool, ...]:
+        """For each action whether it has an effect now."""
+        return self._describe_state(self.observation)[1]
+
+    def _full_text(self, state: int) -> str:
+        """Describe a state in sentences."""
+        row, column, passenger, stand = self._taxi_env.decode(state)
+        mask = self._describe_state(state)[1]
+        ways = [name for name, is_free in zip(self.actions[:4], mask, strict=False) if is_free]
+        where = "is in the taxi" if passenger == 4 else f"waits at {STANDS[passenger]}"
+        return (
+            f"The taxi is at row {row}, column {column}. The way is free to the {listing(ways)}. The passenger {where} "
+            f"and wants to go to {STANDS[stand]}."
+        )
 
     def _moves(self, state: int) -> Iterator[tuple[str, int]]:
         """Yield each action with the state it leads to, from the game's own transition table."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from envs.games.game import Game
 from envs.games.planning import shortest_plan
+from envs.guide import Guide
 from envs.procedural import enumerated
 from envs.suggestions import unknown_message
 from envs.types import Message, Outcome, Task, assistant, final_text
@@ -48,7 +49,8 @@ class Solver(NamedTuple):
 class TextArena(Game):
     """Win a game of TextArena that can be won every time.
 
-    Observation: TextArena's own text: the game's prompt first, then its messages after each reply.
+    Observation: TextArena's own text: the game's prompt first, then its messages after each reply; in full style the
+    instructions first.
     Action: as the prompt says, a move in square brackets: `[7]`, `[1 2 3 4]`, `[down]`.
     Reward: 1 for TextArena's full reward at the end of the game, else 0; its only named part is `win`. Its partial
     rewards, which a player gets even without a move, are only the metric.
@@ -79,8 +81,21 @@ class TextArena(Game):
 
     @property
     def rules(self) -> str:
-        """How to write a move, for `explain`; the game's own prompt states the rules."""
+        """How to write a move, in style "v1"; the game's own prompt states the rules."""
         return "Reply with one move in square brackets, as the game asks for it."
+
+    def guide(self) -> Guide:
+        """Say how a move is written; the game's own prompt states the rules."""
+        return Guide(
+            goal="Play a game for one player and win it. You succeed if you win completely.",
+            rules="The rules of the game follow below, in its own words.",
+            reply="Reply with one move in square brackets, as the rules of the game say. Only one move per reply.",
+            noun="move",
+            example=self.solver.random_reply(self.inner, np.random.default_rng(0)),
+            ending="The episode ends when the game ends.",
+            invalid="Two replies in a row that the game cannot play lose the game.",
+            heading="The game:",
+        )
 
     def tasks(self, split: str) -> Sequence[Task]:
         """Return one task per initial state of the game. Raises ImportError if textarena is not installed."""

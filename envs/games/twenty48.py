@@ -10,6 +10,7 @@ import numpy as np
 
 from envs.games.game import Game, check_range, parse_directions
 from envs.games.tiles import EMPTY, MOVES, Player, add_tile, apply_move, is_over
+from envs.guide import Guide
 from envs.procedural import LazyTasks, digest
 from envs.types import Message, Outcome, Task, assistant, final_text
 
@@ -23,7 +24,8 @@ class Twenty48(Game):
     r"""Slide equal tiles together until a tile has the target's value.
 
     Observation: the board, one row per line: `.` an empty cell, `a` a tile of 2, `b` of 4, `c` of 8, up to `k` of 2048:
-    `a.b\n..c`. After a reply that names no move `ldru?` and the board.
+    `a.b\n..c`. After a reply that names no move `ldru?` and the board. In full style the
+    instructions first, and the tiles as numbers.
     Action: `l`, `d`, `r` or `u`, or the word, `left`; longer replies are read as `envs.games.game.parse_directions`
     says. All tiles slide as far as they can; two equal tiles that meet merge into one of twice the value; then a tile
     is added, a 2 or, one time in ten, a 4. A move that changes nothing, several moves or none are invalid and cost a
@@ -33,7 +35,7 @@ class Twenty48(Game):
     Episode end: terminated by the win, or when no move changes the board; truncated after `max_turns`, by default
     three quarters of `target` plus the number of cells.
     Arguments: `target`, a power of 2 from 8 to 2048; `rows` and `columns`, 2 to 5 (the original is target=2048, rows=4,
-    columns=4); `explain`: the episode begins with the rules.
+    columns=4).
     Splits: a task is a seed, which determines together with the board which tile is added where. Only seeds are used
     with which the oracle wins, although it does not know the coming tiles.
     State: the board.
@@ -53,12 +55,42 @@ class Twenty48(Game):
 
     @property
     def rules(self) -> str:
-        """Rules of the game, for `explain`."""
+        """Rules of the game as a system message, in style "v1"."""
         return (
             "This is 2048 with letters: a is 2, b is 4, c is 8 and so on, . is empty. Equal tiles that slide together "
             f"merge into the next letter. Make {_letter(self.target)} ({self.target}). Reply with one letter a turn: "
             "l left, d down, r right, u up."
         )
+
+    def guide(self) -> Guide:
+        """Say how tiles slide and merge, which tile is wanted, and what the board shows."""
+        moves = {"left": "l", "down": "d", "right": "r", "up": "u"}
+        possible = (word for word, move in moves.items() if apply_move(self.board, self.columns, move) != self.board)
+        return Guide(
+            goal=(
+                f"Play 2048 on a board of {self.rows} rows and {self.columns} columns: make a tile of {self.target}. "
+                f"You succeed when a tile has the value {self.target}. If no move is possible any more, you have "
+                "failed."
+            ),
+            rules=(
+                "Each reply slides all tiles in one direction as far as they can go. Two tiles of the same value that "
+                "meet in this direction merge into one tile of twice the value; a tile merges at most once per reply. "
+                "After each move that changes the board, a new tile appears in an empty cell: a 2, or a 4 one time in "
+                "ten. A move that slides no tile is not possible."
+            ),
+            legend={EMPTY: "an empty cell", "2": "or a larger number: a tile of this value"},
+            reading="For example, sliding the row `2 . 2` to the left gives `4 . .` before the new tile appears.",
+            reply="Reply with one move: left, down, right or up. Only one move counts per reply.",
+            noun="move",
+            example=next(possible, "left"),
+            ending=f"The episode ends when there is a tile of {self.target}, or when no move is possible.",
+            invalid="A reply that names no possible move, or several moves, changes nothing and uses up a reply.",
+            heading="The board:",
+        )
+
+    def drawing(self) -> str:
+        """Return the tiles of the board as numbers."""
+        return " ".join(map(_number, self.board))
 
     def tasks(self, split: str) -> Sequence[Task]:
         """Return tasks with different seeds of the new tiles."""
@@ -80,7 +112,9 @@ class Twenty48(Game):
         is_move = move is not None and len(move) == 1
         board = apply_move(self.board, self.columns, move) if move and is_move else self.board
         if board == self.board:
-            return self._outcome(self.board_text if is_move else f"ldru?\n{self.board_text}", valid=False)
+            fault = "No tile can move in this direction." if is_move else "Your reply does not name exactly one move."
+            short = self.board_text if is_move else f"ldru?\n{self.board_text}"
+            return self._outcome(self.correction(fault, self._render_board(), short=short), valid=False)
         self.board = board
         is_won = _letter(self.target) in board
         if not is_won:
@@ -118,7 +152,10 @@ class Twenty48(Game):
         self.board_text = "\n".join(
             [self.board[at : at + self.columns] for at in range(0, len(self.board), self.columns)]
         )
-        return self.board_text
+        if self.style != "full":
+            return self.board_text
+        width = len(str(self.target))
+        return "\n".join(" ".join(_number(cell).rjust(width) for cell in row) for row in self.board_text.split("\n"))
 
     def _first_board(self, seed: int) -> str:
         return add_tile(add_tile(EMPTY * (self.rows * self.columns), seed), seed)
@@ -142,6 +179,11 @@ class Twenty48(Game):
             if is_over(board, self.columns):
                 return False
         return False
+
+
+def _number(cell: str) -> str:
+    """Return the number of a cell's tile, or the sign of an empty cell."""
+    return EMPTY if cell == EMPTY else str(2 << ord(cell) - ord("a"))
 
 
 def _letter(value: int) -> str:

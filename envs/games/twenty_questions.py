@@ -12,6 +12,7 @@ import numpy as np
 from envs.games.game import Game, check_range
 from envs.games.ontology import ATTRIBUTES, things
 from envs.grading.choice import find_choice
+from envs.guide import Guide
 from envs.procedural import drawn
 from envs.types import Message, Outcome, Task, assistant, final_text
 
@@ -25,7 +26,7 @@ class TwentyQuestions(Game):
 
     Observation: the things it may be, `dog hen oak bee axe owl pea cod`; then the answer and the things that remain,
     `yes dog hen bee owl`. With `remind=False` only `yes` or `no`. After an invalid reply `!` and the things that
-    remain, with `remind=False` those of the beginning.
+    remain, with `remind=False` those of the beginning. In full style the instructions first, and sentences.
     Action: an attribute, `wings`, which asks whether the thing has it, or a thing, which is the only guess; of a longer
     reply the one attribute or thing that its last line names. A reply without one, or a thing that the first
     observation does not name, is invalid; it still costs a turn.
@@ -34,8 +35,7 @@ class TwentyQuestions(Game):
     Episode end: terminated by a guess, right or wrong; truncated after as many turns as perfect halving and a guess
     need, plus `spare`.
     Arguments: `size`, how many things it may be, drawn from the first `things` of the ontology in
-    `envs.games.ontology`, which also explains the attributes; `spare`; `remind`; `explain`: the episode begins with the
-    rules and the attributes.
+    `envs.games.ontology`, which also explains the attributes; `spare`; `remind`.
     Splits: a task is a set of things and the secret. The oracle, greedy bisection, wins every task in time.
     State: the things that remain and the turns left.
     Source and licence: own ontology. Version history: v0.
@@ -64,7 +64,7 @@ class TwentyQuestions(Game):
 
     @property
     def rules(self) -> str:
-        """Rules of the game with the attributes, for `explain`."""
+        """Rules of the game with the attributes, in style "v1"."""
         attributes = ", ".join(f"{name} ({meaning})" for name, meaning in ATTRIBUTES.items())
         return (
             "I mean one of the things I name. Each turn reply with one attribute, and I say whether the thing has it, "
@@ -82,7 +82,31 @@ class TwentyQuestions(Game):
         """Return the names of the things."""
         self.initial = self.remaining = _mask(self.task.metadata["things"])
         self.secret = _mask([self.task.answer])
-        return _format_names(self.remaining)
+        if self.style != "full":
+            return _format_names(self.remaining)
+        return f"The thing is one of these: {_list_names(self.remaining)}."
+
+    def guide(self) -> Guide:
+        """Say what may be asked, what the attributes mean, and that there is one guess."""
+        attributes = "\n".join(f"{name}: the thing {meaning}" for name, meaning in ATTRIBUTES.items())
+        return Guide(
+            goal=(
+                f"Find out which one of {self.size} things is meant, by asking about attributes, and then name it. You "
+                "succeed if the thing that you name is the right one. You may name only one thing: a wrong one ends "
+                "the episode, and you have failed."
+            ),
+            rules=(
+                "If you reply with an attribute, you are told yes or no: whether the thing has it"
+                f"{', and which things are still possible' * self.remind}. If you reply with the name of one of the "
+                f"things, that is your guess.\n\nThese are the attributes and what they ask:\n{attributes}"
+            ),
+            reply="Reply with one word: an attribute to ask about, or the thing to name. Only one word per reply.",
+            noun="word",
+            example="animal",
+            ending="The episode ends when you name a thing.",
+            invalid="A reply that names no attribute or possible thing, or several, uses up a reply.",
+            heading="The things:",
+        )
 
     def state(self) -> str:
         """Return the things that remain and the number of turns left."""
@@ -96,7 +120,10 @@ class TwentyQuestions(Game):
         if members is None:
             thing = _mask([word]) if word else 0
             if not thing & self.initial:
-                feedback = f"! {_format_names(self.remaining if self.remind else self.initial)}"
+                names = self.remaining if self.remind else self.initial
+                fault = "Your reply does not name exactly one attribute or one of the things."
+                observation = f"The thing is one of these: {_list_names(names)}."
+                feedback = self.correction(fault, observation, short=f"! {_format_names(names)}")
                 return self.outcome(feedback, valid=False, left=before.bit_count(), bits=0.0)
             is_right = thing == self.secret
             self.remaining = thing if is_right else self.remaining & ~thing
@@ -104,6 +131,9 @@ class TwentyQuestions(Game):
         has_attribute = bool(members & self.secret)
         self.remaining &= members if has_attribute else ~members
         answer = "yes" if has_attribute else "no"
+        if self.style == "full":
+            rest = f" The thing is one of these: {_list_names(self.remaining)}." if self.remind else ""
+            return self._answer_outcome(f"{answer.capitalize()}.{rest}", before)
         return self._answer_outcome(f"{answer} {_format_names(self.remaining)}" if self.remind else answer, before)
 
     def oracle(self) -> Iterator[Message]:
@@ -173,6 +203,11 @@ def _attribute_masks() -> dict[str, int]:
 
 def _mask(names: Iterator[str] | Sequence[str]) -> int:
     return sum(map(_bits().__getitem__, names))
+
+
+def _list_names(left: int) -> str:
+    """Format a bit set as the names of its things, with commas."""
+    return ", ".join(_format_names(left).split())
 
 
 @lru_cache(maxsize=50_000)

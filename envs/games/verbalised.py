@@ -10,6 +10,7 @@ import numpy as np
 
 from envs.env import Env
 from envs.grading.choice import find_choice
+from envs.guide import Guide, listing
 from envs.procedural import digest
 from envs.types import Message, Messages, Outcome, Task, assistant, final_text, system, user
 
@@ -31,13 +32,14 @@ class Verbalised(Env):
     By default a task is a seed of the game, and the splits have different seeds. Override `tasks` and
     `game_arguments` for tasks that consist of more.
 
+    A subclass may define `guide` for the opening in full style; by default it is made of `rules`, if there are any.
+
     A reply means the one action that its last line names. If the line names none or several, the reply is invalid: it
     costs a turn, and the answer repeats the names of the actions. The only limit is `max_turns`; the game's own step
     limit is switched off. The metric `points` is the game's own reward.
 
     Args:
-        explain: Whether the episode begins with `rules` as a system message, for models that do not know the game.
-        **limits: Arguments of `Env`: `max_turns`, `max_seconds`, `render_mode`.
+        **limits: Arguments of `Env`: `style`, `max_turns`, `max_seconds`, `render_mode`.
 
     Raises:
         TypeError: The action space of the game is not discrete. Raised by `reset`.
@@ -48,9 +50,8 @@ class Verbalised(Env):
     actions: Sequence[str] = ()
     rules: str = ""
 
-    def __init__(self, *, explain: bool = False, **limits: Any) -> None:
+    def __init__(self, **limits: Any) -> None:
         super().__init__(**limits)
-        self.explain = bool(explain)
         self.inner: gymnasium.Env | None = None
         self.observation: Any = None
         self._game_arguments: dict[str, Any] = {}
@@ -102,7 +103,24 @@ class Verbalised(Env):
             Task(f"{split}/{i}", metadata={"seed": digest(self.game, split, i) >> 33}) for i in range(LENGTHS[split])
         ]
 
+    def guide(self) -> Guide | None:
+        """Return a guide with `rules` as the goal and the names of the actions; None without rules."""
+        return self.action_guide(self.rules) if self.rules else None
+
     # Methods that all subclasses share.
+
+    def action_guide(self, goal: str, **texts: Any) -> Guide:
+        """Return a guide of a game whose replies are the names of actions; `texts` are other fields of `Guide`."""
+        return Guide(
+            **{
+                "goal": goal,
+                "reply": f"Reply with one action: {listing(self.actions, 'or')}. Only one action counts per reply.",
+                "noun": "action",
+                "example": self.actions[0],
+                "invalid": "A reply that names no action, or several, changes nothing and uses up a reply.",
+                **texts,
+            }
+        )
 
     def start(self) -> Messages:
         """Start the game and describe its first observation.
@@ -114,10 +132,10 @@ class Verbalised(Env):
             self.close()
             self.inner, self._game_arguments = self._make_game(game_arguments), game_arguments
         self.observation = self.reset_game()
-        start = int(self.inner.action_space.start)  # type: ignore[attr-defined]
-        self._numbers = {name.lower(): number for number, name in enumerate(self.actions, start)}
+        self._first_action = int(self.inner.action_space.start)  # type: ignore[attr-defined]
+        self._numbers = {name.lower(): number for number, name in enumerate(self.actions, self._first_action)}
         opening = user(self.describe(self.observation))
-        return (system(self.rules), opening) if self.explain and self.rules else (opening,)
+        return (system(self.rules), opening) if self.style == "v1" and self.rules else (opening,)
 
     def state(self) -> str:
         """Return the id of the task and the game's observation; the number of turns does not count."""
@@ -127,15 +145,20 @@ class Verbalised(Env):
         """Play the action that the reply names. Raises RuntimeError if the game truncates the episode itself."""
         number = find_choice(final_text(action), self._numbers)
         if number is None:
-            return Outcome((user(f"{'|'.join(self.actions)}?\n{self.describe(self.observation)}"),), valid=False)
+            table, fault = self.describe(self.observation), "Your reply does not name exactly one action."
+            short = f"{'|'.join(self.actions)}?\n{table}"
+            return Outcome((user(self.correction(fault, table, short=short)),), valid=False)
         assert self.inner is not None
         is_legal = self.is_legal(number)
         self.observation, reward, terminated, truncated, _ = self.inner.step(number)
         if truncated:
             raise RuntimeError(f"{self.game} truncated itself after {self.turns + 1} turns; only max_turns may")
         success = self.is_won(float(reward), terminated)
+        description = "" if terminated else self.describe(self.observation)
+        if self.style == "full" and not is_legal:
+            description = f"The action {self.actions[number - self._first_action]} has no effect here.\n{description}"
         return Outcome(
-            messages=() if terminated else (user(self.describe(self.observation)),),
+            messages=() if terminated else (user(description),),
             reward=self.turn_reward(float(reward), success),
             terminated=terminated,
             success=success,

@@ -11,6 +11,7 @@ from envs.games.deduction import Deduction
 from envs.games.game import check_range
 from envs.games.words import LENGTHS, words
 from envs.grading.choice import last_line
+from envs.guide import Guide
 from envs.procedural import digest
 
 ROWS = {5: 6, 4: 7, 3: 8}  # letters -> guesses, with the opening one; more short words differ in one letter
@@ -22,7 +23,8 @@ class Wordle(Deduction):
     Observation: `CRANE g-y--` first, the opening guess and its answer; then answers only, `gg-y-`, a mark for each
     letter of the guess: `g` the right letter, `y` a letter that is elsewhere in the word, `-` neither. A letter that
     the guess contains more often than the word is marked as often as the word contains it, `g` before `y`, then from
-    the left. After an invalid reply the form of a guess, `5 letters?`.
+    the left. In full style the instructions first, and the letters of each guess over their marks. After an invalid
+    reply the form of a guess, `5 letters?`.
     Action: a word, `CRATE` or `crate`, which need not be in the word list. In a longer reply the last line counts; it
     must name one word of the right length in capitals, in brackets, quotes or asterisks, or after a colon at the end.
     Anything else is invalid and costs a turn.
@@ -31,7 +33,7 @@ class Wordle(Deduction):
     Episode end: terminated by the right guess; truncated after `max_turns`, by default 5 with five letters, 6 with
     four, 7 with three, and one more without an opening guess.
     Arguments: `letters` of a word, 3 to 5; `words`, how many words of the list are in the game (0: all); `opened`: the
-    first guess is already made, and it differs between tasks; `explain`: the episode begins with the rules.
+    first guess is already made, and it differs between tasks.
     Splits: a task is a pair of an opening guess and a secret, with opened=False a secret.
     State: the guesses with their answers in sorted order, and the turns left.
     Source and licence: own word list. Version history: v0.
@@ -59,11 +61,52 @@ class Wordle(Deduction):
 
     @property
     def rules(self) -> str:
-        """Rules of the game, for `explain`."""
+        """Rules of the game as a system message, in style "v1"."""
         return (
             f"Find my word of {self.hint}. I mark each letter of a guess: g right, y elsewhere in the word, - neither. "
             f"Reply with one word only. You have {self.max_turns} guesses."
         )
+
+    def guide(self) -> Guide:
+        """Say what the marks under a guess mean."""
+        opened = " You begin with one guess already made for you." if self.opened else ""
+        return Guide(
+            goal=f"Play Wordle: find a secret English word of {self.letters} letters. You succeed when you guess it.",
+            rules=(
+                "Each guess is shown with a mark under each of its letters. If a guess has a letter more often than "
+                "the word, only as many of them are marked g or y as the word has; the others are marked -. A guess "
+                f"may be any {self.letters} letters.{opened}"
+            ),
+            legend={
+                "g": "the letter is in the word, in this place",
+                "y": "the letter is in the word, in another place",
+                "-": "the letter is not in the word, or not once more",
+            },
+            reading=(
+                "For example, `T E A` over `y - g` means: A is the third letter, T is in the word, but not the first "
+                "letter, and E is not in the word."
+            ),
+            reply=f"Reply with one guess: a word of {self.letters} letters.",
+            noun="guess",
+            example=self.task.metadata["opening"] or "ABCDE"[: self.letters],
+            ending="The episode ends when you guess the word.",
+            invalid="A reply without a guess of this form, or with several, uses up a reply.",
+            heading="What you know:",
+        )
+
+    def full_answer(self, guess: str, answer: str) -> str:
+        """Write the letters of a guess over their marks."""
+        self._marks = " ".join(answer)
+        return f"{' '.join(guess)}\n{self._marks}"
+
+    def drawing(self) -> str:
+        """Return the marks of the latest guess."""
+        return self._marks
+
+    def opening(self) -> str:
+        """Return the opening guess with its answer, if there is one."""
+        self._marks = ""
+        return super().opening()
 
     def candidates(self) -> Candidates:
         """Return the words of the game."""

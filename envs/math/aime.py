@@ -14,7 +14,8 @@ ANSWERS = range(1000)
 class AIME(Competition):
     r"""Solve a problem of the American Invitational Mathematics Examination.
 
-    Observation: the problem and the line `End with \boxed{the answer}`, one user message.
+    Observation: the problem and the line `End with \boxed{the answer}`, one user message; in full style the
+    instructions and the problem.
     Action: a solution whose declared answer is read by `envs.grading.math.verify`. The answer must be a number, not an
     expression; leading zeros do not count, because the official form writes 73 as `073`.
     Reward: 1 if the answer is right, else 0.
@@ -30,6 +31,7 @@ class AIME(Competition):
     """
 
     folder = "aime"
+    form = "the answer, a whole number from 0 to 999"
 
     def __init__(self, *, year: int | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -8,13 +8,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from envs.grading.exact import member_numbers
+from envs.guide import Guide
 from envs.math.generated import GeneratedProblems, Problem, between, format_number, one_of
 
 
 class Algebra(GeneratedProblems):
     """Solve an equation for x.
 
-    Observation: `3x + 4 = 19`, one user message. With `words`: `Solve for x: 3x + 4 = 19`.
+    Observation: `3x + 4 = 19`, one user message. In full style the instructions and `Solve for x: 3x + 4 = 19`.
     Action: the solution, `5`, `-7/3`, or at level 4 all of them, `-2, 5`; `x = 5`, boxes and sentences are read as
     `envs.grading.math.verify` says. A solution must be a number, not an expression.
     Reward: 1 if the value, or at level 4 the set of values, is right, else 0.
@@ -26,6 +27,21 @@ class Algebra(GeneratedProblems):
     """
 
     levels: ClassVar = range(5)
+
+    def guide(self) -> Guide:
+        """Say what is asked, and in which form."""
+        if self.level == 4:
+            return self.answer_guide(
+                goal="Find all real solutions of an equation. You succeed if you list every solution and no other.",
+                rules="x^2 means x squared.",
+                reply="Reply with the solutions, separated by commas, in any order, and with each of them once.",
+                example="-45, 250",
+            )
+        return self.answer_guide(
+            goal="Solve an equation for x. You succeed if your value of x is right.",
+            reply="Reply with the value of x, a number; write one that is no whole number as a fraction such as -7/3.",
+            example="x = 250",
+        )
 
     def problem(self, rng: np.random.Generator) -> Problem | None:
         """Draw an equation; return None if its text contains the solution (levels 0 to 3)."""

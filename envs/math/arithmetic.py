@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from envs.grading.integer import declared_integer
-from envs.math.arithmetic_env import ArithmeticEnv
+from envs.guide import Guide
+from envs.math.arithmetic_env import EXAMPLE, PRECEDENCE, ArithmeticEnv
 from envs.types import Message, Outcome, final_text
 
 
 class Arithmetic(ArithmeticEnv):
     """Work out one expression.
 
-    Observation: `47 + 85 = ?`, one user message.
+    Observation: `47 + 85 = ?`, one user message; in full style after the instructions.
     Action: the value, `132`; longer replies are read as `envs.grading.integer.declared_integer` says.
     Reward: 1 if the declared integer is the value, else 0.
     Episode end: after the first reply.
@@ -23,6 +24,17 @@ class Arithmetic(ArithmeticEnv):
     one with exchanged operands count as one, and only one of them is used.
     Source and licence: generated. Version history: v0.
     """
+
+    def guide(self) -> Guide:
+        """Say what is asked, and in which form."""
+        return Guide(
+            goal="Work out the value of an arithmetic expression. You succeed if your answer is exactly its value.",
+            rules=PRECEDENCE if self.level == 3 else "",
+            reply="Reply with the value, a whole number in digits; it may be negative.",
+            example=EXAMPLE,
+            invalid="A reply that states no whole number, or several, counts as wrong.",
+            heading="The expression:",
+        )
 
     def reply(self, action: Message) -> Outcome:
         """Compare the declared integer with the value and end the episode; floats are never compared."""

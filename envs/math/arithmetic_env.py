@@ -13,6 +13,9 @@ from envs.math.sums import KEY, LEVELS, problem, total
 from envs.procedural import enumerated
 from envs.types import Message, Task, assistant, final_text, user
 
+EXAMPLE = "123456"  # a reply in the right form, larger than the value of any expression
+PRECEDENCE = "Multiplication (*) comes before addition (+) and subtraction (-)."
+
 
 class ArithmeticEnv(Env):
     """Expressions whose value is an integer. Tasks and splits are the same in all subclasses.
@@ -21,7 +24,7 @@ class ArithmeticEnv(Env):
 
     Args:
         level: Difficulty, one of `envs.math.sums.LEVELS`. Raises ValueError for another one.
-        **limits: Arguments of `Env`: `max_turns`, `max_seconds`, `render_mode`.
+        **limits: Arguments of `Env`: `style`, `max_turns`, `max_seconds`, `render_mode`.
     """
 
     def __init__(self, *, level: int = 1, **limits: Any) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from envs import data
 from envs.grading.declaration import boxes
+from envs.guide import Guide
 from envs.math.single_answer import SingleAnswer
 from envs.procedural import digest
 from envs.types import Message, Task, assistant, text, user
@@ -26,9 +27,9 @@ VAL_DIVISOR = 10  # one of this many training rows belongs to "val"
 class Competition(SingleAnswer):
     """Problems from files, each answered by one reply.
 
-    A subclass sets `folder`, the name of the folder under the data root, and defines `answer`; it may override
-    `is_selected`. Files whose names begin with `train` give the splits "train" and "val"; the rows of all other files
-    are "test", complete and in order.
+    A subclass sets `folder`, the name of the folder under the data root, and `form`, what an answer is, and defines
+    `answer`; it may override `is_selected`. Files whose names begin with `train` give the splits "train" and "val"; the
+    rows of all other files are "test", complete and in order.
 
     Args:
         data_root: Folder that holds `folder`; None for the environment variable TURNWISE_DATA.
@@ -36,11 +37,21 @@ class Competition(SingleAnswer):
     """
 
     folder: ClassVar[str]
+    form: ClassVar[str] = "the answer: a number, a formula or a set, simplified and in LaTeX"
     leaks = "a problem may happen to name its answer"
 
     def __init__(self, *, data_root: str | None = None, **limits: Any) -> None:
         super().__init__(**limits)
         self.data_root = data_root
+
+    def guide(self) -> Guide:
+        """Say what is asked, and in which form."""
+        return self.answer_guide(
+            goal="Solve a problem of a mathematics competition. You succeed if your final answer is right.",
+            reply=f"Reply with {self.form}, in `\\boxed{{}}`.",
+            thinking="You may think first; end with the box, and put nothing but the final answer into it.",
+            example="\\boxed{123}",
+        )
 
     @abstractmethod
     def answer(self, row: data.Row) -> str:
@@ -110,7 +121,8 @@ class Competition(SingleAnswer):
         metadata |= {
             key: number for key in ("level", "year") if (number := _parse_integer(row.fields.get(key))) is not None
         }
-        return Task(id, (user(f"{problem}\n{INSTRUCTION}"),), self.answer(row), metadata)
+        prompt = problem if self.style == "full" else f"{problem}\n{INSTRUCTION}"
+        return Task(id, (user(prompt),), self.answer(row), metadata)
 
 
 def text_field(row: data.Row, names: Sequence[str]) -> str | None:

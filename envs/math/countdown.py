@@ -11,6 +11,7 @@ import numpy as np
 
 from envs.env import Env
 from envs.grading.expression import declared_expression, evaluate
+from envs.guide import Guide
 from envs.math.generated import LENGTHS, between, one_of
 from envs.procedural import drawn
 from envs.types import Message, Outcome, Task, assistant, final_text, text, user
@@ -23,7 +24,8 @@ Term = tuple[int, str]  # a number and its expression, in brackets unless it is 
 class Countdown(Env):
     """Write an expression that has a given value.
 
-    Observation: `3 7 25 = 82`, the numbers and the target, one user message. With `words` a sentence with instructions.
+    Observation: `3 7 25 = 82`, the numbers and the target, one user message. In full style the
+    instructions and a sentence.
     Action: an expression with + - * / and brackets, `3*25+7`; `3*25+7 = 82` and boxes are accepted. Each number may
     be used as often as it is given; with `every`, all of them must be used.
     Reward: 1 if the value is exactly the target, else 0. Intermediate values may be fractions or negative.
@@ -35,15 +37,35 @@ class Countdown(Env):
     Source and licence: generated; the game is Armand Jammot's `Des chiffres et des lettres`. Version history: v0.
     """
 
-    def __init__(
-        self, *, size: int = 3, top: int = 12, every: bool = False, words: bool = False, **limits: Any
-    ) -> None:
+    def __init__(self, *, size: int = 3, top: int = 12, every: bool = False, **limits: Any) -> None:
         super().__init__(**limits)
         if size not in SIZES:
             raise ValueError(f"size {size!r} is not one of {', '.join(map(str, SIZES))}")
         if top not in TOPS:
             raise ValueError(f"top {top!r} is outside {TOPS[0]}..{TOPS[-1]}")
-        self.size, self.top, self.every, self.words = int(size), int(top), bool(every), bool(words)
+        self.size, self.top, self.every = int(size), int(top), bool(every)
+
+    def guide(self) -> Guide:
+        """Say what is asked, and in which form. The example uses the task's numbers and does not reach the target."""
+        numbers, target = self.task.metadata["numbers"], int(self.task.answer)
+        often = "exactly once" if self.every else "at most once, and need not use all of them"
+        examples = (sign.join(map(str, numbers)) for sign in ("+", "*", "-"))
+        return Guide(
+            goal=(
+                "Write an arithmetic expression of the given numbers whose value is the target. You succeed if the "
+                "value is exactly the target."
+            ),
+            rules=(
+                f"You may use each given number {often}; a number that is given twice may be used twice. No other "
+                "number may occur. The operators are + - * / and brackets; values in between may be fractions or "
+                "negative."
+            ),
+            reply="Reply with one expression.",
+            noun="expression",
+            example=next(one for one in examples if (result := evaluate(one)) and result.value != target),
+            invalid="A reply that is no expression of the given numbers counts as wrong.",
+            heading="The task:",
+        )
 
     def tasks(self, split: str) -> Sequence[Task]:
         """Return random numbers, each with a target that an expression of all of them has."""
@@ -122,11 +144,11 @@ class Countdown(Env):
                 break
         number_list = " ".join(map(str, numbers))
         prompt = f"{number_list} = {target}"
-        if self.words:
+        if self.style != "short":
             often = "exactly once" if self.every else "at most once"
             comma_list = ", ".join(map(str, numbers))
             task = f"Use each of {comma_list} {often}, with + - * / and brackets, to make {target}."
-            prompt = f"{task} Answer: the expression."
+            prompt = f"{task} Answer: the expression." if self.style == "v1" else f"{task}"
         return Task("", (user(prompt),), str(target), {"numbers": numbers})
 
 

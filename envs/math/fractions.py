@@ -10,6 +10,7 @@ import numpy as np
 
 from envs.grading.declaration import find_declaration, number_in_phrase
 from envs.grading.number import strip_markup
+from envs.guide import Guide
 from envs.math.generated import GeneratedProblems, Problem, between, format_number, one_of
 from envs.types import Message, Outcome, assistant, final_text
 
@@ -19,7 +20,7 @@ Operand = tuple[int, int]  # numerator and denominator, perhaps not in lowest te
 class Fractions(GeneratedProblems):
     """Work out an expression of fractions.
 
-    Observation: `1/2 + 1/3 = ?`, one user message. With `words`: `Work out 1/2 + 1/3. Answer with a fraction ...`.
+    Observation: `1/2 + 1/3 = ?`, one user message. In full style the instructions and `Work out 1/2 + 1/3.`
     Action: the value, `5/6`; `10/12`, `0.5` and `1 1/2` are read as numbers, boxes and sentences as
     `envs.grading.math.verify` says. An unevaluated expression is wrong.
     Reward: 1 if the value is right, else 0. With `lowest`, it must also be written in lowest terms.
@@ -33,9 +34,22 @@ class Fractions(GeneratedProblems):
 
     levels: ClassVar = range(4)
 
-    def __init__(self, *, level: int = 1, lowest: bool = False, words: bool = False, **limits: Any) -> None:
-        super().__init__(level=level, words=words, **limits)
+    def __init__(self, *, level: int = 1, lowest: bool = False, **limits: Any) -> None:
+        super().__init__(level=level, **limits)
         self.lowest = bool(lowest)
+
+    def guide(self) -> Guide:
+        """Say what is asked, and in which form."""
+        notation = "The fraction must be in lowest terms." if self.lowest else "It need not be in lowest terms."
+        return self.answer_guide(
+            goal=(
+                "Work out the value of an expression of fractions. You succeed if your answer has exactly this value"
+                f"{' and is a fraction in lowest terms' * self.lowest}."
+            ),
+            rules="Multiplication (*) and division (/) come before addition and subtraction." * (self.level > 1),
+            reply=f"Reply with the value as a fraction or a whole number. {notation}",
+            example="7/1000",
+        )
 
     def problem(self, rng: np.random.Generator) -> Problem | None:
         """Draw an expression; return None if its value is 0, occurs in it, or has a denominator above 999."""
@@ -54,6 +68,7 @@ class Fractions(GeneratedProblems):
             words,
             format_number(value),
             [operators, sorted(operands) if is_symmetric else operands],
+            statement=f"Work out {expression}",
         )
 
     def reply(self, action: Message) -> Outcome:

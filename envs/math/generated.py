@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from envs.grading.number import parse_number
+from envs.guide import Style
 from envs.math.single_answer import SingleAnswer
 from envs.procedural import drawn
 from envs.types import Message, Task, assistant, text, user
@@ -22,10 +23,11 @@ class Problem(NamedTuple):
 
     Attributes:
         prompt: The problem in its short form, such as `3x + 4 = 19`.
-        sentence: The same problem as an English sentence, for models that need instructions.
+        sentence: The same problem as an English sentence, with instructions where it needs them, in style "v1".
         answer: The right answer.
         identity: JSON-able value; problems with equal values count as the same problem and are in one split only.
         unit: Unit that the problem asks for; "" for none.
+        statement: The problem in full style, where the guide has the instructions; "" for `sentence`.
     """
 
     prompt: str
@@ -33,33 +35,38 @@ class Problem(NamedTuple):
     answer: str
     identity: Any
     unit: str = ""
+    statement: str = ""
+
+    def text(self, style: Style) -> str:
+        """Return the problem in a style."""
+        return {"short": self.prompt, "v1": self.sentence, "full": self.statement or self.sentence}[style]
 
 
 class GeneratedProblems(SingleAnswer):
     """Generated problems of several levels, each answered by one reply.
 
-    A subclass sets `levels` and defines `problem`; it may override `random`, `wrong_answer` and `reply`.
+    A subclass sets `levels` and defines `problem` and `guide`; it may override `random`, `wrong_answer` and `reply`.
 
     Args:
         level: Difficulty, one of `levels`. Raises ValueError for another one.
-        words: Whether prompts are English sentences (`Problem.sentence`). The problems are the same either way.
-        **limits: Arguments of `Env`: `max_turns`, `max_seconds`, `render_mode`.
+        **limits: Arguments of `Env`: `style`, `max_turns`, `max_seconds`, `render_mode`. The problems are the same in
+            every style.
     """
 
     levels: ClassVar[Sequence[int]] = ()
 
-    def __init__(self, *, level: int = 1, words: bool = False, **limits: Any) -> None:
+    def __init__(self, *, level: int = 1, **limits: Any) -> None:
         super().__init__(**limits)
         if level not in self.levels:
             raise ValueError(f"level {level!r} is not one of {', '.join(map(str, self.levels))}")
-        self.level, self.words = int(level), bool(words)
+        self.level = int(level)
 
     @abstractmethod
     def problem(self, rng: np.random.Generator) -> Problem | None:
         """Draw a problem of `self.level` from `rng`; return None to reject the draw and have it repeated."""
 
     def tasks(self, split: str) -> Sequence[Task]:
-        """Return random problems of the level; they do not depend on `words`."""
+        """Return random problems of the level; they do not depend on the style."""
         key = f"{type(self).__name__}:{self.level}"
         return drawn(split, LENGTHS[split], self._task, key=key, same=lambda task: task.metadata["same"])
 
@@ -103,7 +110,7 @@ class GeneratedProblems(SingleAnswer):
         while (problem := self.problem(rng)) is None:
             pass
         metadata = {"level": self.level, "same": problem.identity} | ({"unit": problem.unit} if problem.unit else {})
-        return Task("", (user(problem.sentence if self.words else problem.prompt),), problem.answer, metadata)
+        return Task("", (user(problem.text(self.style)),), problem.answer, metadata)
 
 
 def format_number(value: Fraction | int) -> str:

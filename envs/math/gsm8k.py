@@ -15,6 +15,7 @@ from envs.grading.math import RULES, Rule, official_answer, verify
 from envs.grading.number import parse_number
 from envs.grading.symbolic import workers
 from envs.grading.vote import vote
+from envs.guide import Guide
 from envs.types import Message, Outcome, Task, assistant, final_text, user
 
 REVISION = "cc7b047b6e5bb11b4f1af84efc572db110a51b3c"
@@ -25,7 +26,8 @@ _CALCULATOR_NOTE = re.compile(r"<<[^<>\n]*>>")
 class GSM8K(Env):
     r"""Solve a word problem.
 
-    Observation: the question and the line `End with #### <number>`, one user message.
+    Observation: the question and the line `End with #### <number>`, one user message; in full style the instructions
+    and the question.
     Action: a solution whose declared answer is graded by `envs.grading.math.verify`.
     Reward: 1 if the answer is right under `rule`, else 0. "strict" is the official rule (first `#### <number>`, equal
     as a string), "flexible" (default) also accepts boxes and sentences and compares values.
@@ -60,7 +62,19 @@ class GSM8K(Env):
         rows = data.load_rows(f"gsm8k/{source}*.jsonl", ("question", "answer"), data_root=self.data_root, hub=hub)
         if split != "test":
             rows = _split_validation(rows, val=split == "val")
-        return [_task(f"{split}/{i}", row) for i, row in enumerate(rows)]
+        instruction = "" if self.style == "full" else f"\n{INSTRUCTION}"
+        return [_task(f"{split}/{i}", row, instruction) for i, row in enumerate(rows)]
+
+    def guide(self) -> Guide:
+        """Say what is asked, and in which form."""
+        return Guide(
+            goal="Solve a word problem. You succeed if your number is right.",
+            reply="Reply with the number after `####`, without a unit.",
+            thinking="You may think first; the last line of your reply must be `####` and the number, nothing else.",
+            example="#### 98765",
+            invalid="A reply that states no number, or several, counts as wrong.",
+            heading="The problem:",
+        )
 
     def reply(self, action: Message) -> Outcome:
         """Grade the reply and end the episode. A reply that declares no answer, or several, is invalid."""
@@ -122,10 +136,10 @@ def _split_validation(rows: list[data.Row], *, val: bool) -> list[data.Row]:
     return [row for row in rows if (digest(row) <= largest_digest) == val]
 
 
-def _task(name: str, row: data.Row) -> Task:
+def _task(name: str, row: data.Row, instruction: str) -> Task:
     solution = row.fields["answer"]
     gold = official_answer(solution)
     if gold is None or parse_number(gold) is None:
         raise ValueError(f"{row.source}: the answer does not end in '#### <number>'")
-    prompt = (user(f"{row.fields['question'].strip()}\n{INSTRUCTION}"),)
+    prompt = (user(f"{row.fields['question'].strip()}{instruction}"),)
     return Task(name, prompt, gold, {"solution": solution, "source": row.source})

@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from envs.grading.exact import member_numbers
+from envs.guide import Guide, listing
 from envs.math.generated import GeneratedProblems, Problem, between, format_number
 from envs.types import Message, assistant
 
@@ -18,7 +19,8 @@ NAMES = "xyz"
 class LinearSystem(GeneratedProblems):
     """Solve a system of linear equations.
 
-    Observation: `2x+3y=7, x-y=1`, one user message. With `words` a sentence around it that names the unknowns.
+    Observation: `2x+3y=7, x-y=1`, one user message. In full style the instructions and `Solve this
+    system for x and y: 2x+3y=7, x-y=1`.
     Action: the values in alphabetical order, `(2,1)`, or with names in any order, `y=1, x=2`; each must be a number,
     not an expression; fractions are written `3/4`. Boxes and sentences are read as `envs.grading.math.verify` says.
     Reward: 1 if all values are right, else 0.
@@ -29,6 +31,18 @@ class LinearSystem(GeneratedProblems):
     """
 
     levels: ClassVar = range(5)
+
+    def guide(self) -> Guide:
+        """Say what is asked, and in which form."""
+        names = NAMES[: self.size]
+        return self.answer_guide(
+            goal="Solve a system of linear equations. You succeed if the values of all unknowns are right.",
+            reply=(
+                f"Reply with the values of {listing(names)} in this order, in brackets, separated by commas. "
+                "Write a value that is no whole number as a fraction such as -7/3."
+            ),
+            example=f"({', '.join(('12', '-15', '31/4')[: self.size])})",
+        )
 
     def problem(self, rng: np.random.Generator) -> Problem | None:
         """Draw a system.
@@ -46,7 +60,13 @@ class LinearSystem(GeneratedProblems):
         lines = [f"{_left(row)}={side}" for row, side in zip(rows, sides, strict=True)]
         equations, names = ", ".join(lines), ",".join(NAMES[: self.size])
         answer = f"({','.join(map(format_number, values))})"
-        return Problem(equations, f"Solve {equations}. Answer with the values ({names}).", answer, sorted(lines))
+        return Problem(
+            equations,
+            f"Solve {equations}. Answer with the values ({names}).",
+            answer,
+            sorted(lines),
+            statement=f"Solve this system for {listing(NAMES[: self.size])}: {equations}",
+        )
 
     @property
     def size(self) -> int:

@@ -15,7 +15,8 @@ LEVELS = range(1, 6)
 class MATH500(Competition):
     r"""Solve a competition problem.
 
-    Observation: the problem and the line `End with \boxed{the answer}`, one user message.
+    Observation: the problem and the line `End with \boxed{the answer}`, one user message; in full style the
+    instructions and the problem.
     Action: a solution whose declared answer is graded by `envs.grading.math.verify`: exactly where possible, else by
     math-verify (extra `math`) in a separate process; with `symbolic=False` only exactly.
     Reward: 1 if the answer is right, else 0.

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, cast, get_args
 
 import numpy as np
 
 from envs import catalogue
 from envs.env import Env
+from envs.guide import Guide, count
 from envs.math import python_attacks
 from envs.procedural import digest
 from envs.shared_sandbox import Lease, check_seconds
 from envs.tools.interpreter import Interpreter
-from envs.tools.python_tool import TOOLS, code_as_call, code_as_text, parse_code
+from envs.tools.python_tool import NAME, TOOLS, code_as_call, code_as_text, parse_code
 from envs.tools.tool_calls import reply_text, result_messages
 from envs.tools.toolbox import Toolbox
 from envs.types import Message, Messages, Outcome, Task, ToolError, assistant, system, text, user
@@ -28,6 +28,9 @@ RULES = (
 )
 _CALCULATION = re.compile(r"<<([0-9+\-*/(). ]+)=")
 _NO_CALLS_LEFT = "no calls left"
+EXAMPLE = """```python
+print(12 * 34)
+```"""
 # Sandboxes that accept a list of importable packages; they open the faster, the fewer packages there are.
 PACKAGE_SANDBOXES = ("local", "docker")
 
@@ -39,15 +42,13 @@ class Source(NamedTuple):
         name: Id of the environment.
         arguments: Its default arguments.
         compute: Returns the code that the oracle runs for a task and its answer.
-        compact: Whether spaces are removed from prompts.
-        words_arguments: Arguments that select prompts in full sentences.
+        compact: Whether spaces are removed from prompts, other than in full style.
     """
 
     name: str
     arguments: Mapping[str, Any]
     compute: Callable[[Task, str], str]
     compact: bool = False
-    words_arguments: Mapping[str, Any] = MappingProxyType({})
 
 
 def _expression(task: Task, answer: str) -> str:
@@ -60,7 +61,7 @@ def _calculations(task: Task, answer: str) -> str:
 
 SOURCES = {
     "arithmetic": Source("math/Arithmetic-v0", {"level": 3}, _expression, compact=True),
-    "countdown": Source("math/Countdown-v0", {}, lambda task, answer: answer, words_arguments={"words": True}),
+    "countdown": Source("math/Countdown-v0", {}, lambda task, answer: answer),
     "gsm8k": Source("math/GSM8K-v0", {}, _calculations),
 }
 
@@ -71,11 +72,11 @@ class Python(Env):
     Observation: the problem, `417*6-283=?`; then the output of the code, `2219`, or the last line of its traceback,
     `NameError: name 'x' is not defined (line 1)`. Other texts: `no output`; `[cut]` after `output_chars` characters;
     `stopped (time), restarted` where a limit, or the code itself, ended the interpreter, so that all names are lost.
-    With `words` the rules as a system message, and the problem as a sentence where the other environment has one.
+    In full style the instructions first, and the problem as the other environment words it.
     Action: code, or the final answer. Code is a fenced block marked as Python, or lines that begin with `>`, such as
     `>417*6-283`, or a call of the tool `python`; see `envs.tools.python_tool.parse_code`. Names persist for the
     episode. Any other reply is the answer. The other environment grades it, outside the interpreter.
-    Tools: `python`, listed in `info["tools"]` with `tools=True`; the oracle then calls it as a tool.
+    Tools: `python`, offered in `info["tools"]` in full style; the oracle then calls it as a tool.
     Reward: that of the answer; code earns nothing. A reply whose call fails is invalid.
     Metrics: `calls`, the number so far, and `failed`, how many calls failed or were malformed; with the answer, those
     of the other environment. With a library `known`, the number of its functions, and `reused`, how many of them the
@@ -113,8 +114,6 @@ class Python(Env):
         packages: str = "",
         library: str = "",
         library_version: int | None = None,
-        words: bool = False,
-        tools: bool = False,
         max_turns: int | None = None,
         **limits: Any,
     ) -> None:
@@ -133,12 +132,12 @@ class Python(Env):
             "data_root": data_root,
         }
         source = SOURCES[task]
-        arguments = {**source.arguments, **(source.words_arguments if words else {})}
+        arguments = {**source.arguments, "style": self.style}
         arguments |= {name: value for name, value in inner_arguments.items() if value is not None}
         self._kind = task
         self.inner = cast(Env, catalogue.make(source.name, **arguments).unwrapped)
         self.leaks = self.inner.leaks
-        self.max_calls, self.words, self.tools = max_calls, bool(words), TOOLS if tools else ()
+        self.max_calls, self.tools = max_calls, TOOLS if self.style == "full" else ()
         self._lease = _lease_sandbox(sandbox, packages)
         self._interpreter = Interpreter(
             self._lease, timeout_s=check_seconds("timeout_s", timeout_s), max_chars=output_chars
@@ -149,18 +148,46 @@ class Python(Env):
         """Return the tasks of the other environment."""
         return self.inner.load(split)
 
+    def guide(self) -> Guide:
+        """Say what is asked, how to run code, and how to answer."""
+        inner = self.inner.guide()
+        assert inner is not None, f"{SOURCES[self._kind].name} has no guide"
+        return Guide(
+            goal=f"{inner.goal} You may run Python code before you answer.",
+            rules="\n\n".join(
+                filter(
+                    None,
+                    (
+                        inner.rules,
+                        f"To run code, call the tool `{NAME}`, or reply with a block that begins with ```python and "
+                        "ends with ```. You are then told what the code prints; the value of a last expression is "
+                        "printed too. Names that you define last to the next call. You may run code at most "
+                        f"{count(self.max_calls, 'time')}. A reply without code is your final answer.",
+                        "Python functions that you may call are listed after the problem." * bool(self._toolbox),
+                    ),
+                )
+            ),
+            reply=f"For the final answer: {inner.reply} A final answer looks like this: {inner.example}",
+            thinking=inner.thinking,
+            example=EXAMPLE,
+            ending="The episode ends with your final answer.",
+            invalid=f"Code that fails uses up a call. {inner.invalid}",
+            heading=inner.heading,
+        )
+
     def start(self) -> Messages:
-        """Return the problem, with a library also the functions offered, with `words` after the rules."""
+        """Return the problem, with a library also the functions offered."""
         self.inner.reset(seed=0, options={"split": self.split, "index": self.index})
         self._calls = self._failures = 0
         self._completed_code: list[str] = []  # code that ran without an error
         self._trace = ""  # digest of all code and its output
-        lines = [_compact(text(one)) if SOURCES[self._kind].compact else text(one) for one in self.task.prompt]
+        is_compact = SOURCES[self._kind].compact and self.style != "full"
+        lines = [_compact(text(one)) if is_compact else text(one) for one in self.task.prompt]
         if self._toolbox:
             lines += self._toolbox.open(" ".join(lines))
         self._interpreter.begin(self._toolbox.sources if self._toolbox else ())
         problem = user("\n".join(lines))
-        return (system(RULES.format(calls=self.max_calls)), problem) if self.words else (problem,)
+        return (system(RULES.format(calls=self.max_calls)), problem) if self.style == "v1" else (problem,)
 
     def state(self) -> str:
         """Return the task, the size of the library, a digest of the code with its output, and the turns left."""
@@ -173,11 +200,12 @@ class Python(Env):
             code = parse_code(action)
         except ToolError as error:
             self._failures += 1
-            return self._tool_outcome(action, f"error: {error}", ok=False)
+            return self._tool_outcome(action, self.correction(f"error: {error}", short=f"error: {error}"), ok=False)
         if code is None:
             return self._grade(assistant(reply_text(action)))
         if self._calls >= self.max_calls:
-            return self._tool_outcome(action, _NO_CALLS_LEFT, ok=False)
+            fault = f"Your code was not run: you have made {self.max_calls} calls, and there are no more."
+            return self._tool_outcome(action, fault if self.style == "full" else _NO_CALLS_LEFT, ok=False)
         self._calls += 1
         result = self._interpreter.run(code)
         self._failures += not result.ok

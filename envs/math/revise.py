@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
 from envs.grading.integer import declared_integer
-from envs.math.arithmetic_env import ArithmeticEnv
+from envs.guide import Guide, replies_left
+from envs.math.arithmetic_env import EXAMPLE, PRECEDENCE, ArithmeticEnv
 from envs.types import Message, Messages, Outcome, final_text, user
 
 Hint = Literal["order", "digits", "verdict"]
@@ -20,6 +21,7 @@ class Revise(ArithmeticEnv):
     answer that is too low or too high. "digits": the value's digits with `_` for those that the answer does not have in
     their places, `1_2`, after `-` if the value has one. "verdict", and "digits" where all digits are right: `wrong`. A
     reply that declares no integer is answered with `?` and costs a try.
+    In full style the hints are sentences.
     Action: the value, `132`; longer replies are read as `envs.grading.integer.declared_integer` says.
     Reward: 1 for the value, in any try, else 0.
     Metrics: `first`, whether the first try was right; `distance`, how far an answer is from the value.
@@ -42,6 +44,26 @@ class Revise(ArithmeticEnv):
         self.guesses: set[int] = set()
         return self.task.prompt
 
+    def guide(self) -> Guide:
+        """Say what is asked, in which form, and what the hints mean."""
+        hints = {
+            "order": "After a wrong answer you are told whether it is too low or too high.",
+            "digits": (
+                "After a wrong answer you are shown the digits of the value, with `_` for each digit that your answer "
+                "does not have in this place, counted from the right."
+            ),
+            "verdict": "After a wrong answer you are told that it is wrong.",
+        }
+        return Guide(
+            goal="Work out the value of an arithmetic expression. You succeed if one of your answers is its value.",
+            rules=f"{PRECEDENCE if self.level == 3 else ''} {hints[self.hint]} You may then answer again.".strip(),
+            reply="Reply with the value, a whole number in digits; it may be negative. Give one answer per reply.",
+            example=EXAMPLE,
+            ending="The episode ends with the right answer.",
+            invalid="A reply that states no whole number, or several, uses up a reply.",
+            heading="The expression:",
+        )
+
     def state(self) -> str:
         """Return the tries left and the wrong answers; with "order" only the interval that they leave."""
         value, bounds = int(self.task.answer), sorted(self.guesses)
@@ -55,13 +77,17 @@ class Revise(ArithmeticEnv):
         """Compare the declared integer with the value; answer a wrong one with a hint."""
         guess, value = declared_integer(final_text(action)), int(self.task.answer)
         if guess is None:
-            return Outcome((user("?"),), valid=False)
+            fault = "Your reply does not state exactly one whole number."
+            return Outcome((user(self.correction(fault, short="?")),), valid=False)
         right = guess == value
         metrics = {"first": float(right and self.turns == 0), "distance": float(min(abs(guess - value), 10**9))}
         if right:
             return Outcome(reward=1.0, terminated=True, success=True, metrics=metrics)
         self.guesses.add(guess)
-        return Outcome((user(self._format_hint(guess, value)),), metrics=metrics)
+        hint = self._format_hint(guess, value)
+        if self.style == "full":
+            hint = f"{_full_hint(guess, hint)} {replies_left(self.max_turns - self.turns - 1)}"
+        return Outcome((user(hint),), metrics=metrics)
 
     def attacks(self) -> Sequence[str]:
         """Return replies that must earn 0, among them the right value among wrong ones."""
@@ -79,3 +105,10 @@ class Revise(ArithmeticEnv):
         if self.hint == "verdict" or "_" not in mask:
             return "wrong"
         return f"{'-' if value < 0 else ''}{mask}"
+
+
+def _full_hint(guess: int, hint: str) -> str:
+    """Write a hint of the short style as a sentence."""
+    if hint in ("low", "high"):
+        return f"{guess} is too {hint}."
+    return f"{guess} is wrong." + ("" if hint == "wrong" else f" Its digits that are right: `{hint}`.")

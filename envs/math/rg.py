@@ -12,6 +12,7 @@ import numpy as np
 
 from envs.env import Env
 from envs.grading.workers import OverLimit, WorkerPool
+from envs.guide import Guide
 from envs.math import reasoning
 from envs.procedural import LazyTasks, digest
 from envs.suggestions import unknown_message
@@ -27,7 +28,8 @@ MAX_ATTEMPTS = 200  # seeds tried for a problem whose question is new
 class RG(Env):
     """Solve a problem of one of reasoning-gym's tasks.
 
-    Observation: the package's question and a line that asks for `<answer> </answer>`, one user message.
+    Observation: the package's question and a line that asks for `<answer> </answer>`, one user message; in full style
+    the instructions and the question.
     Action: the answer in these tags, or as the whole reply.
     Reward: 1 if the answer is right, else 0. It is right if it is the stored answer or the same number, or, for tasks
     with several right answers, if the package's own scorer gives it exactly 1.0 (`envs.math.reasoning` says which
@@ -83,6 +85,17 @@ class RG(Env):
             tasks.append(self._new_task(split, number, other_questions))
             other_questions.add(_question_text(tasks[-1]))
         return tasks
+
+    def guide(self) -> Guide:
+        """Say what is asked, and in which form."""
+        return Guide(
+            goal="Solve a problem. You succeed if your answer is right.",
+            reply="Reply with the answer between <answer> and </answer>, in the form that the problem asks for.",
+            thinking="You may think first; use the tags only once, around the final answer.",
+            example="<answer>98765</answer>",
+            invalid="A reply with several pairs of tags, or an empty one, counts as wrong.",
+            heading="The problem:",
+        )
 
     def reply(self, action: Message) -> Outcome:
         """Compare the answer with the stored one.
@@ -147,7 +160,8 @@ class RG(Env):
             if "refused" in entry:
                 identity = f"name={self.name} level={self.level} config={json.dumps(self.config)}"
                 raise ValueError(f"math/RG-v0 {identity}: {entry['refused']}")
-            prompt = (user(f"{entry['question']}\n{INSTRUCTION}"),)
+            instruction = "" if self.style == "full" else f"\n{INSTRUCTION}"
+            prompt = (user(f"{entry['question']}{instruction}"),)
             task = Task(f"{split}/{number}", prompt, entry["answer"], {"seed": seed})
             if _question_text(task) not in other_questions:
                 return task

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from envs.grading.exact import member_numbers
+from envs.guide import Guide
 from envs.math.generated import GeneratedProblems, Problem, between, one_of
 from envs.types import Message, assistant
 
@@ -17,7 +18,8 @@ class Sets(GeneratedProblems):
     r"""Compute a set from two or three sets.
 
     Observation: `{1,3} | {3,5}`, one user message: `|` union, `&` intersection, `-` difference, `^` symmetric
-    difference. With `words`: `What is the union of {1, 3} and {3, 5}?`, another operation in brackets.
+    difference. In full style the instructions and `What is the union of {1, 3} and {3, 5}?`, another operation in
+    brackets.
     Action: the set, `{1,3,5}`, in any order; a bare list `1, 3, 5`, `\emptyset` and `{}` are accepted, and boxes and
     sentences are read as `envs.grading.math.verify` says.
     Reward: 1 if the set is right, else 0.
@@ -28,6 +30,19 @@ class Sets(GeneratedProblems):
     """
 
     levels: ClassVar = range(4)
+
+    def guide(self) -> Guide:
+        """Say what is asked, and in which form."""
+        return self.answer_guide(
+            goal="Compute a set of whole numbers from other sets. You succeed if your set has just the right members.",
+            rules=(
+                "The union of two sets has the numbers that are in either of them, the intersection those that are in "
+                "both, the difference those of the first set that are not in the second, and the symmetric difference "
+                "those that are in exactly one of them."
+            ),
+            reply="Reply with the set in braces, its members separated by commas, in any order.",
+            example="{104, 117, 250}",
+        )
 
     def problem(self, rng: np.random.Generator) -> Problem | None:
         """Draw two or three sets that overlap; return None if the result is empty or one of them."""

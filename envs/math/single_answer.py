@@ -9,6 +9,7 @@ from envs.grading.declaration import find_declaration, single_line
 from envs.grading.exact import collection_key
 from envs.grading.math import verify
 from envs.grading.vote import vote
+from envs.guide import Guide
 from envs.types import Message, Outcome, final_text
 
 
@@ -19,6 +20,11 @@ class SingleAnswer(Env):
     """
 
     symbolic: bool = False  # whether answers that cannot be compared exactly are passed to math-verify
+
+    def answer_guide(self, goal: str, reply: str, example: str, *, rules: str = "", thinking: str = "") -> Guide:
+        """Return the guide of a problem that one reply answers; the arguments are those of `Guide`."""
+        invalid = "A reply that states no answer, or several, counts as wrong."
+        return Guide(goal, reply, example, rules=rules, thinking=thinking, invalid=invalid, heading="The problem:")
 
     def reply(self, action: Message) -> Outcome:
         """Grade the reply and end the episode. A reply that declares no answer, or several, is invalid and earns 0."""

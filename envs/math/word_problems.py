@@ -11,6 +11,7 @@ from envs.grading.declaration import number_in_phrase
 from envs.grading.math import verify
 from envs.grading.number import parse_number
 from envs.grading.units import conversion_factor
+from envs.guide import Guide
 from envs.math.generated import GeneratedProblems, Problem, between, format_number, one_of
 from envs.math.stories import LEVELS
 from envs.types import Message, Outcome, assistant, final_text
@@ -19,8 +20,8 @@ from envs.types import Message, Outcome, assistant, final_text
 class WordProblems(GeneratedProblems):
     """Solve a short story.
 
-    Observation: `Ann has 12 pens and gets 5. How many pens now?`, one user message. With `words`, a line after it asks
-    for `#### <number>` at the end.
+    Observation: `Ann has 12 pens and gets 5. How many pens now?`, one user message. In full style
+    after the instructions.
     Action: the number, `17`; sentences and boxes are read as `envs.grading.math.verify` says.
     Reward: 1 if the value is right, else 0. The unit is optional, but a unit that is given counts: if the story asks
     for minutes, `3 hours` is as right as `180`, and `180 hours` is wrong.
@@ -32,6 +33,17 @@ class WordProblems(GeneratedProblems):
     """
 
     levels: ClassVar = range(len(LEVELS))
+
+    def guide(self) -> Guide:
+        """Say what is asked, and in which form."""
+        return self.answer_guide(
+            goal="Read a short story and answer its question. You succeed if your number is right.",
+            reply=(
+                "Reply with the number; write one that is no whole number as a decimal or a fraction. "
+                "If the question asks for a unit, give the number in this unit."
+            ),
+            example="98765",
+        )
 
     def problem(self, rng: np.random.Generator) -> Problem | None:
         """Fill in a random template of the level; return None if the answer is not positive or is in the story."""
@@ -46,7 +58,8 @@ class WordProblems(GeneratedProblems):
         ):
             return None
         words = f"{story.text}\nEnd with #### <number>"
-        return Problem(story.text, words, answer, [template.__name__, *story_numbers], story.unit)
+        identity = [template.__name__, *story_numbers]
+        return Problem(story.text, words, answer, identity, story.unit, statement=story.text)
 
     def reply(self, action: Message) -> Outcome:
         """Compare the values in the unit that the story asks for, and end the episode."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from envs.env import Env
 from envs.grading.retrieval import same_words
+from envs.guide import Guide
 from envs.procedural import drawn
 from envs.tools import wiki
 from envs.tools.tool_calls import result_messages
@@ -29,14 +30,14 @@ class Search(Env):
 
     Observation: the question first, `old cook: rival home?`, which asks for the home of the rival of the old cook; then
     the titles that a search found, `Bel Kan Sor`, or a page, `old cook rival Kan home Tor`; `none` for a search without
-    a match and an unknown title, `?` after an invalid reply. With `prose=True` the rules as a system message, then
-    whole sentences.
+    a match and an unknown title, `?` after an invalid reply. In full style the instructions first,
+    and whole sentences.
     Action: `s old cook` searches for at most `found` pages, best first by BM25; `r Bel` reads a page; anything else is
     the answer, `Tor`. `envs.tools.wiki_actions.parse_action` says how longer replies are read. The same actions can be
     taken by calls of search(query), read(title) and answer(text), which tool messages answer; of several calls in a
     reply only the first is carried out. A reply without an action is invalid; it costs a turn, as does a search without
     a match.
-    Tools: the three, named in `info["tools"]` with `tools=True`; the oracle calls them then.
+    Tools: the three, offered in `info["tools"]` in full style; the oracle calls them then.
     Reward: 1 for the right name, else 0; its only named part is `answer`.
     Metrics: StepSearch's (arXiv:2505.15107), counted by whole pages instead of similarity. `gain`, how much nearer the
     turn brought the pages that the answer needs: each of them counts half when it is first listed and the rest when it
@@ -45,7 +46,7 @@ class Search(Env):
     Episode end: terminated by an answer, right or wrong; truncated after the turns that the longest path needs (a
     search, a page for each hop, the answer), plus `spare`.
     Arguments: `hops`, the pages that the answer needs, drawn evenly from `fewest` to `hops`; `pages` of the wiki;
-    `found`, the pages that a search lists at most; `spare`, turns beyond those needed; `prose`, `tools`.
+    `found`, the pages that a search lists at most; `spare`, turns beyond those needed.
     Splits: a wiki stands in one split only. The answer stands on the last page of the path, and on none before it.
     State: the pages read, the pages listed, and the turns left.
     Source and licence: generated. Version history: v0.
@@ -59,8 +60,6 @@ class Search(Env):
         pages: int = 8,
         found: int = 3,
         spare: int = 1,
-        prose: bool = False,
-        tools: bool = False,
         max_turns: int | None = None,
         **limits: Any,
     ) -> None:
@@ -75,9 +74,9 @@ class Search(Env):
                 raise ValueError(f"{name} {value!r} is outside {least}..{most}")
         super().__init__(max_turns=hops + 2 + spare if max_turns is None else max_turns, **limits)
         self.hops, self.fewest, self.pages, self.max_results = hops, fewest, pages, found
-        self.spare, self.prose = spare, bool(prose)
-        self.tools = TOOLS if tools else ()
-        self._wording = PROSE if prose else SHORT
+        self.spare = spare
+        self.tools = TOOLS if self.style == "full" else ()
+        self._wording = SHORT if self.style == "short" else PROSE
 
     def tasks(self, split: str) -> Sequence[Task]:
         """Random wikis with a question each; "val" and "test" hold each once."""
@@ -86,13 +85,34 @@ class Search(Env):
 
     def start(self) -> Messages:
         """Ask the question."""
-        self._wiki = _load_wiki(self.task.metadata["wiki"], self.prose)
+        self._wiki = _load_wiki(self.task.metadata["wiki"], self.style != "short")
         self._path, relations = zip(*self.task.metadata["way"], strict=True)
         self._about = self._wiki.pages[self._path[0]].about
         self._views: dict[str, float] = {}  # LISTED or READ for each page shown, in the order of first sight
         self._progress, self._refusals = 0.0, 0  # views of pages on the path; calls and replies refused
         question = user(self._wording.question(self._about, relations))
-        return (system(self._rules), question) if self.prose else (question,)
+        return (system(self._rules), question) if self.style == "v1" else (question,)
+
+    def guide(self) -> Guide:
+        """Say what is asked, which actions there are, and how to answer."""
+        return Guide(
+            goal="Answer a question with the help of a small wiki. You succeed if your answer is the right name.",
+            rules=(
+                f"`search WORDS` lists at most {self.max_results} pages that fit the words best. `read TITLE` shows "
+                "the page with this title, which is a name. `answer NAME` gives your answer. Each name on a page may "
+                "have a page of its own. Start by searching for what the question is about. The wiki is invented: you "
+                "cannot know the answer without it."
+            ),
+            reply=(
+                "Reply with one action: `search WORDS`, `read TITLE` or `answer NAME`; or call the tool of this name. "
+                "Only one action or call counts per reply."
+            ),
+            noun="action",
+            example=f"search {self._about}",
+            ending="The episode ends with your answer, right or wrong; you can answer only once.",
+            invalid="A reply without an action uses up a reply.",
+            heading="The question:",
+        )
 
     def state(self) -> str:
         """The pages read, those only listed, in the order of first sight, and the turns left."""
@@ -109,7 +129,8 @@ class Search(Env):
             wiki_action = parse_action(action)
         except ToolError as error:
             self._refusals += 1
-            return self._continue(action, f"error: {error}" if calls or self.prose else "?", valid=False)
+            short = f"error: {error}" if calls or self.style != "short" else "?"
+            return self._continue(action, self.correction(f"error: {error}.", short=short), valid=False)
         if wiki_action.name == "answer":
             is_right = same_words(wiki_action.argument, [self.task.answer])
             reward = float(is_right)
@@ -170,14 +191,11 @@ class Search(Env):
 
     @property
     def _rules(self) -> str:
-        if self.tools:
-            how = "Call one tool a turn."
-        else:
-            how = (
-                "Each turn reply with one line: `search WORDS` lists the pages that fit best, `read TITLE` shows a "
-                "page, `answer NAME` ends the episode."
-            )
-        return f"Answer a question from a small wiki. {how} The answer is one name. You have {self.max_turns} turns."
+        return (
+            "Answer a question from a small wiki. Each turn reply with one line: `search WORDS` lists the pages that "
+            "fit best, `read TITLE` shows a page, `answer NAME` ends the episode. The answer is one name. You have "
+            f"{self.max_turns} turns."
+        )
 
     def _continue(
         self, action: Message, result: str, pages: Sequence[Page] = (), view: float = READ, *, valid: bool = True

@@ -39,6 +39,7 @@ from rl.evaluate.runner import SCRIPTS, OnGroup, task_label
 from rl.evaluate.strategies import Strategy
 from rl.evaluate.target import EPISODES, EvaluationTarget
 from rl.records import Group, Ticket, Trajectory
+from rl.style import argument_key, default_style, with_style
 
 MAX_ERROR_SHARE = 0.01  # of errored episodes, above which a line warns
 RUN_SETTINGS = ("turn_tokens", "max_tokens")  # taken from the policy's own run if no flag sets them
@@ -179,6 +180,7 @@ def _open_target(args: argparse.Namespace) -> EvaluationTarget:
                 raise ValueError(f"--{flag.replace('_', '-')} goes with --env; a benchmark has its own")
     else:
         _fill_from_run(args)
+        _fill_style(args)
     if args.data_root:
         if not os.path.isdir(args.data_root):
             raise ValueError(f"--data-root {args.data_root}: no such folder")
@@ -194,8 +196,8 @@ def _fill_from_run(args: argparse.Namespace) -> None:
     run_settings = config_file.read_run(folder) if folder else {}
     if run_settings.get("env") != settings.absolute_spec(args.env):
         return
-    flag_keys = {_key(text) for text in args.env_arg}
-    env_args = [text for text in run_settings.get("env_arg", []) if _key(text) not in flag_keys]
+    flag_keys = {argument_key(text) for text in args.env_arg}
+    env_args = [text for text in run_settings.get("env_arg", []) if argument_key(text) not in flag_keys]
     args.env_arg = [*env_args, *args.env_arg]
     notes = [f"--env-arg {text}" for text in env_args]
     for key in RUN_SETTINGS:
@@ -209,9 +211,18 @@ def _fill_from_run(args: argparse.Namespace) -> None:
         _log(f"as in {folder}: {' '.join(notes)}")
 
 
-def _key(text: str) -> str:
-    """The key of `KEY=VALUE`."""
-    return text.partition("=")[0].strip().replace("-", "_")
+def _fill_style(args: argparse.Namespace) -> None:
+    """Fill in the style of the environment's texts, if there are several and no `--env-arg` names one.
+
+    That is the style of the policy's run, if it was trained on the same environment; otherwise it depends on the model.
+    """
+    folder = _run_folder(args.policy)
+    run_settings = config_file.read_run(folder) if folder else {}
+    is_tiny = (run_settings.get("model", "tiny") if folder else args.policy) == "tiny"
+    style = default_style(args.env, args.env_arg, is_tiny=is_tiny)
+    if style and run_settings.get("env") == settings.absolute_spec(args.env):
+        style = run_settings.get("style", "short") or style  # runs that began before there were styles had short texts
+    args.env_arg = with_style(args.env_arg, style)
 
 
 def _run_folder(policy: str) -> Path | None:

@@ -90,7 +90,7 @@ class EvaluationTarget:
                 entry = part.entry
                 vote = vote_function(suite.member(entry.name))
                 env_entry = envs.entry(entry.env)
-                arguments = _non_default(envs.arguments(entry.arguments.split(), env_entry), env_entry)
+                arguments = _non_default(envs.arguments(entry.env_arguments, env_entry), env_entry)
                 parts[entry.name] = TargetPart(entry.env, entry.label, part.indices, vote, arguments, part.digest)
         finally:
             close_env(suite)

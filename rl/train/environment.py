@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from rl.evaluate.runner import count_tasks
 from rl.methods.parts.score.gain import answer_text
 from rl.methods.recipe import Recipe, needs
 from rl.settings import Settings
+from rl.style import default_style, with_style
 from rl.train.cold_start import OracleSize, oracle_size
 
 
@@ -48,7 +50,8 @@ def inspect_environment(settings: Settings, recipe: Recipe) -> EnvironmentFacts:
     something that the environment does not provide; `RecipeFault` if one of its parts is wrong (`check_recipe`);
     `EnvExit` if the environment's code would end the program, `Overrun` if a call of it takes too long.
     """
-    arguments = envs.arguments(settings.env_arg, envs.entry(settings.env))
+    settings = _with_style(settings)
+    arguments = envs.arguments(with_style(settings.env_arg, settings.style), envs.entry(settings.env))
     with containment(f"--env {settings.env}"), closing_env(envs.make(settings.env, **arguments)) as env:
         count_tasks(env, "train")  # refuses what is no environment of tasks
         label = f"{settings.env}: reset of task train/0 seed 0 before the run"
@@ -64,6 +67,14 @@ def inspect_environment(settings: Settings, recipe: Recipe) -> EnvironmentFacts:
     sample = Sample(messages, str(info.get("state", "")), info.get("answer"))
     check_recipe(recipe, size=settings.size, updates=settings.updates or 0, sample=sample)
     return EnvironmentFacts(settings, arguments, messages, info, max_turns, num_tasks)
+
+
+def _with_style(settings: Settings) -> Settings:
+    """Choose the wording of the environment's texts by the model, unless the settings already have one."""
+    style = default_style(settings.env, settings.env_arg, is_tiny=settings.is_tiny)
+    if not style or settings.style:
+        return settings if style else replace(settings, style="")
+    return replace(settings, style=style, derived=[*settings.derived, "style"])
 
 
 def _split_sizes(env: gymnasium.Env, settings: Settings) -> dict[str, int]:

@@ -18,8 +18,6 @@ class CommandEnv(Env):
         level: The difficulty, an index of `level_turns`.
         shown: Characters of an observation before it is cut.
         spare: Turns beyond those that the level needs.
-        prose: Whether to begin with the rules as a system message.
-        tools: Whether to offer the tools in `info["tools"]`.
         timeout_s: Seconds of one command.
         sandbox: The sandbox's name, as for `sandboxes.open`.
         max_turns: Turns of an episode; None for those of the level plus `spare`.
@@ -39,8 +37,6 @@ class CommandEnv(Env):
         level: int = 0,
         shown: int,
         spare: int = 1,
-        prose: bool = False,
-        tools: bool = False,
         timeout_s: float = 10.0,
         sandbox: str = "local",
         max_turns: int | None = None,
@@ -51,9 +47,9 @@ class CommandEnv(Env):
             if isinstance(value, bool) or value not in range(most + 1):
                 raise ValueError(f"{name} {value!r} is outside 0..{most}")
         super().__init__(max_turns=self.level_turns[level] + spare if max_turns is None else max_turns, **limits)
-        self.level, self.max_chars, self.prose = level, shown, bool(prose)
+        self.level, self.max_chars = level, shown
         self.timeout_s = check_seconds("timeout_s", timeout_s)
-        self.tools = self.tool_schemas if tools else ()
+        self.tools = self.tool_schemas if self.style == "full" else ()
         self._lease = Lease(sandbox)
 
     def close(self) -> None:

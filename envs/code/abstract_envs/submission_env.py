@@ -9,8 +9,11 @@ from typing import Any
 from envs.code.grading.extraction import extract_code
 from envs.code.grading.split_grading import Grade
 from envs.env import Env
+from envs.guide import Guide
 from envs.shared_sandbox import Lease, check_seconds
 from envs.types import Message, Outcome, final_text, user
+
+CODE_THINKING = "You may think first; the last such block of your reply counts."
 
 
 class SubmissionEnv(Env):
@@ -47,6 +50,17 @@ class SubmissionEnv(Env):
     @abstractmethod
     def grade(self, sources: Sequence[str]) -> Grade:
         """Grade the first of `sources` that compiles. Raises SandboxError where the sandbox itself fails."""
+
+    def code_guide(self, goal: str, header: str) -> Guide:
+        """Return the guide of a task that one program answers; `header` is the first line of the function."""
+        return Guide(
+            goal=goal,
+            reply="Reply with the whole function, and the imports it needs, in a block between ```python and ```.",
+            thinking=CODE_THINKING,
+            example=f"```python\n{header}\n    return None\n```",
+            invalid="A reply without a Python program counts as wrong.",
+            heading="The task:",
+        )
 
     def reply(self, action: Message) -> Outcome:
         """Grade the reply's program and end the episode; the reply is invalid where no candidate compiles."""

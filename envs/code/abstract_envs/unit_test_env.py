@@ -13,6 +13,7 @@ from envs.code.grading.attacks import attacks
 from envs.code.grading.extraction import extract_programs
 from envs.code.grading.split_grading import Grade
 from envs.code.grading.unit_tests import UnitTestSuite, grade_by_tests
+from envs.guide import Guide
 from envs.procedural import digest
 from envs.types import Message, Messages, assistant, text
 
@@ -34,6 +35,14 @@ class UnitTestEnv(SubmissionEnv):
     @abstractmethod
     def load_suite(self) -> UnitTestSuite:
         """Return the tests of `self.task`; may also set `self.prompt_code`, which precedes every program."""
+
+    def guide(self) -> Guide:
+        """Say what is asked, and in which form."""
+        return self.code_guide(
+            "Write a Python function. You succeed if it passes hidden tests. Only the standard library can be "
+            "imported.",
+            f"def {self.suite.function}(*arguments):",
+        )
 
     def start(self) -> Messages:
         """Load the tests, draw the seed of their random inputs, and show the prompt."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 MAX_CHARS = 100  # of an argument or a value
+_WRONG_VALUE = re.compile(r"(.+?\)) is (.+), not (.+)", re.DOTALL)
+_EXCEPTION = re.compile(r"(.+?\)) fails, (.+); should be (.+)", re.DOTALL)
 
 
 def describe_failure(name: str, args: Sequence[Any], expected: Any, *, value: Any = None, error: str = "") -> str:
@@ -22,6 +25,18 @@ def describe_failure(name: str, args: Sequence[Any], expected: Any, *, value: An
     if error:
         return f"{call} fails, {error.rstrip(': ')}; should be {format_value(expected)}"
     return f"{call} is {format_value(value)}, not {format_value(expected)}"
+
+
+def in_sentence(failure: str) -> str:
+    """Turn a description of `describe_failure` into a sentence: `f(3) returns -4, but should return 10.`.
+
+    Other texts, such as the error of a program that cannot be loaded, are returned with a full stop.
+    """
+    if match := _WRONG_VALUE.fullmatch(failure):
+        return f"{match[1]} returns {match[2]}, but should return {match[3]}."
+    if match := _EXCEPTION.fullmatch(failure):
+        return f"{match[1]} fails with {match[2]}, but should return {match[3]}."
+    return failure if failure.endswith((".", "!")) else f"{failure}."
 
 
 def format_value(value: Any) -> str:

@@ -66,7 +66,7 @@ def test_the_oracle_wins_every_task_and_sees_only_the_table(hands):
 
 
 def test_a_hand_that_is_won_is_followed_by_the_next():
-    env = Blackjack(hands=2)
+    env = Blackjack(hands=2, style="short")
     turns = play_oracle(env, 0)
     info = [obs_text(turn) for turn in turns]
     assert sum(words.startswith("won; ") for words in info) == 1 and info[-1] == ""
@@ -81,7 +81,7 @@ def test_a_hand_that_is_lost_ends_the_episode():
 
 
 def test_the_table_is_told_in_a_few_characters():
-    env = Blackjack()
+    env = Blackjack(style="short")
     env.reset(seed=0)
     assert [env.describe(table) for table in [(15, 10, 0), (18, 1, 1)]] == ["15 v 10", "soft 18 v A"]
     turn = env.step("what?")

@@ -27,7 +27,7 @@ class MirrorImage(FromStart):
 
 
 def test_each_turn_tells_how_far_the_goal_is_and_which_steps_fall():
-    env = FromStart()
+    env = FromStart(style="short")
     assert env.reset()[0][0]["content"] == "11r cliff r"
     assert obs_text(env.step("up")) == "11r 1d"
     assert obs_text(env.step("right")) == "10r 1d cliff d"
@@ -38,26 +38,26 @@ def test_each_turn_tells_how_far_the_goal_is_and_which_steps_fall():
     [(QuarterTurn, "right", "down", "11d cliff d"), (MirrorImage, "left", "down", "11d cliff d")],
 )
 def test_a_turned_map_has_other_names_for_its_ways(kind, up, right, sight):
-    env = kind()
+    env = kind(style="short")
     assert env.reset()[0][0]["content"] == sight
     turns = step_replies(env, [up, *[right] * 11, {"right": "left", "left": "right"}[up]])
     assert is_won(turns)
 
 
 def test_the_goal_pays_one_whatever_the_game_pays():
-    turns = play_replies(FromStart(), ["up", *["right"] * 11, "down"])
+    turns = play_replies(FromStart(style="short"), ["up", *["right"] * 11, "down"])
     assert is_won(turns) and turns[-1][4]["metrics"] == {"points": -1.0}
 
 
 def test_a_fall_costs_a_hundred_points_and_the_way_back():
-    turns = play_replies(FromStart(), ["up", "right", "down"])
+    turns = play_replies(FromStart(style="short"), ["up", "right", "down"])
     assert turns[-1][4]["metrics"] == {"points": -100.0} and turns[-1][1] == 0.0 and not turns[-1][2]
     assert turns[-1][4]["state"] == "train/0 36" and obs_text(turns[-1]) == "11r cliff r"
 
 
 @pytest.mark.parametrize("reply", ["down", "left", "r", "11r cliff r", "up or right", ""])
 def test_a_step_against_the_border_or_no_step_is_invalid_and_costs_a_turn(reply):
-    env = FromStart()
+    env = FromStart(style="short")
     turn = play_replies(env, [reply])[0]
     assert not turn[4]["valid"] and turn[4]["state"] == "train/0 36" and env.turns == 1
 
@@ -71,7 +71,7 @@ def test_steps_lead_where_the_game_says():
 
 
 def test_every_cell_and_way_stands_in_one_split_and_the_oracle_wins_from_each():
-    env, cells, longest = CliffWalking(), set(), 0
+    env, cells, longest = CliffWalking(style="short"), set(), 0
     for split in ("train", "val", "test"):
         for index, task in enumerate(env.load(split)):
             cells.add(tuple(task.metadata.values()))
@@ -85,7 +85,11 @@ def test_every_cell_and_way_stands_in_one_split_and_the_oracle_wins_from_each():
 def test_slips_follow_the_episodes_seed():
     def walk(seed):
         turns = play_replies(
-            CliffWalking(slippery=True), ["up", "right", "up", "right", "left"], seed=seed, split="test", index=0
+            CliffWalking(style="short", slippery=True),
+            ["up", "right", "up", "right", "left"],
+            seed=seed,
+            split="test",
+            index=0,
         )
         return [turn[4]["state"] for turn in turns]
 
@@ -94,5 +98,5 @@ def test_slips_follow_the_episodes_seed():
 
 
 def test_chance_seldom_wins_and_the_rules_can_be_told():
-    assert random_win_rate(CliffWalking(), 59) < 0.1
-    assert "cliff" in CliffWalking(explain=True).reset(seed=0)[0][0]["content"]
+    assert random_win_rate(CliffWalking(style="short"), 59) < 0.1
+    assert "cliff" in CliffWalking(style="v1").reset(seed=0)[0][0]["content"]

@@ -33,7 +33,7 @@ def on(rows: str, **arguments) -> FrozenLake:
         def tasks(self, split: str) -> Sequence:
             return [Task(f"{split}/0", metadata={"map": rows})]
 
-    return OneLake(**arguments)
+    return OneLake(style="short", **arguments)
 
 
 LAKE = "SFFF/HHHF/FFFF/FHHG"
@@ -91,7 +91,7 @@ def test_a_reply_that_names_no_action_or_several_is_invalid_and_costs_a_turn(rep
 
 
 def test_no_map_stands_in_two_splits_and_held_out_maps_stand_once():
-    env = FrozenLake()
+    env = FrozenLake(style="short")
     maps = {split: [task.metadata["map"] for task in env.load(split)[:2000]] for split in ("train", "val", "test")}
     assert len(set(maps["val"])) == len(maps["val"]) == 200
     assert len(set(maps["test"])) == len(maps["test"]) == 200
@@ -102,7 +102,7 @@ def test_no_map_stands_in_two_splits_and_held_out_maps_stand_once():
 
 @pytest.mark.parametrize("size", [3, 4, 6])
 def test_the_oracle_crosses_every_test_lake_on_a_shortest_path(size):
-    env = FrozenLake(size=size)
+    env = FrozenLake(style="short", size=size)
     for index, task in enumerate(env.load("test")):
         env.reset(options={"split": "test", "index": index})
         moves = 0
@@ -136,7 +136,7 @@ def test_a_shortest_path_goes_round_the_holes_or_is_empty():
 
 
 def test_walking_at_random_or_by_heart_wins_few_lakes():
-    env = FrozenLake()
+    env = FrozenLake(style="short")
     rng = np.random.default_rng(0)
     wins = {"random": 0, "by heart": 0}
     for index in range(100):
@@ -153,14 +153,14 @@ def test_walking_at_random_or_by_heart_wins_few_lakes():
 
 
 def test_tasks_depend_on_nothing_but_the_arguments():
-    maps = [FrozenLake(max_seconds=limit).load("test")[7].metadata["map"] for limit in (1e6, 1e7)]
+    maps = [FrozenLake(style="short", max_seconds=limit).load("test")[7].metadata["map"] for limit in (1e6, 1e7)]
     assert maps[0] == maps[1]
-    assert len(FrozenLake(size=5).load("test")[0].metadata["map"]) == 29
+    assert len(FrozenLake(style="short", size=5).load("test")[0].metadata["map"]) == 29
 
 
 def test_slips_follow_the_episodes_seed():
     def walk(seed):
-        env = FrozenLake(slippery=True)
+        env = FrozenLake(style="short", slippery=True)
         env.reset(seed=seed, options={"split": "test", "index": 0})
         states = []
         for _ in range(6):
@@ -176,14 +176,14 @@ def test_slips_follow_the_episodes_seed():
 
 
 def test_the_rules_are_told_to_models_that_ask_for_them():
-    opening, _ = FrozenLake(explain=True).reset(seed=0)
+    opening, _ = FrozenLake(style="v1").reset(seed=0)
     assert [message["role"] for message in opening] == ["system", "user"]
     assert "Reach G" in opening[0]["content"]
 
 
 def test_a_size_without_enough_maps_is_refused():
     with pytest.raises(ValueError, match=r"size 2 is outside 3\.\.10"):
-        FrozenLake(size=2)
+        FrozenLake(style="short", size=2)
 
 
 def test_it_is_the_real_gymnasium_environment_without_pygame():

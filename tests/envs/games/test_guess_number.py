@@ -10,7 +10,7 @@ from envs.games.guess_number import GuessNumber
 
 def opened(secret_place=3, **arguments):
     """An episode on a test task whose secret is that many above the low end, and its bounds."""
-    env = GuessNumber(**{"size": 15, **arguments})
+    env = GuessNumber(style="short", **{"size": 15, **arguments})
     for index, task in enumerate(env.load("test")):
         low = task.metadata["low"]
         if int(task.answer) - low == secret_place:
@@ -24,7 +24,7 @@ def opened(secret_place=3, **arguments):
     [{}, {"size": 2, "top": 40}, {"size": 16, "top": 60}, {"size": 31, "top": 99}, {"size": 100, "top": 200}],
 )
 def test_bisection_wins_every_test_task_within_the_limit_and_needs_it_all(arguments):
-    env = GuessNumber(**arguments, spare=0)
+    env = GuessNumber(style="short", **arguments, spare=0)
     longest = 0
     for index in range(len(env.load("test"))):
         env.reset(seed=0, options={"split": "test", "index": index})
@@ -88,11 +88,11 @@ def test_turns_run_out_as_a_truncation_and_spare_turns_add_to_them():
     env, low = opened(3, spare=2)
     ends = [env.step(str(low))[2:4] for _ in range(6)]
     assert ends == [(False, False)] * 5 + [(False, True)]
-    assert GuessNumber(max_turns=9).max_turns == 9
+    assert GuessNumber(style="short", max_turns=9).max_turns == 9
 
 
 def test_prompts_take_a_dozen_bytes_and_the_answer_is_in_the_info():
-    env = GuessNumber()
+    env = GuessNumber(style="short")
     messages, info = env.reset(seed=4)
     assert len(messages) == 1 and len(messages[0]["content"].encode()) <= 12
     low, high = map(int, messages[0]["content"].split(".."))
@@ -100,7 +100,7 @@ def test_prompts_take_a_dozen_bytes_and_the_answer_is_in_the_info():
 
 
 def test_random_guesses_win_sometimes_but_seldom():
-    env, rng, wins = GuessNumber(), np.random.default_rng(0), 0
+    env, rng, wins = GuessNumber(style="short"), np.random.default_rng(0), 0
     for seed in range(300):
         env.reset(seed=seed)
         over = False
@@ -114,4 +114,4 @@ def test_random_guesses_win_sometimes_but_seldom():
 @pytest.mark.parametrize("arguments", [{"size": 1}, {"size": 91}, {"spare": -1}, {"size": 100, "top": 50}])
 def test_impossible_arguments_are_named(arguments):
     with pytest.raises(ValueError, match=str(next(iter(arguments.values())))):
-        GuessNumber(**arguments)
+        GuessNumber(style="short", **arguments)

@@ -11,7 +11,7 @@ from tests.support.games import is_won, obs_text, play_oracle, random_win_rate, 
 
 
 def opened(index=0, **arguments):
-    env = Mastermind(**arguments)
+    env = Mastermind(style="short", **arguments)
     opening, info = env.reset(seed=0, options={"split": "test", "index": index})
     return env, opening[-1]["content"], info
 
@@ -43,7 +43,7 @@ def test_pegs_are_the_same_both_ways_and_as_long_as_the_code():
 
 @pytest.mark.parametrize("arguments", [{}, {"opened": False}, {"holes": 2, "colours": 6}, {"holes": 3, "colours": 6}])
 def test_the_oracle_wins_every_test_task_by_what_the_pegs_tell(arguments):
-    env = Mastermind(**arguments)
+    env = Mastermind(style="short", **arguments)
     for index in range(len(env.load("test"))):
         turns = play_oracle(env, index)
         assert is_won(turns)
@@ -51,7 +51,7 @@ def test_the_oracle_wins_every_test_task_by_what_the_pegs_tell(arguments):
 
 
 def test_the_classic_game_needs_no_more_than_six_guesses():
-    env = Mastermind(holes=4, colours=6, opened=False)
+    env = Mastermind(style="short", holes=4, colours=6, opened=False)
     assert max(len(play_oracle(env, index)) for index in range(0, 259, 13)) <= 6
 
 
@@ -88,7 +88,7 @@ def test_the_state_is_what_is_known_whatever_the_order():
     "reply", ["213", " 213.", "2 1 3", "2, 1, 3", "2-1-3", "first I thought 111\nso 213", "213 213"]
 )
 def test_a_code_may_stand_in_a_sentence(reply):
-    assert Mastermind().parse_guess(reply) == "213"
+    assert Mastermind(style="short").parse_guess(reply) == "213"
 
 
 @pytest.mark.parametrize(
@@ -119,4 +119,4 @@ def test_turns_run_out_and_random_codes_win_seldom():
 )
 def test_impossible_arguments_are_named(arguments, word):
     with pytest.raises(ValueError, match=word):
-        Mastermind(**arguments)
+        Mastermind(style="short", **arguments)

@@ -20,7 +20,7 @@ def walls(maze: str) -> int:
 
 
 def reached(maze: str, size: int) -> int:
-    env = Maze(size=size)
+    env = Maze(style="short", size=size)
     cells = {0}
     for cell in (queue := [0]):
         for _, there in env._moves(maze, cell):
@@ -42,7 +42,7 @@ def test_loops_open_more_walls_and_every_passage_goes_both_ways():
     mazes = [carve_maze(6, 0.3, rng) for _ in range(20)]
     inside = 2 * 6 * 5
     assert 0.2 < np.mean([(walls(maze) - 35) / (inside - 35) for maze in mazes]) < 0.4
-    env = Maze(size=6)
+    env = Maze(style="short", size=6)
     for maze in mazes:
         for cell in range(36):
             for way, there in env._moves(maze, cell):
@@ -50,7 +50,7 @@ def test_loops_open_more_walls_and_every_passage_goes_both_ways():
 
 
 def test_each_turn_names_the_exits_and_where_the_goal_lies():
-    env = Corridor()
+    env = Corridor(style="short")
     opening, _ = env.reset()
     assert opening == ({"role": "user", "content": "e goal 3s 3e"},)
     assert obs_text(env.step("east")) == "ew goal 3s 2e"
@@ -58,19 +58,19 @@ def test_each_turn_names_the_exits_and_where_the_goal_lies():
 
 
 def test_views_show_less_or_more():
-    assert Corridor(view="exits").reset()[0][0]["content"] == "e"
-    assert Corridor(view="position").reset()[0][0]["content"] == "e at 0,0 goal 3s 3e"
+    assert Corridor(style="short", view="exits").reset()[0][0]["content"] == "e"
+    assert Corridor(style="short", view="position").reset()[0][0]["content"] == "e at 0,0 goal 3s 3e"
 
 
 def test_the_goal_pays_one_and_says_how_straight_the_way_was():
-    turns = play_replies(Corridor(), ["e", "w", "e", "e", "I go east", "south", "s", "s"])
+    turns = play_replies(Corridor(style="short"), ["e", "w", "e", "e", "I go east", "south", "s", "s"])
     assert is_won(turns) and turns[-1][4]["stop"] == "terminated"
     assert turns[-1][4]["metrics"] == {"efficiency": 6 / 8}
 
 
 @pytest.mark.parametrize("reply", ["n", "", "up", "e or s", "e s s", "nesw"])
 def test_a_wall_or_no_direction_is_invalid_and_costs_a_turn(reply):
-    env = Corridor()
+    env = Corridor(style="short")
     env.reset()
     messages, reward, terminated, truncated, info = env.step(reply)
     assert (reward, terminated, truncated, info["valid"], env.turns) == (0.0, False, False, False, 1)
@@ -79,14 +79,14 @@ def test_a_wall_or_no_direction_is_invalid_and_costs_a_turn(reply):
 
 
 def test_the_state_does_not_remember_the_way_there():
-    env = Corridor()
+    env = Corridor(style="short")
     there = play_replies(env, ["e", "e"])[-1][4]["state"]
     assert play_replies(env, ["e", "n", "e", "w", "e"])[-1][4]["state"] == there
 
 
 @pytest.mark.parametrize("arguments", [{}, {"size": 6}, {"size": 8, "loops": 0.2, "view": "exits"}])
 def test_the_oracle_takes_a_shortest_way_on_every_task(arguments):
-    env = Maze(**arguments)
+    env = Maze(style="short", **arguments)
     for index, task in enumerate(env.load("test")[:60]):
         turns = play_oracle(env, index)
         assert is_won(turns) and len(turns) == task.metadata["shortest"]
@@ -94,13 +94,13 @@ def test_the_oracle_takes_a_shortest_way_on_every_task(arguments):
 
 
 def test_the_oracle_finds_the_way_from_where_others_left_the_player():
-    env = Corridor()
+    env = Corridor(style="short")
     play_replies(env, ["e", "e", "w"])
     assert is_won(step_replies(env, env.oracle()))
 
 
 def test_no_maze_stands_in_two_splits_and_chance_seldom_wins():
-    env = Maze()
+    env = Maze(style="short")
     mazes = {split: {task.metadata["maze"] for task in env.load(split)[:800]} for split in ("train", "val", "test")}
     assert len(mazes["test"]) == len(mazes["val"]) == 200
     assert not mazes["train"] & mazes["test"] and not mazes["train"] & mazes["val"] and not mazes["val"] & mazes["test"]
@@ -113,7 +113,7 @@ def test_no_maze_stands_in_two_splits_and_chance_seldom_wins():
 )
 def test_impossible_arguments_are_named(arguments, word):
     with pytest.raises(ValueError, match=word):
-        Maze(**arguments)
+        Maze(style="short", **arguments)
 
 
 def test_every_cell_has_its_own_letters():
@@ -121,5 +121,5 @@ def test_every_cell_has_its_own_letters():
 
 
 def test_the_rules_name_what_the_view_shows():
-    assert "goal lies" in Maze(explain=True).reset(seed=0)[0][0]["content"]
-    assert "goal lies" not in Maze(explain=True, view="exits").reset(seed=0)[0][0]["content"]
+    assert "goal lies" in Maze(style="v1").reset(seed=0)[0][0]["content"]
+    assert "goal lies" not in Maze(style="v1", view="exits").reset(seed=0)[0][0]["content"]

@@ -21,7 +21,7 @@ class OneField(Minesweeper):
 
 
 def started_env() -> OneField:
-    env = OneField(mines=2)
+    env = OneField(style="short", mines=2)
     env.reset()
     return env
 
@@ -67,7 +67,7 @@ def test_safe_cells_are_safe_on_every_field_that_fits():
 
 @pytest.mark.parametrize("arguments", [{}, {"mines": 2}, {"size": 5, "mines": 5}])
 def test_the_oracle_clears_every_test_field_without_guessing(arguments):
-    env = Minesweeper(**arguments)
+    env = Minesweeper(style="short", **arguments)
     for index, task in enumerate(env.load("test")):
         turns = play_oracle(env, index)
         assert is_won(turns) and turns[-1][4]["metrics"] == {"progress": 1.0}
@@ -77,7 +77,7 @@ def test_the_oracle_clears_every_test_field_without_guessing(arguments):
 
 
 def test_the_oracle_goes_on_from_where_others_left_it():
-    env, rng, episodes = Minesweeper(), np.random.default_rng(3), 0
+    env, rng, episodes = Minesweeper(style="short"), np.random.default_rng(3), 0
     for index in range(40):
         env.reset(options={"split": "test", "index": index})
         turns = step_replies(env, [env.random(rng)])
@@ -89,7 +89,7 @@ def test_the_oracle_goes_on_from_where_others_left_it():
 
 
 def test_each_turn_shows_the_field_in_nineteen_bytes():
-    env = OneField(mines=2)
+    env = OneField(style="short", mines=2)
     opening, info = env.reset()
     assert opening[0]["content"] == ".1##\n.12#\n..1#\n..1#" and len(opening[0]["content"]) == 19
     assert info["state"] == ".1##/.12#/..1#/..1#"
@@ -123,11 +123,11 @@ def test_no_cell_several_or_an_open_one_are_invalid_and_cost_a_turn(reply):
 
 
 def test_random_cells_win_seldom():
-    assert random_win_rate(Minesweeper(), 100) < 0.2
+    assert random_win_rate(Minesweeper(style="short"), 100) < 0.2
 
 
 def test_no_field_stands_in_two_splits():
-    env = Minesweeper()
+    env = Minesweeper(style="short")
     kinds = {split: {tuple(task.metadata.values()) for task in env.load(split)[:400]} for split in ("train", "test")}
     assert len(kinds["test"]) == 100 and not kinds["train"] & kinds["test"]
 
@@ -136,4 +136,4 @@ def test_no_field_stands_in_two_splits():
 def test_impossible_arguments_are_named(arguments):
     name = list(arguments)[-1]
     with pytest.raises(ValueError, match=f"{name} {arguments[name]} is outside"):
-        Minesweeper(**arguments)
+        Minesweeper(style="short", **arguments)

@@ -33,7 +33,7 @@ class OneHouse(Rooms):
 
 
 def one(**arguments):
-    return OneHouse(length=10, **arguments)
+    return OneHouse(style="short", length=10, **arguments)
 
 
 def test_the_task_is_told_first_and_each_turn_the_commands_that_work():
@@ -128,7 +128,7 @@ def test_the_length_of_a_quest_is_that_of_its_shortest_plan(rooms, clutter):
     "arguments", [{}, {"rooms": 2, "length": 2, "clutter": 0}, {"rooms": 9, "length": 14}, {"rooms": 3, "length": 9}]
 )
 def test_the_oracle_does_every_task_in_as_many_commands_as_asked_for(arguments):
-    env = Rooms(**arguments)
+    env = Rooms(style="short", **arguments)
     for index in range(0, 200, 8):
         turns = play_oracle(env, index)
         assert is_won(turns) and len(turns) == env.length < env.max_turns
@@ -141,7 +141,7 @@ def test_the_oracle_goes_on_from_what_others_did():
 
 
 def test_no_house_stands_in_two_splits_and_chance_seldom_wins():
-    env = Rooms()
+    env = Rooms(style="short")
     houses = {split: {task.metadata["house"] for task in env.load(split)[:300]} for split in ("train", "val", "test")}
     assert len(houses["test"]) == 200 and len(houses["val"]) == 100
     assert not houses["train"] & houses["test"] and not houses["val"] & houses["test"]
@@ -152,8 +152,8 @@ def test_no_house_stands_in_two_splits_and_chance_seldom_wins():
 def test_impossible_arguments_are_named(arguments):
     name, value = next(iter(arguments.items()))
     with pytest.raises(ValueError, match=f"{name} {value} is outside"):
-        Rooms(**arguments)
+        Rooms(style="short", **arguments)
 
 
 def test_the_rules_name_the_commands():
-    assert "unlock door" in Rooms(explain=True).reset(seed=0)[0][0]["content"]
+    assert "unlock door" in Rooms(style="v1").reset(seed=0)[0][0]["content"]

@@ -18,7 +18,7 @@ def on(drawing: str, **arguments) -> Sokoban:
         def tasks(self, split):
             return [Task(f"{split}/0", metadata={"map": drawing})]
 
-    env = OneLevel(**arguments)
+    env = OneLevel(style="short", **arguments)
     env.reset()
     return env
 
@@ -70,7 +70,7 @@ def test_boxes_have_no_names_and_goals_can_be_left_again():
 
 @pytest.mark.parametrize("arguments", [{}, {"size": 3, "longest": 6}, {"size": 5, "boxes": 2, "longest": 10}])
 def test_the_oracle_solves_every_test_level_in_as_few_steps_as_there_are(arguments):
-    env = Sokoban(**arguments)
+    env = Sokoban(style="short", **arguments)
     for index, task in enumerate(env.load("test")):
         turns = play_oracle(env, index)
         warehouse, start = parse_map(task.metadata["map"])
@@ -138,23 +138,23 @@ def test_several_steps_may_be_taken_at_once_up_to_the_first_that_is_stopped():
 
 def test_states_repeat_across_ways_and_no_level_stands_in_two_splits():
     assert after(on(LEVEL), "r", "l") == LEVEL.replace("\n", "/") == after(on(LEVEL), "u", "d")
-    env = Sokoban()
+    env = Sokoban(style="short")
     maps = {split: [task.metadata["map"] for task in env.load(split)[:500]] for split in ("train", "val", "test")}
     assert len(set(maps["test"])) == 100
     assert not set(maps["test"]) & {*maps["train"], *maps["val"]} and not set(maps["train"]) & set(maps["val"])
 
 
 def test_random_steps_seldom_solve_a_level():
-    assert random_win_rate(Sokoban(), 100) < 0.1
+    assert random_win_rate(Sokoban(style="short"), 100) < 0.1
 
 
 @pytest.mark.parametrize("arguments", [{"size": 2}, {"boxes": 4}, {"longest": 3}, {"at_once": 0}])
 def test_impossible_arguments_are_named(arguments):
     name, value = next(iter(arguments.items()))
     with pytest.raises(ValueError, match=f"{name} {value} is outside"):
-        Sokoban(**arguments)
+        Sokoban(style="short", **arguments)
 
 
 def test_levels_that_cannot_be_are_refused_instead_of_looked_for_for_ever():
     with pytest.raises(ValueError, match="longest=40 is out of reach with size=3, boxes=1"):
-        Sokoban(size=3, longest=40).load("train")[0]
+        Sokoban(style="short", size=3, longest=40).load("train")[0]

@@ -16,7 +16,7 @@ class OneRide(Taxi):
 
 
 def test_each_turn_shows_the_taxi_the_open_ways_and_the_journey():
-    env = OneRide()
+    env = OneRide(style="short")
     assert env.reset()[0][0]["content"] == "3,1 sne R>G"
     assert obs_text(env.step("I go north")) == "2,1 snew R>G"
     turns = step_replies(env, ["west", "north", "north", "pick"])
@@ -24,7 +24,7 @@ def test_each_turn_shows_the_taxi_the_open_ways_and_the_journey():
 
 
 def test_the_ways_are_those_that_move_the_taxi():
-    env, game = Taxi(), gymnasium.make("Taxi-v4").unwrapped
+    env, game = Taxi(style="short"), gymnasium.make("Taxi-v4").unwrapped
     for index in range(0, 60, 4):
         opening, _ = env.reset(options={"split": "test", "index": index})
         state = env.observation
@@ -33,25 +33,25 @@ def test_the_ways_are_those_that_move_the_taxi():
 
 
 def test_a_delivered_passenger_pays_one():
-    turns = play_oracle(OneRide(), 0)
+    turns = play_oracle(OneRide(style="short"), 0)
     assert is_won(turns) and turns[-1][4]["metrics"] == {"points": 20.0}
 
 
 @pytest.mark.parametrize("reply, points", [("west", -1.0), ("pick", -10.0), ("drop", -10.0)])
 def test_what_cannot_be_done_is_invalid_and_costs_a_turn(reply, points):
-    turn = play_replies(OneRide(), [reply])[0]
+    turn = play_replies(OneRide(style="short"), [reply])[0]
     assert obs_text(turn) == "3,1 sne R>G" and turn[1] == 0.0
     assert not turn[4]["valid"] and turn[4]["metrics"] == {"points": points}
 
 
 def test_a_reply_without_an_action_is_answered_with_their_names():
-    turn = play_replies(OneRide(), ["hello"])[0]
+    turn = play_replies(OneRide(style="short"), ["hello"])[0]
     assert obs_text(turn) == "south|north|east|west|pick|drop?\n3,1 sne R>G" and not turn[4]["valid"]
 
 
 @pytest.mark.parametrize("level, beginnings", [(0, 100), (1, 300)])
 def test_every_beginning_stands_in_one_split_and_the_game_knows_it(level, beginnings):
-    env = Taxi(level=level)
+    env = Taxi(style="short", level=level)
     starts = [task.metadata["start"] for split in ("train", "val", "test") for task in env.load(split)]
     assert len(starts) == len(set(starts)) == beginnings
     game = gymnasium.make("Taxi-v4").unwrapped
@@ -63,7 +63,7 @@ def test_every_beginning_stands_in_one_split_and_the_game_knows_it(level, beginn
 
 @pytest.mark.parametrize("level", [0, 1])
 def test_the_oracle_delivers_from_everywhere_in_time(level):
-    env, longest = Taxi(level=level), 0
+    env, longest = Taxi(style="short", level=level), 0
     for split in ("train", "val", "test"):
         for index in range(len(env.load(split))):
             turns = play_oracle(env, index, split)
@@ -73,13 +73,13 @@ def test_the_oracle_delivers_from_everywhere_in_time(level):
 
 
 def test_the_oracle_goes_on_from_where_others_left_the_taxi():
-    env = OneRide()
+    env = OneRide(style="short")
     play_replies(env, ["east", "north", "drop"])
     assert is_won(step_replies(env, env.oracle()))
 
 
 def test_the_game_is_made_once_and_closed_at_the_end():
-    env = Taxi()
+    env = Taxi(style="short")
     env.reset(seed=0)
     first = env.inner
     env.reset(seed=1)
@@ -89,6 +89,6 @@ def test_the_game_is_made_once_and_closed_at_the_end():
 
 
 def test_chance_hardly_ever_wins_and_levels_are_checked():
-    assert random_win_rate(Taxi(), 60) < 0.05
+    assert random_win_rate(Taxi(style="short"), 60) < 0.05
     with pytest.raises(ValueError, match=r"level 2 is outside 0\.\.1"):
-        Taxi(level=2)
+        Taxi(style="short", level=2)

@@ -63,7 +63,7 @@ def guessing(monkeypatch):
     package = SimpleNamespace(make=lambda name: {"GuessTheNumber-v0-raw": Guessing}[name]())
     monkeypatch.setitem(sys.modules, "textarena", package)
     distinct_seeds.cache_clear()
-    env = TextArena(game="GuessTheNumber-v0")
+    env = TextArena(style="short", game="GuessTheNumber-v0")
     monkeypatch.setattr(env, "load", env.tasks)  # not to be remembered for the tests of the real package
     yield env
     distinct_seeds.cache_clear()
@@ -119,17 +119,17 @@ def test_a_missing_package_is_one_line_with_the_fix(monkeypatch):
     monkeypatch.setitem(sys.modules, "textarena", None)
     distinct_seeds.cache_clear()
     with pytest.raises(ImportError, match=re.escape(install_command("textarena"))) as error:
-        TextArena().tasks("test")
+        TextArena(style="short").tasks("test")
     assert "\n" not in str(error.value)
 
 
 def test_a_game_that_cannot_always_be_won_is_refused_with_those_that_can():
     with pytest.raises(ValueError, match="unknown game 'Mastermind-v1' in TextArena; did you mean 'Mastermind-v0'"):
-        TextArena(game="Mastermind-v1")
+        TextArena(style="short", game="Mastermind-v1")
     with pytest.raises(ValueError, match="there are: FrozenLake-v0"):
-        TextArena(game="Secretary")
+        TextArena(style="short", game="Secretary")
     with pytest.raises(ValueError, match="max_turns 11 is more than the 10 turns of Mastermind-v0"):
-        TextArena(max_turns=11)
+        TextArena(style="short", max_turns=11)
 
 
 def test_pegs_are_counted_as_the_rules_say():
@@ -141,7 +141,7 @@ def test_pegs_are_counted_as_the_rules_say():
 @pytest.mark.parametrize("game", GAMES)
 def test_the_oracle_wins_the_real_game_and_leaves_the_global_generators_alone(game):
     pytest.importorskip("textarena", reason="pip install textarena")
-    env = TextArena(game=game)
+    env = TextArena(style="short", game=game)
     before = luck()
     for index in range(min(30, len(env.load("test")))):
         assert is_won(play_oracle(env, index))

@@ -9,7 +9,7 @@ from tests.support.games import is_won, obs_text, play_oracle, random_win_rate, 
 
 def at(board: str, **arguments) -> Twenty48:
     """An episode that goes on from a board of two rows and three columns."""
-    env = Twenty48(**arguments)
+    env = Twenty48(style="short", **arguments)
     env.reset(seed=0)
     env.board = board
     return env
@@ -60,7 +60,7 @@ def test_a_new_tile_depends_on_the_seed_and_the_board_and_is_a_four_one_time_in_
 
 @pytest.mark.parametrize("arguments", [{}, {"rows": 3, "target": 32}, {"rows": 2, "columns": 2, "target": 16}])
 def test_the_oracle_reaches_the_target_on_every_test_task(arguments):
-    env = Twenty48(**arguments)
+    env = Twenty48(style="short", **arguments)
     for index in range(len(env.load("test"))):
         turns = play_oracle(env, index)
         assert is_won(turns) and turns[-1][4]["metrics"] == {"tile": env.target}
@@ -68,7 +68,7 @@ def test_the_oracle_reaches_the_target_on_every_test_task(arguments):
 
 
 def test_the_oracle_wins_training_tasks_too_and_larger_boards():
-    for env in (Twenty48(), Twenty48(rows=4, columns=4, target=64)):
+    for env in (Twenty48(style="short"), Twenty48(style="short", rows=4, columns=4, target=64)):
         assert all(is_won(play_oracle(env, index, split="train")) for index in range(20))
 
 
@@ -79,7 +79,7 @@ def test_the_player_looks_at_the_board_alone_and_prefers_to_win_room():
 
 
 def test_each_turn_shows_the_board_in_seven_bytes():
-    env = Twenty48()
+    env = Twenty48(style="short")
     opening, info = env.reset(seed=0, options={"split": "test", "index": 0})
     observation = opening[0]["content"]
     assert (
@@ -101,7 +101,7 @@ def test_a_move_counts_and_one_tile_comes():
 
 @pytest.mark.parametrize("reply", ["", "lr", "left or right", "ll", "north"])
 def test_no_move_or_several_are_invalid_and_cost_a_turn(reply):
-    env = Twenty48()
+    env = Twenty48(style="short")
     opening, _ = env.reset(seed=0)
     (turn,) = step_replies(env, [reply])
     assert obs_text(turn) == f"ldru?\n{opening[0]['content']}"
@@ -124,7 +124,7 @@ def test_the_target_wins_and_a_full_board_loses():
 
 def test_equal_moves_meet_equal_tiles_and_other_tasks_other_ones():
     def states(index):
-        env = Twenty48()
+        env = Twenty48(style="short")
         env.reset(seed=index, options={"split": "test", "index": index})
         return [turn[4]["state"] for turn in step_replies(env, "ldrulduldr")]
 
@@ -133,7 +133,7 @@ def test_equal_moves_meet_equal_tiles_and_other_tasks_other_ones():
 
 
 def test_random_moves_and_running_round_seldom_reach_the_target():
-    env = Twenty48()
+    env = Twenty48(style="short")
     assert random_win_rate(env, 100) < 0.25
     wins = 0
     for index in range(100):
@@ -146,9 +146,9 @@ def test_random_moves_and_running_round_seldom_reach_the_target():
 def test_impossible_arguments_are_named(arguments):
     name, value = next(iter(arguments.items()))
     with pytest.raises(ValueError, match=f"{name} {value} is"):
-        Twenty48(**arguments)
+        Twenty48(style="short", **arguments)
 
 
 def test_a_target_out_of_reach_is_refused_instead_of_looked_for_for_ever():
     with pytest.raises(ValueError, match="target=64 is out of reach with rows=2, columns=2"):
-        Twenty48(target=64, rows=2, columns=2).load("test")[0]
+        Twenty48(style="short", target=64, rows=2, columns=2).load("test")[0]

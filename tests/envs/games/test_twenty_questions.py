@@ -43,7 +43,7 @@ def test_things_of_the_smallest_world_have_short_names():
 
 
 def test_answers_are_truthful_and_name_what_is_left():
-    env = Animals()
+    env = Animals(style="short")
     opening, info = env.reset()
     assert opening[0]["content"] == "fig hen bee hat axe owl pea cat" and info["answer"] == "owl"
     turn = env.step("Is it an animal?")
@@ -56,21 +56,21 @@ def test_answers_are_truthful_and_name_what_is_left():
 
 
 def test_without_reminding_only_the_answer_is_told():
-    env = Animals(remind=False)
+    env = Animals(style="short", remind=False)
     assert obs_text(play_replies(env, ["animal"])[0]) == "yes"
     assert obs_text(env.step("what?")) == "! fig hen bee hat axe owl pea cat"
 
 
 def test_the_only_guess_ends_the_episode():
-    turns = play_replies(Animals(), ["animal", "a hen"])
+    turns = play_replies(Animals(style="short"), ["animal", "a hen"])
     assert [turn[1] for turn in turns] == [0.0, 0.0]
     assert turns[-1][2] and not turns[-1][4]["success"] and turns[-1][4]["stop"] == "terminated"
-    assert is_won(play_replies(Animals(), ["Is it the owl?"]))
+    assert is_won(play_replies(Animals(style="short"), ["Is it the owl?"]))
 
 
 @pytest.mark.parametrize("reply", ["", "dog", "animal or bird", "owl hen", "truck", "owls"])
 def test_a_reply_without_one_question_or_guess_is_invalid_and_costs_a_turn(reply):
-    env = Animals()
+    env = Animals(style="short")
     turn = play_replies(env, [reply])[0]
     assert obs_text(turn) == "! fig hen bee hat axe owl pea cat" and not turn[4]["valid"] and not turn[2]
     assert turn[4]["metrics"] == {"left": 8.0, "bits": 0.0} and env.turns == 1
@@ -78,7 +78,7 @@ def test_a_reply_without_one_question_or_guess_is_invalid_and_costs_a_turn(reply
 
 @pytest.mark.parametrize("arguments", [{}, {"things": 106, "size": 53}, {"things": 30, "size": 4, "spare": 0}])
 def test_bisection_knows_every_thing_in_time(arguments):
-    env = TwentyQuestions(**arguments)
+    env = TwentyQuestions(style="short", **arguments)
     for index in range(60):
         turns = play_oracle(env, index)
         assert is_won(turns)
@@ -86,13 +86,13 @@ def test_bisection_knows_every_thing_in_time(arguments):
 
 
 def test_the_oracle_goes_on_from_what_others_asked():
-    env = Animals()
+    env = Animals(style="short")
     play_replies(env, ["animal", "legs"])
     assert is_won(step_replies(env, env.oracle()))
 
 
 def test_no_choice_of_things_is_asked_for_the_same_thing_in_two_splits():
-    env = TwentyQuestions()
+    env = TwentyQuestions(style="short")
     problems = {
         split: [(*task.metadata["things"], task.answer) for task in env.load(split)[:800]]
         for split in ("train", "val", "test")
@@ -102,16 +102,16 @@ def test_no_choice_of_things_is_asked_for_the_same_thing_in_two_splits():
 
 
 def test_chance_seldom_wins():
-    assert random_win_rate(TwentyQuestions(), 150) < 0.15
+    assert random_win_rate(TwentyQuestions(style="short"), 150) < 0.15
 
 
 @pytest.mark.parametrize("arguments", [{"things": 15}, {"things": 107}, {"size": 9}, {"size": 3}, {"spare": -1}])
 def test_impossible_arguments_are_named(arguments):
     name, value = next(iter(arguments.items()))
     with pytest.raises(ValueError, match=f"{name} {value} is outside"):
-        TwentyQuestions(**arguments)
+        TwentyQuestions(style="short", **arguments)
 
 
 def test_the_rules_explain_every_attribute():
-    rules = TwentyQuestions(explain=True).reset(seed=0)[0][0]["content"]
+    rules = TwentyQuestions(style="v1").reset(seed=0)[0][0]["content"]
     assert all(f"{name} ({meaning})" in rules for name, meaning in ATTRIBUTES.items())

@@ -11,7 +11,7 @@ from tests.support.games import is_won, obs_text, play_oracle, random_win_rate, 
 
 
 def opened(index=0, **arguments):
-    env = Wordle(**arguments)
+    env = Wordle(style="short", **arguments)
     opening, info = env.reset(seed=0, options={"split": "test", "index": index})
     return env, opening[-1]["content"], info
 
@@ -54,13 +54,13 @@ def test_the_lists_hold_different_words_of_one_length_in_order(letters):
     "arguments", [{}, {"opened": False}, {"words": 0, "opened": False}, {"letters": 4}, {"letters": 3, "words": 60}]
 )
 def test_the_oracle_wins_every_test_task_by_what_the_marks_tell(arguments):
-    env = Wordle(**arguments)
+    env = Wordle(style="short", **arguments)
     for index in range(len(env.load("test"))):
         assert is_won(play_oracle(env, index))
 
 
 def test_the_oracle_guesses_the_same_as_long_as_the_answers_are_the_same():
-    env, secrets = Wordle(opened=False), {}
+    env, secrets = Wordle(style="short", opened=False), {}
     for index in range(len(env.load("test"))):
         env.reset(options={"split": "test", "index": index})
         answers = []
@@ -124,7 +124,7 @@ def test_the_state_is_what_is_known_whatever_the_order():
     ],
 )
 def test_a_guess_may_stand_in_a_sentence(reply):
-    assert Wordle().parse_guess(reply) == "CRANE"
+    assert Wordle(style="short").parse_guess(reply) == "CRANE"
 
 
 @pytest.mark.parametrize(
@@ -150,16 +150,18 @@ def test_turns_run_out_as_in_the_original():
     assert len(turns) == ROWS[5] - 1
     assert turns[-1][4]["stop"] == "turn_limit" and turns[-1][4]["success"] is False
     assert (
-        Wordle(opened=False).max_turns == 6 and Wordle(letters=3).max_turns == 7 and Wordle(max_turns=2).max_turns == 2
+        Wordle(style="short", opened=False).max_turns == 6
+        and Wordle(style="short", letters=3).max_turns == 7
+        and Wordle(style="short", max_turns=2).max_turns == 2
     )
 
 
 def test_random_words_win_seldom():
-    assert random_win_rate(Wordle(), 200) < 0.15
+    assert random_win_rate(Wordle(style="short"), 200) < 0.15
 
 
 def test_the_rules_are_told_to_models_that_ask_for_them():
-    opening, _ = Wordle(explain=True).reset(seed=0)
+    opening, _ = Wordle(style="v1").reset(seed=0)
     assert [message["role"] for message in opening] == ["system", "user"]
     assert "5 letters" in opening[0]["content"] and "5 guesses" in opening[0]["content"]
 
@@ -167,4 +169,4 @@ def test_the_rules_are_told_to_models_that_ask_for_them():
 @pytest.mark.parametrize("arguments", [{"letters": 6}, {"words": 9}, {"words": 1000}, {"letters": True}])
 def test_impossible_arguments_are_named(arguments):
     with pytest.raises(ValueError, match=f"{next(iter(arguments))} {next(iter(arguments.values()))} is outside"):
-        Wordle(**arguments)
+        Wordle(style="short", **arguments)

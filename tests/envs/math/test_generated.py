@@ -54,10 +54,22 @@ def test_no_problem_stands_in_two_splits_or_twice_in_a_held_out_one(kind, level)
 
 
 @by_level
-def test_words_ask_for_the_same_problems(kind, level):
-    short, long = kind(level=level).load("test")[:20], kind(level=level, words=True).load("test")[:20]
-    assert [task.answer for task in short] == [task.answer for task in long]
-    assert all(len(shown(one)) < len(shown(other)) for one, other in zip(short, long, strict=True))
+def test_every_style_asks_for_the_same_problems(kind, level):
+    short, v1, full = (kind(level=level, style=style).load("test")[:20] for style in ("short", "v1", "full"))
+    assert [task.answer for task in short] == [task.answer for task in v1] == [task.answer for task in full]
+    assert all(len(shown(one)) < len(shown(other)) for one, other in zip(short, v1, strict=True))
+    assert all(len(shown(one)) <= len(shown(other)) for one, other in zip(short, full, strict=True))
+
+
+@by_level
+def test_the_opening_in_full_style_says_what_is_asked_and_gives_a_wrong_example_that_counts(kind, level):
+    env = kind(level=level)
+    for index in range(20):
+        (opening,), _ = env.reset(options={"split": "test", "index": index})
+        assert opening["content"].endswith(shown(env.task)) and "You succeed if" in opening["content"]
+        _, reward, _, _, info = env.step(env.guide().example)
+        is_set_of_one = kind is Sets and "," not in env.task.answer  # read as a number, which two members are not
+        assert (reward, info["valid"] or is_set_of_one) == (0.0, True)
 
 
 @by_level
@@ -78,13 +90,13 @@ def test_an_unknown_level_is_named_with_the_known_ones(kind, level):
 
 def test_prompts_are_short_enough_for_a_model_of_bytes():
     for kind in (Algebra, Fractions, LinearSystem, Sets):
-        assert max(len(shown(task)) for task in kind().load("test")) <= 50
-    assert max(len(shown(task)) for task in WordProblems().load("test")) <= 90
+        assert max(len(shown(task)) for task in kind(style="short").load("test")) <= 50
+    assert max(len(shown(task)) for task in WordProblems(style="short").load("test")) <= 90
 
 
 @pytest.mark.parametrize("level", Algebra.levels)
 def test_solutions_solve_their_equations_and_no_other_whole_number_does(level):
-    for task in Algebra(level=level).load("test")[:60]:
+    for task in Algebra(style="short", level=level).load("test")[:60]:
         left, right = as_python(shown(task)).split(" = ")
         roots = member_numbers(task.answer)
         assert all(eval(left, {"x": root}) == eval(right, {"x": root}) for root in roots)
@@ -93,7 +105,7 @@ def test_solutions_solve_their_equations_and_no_other_whole_number_does(level):
 
 
 def test_both_solutions_of_a_quadratic_are_needed_in_any_order():
-    env = Algebra(level=4)
+    env = Algebra(style="short", level=4)
     index = next(i for i, task in enumerate(env.load("test")) if "," in task.answer)
     first, second = env.load("test")[index].answer.split(", ")
     right = (f"{second}, {first}", rf"\boxed{{x = {first}, x = {second}}}", f"The solutions: x={first} or x={second}")
@@ -102,7 +114,7 @@ def test_both_solutions_of_a_quadratic_are_needed_in_any_order():
 
 @pytest.mark.parametrize("level", LinearSystem.levels)
 def test_values_solve_their_system(level):
-    for task in LinearSystem(level=level).load("test")[:60]:
+    for task in LinearSystem(style="short", level=level).load("test")[:60]:
         values = dict(zip("xyz", member_numbers(task.answer), strict=False))
         for line in shown(task).split(", "):
             left, right = as_python(line).split("=")
@@ -111,7 +123,7 @@ def test_values_solve_their_system(level):
 
 
 def test_a_system_may_be_answered_with_names_in_any_order():
-    env = LinearSystem()
+    env = LinearSystem(style="short")
     x, y = map(str, member_numbers(env.load("test")[0].answer))
     right = (f"({x}, {y})", f"x={x}, y={y}", f"y = {y}, x = {x}", rf"\boxed{{({x},{y})}}", f"The answer is ({x},{y}).")
     assert [paid(env, reply) for reply in right] == [1.0] * 5
@@ -123,7 +135,7 @@ def test_a_system_may_be_answered_with_names_in_any_order():
 
 @pytest.mark.parametrize("level", Fractions.levels)
 def test_values_of_fractions_are_right(level):
-    for task in Fractions(level=level).load("test")[:100]:
+    for task in Fractions(style="short", level=level).load("test")[:100]:
         expression = shown(task).removesuffix(" = ?")
         exact = re.sub(r"(\d+)/(\d+)", r"F(\1,\2)", expression)
         assert str(eval(exact, {"F": Fraction})) == task.answer
@@ -132,7 +144,7 @@ def test_values_of_fractions_are_right(level):
 
 def test_lowest_terms_are_asked_for_only_on_demand():
     for lowest, rewards in ((False, [1.0, 1.0, 0.0]), (True, [1.0, 0.0, 0.0])):
-        env = Fractions(lowest=lowest)
+        env = Fractions(style="short", lowest=lowest)
         top, bottom = map(int, env.load("test")[0].answer.split("/"))
         replies = (f"{top}/{bottom}", f"{2 * top}/{2 * bottom}", f"{top + 1}/{bottom}")
         assert [paid(env, reply) for reply in replies] == rewards
@@ -142,13 +154,13 @@ def test_lowest_terms_are_asked_for_only_on_demand():
 
 @pytest.mark.parametrize("level", Sets.levels)
 def test_sets_are_what_python_makes_of_them(level):
-    for task in Sets(level=level).load("test")[:100]:
+    for task in Sets(style="short", level=level).load("test")[:100]:
         assert sorted(eval(shown(task))) == [int(number) for number in member_numbers(task.answer)]
         assert task.answer not in shown(task)
 
 
 def test_a_set_counts_in_any_order_and_with_or_without_brackets():
-    env = Sets()
+    env = Sets(style="short")
     index = next(i for i, task in enumerate(env.load("test")) if task.answer.count(",") == 2)
     a, b, c = env.load("test")[index].answer.strip("{}").split(",")
     right = (f"{{{c},{b},{a}}}", f"{b}, {c}, {a}", rf"\boxed{{\{{{a},{c},{b}\}}}}", f"The answer is {{{a}, {b}, {c}}}.")

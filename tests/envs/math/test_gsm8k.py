@@ -60,7 +60,7 @@ def test_every_matching_file_is_read_in_the_order_of_names(root):
 
 
 def test_the_prompt_is_the_question_and_one_short_instruction(root):
-    observation, info = GSM8K(data_root=str(root)).reset(options={"split": "test", "index": 0})
+    observation, info = GSM8K(data_root=str(root), style="short").reset(options={"split": "test", "index": 0})
     assert observation == ({"role": "user", "content": f"{row(1000)['question']}\nEnd with #### <number>"},)
     assert info["answer"] == "1001"
 

@@ -35,7 +35,7 @@ def make():
     environments = []
 
     def make(**arguments):
-        environments.append(Python(**arguments))
+        environments.append(Python(**{"style": "short", **arguments}))
         return environments[-1]
 
     yield make
@@ -121,6 +121,12 @@ def test_waiting_is_bounded_too_and_takes_the_names_with_it(make):
     assert told(env, *replies)[1:] == ["stopped (time), restarted", "NameError: name 'x' is not defined (line 1)"]
 
 
+def test_full_style_accepts_text_too_and_says_when_calls_have_run_out(make):
+    env = make(style="full", max_calls=1)
+    turns = play_replies(env, ["```python\n1 + 1\n```", ">2", "I add.\n517"], split="test", index=0)
+    assert obs_text(turns[0]) == "2" and "there are no more" in obs_text(turns[1])
+
+
 def test_calls_run_out_and_the_last_reply_may_still_answer(make):
     turns = play_replies(make(max_calls=1, max_turns=5), [">1", ">2", "517"], split="test", index=0)
     assert (
@@ -136,7 +142,7 @@ def test_code_that_is_not_there_is_told(make):
 
 
 def test_the_tool_can_be_called(make):
-    env = make(tools=True)
+    env = make(style="full")
     assert env.reset()[1]["tools"] == list(TOOLS)
     turns = play_oracle(env, 0)
     assert turns[0][0] == ({"role": "tool", "tool_call_id": "call00000", "content": "517"},) and is_won(turns)
@@ -146,7 +152,8 @@ def test_the_tool_can_be_called(make):
     wrong = code_as_call("1", 0)
     wrong["tool_calls"][0]["function"]["name"] = "pyton"
     turn = play_replies(env, [wrong])[0]
-    assert obs_text(turn) == "error: unknown tool 'pyton'; did you mean 'python'?" and not turn[4]["valid"]
+    assert obs_text(turn).startswith("error: unknown tool 'pyton'; did you mean 'python'? For the final answer: ")
+    assert not turn[4]["valid"]
 
 
 def test_the_oracle_answers_what_it_had_computed(make):
@@ -278,11 +285,13 @@ def test_a_wrong_argument_is_named(wrong, word):
 
 
 def test_rules_in_words_and_the_other_forms_keep_the_contract(make):
-    opening, _ = make(words=True, max_calls=7).reset()
+    opening, _ = make(style="v1", max_calls=7).reset()
     assert [one["role"] for one in opening] == ["system", "user"] and "Calls allowed: 7" in opening[0]["content"]
-    (_, problem), _ = make(words=True, task="countdown").reset()
+    (_, problem), _ = make(style="v1", task="countdown").reset()
     assert problem["content"].startswith("Use each of ")
-    for arguments in ({"words": True, "tools": True, "level": 1}, {"task": "countdown"}):
+    (opening,), _ = make(style="full", max_calls=7).reset()
+    assert "at most 7 times" in opening["content"] and "at most 8 replies" in opening["content"]
+    for arguments in ({"level": 1}, {"task": "countdown"}, {"task": "countdown", "style": "short"}):
         subject = EnvUnderTest("envs.math.python:Python", arguments, tasks=4)
         for check in (contract.info_keys, rewards.oracle, rewards.noop_and_junk, rewards.answer_leak):
             assert not list(check(subject))

@@ -9,8 +9,8 @@ from envs.math.revise import HINTS, Revise
 
 
 def session(replies, *, index=0, **arguments):
-    """The hints, the rewards and the last info of replies to a test task."""
-    env = Revise(**arguments)
+    """The hints, the rewards and the last info of replies to a test task, in short style unless another is named."""
+    env = Revise(**{"style": "short", **arguments})
     env.reset(seed=0, options={"split": "test", "index": index})
     hints, rewards, info = [], [], {}
     for reply in replies:
@@ -112,3 +112,14 @@ def test_repeating_a_hint_earns_nothing(hint):
 def test_a_wrong_argument_is_named(wrong, name):
     with pytest.raises(ValueError, match=name):
         Revise(**wrong)
+
+
+def test_hints_in_full_style_are_sentences():
+    right = value()
+    hints, _, _ = session([right - 1, "no number", right + 1], style="full")
+    assert hints[0] == f"{right - 1} is too low. You have 2 replies left."
+    assert hints[1].startswith("Your reply does not state exactly one whole number. Reply with the value")
+    assert hints[1].endswith("You have 1 reply left.")
+    assert hints[2] == f"{right + 1} is too high. That was your last reply."
+    shown = session([right + 1], style="full", hint="digits")[0][0]
+    assert shown.startswith(f"{right + 1} is wrong. Its digits that are right: `")

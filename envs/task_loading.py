@@ -1,0 +1,112 @@
+"""The tasks of an environment: loaded once per process for equal arguments, and chosen for an episode."""
+
+from __future__ import annotations
+
+import operator
+import os
+import pickle
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+
+from envs.data import MissingData
+from envs.suggestions import unknown_message
+from envs.types import Task
+from envs.watchdog import WATCHDOG
+
+SPLITS = ("train", "val", "test")
+DEFAULT_SPLITS = ("train", "test", "val")  # without a split in the options, the first of these that has tasks
+RESET_OPTIONS = ("index", "split")
+
+_tasks: dict[Any, Sequence[Task]] = {}
+_tasks_lock = threading.RLock()
+
+
+class TaskLoading:
+    """Loads and chooses the tasks that `tasks` of the class defines; the part of `envs.env.Env` that is about them."""
+
+    np_random: np.random.Generator
+    _arguments: tuple[tuple, dict[str, Any]]
+    _cache_key: bytes | None = None
+    _own_tasks: dict[Any, Sequence[Task]]  # task cache of an instance whose arguments cannot be pickled into a key
+    _task_draw: float  # first number of the episode's generator, in [0, 1): chooses the task where no index is given
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Remember the arguments, which are part of the key under which tasks are cached."""
+        env = super().__new__(cls)
+        env._arguments, env._own_tasks = (args, kwargs), {}
+        return env
+
+    def tasks(self, split: str) -> Sequence[Task]:
+        """Return the tasks of the split "train", "val" or "test".
+
+        They must depend on the class, its arguments and the split only. Raise `envs.data.MissingData` for a split that
+        this machine has no data for.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define tasks(split)")
+
+    def load(self, split: str) -> Sequence[Task]:
+        """Return the tasks of `split`, created once per process for equal arguments.
+
+        Raises ValueError for an unknown split, MissingData for one without data, Overrun if `tasks` takes too long.
+        """
+        if split not in SPLITS:
+            raise ValueError(f"{self._name}: split {split!r} is not one of {', '.join(SPLITS)}")
+        if self._cache_key is None:
+            self._cache_key = _pickle_key(self._arguments)
+        cache = _tasks if self._cache_key else self._own_tasks
+        key = (type(self), self._cache_key, split, os.environ.get("TURNWISE_DATA"))
+        if key not in cache:
+            with _tasks_lock:
+                if key not in cache:
+                    cache[key] = WATCHDOG.load_call(f"{self._name}: tasks({split!r})", self.tasks, split)
+        return cache[key]
+
+    def splits(self) -> Iterator[str]:
+        """Yield the splits that have tasks, "train" before "test" before "val"; each is loaded just before."""
+        for split in DEFAULT_SPLITS:
+            with suppress(MissingData):
+                if len(self.load(split)):
+                    yield split
+
+    @property
+    def _name(self) -> str:
+        raise NotImplementedError
+
+    @cached_property
+    def _default_split(self) -> str:
+        return next(self.splits(), DEFAULT_SPLITS[0])
+
+    def _choose_task(self, options: Mapping[str, Any]) -> tuple[str, int, Task]:
+        for key in options:
+            if key not in RESET_OPTIONS:
+                raise ValueError(unknown_message("reset option", key, RESET_OPTIONS, of=self._name))
+        split = options.get("split")
+        if split is None:
+            split = self._default_split
+        tasks = self.load(split)
+        if not len(tasks):
+            raise ValueError(f"{self._name}: split {split!r} has no tasks")
+        index = options.get("index")
+        if index is None:
+            _ = self.np_random  # creates the generator, whose first number is `_task_draw` whether it is used or not
+            index = int(self._task_draw * len(tasks))
+            return split, index, tasks[index]
+        if isinstance(index, bool) or not hasattr(index, "__index__"):
+            raise ValueError(f"{self._name}: index must be an int, not {index!r}")
+        index = operator.index(index)
+        if not 0 <= index < len(tasks):
+            raise IndexError(f"{self._name}: index {index} is outside 0..{len(tasks) - 1} of split {split!r}")
+        return split, index, tasks[index]
+
+
+def _pickle_key(arguments: Any) -> bytes:
+    """Cache key that tells arguments apart, even 1 from True; empty for arguments that cannot be pickled."""
+    try:
+        return pickle.dumps(arguments)
+    except Exception:  # classes of the arguments may raise anything
+        return b""
