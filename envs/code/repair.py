@@ -97,7 +97,8 @@ class Repair(Env):
         self._feedback = {metadata["wrong"]}
         if self.style == "full":
             wanted = [f"The function should return {self.problem.sentence}."] if self.describe else []
-            program = ["This is the wrong program:", "```python", metadata["program"].rstrip(), "```"]
+            (source, *_) = extract_programs(metadata["program"], FUNCTION, params=self.problem.params)
+            program = ["This is the wrong program:", "```python", source.rstrip(), "```"]
             return (user("\n".join([*wanted, *program, in_sentence(metadata["wrong"])])),)
         description = [self.problem.description] if self.describe else []
         lines = [*description, metadata["program"].rstrip(), metadata["wrong"], *self._reminder(0)]

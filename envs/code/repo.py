@@ -147,8 +147,9 @@ class Repo(CommandEnv):
         try:
             command = parse_command(action)
         except ToolError as error:
+            reason = str(error).removesuffix(RULES).rstrip("; ") or "the command is not complete"
             result = f"error: {error}" if action.get("tool_calls") or self.style != "short" else "?"
-            return self._refuse(action, self.correction(f"error: {error}.", short=result), valid=False)
+            return self._refuse(action, self.correction(f"error: {reason}.", short=result), valid=False)
         if command.name == "submit":
             grade = self._grade()
             reward = float(grade.is_correct)

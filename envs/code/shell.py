@@ -107,7 +107,7 @@ class Shell(CommandEnv):
                 f"Reply with one command, or with `{DONE}`, in a block between ```sh and ```; or call the tool "
                 f"`shell`, or the tool `{DONE}`. Only one command or call counts per reply."
             ),
-            thinking="You may think first.",
+            thinking="You may think first; the last block of your reply counts.",
             example="```sh\nls -l\n```",
             ending=f"The episode ends with `{DONE}`.",
             invalid="A reply without a command uses up a reply.",

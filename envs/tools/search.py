@@ -110,7 +110,7 @@ class Search(Env):
             noun="action",
             example=f"search {self._about}",
             ending="The episode ends with your answer, right or wrong; you can answer only once.",
-            invalid="A reply without an action uses up a reply.",
+            invalid="A last line that is neither a search nor a page to read counts as your answer, if it is short.",
             heading="The question:",
         )
 
