@@ -77,6 +77,7 @@ def pages() -> dict[Path, str]:
     return {
         ROOT / "README.md": readme,
         ROOT / "docs" / "environments.md": _environments_page(),
+        ROOT / "docs" / "prompts.md": runpy.run_path(str(ROOT / "docs" / "prompts.py"))["page"](),
         ROOT / "docs" / "methods.md": _methods_page(),
         ROOT / "docs" / "large_models.md": _between(large.read_text(encoding="utf-8"), "memory", _memory_table()),
     }
@@ -113,8 +114,10 @@ def _environments_page() -> str:
         NOTE,
         "# Environments\n",
         "Each answers to `gymnasium.make(id)` once `envs` is imported, to `--env id`, and to `python -m envs play id`. "
-        "Arguments are keywords there and `--env-arg key=value` on the command line. All take `max_turns`, "
-        "`max_seconds` and `render_mode` besides their own. The transcript is the oracle's, on the first test task.\n",
+        "Arguments are keywords there and `--env-arg key=value` on the command line. All take `style`, `max_turns`, "
+        "`max_seconds` and `render_mode` besides their own. `style=full`, the default, begins with instructions in "
+        "sentences ([all of them](prompts.md)); the transcript is the oracle's, on the first test task, in "
+        "`style=short`.\n",
     ]
     for row in ROWS:
         env = _made(row)
@@ -122,7 +125,7 @@ def _environments_page() -> str:
         if own := _arguments(type(env)):
             parts[-1] += f"- **Signature**: `envs.make({', '.join([repr(row.id), *own])})`\n"
         if not (row.data or row.extra):
-            parts.append(f"```text\n{_transcript(env)}```\n")
+            parts.append(f"```text\n{_transcript(_made(row, style='short'))}```\n")
     return "\n".join([*parts, *_benchmarks()])
 
 
@@ -130,7 +133,7 @@ def _benchmarks() -> Iterator[str]:
     """The benchmarks with their entries, and the cards of the environments in them."""
     yield "## Benchmarks\n"
     yield (
-        "Named sets of tasks: `rl.evaluate --benchmark core-v1` plays all of one. The digest is over all that an "
+        "Named sets of tasks: `rl.evaluate --benchmark core-v2` plays all of one. The digest is over all that an "
         "episode opens with and its answer; tasks that are not those on record are refused. Entries whose files or "
         "packages are not there are left out, and the result says so.\n"
     )
@@ -237,8 +240,8 @@ def _memory_table() -> str:
     return _table(head, lines)
 
 
-def _made(row: Row) -> Env:
-    env = envs.make(row.id).unwrapped
+def _made(row: Row, **arguments: Any) -> Env:
+    env = envs.make(row.id, **arguments).unwrapped
     assert isinstance(env, Env)
     return env
 

@@ -199,7 +199,9 @@ def _check_one(id: str, tasks: int | None, arguments: dict[str, Any]) -> int:
 
     has_faults = False
     for result in checks.run(checks.EnvUnderTest(id, arguments, tasks)):
-        print(f"{id}: {'FAIL' if result.faults else 'ok':4} {result.name:15} {result.claim}")
+        verdict = "FAIL" if result.faults else "--" if result.untested else "ok"
+        lack = f" Not tested: {result.untested}." * bool(result.untested)
+        print(f"{id}: {verdict:4} {result.name:15} {result.claim}{lack}")
         for fault in result.faults:
             print(f"{id}:        {fault}")
         sys.stdout.flush()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Sequence
 
 import gymnasium
@@ -29,7 +30,12 @@ def has_styles(spec: str) -> bool:
         entry = envs.entry(spec)
     except gymnasium.error.Error:  # it lacks a dependency, which is reported where it is made
         return False
-    return getattr(entry, "guide", Env.guide) is not Env.guide and KEY in (parameters(entry) or {})
+    if not isinstance(entry, type):
+        return KEY in (parameters(entry) or {})
+    own = [vars(cls)["__init__"] for cls in entry.__mro__ if "__init__" in vars(cls) and cls is not Env]
+    has_own_argument = any(KEY in inspect.signature(constructor).parameters for constructor in own)
+    has_guide = getattr(entry, "guide", Env.guide) is not Env.guide
+    return has_own_argument or (has_guide and KEY in (parameters(entry) or {}))
 
 
 def with_style(env_args: Sequence[str], style: str) -> list[str]:

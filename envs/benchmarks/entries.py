@@ -111,8 +111,25 @@ CODE = _version_1(  # in plain English; graded on hidden inputs or by the tests 
     Entry("code/MBPP-v0"),
 )
 
+
+def _version_2(entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
+    """Return the tasks of version 1 in full style."""
+    return tuple(
+        entry._replace(
+            arguments=" ".join(word for word in entry.arguments.split() if word not in SWITCHES), style="full"
+        )
+        for entry in entries
+    )
+
+
 BENCHMARKS = (
-    Benchmark("core-v1", "ten kinds of task that need no file, in short prompts: the first thing to run", CORE),
+    Benchmark(
+        "core-v2", "ten kinds of task that need no file, fifty of each: the first thing to run", _version_2(CORE)
+    ),
+    Benchmark("math-v2", "answers that are checked exactly, from sums to competitions", _version_2(MATH)),
+    Benchmark("code-v2", "functions to write, from one expression to those of HumanEval and MBPP", _version_2(CODE)),
+    Benchmark("games-v2", "several turns against a world that answers", _version_2(GAMES)),
+    Benchmark("core-v1", "ten kinds of task that need no file, in short prompts for the bundled model", CORE),
     Benchmark("math-v1", "answers that are checked exactly, from sums to competitions, in plain English", MATH),
     Benchmark("code-v1", "functions to write, from one expression to those of HumanEval and MBPP", CODE),
     Benchmark("games-v1", "several turns against a world that answers, after its rules", GAMES),

@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from envs.checks import contract, isolation, rewards
-from envs.checks.env_under_test import MAX_TURNS, EnvUnderTest, available_splits, noop_replies, oracle_replies, play
+from envs.checks import contract, isolation, opening, rewards
+from envs.checks.env_under_test import (
+    MAX_TURNS,
+    EnvUnderTest,
+    Untestable,
+    available_splits,
+    noop_replies,
+    oracle_replies,
+    play,
+)
 from envs.env import SPLITS, Env
 from envs.exits import call_contained, containment, error_text
 from envs.watchdog import WATCHDOG, Overrun
@@ -31,17 +39,28 @@ CHECKS: tuple[Check, ...] = (
     isolation.pickling,
     isolation.vector,
     isolation.processes,
+    opening.opening_text,
+    opening.example,
+    opening.legend,
 )
 MAX_FAULTS = 5  # that the report shows per check
 STEPS_OF_CHECK = 10  # budgets of a step that a check may take, without the episodes that it plays
 
 
 class Result(NamedTuple):
-    """Result of one check: its name, the claim that it tests, and a line for each fault (none if it passed)."""
+    """Result of one check.
+
+    Attributes:
+        name: Its name.
+        claim: What it tests, in a sentence.
+        faults: A line for each fault; none if it passed.
+        untested: Why the claim could not be tested; empty if it was.
+    """
 
     name: str
     claim: str
     faults: tuple[str, ...]
+    untested: str = ""
 
 
 class CheckFailure(AssertionError):
@@ -122,6 +141,7 @@ def run_check(check: Check, under_test: EnvUnderTest) -> Result:
     An exception of the environment is a fault; SandboxUnavailable and Overrun pass through.
     """
     faults: list[str] = []
+    untested = ""
 
     def collect() -> None:
         for fault in check(under_test):
@@ -136,7 +156,9 @@ def run_check(check: Check, under_test: EnvUnderTest) -> Result:
         call_contained(WATCHDOG.call, label, deadline_s, collect, flag=f"{STEPS_OF_CHECK} times --step-seconds")
     except (SandboxUnavailable, Overrun):
         raise
+    except Untestable as lack:
+        untested = str(lack)
     except Exception as error:
         faults.append(error_text(error))
     claim = (check.__doc__ or "").strip().splitlines()[0]
-    return Result(check.__name__, claim, tuple(faults))
+    return Result(check.__name__, claim, tuple(faults), untested)

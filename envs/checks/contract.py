@@ -230,7 +230,7 @@ def fresh_objects(under_test: EnvUnderTest) -> Iterator[str]:
             episode = Episode(*env.reset(seed=seed, options={"split": held_out_split(env), "index": 0}))
             _overwrite(list(episode.opening))
             _overwrite(episode.info)
-            for reply in env.oracle():
+            for reply in oracle_replies(env):
                 messages, _, terminated, truncated, info = env.step(reply)
                 _overwrite(list(messages))
                 _overwrite(info)

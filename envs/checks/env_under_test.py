@@ -20,6 +20,12 @@ from envs.watchdog import WATCHDOG
 
 Replies = Callable[[Env], Iterable[Message | str]]  # called after reset; one reply is read per turn
 MAX_TURNS = 10_000
+
+
+class Untestable(Exception):
+    """The environment lacks what a check needs; the message says what."""
+
+
 Step = tuple[Messages, float, bool, bool, StepInfo]
 
 
@@ -144,9 +150,18 @@ def play(
     return episode
 
 
-def oracle_replies(env: Env) -> Iterator[Message]:
-    """Return the replies of the environment's oracle."""
-    return env.oracle()
+def has_oracle(env: Env) -> bool:
+    """Whether the environment defines an oracle; asked during an episode."""
+    try:
+        env.oracle()
+    except NotImplementedError:
+        return False
+    return True
+
+
+def oracle_replies(env: Env) -> Iterable[Message | str]:
+    """Return the replies of the environment's oracle or, where there is none, random ones."""
+    return env.oracle() if has_oracle(env) else random_replies(0)(env)
 
 
 def noop_replies(env: Env) -> Iterator[Message]:

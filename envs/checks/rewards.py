@@ -11,8 +11,10 @@ from typing import Any
 from envs.checks.env_under_test import (
     EnvUnderTest,
     Replies,
+    Untestable,
     constant_replies,
     echo_replies,
+    has_oracle,
     held_out_split,
     noop_replies,
     oracle_replies,
@@ -34,6 +36,8 @@ def oracle(under_test: EnvUnderTest) -> Iterator[str]:
     with under_test.make() as env:
         for index in under_test.indices(env):
             episode = play(env, oracle_replies, index=index)
+            if not has_oracle(env):
+                raise Untestable("there is no oracle")
             stop = episode.turns[-1][4].get("stop") if episode.turns else None
             if not isclose(episode.total_reward, env.max_return) or not episode.success or stop != "terminated":
                 outcome = f"return {episode.total_reward} of {env.max_return}, success={episode.success}, stop={stop!r}"
@@ -77,6 +81,8 @@ def random_floor(under_test: EnvUnderTest) -> Iterator[str]:
     with under_test.make() as env:
         indices = under_test.indices(env, RANDOM_TASKS)
         returns = [play(env, random_replies(index), index=index).total_reward for index in indices]
+        if not has_oracle(env):
+            raise Untestable("there is no oracle to compare with")
         if sum(returns) >= env.max_return * len(indices):
             yield f"random replies earn {sum(returns) / len(indices)} on average, the oracle {env.max_return}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -97,8 +98,12 @@ class Repair(Env):
         self._feedback = {metadata["wrong"]}
         if self.style == "full":
             wanted = [f"The function should return {self.problem.sentence}."] if self.describe else []
-            (source, *_) = extract_programs(metadata["program"], FUNCTION, params=self.problem.params)
-            program = ["This is the wrong program:", "```python", source.rstrip(), "```"]
+            program = [
+                "This is the wrong program:",
+                "```python",
+                _whole(metadata["program"], self.problem.params),
+                "```",
+            ]
             return (user("\n".join([*wanted, *program, in_sentence(metadata["wrong"])])),)
         description = [self.problem.description] if self.describe else []
         lines = [*description, metadata["program"].rstrip(), metadata["wrong"], *self._reminder(0)]
@@ -238,6 +243,15 @@ class Repair(Env):
 def _run_metrics(grade: Grade) -> dict[str, float]:
     """The metrics of a grade other than its share of cases."""
     return {name: value for name, value in grade.metrics.items() if name != "passed"}
+
+
+def _whole(program: str, params: str) -> str:
+    """Return a wrong program as a whole function; it may be an expression or a body."""
+    try:
+        ast.parse(program, mode="eval")
+    except SyntaxError:
+        return extract_programs(program, FUNCTION, params=params)[0].rstrip()
+    return f"def {FUNCTION}({params}):\n    return {program.strip()}"
 
 
 def _explain(grade: Grade, cases: Sequence[Case]) -> str:

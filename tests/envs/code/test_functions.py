@@ -97,14 +97,14 @@ def test_splits_share_no_function_and_hold_many_families(level: int) -> None:
     )
     families = Counter(task.metadata["template"] for task in tasks_of["test"])
     assert len(families) >= len(bank.level_templates(level)) - 3 and families.most_common(1)[0][1] <= 30
-    assert [t.metadata for t in Functions(level=level, words=True).load("test")] == [
+    assert [t.metadata for t in Functions(level=level, style="v1").load("test")] == [
         t.metadata for t in tasks_of["test"]
     ]
 
 
 @pytest.mark.parametrize("level", range(5))
 def test_the_reference_earns_the_maximum_at_every_level(level: int, env: Functions) -> None:
-    subject = EnvUnderTest("code/Functions-v0", {"level": level, "words": level % 2 == 0}, tasks=12)
+    subject = EnvUnderTest("code/Functions-v0", {"level": level, "style": "full" if level % 2 else "short"}, tasks=12)
     for check in (rewards.oracle, rewards.answer_leak):
         assert not list(check(subject))
 

@@ -41,12 +41,12 @@ class PlusSeven(Repair):
 
 def feedback(*replies, **arguments):
     """The observation after each of these replies."""
-    with PlusSeven(**{"max_turns": 50, "remind": False} | arguments) as env:
+    with PlusSeven(style="short", **{"max_turns": 50, "remind": False} | arguments) as env:
         return [obs_text(turn) for turn in play_replies(env, replies)]
 
 
 def test_a_wrong_program_is_repaired_in_some_turns():
-    with PlusSeven() as env:
+    with PlusSeven(style="short") as env:
         opening, info = env.reset(seed=0)
         assert opening[0]["content"] == "x plus 7\nx-7\nf(0) is -7, not 7\n3 left" and info["answer"] == "x+7"
         turns = step_replies(env, ["x+6", "y", "x+7"])
@@ -76,7 +76,7 @@ def test_a_program_is_accepted_in_several_forms():
 
 
 def test_hidden_inputs_decide_and_differ_from_the_visible_ones():
-    with PlusSeven() as env:
+    with PlusSeven(style="short") as env:
         env.reset(seed=0)
         visible_inputs, hidden_inputs = (
             {repr(case.args) for case in cases} for cases in (env._visible_cases, env._hidden_cases)
@@ -94,12 +94,12 @@ def test_turns_left_are_shown_with_remind_only():
 
 
 def test_without_a_description_only_the_program_and_an_input_are_shown():
-    with PlusSeven(describe=False, remind=False) as env:
+    with PlusSeven(style="short", describe=False, remind=False) as env:
         assert env.reset(seed=0)[0][0]["content"] == "x-7\nf(0) is -7, not 7"
 
 
 def test_more_turns_are_granted_once_for_their_cost():
-    with PlusSeven(extend=2, cost=0.2, max_turns=2) as env:
+    with PlusSeven(style="short", extend=2, cost=0.2, max_turns=2) as env:
         turns = play_replies(env, ["x", "`more`", "more", "x+7"])
         assert [obs_text(turn).splitlines()[-1:] for turn in turns] == [["1 left"], ["3 left"], ["2 left"], []]
         assert [turn[1] for turn in turns] == [0.0, -0.2, 0.0, 1.0] and turns[-1][4]["success"]
@@ -115,7 +115,7 @@ def test_without_extend_more_is_a_program_like_any_other():
 
 
 def test_the_state_is_the_feedback_and_the_turns_left():
-    with PlusSeven(max_turns=9, extend=1) as env:
+    with PlusSeven(style="short", max_turns=9, extend=1) as env:
         ways = [["x", "y"], ["y", "x"], ["x", "x"], ["x", "0+x"], ["x", "more"]]
         states = [play_replies(env, way)[-1][4]["state"] for way in ways]
     assert states[0] == states[1] and states[2] == states[3] and len(set(states)) == 3
@@ -124,7 +124,7 @@ def test_the_state_is_the_feedback_and_the_turns_left():
 
 @pytest.mark.parametrize("level", range(5))
 def test_the_first_program_is_wrong_as_stated_and_the_reference_is_right(level):
-    with Repair(level=level, remind=False) as env:
+    with Repair(style="short", level=level, remind=False) as env:
         tasks = env.load("train")
         for index in range(0, 60, 15):
             opening, _ = env.reset(seed=0, options={"split": "train", "index": index})
@@ -171,7 +171,7 @@ def test_values_are_written_alike_in_every_process():
 
 @pytest.mark.parametrize("value", ["10**5000", "[10**5000]", "{10**5000}"])
 def test_a_number_too_long_to_write_is_described(value):
-    env = Repair()
+    env = Repair(style="short")
     env.reset(options={"split": "test", "index": 0})
     (message,), reward, *_ = env.step(f"def f(*a): return {value}")
     assert "is a value with a number too long to write, not" in message["content"] and reward == 0
@@ -179,7 +179,7 @@ def test_a_number_too_long_to_write_is_described(value):
 
 
 def test_a_sandbox_error_gives_no_grade(monkeypatch):
-    with PlusSeven() as env:
+    with PlusSeven(style="short") as env:
         env.reset(seed=0)
 
         def fail(*_, **__):
@@ -191,7 +191,7 @@ def test_a_sandbox_error_gives_no_grade(monkeypatch):
 
 
 def test_a_level_0_episode_is_short_in_bytes():
-    with Repair() as env:
+    with Repair(style="short") as env:
         prompts = [
             env.reset(seed=0, options={"split": "test", "index": index})[0][0]["content"] for index in range(100)
         ]
@@ -199,12 +199,12 @@ def test_a_level_0_episode_is_short_in_bytes():
 
 
 def test_chance_hardly_ever_wins():
-    with Repair() as env:
+    with Repair(style="short") as env:
         assert random_win_rate(env, 40) < 0.2
 
 
 def test_a_copy_between_two_turns_goes_on_alike():
-    with PlusSeven(extend=1) as env:
+    with PlusSeven(style="short", extend=1) as env:
         env.reset(seed=0)
         env.step("more")
         with pickle.loads(pickle.dumps(env)) as twin, copy.deepcopy(env) as other:
@@ -218,7 +218,7 @@ def test_a_copy_between_two_turns_goes_on_alike():
 )  # fmt: skip
 def test_arguments_out_of_range_are_refused(arguments, word):
     with pytest.raises(ValueError, match=re.escape(word)):
-        Repair(**arguments)
+        Repair(style="short", **arguments)
 
 
 def test_a_harder_level_keeps_the_contract_too():

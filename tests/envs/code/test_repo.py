@@ -62,20 +62,20 @@ class OneRepo(Repo):
 
 def results(*replies, **arguments):
     """The observation after each of these replies."""
-    with OneRepo(max_turns=50, **arguments) as env:
+    with OneRepo(style="short", max_turns=50, **arguments) as env:
         return [obs_text(turn) for turn in play_replies(env, replies)]
 
 
 def share(*replies):
     """The share of the hidden tests that pass after these replies, which earn 1 for all and else 0."""
-    with OneRepo(max_turns=50) as env:
+    with OneRepo(style="short", max_turns=50) as env:
         *_, (_, reward, terminated, _, info) = play_replies(env, [*replies, "submit"])
     assert terminated and (reward == 1.0) == info["success"] == (info["metrics"]["passed"] == 1.0)
     return info["metrics"]["passed"]
 
 
 def test_a_repository_is_read_fixed_and_submitted():
-    with OneRepo() as env:
+    with OneRepo(style="short") as env:
         opening, info = env.reset(seed=0)
         assert opening == ({"role": "user", "content": "add(3, 4) is 12, not 7"},) and info["answer"] == FIX
         turns = step_replies(env, ["read a.py", FIX, "submit"])
@@ -128,7 +128,7 @@ def test_a_program_that_asks_for_too_much_is_stopped(code, end):
      ("write c.py\n" + "x" * 100_001, "error: no room"), ("write .pth\nimport os", "error: path '.pth'")],
 )  # fmt: skip
 def test_a_command_that_cannot_be_carried_out_is_answered_with_the_reason(reply, word):
-    with OneRepo() as env:
+    with OneRepo(style="short") as env:
         turn = play_replies(env, [reply])[0]
     assert word in obs_text(turn) and turn[4]["valid"] and turn[4]["metrics"]["failed"] == 1
 
@@ -138,7 +138,7 @@ def test_a_command_that_cannot_be_carried_out_is_answered_with_the_reason(reply,
               "edit a.py\n=>\nx", "edit a.py\na\n=>\nb\n=>\nc", "write", "search", "submit\nread a.py", "Submit"],
 )  # fmt: skip
 def test_a_reply_without_a_command_is_invalid(reply):
-    with OneRepo() as env:
+    with OneRepo(style="short") as env:
         turn = play_replies(env, [reply])[0]
     assert obs_text(turn) == "?" and not turn[4]["valid"]
 
@@ -177,7 +177,7 @@ def test_tests_and_programs_of_the_policy_do_not_count():
 
 
 def test_the_tools_can_be_called():
-    with OneRepo(tools=True, prose=True, spare=5) as env:
+    with OneRepo(style="full", spare=5) as env:
         opening, info = env.reset(seed=0)
         assert info["tools"] == list(TOOLS) and "Call one tool a turn" in opening[0]["content"]
         assert opening[1]["content"] == "Issue: add(3, 4) is 12, not 7."
@@ -193,14 +193,14 @@ def test_the_tools_can_be_called():
 
 
 def test_prose_states_the_form_of_replies_and_why_one_was_refused():
-    with OneRepo(prose=True) as env:
+    with OneRepo(style="v1") as env:
         opening, _ = env.reset(seed=0)
         assert "`edit PATH`" in opening[0]["content"] and "a.py, b.py, tests.py" in opening[0]["content"]
         assert obs_text(env.step("hello")).startswith("error: no command; Each turn reply with one of: `list`")
 
 
 def test_the_state_is_the_files_the_views_and_the_turns_left():
-    with OneRepo(max_turns=9) as env:
+    with OneRepo(style="short", max_turns=9) as env:
         ways = [["read a.py", "read b.py"], ["read b.py", "read a.py"], ["read b.py", "read b.py"], ["read a.py", FIX]]
         states = [play_replies(env, way)[-1][4]["state"] for way in ways]
         env.reset(seed=0)
@@ -210,7 +210,7 @@ def test_the_state_is_the_files_the_views_and_the_turns_left():
 
 @pytest.mark.parametrize("level, turns", [(0, 4), (1, 5), (2, 8), (3, 5)])
 def test_the_oracle_fixes_repositories_of_every_level(level, turns):
-    with Repo(level=level) as env:
+    with Repo(style="short", level=level) as env:
         assert env.max_turns == turns
         for index in range(0, 200, 25):
             episode = play_oracle(env, index)
@@ -219,31 +219,31 @@ def test_the_oracle_fixes_repositories_of_every_level(level, turns):
 
 
 def test_visible_tests_pass_before_the_fix():
-    with Repo(level=2) as env:
+    with Repo(style="short", level=2) as env:
         for index in range(5):
             assert re.fullmatch(r"[1-4] passed", obs_text(play_replies(env, ["run"], index=index, split="test")[0]))
 
 
 def test_the_oracle_corrects_other_changes_too():
-    with OneRepo(spare=5) as env:
+    with OneRepo(style="short", spare=5) as env:
         play_replies(env, ["write a.py\npass", "edit b.py\nx + 3\n=>\nx"])
         assert is_won(step_replies(env, env.oracle()))
 
 
 def test_a_level_0_episode_is_short_in_bytes():
-    with Repo() as env:
+    with Repo(style="short") as env:
         for index in range(20):
             play_oracle(env, index)
             assert sum(len(message["content"]) for message in env.dialogue) <= 125
 
 
 def test_random_replies_do_not_win():
-    with Repo() as env:
+    with Repo(style="short") as env:
         assert random_win_rate(env, 20) == 0
 
 
 def test_a_copy_between_two_turns_goes_on_alike():
-    with OneRepo() as env:
+    with OneRepo(style="short") as env:
         env.reset(seed=0)
         env.step(FIX)
         with pickle.loads(pickle.dumps(env)) as twin, copy.deepcopy(env) as other:
@@ -251,6 +251,6 @@ def test_a_copy_between_two_turns_goes_on_alike():
 
 
 def test_prose_and_tools_keep_the_contract_too():
-    arguments = {"prose": True, "tools": True, "level": 3}
+    arguments = {"style": "full", "level": 3}
     for check in (contract.info_keys, rewards.attacks):
         assert not list(check(EnvUnderTest("envs.code.repo:Repo", arguments)))

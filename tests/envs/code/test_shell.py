@@ -45,7 +45,7 @@ class OneTask(Shell):
 
 def results(*replies, **arguments):
     """The observation after each of these replies."""
-    with OneTask(max_turns=50, **arguments) as env:
+    with OneTask(style="short", max_turns=50, **arguments) as env:
         return [obs_text(turn) for turn in play_replies(env, replies)]
 
 
@@ -62,7 +62,7 @@ def verdict(*commands, kind=OneTask):
 
 
 def test_a_task_is_done_by_a_command_and_the_word_done():
-    with OneTask() as env:
+    with OneTask(style="short") as env:
         opening, info = env.reset(seed=0)
         assert opening == ({"role": "user", "content": "put fig in e.txt"},) and info["answer"] == "echo fig > e.txt"
         turns = step_replies(env, ["echo fig > e.txt", "done"])
@@ -88,7 +88,7 @@ def test_a_long_output_is_cut_and_marked():
      ("head -c 90000000 /dev/zero > x", "too much"), ("kill -9 $PPID", "too much"), ("seq 600 | xargs touch", "too much")],
 )  # fmt: skip
 def test_a_command_that_asks_for_too_much_is_stopped_and_changes_nothing(command, reason):
-    with OneTask(timeout_s=1.5) as env:
+    with OneTask(style="short", timeout_s=1.5) as env:
         _, info = env.reset(seed=0)
         messages, reward, *_, after = env.step(f"echo fig > e.txt; {command}")
     assert messages[0]["content"] == f"stopped: {reason}" and reward == 0 and after["metrics"]["failed"] == 1
@@ -126,7 +126,7 @@ def test_commands_are_accepted_in_several_forms(reply):
 
 @pytest.mark.parametrize("reply", ["", "  ", "```\n```", "\0", "a\0b"])
 def test_a_reply_without_a_command_is_invalid(reply):
-    with OneTask() as env:
+    with OneTask(style="short") as env:
         turn = play_replies(env, [reply])[0]
     assert obs_text(turn) == "?" and not turn[4]["valid"] and turn[4]["metrics"]["failed"] == 0
 
@@ -149,7 +149,7 @@ def test_the_mode_of_a_file_counts_if_it_existed_or_is_part_of_the_goal():
 
 def test_unusual_names_modes_and_kinds_survive():
     strange = "touch -- \"$(printf 'a\\nb\\377')\" -rf ' '; mkdir -p x/y; echo 1 > x/y/z; chmod 0 x/y/z x; mkfifo p; ln -s . l"
-    with OneTask() as env:
+    with OneTask(style="short") as env:
         env.reset(seed=0)
         step_replies(env, [strange, "true"])
         new_entries = {path: entry for path, entry in env._tree.items() if path not in START}
@@ -160,7 +160,7 @@ def test_unusual_names_modes_and_kinds_survive():
 
 
 def test_the_tools_run_commands_and_end_the_episode():
-    with OneTask(tools=True, prose=True) as env:
+    with OneTask(style="full") as env:
         opening, info = env.reset(seed=0)
         assert info["tools"] == list(TOOLS) and "Call one tool a turn" in opening[0]["content"]
         calls = [
@@ -182,14 +182,14 @@ def test_the_tools_run_commands_and_end_the_episode():
 def test_a_wrong_call_is_answered_with_the_reason(name, arguments, word):
     reply = command_as_call(Command(name, {}), 0)
     reply["tool_calls"][0]["function"]["arguments"] = arguments
-    with OneTask() as env:
+    with OneTask(style="short") as env:
         turn = play_replies(env, [reply])[0]
     assert obs_text(turn).startswith("error: ") and word in obs_text(turn) and not turn[4]["valid"]
 
 
 @pytest.mark.parametrize("level", range(4))
 def test_every_family_of_a_level_occurs_and_is_solved_by_the_oracle(level):
-    with Shell(level=level) as env:
+    with Shell(style="short", level=level) as env:
         families, indices = len(LEVELS[level]), range(0, 200, 5)
         first = {" ".join(env.load("test")[index].metadata["goal"].split()[:2]) for index in indices}
         assert len(first) >= families
@@ -207,25 +207,25 @@ def test_a_goal_is_not_reached_at_the_start_and_does_not_contain_its_command(fam
 
 def test_the_oracle_corrects_other_changes_too():
     damage = "rm -rf a.txt b; mkdir e.txt; echo x > e.txt/x; chmod 777 d.sh; touch \"$(printf 'n\\n')\" -- -x"
-    with OneTask(spare=3) as env:
+    with OneTask(style="short", spare=3) as env:
         play_replies(env, [damage])
         assert env._wrong_paths() and is_won(step_replies(env, env.oracle()))
 
 
 def test_a_level_0_episode_is_short_in_bytes():
-    with Shell() as env:
+    with Shell(style="short") as env:
         for index in range(20):
             play_oracle(env, index)
             assert sum(len(message["content"]) for message in env.dialogue) <= 40
 
 
 def test_random_replies_hardly_ever_win():
-    with Shell() as env:
+    with Shell(style="short") as env:
         assert random_win_rate(env, 60) < 0.15
 
 
 def test_a_copy_between_two_turns_goes_on_alike():
-    with OneTask() as env:
+    with OneTask(style="short") as env:
         env.reset(seed=0)
         env.step("echo fig > e.txt")
         with pickle.loads(pickle.dumps(env)) as twin, copy.deepcopy(env) as other:
@@ -233,7 +233,7 @@ def test_a_copy_between_two_turns_goes_on_alike():
 
 
 def test_a_sandbox_error_gives_no_verdict(monkeypatch):
-    with OneTask() as env:
+    with OneTask(style="short") as env:
         env.reset(seed=0)
         monkeypatch.setattr(file_tree, "UNPREPARED", 1)
         monkeypatch.setattr(file_tree, "_runner_program", lambda: "raise MemoryError")
@@ -242,7 +242,7 @@ def test_a_sandbox_error_gives_no_verdict(monkeypatch):
 
 
 def test_a_closed_environment_closes_its_sandbox():
-    env = OneTask(sandbox="local:namespaces")
+    env = OneTask(style="short", sandbox="local:namespaces")
     play_replies(env, ["sleep 100 &", "done"])
     place = env._lease.sandbox
     env.close()
@@ -251,6 +251,6 @@ def test_a_closed_environment_closes_its_sandbox():
 
 
 def test_prose_and_tools_keep_the_contract_too():
-    arguments = {"prose": True, "tools": True, "level": 3}
+    arguments = {"style": "full", "level": 3}
     for check in (contract.splits, contract.info_keys, rewards.answer_leak):
         assert not list(check(EnvUnderTest("envs.code.shell:Shell", arguments)))

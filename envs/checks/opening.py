@@ -1,0 +1,81 @@
+"""Checks of the opening in full style: what a player who knows nothing has to be told, as far as a program can tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from envs.checks.env_under_test import EnvUnderTest, Untestable, play, random_replies
+from envs.env import Env
+from envs.guide import Guide, example_of
+from envs.types import Message, text
+
+TASKS = 10
+
+
+def opening_text(under_test: EnvUnderTest) -> Iterator[str]:
+    """In full style the opening consists of sentences, and names the limit of turns and what success is.
+
+    Yields a line for each fault; none if the claim holds.
+    """
+    with under_test.make() as env:
+        for index in under_test.indices(env, TASKS):
+            opening = "\n".join(map(text, play(env, random_replies(index), index=index, turns=0).opening))
+            guide = _guide(env)
+            for name in ("goal", "reply"):
+                if not getattr(guide, name).rstrip("`'\"").endswith((".", "!", "?")):
+                    yield f"task {env.task.id}: {name} is no sentence: {getattr(guide, name)[-40:]!r}"
+            if env.max_turns > 1 and str(env.max_turns) not in opening:
+                yield f"task {env.task.id}: the opening does not name the limit of {env.max_turns} turns"
+            if "succeed" not in opening:
+                yield f"task {env.task.id}: the opening does not say what success is"
+
+
+def example(under_test: EnvUnderTest) -> Iterator[str]:
+    """In full style the opening gives an example of a reply, letter by letter, which is valid as the first reply.
+
+    Yields a line for each fault; none if the claim holds.
+    """
+    with under_test.make() as env:
+        for index in under_test.indices(env, TASKS):
+            opening = play(env, random_replies(index), index=index, turns=0).opening
+            _guide(env)
+            reply = example_of(opening)
+            if not reply:
+                yield f"task {env.task.id}: the opening gives no example"
+            elif not env.step(reply)[4]["valid"]:
+                yield f"task {env.task.id}: the example {reply[:60]!r} is invalid"
+
+
+def legend(under_test: EnvUnderTest) -> Iterator[str]:
+    """In full style the legend explains every sign that observations are drawn with.
+
+    Yields a line for each fault; none if the claim holds.
+    """
+    with under_test.make() as env:
+        for index in under_test.indices(env, TASKS):
+            drawings: list[str] = []
+            play(env, lambda env, drawings=drawings, index=index: _watch(env, drawings, index), index=index)
+            signs = {sign for drawing in drawings for sign in drawing.split()}
+            known = set(_guide(env).legend)
+            if unknown := sorted(
+                sign for sign in signs - known if not (sign.isdecimal() and any(map(_is_number, known)))
+            ):
+                yield f"task {env.task.id}: the legend does not explain {' '.join(unknown)}"
+
+
+def _watch(env: Env, drawings: list[str], seed: int) -> Iterator[Message | str]:
+    """Yield random replies, and collect the drawings that they answer."""
+    for reply in random_replies(seed)(env):
+        drawings.append(env.drawing())
+        yield reply
+
+
+def _is_number(sign: str) -> bool:
+    return sign.isdecimal()
+
+
+def _guide(env: Env) -> Guide:
+    guide = env.guide() if env.style == "full" else None
+    if guide is None:
+        raise Untestable("there is no guide" if env.style == "full" else f"the style is {env.style}")
+    return guide
