@@ -8,7 +8,7 @@ from typing import Any
 
 import envs
 from envs.env import Env
-from envs.guide import Guide
+from envs.episodes.guide import Guide
 from envs.rows import ROWS, Row
 from envs.types import Messages, Task, text, user
 

@@ -199,8 +199,8 @@ def _check_one(id: str, tasks: int | None, arguments: dict[str, Any]) -> int:
 
     has_faults = False
     for result in checks.run(checks.EnvUnderTest(id, arguments, tasks)):
-        verdict = "FAIL" if result.faults else "--" if result.untested else "ok"
-        lack = f" Not tested: {result.untested}." * bool(result.untested)
+        verdict = "FAIL" if result.faults else "--" if result.lack else "ok"
+        lack = f" Not tested: {result.lack}." * bool(result.lack)
         print(f"{id}: {verdict:4} {result.name:15} {result.claim}{lack}")
         for fault in result.faults:
             print(f"{id}:        {fault}")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from envs.guide import REPLACED_ARGUMENTS
+from envs.episodes.guide import REPLACED_ARGUMENTS
 from envs.suggestions import unknown_message
 
 TRUE_WORDS, FALSE_WORDS = ("true", "yes", "on", "1"), ("false", "no", "off", "0")

@@ -14,12 +14,12 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 from gymnasium.utils import seeding
 
-from envs.guide import STYLES, Guide, Style
+from envs.episodes.guide import STYLES, Guide, Style
+from envs.episodes.task_loading import SPLITS as SPLITS
+from envs.episodes.task_loading import TaskLoading
 from envs.messages import copy_message, format_message, observed, parse_action
 from envs.spaces import MessagesSpace, ReplySpace
 from envs.step_info import StepInfo
-from envs.task_loading import SPLITS as SPLITS
-from envs.task_loading import TaskLoading
 from envs.types import Message, Messages, Outcome, Stop, Task, assistant
 from envs.watchdog import WATCHDOG
 

@@ -10,7 +10,7 @@ from dataclasses import MISSING, asdict, fields
 from pathlib import Path
 from typing import Any
 
-from envs.guide import STYLES
+from envs.episodes.guide import STYLES
 from rl import checksums
 from rl.cli import UserError, suggest
 from rl.methods.recipe import MANY, SLOTS

@@ -54,13 +54,13 @@ class Result(NamedTuple):
         name: Its name.
         claim: What it tests, in a sentence.
         faults: A line for each fault; none if it passed.
-        untested: Why the claim could not be tested; empty if it was.
+        lack: Why the claim could not be tested; empty if it was.
     """
 
     name: str
     claim: str
     faults: tuple[str, ...]
-    untested: str = ""
+    lack: str = ""
 
 
 class CheckFailure(AssertionError):
@@ -141,7 +141,7 @@ def run_check(check: Check, under_test: EnvUnderTest) -> Result:
     An exception of the environment is a fault; SandboxUnavailable and Overrun pass through.
     """
     faults: list[str] = []
-    untested = ""
+    lack = ""
 
     def collect() -> None:
         for fault in check(under_test):
@@ -156,9 +156,9 @@ def run_check(check: Check, under_test: EnvUnderTest) -> Result:
         call_contained(WATCHDOG.call, label, deadline_s, collect, flag=f"{STEPS_OF_CHECK} times --step-seconds")
     except (SandboxUnavailable, Overrun):
         raise
-    except Untestable as lack:
-        untested = str(lack)
+    except Untestable as error:
+        lack = str(error)
     except Exception as error:
         faults.append(error_text(error))
     claim = (check.__doc__ or "").strip().splitlines()[0]
-    return Result(check.__name__, claim, tuple(faults), untested)
+    return Result(check.__name__, claim, tuple(faults), lack)

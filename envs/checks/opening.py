@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from envs.checks.env_under_test import EnvUnderTest, Untestable, play, random_replies
 from envs.env import Env
-from envs.guide import Guide, example_of
+from envs.episodes.guide import Guide, example_of
 from envs.types import Message, text
 
 TASKS = 10
@@ -54,24 +55,19 @@ def legend(under_test: EnvUnderTest) -> Iterator[str]:
     with under_test.make() as env:
         for index in under_test.indices(env, TASKS):
             drawings: list[str] = []
-            play(env, lambda env, drawings=drawings, index=index: _watch(env, drawings, index), index=index)
+            play(env, partial(_watch, drawings=drawings, seed=index), index=index)
             signs = {sign for drawing in drawings for sign in drawing.split()}
-            known = set(_guide(env).legend)
-            if unknown := sorted(
-                sign for sign in signs - known if not (sign.isdecimal() and any(map(_is_number, known)))
-            ):
+            signs_explained = set(_guide(env).legend)
+            has_numbers = any(sign.isdecimal() for sign in signs_explained)
+            if unknown := sorted(s for s in signs - signs_explained if not (s.isdecimal() and has_numbers)):
                 yield f"task {env.task.id}: the legend does not explain {' '.join(unknown)}"
 
 
-def _watch(env: Env, drawings: list[str], seed: int) -> Iterator[Message | str]:
+def _watch(env: Env, *, drawings: list[str], seed: int) -> Iterator[Message | str]:
     """Yield random replies, and collect the drawings that they answer."""
     for reply in random_replies(seed)(env):
         drawings.append(env.drawing())
         yield reply
-
-
-def _is_number(sign: str) -> bool:
-    return sign.isdecimal()
 
 
 def _guide(env: Env) -> Guide:

@@ -15,7 +15,7 @@ from envs.code.grading.extraction import extract_programs
 from envs.code.grading.split_grading import Case, Grade, grade
 from envs.code.synthesis import bank
 from envs.code.synthesis.bank.template import FUNCTION, Problem
-from envs.guide import Guide
+from envs.episodes.guide import Guide
 from envs.procedural import digest, drawn
 from envs.types import Message, Messages, Outcome, Task, assistant, text, user
 

@@ -18,7 +18,7 @@ from envs.code.synthesis import bank
 from envs.code.synthesis.bank.template import FUNCTION, Problem
 from envs.code.synthesis.mutants import sample_mutant
 from envs.env import Env
-from envs.guide import Guide, replies_left
+from envs.episodes.guide import Guide, replies_left
 from envs.procedural import digest, drawn
 from envs.shared_sandbox import Lease, check_seconds
 from envs.tools.tool_calls import reply_text
@@ -97,14 +97,14 @@ class Repair(Env):
         self._is_extended = False
         self._feedback = {metadata["wrong"]}
         if self.style == "full":
-            wanted = [f"The function should return {self.problem.sentence}."] if self.describe else []
+            statement = [f"The function should return {self.problem.sentence}."] if self.describe else []
             program = [
                 "This is the wrong program:",
                 "```python",
                 _whole(metadata["program"], self.problem.params),
                 "```",
             ]
-            return (user("\n".join([*wanted, *program, in_sentence(metadata["wrong"])])),)
+            return (user("\n".join([*statement, *program, in_sentence(metadata["wrong"])])),)
         description = [self.problem.description] if self.describe else []
         lines = [*description, metadata["program"].rstrip(), metadata["wrong"], *self._reminder(0)]
         return (user("\n".join(lines)),)
@@ -115,10 +115,10 @@ class Repair(Env):
             f" If you need more replies, reply with the one word {MORE}: you then get {self.extend} more. This is "
             f"granted once and lowers your reward by {self.cost:g}."
         )
-        known = "" if self.describe else " You are not told what the function should do; find out from the inputs."
+        hint = "" if self.describe else " You are not told what the function should do; find out from the inputs."
         return Guide(
             goal=(
-                f"Correct a wrong Python function `{FUNCTION}`.{known} You succeed if your program is right on some "
+                f"Correct a wrong Python function `{FUNCTION}`.{hint} You succeed if your program is right on some "
                 "inputs that are used to test each reply, and then also on hidden inputs."
             ),
             rules=(

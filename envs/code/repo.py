@@ -15,7 +15,7 @@ from envs.code.repo_tools import repositories
 from envs.code.repo_tools.commands import RULES, TOOLS, command_as_text, parse_command
 from envs.code.repo_tools.workspace import Workspace
 from envs.code.shell_tools.file_tree import STOP_REASONS
-from envs.guide import Guide
+from envs.episodes.guide import Guide
 from envs.procedural import LazyTasks, digest, enumerated
 from envs.tools.tool_calls import Command, command_as_call, result_messages
 from envs.types import Message, Messages, Outcome, Task, ToolError, system, user

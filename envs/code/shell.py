@@ -15,7 +15,7 @@ from envs.code.shell_tools.file_tree import CommandResult, Entry, Tree
 from envs.code.shell_tools.goal_sentences import goal_sentence
 from envs.code.shell_tools.goals import LEVELS
 from envs.code.shell_tools.tree_builder import TreeBuilder
-from envs.guide import Guide
+from envs.episodes.guide import Guide
 from envs.procedural import drawn
 from envs.tools.tool_calls import (
     Command,

@@ -10,9 +10,9 @@ from typing import Any
 
 import gymnasium
 
+from envs.episodes.guide import Guide, count
 from envs.games.game import check_range
 from envs.games.verbalised import LENGTHS, Verbalised
-from envs.guide import Guide, count
 from envs.procedural import LazyTasks, digest
 from envs.types import Message, Outcome, Task, assistant, user
 
@@ -120,8 +120,8 @@ class Blackjack(Verbalised):
         self.hand += 1
         assert self.inner is not None
         self.observation = self.inner.reset(seed=self.game_seed())[0]
-        won = "You have won the hand." if self.style == "full" else "won;"
-        return Outcome((user(f"{won} {self.describe(self.observation)}"),), metrics=metrics)
+        prefix = "You have won the hand." if self.style == "full" else "won;"
+        return Outcome((user(f"{prefix} {self.describe(self.observation)}"),), metrics=metrics)
 
     def oracle(self) -> Iterator[Message]:
         """Yield the actions of the best policy that does not know the coming cards."""

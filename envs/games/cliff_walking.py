@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
+from envs.episodes.guide import Guide, count, listing
 from envs.games.planning import follow_plan
 from envs.games.verbalised import Verbalised
-from envs.guide import Guide, count, listing
 from envs.procedural import enumerated
 from envs.types import Message, Task, assistant
 
@@ -72,7 +72,7 @@ class CliffWalking(Verbalised):
                 "For example, 'The goal is 3 cells to the left and 2 cells up.' means that three steps left and two "
                 "steps up, in a safe order, reach it."
             ),
-            example=self.actions[0],
+            example=next(name for name, _ in self._moves(self.observation)),
             ending="The episode ends when you reach the goal.",
             heading="Where you are:",
             reply="Reply with one step: up, right, down or left. Only one step counts per reply.",

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from envs.episodes.guide import Guide
 from envs.games.verbalised import Verbalised
-from envs.guide import Guide
 from envs.procedural import drawn
 from envs.types import Message, Task, assistant
 

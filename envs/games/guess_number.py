@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from envs.env import Env
+from envs.episodes.guide import Guide
 from envs.grading.integer import declared_integer
-from envs.guide import Guide
 from envs.procedural import enumerated
 from envs.types import Message, Messages, Outcome, Task, assistant, final_text, text, user
 

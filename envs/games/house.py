@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from envs.guide import listing
+from envs.episodes.guide import listing
 
 INVENTORY = -1  # the place of items that the player carries
 FIRST_CONTAINER = 100  # items in container i have the place FIRST_CONTAINER + i; smaller places are rooms

@@ -8,11 +8,11 @@ from itertools import product
 from operator import eq
 from typing import Any
 
+from envs.episodes.guide import Guide, count
 from envs.games.candidates import Candidates
 from envs.games.deduction import Deduction
 from envs.games.game import check_range
 from envs.grading.choice import last_line
-from envs.guide import Guide, count
 
 HOLES, COLOURS = range(2, 6), range(2, 10)
 CODES = 1296  # limit of codes, that of the classic game: the oracle compares each with each
@@ -59,7 +59,7 @@ class Mastermind(Deduction):
 
     def guide(self) -> Guide:
         """Say what a code is, and what is told after a guess."""
-        opened = " You begin with one guess already made for you." if self.opened else ""
+        beginning = " You begin with one guess already made for you." if self.opened else ""
         return Guide(
             goal=(
                 f"Play Mastermind: find a secret code of {self.holes} digits, each from 1 to {self.colours}; a digit "
@@ -68,7 +68,7 @@ class Mastermind(Deduction):
             rules=(
                 "After each guess you are told how many of its digits are in the right place, how many others occur in "
                 "the code, but in another place, and how many do not occur in the rest of the code. Each digit of the "
-                f"code counts once. You are not told which digits these are.{opened}"
+                f"code counts once. You are not told which digits these are.{beginning}"
             ),
             reading=(
                 "For example, if the code is 1223, the guess 2213 has two digits in the right place (the second 2 and "

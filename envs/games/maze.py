@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from envs.episodes.guide import Guide, count, listing
 from envs.games.game import Game, check_range
 from envs.games.planning import follow_plan, shortest_plan
 from envs.grading.choice import find_choice
-from envs.guide import Guide, count, listing
 from envs.procedural import drawn
 from envs.types import Message, Outcome, Task, assistant, final_text
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from envs.episodes.guide import Guide
 from envs.games.blueprint import COMMANDS, draw_blueprint
 from envs.games.game import Game, check_range
 from envs.games.house import House, State, build_house
 from envs.games.planning import follow_plan, shortest_plan
 from envs.grading.choice import TAIL_LENGTH, find_choice
-from envs.guide import Guide
 from envs.procedural import drawn
 from envs.types import Message, Outcome, Task, assistant, final_text
 
@@ -84,8 +84,8 @@ class Rooms(Game):
 
     def guide(self) -> Guide:
         """Say which commands there are, and what each does."""
-        listed = "After each reply you are told which commands work now; no other command does anything."
-        unlisted = "After each reply you are told what is in the room, but not which commands work now."
+        short_hint = "After each reply you are told which commands work now; no other command does anything."
+        long_hint = "After each reply you are told what is in the room, but not which commands work now."
         return Guide(
             goal=(
                 "Carry out a task in a house of several rooms: take an item, or put it into a container. You succeed "
@@ -97,7 +97,7 @@ class Rooms(Game):
                 "shut container X in the room, and `open door` for a shut door; `unlock door` for a locked door, if "
                 "you carry the key, after which you have to open it; `take X` for an item X that lies in the room or "
                 f"in an open container; `put X in Y` to put an item X that you carry into an open container Y. "
-                f"{listed if self.commands else unlisted}"
+                f"{short_hint if self.commands else long_hint}"
             ),
             reply="Reply with one command. Only one command counts per reply.",
             noun="command",

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from envs.episodes.guide import Guide
 from envs.games.game import Game, check_range, parse_directions
 from envs.games.planning import follow_plan
 from envs.games.warehouse import Situation, Warehouse, parse_map
-from envs.guide import Guide
 from envs.procedural import drawn
 from envs.types import Message, Outcome, Task, assistant, final_text
 

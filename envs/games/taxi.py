@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from envs.episodes.guide import Guide, listing
 from envs.games.game import check_range
 from envs.games.planning import follow_plan
 from envs.games.verbalised import Verbalised
-from envs.guide import Guide, listing
 from envs.procedural import enumerated
 from envs.types import Message, Task, assistant
 

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from envs.episodes.guide import Guide
 from envs.games.game import Game
 from envs.games.planning import shortest_plan
-from envs.guide import Guide
 from envs.procedural import enumerated
 from envs.suggestions import unknown_message
 from envs.types import Message, Outcome, Task, assistant, final_text

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from envs.episodes.guide import Guide
 from envs.games.game import Game, check_range, parse_directions
 from envs.games.tiles import EMPTY, MOVES, Player, add_tile, apply_move, is_over
-from envs.guide import Guide
 from envs.procedural import LazyTasks, digest
 from envs.types import Message, Outcome, Task, assistant, final_text
 

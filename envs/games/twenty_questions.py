@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from envs.episodes.guide import Guide
 from envs.games.game import Game, check_range
 from envs.games.ontology import ATTRIBUTES, things
 from envs.grading.choice import find_choice
-from envs.guide import Guide
 from envs.procedural import drawn
 from envs.types import Message, Outcome, Task, assistant, final_text
 

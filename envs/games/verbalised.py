@@ -9,8 +9,8 @@ import gymnasium
 import numpy as np
 
 from envs.env import Env
+from envs.episodes.guide import Guide, listing
 from envs.grading.choice import find_choice
-from envs.guide import Guide, listing
 from envs.procedural import digest
 from envs.types import Message, Messages, Outcome, Task, assistant, final_text, system, user
 

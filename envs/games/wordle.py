@@ -6,12 +6,12 @@ import re
 from functools import lru_cache
 from typing import Any
 
+from envs.episodes.guide import Guide
 from envs.games.candidates import Candidates
 from envs.games.deduction import Deduction
 from envs.games.game import check_range
 from envs.games.words import LENGTHS, words
 from envs.grading.choice import last_line
-from envs.guide import Guide
 from envs.procedural import digest
 
 ROWS = {5: 6, 4: 7, 3: 8}  # letters -> guesses, with the opening one; more short words differ in one letter
@@ -69,13 +69,13 @@ class Wordle(Deduction):
 
     def guide(self) -> Guide:
         """Say what the marks under a guess mean."""
-        opened = " You begin with one guess already made for you." if self.opened else ""
+        beginning = " You begin with one guess already made for you." if self.opened else ""
         return Guide(
             goal=f"Play Wordle: find a secret English word of {self.letters} letters. You succeed when you guess it.",
             rules=(
                 "Each guess is shown with a mark under each of its letters. If a guess has a letter more often than "
                 "the word, only as many of them are marked g or y as the word has; the others are marked -. A guess "
-                f"may be any {self.letters} letters.{opened}"
+                f"may be any {self.letters} letters.{beginning}"
             ),
             legend={
                 "g": "the letter is in the word, in this place",

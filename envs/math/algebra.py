@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from envs.episodes.guide import Guide
 from envs.grading.exact import member_numbers
-from envs.guide import Guide
 from envs.math.generated import GeneratedProblems, Problem, between, format_number, one_of
 
 

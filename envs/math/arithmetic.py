@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from envs.episodes.guide import Guide
 from envs.grading.integer import declared_integer
-from envs.guide import Guide
 from envs.math.arithmetic_env import EXAMPLE, PRECEDENCE, ArithmeticEnv
 from envs.types import Message, Outcome, final_text
 

@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from envs import data
+from envs.episodes.guide import Guide
 from envs.grading.declaration import boxes
-from envs.guide import Guide
 from envs.math.single_answer import SingleAnswer
 from envs.procedural import digest
 from envs.types import Message, Task, assistant, text, user

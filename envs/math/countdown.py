@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from envs.env import Env
+from envs.episodes.guide import Guide
 from envs.grading.expression import declared_expression, evaluate
-from envs.guide import Guide
 from envs.math.generated import LENGTHS, between, one_of
 from envs.procedural import drawn
 from envs.types import Message, Outcome, Task, assistant, final_text, text, user

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from envs.episodes.guide import Guide
 from envs.grading.declaration import find_declaration, number_in_phrase
 from envs.grading.number import strip_markup
-from envs.guide import Guide
 from envs.math.generated import GeneratedProblems, Problem, between, format_number, one_of
 from envs.types import Message, Outcome, assistant, final_text
 

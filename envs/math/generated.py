@@ -9,8 +9,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from envs.episodes.guide import Style
 from envs.grading.number import parse_number
-from envs.guide import Style
 from envs.math.single_answer import SingleAnswer
 from envs.procedural import drawn
 from envs.types import Message, Task, assistant, text, user

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from envs.episodes.guide import Guide, listing
 from envs.grading.exact import member_numbers
-from envs.guide import Guide, listing
 from envs.math.generated import GeneratedProblems, Problem, between, format_number
 from envs.types import Message, assistant
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from envs import catalogue
 from envs.env import Env
-from envs.guide import Guide, count
+from envs.episodes.guide import Guide, count
 from envs.math import python_attacks
 from envs.procedural import digest
 from envs.shared_sandbox import Lease, check_seconds

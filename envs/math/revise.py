@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, get_args
 
+from envs.episodes.guide import Guide, replies_left
 from envs.grading.integer import declared_integer
-from envs.guide import Guide, replies_left
 from envs.math.arithmetic_env import EXAMPLE, PRECEDENCE, ArithmeticEnv
 from envs.types import Message, Messages, Outcome, final_text, user
 

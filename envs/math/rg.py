@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from envs.env import Env
+from envs.episodes.guide import Guide
 from envs.grading.workers import OverLimit, WorkerPool
-from envs.guide import Guide
 from envs.math import reasoning
 from envs.procedural import LazyTasks, digest
 from envs.suggestions import unknown_message

@@ -6,10 +6,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from envs.episodes.guide import Guide
+from envs.grading.choice import last_line
 from envs.grading.exact import member_numbers
-from envs.guide import Guide
 from envs.math.generated import GeneratedProblems, Problem, between, one_of
-from envs.types import Message, assistant
+from envs.types import Message, Outcome, assistant, final_text
 
 SIGNS = {"|": "union", "&": "intersection", "-": "difference", "^": "symmetric difference"}
 
@@ -59,6 +60,12 @@ class Sets(GeneratedProblems):
         if not result or result in sets:
             return None
         return Problem(text, f"What is {words}?", _format_set(result), text)
+
+    def reply(self, action: Message) -> Outcome:
+        """Grade the reply. A set on its last line is valid whatever the right set is, which may have one member."""
+        outcome = super().reply(action)
+        outcome.valid = outcome.valid or bool(member_numbers(last_line(final_text(action))))
+        return outcome
 
     def random(self, rng: np.random.Generator) -> Message:
         """Return a set of up to four numbers below 20."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from envs.env import Env
+from envs.episodes.guide import Guide
 from envs.grading.declaration import find_declaration, single_line
 from envs.grading.exact import collection_key
 from envs.grading.math import verify
 from envs.grading.vote import vote
-from envs.guide import Guide
 from envs.types import Message, Outcome, final_text
 
 

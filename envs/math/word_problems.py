@@ -7,11 +7,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from envs.episodes.guide import Guide
 from envs.grading.declaration import number_in_phrase
 from envs.grading.math import verify
 from envs.grading.number import parse_number
 from envs.grading.units import conversion_factor
-from envs.guide import Guide
 from envs.math.generated import GeneratedProblems, Problem, between, format_number, one_of
 from envs.math.stories import LEVELS
 from envs.types import Message, Outcome, assistant, final_text

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from envs.env import Env
+from envs.episodes.guide import Guide
 from envs.grading.retrieval import same_words
-from envs.guide import Guide
 from envs.procedural import drawn
 from envs.tools import wiki
 from envs.tools.tool_calls import result_messages

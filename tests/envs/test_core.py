@@ -11,7 +11,7 @@ from gymnasium.error import ResetNeeded
 
 import envs
 import envs.env
-import envs.task_loading
+import envs.episodes.task_loading
 from envs.arguments import convert
 from envs.checks.env_under_test import EnvUnderTest, oracle_replies, play
 from envs.procedural import MAX_HELD_OUT, drawn, enumerated, permute, split_positions
@@ -111,7 +111,7 @@ def test_tool_calls_reach_the_author_with_empty_content():
 
 
 def test_tasks_are_loaded_once_for_equal_arguments(monkeypatch):
-    monkeypatch.setattr(envs.task_loading, "_tasks", {})
+    monkeypatch.setattr(envs.episodes.task_loading, "_tasks", {})
     calls = []
     monkeypatch.setattr(
         Echo, "tasks", lambda self, split: calls.append((self.prefix, split)) or [Task("t", (user("t"),))]

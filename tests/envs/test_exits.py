@@ -42,5 +42,8 @@ def test_ctrl_c_passes(code):
     ids=["code", "loop", "exit"],
 )
 def test_what_an_environment_raises_is_its_fault(code):
-    with pytest.raises(EnvExit, match=r"reset: its code raised (KeyboardInterrupt|SystemExit: 3)"), containment("reset"):
+    with (
+        pytest.raises(EnvExit, match=r"reset: its code raised (KeyboardInterrupt|SystemExit: 3)"),
+        containment("reset"),
+    ):
         code()

@@ -9,7 +9,7 @@ from typing import Any
 from envs.code.grading.extraction import extract_code
 from envs.code.grading.split_grading import Grade
 from envs.env import Env
-from envs.guide import Guide
+from envs.episodes.guide import Guide
 from envs.shared_sandbox import Lease, check_seconds
 from envs.types import Message, Outcome, final_text, user
 

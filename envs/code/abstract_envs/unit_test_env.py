@@ -13,7 +13,7 @@ from envs.code.grading.attacks import attacks
 from envs.code.grading.extraction import extract_programs
 from envs.code.grading.split_grading import Grade
 from envs.code.grading.unit_tests import UnitTestSuite, grade_by_tests
-from envs.guide import Guide
+from envs.episodes.guide import Guide
 from envs.procedural import digest
 from envs.types import Message, Messages, assistant, text
 

@@ -162,7 +162,8 @@ def test_unusual_names_modes_and_kinds_survive():
 def test_the_tools_run_commands_and_end_the_episode():
     with OneTask(style="full") as env:
         opening, info = env.reset(seed=0)
-        assert info["tools"] == list(TOOLS) and "Call one tool a turn" in opening[0]["content"]
+        assert info["tools"] == list(TOOLS) and "or call the tool `shell`" in opening[0]["content"]
+        assert opening[0]["content"].endswith("The task:\nCreate a file e.txt that holds one line: fig")
         calls = [
             Command("shell", {"command": "echo fig > e.txt"}),
             Command("shell", {"command": " done"}),
@@ -170,7 +171,7 @@ def test_the_tools_run_commands_and_end_the_episode():
         ]
         turns = step_replies(env, [command_as_call(call, number) for number, call in enumerate(calls)])
     assert turns[0][0] == ({"role": "tool", "tool_call_id": "call00000", "content": "ok"},)
-    assert obs_text(turns[1]) == "error: to end the episode, call done" and is_won(turns)
+    assert obs_text(turns[1]).startswith("error: to end the episode, call done. Reply") and is_won(turns)
 
 
 @pytest.mark.parametrize(

@@ -66,12 +66,15 @@ def test_the_same_actions_can_be_taken_by_tool_calls():
         WikiAction("answer", "Dum"),
     ]
     turns = step_replies(env, [action_as_call(action, number) for number, action in enumerate(actions)])
-    assert turns[1][0] == ({"role": "tool", "tool_call_id": "call00001", "content": "old cook rival Kan home Tor"},)
+    (answer,) = turns[1][0]
+    assert (answer["role"], answer["tool_call_id"]) == ("tool", "call00001") and "The rival of Bel is Kan." in answer[
+        "content"
+    ]
     assert is_won(turns) and metric(turns, "coverage") == [0.5, 0.75, 1.0, 1.0]
 
 
 def test_a_text_is_understood_where_tools_are_offered_and_calls_where_they_are_not():
-    assert obs_text(play_replies(OneWiki(style="full"), ["r Bel"])[0]) == "old cook rival Kan home Tor"
+    assert "The rival of Bel is Kan." in obs_text(play_replies(OneWiki(style="full"), ["r Bel"])[0])
     assert (
         obs_text(play_replies(OneWiki(style="short"), [action_as_call(WikiAction("read", "Bel"), 0)])[0])
         == "old cook rival Kan home Tor"

@@ -1,0 +1,1 @@
+"""What an episode begins with: its task, and the guide that tells a player what to do."""
