@@ -102,22 +102,27 @@ def build_rows(groups: Sequence[Group], recipe: Recipe, *, temperature: float = 
     return rows
 
 
-def split_microbatches(rows: Sequence[Row], max_tokens: int) -> list[list[Row]]:
+def split_microbatches(rows: Sequence[Row], max_tokens: int, *, whole_trajectories: bool = True) -> list[list[Row]]:
     """Split `rows` into consecutive micro-batches of at most `max_tokens` computed tokens each.
 
-    A prefix that several rows of a micro-batch share counts once. The rows of a trajectory stay together, as parts of
-    the loss may sum over them; a trajectory that is longer than `max_tokens` is a micro-batch of its own.
+    A prefix that several rows of a micro-batch share counts once. With `whole_trajectories` the rows of a trajectory
+    stay together, as parts of the loss may sum over them, and a trajectory that is longer than `max_tokens` is a
+    micro-batch of its own; otherwise only a single row may be longer.
     """
     parts: list[list[Row]] = []
     used, prefixes = 0, set[tuple[int, ...]]()
-    for _, members in groupby(rows, key=lambda row: row.trajectory):
-        trajectory = list(members)
-        own, new = sum(row.size for row in trajectory), {row.prefix for row in trajectory}
+    units = (
+        [list(members) for _, members in groupby(rows, key=lambda row: row.trajectory)]
+        if whole_trajectories
+        else [[row] for row in rows]
+    )
+    for unit in units:
+        own, new = sum(row.size for row in unit), {row.prefix for row in unit}
         cost = own + sum(map(len, new - prefixes))
         if not parts or used + cost > max_tokens:
             parts.append([])
             used, prefixes, cost = 0, set(), own + sum(map(len, new))
-        parts[-1] += trajectory
+        parts[-1] += unit
         prefixes |= new
         used += cost
     return parts

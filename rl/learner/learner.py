@@ -147,7 +147,7 @@ class Learner:
         with torch.no_grad():
             parts = [
                 hidden_states(self.model, part, self.device)
-                for part in split_microbatches(rows, self.microbatch_tokens)
+                for part in split_microbatches(rows, self.microbatch_tokens, whole_trajectories=False)
             ]
         return torch.cat(parts).double().cpu().numpy()
 
@@ -192,12 +192,7 @@ class Learner:
             for part in split_microbatches([rows[i] for i in indices], self.microbatch_tokens):
                 columns = Columns(part, self.device)
                 part_share = share[indices[first : first + len(part)], : columns.shape[1]]
-                tokens = self._tokens(part, columns, part_share, recipe)
-                loss = policy_loss(tokens, recipe)
-                if loss.requires_grad:
-                    with self.optimizer.accumulate_in_masters():
-                        loss.backward()
-                diagnostics.add(tokens, loss.detach())
+                self._add_gradient(part, columns, part_share, recipe, diagnostics)
                 first += len(part)
         norm = torch.nn.utils.clip_grad_norm_(self.optimizer.masters, self.max_grad_norm)
         diagnostics.end_step(float(norm))
@@ -205,22 +200,43 @@ class Learner:
             self.weights_changed = True
             self.optimizer.step()
 
-    def _tokens(self, rows: Sequence[Row], columns: Columns, share: Tensor, recipe: Recipe) -> Tokens:
-        """The (B, T) inputs of the loss, from a forward pass over `rows`."""
-        scores = self._forward(self.model, rows, entropy_grad=needs(recipe, "entropy"))
-        return Tokens(
-            logp=columns.scatter(scores["logp"]),
-            old=columns.pad(lambda row: row.old),
-            adv=columns.pad(lambda row: row.adv),
-            mask=columns.mask,
-            share=share,
-            entropy=columns.scatter(scores["entropy"]),
-            labels=columns.labels(),
-            ref=columns.stream("ref"),
-            value=columns.scatter(scores["value"]) if "value" in scores else None,
-            old_value=columns.stream("value"),
-            returns=columns.stream("returns"),
-        )
+    def _add_gradient(
+        self, rows: Sequence[Row], columns: Columns, share: Tensor, recipe: Recipe, diagnostics: Diagnostics
+    ) -> None:
+        """Add the gradient of the loss of a micro-batch.
+
+        The rows of one trajectory may together be longer than a micro-batch. Then the loss is first computed from
+        scores without gradient, and its gradient for them goes through the model piece by piece: one forward pass more,
+        the same gradient.
+        """
+        entropy_grad = needs(recipe, "entropy")
+        pieces = split_microbatches(rows, self.microbatch_tokens, whole_trajectories=False)
+        if len(pieces) == 1:
+            scores = self._forward(self.model, rows, entropy_grad=entropy_grad)
+        else:
+            with torch.no_grad():
+                parts = [self._forward(self.model, piece) for piece in pieces]
+            scores = {name: torch.cat([part[name] for part in parts]).requires_grad_() for name in parts[0]}
+        tokens = _tokens(columns, scores, share)
+        loss = policy_loss(tokens, recipe)
+        if loss.requires_grad and len(pieces) == 1:
+            with self.optimizer.accumulate_in_masters():
+                loss.backward()
+        elif loss.requires_grad:
+            gradients = torch.autograd.grad(loss, list(scores.values()), allow_unused=True)
+            first = 0
+            for piece in pieces:
+                piece_scores = self._forward(self.model, piece, entropy_grad=entropy_grad)
+                count = len(piece_scores["logp"])
+                pairs = [
+                    (piece_scores[name], gradient[first : first + count])
+                    for name, gradient in zip(scores, gradients, strict=True)
+                    if gradient is not None and piece_scores[name].requires_grad
+                ]
+                with self.optimizer.accumulate_in_masters():
+                    torch.autograd.backward([score for score, _ in pairs], [gradient for _, gradient in pairs])
+                first += count
+        diagnostics.add(tokens, loss.detach())
 
     def _score(
         self, model: Any, trajectories: Sequence[Trajectory], pick: Callable[[dict[str, Tensor]], Tensor]
@@ -245,7 +261,7 @@ class Learner:
         """`pick` of `_forward` for each sampled token, row by row, without gradients."""
         numbers: list[float] = []
         with torch.no_grad():
-            for part in split_microbatches(rows, self.microbatch_tokens):
+            for part in split_microbatches(rows, self.microbatch_tokens, whole_trajectories=False):
                 numbers += pick(self._forward(model, part)).tolist()
         return numbers
 
@@ -256,6 +272,23 @@ class Learner:
         if self.value_head is not None:
             by_name["value"] = self.value_head(scores.hidden.float()).squeeze(-1)
         return by_name
+
+
+def _tokens(columns: Columns, scores: dict[str, Tensor], share: Tensor) -> Tokens:
+    """The (B, T) inputs of the loss, from the scores (M,) of the sampled tokens."""
+    return Tokens(
+        logp=columns.scatter(scores["logp"]),
+        old=columns.pad(lambda row: row.old),
+        adv=columns.pad(lambda row: row.adv),
+        mask=columns.mask,
+        share=share,
+        entropy=columns.scatter(scores["entropy"]),
+        labels=columns.labels(),
+        ref=columns.stream("ref"),
+        value=columns.scatter(scores["value"]) if "value" in scores else None,
+        old_value=columns.stream("value"),
+        returns=columns.stream("returns"),
+    )
 
 
 def _rows_with_gradient(rows: Sequence[Row], recipe: Recipe) -> list[int]:

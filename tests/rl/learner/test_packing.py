@@ -129,6 +129,29 @@ def test_nor_does_it_where_a_ratio_sums_over_all_rows_of_a_trajectory(part):
         assert_close(gradient(net), once, 3e-6)
 
 
+def test_no_forward_pass_of_an_update_is_longer_than_the_budget_however_many_fresh_turns_there_are(monkeypatch):
+    rng = np.random.default_rng(2)
+    record = random_trajectory(rng, (4, 5, 6), turns=20, fresh=range(1, 20))
+    fresh_rows = trajectory_rows(record, np.linspace(-1, 1, record.num_sampled))
+    assert len(fresh_rows) == 20
+    recipe = PLAIN.but(ratio=ratio.sequence, surrogate=surrogate.clip, reduce=reduce.sequence_mean)
+    net = model()
+    learner(net).update(fresh_rows, recipe)
+    once, costs = gradient(net), []
+    forward = Learner._forward
+
+    def measure(self, net, rows, **options):
+        costs.append(sum(row.size for row in rows) + sum(map(len, {row.prefix for row in rows})))
+        return forward(self, net, rows, **options)
+
+    monkeypatch.setattr(Learner, "_forward", measure)
+    limited = learner(net, microbatch_tokens=40)
+    limited.update(fresh_rows, recipe)
+    assert_close(gradient(net), once, 3e-6)
+    limited.logprobs([record])
+    assert len(costs) > 3 and max(costs) <= 40
+
+
 def test_a_shared_prefix_is_computed_once():
     packing = Packing(rows(), CPU)
     prefixes = {row.prefix for row in rows()}
