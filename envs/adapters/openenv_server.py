@@ -134,14 +134,20 @@ def _environment_class(server: Any, observation_class: Any, spec: str, arguments
     return TurnwiseEnvironment
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Serve until interrupted. Returns 2, after one line, for a wrong argument."""
+def command_line() -> argparse.ArgumentParser:
+    """Return the parser of this command."""
     parser = argparse.ArgumentParser(prog="python -m envs.adapters.openenv_server", description=__doc__)
     parser.add_argument("env", metavar="ID", help="what --env takes")
     parser.add_argument("--env-arg", action="append", default=[], metavar="KEY=VALUE", help="an argument of the class")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen at (default: this machine alone)")
     parser.add_argument("--port", type=int, default=8000)
     parser.add_argument("--sessions", type=int, default=SESSIONS, help=f"at a time (default: {SESSIONS})")
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Serve until interrupted. Returns 2, after one line, for a wrong argument."""
+    parser = command_line()
     args = parser.parse_args(argv)
     try:
         app = application(args.env, envs.arguments(args.env_arg, envs.entry(args.env)), sessions=args.sessions)

@@ -15,6 +15,7 @@ import pytest
 
 import envs
 from envs.__main__ import _parser as envs_parser
+from envs.adapters import openenv_server
 from rl import view
 from rl.evaluate import __main__ as evaluate
 from rl.evaluate import attribution
@@ -49,6 +50,7 @@ PARSERS = {
     "rl.attribution": attribution.parser,
     "rl.view": view.parser,
     "envs": envs_parser,
+    "envs.adapters.openenv_server": openenv_server.command_line,
 }
 
 

@@ -31,8 +31,8 @@ def printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     return run
 
 
-def test_there_are_six_of_one_screen_each() -> None:
-    assert len(SCRIPTS) == 6
+def test_there_are_eight_of_one_screen_each() -> None:
+    assert len(SCRIPTS) == 8
     assert all(len(script.read_text(encoding="utf-8").splitlines()) < 60 for script in SCRIPTS)
 
 

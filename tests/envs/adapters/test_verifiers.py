@@ -1,5 +1,6 @@
 """Tasksets of verifiers made on the spot: one turn, several turns with a user of their own, and one that fails."""
 
+import re
 import sys
 import threading
 
@@ -7,6 +8,7 @@ import pytest
 
 import envs
 from tests.support.interop import needs, train_and_evaluate
+from tests.support.paths import ROOT
 
 pytestmark = needs("verifiers", "verifiers")
 
@@ -172,3 +174,23 @@ def test_wrong_names_and_fields_are_errors_of_one_line(name, words):
 
 def test_a_taskset_trains_and_evaluates(tmp_path):
     train_and_evaluate(tmp_path, "verifiers:made_reverse")
+
+
+def test_a_turnwise_environment_inside_verifiers_is_itself(monkeypatch):
+    """Out and in again: the example's taskset, played by the adapter."""
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    there = envs.make("verifiers:turnwise_taskset", taskset={"n": 8})
+    here = envs.make("games/GuessNumber-v0")
+    for position, task in enumerate(there.load("train")):
+        messages, _ = there.reset(seed=0, options={"split": "train", "index": position})
+        own_messages, _ = here.reset(seed=0, options={"split": "train", "index": int(task.metadata["idx"])})
+        assert [message["content"] for message in messages] == ["\n\n".join(m["content"] for m in own_messages)]
+        total, over = 0.0, False
+        while not over:
+            low, high = map(int, re.findall(r"\d+", messages[-1]["content"])[-2:])
+            guess = str((low + high) // 2)
+            turn, own_turn = there.step(guess), here.step(guess)
+            over, total = turn[2] or turn[3], total + own_turn[1]
+            messages = turn[0] or messages
+        assert turn[1] == total == 1.0 and turn[4]["metrics"]["success"] == 1.0
+    there.close()
