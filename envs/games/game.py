@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from envs.env import Env
-from envs.grading.choice import find_choice, last_line
+from envs.grading.choice import find_choice
+from envs.grading.lines import last_line
 from envs.types import Messages, Outcome, system, user
 
 DIRECTIONS = {"left": "l", "down": "d", "right": "r", "up": "u"}

@@ -12,7 +12,7 @@ from envs.episodes.guide import Guide, count
 from envs.games.candidates import Candidates
 from envs.games.deduction import Deduction
 from envs.games.game import check_range
-from envs.grading.choice import last_line
+from envs.grading.lines import last_line
 
 HOLES, COLOURS = range(2, 6), range(2, 10)
 CODES = 1296  # limit of codes, that of the classic game: the oracle compares each with each

@@ -12,7 +12,7 @@ import numpy as np
 from envs.episodes.guide import Guide
 from envs.games.game import Game, check_range
 from envs.games.minefield import CLOSED, MINE, build_field, count_moves_to_clear, neighbours, open_cell, safe_cells
-from envs.grading.choice import last_line
+from envs.grading.lines import last_line
 from envs.procedural import drawn
 from envs.types import Message, Outcome, Task, assistant, final_text
 

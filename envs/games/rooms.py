@@ -14,7 +14,8 @@ from envs.games.blueprint import COMMANDS, draw_blueprint
 from envs.games.game import Game, check_range
 from envs.games.house import House, State, build_house
 from envs.games.planning import follow_plan, shortest_plan
-from envs.grading.choice import TAIL_LENGTH, find_choice
+from envs.grading.choice import find_choice
+from envs.grading.lines import last_line
 from envs.procedural import drawn
 from envs.types import Message, Outcome, Task, assistant, final_text
 
@@ -118,7 +119,7 @@ class Rooms(Game):
         # The search covers all commands, not only those that work now. Otherwise a line with a whole plan would name
         # one command in each turn and so play the plan.
         command = (
-            reply_text if reply_text in commands else find_choice(ARTICLES.sub("", reply_text[-TAIL_LENGTH:]), MEANINGS)
+            reply_text if reply_text in commands else find_choice(ARTICLES.sub("", last_line(reply_text)), MEANINGS)
         )
         after = commands.get(command or "")
         if after is None:

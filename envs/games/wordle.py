@@ -11,7 +11,7 @@ from envs.games.candidates import Candidates
 from envs.games.deduction import Deduction
 from envs.games.game import check_range
 from envs.games.words import LENGTHS, words
-from envs.grading.choice import last_line
+from envs.grading.lines import last_line
 from envs.procedural import digest
 
 ROWS = {5: 6, 4: 7, 3: 8}  # letters -> guesses, with the opening one; more short words differ in one letter

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import TypeVar
 
-TAIL_LENGTH = 1000  # characters at the end of a reply in which the last line is searched
+from envs.grading.lines import last_line
 
 T = TypeVar("T")
 
@@ -29,15 +29,16 @@ def find_choice(reply: str, meanings: Mapping[str, T]) -> T | None:
     return matches.pop() if len(matches) == 1 else None
 
 
-def last_line(reply: str) -> str:
-    """Return the last line of `reply` that is neither blank nor a code fence (backticks only); "" if none is."""
-    if "\n" not in reply and len(reply) < TAIL_LENGTH:
-        return reply.strip()
-    lines = (line.strip() for line in reversed(reply[-TAIL_LENGTH:].splitlines()))
-    return next((line for line in lines if line.strip("`")), "")
+def same_words(prediction: str, references: Sequence[str]) -> bool:
+    """Whether one of `references` is the same text but for case, punctuation and spaces."""
+    return any(_split_words(prediction) == _split_words(text) for text in references)
 
 
 @lru_cache(maxsize=256)
 def _pattern(names: tuple[str, ...]) -> re.Pattern[str]:
     longest_first = sorted(names, key=len, reverse=True)
     return re.compile(rf"(?<![\w'’])(?:{'|'.join(map(re.escape, longest_first))})(?![\w'’])")
+
+
+def _split_words(text: str) -> list[str]:
+    return re.sub(r"[^\w\s]|_", " ", text.lower()).split()

@@ -1,44 +1,62 @@
 r"""Find the final answer that a reply declares. Reads text only, in time linear in its length.
 
-Kinds of declarations, from the strongest to the weakest:
-1. *marked*: the content of every `\boxed{...}` and `<answer>...</answer>`, and what follows `####` on its line if
-   that starts like a number (`#### Step two` is a heading, not a declaration);
+The last line comes first: where reasoning stands before it (`envs.grading.lines`) and the line is an answer (a mark, a
+phrase with a number, a number or formula without words, with or without a label such as `A:`), it is the declaration,
+whatever the reasoning says. Otherwise the whole reply is read. Kinds of declarations, from the strongest to the weakest:
+1. *marked*: the content of every `\boxed{...}` and `<answer>...</answer>`, what follows `####` on its line if that
+   starts like a number (`#### Step two` is a heading, not a declaration), and the value of a JSON object's only key
+   `answer`;
 2. *phrase*: what follows "answer is", "answer:" or "answer =", up to the end of the sentence;
 3. *last*: the last number of a reply without the others, if it is in the last sentence and only plain words follow (so
-   neither a repeated question nor a JSON object declares anything).
+   neither a repeated question nor a JSON object with other keys declares anything).
 
 All declarations of the strongest kind in a reply must agree, and one that cannot be read is not skipped in favour of a
-weaker kind. So naming several candidates never pays.
+weaker kind. So naming several candidates never pays. Phrases in clauses that say that they are false, assumed or
+somebody else's declare nothing (`envs.grading.doubts`); a mark in such a clause makes the reply unclear.
+Of a reply of more than `envs.grading.lines.MAX_REPLY` characters only the last line is read.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Literal, NamedTuple
 
-from envs.grading.number import MAX_TEXT, keeps_value, parse_number, strip_markup
+from envs.grading.doubts import is_disclaimed, is_taken_back, keeps_value
+from envs.grading.expression import evaluate
+from envs.grading.lines import MAX_REPLY, answer_line, continues
+from envs.grading.marks import CLAUSE, json_answer, marked_texts
+from envs.grading.number import CHECK_MARKS, MAX_TEXT, contradicts, parse_number, strip_markup
 
-Kind = Literal["marked", "phrase", "last", "unclear", "none"]
+Kind = Literal["marked", "phrase", "line", "last", "unclear", "none"]
 
 TAIL_LENGTH = 2000  # characters at the end of a reply in which the last number is searched
-_BOX = re.compile(r"\\f?box(?:ed)?\s{0,3}\{")
-_HASH = re.compile(r"####[ \t]{0,3}(?=[$\\*+\-−(€£]{0,4} ?[0-9.]|\$?\\[a-z])([^\n#]{0,500})")
 _PHRASE = re.compile(
     r"\banswers?[*_]{0,2}(?:\s{1,3}(?:to|for)\s[^.:\n]{1,80}?(?=\s(?:is|are)\b))?"
-    r"(?:\s{1,3}(?:is|are|would be|should be|must be)\b|\s{0,3}[:=])[*_]{0,2}\s*[:=]?\s*"
+    r"(?:\s{1,3}(?:is|are|would be|should be|must be)\b|\s{0,3}[:=])[*_]{0,2}\s{0,9}[:=]?\s{0,9}"
     r"((?:(?![.!](?:\s|$)|\banswer)[^\n]){0,500})",
     re.IGNORECASE,
 )
+_REASON = re.compile(r",?\s+(?:because|since|as|so|which|where|given|due|after|when)\b|\s*\((?=[^)]*\s)", re.IGNORECASE)
+_OFFER = re.compile(r"\b(?:or|maybe|perhaps|possibly|either|unless|instead)\b", re.IGNORECASE)
+_WORKED = re.compile(r"(\$?[0-9][0-9,.]*)\s*=\s*([0-9+\-*/×÷·−() ]+|[^=]*\\(?:times|cdot|div|frac)\b[^=]*)")
+_LABEL = re.compile(r"(?:[*_#>-]{1,4}\s*)?(?:(?:final|my|the)\s+)?(?:answer|a|ans|result|solution)[*_]{0,2}\s{0,3}[:=]\s*", re.I)
+_LONG_WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{3,}")
+_NAME = re.compile(r"[\"'“*_`(\[]*[^\W\d_]{2,30}[\"'”*_`)\].!]*")
+_SYMBOL = re.compile(r"[0-9{}∅]|\\[a-z]+|\b[A-Za-z]\b")
 _OPERATORS = frozenset(("\\neq", "\\ne", "!=", "\\times", "\\cdot", "\\div", "\\pm", *"-–—−+*/^<>≠≤≥×·⋅÷±"))
 _JOINS = frozenset(("and", "to", "then", "also"))
-_ENDING = re.compile(r"(?:[^\W\d_]|[%'’ ,()/*_-])*[.!]?[\s*_`)\"”]*")
-_FENCE = re.compile(r"^[ \t]{0,3}`{3,}[ \t]*\w*[ \t]*$", re.MULTILINE)  # of a code block
+_ENDING = re.compile(rf"(?:[^\W\d_]|[%'’ ,()/*_-])*[.!]?[\s*_`)\"”{CHECK_MARKS}]*")
+_FENCE = re.compile(r"^[ \t]*`{3,}[ \t]*\w*[ \t]*$", re.MULTILINE)  # of a code block
+_SCALE = re.compile(r" (?:hundred|thousand|[mbtr]{1,2}illion)s?$", re.IGNORECASE)
+_NUMERAL = re.compile(r"\S+")
+_GROUP = re.compile(r"[0-9]{3}")
+_FIRST_GROUP = re.compile(r"[-(*_$€£]*[1-9][0-9]{0,2}")
 
 
 class Declaration(NamedTuple):
-    """The answer that a reply declares, as text, and how: in a mark such as a box, in a phrase, or as the last number.
+    """The answer that a reply declares, as text, and how: in a mark, in a phrase, as the last line, as the last number.
 
     `text` is "" if the reply declares nothing (`kind` "none") or different things ("unclear").
     """
@@ -48,103 +66,158 @@ class Declaration(NamedTuple):
 
 
 def find_declaration(reply: str) -> Declaration:
-    r"""Find the final answer that `reply` declares: of its marks, else its phrases, else its last number.
+    r"""Find the final answer that `reply` declares: on its last line, or in its marks, else phrases, else last number.
 
     Marks are `\boxed{7}`, `<answer>7</answer>` and `#### 7`, phrases `the answer is 7`. Those of the strongest kind
     must agree, else the answer is "unclear".
     """
-    mark = _agreement(_marked_texts(reply), parse_number)
-    if mark is not None:
-        return Declaration("marked", mark) if mark else Declaration("unclear")
-    phrases = list(dict.fromkeys(match[1].strip() for match in _PHRASE.finditer(reply)))
-    phrase = _agreement([text for text in phrases if _has_digit(text)] or phrases, number_in_phrase)
-    if phrase is not None:
-        return Declaration("phrase", phrase) if phrase else Declaration("unclear")
-    return _last_number(reply[-TAIL_LENGTH:])
+    if "\n" in reply or len(reply) > MAX_REPLY:
+        declaration = _declared_by_line(reply)
+        if declaration is not None or len(reply) > MAX_REPLY:
+            return declaration or Declaration("unclear")
+    return _declared_anywhere(reply)
 
 
 def single_line(reply: str) -> str:
     """Return `reply`, without the fence of a code block, if it is one line without marks and phrases; else "".
 
-    Marks are boxes, `<answer>` tags and `####`; a phrase is "the answer is" or the like.
+    Marks are boxes, `<answer>` tags and `####`; a phrase is "the answer is" or the like. Of a reply with reasoning, its
+    last line, if that is an answer without other words.
     """
-    line = _FENCE.sub("", reply).strip() if "```" in reply else reply.strip()
-    if len(line) > MAX_TEXT or "\n" in line or _PHRASE.search(line) or any(True for _ in _marked_texts(line)):
+    line = reply if len(reply) > MAX_REPLY else (_FENCE.sub("", reply) if "```" in reply else reply).strip()
+    if "\n" in line or len(line) > MAX_REPLY:
+        line = bare_answer(answer_line(reply))
+    if len(line) > MAX_TEXT or "\n" in line or _PHRASE.search(line) or any(True for _ in marked_texts(line)):
         return ""
     return line
+
+
+def bare_answer(line: str) -> str:
+    """Return a line without a label such as `Answer:` if it is an answer without other words; else "".
+
+    Such answers are numbers, formulas, collections, equations of a letter, and single words.
+    """
+    text = line[label.end() :].strip() if (label := _LABEL.match(line)) else line
+    if not text or len(text) > MAX_TEXT:
+        return ""
+    if _NAME.fullmatch(text) or parse_number(text) is not None:
+        return text
+    plain = strip_markup(text)
+    return text if _SYMBOL.search(plain) and not _LONG_WORD.search(plain) and not plain.endswith("?") else ""
+
+
+def read_number(text: str) -> Fraction | None:
+    """Return the number that a declared text states: a literal, or a literal with how it was worked out, `18 = 9*2`."""
+    value = parse_number(text)
+    if value is None and "=" in text and (match := _WORKED.fullmatch(text.strip(" .*_"))):
+        value, work = parse_number(match[1]), evaluate(match[2])
+        return value if work is not None and work.value == value else None
+    return value
 
 
 def number_in_phrase(sentence: str) -> Fraction | None:
     """Return the number that a sentence states: a literal, or the only number among words that do not change its value.
 
-    None if it states none, several, or one that is changed: "18 thousand", "not 18".
+    What follows "because", "since" and other words that begin a reason does not count, unless it offers another answer.
+    None if the sentence states none, several, or one that is changed: "twice 18", "not 18", "18 or 17".
     """
-    value = parse_number(sentence)
+    value = read_number(sentence)
     if value is not None:
         return value
     words = sentence.split()
     numerals = [i for i, word in enumerate(words) if _has_digit(word)]
-    if len(numerals) != 1 or not _stands_alone(words, numerals[0], reach=len(words)):
+    if len(numerals) == 1 and _stands_alone(words, numerals[0], reach=len(words)):
+        value = parse_number(_strip_punctuation(words[numerals[0]]))
+        if value is not None:
+            return value
+    reason = _REASON.search(sentence)
+    if reason is None or not reason.start() or _OFFER.search(sentence) or is_taken_back(sentence[reason.start() :]):
         return None
-    return parse_number(_strip_punctuation(words[numerals[0]]))
+    head = sentence[: reason.start()]
+    return number_in_phrase(head) if _has_digit(head) else None
+
+
+def _declared_by_line(reply: str) -> Declaration | None:
+    """The answer on the last line of a reply that reasons before it; None where that line is no answer by itself."""
+    line = answer_line(reply)
+    if not line:
+        return None
+    if (mark := _declared_mark(line)) is not None:
+        return mark
+    phrase = _declared_phrase(line)
+    if phrase is not None:
+        is_clear = _has_digit(phrase.text) and number_in_phrase(phrase.text) is not None
+        return phrase if is_clear or (phrase.text and not _has_mark(reply)) else None
+    bare = bare_answer(line)
+    if not bare or (not (_has_digit(bare) or "{" in bare or "\\" in bare) and _has_mark(reply)):
+        return None
+    return Declaration("line", bare)
+
+
+def _declared_anywhere(reply: str) -> Declaration:
+    if (mark := _declared_mark(reply)) is not None:
+        return mark
+    if (phrase := _declared_phrase(reply)) is not None:
+        return phrase
+    last = _last_number(reply[-TAIL_LENGTH:])
+    if last.kind != "last" or parse_number(last.text) is None:
+        line = reply.strip()
+        if len(line) <= MAX_TEXT and "\n" not in line and read_number(line) is not None:
+            return Declaration("last", line)
+    return last
+
+
+def _declared_mark(reply: str) -> Declaration | None:
+    """The answer in the marks of a text; "unclear" where they differ; None without marks."""
+    mark = _agreement(marked_texts(reply), read_number)
+    if mark is None:
+        mark = json_answer(reply)
+    if mark is None:
+        return None
+    return Declaration("marked", mark) if mark else Declaration("unclear")
+
+
+def _has_mark(reply: str) -> bool:
+    return any(True for _ in marked_texts(reply))
+
+
+def _declared_phrase(reply: str) -> Declaration | None:
+    """The answer in the phrases of a text; "unclear" where they differ or are taken back; None without phrases."""
+    matches = list(_PHRASE.finditer(reply))
+    matches = [match for match in matches if not is_disclaimed(reply[max(0, match.start() - CLAUSE) : match.start() + 6])]
+    phrases = list(dict.fromkeys(match[1].strip() for match in matches))
+    phrase = _agreement([text for text in phrases if _has_digit(text)] or phrases, number_in_phrase)
+    if phrase is None:
+        return None
+    if not phrase or is_taken_back(reply[matches[-1].end() : matches[-1].end() + CLAUSE]):
+        return Declaration("unclear")
+    return Declaration("phrase", phrase)
 
 
 def _agreement(texts: Iterable[str], parse: Callable[[str], Fraction | None]) -> str | None:
     """The first of `texts` if all have the same meaning; "" if they differ or one is empty; None without texts."""
     first: str | None = None
-    first_meaning: Fraction | str = ""
+    first_meaning: Fraction | str | None = None  # of the first text, once there is another one
     previous: set[str] = set()
     for text in texts:
         if text in previous:
             continue
         previous.add(text)
-        value = parse(text)
-        meaning = "".join(strip_markup(text).split()) if value is None else value
+        if not text:
+            return ""
         if first is None:
-            first, first_meaning = text, meaning
-        if not text or meaning != first_meaning:
+            first = text
+            continue
+        if first_meaning is None:
+            first_meaning = _meaning(first, parse)
+        if _meaning(text, parse) != first_meaning:
             return ""
     return first
 
 
-def _marked_texts(reply: str) -> Iterator[str]:
-    yield from boxes(reply)
-    yield from (text for text in _tag_texts(reply) if not _BOX.search(text))
-    for match in _HASH.finditer(reply):
-        if not _BOX.search(match[1]):  # `boxes` has yielded it
-            yield match[1].strip()
-
-
-def _tag_texts(reply: str) -> Iterator[str]:
-    """Yield the text of each `<answer>...</answer>`; "" for one that is empty or too long."""
-    position = 0
-    while (start := reply.find("<answer>", position)) >= 0 and (end := reply.find("</answer>", start)) >= 0:
-        text = reply[start + len("<answer>") : end].strip()
-        yield text if len(text) <= MAX_TEXT else ""
-        position = end
-
-
-def boxes(reply: str) -> Iterator[str]:
-    r"""Yield the content of each outermost `\boxed{...}`; "" for one that is empty, too long or never closed."""
-    position = 0
-    while match := _BOX.search(reply, position):
-        end = _closing_brace(reply, match.end())
-        if end is None:
-            yield ""
-            return
-        yield reply[match.end() : end].strip()
-        position = end
-
-
-def _closing_brace(reply: str, start: int) -> int | None:
-    """Index of the brace that closes the one before `start`; None if it is missing or too far away."""
-    depth = 1
-    for i in range(start, min(len(reply), start + MAX_TEXT + 1)):
-        if reply[i] in "{}" and reply[i - 1] != "\\":
-            depth += 1 if reply[i] == "{" else -1
-            if not depth:
-                return i
-    return None
+def _meaning(text: str, parse: Callable[[str], Fraction | None]) -> Fraction | str:
+    value = parse(text)
+    return "".join(strip_markup(text).split()) if value is None else value
 
 
 def _last_number(tail: str) -> Declaration:
@@ -153,39 +226,92 @@ def _last_number(tail: str) -> Declaration:
     numerals = [i for i, word in enumerate(words) if _has_digit(word)]
     if not numerals:
         return Declaration("none")
-    at = numerals[-1]
-    word, rest = _strip_punctuation(words[at]), " ".join(words[at + 1 :])
+    at, end = numerals[-1], numerals[-1] + 1
+    word, rest = _strip_punctuation(words[at]), " ".join(words[end:])
     if words[at].endswith("?") or (rest and words[at].endswith((".", "!"))) or not _ENDING.fullmatch(rest):
         return Declaration("unclear")
-    in_list = len(numerals) > 1 and "=" not in word and _form_list(words, numerals[-2], at)
-    if in_list or not _stands_alone(words, at, reach=3):
+    if len(numerals) > 1 and _GROUP.fullmatch(word) and numerals[-2] == at - 1:
+        at = _first_group(words, at)
+        if at < end - 6:
+            return Declaration("unclear")
+        word = _strip_punctuation(" ".join(words[at:end]))
+        numerals = [*(i for i in numerals if i < at), at]
+    if "=" not in word and _ends_list(words, numerals):
         return Declaration("unclear")
+    before = _statement_before(tail, words, at)
+    reach = min(3, len(before.split()))
+    if is_disclaimed(before) or is_taken_back(rest) or _is_false_equation(before, word):
+        return Declaration("unclear")
+    if not _stands_alone([*words[:at], word, *words[end:]], at, reach=3, reach_before=reach):
+        scaled = " ".join([word, *words[end : end + 1]]).rstrip(".!")
+        if not _SCALE.search(scaled) or parse_number(scaled) is None or not _stands_alone(words[:end], at, reach=reach):
+            return Declaration("unclear")
+        return Declaration("last", scaled)
     return Declaration("last", word)
 
 
-def _form_list(words: list[str], first: int, second: int) -> bool:
-    """Whether the words at two positions are different numbers without a word or an equals sign between them."""
-    if words[first].endswith("="):
-        return False
-    for word in words[first + 1 : second]:
+def _statement_before(tail: str, words: list[str], at: int) -> str:
+    """The text before the word at `at` on its line, and on the lines before it whose sentence goes on."""
+    if "\n" not in tail:
+        return " ".join(words[:at])
+    number = next(match for i, match in enumerate(_NUMERAL.finditer(tail)) if i == at)
+    lines = tail[: number.start()].split("\n")
+    statement = lines.pop()
+    while lines and len(statement) < CLAUSE and (not lines[-1].strip() or continues(lines[-1].rstrip())):
+        statement = f"{lines.pop()} {statement}"
+    return statement
+
+
+def _is_false_equation(before: str, word: str) -> bool:
+    """Whether the number after `before` stands on the right of another number: `17 = 18`, `so it is 17 = 18`."""
+    side, equals, rest = before.rpartition("=")
+    sides = side.rpartition("=")[2].split()
+    is_number = len(sides) == 1 or (len(sides) > 1 and sides[-2].lower() in ("is", "are", "has", "have", "equals"))
+    return bool(equals) and not rest.strip("$ ") and is_number and contradicts(sides[-1], word)
+
+
+def _first_group(words: list[str], at: int) -> int:
+    """The index of the first group of a number such as `1 000 000`, whose last group is the word at `at`."""
+    first = at
+    while first and _GROUP.fullmatch(words[first - 1]):
+        first -= 1
+    if first and _FIRST_GROUP.fullmatch(words[first - 1]):
+        first -= 1
+    return first if _FIRST_GROUP.fullmatch(words[first]) else at
+
+
+def _ends_list(words: list[str], numerals: list[int]) -> bool:
+    """Whether the last numbers follow each other without a word or an equals sign between them, and differ."""
+    for first, second in zip(numerals[-2::-1], numerals[:0:-1], strict=True):
+        if words[first].endswith("=") or not _are_joined(words[first + 1 : second]):
+            return False
+        value = parse_number(_strip_punctuation(words[second]))
+        if value is None or value != parse_number(_strip_punctuation(words[first])):
+            return True
+    return False
+
+
+def _are_joined(between: list[str]) -> bool:
+    """Whether the words between two numbers are no words but joins such as "and"."""
+    for word in between:
         if "=" in word or (re.search(r"[^\W\d_]", word) and _strip_punctuation(word).lower() not in _JOINS):
             return False
-    value = parse_number(_strip_punctuation(words[second]))
-    return value is None or value != parse_number(_strip_punctuation(words[first]))
+    return True
 
 
-def _stands_alone(words: list[str], at: int, *, reach: int) -> bool:
+def _stands_alone(words: list[str], at: int, *, reach: int, reach_before: int | None = None) -> bool:
     """Whether no operator precedes the number at `at`, and `reach` words on either side do not change its value."""
-    if at and words[at - 1] in _OPERATORS:
+    reach_before = reach if reach_before is None else reach_before
+    if at and reach_before and words[at - 1] in _OPERATORS:
         return False
-    return keeps_value(" ".join(words[max(0, at - reach) : at]), " ".join(words[at + 1 : at + 1 + reach]))
+    return keeps_value(" ".join(words[max(0, at - reach_before) : at]), " ".join(words[at + 1 : at + 1 + reach]))
 
 
 def _strip_punctuation(word: str) -> str:
     """`word` without punctuation around it, except for a leading point or minus, which belongs to a number."""
     if "\\" in word:
         return word.strip("*_`\"'“”").rstrip(".,;:!")
-    return word.lstrip("(\"'“‘*_`").rstrip(")\"'”’.,;:!*_`")
+    return word.lstrip("(\"'“‘*_`").rstrip(f")\"'”’.,;:!*_`{CHECK_MARKS}")
 
 
 def _has_digit(text: str) -> bool:

@@ -4,7 +4,8 @@ Collections:
 - `\{1,2\}` and a bare list `1, 2` (also `1 and 2`, `{1,2}`) are sets: order and repetition do not count;
 - `(1,2)`, `[1,2]`, `(1,2]`, `[1,2)` are tuples or intervals: brackets and order count, and ends may be `\infty`;
 - `x = 1, y = 2` is the tuple of its values in the alphabetical order of their names, and `x = 1, x = 2` is a set;
-- `A \cup B` is a union: with rational ends it may be divided into other parts, otherwise only the order is free;
+- `A \cup B` is a union: with rational ends it may be divided into other parts, otherwise only the order is free; it
+  equals `(1,3)`, which may be a point, only if its parts do not overlap;
 - `x \geq 3` is `[3,\infty)`, and other inequalities in one unknown are intervals as well (`envs.grading.intervals`);
 - a matrix is compared by its cells, whatever brackets are around it;
 - `\emptyset` and `\{\}` are the empty set, and a set of one equals its member. Members may be collections.
@@ -20,6 +21,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Hashable, Sequence
 from fractions import Fraction
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from envs.grading import equation, formula, intervals
@@ -81,6 +83,8 @@ def is_equal(gold: str, answer: str, *, literal: bool = False) -> bool | None:
         names, texts = zip(*map(_split_name, plain), strict=True)
         gold_value = _parse(texts[0], _parse_formula)
         answer_value = _parse(texts[1], _parse_literal if literal and _is_literal(gold_value) else _parse_formula)
+        if literal and _is_point(gold_value) and ("\\cup" in plain[1] or plain[1] != _normalize(answer)):
+            return False  # an interval, in another notation than that of a point
         is_one_collection = isinstance(gold_value, Collection) != isinstance(answer_value, Collection)
         if is_one_collection and any(map(_AMBIGUOUS.search, texts)):
             return None  # a comma may group digits or separate members
@@ -208,12 +212,8 @@ def _split_brackets(text: str) -> tuple[str, str] | None:
 
 
 def _is_balanced(content: str) -> bool:
-    depth = 0
-    for char in content:
-        depth += (char in "([{") - (char in ")]}")
-        if depth < 0:
-            return False
-    return depth == 0
+    depths = list(accumulate(((char in "([{") - (char in ")]}") for char in content), initial=0))
+    return min(depths) == depths[-1] == 0
 
 
 def _split(text: str, separator: str) -> list[str]:
@@ -230,26 +230,21 @@ def _split(text: str, separator: str) -> list[str]:
 
 
 def _parse_formula(text: str) -> Fraction | Value:
-    number = parse_number(text)
-    if number is not None:
+    if (number := parse_number(text)) is not None:
         return number
     value = formula.parse(text)
-    rational = value.rational()
-    return value if rational is None else rational
+    return value if (rational := value.rational()) is None else rational
 
 
 def _parse_literal(text: str) -> Fraction:
-    number = parse_number(text)
-    if number is None:
+    if (number := parse_number(text)) is None:
         raise Undecided("not a number literal")
     return number
 
 
 def _is_literal(answer: Answer) -> bool:
     """Whether it consists of rational numbers and infinities only."""
-    if isinstance(answer, Collection):
-        return all(map(_is_literal, answer.members))
-    return not isinstance(answer, Value)
+    return all(map(_is_literal, answer.members)) if isinstance(answer, Collection) else not isinstance(answer, Value)
 
 
 def _is_same(gold: Answer, answer: Answer) -> bool:
@@ -268,10 +263,16 @@ def _is_same(gold: Answer, answer: Answer) -> bool:
     return False
 
 
+def _is_point(answer: Answer) -> bool:
+    """Whether it is a tuple of finite numbers, `(1,2)`, which may be an open interval as well."""
+    return isinstance(answer, Collection) and answer.form == "()" and not any(isinstance(m, str) for m in answer.members)
+
+
 def _unpack_single(answer: Answer) -> Answer:
     """The member of a set of one; any other answer unchanged."""
-    is_single = isinstance(answer, Collection) and answer.form == "set" and len(answer.members) == 1
-    return answer.members[0] if is_single else answer  # type: ignore[union-attr]
+    if isinstance(answer, Collection) and answer.form == "set" and len(answer.members) == 1:
+        return answer.members[0]
+    return answer
 
 
 def _has_same_members(gold: Collection, answer: Collection) -> bool:
@@ -287,6 +288,8 @@ def _has_same_members(gold: Collection, answer: Collection) -> bool:
 
 def _is_same_union(gold: Collection, answer: Collection) -> bool:
     try:
+        if _is_point(gold) and any(low < high for (_, high), (low, _) in pairwise(sorted(_spans(answer)))):
+            return False
         return intervals.merge(_spans(gold)) == intervals.merge(_spans(answer))
     except Undecided:
         if gold.form == answer.form and _is_same_set(gold, answer):

@@ -7,14 +7,12 @@ import re
 from fractions import Fraction
 from typing import NamedTuple
 
-from envs.grading.declaration import find_declaration, single_line
 from envs.grading.number import FRACTION
 
 MAX_TEXT = 200
 MAX_FRACTIONS = 10  # nested in each other
 _OPERATORS = [(re.compile(r"×|\\times\b|\\cdot\b"), "*"), (re.compile(r"÷|\\div\b"), "/"), (re.compile("−"), "-")]
 _MARKUP = re.compile(r"\\(?:left|right)\b|[$`]|\\[()\[\],;! ]")
-_SURROUNDINGS = "_. !\n"
 _ALLOWED = re.compile(r"[0-9+\-*/() ]+")
 _FORBIDDEN = re.compile(r"\*\s*\*|/\s*/|[0-9]\s+[0-9]|(?<![0-9])0[0-9]|[0-9]{10}")
 
@@ -24,19 +22,6 @@ class Evaluation(NamedTuple):
 
     value: Fraction
     numbers: tuple[int, ...]
-
-
-def declared_expression(reply: str) -> str:
-    """Return the expression that a reply declares as its answer, else the reply itself if it is one line.
-
-    "" for neither. It is declared by a box, a tag, `####` or a phrase such as "the answer is", and not yet parsed.
-    """
-    kind, answer = find_declaration(reply)
-    text = answer if kind in ("marked", "phrase") else single_line(reply)
-    text = _MARKUP.sub("", text).strip(_SURROUNDINGS)
-    if text.startswith("*") or text.endswith("**"):  # emphasis, not an incomplete expression
-        text = text.strip("*").strip(_SURROUNDINGS)
-    return text
 
 
 def evaluate(text: str) -> Evaluation | None:

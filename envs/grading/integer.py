@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 
+from envs.grading.doubts import is_denied, is_taken_back, keeps_value
+from envs.grading.lines import MAX_REPLY, answer_line
+
 INTEGER = r"(?<![\w.])[-+\u2212]?(?:[0-9]{1,3}(?:,[0-9]{3}){1,5}|[0-9]{1,18})(?!\w|[.,][0-9])"
 WORK = rf"{INTEGER}(?: ?(?:[-+*/\u2212\u00d7\u00f7]|\\[a-z]{{2,5}}) ?{INTEGER}){{1,9}} ?= ?"  # 84 + 59 =
 MARKS = (
@@ -14,6 +17,8 @@ CHECK = re.compile(WORK + INTEGER)
 CLAUSE_END = re.compile(r"[,;:.!?)](?=[\s*_$]|$)|\n")
 TOKEN = re.compile(INTEGER)
 PLAIN = re.compile(r"-?[0-9]{1,18}")
+REACH = 160  # characters beside an integer that are searched for doubts
+WORD = re.compile(r"[A-Za-z]{2}")
 DIGIT = re.compile(r"\d")  # in any script
 
 
@@ -23,19 +28,44 @@ def declared_integer(reply: str) -> int | None:
     The last integer after `####`, `\boxed{`, "answer is" or "answer:" decides; without such a mark, the last one after
     `=`. No other number may follow it in its clause, and later only the same one; after the stronger marks, whole
     equations are skipped, because they check the answer. Without any mark, the reply must contain one number only, once
-    or repeated, among any words. Integers are `132`, `-7` and `1,024`, but not `132.0`, `1e3`, `13x` or numbers of more
-    than 18 digits.
+    or repeated, among any words that do not deny or change it (`envs.grading.doubts`). Where the reply as a whole
+    gives no integer, its last line may, if reasoning stands before it (`envs.grading.lines`). Of a reply of more than
+    `envs.grading.lines.MAX_REPLY` characters only the last line is read. Integers are `132`, `-7` and `1,024`, but not
+    `132.0`, `1e3`, `13x` or numbers of more than 18 digits.
     """
     if PLAIN.fullmatch(reply):
         return int(reply)
+    value = _declared_integer(reply) if len(reply) <= MAX_REPLY else None
+    if value is None and (line := answer_line(reply)):
+        return int(line) if PLAIN.fullmatch(line) else _declared_integer(line)
+    return value
+
+
+def _declared_integer(text: str) -> int | None:
     for mark in MARKS:
-        if matches := list(mark.finditer(reply)):
-            value, rest = _parse(matches[-1][1]), reply[matches[-1].end() :]
+        if matches := list(mark.finditer(text)):
+            match = matches[-1]
+            value, rest = _parse(match[1]), text[match.end() :]
             rest = CHECK.sub("", rest) if mark is MARKS[0] else rest
+            if is_denied(text[max(0, match.start() - REACH) : match.start() + len("answer")]):
+                return None
             clause = CLAUSE_END.split(rest, maxsplit=1)[0]
-            return value if not DIGIT.search(clause) and _integers(rest) <= {value} else None
-    values = _integers(reply)
-    return values.pop() if len(values) == 1 else None
+            is_single = not DIGIT.search(clause) and _integers(rest) <= {value}
+            return value if is_single and not is_taken_back(rest) else None
+    values = _integers(text)
+    return values.pop() if len(values) == 1 and _keeps_values(text) else None
+
+
+def _keeps_values(text: str) -> bool:
+    """Whether the words beside the integers in `text` leave their value; true for a text without words."""
+    if not WORD.search(text):
+        return True
+    for match in TOKEN.finditer(text):
+        before = text[max(0, match.start() - REACH) : match.start()]
+        words_before, words_after = before.split()[-3:], text[match.end() : match.end() + REACH].split()[:3]
+        if not keeps_value(" ".join(words_before), " ".join(words_after)) or is_denied(before):
+            return False
+    return not is_taken_back(text[-REACH:])
 
 
 def _integers(text: str) -> set[int | None]:

@@ -27,9 +27,10 @@ from typing import Literal
 
 from envs.grading import exact
 from envs.grading import symbolic as math_verify
-from envs.grading.declaration import find_declaration, number_in_phrase, single_line
+from envs.grading.declaration import find_declaration, number_in_phrase, read_number, single_line
 from envs.grading.equation import is_equation
-from envs.grading.number import has_plain_words, keeps_value, parse_number, strip_markup
+from envs.grading.doubts import has_plain_words, keeps_value
+from envs.grading.number import parse_number, strip_markup
 from envs.grading.workers import OverLimit
 
 Rule = Literal["flexible", "strict"]
@@ -104,18 +105,18 @@ def _flexible(reply: str, gold: str, symbolic: bool, deadline_s: float) -> tuple
     """Verdict, declared answer and method of the rule "flexible"."""
     kind, text = find_declaration(reply)
     gold_number = None if is_equation(gold) else parse_number(gold)
-    if gold_number is None and kind in ("none", "unclear", "last") and (line := single_line(reply)):
+    if gold_number is None and kind in ("none", "unclear", "last", "line") and (line := single_line(reply)):
         is_same = exact.is_equal(gold, line, literal=not symbolic)
         if is_same is not None:
             return is_same, line, "exact"
     if kind in ("none", "unclear"):
         return False, None, kind
-    number = number_in_phrase(text) if kind == "phrase" and gold_number is not None else parse_number(text)
+    number = number_in_phrase(text) if kind == "phrase" and gold_number is not None else read_number(text)
     if gold_number is not None and number is not None:
         return gold_number == number and not exact.have_different_names(gold, text), text, "number"
     if gold_number is None and _is_same_text(gold, text):
         return True, text, "text"
-    if kind == "last":
+    if kind in ("last", "line"):
         return False, text, "unreadable"
     return _compare_formulas(gold, text, gold_number is not None, symbolic, deadline_s)
 

@@ -1,15 +1,16 @@
 r"""Parse number literals, in the notations that models use, as exact rationals. Evaluates nothing and uses no floats.
 
 Accepted: `1,000` `$18.00` `18 dollars.` `**18**` `\$18` `$18$` `18\text{ cm}` `-18` `3.50` `1.8e1`
-`1.8 \times 10^{1}` `36/2` `\frac{36}{2}` `1 1/2` `1\frac{1}{2}` `0.1\overline{6}`, `x = 18` and `9 + 9 = 18` (what
-follows the last `=`).
+`1.8 \times 10^{1}` `36/2` `\frac{36}{2}` `1 1/2` `1\frac{1}{2}` `0.1\overline{6}`, `1 000 000`, `x = 18` and `9 + 9 = 18`
+(what follows the last `=`); `negative 18` `minus 18` `–18`, `½`, `18 thousand` `one half` `eighteen` `10^6`
+(`envs.grading.spelled`), `18 (eighteen)`, `18 ✓` and, for a number with a decimal point, `\approx 3.14`.
 
 Rejected (`parse_number` returns None):
-- expressions that are not worked out (`9+9`, `2^3`, `\sqrt{4}`);
-- several numbers (`17, 18`, `17 or 18`, `16-18`) and wrong digit grouping (`1,00`, `1 000`);
-- digits outside ASCII (full-width, superscript, `½`) and invisible characters between digits;
+- expressions that are not worked out (`9+9`, `\sqrt{4}`, `2^{3^2}`), except for the power of one number, `2^3`;
+- several numbers (`17, 18`, `17 or 18`, `16-18`), wrong equations of two (`17 = 18`) and wrong digit grouping (`1,00`);
+- digits outside ASCII (full-width, superscript) and invisible characters between digits;
 - literals of more than 200 digits and exponents of more than three;
-- words that change the value or retract it (`18 thousand`, `18 and a half`, `twice 18`, `not 18`, `18 or so`).
+- words that change the value or retract it (`twice 18`, `about 18`, `not 18`, `18 or so`; see `envs.grading.doubts`).
 
 Units are dropped without a check: `18 cm` is 18, and so is `18%`. `%` never divides by 100: `50%` is not 1/2.
 """
@@ -19,27 +20,25 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
+from envs.grading.doubts import is_disclaimed, keeps_value
+from envs.grading.spelled import parse_spelled
+
 MAX_TEXT = 500  # characters of a declared answer
 MAX_DIGITS = 200
 MAX_EXPONENT = 200
 
-_NUMBER_WORDS = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
-    "eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred hundreds thousand thousands k "
-    "million millions billion billions trillion trillions bn mn dozen dozens half halves third thirds quarter fourths "
-    "fifths sixths eighths tenths hundredths thousandths twice double triple"
+_UNWORKED = re.compile(  # an operator word in an equation, unless it stands before a number: `9 times 2 = 18`
+    r"\b(?:plus|minus|times|over|point|negative|root|modulo|mod|(?:divided|multiplied)(?:\s+by)?)\b(?!\s*\$?[0-9])"
+    r"|\b(?:squared|cubed|factorial)\b",
+    re.IGNORECASE,
 )
-_OPERATOR_WORDS = "plus minus times over squared cubed point negative root factorial modulo mod divided multiplied"
-_DOUBT_WORDS = (
-    "or nor not no never either neither maybe perhaps possibly unless wrong incorrect false instead except versus vs "
-    "isn't aren't wasn't won't can't cannot couldn't don't doesn't didn't shouldn't without unequal"
+_GROUPS = re.compile(  # digits in groups of three with spaces between them
+    r"(?<![0-9.,/])(?<![0-9][ \u00a0\u2009\u202f])([1-9][0-9]{0,2})((?:[ \u00a0\u2009\u202f][0-9]{3}){1,5})"
+    r"(?![0-9]|[ \u00a0\u2009\u202f]*[0-9/])"
 )
-_WORDS_BEFORE = frozenset(f"{_OPERATOR_WORDS} {_DOUBT_WORDS} than".split())
-_WORDS_AFTER = frozenset(f"{_NUMBER_WORDS} {_OPERATOR_WORDS} {_DOUBT_WORDS}".split())
-
-_FORMULA_WORDS = _WORDS_BEFORE | _WORDS_AFTER - {"k", "bn", "mn"}
-_SCALES = re.compile(r"\b(?:twice|thrice|half|double|triple|at\s+(?:least|most))(?:\W+(?:of|the))*\W*$", re.IGNORECASE)
-_TIMES = re.compile(r"\\times(?![A-Za-z])")  # an operator; the word `times` is something else
+_SIGN_WORD = re.compile(r"(?:(?:negative|minus)\s+|[\u2012\u2013]\s?)(?=[^\W_]|[.$])(?!negative|minus)", re.IGNORECASE)
+_APPROXIMATE = re.compile(r"(?:\\approx(?![A-Za-z])|≈)\s*(?=[-−]?\\?\$?[0-9]*\.[0-9])")
+CHECK_MARKS = "\u2713\u2714\u2705\u2611\U0001f389\U0001f44d\ufe0f"
 
 _UNITS = "mm cm dm m km in ft yd mi mg g kg lb lbs oz ml cl l L s sec min mins h hr hrs am pm mph kmh usd eur"
 _UNITS_WITHOUT_SPACE = frozenset(_UNITS.split())
@@ -87,7 +86,8 @@ def strip_markup(text: str) -> str:
 def parse_number(text: str) -> Fraction | None:
     """Return the one number that `text` states, exactly; None if it states none, or not clearly.
 
-    `$1,000.50`, `36/2`, `18 cm` and `x = 18` state one; `9+9`, `17 or 18`, `1 000` and `18 thousand` do not.
+    `$1,000.50`, `36/2`, `18 cm`, `x = 18`, `minus 18` and `18 thousand` state one; `9+9`, `17 or 18` and `about 18` do
+    not.
     """
     if len(text) > MAX_TEXT:
         return None
@@ -97,41 +97,59 @@ def parse_number(text: str) -> Fraction | None:
     text = strip_markup(text)
     if "=" in text:
         left, text = text.rsplit("=", 1)
-        if _DOUBTS_EQUALS.search(left) or not keeps_value(left, "") or _contradicts(left, text):
+        if _DOUBTS_EQUALS.search(left) or _UNWORKED.search(left) or not keeps_value(left, "") or is_disclaimed(left):
+            return None
+        if contradicts(left, text):
             return None
     text = _strip_brackets(text.strip().rstrip(",;: "))
     match = _LITERAL.match(text)
-    if not match or not _is_unit(text[match.end() :]):
+    if match and _is_tail(text[match.end() :], value := _value(match)):
+        return value
+    return _parse_other_notation(text)
+
+
+def _parse_other_notation(text: str) -> Fraction | None:
+    """Parse what is no literal: a sign in words, groups of digits, an approximation, a number in words."""
+    text = text.rstrip(f"{CHECK_MARKS} ")
+    if " " in text or not text.isascii():
+        text = _GROUPS.sub(lambda match: match[1] + re.sub(r"\D", "", match[2]), text)
+    if match := _APPROXIMATE.match(text):
+        text = text[match.end() :]
+    sign = _SIGN_WORD.match(text)
+    text = text[sign.end() :] if sign else text
+    spelled = parse_spelled(text)
+    if spelled is not None:
+        value, end = spelled
+    elif match := _LITERAL.match(text):
+        if sign and match["sign"]:
+            return None
+        end, literal = match.end(), _value(match)
+        if literal is None:
+            return None
+        value = literal
+    else:
         return None
-    return _value(match)
+    return (-value if sign else value) if _is_tail(text[end:], value) else None
 
 
-def keeps_value(before: str, after: str) -> bool:
-    """Whether the words before and after a number leave its value as it is.
+def _is_tail(tail: str, value: Fraction | None) -> bool:
+    """Whether what follows a number leaves its value: a unit, a check mark, or the number again in brackets."""
+    if not tail or _is_unit(tail):
+        return True
+    tail = tail.strip(f"{CHECK_MARKS} .")
+    if not tail:
+        return True
+    return tail[0] + tail[-1] == "()" and "(" not in tail[1:] and value is not None and parse_number(tail[1:-1]) == value
 
-    They do not in "not 18", "minus 18", "18 thousand" and "18 or so".
-    """
-    if _SCALES.search(before):
+
+def contradicts(left: str, right: str) -> bool:
+    """Whether an equation of two different number literals is stated: `17 = 18`, `x = 17 = 18`, `17 = 3/4`."""
+    sides = [_LITERAL.fullmatch(side.strip()) for side in (left.rpartition("=")[2], right)]
+    first, second = (_value(side) if side else None for side in sides)
+    if first is None or second is None or first == second:
         return False
-    return _WORDS_BEFORE.isdisjoint(_words(before)) and _WORDS_AFTER.isdisjoint(_words(after))
-
-
-def has_plain_words(formula: str) -> bool:
-    """Whether no word in a formula changes its value or retracts it, as "thousand" and "not" do.
-
-    `k` and `mn`, which elsewhere mean thousand and million, are variables here.
-    """
-    return _FORMULA_WORDS.isdisjoint(_words(formula))
-
-
-def _contradicts(left: str, right: str) -> bool:
-    """Whether an equation of two different whole numbers is stated: `17 = 18`, `x = 17 = 18`."""
-    sides = [_PLAIN.fullmatch(side.strip()) for side in (left.rpartition("=")[2], right)]
-    return all(side and not side[2] for side in sides) and int(sides[0][1]) != int(sides[1][1])  # type: ignore[index]
-
-
-def _words(text: str) -> list[str]:
-    return re.findall(r"[a-z]+(?:'[a-z]+)?", _TIMES.sub(" ", text).lower().replace("’", "'"))
+    places = len(right.rstrip().partition(".")[2])
+    return not places or abs(first - second) >= Fraction(1, 10**places)  # 1/3 = 0.33 is rounded
 
 
 def _strip_brackets(text: str) -> str:

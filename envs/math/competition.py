@@ -12,7 +12,7 @@ import numpy as np
 
 from envs import data
 from envs.episodes.guide import Guide
-from envs.grading.declaration import boxes
+from envs.grading.marks import boxes
 from envs.math.single_answer import SingleAnswer
 from envs.procedural import digest
 from envs.types import Message, Task, assistant, text, user

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import combinations
@@ -11,13 +12,16 @@ import numpy as np
 
 from envs.env import Env
 from envs.episodes.guide import Guide
-from envs.grading.expression import declared_expression, evaluate
+from envs.grading.declaration import find_declaration, single_line
+from envs.grading.expression import evaluate
 from envs.math.generated import LENGTHS, between, one_of
 from envs.procedural import drawn
 from envs.types import Message, Outcome, Task, assistant, final_text, text, user
 
 SIZES, TOPS = range(3, 7), range(10, 101)
 MAX_TARGET = 999  # largest target
+_MARKUP = re.compile(r"\\(?:left|right)\b|[$`]|\\[()\[\],;! ]")
+_SURROUNDINGS = "_. !\n"
 Term = tuple[int, str]  # a number and its expression, in brackets unless it is a single number
 
 
@@ -150,6 +154,20 @@ class Countdown(Env):
             task = f"Use each of {comma_list} {often}, with + - * / and brackets, to make {target}."
             prompt = f"{task} Answer: the expression." if self.style == "v1" else f"{task}"
         return Task("", (user(prompt),), str(target), {"numbers": numbers})
+
+
+def declared_expression(reply: str) -> str:
+    """Return the expression that a reply declares as its answer, else the reply itself if it is one line.
+
+    "" for neither. It is declared by a box, a tag, `####` or a phrase such as "the answer is", or stands alone on the
+    last line; it is not yet parsed.
+    """
+    kind, answer = find_declaration(reply)
+    text = answer if kind in ("marked", "phrase") else single_line(reply)
+    text = _MARKUP.sub("", text).strip(_SURROUNDINGS)
+    if text.startswith("*") or text.endswith("**"):  # emphasis, not an incomplete expression
+        text = text.strip("*").strip(_SURROUNDINGS)
+    return text
 
 
 def search(numbers: Sequence[int], target: int, *, every: bool = False) -> str | None:

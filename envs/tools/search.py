@@ -10,7 +10,7 @@ import numpy as np
 
 from envs.env import Env
 from envs.episodes.guide import Guide
-from envs.grading.retrieval import same_words
+from envs.grading.choice import same_words
 from envs.procedural import drawn
 from envs.tools import wiki
 from envs.tools.tool_calls import result_messages

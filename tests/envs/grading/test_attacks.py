@@ -8,8 +8,9 @@ from importlib.util import find_spec
 import pytest
 
 from envs.grading import symbolic
-from envs.grading.expression import declared_expression, evaluate
+from envs.grading.expression import evaluate
 from envs.grading.math import verify
+from envs.math.countdown import declared_expression
 
 HANG_S = 30  # a reply that keeps the grader busy for longer is a hang
 

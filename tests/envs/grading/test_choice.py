@@ -3,7 +3,8 @@
 import pytest
 
 from envs.games.game import parse_directions
-from envs.grading.choice import find_choice, last_line
+from envs.grading.choice import find_choice
+from envs.grading.lines import last_line
 
 DIRECTIONS = {"north": "n", "n": "n", "south": "s", "s": "s"}
 

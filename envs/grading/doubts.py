@@ -1,0 +1,124 @@
+"""Words beside a number or an answer that change it, hedge it, or say that it is not the writer's answer.
+
+Three kinds, from the narrowest to the widest reach:
+- directly before a number, words that make another number of it (`minus 18`, `twice 18`, `the square of 18`, `at most
+  18`, `roughly 18`);
+- within a few words, words that deny it or offer another (`not 18`, `hardly 18`, `17 or 18`, `18 or so`);
+- in the same clause, words that say that a statement is false, only assumed, or somebody else's (`It is false that the
+  answer is 18`, `Suppose x = 18`, `The student's answer is 18`).
+"""
+
+from __future__ import annotations
+
+import re
+
+_NUMBER_WORDS = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+    "eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred hundreds thousand thousands k "
+    "million millions billion billions trillion trillions bn mn dozen dozens half halves third thirds quarter fourths "
+    "fifths sixths eighths tenths hundredths thousandths twice double triple"
+)
+_OPERATOR_WORDS = "plus minus times over squared cubed point negative root factorial modulo mod divided multiplied"
+_DOUBT_WORDS = (
+    "or nor not no never either neither maybe perhaps possibly unless wrong incorrect false instead except versus vs "
+    "isn't aren't wasn't won't can't cannot couldn't don't doesn't didn't shouldn't wouldn't hasn't haven't ain't "
+    "without unequal hardly scarcely barely unlikely excluding untrue"
+)
+_BEFORE = frozenset(f"{_DOUBT_WORDS} than".split())
+_AFTER = frozenset(f"{_NUMBER_WORDS} {_OPERATOR_WORDS} {_DOUBT_WORDS} approximately roughly approx ish".split())
+_IN_FORMULAS = _BEFORE | frozenset(_OPERATOR_WORDS.split()) | (_AFTER - {"k", "bn", "mn"})
+
+_CHANGERS = (  # each with "of" after it: "the square of 18", "half of 18"
+    "opposite|square|cube|root|reciprocal|inverse|negation|negative|double|triple|half|third|quarter|multiples?|factors?|"
+    "divisors?|power|percent|percentage|fraction|part|portion|complement|factorial|logarithm|log|sine|cosine|successor|"
+    "predecessor|instead|short|north|south|upwards|excess|neighbou?rhood|vicinity|order|tens|dozens|ahead|shy"
+)
+_DIRECTLY_BEFORE = re.compile(
+    r"(?:\b(?:twice|thrice|half|double|triple|plus|minus|times|over|under|above|below|beyond|past|near|nearly|almost|about|"
+    r"around|approximately|approx\.?|roughly|circa|ca\.|squared|cubed|point|negative|root|factorial|modulo|mod|within|"
+    r"exceeds?|exceeding|some|(?:divided|multiplied|raised|increased|decreased|reduced)\s+(?:by|to)|close\s+to|up\s+to|"
+    r"next\s+to|(?:far|away|apart|different|differs|distinct)\s+from|(?:anything|everything|all|nothing)\s+(?:but|like)|"
+    rf"at\s+(?:least|most)|(?:{_CHANGERS})\s+of)|\\approx)(?:[^\w.!?]+(?:of|the|just|exactly|a|an))*[^\w.!?]*$",
+    re.IGNORECASE,
+)
+_CLAIM = re.compile(  # in the clause before an answer
+    r"\b(?:false|untrue|incorrect(?:ly)?|wrong(?:ly)?|mistaken(?:ly)?|impossible|absurd|contradict\w*|suppos(?:e|ing|edly)|"
+    r"assum(?:e|es|ing)|pretend\w*|imagine|hypothe\w+|if|unless|let|let['’]s|den(?:y|ies|ied)|doubt\w*|refute[sd]?|"
+    r"disprove[sd]?|allegedly|says|claims|thinks|believes|insists|argues|said|claimed|thought|believed|guessed|"
+    r"(?:not|isn['’]t|n['’]t)\s+(?:true|the\s+case|correct|right|that)|cannot\s+be\s+that|"
+    r"(?:some|people|many|others|one|you|students?|they|nobody)\s+(?:\w+\s+)?(?:say|think|claim|believe|guess|answer)|"
+    r"(?:first|initial|previous|earlier|naive|tempting|other|another|old|rough|approximate|estimated|possible|rejected|"
+    r"bad|opposite|his|her|their|your|(?!problem|question|exercise|puzzle|task)[a-z]+['’]s)\s+(?:\w+\s+)?"
+    r"(?:answers?|results?|solutions?|values?|guess|guesses|claims?|response|reply))\b",
+    re.IGNORECASE,
+)
+_DENIED = re.compile(  # directly before a mark such as a box
+    r"(?:\b(?:not|never|hardly|scarcely|barely|neither|nor|ain['’]t|cannot|cannot\s+be)|n['’]t)"
+    r"(?:\s+(?:equal|to|exactly|simply|really|quite|just|always|the|be|been|answer|is|a|an))*[\s$(\\\[*_:]*$",
+    re.IGNORECASE,
+)
+_TAKEN_BACK = re.compile(  # in what follows an answer
+    r"\b(?:that|this|it|which|but|no)\b(?:,?\s+|['’])(?:\w+\s+){0,3}?(?:wrong|incorrect|false|mistaken|a\s+mistake|untrue|"
+    r"absurd|impossible|(?:not\s+)(?:right|correct|true|possible|it))\b"
+    r"|n['’]t\s+(?:right|correct|true|the\s+(?:\w+\s+)?answer)\b|\bcontradict\w*|\bkidding\b|\bscratch\s+that\b",
+    re.IGNORECASE,
+)
+_CLAUSE_END = re.compile(r"[.!?;:](?=\s|$)|,(?!\s*that\b)|\b(?:so|then|therefore|thus|hence|but|which)\b|\n", re.I)
+_TIMES = re.compile(r"\\times(?![A-Za-z])")  # an operator; the word `times` is something else
+_REACH = 160  # characters of a clause that are read
+
+
+def keeps_value(before: str, after: str) -> bool:
+    """Whether the words before and after a number leave its value as it is.
+
+    They do not in "not 18", "minus 18", "about 18", "the square of 18", "18 thousand" and "18 or so".
+    """
+    if before and (_DIRECTLY_BEFORE.search(before) or not _BEFORE.isdisjoint(_words(before))):
+        return False
+    return not after or _AFTER.isdisjoint(_words(after))
+
+
+def has_plain_words(formula: str) -> bool:
+    """Whether no word in a formula changes its value or retracts it, as "thousand" and "not" do.
+
+    `k` and `mn`, which elsewhere mean thousand and million, are variables here.
+    """
+    return _IN_FORMULAS.isdisjoint(_words(formula))
+
+
+def is_disclaimed(before: str) -> bool:
+    """Whether the clause at the end of `before` says that what follows is false, assumed, or another's answer."""
+    clause = last_clause(before)
+    return bool(clause) and _CLAIM.search(clause) is not None
+
+
+def is_denied(before: str) -> bool:
+    """Whether the answer after `before`, such as a box, is denied or disclaimed: "It is not", "Suppose that"."""
+    before = before[-_REACH:]
+    return _DENIED.search(before) is not None or is_disclaimed(before)
+
+
+def leads_into_doubt(line: str) -> bool:
+    """Whether a line that goes on in the next one denies what stands there, or offers it beside another answer."""
+    clause = last_clause(line.rstrip(" :*_"))
+    last_words = " ".join(clause.split()[-2:])
+    return is_denied(clause) or not keeps_value(last_words, "")
+
+
+def is_taken_back(after: str) -> bool:
+    """Whether the text after an answer says that it is wrong."""
+    return bool(after) and _TAKEN_BACK.search(after[:_REACH]) is not None
+
+
+def last_clause(text: str) -> str:
+    """Return the end of `text` after the last punctuation mark or word that begins a clause."""
+    text = text[-_REACH:]
+    start = 0
+    for match in _CLAUSE_END.finditer(text):
+        if match.end() < len(text):
+            start = match.end()
+    return text[start:]
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"[a-z]+(?:'[a-z]+)?", _TIMES.sub(" ", text).lower().replace("’", "'"))

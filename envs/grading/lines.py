@@ -1,0 +1,91 @@
+"""The line of a reply that answers: any reasoning may stand before it. Reads text only, in time linear in its length.
+
+A long reply is cut before it is read, by a rule under which what is cut can only lose: of a reply of more than
+`MAX_REPLY` characters only the last line can be the answer, and of a last line of more than `TAIL_LENGTH` characters
+nothing is.
+"""
+
+from __future__ import annotations
+
+import re
+
+from envs.grading.doubts import leads_into_doubt
+
+TAIL_LENGTH = 1000  # characters at the end of a reply in which its last line must lie
+MAX_REPLY = 100_000  # characters; in a longer reply nothing but the last line is read
+_SENTENCE = re.compile(r"[^\W\d_]{4}|(?<![^\W\d_])[^\W\d_]{2,}\b.*?(?<![^\W\d_])[^\W\d_]{2,}")
+_NO_WORDS = re.compile(r"\\[A-Za-z]+|</?answer>|\b(?:and|or)\b")
+_WORK = re.compile(r"[0-9)\]}]\s*(?:[-+*/^×÷·−]|\\(?:times|cdot|div)\b).*=|=.*[0-9)\]}]\s*[-+*/×÷·−]")
+_CONTINUES = re.compile(
+    r"(?:[:,=+*/<>≠≈(-]|\\[a-z]+|\b(?:is|are|was|be|equals?|gives|makes|not|never|nor|or|and|than|hardly|either|neither|"
+    r"that|as|to|of|least|most|about|roughly|approximately|nearly|almost|minus|negative|plus|no|isn['’]t|ain['’]t))[\s*_$]*$",
+    re.IGNORECASE,
+)
+_PROSE_LINE = re.compile(
+    r"\s*(?:[-*•#>]+\s+|[0-9]{1,2}[.)]\s+)?[\"'“*_(]*"  # a bullet, a number, a quotation mark
+    r"(?:[A-Z][a-z'’]*[a-z]|I|A)(?:['’][a-z]+)?[,:]?\s+\S+\s.*\S[.!?:…)\"”*_]$"
+)
+
+
+def last_line(reply: str) -> str:
+    """Return the last line of `reply` that is neither blank nor a code fence (backticks only); "" if none is.
+
+    Also "" if that line is longer than `TAIL_LENGTH`.
+    """
+    if "\n" not in reply and len(reply) < TAIL_LENGTH:
+        return reply.strip()
+    lines = _final_lines(reply)
+    return lines[-1] if lines else ""
+
+
+def answer_line(reply: str) -> str:
+    """Return the last line of a reply whose line before it is reasoning; "" for any other reply.
+
+    Reasoning has words, or is a calculation after a line with words. So a list of candidates, one a line, has no answer
+    line, and neither has a sentence that goes on over the end of a line: `It is 17 or`, `The wrong answer is`.
+    """
+    if "\n" not in reply:
+        return ""
+    lines = _final_lines(reply)
+    if len(lines) < 2:
+        return ""
+    before = lines[-2]
+    if not _is_sentence(before) and not (_WORK.search(before) and any(map(_is_sentence, lines[:-2]))):
+        return ""
+    return "" if continues(before) and (before.endswith(",") or leads_into_doubt(before)) else lines[-1]
+
+
+def continues(line: str) -> bool:
+    """Whether a sentence goes on after this line, as after "the answer is", "not" and a colon."""
+    return _CONTINUES.search(line[-40:]) is not None
+
+
+def drop_reasoning(reply: str) -> str:
+    """Return a reply without the sentences at its beginning, each on lines of their own; the rest is not changed.
+
+    A sentence begins with a capital letter, perhaps after a bullet, has three words or more and ends with a punctuation
+    mark. A reply of sentences only is returned whole.
+    """
+    if not reply[:200].strip(" \n\t-*•#>\"'“_(0123456789.)")[:1].isupper() or "\n" not in reply:
+        return reply
+    position = 0
+    while (end := reply.find("\n", position)) >= 0:
+        line = reply[position:end].rstrip()
+        if line and (len(line) > 10 * TAIL_LENGTH or not _PROSE_LINE.match(line)):
+            break
+        position = end + 1
+    rest = reply[position:]
+    return rest if rest.strip() and not _PROSE_LINE.match(rest.strip()) else reply
+
+
+def _is_sentence(line: str) -> bool:
+    return _SENTENCE.search(_NO_WORDS.sub(" ", line)) is not None
+
+
+def _final_lines(reply: str) -> list[str]:
+    """The last lines of a reply, stripped, without blank lines and code fences, as far as they lie in its tail."""
+    reply = reply.rstrip()
+    lines = reply[-TAIL_LENGTH:].splitlines()
+    if len(reply) > TAIL_LENGTH and reply[-TAIL_LENGTH - 1] != "\n" and len(lines) == 1:
+        return []  # the last line is cut
+    return [line for one in lines if (line := one.strip()).strip("`")]

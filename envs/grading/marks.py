@@ -1,0 +1,88 @@
+r"""Find the marks in a reply that hold its final answer: boxes, tags, `####` and JSON. Time linear in its length."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+from envs.grading.doubts import is_denied
+from envs.grading.number import MAX_TEXT
+
+CLAUSE = 160  # characters before a declaration that are searched for doubts
+_BOX = re.compile(r"\\f?box(?:ed)?\s{0,3}\{")
+_HASH = re.compile(r"####[ \t]{0,3}(?=[$\\*+\-−(€£]{0,4} ?[0-9.]|\$?\\[a-z])([^\n#]{0,500})")
+_ANSWER_KEYS = frozenset(("answer", "final_answer", "final answer", "result"))
+_OTHER_KEYS = frozenset(("reasoning", "reason", "thought", "thoughts", "explanation", "steps", "rationale", "unit", "units"))
+
+
+def marked_texts(reply: str) -> Iterator[str]:
+    """Yield the text in each mark; "" for one that is empty, too long, never closed, or denied by its clause."""
+    for start, text in _marks(reply):
+        yield "" if start and is_denied(reply[max(0, start - CLAUSE) : start]) else text
+
+
+def _marks(reply: str) -> Iterator[tuple[int, str]]:
+    yield from _box_marks(reply)
+    if "<answer>" in reply:
+        yield from ((start, text) for start, text in _tag_marks(reply) if not _BOX.search(text))
+    if "####" in reply:
+        for match in _HASH.finditer(reply):
+            if not _BOX.search(match[1]):  # `_box_marks` has yielded it
+                yield match.start(), match[1].strip()
+
+
+def _tag_marks(reply: str) -> Iterator[tuple[int, str]]:
+    """Yield the text of each `<answer>...</answer>` and where it begins; "" for one that is empty or too long."""
+    position = 0
+    while (start := reply.find("<answer>", position)) >= 0 and (end := reply.find("</answer>", start)) >= 0:
+        text = reply[start + len("<answer>") : end].strip()
+        yield start, text if len(text) <= MAX_TEXT else ""
+        position = end
+
+
+def boxes(reply: str) -> Iterator[str]:
+    r"""Yield the content of each outermost `\boxed{...}`; "" for one that is empty, too long or never closed."""
+    return (text for _, text in _box_marks(reply))
+
+
+def _box_marks(reply: str) -> Iterator[tuple[int, str]]:
+    position = 0
+    while match := _BOX.search(reply, position):
+        end = _closing_brace(reply, match.end())
+        if end is None:
+            yield match.start(), ""
+            return
+        yield match.start(), reply[match.end() : end].strip()
+        position = end
+
+
+def _closing_brace(reply: str, start: int) -> int | None:
+    """Index of the brace that closes the one before `start`; None if it is missing or too far away."""
+    depth = 1
+    for i in range(start, min(len(reply), start + MAX_TEXT + 1)):
+        if reply[i] in "{}" and reply[i - 1] != "\\":
+            depth += 1 if reply[i] == "{" else -1
+            if not depth:
+                return i
+    return None
+
+
+def json_answer(reply: str) -> str | None:
+    """The only answer in a reply that is a JSON object; "" where a key occurs twice; None for any other reply."""
+    text = reply.strip("` \n").removeprefix("json").strip()
+    if not text.startswith("{") or len(text) > 4 * MAX_TEXT or not any(key in text.lower() for key in _ANSWER_KEYS):
+        return None
+    try:
+        pairs = json.loads(text, object_pairs_hook=list)
+    except (ValueError, RecursionError):
+        try:
+            pairs = json.loads(text.replace("'", '"'), object_pairs_hook=list)
+        except (ValueError, RecursionError):
+            return None
+    keys = [str(pair[0]).lower() for pair in pairs]
+    values = [pair[1] for pair in pairs if str(pair[0]).lower() in _ANSWER_KEYS]
+    if not values or not set(keys) <= _ANSWER_KEYS | _OTHER_KEYS:
+        return None
+    is_single = len(values) == 1 and isinstance(values[0], str | int | float) and not isinstance(values[0], bool)
+    return str(values[0]).strip()[:MAX_TEXT] if is_single else ""
