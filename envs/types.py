@@ -125,6 +125,14 @@ def final_text(message: Message) -> str:
     return "" if content.lstrip().startswith("<think>") else content
 
 
+def final_line(message: Message) -> str:
+    """Return the last line of a reply that is not blank, stripped, without the reasoning of `final_text`; "" for none.
+
+    Most environments read this line only, so that a reply may think first.
+    """
+    return final_text(message).rstrip().rpartition("\n")[2].strip()
+
+
 spoken = final_text  # former name
 
 

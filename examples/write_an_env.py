@@ -9,7 +9,7 @@ from itertools import product
 from envs.checks import check_env
 from envs.env import Env
 from envs.procedural import enumerated
-from envs.types import Outcome, Task, assistant, final_text, user
+from envs.types import Outcome, Task, assistant, final_line, user
 
 CODES = ["".join(code) for code in product("rgby", repeat=3)]
 
@@ -23,7 +23,7 @@ class Mastermind(Env):
         return enumerated(split, len(CODES), lambda i: Task("", (user("?"),), CODES[i]), key="games/Mastermind-v0")
 
     def reply(self, action):  # noqa: D102
-        guess = final_text(action).strip()
+        guess = final_line(action)
         if guess not in CODES:
             return Outcome((user("three of r, g, b, y"),), valid=False)
         right = guess == self.task.answer

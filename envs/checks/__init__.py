@@ -30,6 +30,7 @@ CHECKS: tuple[Check, ...] = (
     contract.bad_input,
     contract.fresh_objects,
     rewards.oracle,
+    rewards.thinking_aloud,
     rewards.noop_and_junk,
     rewards.attacks,
     rewards.random_floor,

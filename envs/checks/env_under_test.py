@@ -15,11 +15,16 @@ from envs.catalogue import make
 from envs.data import MissingData
 from envs.env import SPLITS, Env
 from envs.step_info import StepInfo
-from envs.types import Message, Messages, text
+from envs.types import Message, Messages, assistant, text
 from envs.watchdog import WATCHDOG
 
 Replies = Callable[[Env], Iterable[Message | str]]  # called after reset; one reply is read per turn
 MAX_TURNS = 10_000
+MAX_QUOTE = 60  # characters of a random reply that reasoning quotes
+REASONING = (
+    "My first idea was {}, but that does not look right, and neither does {} here.\n"
+    "There may be {} ways to go on, so let me take the one that I am sure of."
+)
 
 
 class Untestable(Exception):
@@ -162,6 +167,27 @@ def has_oracle(env: Env) -> bool:
 def oracle_replies(env: Env) -> Iterable[Message | str]:
     """Return the replies of the environment's oracle or, where there is none, random ones."""
     return env.oracle() if has_oracle(env) else random_replies(0)(env)
+
+
+def thinking_replies(form: str, *, seed: int) -> Replies:
+    r"""Return a function that, called with an environment, yields the oracle's replies after two sentences.
+
+    The sentences name a random reply of the environment, which is seldom right, and two numbers.
+
+    Args:
+        form: How reasoning and reply are joined, such as `"{}\n{}"`.
+        seed: Seed of the random replies.
+    """
+
+    def replies(env: Env) -> Iterator[Message]:
+        rng = np.random.default_rng(seed)
+        for reply in oracle_replies(env):
+            message = assistant(reply) if isinstance(reply, str) else reply
+            other = " ".join(text(env.random(rng)).split())[:MAX_QUOTE]
+            reasoning = REASONING.format(other, *rng.integers(2, 1000, size=2))
+            yield {**message, "content": form.format(reasoning, text(message))}
+
+    return replies
 
 
 def noop_replies(env: Env) -> Iterator[Message]:

@@ -20,10 +20,17 @@ from envs.checks.env_under_test import (
     oracle_replies,
     play,
     random_replies,
+    thinking_replies,
 )
 from envs.types import Message, text
 
 ATTACK_TASKS, IDLE_TASKS, RANDOM_TASKS, LEAK_TASKS = 5, 20, 50, 200  # tasks that each check plays at most
+THINKING_TASKS = 5
+THINKING_FORMS = {
+    "on the lines before": "{}\n{}",
+    "in a paragraph before": "{}\n\n{}",
+    "in <think> tags before": "<think>\n{}\n</think>\n\n{}",
+}
 MIN_LEAK = 4  # characters; a shorter answer is in many prompts by chance
 JUNK = ("", " ", "\n\n", "zzz", "?!", "lorem ipsum dolor sit amet", "\u65e5\u672c\u8a9e \U0001f642", "{", "a" * 20_000)
 
@@ -42,6 +49,25 @@ def oracle(under_test: EnvUnderTest) -> Iterator[str]:
             if not isclose(episode.total_reward, env.max_return) or not episode.success or stop != "terminated":
                 outcome = f"return {episode.total_reward} of {env.max_return}, success={episode.success}, stop={stop!r}"
                 yield f"task {env.task.id}: {outcome}"
+
+
+def thinking_aloud(under_test: EnvUnderTest) -> Iterator[str]:
+    """The oracle earns the same with two sentences of reasoning, which name wrong answers, before each of its replies.
+
+    The reasoning stands on lines of its own, in paragraphs of its own, and in `<think>` tags. Yields a line for each
+    fault; none if the claim holds.
+    """
+    with under_test.make() as env:
+        for index in under_test.indices(env, THINKING_TASKS):
+            plain = play(env, oracle_replies, index=index).total_reward
+            if not has_oracle(env):
+                raise Untestable("there is no oracle")
+            for name, form in THINKING_FORMS.items():
+                episode = play(env, thinking_replies(form, seed=index), index=index)
+                if not isclose(episode.total_reward, plain):
+                    outcome = f"the oracle earns {plain}, but {episode.total_reward} with reasoning {name} each reply"
+                    hint = "judge the last line of a reply, as envs.types.final_line returns it"
+                    yield f"task {env.task.id}: {outcome}; {hint}"
 
 
 def noop_and_junk(under_test: EnvUnderTest) -> Iterator[str]:

@@ -19,6 +19,7 @@ from envs.code.synthesis.bank.template import FUNCTION, Problem
 from envs.code.synthesis.mutants import sample_mutant
 from envs.env import Env
 from envs.episodes.guide import Guide, replies_left
+from envs.grading.lines import answer_line
 from envs.procedural import digest, drawn
 from envs.shared_sandbox import Lease, check_seconds
 from envs.tools.tool_calls import reply_text
@@ -143,7 +144,7 @@ class Repair(Env):
     def reply(self, action: Message) -> Outcome:
         """Grade a program on the visible inputs and, if it is right on them, on the hidden ones."""
         reply = reply_text(action)
-        if self.extend and reply.strip("`. \n").lower() == MORE:
+        if self.extend and (answer_line(reply) or reply).strip("`. \n").lower() == MORE:
             return self._grant_more_turns()
         sources = extract_programs(reply, FUNCTION, params=self.problem.params)
         if not sources:

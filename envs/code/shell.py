@@ -16,6 +16,7 @@ from envs.code.shell_tools.goal_sentences import goal_sentence
 from envs.code.shell_tools.goals import LEVELS
 from envs.code.shell_tools.tree_builder import TreeBuilder
 from envs.episodes.guide import Guide
+from envs.grading.lines import MAX_REPLY, drop_reasoning
 from envs.procedural import drawn
 from envs.tools.tool_calls import (
     Command,
@@ -50,7 +51,8 @@ class Shell(CommandEnv):
     command that was stopped, which has changed nothing; `?` after an invalid reply. In full style the
     instructions first, and sentences.
     Action: a command, which `sh` runs in the top folder of the tree; or `done`, alone. A reply may have several lines;
-    of a reply with a fenced block only the block counts; a `$` before the command and backticks around it are dropped.
+    of a reply with fenced blocks only the last block counts; sentences before the command
+    (`envs.grading.lines.drop_reasoning`), a `$` before it and backticks around it are dropped.
     Or a call of shell(command) or done().
     Tools: the two, offered in `info["tools"]` in full style; the oracle calls them then.
     Each command starts from the files that the last one left; no variable, no process and no other folder of it
@@ -241,8 +243,10 @@ def _parse_command(action: Message) -> str:
             raise ToolError("to end the episode, call done")
     else:
         reply = reply_text(action)
+        if len(reply) > MAX_REPLY:
+            raise ToolError(f"a reply has at most {MAX_REPLY} characters")
         blocks = _FENCE.findall(reply)
-        line = (blocks[0] if blocks else reply).strip().removeprefix("$ ")
+        line = (blocks[-1] if blocks else drop_reasoning(reply)).strip().removeprefix("$ ")
         line = match[1] if (match := _BACKTICKS.fullmatch(line)) else line
     if not line or "\0" in line:
         raise ToolError("there is no command")

@@ -15,6 +15,7 @@ import numpy as np
 from envs.episodes.guide import Guide
 from envs.games.game import Game
 from envs.games.planning import shortest_plan
+from envs.grading.lines import MAX_REPLY, last_line
 from envs.procedural import enumerated
 from envs.suggestions import unknown_message
 from envs.types import Message, Outcome, Task, assistant, final_text
@@ -51,7 +52,8 @@ class TextArena(Game):
 
     Observation: TextArena's own text: the game's prompt first, then its messages after each reply; in full style the
     instructions first.
-    Action: as the prompt says, a move in square brackets: `[7]`, `[1 2 3 4]`, `[down]`.
+    Action: as the prompt says, a move in square brackets: `[7]`, `[1 2 3 4]`, `[down]`. If the last line of a reply has
+    brackets, TextArena gets this line only.
     Reward: 1 for TextArena's full reward at the end of the game, else 0; its only named part is `win`. Its partial
     rewards, which a player gets even without a move, are only the metric.
     Metrics: `points`, TextArena's own reward at the end.
@@ -116,7 +118,7 @@ class TextArena(Game):
     def reply(self, action: Message) -> Outcome:
         """Pass the reply to TextArena and translate its result."""
         with preserve_global_generators():
-            done, _ = self.inner.step(final_text(action))
+            done, _ = self.inner.step(_move_text(final_text(action)))
         state = self.inner.state
         valid = not (state.error_count or state.game_info[0]["invalid_move"])
         if not done:
@@ -146,6 +148,12 @@ class TextArena(Game):
         """Return the game's messages since the last call, without the player's own."""
         _, message = self.inner.get_observation()
         return "\n".join(words for sender, words, _ in message if sender == -1)
+
+
+def _move_text(reply: str) -> str:
+    """The part of a reply that TextArena gets: the last line, or all of a short one without a bracket there."""
+    line = last_line(reply)
+    return line if "[" in line or len(reply) > MAX_REPLY else reply
 
 
 @contextmanager

@@ -2,7 +2,7 @@ r"""Find the final answer that a reply declares. Reads text only, in time linear
 
 The last line comes first: where reasoning stands before it (`envs.grading.lines`) and the line is an answer (a mark, a
 phrase with a number, a number or formula without words, with or without a label such as `A:`), it is the declaration,
-whatever the reasoning says. Otherwise the whole reply is read. Kinds of declarations, from the strongest to the weakest:
+whatever the reasoning says. Otherwise the whole reply is read. Kinds of declarations, from the strongest on:
 1. *marked*: the content of every `\boxed{...}` and `<answer>...</answer>`, what follows `####` on its line if that
    starts like a number (`#### Step two` is a heading, not a declaration), and the value of a JSON object's only key
    `answer`;
@@ -41,7 +41,9 @@ _PHRASE = re.compile(
 _REASON = re.compile(r",?\s+(?:because|since|as|so|which|where|given|due|after|when)\b|\s*\((?=[^)]*\s)", re.IGNORECASE)
 _OFFER = re.compile(r"\b(?:or|maybe|perhaps|possibly|either|unless|instead)\b", re.IGNORECASE)
 _WORKED = re.compile(r"(\$?[0-9][0-9,.]*)\s*=\s*([0-9+\-*/×÷·−() ]+|[^=]*\\(?:times|cdot|div|frac)\b[^=]*)")
-_LABEL = re.compile(r"(?:[*_#>-]{1,4}\s*)?(?:(?:final|my|the)\s+)?(?:answer|a|ans|result|solution)[*_]{0,2}\s{0,3}[:=]\s*", re.I)
+_LABEL = re.compile(
+    r"(?:[*_#>-]{1,4}\s*)?(?:(?:final|my|the)\s+)?(?:answer|a|ans|result|solution)[*_]{0,2}\s{0,3}[:=]\s*", re.I
+)
 _LONG_WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{3,}")
 _NAME = re.compile(r"[\"'“*_`(\[]*[^\W\d_]{2,30}[\"'”*_`)\].!]*")
 _SYMBOL = re.compile(r"[0-9{}∅]|\\[a-z]+|\b[A-Za-z]\b")
@@ -184,7 +186,9 @@ def _has_mark(reply: str) -> bool:
 def _declared_phrase(reply: str) -> Declaration | None:
     """The answer in the phrases of a text; "unclear" where they differ or are taken back; None without phrases."""
     matches = list(_PHRASE.finditer(reply))
-    matches = [match for match in matches if not is_disclaimed(reply[max(0, match.start() - CLAUSE) : match.start() + 6])]
+    matches = [
+        match for match in matches if not is_disclaimed(reply[max(0, match.start() - CLAUSE) : match.start() + 6])
+    ]
     phrases = list(dict.fromkeys(match[1].strip() for match in matches))
     phrase = _agreement([text for text in phrases if _has_digit(text)] or phrases, number_in_phrase)
     if phrase is None:

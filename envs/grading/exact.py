@@ -265,7 +265,9 @@ def _is_same(gold: Answer, answer: Answer) -> bool:
 
 def _is_point(answer: Answer) -> bool:
     """Whether it is a tuple of finite numbers, `(1,2)`, which may be an open interval as well."""
-    return isinstance(answer, Collection) and answer.form == "()" and not any(isinstance(m, str) for m in answer.members)
+    return (
+        isinstance(answer, Collection) and answer.form == "()" and not any(isinstance(m, str) for m in answer.members)
+    )
 
 
 def _unpack_single(answer: Answer) -> Answer:

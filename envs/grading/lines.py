@@ -13,7 +13,7 @@ from envs.grading.doubts import leads_into_doubt
 
 TAIL_LENGTH = 1000  # characters at the end of a reply in which its last line must lie
 MAX_REPLY = 100_000  # characters; in a longer reply nothing but the last line is read
-_SENTENCE = re.compile(r"[^\W\d_]{4}|(?<![^\W\d_])[^\W\d_]{2,}\b.*?(?<![^\W\d_])[^\W\d_]{2,}")
+_SENTENCE = re.compile(r"^[A-Z].*[a-z]{2}[.!?:…]$|[^\W\d_]{4}|(?<![^\W\d_])[^\W\d_]{2,}\b.*?(?<![^\W\d_])[^\W\d_]{2,}")
 _NO_WORDS = re.compile(r"\\[A-Za-z]+|</?answer>|\b(?:and|or)\b")
 _WORK = re.compile(r"[0-9)\]}]\s*(?:[-+*/^×÷·−]|\\(?:times|cdot|div)\b).*=|=.*[0-9)\]}]\s*[-+*/×÷·−]")
 _CONTINUES = re.compile(

@@ -13,7 +13,9 @@ CLAUSE = 160  # characters before a declaration that are searched for doubts
 _BOX = re.compile(r"\\f?box(?:ed)?\s{0,3}\{")
 _HASH = re.compile(r"####[ \t]{0,3}(?=[$\\*+\-−(€£]{0,4} ?[0-9.]|\$?\\[a-z])([^\n#]{0,500})")
 _ANSWER_KEYS = frozenset(("answer", "final_answer", "final answer", "result"))
-_OTHER_KEYS = frozenset(("reasoning", "reason", "thought", "thoughts", "explanation", "steps", "rationale", "unit", "units"))
+_OTHER_KEYS = frozenset(
+    ("reasoning", "reason", "thought", "thoughts", "explanation", "steps", "rationale", "unit", "units")
+)
 
 
 def marked_texts(reply: str) -> Iterator[str]:

@@ -28,8 +28,8 @@ from typing import Literal
 from envs.grading import exact
 from envs.grading import symbolic as math_verify
 from envs.grading.declaration import find_declaration, number_in_phrase, read_number, single_line
-from envs.grading.equation import is_equation
 from envs.grading.doubts import has_plain_words, keeps_value
+from envs.grading.equation import is_equation
 from envs.grading.number import parse_number, strip_markup
 from envs.grading.workers import OverLimit
 

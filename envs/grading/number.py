@@ -1,8 +1,8 @@
 r"""Parse number literals, in the notations that models use, as exact rationals. Evaluates nothing and uses no floats.
 
 Accepted: `1,000` `$18.00` `18 dollars.` `**18**` `\$18` `$18$` `18\text{ cm}` `-18` `3.50` `1.8e1`
-`1.8 \times 10^{1}` `36/2` `\frac{36}{2}` `1 1/2` `1\frac{1}{2}` `0.1\overline{6}`, `1 000 000`, `x = 18` and `9 + 9 = 18`
-(what follows the last `=`); `negative 18` `minus 18` `–18`, `½`, `18 thousand` `one half` `eighteen` `10^6`
+`1.8 \times 10^{1}` `36/2` `\frac{36}{2}` `1 1/2` `1\frac{1}{2}` `0.1\overline{6}`, `1 000 000`, `x = 18` and `9 + 9 =
+18` (what follows the last `=`); `negative 18` `minus 18` `–18`, `½`, `18 thousand` `one half` `eighteen` `10^6`
 (`envs.grading.spelled`), `18 (eighteen)`, `18 ✓` and, for a number with a decimal point, `\approx 3.14`.
 
 Rejected (`parse_number` returns None):
@@ -139,7 +139,9 @@ def _is_tail(tail: str, value: Fraction | None) -> bool:
     tail = tail.strip(f"{CHECK_MARKS} .")
     if not tail:
         return True
-    return tail[0] + tail[-1] == "()" and "(" not in tail[1:] and value is not None and parse_number(tail[1:-1]) == value
+    return (
+        tail[0] + tail[-1] == "()" and "(" not in tail[1:] and value is not None and parse_number(tail[1:-1]) == value
+    )
 
 
 def contradicts(left: str, right: str) -> bool:

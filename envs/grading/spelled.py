@@ -17,10 +17,8 @@ _SMALL = (
     "eighteen nineteen"
 )
 _UNDER_TWENTY = {word: number for number, word in enumerate(_SMALL.split())}
-_TENS = {
-    word: 10 * number
-    for number, word in enumerate("twenty thirty forty fifty sixty seventy eighty ninety".split(), start=2)
-}
+_TENS_WORDS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
+_TENS = {word: 10 * number for number, word in enumerate(_TENS_WORDS, start=2)}
 _SCALES = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 _PARTS = {
     "half": 2, "halves": 2, "third": 3, "thirds": 3, "quarter": 4, "quarters": 4, "fourth": 4, "fourths": 4, "fifth": 5,
@@ -37,7 +35,9 @@ _SCALED = re.compile(
     r"\s+(?P<scale>hundred|thousand|million|billion|trillion)s?\b",
     re.IGNORECASE,
 )
-_POWER = re.compile(r"(?P<base>[0-9]{1,6})\s?\^\s?(?:(?P<plain>[0-9]{1,3})|\{\s?(?P<braced>[+-]?[0-9]{1,3})\s?\})(?![\^0-9])")
+_POWER = re.compile(
+    r"(?P<base>[0-9]{1,6})\s?\^\s?(?:(?P<plain>[0-9]{1,3})|\{\s?(?P<braced>[+-]?[0-9]{1,3})\s?\})(?![\^0-9])"
+)
 _AND_A_HALF = re.compile(r"(?P<whole>[0-9]{1,18})\s+and\s+(?:a|one)\s+half\b", re.IGNORECASE)
 
 

@@ -21,11 +21,14 @@ import tempfile
 import threading
 import time
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import Any
 
 WALL_FACTOR = 10  # wall seconds allowed per second of a deadline, because other processes may use the cores
+GRACE_S = 0.25  # CPU seconds beyond its deadline after which a worker that has not interrupted the call is killed
 _LINUX_CPU_CLOCK = 2  # CPUCLOCK_SCHED, for clock_gettime on another process
 _WORKER_PROGRAM = (
     "import sys, json; sys.path[:] = json.loads(sys.argv[1]);"
@@ -39,6 +42,10 @@ class OverLimit(Exception):
     def __init__(self, limit: str) -> None:
         super().__init__(limit)
         self.limit = limit
+
+
+class _Interrupted(OverLimit):
+    """A call over its deadline that the worker has interrupted itself, so that it can serve the next one."""
 
 
 class WorkerError(RuntimeError):
@@ -103,6 +110,8 @@ class WorkerPool:
                 try:
                     worker = worker or _Worker(self.target, self.memory_mb, self.start_s)
                     return worker.send_request(request, deadline_s)
+                except _Interrupted:
+                    raise
                 except BaseException as error:  # the worker may still be busy with the call
                     if worker is not None:
                         worker.stop()
@@ -169,11 +178,11 @@ class _Worker:
             self.channel.send_bytes(request)
         except OSError:
             raise WorkerError(f"worker {self.process.pid} died while idle") from None
-        while not self.channel.poll(min(max(deadline_s - used_s, 0.02), 0.5)):
+        while not self.channel.poll(min(max(deadline_s + GRACE_S - used_s, 0.02), 0.5)):
             wall_s = time.monotonic() - start_time
             cpu = self._cpu_s()
             used_s = wall_s if start_cpu is None or cpu is None else cpu - start_cpu
-            if used_s >= deadline_s:
+            if used_s >= deadline_s + GRACE_S:
                 raise OverLimit("deadline")
             if wall_s >= WALL_FACTOR * deadline_s:
                 raise WorkerError(f"worker {self.process.pid} waited {wall_s:.1f} s and computed for {used_s:.1f} s")
@@ -194,7 +203,7 @@ class _Worker:
                 raise OverLimit("deadline") from None
             raise WorkerError(f"worker {self.process.pid} died with exit code {code}") from None
         if "limit" in response:
-            raise OverLimit(response["limit"])
+            raise (_Interrupted if response["limit"] == "deadline" else OverLimit)(response["limit"])
         if "error" in response:
             raise WorkerError(response["error"])
         return response["value"]
@@ -238,12 +247,40 @@ def serve(target: str, fd: int, memory_mb: int, parent: int) -> None:
         cpu_limit_s = math.ceil(time.process_time() + request["deadline_s"]) + 1
         resource.setrlimit(resource.RLIMIT_CPU, (cpu_limit_s, resource.getrlimit(resource.RLIMIT_CPU)[1]))
         try:
-            response = {"value": function(*request["arguments"])}
+            with _interrupt_after(request["deadline_s"]):
+                value = function(*request["arguments"])
+            response = {"value": value}
+        except _Interrupt:
+            response = {"limit": "deadline"}
         except MemoryError:
             response = {"limit": "memory"}
         except Exception as error:
             response = {"error": f"{target}: {type(error).__name__}: {error}"}
         channel.send_bytes(json.dumps(response).encode())
+
+
+class _Interrupt(BaseException):
+    """A call has used up its CPU time. Not an Exception, so that handlers in libraries do not catch it."""
+
+
+@contextmanager
+def _interrupt_after(cpu_s: float) -> Iterator[None]:
+    """Raise `_Interrupt` in the block once it has used so much CPU time.
+
+    So the worker need not be killed, and the next call does not wait until another one has imported its modules. Code
+    in C is interrupted when it returns; where it does not, the parent kills the worker.
+    """
+
+    def interrupt(*_: object) -> None:
+        raise _Interrupt
+
+    previous = signal.signal(signal.SIGPROF, interrupt)
+    signal.setitimer(signal.ITIMER_PROF, cpu_s)  # once: a second signal could reach the worker's own code
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, previous)
 
 
 def _limit_memory(extra_bytes: int) -> None:

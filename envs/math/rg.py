@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
@@ -12,6 +13,7 @@ import numpy as np
 
 from envs.env import Env
 from envs.episodes.guide import Guide
+from envs.grading.lines import MAX_REPLY, answer_line
 from envs.grading.workers import OverLimit, WorkerPool
 from envs.math import reasoning
 from envs.procedural import LazyTasks, digest
@@ -22,6 +24,7 @@ from sandboxes.extras import install_command
 LENGTHS = {"train": 20_000, "val": 50, "test": 50}
 INSTRUCTION = "Put the final answer between <answer> and </answer>."
 MAKE_S, SCORE_S = 60.0, 5.0  # limits of CPU seconds for generating a problem and for scoring an answer
+_REASONING = re.compile(r"[A-Za-z]{2}[.!?:]\s*$")
 MAX_ATTEMPTS = 200  # seeds tried for a problem whose question is new
 
 
@@ -172,10 +175,16 @@ class RG(Env):
 
 
 def _reply_text(reply: str) -> str:
-    """Return the text between the only pair of tags, or a reply without tags; "" for malformed or repeated tags."""
+    """Return the text between the only pair of tags, or a reply without tags; "" for malformed or repeated tags.
+
+    Tags on the last line count alone, and so does a last line after a sentence in a reply without tags.
+    """
+    line = answer_line(reply)
+    if len(reply) > MAX_REPLY or (line.startswith("<answer>") and line.endswith("</answer>")):
+        reply = line
     parts = reply.split("<answer>")
     if len(parts) == 1:
-        return reply.strip()
+        return line if _REASONING.search(reply.strip().removesuffix(line)) else reply.strip()
     inside, closing, after = parts[-1].partition("</answer>")
     return inside.strip() if len(parts) == 2 and closing and "</answer>" not in after else ""
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from envs.episodes.guide import Guide
 from envs.grading.declaration import number_in_phrase
+from envs.grading.lines import answer_line
 from envs.grading.math import verify
 from envs.grading.number import parse_number
 from envs.grading.units import conversion_factor
@@ -68,7 +69,9 @@ class WordProblems(GeneratedProblems):
         right, unit = verdict.correct, self.task.metadata.get("unit")
         value = number_in_phrase(verdict.extracted) if unit and verdict.extracted else None
         if value is not None:
-            factor = conversion_factor(reply_text, str(verdict.extracted), str(unit))
+            line = answer_line(reply_text)  # reasoning before it may have the number with another unit
+            scope = line if str(verdict.extracted) in line else reply_text
+            factor = conversion_factor(scope, str(verdict.extracted), str(unit))
             right = factor is not None and value * factor == parse_number(self.task.answer)
         valid = verdict.method not in ("none", "unclear")
         return Outcome(reward=float(right), terminated=True, success=right, valid=valid)

@@ -7,6 +7,7 @@ import re
 from textwrap import dedent
 from typing import Any
 
+from envs.grading.lines import MAX_REPLY
 from envs.suggestions import unknown_message
 from envs.tools.tool_calls import Command, check_readable, command_as_call, function_schema, reply_text
 from envs.types import Function, Message, ToolError, assistant
@@ -24,16 +25,19 @@ _LINE = re.compile(r"^>(.*)$", re.MULTILINE)
 def parse_code(message: Message) -> str | None:
     """Return the code that a reply asks to run; None for a reply without code, which is an answer.
 
-    The code is that of the first tool call or, without a call, of all fenced blocks marked as Python or, without a
-    block, of all lines that begin with `>`. A block that is not closed reaches to the end of the reply. Raises
-    ToolError for a call, a block or such a line that holds no code, and for a call of another tool.
+    The code is that of the first tool call or, without a call, of the last fenced block marked as Python or, without a
+    block, of all lines that begin with `>`. A block that is not closed reaches to the end of the reply. A text of more
+    than `envs.grading.lines.MAX_REPLY` characters has no code. Raises ToolError for a call, a block or such a line that
+    holds no code, and for a call of another tool.
     """
     calls = message.get("tool_calls")
     if calls:
         check_readable(calls[0])
         return _code_argument(calls[0]["function"])
     reply = reply_text(message)
-    blocks = _FENCE.findall(reply)
+    if len(reply) > MAX_REPLY:
+        return None
+    blocks = _FENCE.findall(reply)[-1:]
     if not blocks and (lines := _LINE.findall(reply)):
         blocks = ["\n".join(lines)]
     if not blocks:

@@ -7,12 +7,12 @@ import re
 from typing import NamedTuple
 
 from envs.grading.declaration import find_declaration, single_line
+from envs.grading.lines import last_line
 from envs.suggestions import unknown_message
 from envs.tools.tool_calls import Command, check_readable, command_as_call, function_schema
 from envs.types import Function, Message, ToolError, assistant, final_text
 
 MAX_NAME = 20  # a word of fewer characters counts as an answer by itself
-TAIL = 1000  # characters of a reply in which its last line is looked for
 _COMMANDS = {"s": "search", "search": "search", "r": "read", "read": "read", "answer": "answer"}
 _COMMAND = re.compile(r"(s|search|r|read|answer)(?:\s+|\s*[:(=]\s*)(\S.*)", re.IGNORECASE)
 _WRAPPING = " \t\"'`*.()"
@@ -37,8 +37,8 @@ def parse_action(message: Message) -> WikiAction:
     """Return the action of a reply: that of its first tool call or, without a call, of its text.
 
     In a text the last line counts if it is a command: `s old cook` or `search old cook`, `r Bel` or `read Bel`, `answer
-    Tor`. Any other text is an answer if it is one short line or declares one (`envs.grading.declaration`). Raises
-    ToolError for a reply that is none of these.
+    Tor`. Any other text is an answer if it is one short line, ends in one after its reasoning, or declares one
+    (`envs.grading.declaration`). Raises ToolError for a reply that is none of these.
     """
     calls = message.get("tool_calls")
     if calls:
@@ -49,7 +49,7 @@ def parse_action(message: Message) -> WikiAction:
         raise ToolError(f"{_COMMANDS[reply.lower()]} needs words after it")
     if reply.isalpha() and len(reply) < MAX_NAME:  # a name, most of the time
         return WikiAction("answer", reply)
-    command = _COMMAND.fullmatch(reply[-TAIL:].rpartition("\n")[2])
+    command = _COMMAND.fullmatch(last_line(reply))
     if command:
         name, argument = _COMMANDS[command[1].lower()], command[2].strip(_WRAPPING)
         if not argument:

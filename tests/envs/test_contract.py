@@ -52,6 +52,7 @@ def test_a_sound_environment_from_a_file_passes_every_check():
     "name, check, word",
     [
         ("WeakOracle", rewards.oracle, "return 0.5 of 1.0, success=False, stop='turn_limit'"),
+        ("ReadsWholeReply", rewards.thinking_aloud, "earns 1.0, but 0.0 with reasoning on the lines before each reply"),
         ("PaysSilence", rewards.noop_and_junk, "no-op earns 0.3"),
         ("PaysEcho", rewards.noop_and_junk, "an echo earns 1.0"),
         ("PaysAttack", rewards.attacks, "'raep' earns 1.0"),

@@ -1,14 +1,16 @@
-"""What a reasoning model writes before `</think>` is not judged, in any environment."""
+"""Reasoning before an answer is not judged, in any environment, whether it stands before `</think>` or not."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 import envs
 from envs import types
-from envs.checks.env_under_test import Episode, oracle_replies, play
+from envs.checks import rewards
+from envs.checks.env_under_test import EnvUnderTest, Episode, constant_replies, oracle_replies, play
 from envs.data import MissingData
 from envs.env import Env
 from envs.rows import ROWS, Row
@@ -53,6 +55,63 @@ def test_thinking_aloud_before_every_right_reply_changes_nothing(row: Row) -> No
     assert plain[0]
     for form in ("<think>\n{}\n</think>\n\n{}", "{}\n</think>\n\n{}"):
         assert _earned(play(env, _thinking(form), index=0)) == plain
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
+def test_reasoning_on_the_lines_before_every_right_reply_costs_nothing(row: Row) -> None:
+    try:
+        assert not list(rewards.thinking_aloud(EnvUnderTest(row.id)))
+    except (MissingData, ImportError) as missing:
+        pytest.skip(f"{row.id}: {missing}")
+
+
+@pytest.mark.parametrize(
+    "spec, arguments",
+    [
+        ("code/Shell-v0", {"tools": True}),
+        ("code/Shell-v0", {"level": 3}),
+        ("code/Repo-v0", {"level": 1}),
+        ("code/Repo-v0", {"tools": True, "prose": True}),
+        ("tools/Search-v0", {"tools": True}),
+        ("tools/Search-v0", {"prose": True}),
+        ("math/Python-v0", {"task": "countdown", "words": True}),
+        ("math/Python-v0", {"tools": True}),
+        ("math/Algebra-v0", {"level": 4}),
+        ("math/LinearSystem-v0", {"level": 4}),
+        ("games/Sokoban-v0", {"at_once": 8}),
+        ("games/GuessNumber-v0", {"remind": False}),
+    ],
+)
+def test_nor_does_it_with_other_arguments(spec: str, arguments: dict[str, Any]) -> None:
+    assert not list(rewards.thinking_aloud(EnvUnderTest(spec, arguments, tasks=2)))
+
+
+@pytest.mark.parametrize(
+    "spec, hedges",
+    [
+        ("math/Arithmetic-v0", ["{0} or 1{0}", "1{0} {0}", "not {0}", "{0}, 1{0}"]),
+        ("math/Algebra-v0", ["{0} or 1{0}", "1{0} {0}", "not {0}", "{0}, 1{0}"]),
+        ("math/Sets-v0", ["{0} or {{1}}", "not {0}", "{{1}} {0}"]),
+        ("math/Countdown-v0", ["{0} or 1", "1+1 {0}"]),
+        ("games/FrozenLake-v0", ["left right up down", "{0} or left or up", "not {0}, down, up"]),
+        ("games/2048-v0", ["left right up down", "up or down"]),
+        ("games/Sokoban-v0", ["left right up down", "u d l r"]),
+        ("games/Maze-v0", ["n e s w", "north or east or south"]),
+        ("games/Wordle-v0", ["CRANE {0}", "{0} or 'crane'"]),
+        ("games/Mastermind-v0", ["111 {0} 222", "{0} or 444 or 123"]),
+        ("games/TwentyQuestions-v0", ["yes", "wings dog legs"]),
+        ("tools/Search-v0", ["{0} or Bel", "not {0}", "Bel, {0}"]),
+    ],
+)
+def test_several_answers_on_the_last_line_earn_nothing_after_reasoning_either(spec: str, hedges: list[str]) -> None:
+    env = envs.make(spec).unwrapped
+    for index in range(5):
+        env.reset(seed=0, options={"split": "test", "index": index})
+        right = env.task.answer or text(next(iter(env.oracle())))
+        for hedge in hedges:
+            reply = f"There are several ways, say 3 or 4. I am going to list what I thought of.\n{hedge.format(right)}"
+            episode = play(env, constant_replies(reply), index=index)
+            assert episode.total_reward == 0, reply
 
 
 def _earned(episode: Episode) -> tuple[bool, float, list[bool]]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from envs.data import MissingData
 from envs.env import Env
-from envs.types import Outcome, Task, assistant, text, user
+from envs.types import Outcome, Task, assistant, final_line, text, user
 
 
 class Echo(Env):
@@ -30,7 +30,7 @@ class Echo(Env):
         return self.task.prompt
 
     def reply(self, action):
-        right = text(action) == self.task.answer
+        right = final_line(action) == self.task.answer
         self.hits += right
         success = self.hits == 2
         return Outcome((user("again"),) * (not success), 0.5 * right, success, success, valid=bool(text(action)))
@@ -62,6 +62,12 @@ class WeakOracle(Echo):
         yield assistant(self.task.answer)
         while True:
             yield assistant("?")
+
+
+class ReadsWholeReply(Echo):
+    def reply(self, action):
+        right = text(action) == self.task.answer
+        return Outcome((), float(right), True, right)
 
 
 class PaysSilence(Echo):

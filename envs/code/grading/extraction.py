@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import textwrap
 
+from envs.grading.lines import answer_line, drop_reasoning
+
 MAX_CHARS = 50_000  # of a reply; a longer one has no program
 _FENCE = re.compile(r"`{3,}|~{3,}")
 _PYTHON = ("", "python", "python3", "py")  # info strings of a block of Python
@@ -16,7 +18,8 @@ def extract_programs(reply: str, function: str, *, params: str | None = None, pr
     """Return the programs that a reply may mean, the likeliest first; the first that compiles is the submission.
 
     The program is the last fenced block that defines `function`, or else a bare definition. A reply without a
-    definition is taken as the continuation of `prompt` or, with `params`, as the function's expression or body.
+    definition is taken as the continuation of `prompt` or, with `params`, as the function's expression or body, if need
+    be without the sentences before it (`envs.grading.lines`).
 
     Args:
         reply: The text of the reply.
@@ -31,6 +34,9 @@ def extract_programs(reply: str, function: str, *, params: str | None = None, pr
     if len(reply) > MAX_CHARS:
         return ()
     blocks = _blocks(reply)
+    after_blocks = reply[reply.rfind("```") + 3 :] if blocks and reply.count("```") % 2 == 0 else ""
+    if after_blocks.startswith("\n") and _defines(after_blocks, function):  # the blocks are drafts
+        reply, blocks = after_blocks, []
     defining = [block for block in blocks if _defines(block, function)]
     if defining or _defines(reply, function):
         before = f"{prompt}\n    pass\n\n" if prompt else ""
@@ -39,18 +45,26 @@ def extract_programs(reply: str, function: str, *, params: str | None = None, pr
         if first := _CODE.search(program):
             variants.append(program[first.start() :])  # without the prose before it
         return tuple(dict.fromkeys(before + variant for variant in variants))
-    code = extract_code(reply)
     candidates: list[str] = []
-    if prompt:
-        candidates += _continuations(prompt, code)
-    if params is not None:
-        candidates += _bodies(code, function, params)
+    for code in _codes(reply):
+        if prompt:
+            candidates += _continuations(prompt, code)
+        if params is not None:
+            candidates += _bodies(code, function, params)
     return tuple(dict.fromkeys(candidates))
 
 
 def extract_code(reply: str) -> str:
     """Return the content of the last fenced block of a reply, or all of a reply without one."""
     return (_blocks(reply[:MAX_CHARS]) or [reply])[-1]
+
+
+def _codes(reply: str) -> list[str]:
+    """What may be the code of a reply without a definition: the last block or all of it, also without reasoning."""
+    if blocks := _blocks(reply):
+        return blocks[-1:]
+    line = answer_line(reply)
+    return [*dict.fromkeys((reply, drop_reasoning(reply))), *([line] if line else [])]
 
 
 def _blocks(reply: str) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from envs.grading.lines import MAX_REPLY, answer_line, drop_reasoning
 from envs.tools.tool_calls import Command, function_schema, parse_tool_call, reply_text
 from envs.types import Message, ToolError, assistant
 
@@ -36,14 +37,18 @@ _ARROW = re.compile(r"^[ \t]*=>[ \t]*$", re.MULTILINE)
 def parse_command(message: Message) -> Command:
     """Parse the command of a reply: its first tool call or, without one, its text, whose first line names the command.
 
-    `read a.py 3-9` is `Command("read", {"path": "a.py", "lines": "3-9"})`. Raises ToolError, whose text is for the
-    policy, for a reply without a command or with wrong arguments.
+    Sentences before that line are dropped (`envs.grading.lines.drop_reasoning`); of a reply that names no command there
+    the last line counts. `read a.py 3-9` is `Command("read", {"path": "a.py", "lines": "3-9"})`. Raises ToolError,
+    whose text is for the policy, for a reply without a command or with wrong arguments.
     """
     if message.get("tool_calls"):
         return parse_tool_call(message, TOOLS)
     reply = reply_text(message)
-    fence = _FENCE.fullmatch(reply)
-    head, _, body = (fence[1].strip() if fence else reply).partition("\n")
+    if len(reply) > MAX_REPLY:
+        raise ToolError(f"a reply has at most {MAX_REPLY} characters")
+    head, _, body = _strip_fence(drop_reasoning(reply)).strip().partition("\n")
+    if head.strip().partition(" ")[0] not in _NAMES:
+        head, body = answer_line(reply).strip("`"), ""
     name, _, rest = head.strip().partition(" ")
     rest = rest.strip()
     if name not in _NAMES:

@@ -27,6 +27,13 @@ def build():
         if what == "spin":
             while True:
                 pass
+        if what == "deaf":
+            while True:
+                try:
+                    while True:
+                        pass
+                except BaseException:
+                    pass
         if what == "power":
             return len(str(9 ** 9 ** 9)) > 0
         if what == "fill":
@@ -92,10 +99,18 @@ def test_one_worker_serves_call_after_call(pool):
 
 
 @pytest.mark.parametrize("what", ["spin", "power"])
-def test_a_call_that_computes_for_ever_is_killed_and_is_the_arguments_fault(pool, what):
+def test_a_call_that_computes_for_ever_is_interrupted_and_is_the_arguments_fault(pool, what):
     before = pool.call("pid", deadline_s=5)
     with pytest.raises(OverLimit) as error_info:
         pool.call(what, deadline_s=0.5)
+    assert error_info.value.limit == "deadline"
+    assert pool.call("pid", deadline_s=5) == before  # so the next call need not wait for a new worker
+
+
+def test_a_call_that_ignores_its_interruption_is_killed(pool):
+    before = pool.call("pid", deadline_s=5)
+    with pytest.raises(OverLimit) as error_info:
+        pool.call("deaf", deadline_s=0.5)
     assert error_info.value.limit == "deadline"
     assert not is_alive(before)
     assert pool.call("add", 2, 2, deadline_s=5) == 4

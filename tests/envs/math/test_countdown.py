@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from envs.grading.expression import evaluate
-from envs.math.countdown import declared_expression, Countdown, search
+from envs.math.countdown import Countdown, declared_expression, search
 from envs.types import Task, user
 
 

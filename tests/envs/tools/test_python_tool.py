@@ -18,7 +18,7 @@ from envs.types import ToolError, assistant
         ("> 47*85 ", "47*85"),
         (">a = 1\n>if a:\n>    a", "a = 1\nif a:\n    a"),
         ("First\n> a = 1\n> a\nso", "a = 1\na"),
-        ("Let me see.\n```python\na = 1\n```\nand\n```py\na\n```\n>no", "a = 1\na"),
+        ("Let me see.\n```python\na = 1\n```\nand\n```py\na\n```\n>no", "a"),
         ("  ```Python3\n  a\n  ```", "a"),
         ("```python\nprint(1)", "print(1)"),
         ("<think>\n>1\n</think>2", None),
