@@ -19,11 +19,10 @@ from envs.code.synthesis.bank.template import FUNCTION, Problem
 from envs.code.synthesis.mutants import sample_mutant
 from envs.env import Env
 from envs.episodes.guide import Guide, replies_left
-from envs.grading.lines import answer_line
 from envs.procedural import digest, drawn
 from envs.shared_sandbox import Lease, check_seconds
 from envs.tools.tool_calls import reply_text
-from envs.types import Message, Messages, Outcome, Task, assistant, text, user
+from envs.types import Message, Messages, Outcome, Task, assistant, final_line, text, user
 
 KEY = "code/Repair-v0"
 LENGTHS = {"train": 5_000, "val": 50, "test": 100}
@@ -144,7 +143,7 @@ class Repair(Env):
     def reply(self, action: Message) -> Outcome:
         """Grade a program on the visible inputs and, if it is right on them, on the hidden ones."""
         reply = reply_text(action)
-        if self.extend and (answer_line(reply) or reply).strip("`. \n").lower() == MORE:
+        if self.extend and MORE in (reply.strip("`. \n").lower(), final_line(action).strip("`. ").lower()):
             return self._grant_more_turns()
         sources = extract_programs(reply, FUNCTION, params=self.problem.params)
         if not sources:

@@ -25,7 +25,7 @@ from typing import Literal, NamedTuple
 
 from envs.grading.doubts import is_disclaimed, is_taken_back, keeps_value
 from envs.grading.expression import evaluate
-from envs.grading.lines import MAX_REPLY, answer_line, continues
+from envs.grading.lines import MAX_REPLY, answer_line, bare_answer, continues
 from envs.grading.marks import CLAUSE, json_answer, marked_texts
 from envs.grading.number import CHECK_MARKS, MAX_TEXT, contradicts, parse_number, strip_markup
 
@@ -41,12 +41,6 @@ _PHRASE = re.compile(
 _REASON = re.compile(r",?\s+(?:because|since|as|so|which|where|given|due|after|when)\b|\s*\((?=[^)]*\s)", re.IGNORECASE)
 _OFFER = re.compile(r"\b(?:or|maybe|perhaps|possibly|either|unless|instead)\b", re.IGNORECASE)
 _WORKED = re.compile(r"(\$?[0-9][0-9,.]*)\s*=\s*([0-9+\-*/×÷·−() ]+|[^=]*\\(?:times|cdot|div|frac)\b[^=]*)")
-_LABEL = re.compile(
-    r"(?:[*_#>-]{1,4}\s*)?(?:(?:final|my|the)\s+)?(?:answer|a|ans|result|solution)[*_]{0,2}\s{0,3}[:=]\s*", re.I
-)
-_LONG_WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{3,}")
-_NAME = re.compile(r"[\"'“*_`(\[]*[^\W\d_]{2,30}[\"'”*_`)\].!]*")
-_SYMBOL = re.compile(r"[0-9{}∅]|\\[a-z]+|\b[A-Za-z]\b")
 _OPERATORS = frozenset(("\\neq", "\\ne", "!=", "\\times", "\\cdot", "\\div", "\\pm", *"-–—−+*/^<>≠≤≥×·⋅÷±"))
 _JOINS = frozenset(("and", "to", "then", "also"))
 _ENDING = re.compile(rf"(?:[^\W\d_]|[%'’ ,()/*_-])*[.!]?[\s*_`)\"”{CHECK_MARKS}]*")
@@ -92,20 +86,6 @@ def single_line(reply: str) -> str:
     if len(line) > MAX_TEXT or "\n" in line or _PHRASE.search(line) or any(True for _ in marked_texts(line)):
         return ""
     return line
-
-
-def bare_answer(line: str) -> str:
-    """Return a line without a label such as `Answer:` if it is an answer without other words; else "".
-
-    Such answers are numbers, formulas, collections, equations of a letter, and single words.
-    """
-    text = line[label.end() :].strip() if (label := _LABEL.match(line)) else line
-    if not text or len(text) > MAX_TEXT:
-        return ""
-    if _NAME.fullmatch(text) or parse_number(text) is not None:
-        return text
-    plain = strip_markup(text)
-    return text if _SYMBOL.search(plain) and not _LONG_WORD.search(plain) and not plain.endswith("?") else ""
 
 
 def read_number(text: str) -> Fraction | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from envs.grading.doubts import leads_into_doubt
+from envs.grading.number import MAX_TEXT, parse_number, strip_markup
 
 TAIL_LENGTH = 1000  # characters at the end of a reply in which its last line must lie
 MAX_REPLY = 100_000  # characters; in a longer reply nothing but the last line is read
@@ -25,6 +26,12 @@ _PROSE_LINE = re.compile(
     r"\s*(?:[-*•#>]+\s+|[0-9]{1,2}[.)]\s+)?[\"'“*_(]*"  # a bullet, a number, a quotation mark
     r"(?:[A-Z][a-z'’]*[a-z]|I|A)(?:['’][a-z]+)?[,:]?\s+\S+\s.*\S[.!?:…)\"”*_]$"
 )
+_LABEL = re.compile(
+    r"(?:[*_#>-]{1,4}\s*)?(?:(?:final|my|the)\s+)?(?:answer|a|ans|result|solution)[*_]{0,2}\s{0,3}[:=]\s*", re.I
+)
+_LONG_WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{3,}")
+_NAME = re.compile(r"[\"'“*_`(\[]*[^\W\d_]{2,30}[\"'”*_`)\].!]*")
+_SYMBOL = re.compile(r"[0-9{}∅]|\\[a-z]+|\b[A-Za-z]\b")
 
 
 def last_line(reply: str) -> str:
@@ -53,6 +60,20 @@ def answer_line(reply: str) -> str:
     if not _is_sentence(before) and not (_WORK.search(before) and any(map(_is_sentence, lines[:-2]))):
         return ""
     return "" if continues(before) and (before.endswith(",") or leads_into_doubt(before)) else lines[-1]
+
+
+def bare_answer(line: str) -> str:
+    """Return a line without a label such as `Answer:` if it is an answer without other words; else "".
+
+    Such answers are numbers, formulas, collections, equations of a letter, and single words.
+    """
+    text = line[label.end() :].strip() if (label := _LABEL.match(line)) else line
+    if not text or len(text) > MAX_TEXT:
+        return ""
+    if _NAME.fullmatch(text) or parse_number(text) is not None:
+        return text
+    plain = strip_markup(text)
+    return text if _SYMBOL.search(plain) and not _LONG_WORD.search(plain) and not plain.endswith("?") else ""
 
 
 def continues(line: str) -> bool:
