@@ -16,7 +16,7 @@ from envs.code.shell_tools.goal_sentences import goal_sentence
 from envs.code.shell_tools.goals import LEVELS
 from envs.code.shell_tools.tree_builder import TreeBuilder
 from envs.episodes.guide import Guide
-from envs.grading.lines import MAX_REPLY, drop_reasoning
+from envs.grading.lines import drop_reasoning
 from envs.procedural import drawn
 from envs.tools.tool_calls import (
     Command,
@@ -243,8 +243,6 @@ def _parse_command(action: Message) -> str:
             raise ToolError("to end the episode, call done")
     else:
         reply = reply_text(action)
-        if len(reply) > MAX_REPLY:
-            raise ToolError(f"a reply has at most {MAX_REPLY} characters")
         blocks = _FENCE.findall(reply)
         line = (blocks[-1] if blocks else drop_reasoning(reply)).strip().removeprefix("$ ")
         line = match[1] if (match := _BACKTICKS.fullmatch(line)) else line

@@ -68,14 +68,13 @@ def test_reasoning_on_the_lines_before_every_right_reply_costs_nothing(row: Row)
 @pytest.mark.parametrize(
     "spec, arguments",
     [
-        ("code/Shell-v0", {"tools": True}),
+        ("code/Shell-v0", {"style": "short"}),
         ("code/Shell-v0", {"level": 3}),
         ("code/Repo-v0", {"level": 1}),
-        ("code/Repo-v0", {"tools": True, "prose": True}),
-        ("tools/Search-v0", {"tools": True}),
-        ("tools/Search-v0", {"prose": True}),
-        ("math/Python-v0", {"task": "countdown", "words": True}),
-        ("math/Python-v0", {"tools": True}),
+        ("code/Repo-v0", {"style": "short"}),
+        ("tools/Search-v0", {"style": "short"}),
+        ("math/Python-v0", {"task": "countdown", "style": "short"}),
+        ("math/Python-v0", {"style": "short"}),
         ("math/Algebra-v0", {"level": 4}),
         ("math/LinearSystem-v0", {"level": 4}),
         ("games/Sokoban-v0", {"at_once": 8}),
@@ -104,7 +103,7 @@ def test_nor_does_it_with_other_arguments(spec: str, arguments: dict[str, Any]) 
     ],
 )
 def test_several_answers_on_the_last_line_earn_nothing_after_reasoning_either(spec: str, hedges: list[str]) -> None:
-    env = envs.make(spec).unwrapped
+    env = envs.make(spec, style="short").unwrapped
     for index in range(5):
         env.reset(seed=0, options={"split": "test", "index": index})
         right = env.task.answer or text(next(iter(env.oracle())))

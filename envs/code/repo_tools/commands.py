@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from envs.grading.lines import MAX_REPLY, answer_line, drop_reasoning
+from envs.grading.lines import answer_line, drop_reasoning
 from envs.tools.tool_calls import Command, function_schema, parse_tool_call, reply_text
 from envs.types import Message, ToolError, assistant
 
@@ -44,8 +44,6 @@ def parse_command(message: Message) -> Command:
     if message.get("tool_calls"):
         return parse_tool_call(message, TOOLS)
     reply = reply_text(message)
-    if len(reply) > MAX_REPLY:
-        raise ToolError(f"a reply has at most {MAX_REPLY} characters")
     head, _, body = _strip_fence(drop_reasoning(reply)).strip().partition("\n")
     if head.strip().partition(" ")[0] not in _NAMES:
         head, body = answer_line(reply).strip("`"), ""

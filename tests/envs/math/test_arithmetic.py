@@ -44,7 +44,7 @@ from envs.math.sums import LEVELS, problem, total
         ("```\n143\n```", 143),
         ("", None),
         ("no idea", None),
-        ("The answer is 143.\n\n144", None),
+        ("The answer is 143.\n\n144", 144),
         ("84 + 59 = 143, or 144", None),
         ("The answer is 143 144 = 145", None),
         ("= 71 * 2, 71", None),
