@@ -38,6 +38,7 @@ _GROUPS = re.compile(  # digits in groups of three with spaces between them
 )
 _SIGN_WORD = re.compile(r"(?:(?:negative|minus)\s+|[\u2012\u2013]\s?)(?=[^\W_]|[.$])(?!negative|minus)", re.IGNORECASE)
 _APPROXIMATE = re.compile(r"(?:\\approx(?![A-Za-z])|≈)\s*(?=[-−]?\\?\$?[0-9]*\.[0-9])")
+_HAS_OTHER_NOTATION = re.compile(r"[^\x00-\x7f]|(?<![\\A-Za-z])[A-Za-z]{3}|[0-9] ?\^|\\approx|[0-9] [0-9]{3}")
 CHECK_MARKS = "\u2713\u2714\u2705\u2611\U0001f389\U0001f44d\ufe0f"
 
 _UNITS = "mm cm dm m km in ft yd mi mg g kg lb lbs oz ml cl l L s sec min mins h hr hrs am pm mph kmh usd eur"
@@ -103,9 +104,13 @@ def parse_number(text: str) -> Fraction | None:
             return None
     text = _strip_brackets(text.strip().rstrip(",;: "))
     match = _LITERAL.match(text)
-    if match and _is_tail(text[match.end() :], value := _value(match)):
-        return value
-    return _parse_other_notation(text)
+    if match:
+        tail = text[match.end() :]
+        if not tail or _is_unit(tail):
+            return _value(match)
+        if not (tail.isascii() and tail[-1] not in ").") and _is_tail(tail, value := _value(match)):
+            return value
+    return _parse_other_notation(text) if _HAS_OTHER_NOTATION.search(text) else None
 
 
 def _parse_other_notation(text: str) -> Fraction | None:
