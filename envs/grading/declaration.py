@@ -45,6 +45,7 @@ _OPERATORS = frozenset(("\\neq", "\\ne", "!=", "\\times", "\\cdot", "\\div", "\\
 _JOINS = frozenset(("and", "to", "then", "also"))
 _ENDING = re.compile(rf"(?:[^\W\d_]|[%'’ ,()/*_-])*[.!]?[\s*_`)\"”{CHECK_MARKS}]*")
 _FENCE = re.compile(r"^[ \t]*`{3,}[ \t]*\w*[ \t]*$", re.MULTILINE)  # of a code block
+_NOTATION = re.compile(r"[^\x00-\x7f]|[A-Za-z=^]|[0-9] [0-9]{3}")  # what a number in other notation contains
 _SCALE = re.compile(r" (?:hundred|thousand|[mbtr]{1,2}illion)s?$", re.IGNORECASE)
 _NUMERAL = re.compile(r"\S+")
 _GROUP = re.compile(r"[0-9]{3}")
@@ -144,7 +145,7 @@ def _declared_anywhere(reply: str) -> Declaration:
     last = _last_number(reply[-TAIL_LENGTH:])
     if last.kind != "last" or parse_number(last.text) is None:
         line = reply.strip()
-        if len(line) <= MAX_TEXT and "\n" not in line and read_number(line) is not None:
+        if len(line) <= MAX_TEXT and _NOTATION.search(line) and "\n" not in line and read_number(line) is not None:
             return Declaration("last", line)
     return last
 
