@@ -38,7 +38,7 @@ ENVIRONMENTS: dict[str, list[str]] = {  # id -> flags beyond the defaults
     "games/CliffWalking-v0": [],
     "games/Wordle-v0": ["--env-arg", "letters=3", "--env-arg", "words=24"],
     "games/TwentyQuestions-v0": ["--updates", "40"],
-    "games/Blackjack-v0": ["--updates", "60"],
+    "games/Blackjack-v0": ["--updates", "40"],
     "games/Mastermind-v0": [],
     "math/Revise-v0": ["--cold-start", "600", "--cold-start-until", "0.3"],
     "math/Python-v0": [

@@ -151,7 +151,7 @@ class Settings:
     cold_start_until: float | None = _flag(
         None,
         "success, sampled as in training, at which imitation may end: 0 is random play's, 1 the oracle's (default for "
-        "tiny: 0.2 with one turn, else 0.05; else 1)",
+        "tiny: 0.2 with one turn, else 0.3; else 1)",
         real_number(0, 1),
     )
     eval_episodes: int = _flag(200, "held-out tasks played greedily before and after training", whole_number(0))
@@ -223,7 +223,7 @@ class Settings:
             "updates": min(600, max(1, TRAINED_TOKENS // (Settings.groups * Settings.size * episode_tokens))),
             "cold_start": 4000,
             # One turn is learnt abruptly: below, a run may not get off the ground. More turns are learnt by and by.
-            "cold_start_until": 0.2 if max_turns == 1 else 0.05,
+            "cold_start_until": 0.2 if max_turns == 1 else 0.3,
             "turn_tokens": min(max(8, 2 * longest_reply), self.max_tokens - 1),
         }
         other = {"lr": 1e-5 if self.lora else 1e-6, "minibatches": 1, "updates": 200}
