@@ -222,7 +222,7 @@ class Settings:
             "minibatches": max(1, self.groups // STEP_GROUPS),
             "updates": min(600, max(1, TRAINED_TOKENS // (Settings.groups * Settings.size * episode_tokens))),
             "cold_start": 4000,
-            # One turn is learnt abruptly: below, a run may not get off the ground. More turns are learnt by and by.
+            # Below, a run of one turn may not get off the ground, and one of several may stay with one constant action.
             "cold_start_until": 0.2 if max_turns == 1 else 0.3,
             "turn_tokens": min(max(8, 2 * longest_reply), self.max_tokens - 1),
         }
