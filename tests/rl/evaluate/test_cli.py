@@ -145,7 +145,9 @@ def test_a_comparison_is_printed_and_what_cannot_be_compared_is_not_played(
 def test_other_arguments_of_the_environment_are_not_compared_but_defaults_said_aloud_are(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    assert evaluate_to_report(capsys, tmp_path, *ARITHMETIC, "--policy", "noop", "--env-arg", "level=1").env_args == {"style": "full"}
+    assert evaluate_to_report(capsys, tmp_path, *ARITHMETIC, "--policy", "noop", "--env-arg", "level=1").env_args == {
+        "style": "full"
+    }
     flags = (*ARITHMETIC, "--policy", "oracle", "--compare", tmp_path / "report.json")
     assert command(capsys, *flags)[0] == 0
     status, out, err = command(capsys, *flags, "--env-arg", "level=2")
