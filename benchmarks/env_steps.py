@@ -95,7 +95,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _ours(id: str) -> Callable[[int], int]:
-    env = envs.make(id)
+    env = envs.make(id, style="short")
     rng = np.random.default_rng(0)
     env.reset(seed=0)
     replies = [env.unwrapped.random(rng) for _ in range(REPLIES)]  # type: ignore[attr-defined]

@@ -40,7 +40,7 @@ class Overhead:
         self.forward = self.policy.forward = _Metered(self.policy.forward)
         self.requests = _Recorded(self.policy)
         self.runner = Runner(
-            make_env=lambda: envs.make(ENV),
+            make_env=lambda: envs.make(ENV, style="short"),
             make_agent=lambda: ChatAgent(renderer),
             policy=self.requests,
             params=SamplingParams(max_tokens=reply_tokens),
