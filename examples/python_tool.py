@@ -38,7 +38,7 @@ def main() -> None:
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder) / "functions.json"
-        env = Python(library=str(library), render_mode="ansi")
+        env = Python(style="short", library=str(library), render_mode="ansi")
         for index in range(args.episodes):
             opening, _ = env.reset(options={"index": index})
             for reply in replies(env, opening):

@@ -147,7 +147,7 @@ def describe_cell_fully(cell: int, actions: tuple[str, ...]) -> str:
     danger = (
         f"These steps would take you over the cliff: {', '.join(falls)}." if falls else "No step is dangerous here."
     )
-    return f"The goal is {listing(distances)}. {danger}"
+    return f"The goal is {listing(distances)}.\n{danger}"  # the last line of an echo names no step, or a bad one
 
 
 def next_cell(cell: int, action: int) -> int | None:

@@ -167,7 +167,7 @@ class Python(Env):
                     ),
                 )
             ),
-            reply=f"For the final answer: {inner.reply} A final answer looks like this: {inner.example}",
+            reply=f"For the final answer: {inner.reply} A final answer looks like this: `{inner.example}`.",
             thinking=inner.thinking,
             example=EXAMPLE,
             ending="The episode ends with your final answer.",

@@ -18,8 +18,16 @@ from tests.support.paths import ROOT
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 PACKAGES = ("envs", "agents", "rl", "sandboxes")
-IMPORT_NAMES = {"reasoning-gym": "reasoning_gym", "math-verify": "math_verify"}
-TOOLS = {"ruff", "mypy", "pytest", "sphinx", "myst-parser", "furo"}  # run as programs or plug-ins, not imported
+IMPORT_NAMES = {"reasoning-gym": "reasoning_gym", "math-verify": "math_verify", "gem-llm": "gem"}
+TOOLS = {
+    "ruff",
+    "mypy",
+    "pytest",
+    "pytest-xdist",
+    "sphinx",
+    "myst-parser",
+    "furo",
+}  # run as programs or plug-ins, not imported
 
 
 def distribution(requirement: str) -> str:

@@ -49,7 +49,7 @@ def play(words, stdin):
 
 
 def test_play_reads_replies_from_a_script_and_shows_the_end():
-    done = play([GUESS, "--seed", "3"], "x\n14\n15\n19\n")
+    done = play([GUESS, "--seed", "3", "--env-arg", "style=short"], "x\n14\n15\n19\n")
     assert done.returncode == 0 and not done.stderr
     lines = done.stdout.splitlines()
     assert lines[:3] == ["# games/GuessNumber-v0 task train/35", "user: 13..19", "> x"]

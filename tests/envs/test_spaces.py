@@ -120,14 +120,14 @@ def test_a_batch_is_a_tuple_of_elements(space):
 def singles():
     openings = []
     for seed in (7, 8, 9):
-        openings.append(envs.make("games/GuessNumber-v0").reset(seed=seed)[0])
+        openings.append(envs.make("games/GuessNumber-v0", style="short").reset(seed=seed)[0])
     return tuple(openings)
 
 
 @pytest.mark.parametrize("mode", ["same", "different"])
 @pytest.mark.parametrize("kind", ["sync", "async"])
 def test_a_vector_environment_returns_the_text_of_its_members(kind, mode, singles):
-    makers = [lambda: envs.make("games/GuessNumber-v0")] * 3
+    makers = [lambda: envs.make("games/GuessNumber-v0", style="short")] * 3
     if kind == "sync":
         vector = SyncVectorEnv(makers, observation_mode=mode)
     else:

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -40,8 +41,14 @@ def groups(launchers: set[int]) -> list[Path]:
     return [path for pid in launchers for path in Path("/sys/fs/cgroup").rglob(f"turnwise-{pid}")]
 
 
-def folders() -> set[str]:
-    return {name for name in os.listdir("/tmp") if name.startswith("turnwise-sandbox-")}
+@pytest.fixture
+def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder for temporary files that only this test writes to, and that the users of sandboxes can enter."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        monkeypatch.setattr(tempfile, "tempdir", folder)
+        monkeypatch.setenv("TMPDIR", folder)
+        yield Path(folder)
 
 
 def wardens(sandbox: Local) -> set[int]:
@@ -55,8 +62,8 @@ def children(pid: int) -> set[int]:
     return {int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
 
 
-def test_close_leaves_no_process_no_file_and_no_control_group() -> None:
-    before, files = processes(), folders()
+def test_close_leaves_no_process_no_file_and_no_control_group(temporary: Path) -> None:
+    before = processes()
     with Local(packages=()) as sandbox:
         session = sandbox.session()
         session.cell(
@@ -66,8 +73,8 @@ def test_close_leaves_no_process_no_file_and_no_control_group() -> None:
         opened = processes()
         assert opened - before
     assert wait_until(lambda: processes() <= before and not running(opened - before))
-    assert groups(opened) == []
-    assert folders() == files
+    assert groups(opened - before) == []
+    assert not list(temporary.iterdir())
     with pytest.raises(SandboxClosed, match="closed"):
         sandbox.run("1")
 
@@ -90,10 +97,9 @@ def test_when_the_host_is_killed_everything_ends() -> None:
 
 
 @pytest.mark.parametrize("name", ["local:landlock", "local:process"])
-def test_when_the_host_of_a_weaker_tier_is_killed_its_folder_goes_too(name: str) -> None:
+def test_when_the_host_of_a_weaker_tier_is_killed_its_folder_goes_too(name: str, temporary: Path) -> None:
     if reason := why_not(name):
         pytest.skip(reason)
-    files = folders()
     program = (
         f"import os, sandboxes\nbox = sandboxes.open({name!r}, packages=())\nsession = box.session()\n"
         "session.cell('x = 1'); session.write('f', 'x')\nos.kill(os.getpid(), 9)"
@@ -101,7 +107,7 @@ def test_when_the_host_of_a_weaker_tier_is_killed_its_folder_goes_too(name: str)
     host = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT)
     host.wait()
     assert wait_until(lambda: not processes(host.pid))
-    assert wait_until(lambda: folders() <= files)
+    assert wait_until(lambda: not list(temporary.iterdir()))
 
 
 @pytest.mark.parametrize("which", ["launcher", "zygote"])

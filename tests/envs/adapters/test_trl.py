@@ -31,7 +31,7 @@ class Coin(Env):
 
 
 def test_an_episode_by_calls_of_the_tool_is_the_episode_itself():
-    player, env = environment_class(GUESS)(), envs.make(GUESS)
+    player, env = environment_class(GUESS, style="short")(), envs.make(GUESS, style="short")
     messages, _ = env.reset(seed=3, options={"split": "train", "index": 3})
     shown = player.reset(index=3, prompt="of the row")
     assert shown == messages[-1]["content"]

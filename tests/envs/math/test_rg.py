@@ -118,7 +118,9 @@ def few():
     patch.setitem(rg.LENGTHS, "val", 2)
     yield
     patch.undo()
+    patch.setattr(rg._workers(), "_users", 1)  # environments of other tests may still be open
     rg._workers().close()
+    patch.undo()
     assert rg._workers().pids == []
 
 

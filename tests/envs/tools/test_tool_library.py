@@ -154,7 +154,7 @@ def test_a_file_that_is_no_library_is_refused(tmp_path, content):
     path = tmp_path / "tools.json"
     path.write_text(content, encoding="utf-8")
     with pytest.raises(ValueError, match=r"library '.*tools.json' cannot be read"):
-        Python(library=str(path))
+        Python(style="short", library=str(path))
     assert path.read_text(encoding="utf-8") == content
 
 
@@ -190,7 +190,7 @@ def solve(env, code, *, split="train", index=0):
 
 
 def test_a_rewarded_episode_adds_its_functions_to_the_library(path):
-    with Python(library=str(path)) as env:
+    with Python(style="short", library=str(path)) as env:
         opening, _, turns = solve(env, VALUE + "\nvalue('{problem}')")
         assert is_won(turns) and "\n" not in opening and turns[-1][4]["metrics"] == {
             "calls": 1, "failed": 0, "known": 0, "reused": 0}  # fmt: skip
@@ -206,13 +206,13 @@ def test_a_rewarded_episode_adds_its_functions_to_the_library(path):
     "code, split", [(VALUE + "\nvalue('{problem}') + 1", "train"), (VALUE + "\nvalue('{problem}')", "test")]
 )
 def test_unrewarded_and_held_out_episodes_add_nothing(path, code, split):
-    with Python(library=str(path)) as env:
+    with Python(style="short", library=str(path)) as env:
         solve(env, code, split=split)
     assert not path.exists()
 
 
 def test_only_code_that_ran_to_its_end_and_loads_alone_is_added(path):
-    with Python(library=str(path), max_calls=4) as env:
+    with Python(style="short", library=str(path), max_calls=4) as env:
         env.reset(options={"split": "train", "index": 0})
         step_replies(env, [">def f(x): return x\n>1/0", ">y = 0", ">def g(x, z=print(globals()['y'])): return x",
                    ">def h(x): return x", env.task.answer])  # fmt: skip
@@ -222,18 +222,18 @@ def test_only_code_that_ran_to_its_end_and_loads_alone_is_added(path):
 def test_a_library_version_repeats_an_earlier_episode(path):
     library = Library(path)
     library.add([function("f", "First.")])
-    with Python(library=str(path)) as env:
+    with Python(style="short", library=str(path)) as env:
         before = play_replies(env, [">f(1)", "5"], split="test", index=3), env.dialogue
         library.add([function("g", "Second.", "1")])
         after = play_replies(env, [">f(1)", "5"], split="test", index=3), env.dialogue
     size = int(before[0][-1][4]["metrics"]["known"])
-    with Python(library=str(path), library_version=size) as env:
+    with Python(style="short", library=str(path), library_version=size) as env:
         assert (play_replies(env, [">f(1)", "5"], split="test", index=3), env.dialogue) == before != after
 
 
 def test_at_most_a_few_are_offered_and_loaded(path):
     Library(path).add(function(f"f{i}", body=str(i)) for i in range(MAX_OFFERS + 2))
-    with Python(library=str(path), max_calls=3) as env:
+    with Python(style="short", library=str(path), max_calls=3) as env:
         (opening,), _ = env.reset()
         assert opening["content"].count("\n") == MAX_OFFERS
         first, last, _ = step_replies(env, [f">f{MAX_OFFERS - 1}(0)", f">f{MAX_OFFERS}(0)", "1"])

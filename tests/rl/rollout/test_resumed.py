@@ -41,7 +41,7 @@ class Guess(GuessNumber):
     """Plays on after any reply, for several turns."""
 
     def __init__(self):
-        super().__init__(size=15, max_turns=4)
+        super().__init__(size=15, max_turns=4, style="short")
 
 
 class WaitingGuess(Guess):

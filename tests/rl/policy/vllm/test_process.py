@@ -260,7 +260,16 @@ def test_several_devices_share_a_model_and_an_evaluation_scores_it_as_ever(tmp_p
     perturb_weights(model, 1, 0.05)
     save_pretrained(model, tokenizer, tmp_path / "model")
     argv = ["--env", "games/GuessNumber-v0", "--policy", str(tmp_path / "model"), "--episodes", "12", "--samples", "2"]
-    argv += ["--turn-tokens", "6", "--max-tokens", "200", "--json", str(tmp_path / "found.json")]
+    argv += [
+        "--env-arg",
+        "style=short",
+        "--turn-tokens",
+        "6",
+        "--max-tokens",
+        "200",
+        "--json",
+        str(tmp_path / "found.json"),
+    ]
     reports, litter = [], set(Path("/dev/shm").glob("vllm_dist_*"))
     for name in ("vllm:process", "hf"):
         assert evaluate.main([*argv, "--engine", name]) == 0

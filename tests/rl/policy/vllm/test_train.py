@@ -114,7 +114,7 @@ def test_an_evaluation_scores_a_folder_as_the_hf_engine_does(tmp_path):
     reports = []
     for engine in ("vllm", "hf"):
         argv = ["--env", "games/GuessNumber-v0", "--policy", small_model(), "--episodes", "12", "--samples", "2"]
-        argv += ["--turn-tokens", "6", "--max-tokens", "200", "--engine", engine]
+        argv += ["--env-arg", "style=short", "--turn-tokens", "6", "--max-tokens", "200", "--engine", engine]
         assert evaluate.main([*argv, "--json", str(tmp_path / f"{engine}.json")]) == 0
         reports.append(json.loads((tmp_path / f"{engine}.json").read_text()))
     same = [one == two for one, two in zip(*(report["per_task"] for report in reports), strict=True)]
