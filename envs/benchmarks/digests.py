@@ -41,7 +41,7 @@ DIGESTS: dict[str, dict[str, tuple[int, str]]] = {
         "games/TwentyQuestions-v0:test": (100, "c6090696c6d8db841eb5186d840c0cab"),
         "games/Rooms-v0:test": (100, "3f2a80e2d189b990d8b8b874f4cef953"),
         "games/Taxi-v0:test": (50, "98643637b9094899112a600dc6a7e42c"),
-        "games/CliffWalking-v0:test": (50, "1ef762bb3a455871d3fb22217b627035"),
+        "games/CliffWalking-v0:test": (50, "c119d88c1b82b0a7b2b41d2ad62f0626"),
         "games/Blackjack-v0:test": (100, "06ab7d03d3e4c00cc40547c0a4a1799c"),
         "games/Wordle-v0:test": (100, "7578b0699fd0d41fa712381cbdcc01b5"),
         "games/Mastermind-v0:test": (100, "dc913593a67026c94083d9d171702ed9"),
