@@ -12,6 +12,7 @@ from copy import deepcopy
 import pytest
 
 import sandboxes
+from envs import shared_sandbox
 from envs.shared_sandbox import Lease, check_seconds
 from tests.support.sandbox_hosts import ROOT, processes, why_not
 from tests.support.sandbox_servers import wait_until
@@ -20,9 +21,10 @@ pytestmark = pytest.mark.filterwarnings("ignore:This process .* is multi-threade
 
 
 @pytest.fixture(autouse=True)
-def possible() -> None:
+def possible(monkeypatch: pytest.MonkeyPatch) -> None:
     if reason := why_not("local"):
         pytest.skip(reason)
+    monkeypatch.setattr(shared_sandbox, "_open", {})  # environments of other tests may still share one
 
 
 def test_equal_leases_share_a_sandbox_until_the_last_is_closed() -> None:
