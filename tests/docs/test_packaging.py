@@ -23,6 +23,7 @@ TOOLS = {
     "ruff",
     "mypy",
     "pytest",
+    "pytest-timeout",
     "pytest-xdist",
     "sphinx",
     "myst-parser",
