@@ -93,6 +93,7 @@ def test_a_server_that_is_killed_and_restarted_midway_changes_no_byte_of_the_res
             result = evaluate_to_json(tmp_path / "two", flags_for(env, port), tmp_path / "two.json", monkeypatch)
         finally:
             stop.set()
+            first_server.kill()  # it lives still if the evaluation failed early
             restarting.join()
     assert first_server.returncode == -9
     assert result == expected
