@@ -81,8 +81,17 @@ class ChatAgent:
         reply = next(message for message in reversed(self.messages) if message["role"] == "assistant")
         calls = [(call["id"], call["function"]["name"]) for call in reply.get("tool_calls") or ()]
         end = self._last_token[0] if closed else None
+        has_system = any(message["role"] == "system" for message in self.messages)
         extensions = {
-            self.renderer.extend(messages, closed=closed, thinking=thinking, tools=self._tools, calls=calls, end=end)
+            self.renderer.extend(
+                messages,
+                closed=closed,
+                thinking=thinking,
+                tools=self._tools,
+                calls=calls,
+                end=end,
+                has_system=has_system,
+            )
             for thinking in self._thinking
         }
         return extensions.pop() if len(extensions) == 1 else None

@@ -35,6 +35,7 @@ class After(NamedTuple):
         thinking: Whether it holds a block of reasoning.
         calls: Id and tool of each of its calls.
         end: The stop token that it ended with, if it is known.
+        has_system: Whether the dialogue has a system message.
 
     """
 
@@ -42,6 +43,7 @@ class After(NamedTuple):
     thinking: bool = False
     calls: tuple[tuple[str, str], ...] = ()
     end: int | None = None
+    has_system: bool = True
 
 
 class History:
@@ -59,6 +61,8 @@ class History:
             return None
         question = {"role": "user", "content": QUESTION}
         extension = self._prove([question], new, tools, after)
+        if not after.has_system:
+            return extension
         # Some templates move the system message, and some refuse it: then the dialogue cannot hold one.
         with_system = [{"role": "system", "content": SYSTEM}, question]
         try:
@@ -70,7 +74,9 @@ class History:
     def bridge(self, new: list[dict], tools: list[dict], after: After) -> Ids | None:
         """Return the tokens that follow a reply if they depend neither on what stands before it nor on the tools."""
         question = {"role": "user", "content": QUESTION}
-        befores = [([question], tools), ([{"role": "system", "content": SYSTEM}, question], tools)]
+        befores = [([question], tools)]
+        if after.has_system:
+            befores.append(([{"role": "system", "content": SYSTEM}, question], tools))
         if tools:
             befores.append(([question], []))
         bridges = []
@@ -149,6 +155,8 @@ class History:
             return None
         if after.closed:
             last_end = self._find_end(last_rest, bool(calls))
+            if last_end is None and after.end is not None and after.end == self._terminator:
+                return self._template.encode(rest[end[1] :])  # the template forgets the end of replies with calls
             if after.end not in (None, end[0], last_end[0] if last_end else None):
                 return None
             return self._template.encode(rest[end[2] :])

@@ -7,7 +7,6 @@ sampled it gives None, and the caller starts a fresh context. Text of messages a
 
 from __future__ import annotations
 
-import itertools
 import json
 import logging
 from collections.abc import Iterable, Sequence
@@ -27,6 +26,10 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _CACHE_SIZE, _LONGEST_KEY = 8192, 65_536
+_SINGLE_CALL = (
+    "this call was not carried out: this model's chat template shows one call of a reply only, the first. Write one "
+    "call like this, and the next one after its result:\n{form}"
+)
 
 
 class Renderer:
@@ -100,22 +103,24 @@ class Renderer:
         tools: Sequence[dict] = (),
         calls: Sequence[tuple[str, str]] = (),
         end: int | None = None,
+        has_system: bool = True,
     ) -> Ids | None:
         """Return the tokens that follow a sampled reply: the end of its turn, the new messages, the generation header.
 
         Args:
             messages: The messages since the reply.
             closed: Whether the reply ended with a stop token, which is then not repeated.
-            thinking: Whether the reply holds a `<think>` block.
+            thinking: Whether the reply holds a `<think>` block with text in it.
             tools: The tools that the dialogue was opened with.
             calls: Id and tool of each call of the reply.
             end: The stop token that the reply ended with; None for the `terminator`.
+            has_system: Whether the dialogue has a system message, which some templates move.
 
         Returns:
             The tokens, or None if the template drops the reasoning of the reply, moves what stands before it or would
             not have ended the reply with `end`; then `render` the whole dialogue.
         """
-        after = After(closed, thinking, tuple((id, name) for id, name in calls), end)
+        after = After(closed, thinking, tuple((id, name) for id, name in calls), end, has_system)
         return _through_cache(self._cached_extend, json.dumps((messages, tools)), after)
 
     def render(self, messages: Sequence[Message], tools: Sequence[dict] = (), *, generation: bool = False) -> Ids:
@@ -131,8 +136,10 @@ class Renderer:
             ids: The sampled tokens.
             calls_before: Number of the first tool call, so that ids are unique in a dialogue.
             tools: The tools that the dialogue was opened with.
-            prompt: The end of the prompt, which a tokenizer's own response template reads too.
+            prompt: The end of the prompt, which a tokenizer's own response template reads too, and which tells whether
+                reasoning began there. Without it, the header of a reply to a user counts.
 
+        Of several calls all but the first have an `error` if the template can show one call of a reply only.
         """
         if self._uses_response_template:
             message = parse_response(self.tokenizer, ids, prompt, tools, calls_before)
@@ -140,11 +147,15 @@ class Renderer:
                 return message
         content_ids = ids[:-1] if ids and ids[-1] in self.stop else ids
         text = self.template.control.decode(content_ids)
-        if self._starts_in_thinking and "</think>" not in text and content_ids:
+        if "</think>" not in text and content_ids and self._begins_in_thinking(prompt):
             text = "<think>\n" + text.removeprefix("<think>").lstrip("\n")  # cut off; its start belongs to the prompt
         message = parse(text, calls_before, self.template.form, tools)
-        if self.template.has_single_calls and message.get("tool_calls"):
-            message["tool_calls"] = message["tool_calls"][:1]  # the template could not show the others
+        if tools and "tool_calls" not in message:  # a model may keep to the form that it was trained on
+            own = parse(text, calls_before, self.template.own_form, tools)
+            message = own if "tool_calls" in own else message
+        if self.template.has_single_calls:
+            for call in message.get("tool_calls", ())[1:]:
+                call["error"] = _SINGLE_CALL.format(form=self.template.form.example)
         return message
 
     def write(self, message: Message) -> Ids:
@@ -174,17 +185,24 @@ class Renderer:
         texts = list(control.texts.values())
         fragments = [text[:end] for text in texts[:64] for end in (1, len(text) - 1)]
         spelling = " ".join([*texts, *fragments, *(text[1:] for text in texts[:64])])
-        for role, end in itertools.product(("user", "system"), (*texts[:8], *fragments[:8])):
+        data = (QUESTION, f"{spelling} {QUESTION}", *(f"{QUESTION} {end}" for end in (*texts[:8], *fragments[:8])))
+        for role in ("user", "system"):
             prompts = []
-            for data in (QUESTION, f"{spelling} {QUESTION} {end}"):
-                data_message = {"role": role, "content": data}
-                messages = [data_message] if role == "user" else [data_message, {"role": "user", "content": "a"}]
+            for text in data:
+                message = {"role": role, "content": text}
+                messages = [message] if role == "user" else [message, {"role": "user", "content": "a"}]
                 try:
                     prompts.append(self.template.encode_all(self.template.text(messages)))
                 except ValueError:  # some templates refuse system messages
                     continue
             if len({tuple(id for id in ids if id in control.texts) for ids in prompts}) > 1:
                 raise ValueError("the text of a message becomes control tokens with this tokenizer")
+
+    def _begins_in_thinking(self, prompt: Sequence[int]) -> bool:
+        """Whether a prompt that ends so opens a block of reasoning; some templates do that after some roles only."""
+        if not prompt:
+            return self._starts_in_thinking
+        return str(self.tokenizer.decode(list(prompt[-8:]))).rstrip().endswith("<think>")
 
     def _open(self, key: str) -> Ids:
         messages, tools = json.loads(key)
@@ -197,19 +215,23 @@ class Renderer:
 
     def _write(self, key: str) -> Ids:
         message = json.loads(key)
+        content = message["content"] or ""
         encode, mark = self.template.encode, self.template.mark
         question = [{"role": "user", "content": QUESTION}]
         prompt = self.template.text(question, generation=True)
         dialogue = self.template.text([*question, message])
         end: Ids = () if self.terminator is not None else self.stop[:1]
-        ids = (*encode(dialogue.removeprefix(prompt).removesuffix(self._glue)), *end)
+        start, header = "", prompt
+        if self._starts_in_thinking and not dialogue.startswith(prompt):  # history shows replies without `<think>`
+            header = prompt.rstrip().removesuffix("<think>")
+            start = "\n</think>\n\n" * ("</think>" not in content)
+        ids = (*encode(start + dialogue.removeprefix(header).removesuffix(self._glue)), *end)
         parsed_message = self.parse(ids)
         # A template may show replies differently from how they are sampled (no thinking, calls in another syntax).
-        content = message["content"] or ""
         same_content = parsed_message["content"].strip() == content.strip()
         if not same_content and (self._starts_in_thinking or message.get("tool_calls")):
             same_content = split_thinking(parsed_message["content"]) == ("", content)
-        if dialogue.startswith(prompt) and same_content and calls(parsed_message) == calls(message):
+        if dialogue.startswith(header) and same_content and calls(parsed_message) == calls(message):
             return ids
         start = "\n</think>\n\n" if self._starts_in_thinking and "</think>" not in content else ""
         return (*encode(start + compose(mark(message)) + (self._ending if not end else "")), *end)

@@ -97,8 +97,8 @@ def read_arguments(arguments: object) -> object:
 
 
 def has_thinking(message: Message) -> bool:
-    """Whether a reply holds `</think>`, the end of a thinking block; its start may belong to the prompt."""
-    return "</think>" in message["content"]
+    """Whether a reply holds reasoning that is complete and not empty; its start may belong to the prompt."""
+    return bool(split_thinking(message["content"])[0])
 
 
 def _tool_call(name: str, arguments: dict[str, Any], number: int) -> ToolCall:

@@ -50,6 +50,7 @@ class ChatTemplate:
         shows_calls: Whether it writes calls and their results; otherwise they are written into the text of messages.
         has_single_calls: Whether it writes one call of a reply at most.
         form: The form of calls that the model is asked for.
+        own_form: The form that the text of the template speaks of, whether or not it can show calls.
         thinking_key: The key of a message where it expects reasoning, "" for `<think>` in the content, None if it shows
             no reasoning.
 
@@ -78,10 +79,11 @@ class ChatTemplate:
             self.shows_calls = self._shows([question, reply, result], words=(TOOL, VALUE, RESULT))
             if self.shows_calls:
                 break
-        replies = [dummy_reply([(call_id(0), "Dummyfirst"), (call_id(1), TOOL)])]
-        self.has_single_calls = self.shows_calls and not self._shows([question, *replies], words=("Dummyfirst", VALUE))
+        two_calls = dummy_reply([(call_id(0), "Dummyfirst"), (call_id(1), TOOL)], content="")
+        self.has_single_calls = self.shows_calls and not self._shows([question, two_calls], words=("Dummyfirst", VALUE))
         template = str(tokenizer.chat_template)
-        self.form = form or (detect_format(template) if self.shows_tools or self.shows_calls else HERMES)
+        self.own_form = detect_format(template)
+        self.form = form or (self.own_form if self.shows_tools or self.shows_calls else HERMES)
         self.thinking_key = self._find_thinking_key()
 
     def text(self, messages: Sequence[Any], tools: Sequence[dict] = (), *, generation: bool = False) -> str:
@@ -174,6 +176,8 @@ class ChatTemplate:
             {"id": call["id"], "type": "function", "function": {**call["function"], "arguments": arguments}}
             for call, arguments in zip(message["tool_calls"], values, strict=True)
         ]
+        if self.has_single_calls:
+            tool_calls = tool_calls[:1]  # `Renderer.parse` refused the others
         return {**message, "tool_calls": tool_calls}
 
     def _with_tools(self, messages: list[Any], tools: list[Any]) -> list[Any]:

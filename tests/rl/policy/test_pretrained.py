@@ -11,7 +11,9 @@ from tokenizers import Tokenizer, decoders, pre_tokenizers
 from tokenizers.models import WordLevel
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenizerFast, Qwen2Config
 
+from agents.render import Renderer
 from rl.policy import pretrained, tiny
+from rl.policy.model_config import end_tokens
 
 SMALL = {"hidden": 32, "layers": 1, "heads": 1, "intermediate": 32}
 TEXTS = (
@@ -53,6 +55,15 @@ def test_the_default_model_has_about_a_million_parameters_and_a_head_size_that_v
     assert model.config.head_dim == 32 and model.config.vocab_size == len(tokenizer) == 298
     assert model.dtype == torch.float32 and model.config._attn_implementation == "sdpa"
     assert model.get_input_embeddings().weight is model.get_output_embeddings().weight
+
+
+def test_the_ends_of_replies_in_the_generation_config_are_read_from_disk(folder):
+    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [297, 65]}))
+    model, tokenizer = pretrained.load_pretrained(str(folder))
+    assert end_tokens(model) == (297, 65)
+    assert Renderer(tokenizer, stop_ids=end_tokens(model)).stop == (297, 65)
+    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": 65}))
+    assert end_tokens(pretrained.load_pretrained(str(folder))[0]) == (65,)
 
 
 def test_an_odd_head_size_is_refused_by_name():
