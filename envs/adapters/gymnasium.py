@@ -11,7 +11,8 @@ import numpy as np
 
 from envs.adapters.action_forms import ActionForm, action_form
 from envs.adapters.foreign_env import ForeignEnv, Style, finite_reward
-from envs.adapters.game_text import SuccessRule, game_text
+from envs.adapters.game_text import SuccessRule
+from envs.adapters.known_games import known_text
 from envs.adapters.named_function import load_function
 from envs.adapters.observation_text import check_size, observation_text, space_legend
 from envs.adapters.schemes import import_extra
@@ -82,7 +83,7 @@ class GymnasiumEnv(ForeignEnv):
         super().__init__(name, style=style, max_turns=max_turns or own_limit or DEFAULT_TURNS, **limits)
         if reward not in ("game", "success"):
             raise ValueError(f"reward {reward!r} is not one of game, success")
-        text = game_text(self.inner)
+        text = known_text(self.inner)
         self.success = success or text.success
         if self.success not in SUCCESS_RULES:
             raise ValueError(f"success {success!r} is not one of {', '.join(SUCCESS_RULES)}")
