@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import operator
+import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from typing import Any, ClassVar
@@ -65,6 +66,7 @@ class Env(TaskLoading, gymnasium.Env[Messages, Message]):
     index: int
     turns: int = 0
     _rng_pending: bool = False  # whether the generator of `_np_random_seed` has still to be created
+    _pickled_tools: tuple[Any, bytes] = (None, b"")  # `tools` and the pickle of a list of them
     _dialogue_digest: str
     _digest_length: int  # messages of `dialogue` that `_dialogue_digest` covers
 
@@ -196,7 +198,7 @@ class Env(TaskLoading, gymnasium.Env[Messages, Message]):
             "task": self.task.id,
             "split": self.split,
             "state": self.state(),
-            "tools": deepcopy(list(self.tools)) if self.tools else [],  # type: ignore[arg-type]
+            "tools": self._copy_tools(),
             "answer": self.task.answer if isinstance(self.task.answer, str) else deepcopy(self.task.answer),
         }
         return messages, info
@@ -264,6 +266,14 @@ class Env(TaskLoading, gymnasium.Env[Messages, Message]):
         copies = tuple(observed(message) for message in messages)
         self.dialogue.extend(copy_message(message) for message in copies)
         return copies
+
+    def _copy_tools(self) -> list[dict[str, Any]]:
+        """A copy of `tools`; from their pickle, since a copy by `deepcopy` takes longer than a short episode."""
+        if not self.tools:
+            return []
+        if self._pickled_tools[0] is not self.tools:
+            self._pickled_tools = self.tools, pickle.dumps(list(self.tools))
+        return pickle.loads(self._pickled_tools[1])
 
     def _limit(self) -> Stop | None:
         """The limit that the episode has reached."""

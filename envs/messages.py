@@ -37,7 +37,19 @@ def parse_action(action: Any) -> Message:
 
 def copy_message(message: Mapping[str, Any]) -> Message:
     """Copy a message so that the copy shares no mutable value with it."""
-    return {key: value if isinstance(value, str) else deepcopy(value) for key, value in message.items()}  # type: ignore
+    return {key: value if isinstance(value, str) else copy_value(value) for key, value in message.items()}  # type: ignore
+
+
+def copy_value(value: Any) -> Any:
+    """Copy JSON-able data so that the copy shares no mutable value with it; several times faster than `deepcopy`."""
+    kind = type(value)
+    if kind is str:
+        return value
+    if kind is dict:
+        return {key: copy_value(item) for key, item in value.items()}
+    if kind is list:
+        return [copy_value(item) for item in value]
+    return deepcopy(value)
 
 
 def observed(message: Mapping[str, Any]) -> Message:
@@ -57,7 +69,7 @@ def printable(text: str) -> str:
 
 
 def _printable_copy(value: Any) -> Any:
-    if isinstance(value, str):
+    if type(value) is str:
         return printable(value)
     if isinstance(value, dict):
         return {_printable_copy(key): _printable_copy(item) for key, item in value.items()}

@@ -18,6 +18,7 @@ from envs.types import ToolError
 MAX_ERRORS = 3  # mistakes that one error message names
 MAX_SHOWN = 60  # characters of a wrong value in an error message
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what OpenAI's API takes
+_ENCODER = json.JSONEncoder(ensure_ascii=False, default=to_jsonable_python)
 _STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
 
@@ -78,7 +79,7 @@ class Tool:
         result = self.function(*bound, **self.parse(arguments))
         if isinstance(result, str):
             return result
-        return "done" if result is None else json.dumps(to_jsonable_python(result), ensure_ascii=False)
+        return "done" if result is None else _as_json(result)
 
     def _explain(self, error: ValidationError) -> str:
         mistakes = error.errors(include_url=False, include_context=False)
@@ -122,6 +123,14 @@ def class_tools(cls: type) -> dict[str, Tool]:
     attributes = {key: None for base in reversed(cls.__mro__) for key in vars(base)}
     tools = [each for key in attributes if isinstance(each := inspect.getattr_static(cls, key), Tool)]
     return {each.name: each for each in tools}
+
+
+def _as_json(result: Any) -> str:
+    """JSON of data, dataclasses, models, dates and whatever else pydantic knows."""
+    try:
+        return _ENCODER.encode(result)
+    except TypeError:  # a key that is no text, such as a date
+        return _ENCODER.encode(to_jsonable_python(result))
 
 
 class _WithoutTitles(GenerateJsonSchema):

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, ClassVar
 
 from envs.env import Env
 from envs.suggestions import unknown_message
+from envs.tools.text_calls import TextCall, parse_text_calls
 from envs.tools.tool import Tool, class_tools
 from envs.tools.tool_calls import check_readable
-from envs.types import Message, Messages, Outcome, ToolError, final_text
+from envs.types import Message, Messages, Outcome, ToolCall, ToolError, final_line, final_text, user
 
 MAX_CALLS = 32  # of one reply; further ones get an error
 
@@ -19,7 +20,8 @@ class ToolEnv(Env):
     """An environment whose policy calls tools: the methods that `envs.tools.tool.tool` decorates.
 
     All calls of a reply are made, in order, and each is answered by a tool message: the result, or `error: ` and the
-    text of a ToolError, which a method raises for a mistake that the model can mend. A reply without a call goes to
+    text of a ToolError, which a method raises for a mistake that the model can mend. A reply without a native call may
+    write calls on its last line (`envs.tools.text_calls`); one user message answers them. Any other reply goes to
     `answer`. A reply whose calls all fail is invalid. Metrics: `calls` and `errors` of the turn.
 
     A subclass defines `answer` besides `tasks` and `oracle`, usually `start`, which sets up the data of an episode, and
@@ -50,24 +52,58 @@ class ToolEnv(Env):
             raise ToolError(unknown_message("tool", name, self._methods))
         return self._methods[name].run(arguments, self)
 
+    def text_calls(self, line: str) -> Sequence[TextCall]:
+        """Read the calls that the last line of a reply consists of; none for a line that is no call.
+
+        Raises ToolError for a call that cannot be read. Override it for another form, or to read none.
+        """
+        return parse_text_calls(line)
+
     def reply(self, action: Message) -> Outcome:
         """Make the calls of a reply, or play it by `answer` if it has none."""
-        calls = action.get("tool_calls") or ()
-        if not calls:
-            return self.answer(final_text(action).strip())
+        if calls := action.get("tool_calls") or ():
+            return self._reply_to_calls(calls)
+        try:
+            text_calls = self.text_calls(final_line(action))
+        except ToolError as error:
+            outcome = self.after_calls((user(f"error: {error}"),))
+            outcome.valid, outcome.metrics = False, {"calls": 1.0, "errors": 1.0, **outcome.metrics}
+            return outcome
+        if text_calls:
+            return self._reply_to_text_calls(text_calls)
+        return self.answer(final_text(action).strip())
+
+    def _reply_to_calls(self, calls: Sequence[ToolCall]) -> Outcome:
         results: list[Message] = []
         errors = 0
         for place, call in enumerate(calls):
             try:
-                if place >= MAX_CALLS:
-                    raise ToolError(f"at most {MAX_CALLS} calls a turn")
                 check_readable(call)
-                content = self.call(call["function"]["name"], call["function"]["arguments"])
+                content = self._bounded_call(place, **call["function"])
             except ToolError as error:
                 errors += 1
                 content = f"error: {error}"
             results.append({"role": "tool", "tool_call_id": call["id"], "content": content})
-        outcome = self.after_calls(tuple(results))
-        outcome.valid = outcome.valid and errors < len(calls)
-        outcome.metrics = {"calls": float(len(calls)), "errors": float(errors), **outcome.metrics}
+        return self._outcome(tuple(results), len(calls), errors)
+
+    def _reply_to_text_calls(self, calls: Sequence[TextCall]) -> Outcome:
+        lines = []
+        errors = 0
+        for place, call in enumerate(calls):
+            try:
+                lines.append(self._bounded_call(place, call.name, call.arguments))
+            except ToolError as error:
+                errors += 1
+                lines.append(f"error: {error}")
+        return self._outcome((user("\n".join(lines)),), len(calls), errors)
+
+    def _bounded_call(self, place: int, name: str, arguments: str) -> str:
+        if place >= MAX_CALLS:
+            raise ToolError(f"at most {MAX_CALLS} calls a turn")
+        return self.call(name, arguments)
+
+    def _outcome(self, results: Messages, calls: int, errors: int) -> Outcome:
+        outcome = self.after_calls(results)
+        outcome.valid = outcome.valid and errors < calls
+        outcome.metrics = {"calls": float(calls), "errors": float(errors), **outcome.metrics}
         return outcome
