@@ -74,8 +74,11 @@ def pages() -> dict[Path, str]:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     readme = _between(readme, "environments", _environments_table())
     readme = _between(readme, "methods", _methods_table())
+    models = ROOT / "docs" / "models.md"
+    families = runpy.run_path(str(ROOT / "docs" / "families.py"))["tables"]()
     return {
         ROOT / "README.md": readme,
+        models: _between(models.read_text(encoding="utf-8"), "families", families),
         ROOT / "docs" / "environments.md": _environments_page(),
         ROOT / "docs" / "prompts.md": runpy.run_path(str(ROOT / "docs" / "prompts.py"))["page"](),
         ROOT / "docs" / "methods.md": _methods_page(),

@@ -20,7 +20,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-RESULTS = Path(__file__).with_name("results")
+RESULTS = Path(__file__).parents[1] / "results"
 
 
 class Timing(NamedTuple):
