@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from agents.agent import Context
 from agents.render import Renderer
 from agents.reply import has_thinking, split_thinking
-from envs.types import Message
+from envs.types import Message, system
 
 
 class ChatAgent:
-    """An `Agent` over a chat template. `messages` is the dialogue so far, used where the template rewrites history."""
+    """An `Agent` over a chat template. `messages` is the dialogue so far, used where the template rewrites history.
 
-    def __init__(self, renderer: Renderer) -> None:
-        self.renderer = renderer
+    `system` is a text for the system message, see `with_system`.
+    """
+
+    def __init__(self, renderer: Renderer, system: str = "") -> None:
+        self.renderer, self.system = renderer, system
         self.messages: list[Message] = []
         self._tools: Sequence[dict] = ()
         self._last_token: tuple[int, ...] = ()  # of the last reply; empty if that is
@@ -32,7 +36,7 @@ class ChatAgent:
 
         `tools` are OpenAI function schemas. Raises `ValueError` if the chat template refuses the messages.
         """
-        self.messages, self._tools = list(messages), tuple(tools)
+        self.messages, self._tools = with_system(messages, self.system), tuple(tools)
         self._last_token, self._thinking, self._num_calls = (), set(), 0
         return self._context(self.renderer.open(self.messages, self._tools))
 
@@ -102,3 +106,18 @@ class ChatAgent:
         thoughts = [thought for content in replies if (thought := split_thinking(content)[0])]
         text = str(self.renderer.tokenizer.decode(list(ids)))
         self._thinking = {True} if any(thought in text for thought in thoughts) else set()
+
+
+def with_system(messages: Sequence[Message], text: str) -> list[Message]:
+    """Return the messages with `text` first in their system message, or in a new one; an empty text adds none."""
+    if not text:
+        return list(messages)
+    if messages and messages[0]["role"] == "system":
+        first, *rest = messages
+        content: Any = first["content"]
+        is_text = isinstance(content, str)
+        return [
+            {**first, "content": f"{text}\n\n{content}" if is_text else [{"type": "text", "text": text}, *content]},
+            *rest,
+        ]
+    return [system(text), *messages]

@@ -100,9 +100,12 @@ def parse(text: str, path: Path | str) -> dict[str, Any]:
         elif key == "style":
             if value not in ("", *STYLES):
                 raise UserError(f"{path}: style = {value!r}: must be one of {', '.join(STYLES)}")
-        elif key in ("env_arg", "derived"):
+        elif key == "system":  # its text, not the name of the file that it came from
+            if not isinstance(value, str):
+                raise UserError(f"{path}: system = {value!r}: must be a text")
+        elif key in ("env_arg", "template_arg", "derived"):
             if not (isinstance(value, list) and all(isinstance(item, str) for item in value)):
-                example = "level=2" if key == "env_arg" else "lr"
+                example = {"env_arg": "level=2", "template_arg": "enable_thinking=false"}.get(key, "lr")
                 raise UserError(f'{path}: {key} = {value!r}: must be a list such as ["{example}"]')
         else:
             values[key] = _parse_value(path, key, value, settings[key].metadata)

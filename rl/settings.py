@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from envs.watchdog import Budgets
+from rl import prompt_options
 from rl.cli import Parser, real_number, whole_number
 from rl.methods.recipe import MANY, SLOTS
 from rl.policy.registry import ENGINES, parse_device_list
@@ -86,6 +87,9 @@ class Settings:
         "size is set by the defaults of `create` in rl/policy/tiny.py",
         _absolute_model,
     )
+    system: str = _flag("", prompt_options.SYSTEM_HELP, prompt_options.read_system, metavar="FILE")
+    template_arg: list[str] = _flag([], prompt_options.TEMPLATE_ARG_HELP, metavar="KEY=VALUE")
+    tool_format: str | None = _flag(None, prompt_options.TOOL_FORMAT_HELP, choices=prompt_options.TOOL_FORMATS)
     engine: str = _flag(
         "hf", "sampler: `hf`, or with vLLM installed `vllm` (this process) or `vllm:process` (another)", choices=ENGINES
     )
@@ -249,7 +253,7 @@ def add_flags(parser: Parser) -> None:
         options = dict(setting.metadata)
         if setting.default not in (MISSING, None, "") and setting.default is not False:
             options["help"] += f" (default: {setting.default})"
-        if setting.name == "env_arg":
+        if setting.name in ("env_arg", "template_arg"):
             options["action"] = "append"
         parser.add_argument(flag_name(setting.name), default=argparse.SUPPRESS, **options)
     slots = parser.add_argument_group(

@@ -174,6 +174,7 @@ def _environments() -> list[str]:
 
 def _open_target(args: argparse.Namespace) -> EvaluationTarget:
     """Return the environment or the benchmark; settings of the policy's run are filled into `args`."""
+    _fill_prompts(args)
     if args.benchmark is not None:
         for flag in ("env_arg", "split"):
             if getattr(args, flag):
@@ -207,6 +208,25 @@ def _fill_from_run(args: argparse.Namespace) -> None:
     if not (args.data_root or os.environ.get(DATA_ROOT_VARIABLE)) and run_settings.get("data_root"):
         args.data_root = run_settings["data_root"]
         notes.append(f"--data-root {args.data_root}")
+    if notes:
+        _log(f"as in {folder}: {' '.join(notes)}")
+
+
+def _fill_prompts(args: argparse.Namespace) -> None:
+    """Fill in how prompts are written from the policy's run, in every environment: the model was trained with them."""
+    folder = _run_folder(args.policy)
+    run_settings = config_file.read_run(folder) if folder else {}
+    notes = []
+    if args.system is None and run_settings.get("system"):
+        args.system = run_settings["system"]
+        notes.append("--system")
+    if args.tool_format is None and run_settings.get("tool_format"):
+        args.tool_format = run_settings["tool_format"]
+        notes.append(f"--tool-format {args.tool_format}")
+    keys = {text.partition("=")[0] for text in args.template_arg}
+    added = [text for text in run_settings.get("template_arg", []) if text.partition("=")[0] not in keys]
+    args.template_arg = [*added, *args.template_arg]
+    notes += [f"--template-arg {text}" for text in added]
     if notes:
         _log(f"as in {folder}: {' '.join(notes)}")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from envs.watchdog import WATCHDOG, Budgets
+from rl import prompt_options
 from rl.cli import Parser, real_number, whole_number
 from rl.evaluate.policies import ENDPOINT_TURN_TOKENS, EPISODE_S, MAX_TOKENS, SPEC_FORMS, TURN_TOKENS
 from rl.evaluate.runner import SCRIPTS
@@ -22,6 +23,7 @@ def add_policy_flags(parser: Parser) -> None:
     seed = "seed of the choice of tasks and of sampling (default: 0)"
     add("--seed", type=whole_number(0, MAX_SEED), default=0, metavar="S", help=seed)
     _add_model_flags(parser)
+    _add_prompt_flags(parser)
     _add_endpoint_flags(parser)
     _add_deadline_flags(parser)
 
@@ -66,6 +68,16 @@ def _add_model_flags(parser: Parser) -> None:
     add("--turn-tokens", type=whole_number(1), metavar="N", help=reply)
     episode = f"most tokens of one episode, context included (default: the run's, else {MAX_TOKENS} or the model's)"
     add("--max-tokens", type=whole_number(2), metavar="N", help=episode)
+
+
+def _add_prompt_flags(parser: Parser) -> None:
+    """Add the flags that `rl.prompt_options.PromptOptions` reads."""
+    about = "how a model's prompts are written (default: as in the policy's run)"
+    add = parser.add_argument_group("prompts", about).add_argument
+    add("--system", type=prompt_options.read_system, metavar="FILE", help=prompt_options.SYSTEM_HELP)
+    template_arg = f"{prompt_options.TEMPLATE_ARG_HELP}; of an API its chat_template_kwargs"
+    add("--template-arg", action="append", default=[], metavar="KEY=VALUE", help=template_arg)
+    add("--tool-format", choices=prompt_options.TOOL_FORMATS, help=prompt_options.TOOL_FORMAT_HELP)
 
 
 def _add_endpoint_flags(parser: Parser) -> None:

@@ -15,13 +15,12 @@ from typing import Any
 
 import gymnasium
 
-from agents.chat import ChatAgent
-from agents.render import Renderer
 from envs.watchdog import WATCHDOG
 from rl.cli import UserError, one_line, suggest
 from rl.evaluate.clients.client import evaluate_client
 from rl.evaluate.runner import SCRIPT_CONCURRENCY, SCRIPTS, OnGroup, evaluate, evaluate_script, sampling_params
 from rl.policy.registry import engine_devices
+from rl.prompt_options import PromptOptions
 from rl.records import Group, SamplingParams, Ticket
 from rl.rollout.runner import Runner, environment_name
 
@@ -59,6 +58,9 @@ def open_policy(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:
     None there by no limit. Raises `ValueError` for an unknown policy or wrong flags, `OSError` for files that cannot be
     read.
     """
+    prompts = PromptOptions.from_flags(args)
+    if args.policy in (*SCRIPTS, "human") or args.policy.startswith("replay:"):
+        prompts.refuse(args.policy, "system", "template_args", "tool_format")
     if args.policy in SCRIPTS:
         return _open_script(args, make_env)
     if args.policy == "human":
@@ -82,7 +84,7 @@ def _open_model(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:
         hint = suggest(args.policy, [*SCRIPTS, "tiny", *SPEC_FORMS])
         if "did you mean" in hint:
             raise ValueError(f"--policy {args.policy}: unknown{hint}")
-    from rl.policy.model_config import end_tokens, max_sequence_length
+    from rl.policy.model_config import max_sequence_length
     from rl.policy.pretrained import load_pretrained
     from rl.policy.registry import open_engine  # torch takes seconds to import, and a script plays without it
 
@@ -90,11 +92,12 @@ def _open_model(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:
     model.requires_grad_(False)  # tells engines that the weights never change, so that they need no copy
     context = args.max_tokens or min(MAX_TOKENS, max_sequence_length(model))
     engine = open_engine(args.engine, model, context=context, devices=args.engine_devices)
-    renderer = Renderer(tokenizer, most_tokens=engine.context, stop_ids=end_tokens(model))
+    prompts = PromptOptions.from_flags(args)
+    renderer = prompts.make_renderer(tokenizer, model, engine.context)
     params = _sampling_params(args, TURN_TOKENS)
     runner = Runner(
         make_env,
-        lambda: ChatAgent(renderer),
+        lambda: prompts.make_agent(renderer),
         engine,
         params,
         engine.context,
@@ -119,7 +122,13 @@ def _open_endpoint(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:
     from rl.evaluate.clients.connection import Connection
     from rl.evaluate.clients.endpoint import EndpointClient, EndpointModel
 
-    model = EndpointModel.from_spec(args.policy.removeprefix("openai:"), dict(map(_parse_field, args.api_arg)))
+    prompts, fields = PromptOptions.from_flags(args), dict(map(_parse_field, args.api_arg))
+    prompts.refuse(args.policy, "tool_format")
+    if prompts.template_args:
+        if "chat_template_kwargs" in fields:
+            raise ValueError("--api-arg chat_template_kwargs and --template-arg set the same field; leave one out")
+        fields["chat_template_kwargs"] = prompts.template_args
+    model = EndpointModel.from_spec(args.policy.removeprefix("openai:"), fields)
     key = os.environ.get("OPENAI_API_KEY", "").strip()
     if not (key.isascii() and key.isprintable()):
         raise ValueError("OPENAI_API_KEY contains characters that are not printable ASCII")
@@ -144,6 +153,7 @@ def _open_endpoint(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:
                 concurrency=concurrency,
                 episode_s=args.episode_seconds or inf,
                 on_group=on_group,
+                system=prompts.system,
             )
 
     return PolicyHandle(play)

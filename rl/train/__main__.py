@@ -21,6 +21,7 @@ from rl.methods import recipe as recipes
 from rl.policy.extras import check_peft
 from rl.policy.registry import engine_devices
 from rl.policy.vllm.version import require_vllm
+from rl.prompt_options import parse_template_args
 from rl.settings import Settings, add_flags
 from rl.train.loggers import logger as loggers
 
@@ -131,6 +132,7 @@ def _check_settings(settings: Settings, recipe: recipes.Recipe) -> None:
     if not settings.env:
         raise UserError("--env is missing; `--env list` shows the environments")
     envs.arguments(settings.env_arg, envs.entry(settings.env))
+    parse_template_args(settings.template_arg)
     engine_devices(settings.engine, settings.engine_devices)
     if settings.engine.startswith("vllm"):
         require_vllm()

@@ -14,7 +14,6 @@ import torch
 
 import envs
 from agents.chat import ChatAgent
-from agents.render import Renderer
 from envs.watchdog import WATCHDOG
 from rl.cli import INTERRUPTED, UserError, run_async
 from rl.config_file import to_toml
@@ -25,9 +24,9 @@ from rl.methods.parts.sampler import History
 from rl.methods.recipe import Recipe, needs, words
 from rl.policy import lora
 from rl.policy.engine import EngineDead
-from rl.policy.model_config import end_tokens
 from rl.policy.pretrained import resolve_device
 from rl.policy.registry import open_engine
+from rl.prompt_options import PromptOptions
 from rl.records import SamplingParams, Ticket, Trajectory
 from rl.rollout.runner import Runner
 from rl.settings import Settings
@@ -75,10 +74,9 @@ class Session:
         device = resolve_device(settings.device)
         self.trained_model = TrainedModel(settings, resume_from)
         self.model = self.trained_model.model
-        self.renderer = Renderer(
-            self.trained_model.tokenizer, most_tokens=settings.max_tokens, stop_ids=end_tokens(self.model)
-        )
-        prompt = len(self.renderer.open(self.env.messages, self.env.info.get("tools", ())))
+        self.prompts = PromptOptions.from_flags(settings)
+        self.renderer = self.prompts.make_renderer(self.trained_model.tokenizer, self.model, settings.max_tokens)
+        prompt = len(self._make_agent().open(self.env.messages, self.env.info.get("tools", ())).ids)
         if prompt >= settings.max_tokens:
             raise ValueError(
                 f"--max-tokens {settings.max_tokens}: a prompt of {settings.env} alone has {prompt} tokens"
@@ -311,4 +309,4 @@ class Session:
         return Runner(self._make_env, self._make_agent, self.policy, params, self.settings.max_tokens)
 
     def _make_agent(self) -> ChatAgent:
-        return ChatAgent(self.renderer)
+        return self.prompts.make_agent(self.renderer)

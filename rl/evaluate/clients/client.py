@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Protocol
 import gymnasium
 
 from agents.agent import Context
+from agents.chat import with_system
 from envs.types import Message
 from rl.cli import UserError
 from rl.evaluate.runner import IncompleteEvaluation, OnGroup, evaluate
@@ -101,16 +102,21 @@ class MessageVocabulary:
 
 
 class MessageAgent:
-    """An agent for `ClientPolicy`: it encodes each message as one token of `vocabulary` and decodes replies."""
+    """An agent for `ClientPolicy`: it encodes each message as one token of `vocabulary` and decodes replies.
+
+    `system` is a text for the system message, see `agents.chat.with_system`.
+    """
 
     stop: tuple[int, ...] = ()
 
-    def __init__(self, vocabulary: MessageVocabulary) -> None:
-        self.vocabulary = vocabulary
+    def __init__(self, vocabulary: MessageVocabulary, system: str = "") -> None:
+        self.vocabulary, self.system = vocabulary, system
 
     def open(self, messages: Sequence[Message], tools: Sequence[dict] = ()) -> Context:
         """Encode the first prompt: one token for the list of tools, then one per message."""
-        return Context((self.vocabulary.add(tuple(tools)), *map(self.vocabulary.add, messages)))
+        return Context(
+            (self.vocabulary.add(tuple(tools)), *map(self.vocabulary.add, with_system(messages, self.system)))
+        )
 
     def act(self, ids: Sequence[int]) -> Message:
         """Decode a reply, which is a single token."""
@@ -161,6 +167,7 @@ async def evaluate_client(
     concurrency: int = 1,
     episode_s: float = inf,
     on_group: OnGroup = lambda group: None,
+    system: str = "",
 ) -> list[Group]:
     """Play every ticket with a chat client and return the groups in the order of the tickets.
 
@@ -174,6 +181,7 @@ async def evaluate_client(
         concurrency: About how many episodes are played at the same time.
         episode_s: Seconds after which an episode is truncated.
         on_group: Called with each group when its last episode has ended.
+        system: A text for the system message, before the environment's own.
 
     Raises:
         UserError: The client stopped the evaluation because of a mistake in the command.
@@ -181,7 +189,14 @@ async def evaluate_client(
     """
     policy = ClientPolicy(client)
     # The runner's token limit would count messages, so it is switched off.
-    runner = Runner(make_env, lambda: MessageAgent(policy.vocabulary), policy, params, sys.maxsize, episode_s=episode_s)
+    runner = Runner(
+        make_env,
+        lambda: MessageAgent(policy.vocabulary, system),
+        policy,
+        params,
+        sys.maxsize,
+        episode_s=episode_s,
+    )
     groups: list[Group] = []
 
     def record_group(group: Group) -> None:

@@ -1,0 +1,118 @@
+"""What flags say of a model's prompts: a system prompt, arguments of the chat template, the form of tool calls."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agents.chat import ChatAgent
+from agents.render import Renderer
+from agents.tool_calls import FORMATS
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+TOOL_FORMATS = tuple(FORMATS)
+SYSTEM_HELP = "a text file whose content goes into the system message, before the environment's own if it has one"
+TEMPLATE_ARG_HELP = "an argument of the chat template, such as enable_thinking=false; JSON or text; repeatable"
+TOOL_FORMAT_HELP = "form of tool calls to ask for and to read (default: the one that the chat template writes)"
+# Arguments that the renderer or transformers sets itself.
+_RESERVED = frozenset(
+    """
+    messages conversation tools documents chat_template add_generation_prompt continue_final_message tokenize padding
+    truncation max_length return_tensors return_dict return_assistant_tokens_mask tokenizer_kwargs
+    """.split()  # noqa: SIM905
+)
+_NAME = re.compile(r"[A-Za-z_]\w*")
+
+
+@dataclass(frozen=True)
+class PromptOptions:
+    """How a model's prompts are written.
+
+    Attributes:
+        system: Text of the system message, before the environment's own; "" for none.
+        template_args: Arguments of the chat template, by name.
+        tool_format: A form of `agents.tool_calls.FORMATS`; None for the one that the template writes.
+
+    """
+
+    system: str = ""
+    template_args: dict[str, Any] = field(default_factory=dict)
+    tool_format: str | None = None
+
+    @classmethod
+    def from_flags(cls, flags: Any) -> PromptOptions:
+        """Read the attributes `system`, `template_arg` and `tool_format` of settings or of parsed flags.
+
+        Raises `ValueError` for a template argument that is no `KEY=VALUE` or cannot be set.
+        """
+        return cls(flags.system or "", parse_template_args(flags.template_arg), flags.tool_format)
+
+    def make_renderer(self, tokenizer: PreTrainedTokenizerBase, model: Any, most_tokens: int) -> Renderer:
+        """Return the renderer of a model. Raises `ValueError` for an argument that its template does not use."""
+        from rl.policy.model_config import end_tokens  # imports torch
+
+        template = str(getattr(tokenizer, "chat_template", None) or "")
+        for key in self.template_args:
+            if template and not re.search(rf"\b{key}\b", template):
+                raise ValueError(f"--template-arg {key}: the model's chat template does not use it; leave it out")
+        return Renderer(
+            tokenizer,
+            most_tokens=most_tokens,
+            stop_ids=end_tokens(model),
+            tool_format=self.tool_format,
+            **self.template_args,
+        )
+
+    def make_agent(self, renderer: Renderer) -> ChatAgent:
+        """Return the agent of one episode."""
+        return ChatAgent(renderer, self.system)
+
+    def refuse(self, policy: str, *names: str) -> None:
+        """Raise `ValueError` if an option is set that means nothing to a policy; `names` are all such options."""
+        for name in names:
+            if getattr(self, name):
+                flag = {"system": "--system", "template_args": "--template-arg", "tool_format": "--tool-format"}[name]
+                reason = "its server reads tool calls" if policy.startswith("openai:") else "it has no prompts"
+                raise ValueError(f"{flag} means nothing to --policy {policy}: {reason}; leave it out")
+
+
+def parse_template_args(texts: Sequence[str]) -> dict[str, Any]:
+    """Return the arguments that `KEY=VALUE` texts set; values are JSON, or text where they are none.
+
+    Raises `ValueError` for another form, and for an argument that is not for users to set.
+    """
+    arguments = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not _NAME.fullmatch(key):
+            raise ValueError(f"--template-arg {text}: not KEY=VALUE, such as enable_thinking=false")
+        if key in _RESERVED:
+            raise ValueError(f"--template-arg {key}: is set by this program; leave it out")
+        try:
+            arguments[key] = json.loads(value)
+        except ValueError:
+            arguments[key] = value
+    return arguments
+
+
+def read_system(path: str) -> str:
+    """Return the text of a file for `--system`; a `type` for argparse.
+
+    Raises `ArgumentTypeError` for a file that cannot be read, is not UTF-8 text or holds nothing.
+    """
+    try:
+        text = Path(path).expanduser().read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise argparse.ArgumentTypeError((error.strerror or str(error)).lower()) from None
+    except UnicodeDecodeError:
+        raise argparse.ArgumentTypeError("is not UTF-8 text") from None
+    if not text:
+        raise argparse.ArgumentTypeError("is empty")
+    return text
