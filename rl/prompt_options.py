@@ -47,12 +47,12 @@ class PromptOptions:
     tool_format: str | None = None
 
     @classmethod
-    def from_flags(cls, flags: Any) -> PromptOptions:
-        """Read the attributes `system`, `template_arg` and `tool_format` of settings or of parsed flags.
+    def from_flags(cls, settings: Any) -> PromptOptions:
+        """Read `system`, `template_arg` and `tool_format` of the settings of a run or of parsed flags.
 
         Raises `ValueError` for a template argument that is no `KEY=VALUE` or cannot be set.
         """
-        return cls(flags.system or "", parse_template_args(flags.template_arg), flags.tool_format)
+        return cls(settings.system or "", parse_template_args(settings.template_arg), settings.tool_format)
 
     def make_renderer(self, tokenizer: PreTrainedTokenizerBase, model: Any, most_tokens: int) -> Renderer:
         """Return the renderer of a model. Raises `ValueError` for an argument that its template does not use."""

@@ -30,6 +30,7 @@ ROOMS = (  # of rl, each may import those before it
         "policy",
         "rollout",
         "methods",
+        "prompt_options",
         "settings",
         "config_file",
     ),
