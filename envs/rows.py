@@ -73,4 +73,5 @@ ROWS = (
     Row("code/Repair-v0", "envs.code.repair:Repair", "repair a wrong function, given one failing input at a time"),
     Row("tools/Search-v0", "envs.tools.search:Search", "search and read a small wiki to answer over several pages"),
     Row("tools/Support-v0", "envs.tools.support.support:Support", "settle a customer's wish at a shop's support desk"),
+    Row("tools/BFCL-v0", "envs.tools.bfcl.bfcl:BFCL", "call the right functions, judged as by BFCL", data="bfcl"),
 )
