@@ -113,7 +113,7 @@ class BFCL(Env):
                 check_readable(call)
             pairs = [(call["function"]["name"], call["function"]["arguments"]) for call in calls]
         else:
-            pairs = [tuple(call) for call in parse_text_calls(final_line(action))]
+            pairs = [(call.name, call.arguments) for call in parse_text_calls(final_line(action))]
         for name, text in pairs:
             yield names.get(name, name), _parse_arguments(text)
 

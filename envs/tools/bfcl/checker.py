@@ -99,8 +99,9 @@ def _check_type(value: Any, alternatives: Any, expected: type, items: type | Non
     if type(value) is expected:
         if items is None:
             return True, is_variable
+        elements: Any = value
         for right in alternatives:
-            if not isinstance(right, list) or all(_check_type(each, right, items, None)[0] for each in value):
+            if not isinstance(right, list) or all(_check_type(each, right, items, None)[0] for each in elements):
                 return True, is_variable
         return False, False
     return gold_type is not None and type(value) is gold_type, True
