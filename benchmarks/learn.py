@@ -2,6 +2,7 @@
 
     python -m benchmarks.learn --seeds 5                   # every environment of ENVIRONMENTS
     python -m benchmarks.learn --env math/Arithmetic-v0 --jobs 2
+    python -m benchmarks.learn --style full --seeds 3      # those of FULL_STYLE, with the openings for any model
 
 Each seed is one `python -m rl.train` of its own on one thread. "Gain" is held-out greedy success after reinforcement
 learning minus that after the cold start, on the same tasks; its interval is a bootstrap over seeds. Runs that
@@ -48,6 +49,13 @@ ENVIRONMENTS: dict[str, list[str]] = {  # id -> flags beyond the defaults
     "math/Sets-v0": ["--updates", "300"],
     "code/Functions-v0": ["--updates", "100"],
 }
+# Openings in full style have hundreds of tokens, so that an update with as many episodes takes far longer.
+FULL_STYLE: dict[str, list[str]] = {
+    "games/GuessNumber-v0": ["--max-tokens", "1024", "--groups", "8", "--updates", "60"],
+    "math/Countdown-v0": [
+        *("--env-arg", "size=2", "--max-tokens", "1024", "--groups", "8", "--updates", "60"),
+    ],
+}
 RESULTS = Path(__file__).with_name("results")
 
 
@@ -72,6 +80,7 @@ def one(env: str, flags: Sequence[str], seed: int, home: Path) -> dict[str, Any]
 def scripted(env: str, flags: Sequence[str], name: str) -> float:
     """Success of a script, such as `random` or `oracle`, on the held-out tasks that runs of seed 0 are judged by."""
     words = [word for flag, word in pairwise(flags) if flag == "--env-arg"]
+    words = words if any(word.startswith("style=") for word in words) else [*words, "style=short"]
     make = partial(envs.make, env, **envs.arguments(words, envs.entry(env)))
     probe = make()
     chosen = tickets(count_tasks(probe, "test"), 200, 1, 0)
@@ -130,12 +139,19 @@ def plot(found: Sequence[dict[str, Any]], path: Path) -> None:
 def main() -> int:
     """Run, print the table, write JSON and plot."""
     parser = Parser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--env", choices=[*ENVIRONMENTS], help="only this one")
+    parser.add_argument("--env", metavar="ID", help="only this one")
+    parser.add_argument("--style", choices=("short", "full"), default="short", help="how environments word their texts")
     parser.add_argument("--seeds", type=whole_number(1), default=5)
     parser.add_argument("--jobs", type=whole_number(1), default=2, help="runs at a time, one thread each")
     parser.add_argument("--runs", metavar="DIR", help="where the run folders are kept (default: a temporary folder)")
     args = parser.parse_args()
-    chosen = {args.env: ENVIRONMENTS[args.env]} if args.env else ENVIRONMENTS
+    chosen, suffix = ENVIRONMENTS, ""
+    if args.style == "full":
+        chosen = {env: ["--env-arg", "style=full", *flags] for env, flags in FULL_STYLE.items()}
+        suffix = "-full"
+    if args.env and args.env not in chosen:
+        parser.error(f"--env {args.env}: with --style {args.style} it is one of {', '.join(chosen)}")
+    chosen = {args.env: chosen[args.env]} if args.env else chosen
     home = Path(args.runs or tempfile.mkdtemp(prefix="learn-"))
     home.mkdir(parents=True, exist_ok=True)
     found = []
@@ -143,7 +159,7 @@ def main() -> int:
         with ThreadPoolExecutor(args.jobs) as pool:
             runs = list(pool.map(lambda seed, env=env, flags=flags: one(env, flags, seed, home), range(args.seeds)))
         found.append(summarise(env, flags, runs))
-        name = f"learn-{env.rsplit('/', 1)[-1]}"
+        name = f"learn-{env.rsplit('/', 1)[-1]}{suffix}"
         origin = provenance(torch.device("cpu"), range(args.seeds))
         save(RESULTS / f"{name}.json", {**origin, "jobs": args.jobs, **found[-1]})
         plot(found[-1:], RESULTS / f"{name}.png")

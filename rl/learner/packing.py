@@ -15,6 +15,8 @@ from torch import Tensor
 
 from rl.methods.inputs import Labels, Row
 
+MIN_OPENING = 128  # tokens; shorter common openings are computed once for each prefix
+
 
 class Columns:
     """The arrays of some rows as right-padded (B, T) tensors on `device`. The rows' prefixes are left out."""
@@ -62,23 +64,29 @@ class Packing:
 
     An instance is the attention of its tokens (`rl.policy.decoder.AttentionFn`): a prefix attends causally to itself, a
     row to its prefix and causally to itself. Every row gets the hidden states that it would get when computed alone.
+    Where the prefixes of different tasks begin with the same long opening (`opening_length`), such as the rules of an
+    environment, that opening is the one prefix, and the rest of each prefix is computed with the row.
 
     `ids` and `position` (N,) are the packed tokens and their positions, all below `max_length`; `predict` (M,) indexes
     the packed tokens that predict the sampled ones, which are `target` (M,).
     """
 
     def __init__(self, rows: Sequence[Row], device: torch.device) -> None:
-        prefixes = list(dict.fromkeys(row.prefix for row in rows))
+        opening = opening_length([row.prefix for row in rows])
+        # The rest of a prefix behind the opening, which is computed with its row; empty without an opening.
+        tails = [row.prefix[opening:] if opening else () for row in rows]
+        prefixes = list(dict.fromkeys(row.prefix[: opening or None] for row in rows))
         prefix_index = {prefix: i for i, prefix in enumerate(prefixes)}
         prefix_length = np.array([len(prefix) for prefix in prefixes])
-        row_length = np.array([row.size for row in rows])
-        prefix_of = np.array([prefix_index[row.prefix] for row in rows])
+        tail_length = np.array([len(tail) for tail in tails])
+        row_length = np.array([row.size for row in rows]) + tail_length
+        prefix_of = np.array([prefix_index[row.prefix[: opening or None]] for row in rows])
         prefix_start = np.cumsum(prefix_length) - prefix_length
         row_start = np.cumsum(row_length) - row_length + prefix_length.sum()
         ids = np.concatenate(
             [
                 np.fromiter((t for p in prefixes for t in p), np.int64, int(prefix_length.sum())),
-                *(r.ids for r in rows),
+                *(np.asarray(ids) for r, tail in zip(rows, tails, strict=True) for ids in (tail, r.ids) if len(ids)),
             ]
         )
         first_position = np.concatenate(
@@ -105,7 +113,8 @@ class Packing:
             for p, start, n in zip(prefix_of, row_start, row_length, strict=True)
         ]
         self.predict = torch.as_tensor(
-            np.concatenate([index[row.mask] for index, row in zip(predict, rows, strict=True)]), device=device
+            np.concatenate([at[n:][row.mask] for at, n, row in zip(predict, tail_length, rows, strict=True)]),
+            device=device,
         )
         self.target = torch.as_tensor(np.concatenate([row.ids[row.mask] for row in rows]), device=device)
 
@@ -126,6 +135,21 @@ class Packing:
             self._bias = torch.zeros(self.visible.shape, dtype=dtype, device=self.visible.device)
             self._bias.masked_fill_(~self.visible, -torch.inf)
         return self._bias
+
+
+def opening_length(prefixes: Sequence[tuple[int, ...]]) -> int:
+    """Return the number of tokens with which the `prefixes` of all rows begin, if it pays to compute them once; else 0.
+
+    It pays if they are at least `MIN_OPENING`, and if they and the rest of each row's prefix are at most half as many
+    tokens as the distinct prefixes. A single prefix has no opening: it is computed once anyway.
+    """
+    distinct = set(prefixes)
+    if len(distinct) < 2:
+        return 0
+    first, last = min(distinct), max(distinct)  # in lexical order, the two that have the least in common
+    length = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
+    tokens = length + sum(len(prefix) - length for prefix in prefixes)
+    return length if length >= MIN_OPENING and 2 * tokens <= sum(map(len, distinct)) else 0
 
 
 def _pad_indices(start: np.ndarray, length: np.ndarray, device: torch.device) -> tuple[Tensor | None, Tensor | None]:

@@ -164,6 +164,8 @@ def cache_key(model: Any, settings: Settings, env: gymnasium.Env, episodes: Sequ
     names = [name for name in _ROUNDING_SETTINGS if getattr(settings, name) != getattr(Settings, name)]
     values = {name: getattr(settings, name) for name in (*_KEY_SETTINGS, *names)}
     values |= {"style": settings.style} if settings.style == "full" else {}
+    opening = imitation.common_opening(episodes[:KEY_EPISODES])
+    values |= {"opening": opening} if opening else {}
     parts: list[Any] = [
         values,
         episodes_digest(episodes),

@@ -15,6 +15,7 @@ from agents.scripted import oracle
 from envs.types import Message
 from rl.learner.batch import trajectory_rows
 from rl.learner.learner import Learner
+from rl.learner.packing import opening_length
 from rl.methods.inputs import Row
 from rl.methods.parts import ratio, reduce, schedule, surrogate
 from rl.methods.recipe import Recipe
@@ -166,10 +167,11 @@ def imitate(
         How far imitation went, and the last measurement.
 
     """
+    opening = common_opening(episodes.first(STEP_ROWS))
     steps, tokens, next_measurement = 0, 0, FIRST_MEASUREMENT
     for num_episodes, batch in batches(episodes, seed):
         learner.update(batch, IMITATION, scale=IMITATION.schedule(steps, 0))
-        steps, tokens = steps + 1, tokens + sum(row.size + len(row.prefix) for row in batch)
+        steps, tokens = steps + 1, tokens + opening + sum(row.size + len(row.prefix) - opening for row in batch)
         if steps == next_measurement and tokens < MAX_TOKENS:
             next_measurement += max(FIRST_MEASUREMENT, int(steps * MEASUREMENT_GAP))
             progress, measurement = Progress(steps, num_episodes), measure()
@@ -186,18 +188,28 @@ def imitate(
 def batches(episodes: Demonstrations, seed: int) -> Iterator[tuple[int, list[Row]]]:
     """Yield `(episodes used so far, rows of one step)` for `MAX_PASSES` passes: first in order, then shuffled.
 
-    A step has at most `STEP_ROWS` rows, and ends with the row by which it reaches `STEP_TOKENS` tokens. A row is one
-    unbroken token history of an episode.
+    A step has at most `STEP_ROWS` rows, and ends with the row by which it reaches `STEP_TOKENS` tokens, not counting
+    the `common_opening`, which is computed once. A row is one unbroken token history of an episode.
     """
+    opening = common_opening(episodes.first(STEP_ROWS))
     rng = generator(seed, "imitation order")
+
+    def own_tokens(row: Row) -> int:
+        return row.size + len(row.prefix) - opening
+
     batch: list[Row] = []
     num_episodes = 0
     for passes in range(MAX_PASSES):
         for number in rng.permutation(len(episodes)).tolist() if passes else range(len(episodes)):
             episode, num_episodes = episodes[number], max(num_episodes, number + 1)
             batch += trajectory_rows(episode, np.ones(episode.num_sampled), number=number, group=number)
-            if len(batch) >= STEP_ROWS or sum(row.size + len(row.prefix) for row in batch) >= STEP_TOKENS:
+            if len(batch) >= STEP_ROWS or sum(map(own_tokens, batch)) >= STEP_TOKENS:
                 yield num_episodes, batch
                 batch = []
     if batch:
         yield num_episodes, batch
+
+
+def common_opening(episodes: Sequence[Trajectory]) -> int:
+    """Return the length of the opening that a forward pass over `episodes` computes once; 0 without one."""
+    return opening_length([episode.turns[0].context for episode in episodes if episode.turns])

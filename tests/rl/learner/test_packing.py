@@ -9,12 +9,12 @@ import torch
 from rl.learner import batch
 from rl.learner.batch import split_microbatches, trajectory_rows
 from rl.learner.learner import Learner
-from rl.learner.packing import Columns, Packing
+from rl.learner.packing import Columns, Packing, opening_length
 from rl.methods.parts import baseline, ratio, reduce, surrogate
 from rl.methods.recipe import Recipe
 from rl.policy.decoder import Decoder
 from tests.support.models import OTHER_FAMILIES, PACKED_FAMILIES, model
-from tests.support.play import flat, random_groups, random_trajectory, trajectories
+from tests.support.play import VOCAB, flat, random_groups, random_trajectory, trajectories
 
 CPU = torch.device("cpu")
 PLAIN = Recipe(baseline=baseline.none, ratio=ratio.on_policy, surrogate=surrogate.linear, reduce=reduce.token_mean)
@@ -158,6 +158,53 @@ def test_a_shared_prefix_is_computed_once():
     assert len(prefixes) < len(rows())
     assert len(packing.ids) == sum(map(len, prefixes)) + sum(row.size for row in rows())
     assert len(packing.target) == len(packing.predict) == sum(int(row.mask.sum()) for row in rows())
+
+
+def tasks_with_one_opening(members: int = 2):
+    """Groups of six tasks, whose contexts begin with the same 200 tokens; one context is the opening itself."""
+    rng = np.random.default_rng(3)
+    opening = tuple(rng.integers(VOCAB, size=200).tolist())
+    for length in (0, 3, 3, 5, 1, 4):
+        context = opening + tuple(rng.integers(VOCAB, size=length).tolist())
+        yield from (random_trajectory(rng, context, turns=int(rng.integers(1, 4))) for _ in range(members))
+
+
+def test_a_long_opening_of_all_tasks_is_computed_once_and_gives_the_same():
+    records = list(tasks_with_one_opening())
+    its_rows = [row for i, one in enumerate(records)
+        for row in trajectory_rows(one, np.ones(one.num_sampled), number=i, group=i)]
+    prefixes = {row.prefix for row in its_rows}
+    packing = Packing(its_rows, CPU)
+    tails = sum(len(row.prefix) - 200 for row in its_rows)
+    assert len(prefixes) > 2 and len(packing.ids) == 200 + tails + sum(row.size for row in its_rows)
+    net = model()
+    logprobs = flat(learner(net).logprobs(records))
+    expected = [
+        sequence_logprobs(net, history.ids, history.sampled) for one in records for history in one.sequences()
+    ]
+    np.testing.assert_allclose(logprobs, torch.cat(expected).tolist(), atol=1e-5)
+    learner(net).update(its_rows, PLAIN)
+    actual = gradient(net)
+    net.zero_grad()
+    (-torch.cat(expected).sum() / len(logprobs)).backward()
+    assert_close(actual, gradient(net))
+
+
+@pytest.mark.parametrize(
+    ("prefixes", "length"),
+    [
+        ([], 0),
+        ([(1,) * 500], 0),
+        ([(1,) * 200 + (2,), (1,) * 200 + (3,)], 0),  # no gain of a half
+        ([(1,) * 200 + (i,) for i in range(5)], 200),
+        ([(1,) * 200 + (i,) for i in range(5)] + [(1,) * 150], 150),
+        ([(1,) * 127 + (i,) for i in range(5)], 0),
+        ([(1,) * 200 + (i,) * 150 for i in range(5) for _ in range(8)], 0),  # every member would compute the rest
+        ([(i,) * 400 for i in range(5)], 0),
+    ],
+)
+def test_an_opening_is_shared_where_that_saves_at_least_half(prefixes, length):
+    assert opening_length(prefixes) == length
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
