@@ -52,8 +52,8 @@ ENVIRONMENTS: dict[str, list[str]] = {  # id -> flags beyond the defaults
 # Openings in full style have hundreds of tokens, so that an update with as many episodes takes far longer.
 FULL_STYLE: dict[str, list[str]] = {
     "games/GuessNumber-v0": ["--max-tokens", "1024", "--groups", "8", "--updates", "60"],
-    "math/Countdown-v0": [
-        *("--env-arg", "size=2", "--max-tokens", "1024", "--groups", "8", "--updates", "60"),
+    "games/Blackjack-v0": [
+        *("--env-arg", "hands=2", "--max-tokens", "1536", "--groups", "8", "--updates", "60"),
     ],
 }
 RESULTS = Path(__file__).with_name("results")
@@ -80,7 +80,6 @@ def one(env: str, flags: Sequence[str], seed: int, home: Path) -> dict[str, Any]
 def scripted(env: str, flags: Sequence[str], name: str) -> float:
     """Success of a script, such as `random` or `oracle`, on the held-out tasks that runs of seed 0 are judged by."""
     words = [word for flag, word in pairwise(flags) if flag == "--env-arg"]
-    words = words if any(word.startswith("style=") for word in words) else [*words, "style=short"]
     make = partial(envs.make, env, **envs.arguments(words, envs.entry(env)))
     probe = make()
     chosen = tickets(count_tasks(probe, "test"), 200, 1, 0)

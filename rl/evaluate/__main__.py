@@ -25,7 +25,7 @@ from envs.benchmarks import listing as benchmarks
 from envs.data import DATA_ROOT_VARIABLE
 from envs.env import SPLITS
 from rl import config_file, settings
-from rl.cli import Parser, one_line, output_file, program, run, run_async, user_input, whole_number
+from rl.cli import Parser, output_file, program, run, run_async, user_input, whole_number
 from rl.evaluate import strategies
 from rl.evaluate.attempts import Choice
 from rl.evaluate.clients.client import IncompleteEvaluation
@@ -34,7 +34,7 @@ from rl.evaluate.console import comparison_table, print_report, progress_bar
 from rl.evaluate.flags import add_policy_flags, set_budgets
 from rl.evaluate.policies import PolicyHandle, open_policy
 from rl.evaluate.report import Report
-from rl.evaluate.rollouts import rollouts_path, write_rollouts
+from rl.evaluate.rollouts import EpisodeLog
 from rl.evaluate.runner import SCRIPTS, OnGroup, task_label
 from rl.evaluate.strategies import Strategy
 from rl.evaluate.target import EPISODES, EvaluationTarget
@@ -62,8 +62,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         if strategy and strategy.width > 1 and args.temperature is None:
             args.temperature = 1.0  # greedy samples would all be the same
         policy = open_policy(args, strategies.with_rounds(strategy, target.make_env) if strategy else target.make_env)
-    with closing(policy):
-        return _evaluate(args, target, strategy, baseline, policy)
+    log = EpisodeLog(args.json if args.rollouts else None, target.env_name)
+    try:
+        with closing(policy):
+            return _evaluate(args, target, strategy, baseline, policy, log)
+    finally:
+        if log.error:
+            _log(f"the episodes were not written: {log.error}")
+        if args.json and args.rollouts and log.partial.is_file():
+            _log(f"the episodes so far are in {log.partial}")
 
 
 def _evaluate(
@@ -72,6 +79,7 @@ def _evaluate(
     strategy: Strategy | None,
     baseline: Report | None,
     policy: PolicyHandle,
+    log: EpisodeLog,
 ) -> int:
     """Play the tasks, write and print the report and compare it with `baseline`; return the exit status."""
     for name, reason in target.left_out.items():
@@ -84,7 +92,7 @@ def _evaluate(
     stop_reason, status = "", 0
     with progress_bar(len(tickets), enabled=args.policy != "human") as on_group:
         try:
-            groups = run_async(_play, policy, tickets, on_group, strategy, target)
+            groups = run_async(_play, policy, tickets, (on_group, log.add), strategy, target)
         except IncompleteEvaluation as error:
             groups, status = error.groups, error.status
             stop_reason = f"{error}: {len(groups)} of {len(tickets)} tasks were played to their end"
@@ -94,8 +102,7 @@ def _evaluate(
     report = target.report(groups, args.policy, args.seed, strategy)
     if args.json:
         report.to_json(args.json)
-        if args.rollouts:
-            _write_rollouts(args.json, target, groups)
+        log.write(groups)
     if not any(group.trajectories for group in groups):
         _log(f"error: all {report.errors} episodes failed; {_first_error(groups)}")
         return 1
@@ -119,11 +126,19 @@ def _evaluate(
 async def _play(
     policy: PolicyHandle,
     tickets: Sequence[Ticket],
-    on_group: OnGroup,
+    listeners: Sequence[OnGroup],
     strategy: Strategy | None,
     target: EvaluationTarget,
 ) -> list[Group]:
-    """Play the tickets; with a strategy, also its further rounds, and return groups of its choices."""
+    """Play the tickets; with a strategy, also its further rounds, and return groups of its choices.
+
+    Each of `listeners` is called with every group of `tickets` that ends.
+    """
+
+    def on_group(group: Group) -> None:
+        for listener in listeners:
+            listener(group)
+
     groups = await policy.play(tickets, on_group)
     if strategy is None:
         return groups
@@ -252,17 +267,6 @@ def _run_folder(policy: str) -> Path | None:
         return None
     candidates = (path, *path.parents[:3])  # RUN/checkpoints/NAME/model
     return next((at for at in candidates if (at / "config.toml").is_file() and (at / "checkpoints").is_dir()), None)
-
-
-def _write_rollouts(result: Path, target: EvaluationTarget, groups: Sequence[Group]) -> None:
-    """Write the episodes beside the result. A failure is logged: the result is worth having without them."""
-    if not result.is_file():  # a pipe or a device
-        return
-    path = rollouts_path(result)
-    try:
-        write_rollouts(path, [(target.env_name(group), group) for group in groups])
-    except OSError as error:
-        _log(f"the episodes were not written: {one_line(error)}")
 
 
 def _first_error(groups: Sequence[Group]) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rl import checksums
-from rl.records import Group, Trajectory
+from rl.records import Group, Trajectory, Turn
 
 
 def lines(update: int, env: str, groups: Iterable[Group]) -> Iterator[str]:
@@ -83,10 +83,7 @@ def _record(update: int, env: str, group: Group, trajectory: Trajectory, shaped_
                 "valid": turn.valid,
                 "fresh": turn.fresh,
                 "finish": turn.completion.finish,
-                "context_ids": list(turn.context),
-                "ids": list(turn.completion.ids),
-                "logprobs": [round(x, 5) for x in turn.completion.logprobs],
-                "versions": sorted(set(turn.completion.versions)),
+                **_tokens(turn),
                 "metrics": dict(turn.metrics),
                 "sample_s": round(turn.sample_s, 4),
                 "env_s": round(turn.env_s, 4),
@@ -95,6 +92,19 @@ def _record(update: int, env: str, group: Group, trajectory: Trajectory, shaped_
             for turn in trajectory.turns
         ],
         "final": list(trajectory.final),
+    }
+
+
+def _tokens(turn: Turn) -> dict[str, Any]:
+    """What a turn's tokens were. Of a message that came as a whole, from an API, only their number is known."""
+    sampled = turn.completion
+    if sampled.counted is not None:
+        return {"context_ids": [], "ids": [], "logprobs": [], "versions": [], "tokens": sampled.counted}
+    return {
+        "context_ids": list(turn.context),
+        "ids": list(sampled.ids),
+        "logprobs": [round(x, 5) for x in sampled.logprobs],
+        "versions": sorted(set(sampled.versions)),
     }
 
 

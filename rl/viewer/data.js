@@ -55,8 +55,14 @@ function textOf(message) {
   const {content} = message;
   const text = Array.isArray(content) ? content.map((block) => block?.text ?? "").join("\n") : content ?? "";
   const calls = (message.tool_calls ?? []).map((call) => `${call?.function?.name} ${call?.function?.arguments}`);
-  return [text, ...calls].join("\n");
+  return [thoughtsOf(message), text, ...calls].filter(Boolean).join("\n");
 }
+
+// What a model thought before a message, where its server sets that apart from the content.
+const thoughtsOf = (message) => {
+  const text = message?.reasoning_content ?? message?.reasoning;
+  return typeof text === "string" ? text : "";
+};
 
 // All text of a turn that can be searched.
 const turnText = (turn) => turn ? [...(turn.observation ?? []).map(textOf), textOf(turn.reply), turn.state ?? ""].join("\n") : "";

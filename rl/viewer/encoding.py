@@ -68,7 +68,7 @@ def _table(episodes: Sequence[Mapping[str, Any]], env: str) -> dict[str, Any]:
         "success": [int(bool(episode.get("success"))) for episode in episodes],
         "reward": [_number(episode.get("reward"), 6) for episode in episodes],
         "turns": [len(turns) for turns in turn_lists],
-        "tokens": [sum(len(turn.get("ids", [])) for turn in turns) for turns in turn_lists],
+        "tokens": [sum(_num_tokens(turn) for turn in turns) for turns in turn_lists],
         "logprob": [_mean(x for turn in turns for x in turn.get("logprobs", [])) for turns in turn_lists],
         "advantage": [_mean(x for turn in turns for x in _list(turn.get("advantage"))) for turns in turn_lists],
     }
@@ -119,6 +119,7 @@ def _turn(turn: Mapping[str, Any], indices: Mapping[int, int]) -> dict[str, Any]
         "finish": turn.get("finish") if turn.get("finish") != "stop" else None,
         "context": len(_list(turn.get("context_ids"))) or None,
         "versions": _list(turn.get("versions")) or None,
+        "tokens": _num_tokens(turn) if "tokens" in turn else None,
         "sample_s": _number(turn.get("sample_s"), 4),
         "env_s": _number(turn.get("env_s"), 4),
     }
@@ -129,6 +130,11 @@ def _turn(turn: Mapping[str, Any], indices: Mapping[int, int]) -> dict[str, Any]
     streams = {name: _stream(values) for name, values in turn.items() if _is_stream(name, values, num_tokens)}
     streams = {name: values for name, values in streams.items() if values is not None}
     return result | ({"streams": streams} if streams else {})
+
+
+def _num_tokens(turn: Mapping[str, Any]) -> int:
+    """Number of sampled tokens of a turn; one that came from an API as a message has no ids, but may have a number."""
+    return max(0, _int(turn["tokens"])) if "tokens" in turn else len(turn.get("ids", []))
 
 
 def _is_stream(name: str, values: Any, num_tokens: int) -> bool:

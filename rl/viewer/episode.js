@@ -13,7 +13,7 @@ function messageBox(message, label) {
   if (!message || typeof message !== "object") return el("div", {class: "message"}, el("span", {class: "role"}, label), String(message));
   const blocks = Array.isArray(message.content) ? message.content : [{type: "text", text: message.content ?? ""}];
   const role = [message.role ?? label, message.name].filter(Boolean).join(" ");
-  return el("div", {class: `message ${label}`}, el("span", {class: "role"}, role), blocks.map(contentBlock), toolCalls(message));
+  return el("div", {class: `message ${label}`}, el("span", {class: "role"}, role), thinking(message), blocks.map(contentBlock), toolCalls(message));
 }
 
 function contentBlock(part) {
@@ -34,6 +34,11 @@ function foldable(text) {
     button.remove();
   }}, `Show all ${formatCount(text.length)} characters`);
   return el("div", {}, body, button);
+}
+
+function thinking(message) {
+  const text = thoughtsOf(message);
+  return text ? el("div", {class: "thinking"}, el("b", {}, "thinking"), foldable(text)) : null;
 }
 
 function toolCalls(message) {
@@ -80,11 +85,12 @@ function turnCard(turn, k, opening) {
     el("header", {}, el("h3", {}, `Turn ${k + 1}`), first, badges(turn)),
     opening ? null : (turn.observation ?? []).map((message) => messageBox(message, "environment")),
     el("div", {class: "message reply"}, el("span", {class: "role"}, turn.reply?.role ?? "assistant"),
+      thinking(turn.reply),
       isReadable(turn) ? null : foldable(textOf({content: turn.reply?.content})),
       turn.ids.length ? replyBox(turn, `Reply of turn ${k + 1}`) : null,
       turn.reply ? toolCalls(turn.reply) : null),
     el("footer", {}, more, turn.state ? fact("state", turn.state, "state") : null,
-      fact("tokens", turn.ids.length), fact("log p", formatNumber(meanLogprob)), fact("context", `+${turn.context ?? 0}`, "aside"),
+      fact("tokens", turn.tokens ?? turn.ids.length), fact("log p", formatNumber(meanLogprob)), fact("context", `+${turn.context ?? 0}`, "aside"),
       turn.versions?.length > 1 ? fact("policy versions", turn.versions.join(", ")) : null,
       fact("sampled in", formatSeconds(turn.sample_s), "aside"), fact("environment", formatSeconds(turn.env_s), "aside")));
 }

@@ -10,6 +10,7 @@ from agents import reply
 from envs.types import Message, ToolCall, call_id
 from rl.evaluate.clients.client import ChatRequest, ChatResponse
 
+REASONING_FIELDS = ("reasoning_content", "reasoning")  # where servers put what a model thought, beside the content
 SEED_LIMIT = 2**31  # some servers reject larger seeds
 ABORT_REASONS = ("abort", "cancelled", "error")  # finish reasons of a server that was stopped while it sampled
 
@@ -39,7 +40,8 @@ def encode_request(request: ChatRequest, model: str, fields: Mapping[str, Any]) 
 def decode_response(body: Any, request: ChatRequest) -> ChatResponse:
     """Read the reply and its numbers of tokens (0 if not given) from the parsed JSON of a response to `request`.
 
-    If the request offered tools and the response has no `tool_calls`, calls are parsed from the text. Raises
+    If the request offered tools and the response has no `tool_calls`, calls are parsed from the text. Reasoning that
+    the server has set apart becomes the message's "reasoning_content"; it is recorded, and sent to no server. Raises
     `ValueError` if the body is not a chat completion or if the server stopped while it sampled.
     """
     try:
@@ -60,6 +62,9 @@ def decode_response(body: Any, request: ChatRequest) -> ChatResponse:
         reply_message["tool_calls"] = calls
     elif request.tools:
         reply_message = reply.parse(content, first_call)
+    thoughts = [message[name] for name in REASONING_FIELDS if isinstance(message.get(name), str) and message[name]]
+    if thoughts:
+        reply_message = {**reply_message, "reasoning_content": thoughts[0]}  # type: ignore[typeddict-unknown-key]
     return ChatResponse(reply_message, "length" if reason == "length" else "stop", tokens, context)
 
 
@@ -77,8 +82,9 @@ def error_text(body: Any) -> str:
 
 
 def _encode_message(message: Message) -> Mapping[str, Any]:
-    """Set empty content to None next to tool calls, as servers require."""
-    return {**message, "content": None} if message.get("tool_calls") and message["content"] == "" else message
+    """Set empty content to None next to tool calls, as servers require, and leave out the reasoning of replies."""
+    fields = {key: value for key, value in message.items() if key not in REASONING_FIELDS}
+    return {**fields, "content": None} if fields.get("tool_calls") and fields["content"] == "" else fields
 
 
 def _content_text(content: Any) -> str:

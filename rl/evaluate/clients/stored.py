@@ -122,7 +122,8 @@ def _parse_turn(turn: Any) -> ChatResponse:
     if not isinstance(turn, dict) or "reply" not in turn:
         raise ValueError("a turn without 'reply'")
     ids: Sequence[int] = turn.get("ids") or ()
-    return ChatResponse(_parse_message(turn["reply"]), "length" if turn.get("finish") == "length" else "stop", len(ids))
+    tokens = turn["tokens"] if type(turn.get("tokens")) is int else len(ids)
+    return ChatResponse(_parse_message(turn["reply"]), "length" if turn.get("finish") == "length" else "stop", tokens)
 
 
 def _parse_message(value: Any) -> Message:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from functools import partial
 from pathlib import Path
@@ -12,6 +13,8 @@ from rl import cli
 from rl.evaluate import __main__ as evaluate
 from rl.evaluate.rollouts import rollouts_path
 from rl.viewer.reader import find, read
+from tests.support.chat_server import Answer, completion
+from tests.support.fake_endpoint import ScriptedServer, with_server
 
 
 def run(*words: object) -> int:
@@ -56,5 +59,68 @@ def test_a_result_is_kept_if_its_episodes_cannot_be_written(tmp_path: Path, caps
     (tmp_path / "r.rollouts.jsonl").mkdir()
     words = ("--env", "math/Arithmetic-v0", "--policy", "noop", "--episodes", "2", "--json", tmp_path / "r.json")
     assert run(*words) == 0
-    assert "the episodes were not written: " in capsys.readouterr().err
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["r.json", "r.rollouts.jsonl"]
+    errors = capsys.readouterr().err
+    assert "the episodes were not written: " in errors
+    assert f"the episodes so far are in {tmp_path}/r.partial.rollouts.jsonl" in " ".join(errors.split("\n"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "r.json",
+        "r.partial.rollouts.jsonl",
+        "r.rollouts.jsonl",
+    ]
+    assert len(read(find(tmp_path / "r.partial.rollouts.jsonl")).episodes) == 2
+
+
+STOPPED = """
+import os
+import signal
+
+from envs.env import Env
+from envs.types import Outcome, Task, user
+
+class Stopped(Env):
+    def tasks(self, split):
+        return [Task(f"{split}/{i}", (user(f"{i} + 1 = ?"),), str(i + 1)) for i in range(30)]
+
+    def reply(self, action):
+        if self.task.answer == "20":
+            os.kill(os.getpid(), signal.SIGINT)
+        return Outcome(reward=1.0, terminated=True, success=True)
+
+    def oracle(self):
+        yield self.task.answer
+"""
+
+
+def test_an_evaluation_that_is_interrupted_leaves_the_episodes_that_had_ended(tmp_path: Path, capsys):
+    (tmp_path / "stopped.py").write_text(STOPPED)
+    (tmp_path / "r.rollouts.jsonl").write_text("of an earlier evaluation\n")
+    words = ("--env", f"{tmp_path}/stopped.py:Stopped", "--policy", "noop", "--json", tmp_path / "r.json")
+    assert run(*words) == 130
+    assert f"the episodes so far are in {tmp_path}/r.partial.rollouts.jsonl" in " ".join(
+        capsys.readouterr().err.split("\n")
+    )
+    episodes = read(find(tmp_path / "r.partial.rollouts.jsonl")).episodes
+    assert 10 < len(episodes) < 30 and all(episode["success"] for episode in episodes)
+    assert not (tmp_path / "r.json").exists()
+    assert (tmp_path / "r.rollouts.jsonl").read_text() == "of an earlier evaluation\n"
+
+
+def test_replies_of_an_endpoint_are_written_with_their_thinking_and_calls(tmp_path: Path, monkeypatch):
+    monkeypatch.setenv("TURNWISE_CACHE", str(tmp_path / "cache"))
+    call = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"words": "old"}'}}
+    first = completion("", tool_calls=[call], reasoning_content="The wiki may say it.")
+    server = ScriptedServer(Answer(body=first), Answer(body=completion("answer Nobody", reasoning="No page says it.")))
+
+    async def use(url: str) -> int:
+        words = ("--env", "tools/Search-v0", "--policy", f"openai:toy@{url}", "--episodes", "1")
+        return await asyncio.to_thread(run, *words, "--json", tmp_path / "r.json")
+
+    assert with_server(server, use) == 0
+    (episode,) = read(find(tmp_path / "r.json")).episodes
+    replies = [turn["reply"] for turn in episode["turns"]]
+    assert replies[0]["tool_calls"] == [call]
+    assert [reply["reasoning_content"] for reply in replies] == ["The wiki may say it.", "No page says it."]
+    assert [(turn["ids"], turn["logprobs"], turn["tokens"]) for turn in episode["turns"]] == [([], [], 0), ([], [], 13)]
+    assert all("reasoning" not in json.dumps(body["messages"]) for _, _, body in server.requests)
+    again = run("--env", "tools/Search-v0", "--policy", f"replay:{tmp_path}/r.rollouts.jsonl", "--json", tmp_path / "s")
+    assert again == 0 and json.loads((tmp_path / "s").read_text())["tokens_mean"] == 13

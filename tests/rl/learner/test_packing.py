@@ -171,17 +171,18 @@ def tasks_with_one_opening(members: int = 2):
 
 def test_a_long_opening_of_all_tasks_is_computed_once_and_gives_the_same():
     records = list(tasks_with_one_opening())
-    its_rows = [row for i, one in enumerate(records)
-        for row in trajectory_rows(one, np.ones(one.num_sampled), number=i, group=i)]
+    its_rows = [
+        row
+        for i, one in enumerate(records)
+        for row in trajectory_rows(one, np.ones(one.num_sampled), number=i, group=i)
+    ]
     prefixes = {row.prefix for row in its_rows}
     packing = Packing(its_rows, CPU)
     tails = sum(len(row.prefix) - 200 for row in its_rows)
     assert len(prefixes) > 2 and len(packing.ids) == 200 + tails + sum(row.size for row in its_rows)
     net = model()
     logprobs = flat(learner(net).logprobs(records))
-    expected = [
-        sequence_logprobs(net, history.ids, history.sampled) for one in records for history in one.sequences()
-    ]
+    expected = [sequence_logprobs(net, history.ids, history.sampled) for one in records for history in one.sequences()]
     np.testing.assert_allclose(logprobs, torch.cat(expected).tolist(), atol=1e-5)
     learner(net).update(its_rows, PLAIN)
     actual = gradient(net)

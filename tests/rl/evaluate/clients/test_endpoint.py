@@ -46,7 +46,9 @@ def test_a_request_holds_how_to_sample_and_fields_replace_it() -> None:
             {"content": "a\nb"},
         ),
         ({"content": "\ud800"}, {"content": "\ud800"}),
-        ({"content": "7", "reasoning_content": "hm", "tool_calls": None}, {"content": "7"}),
+        ({"content": "7", "reasoning_content": "hm", "tool_calls": None}, {"content": "7", "reasoning_content": "hm"}),
+        ({"content": "7", "reasoning": "hm"}, {"content": "7", "reasoning_content": "hm"}),
+        ({"content": "7", "reasoning_content": None, "reasoning": ""}, {"content": "7"}),
     ],
 )
 def test_an_answer_is_read_whatever_form_its_content_has(message: dict, response: dict) -> None:
@@ -167,8 +169,10 @@ def test_no_flipped_bit_of_the_cache_passes(tmp_path: Path, caplog: pytest.LogCa
 
 def test_tools_are_offered_and_their_calls_are_played() -> None:
     call = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": "{}"}}
-    server = ScriptedServer(Answer(body=completion(None, tool_calls=[call])), Answer(body=completion("9")))
+    first = completion(None, tool_calls=[call], reasoning_content="a tool")
+    server = ScriptedServer(Answer(body=first), Answer(body=completion("9")))
     (group,) = play(server, 1, env={"tools": True})
+    assert group.trajectories[0].turns[0].reply["reasoning_content"] == "a tool"  # recorded, and not sent back
     assert [body["tools"] for _, _, body in server.requests] == [[TOOL], [TOOL]]
     assert server.requests[1][2]["messages"][1:] == [
         {"role": "assistant", "content": None, "tool_calls": [call]},
