@@ -11,7 +11,7 @@ from typing import Any
 from rl.viewer.encoding import encode, json_text
 from rl.viewer.progress import curves, result
 from rl.viewer.reader import Rollouts, Source
-from rl.viewer.token_text import token_texts
+from rl.viewer.token_text import policy_token_texts, token_texts
 
 # Joined in this order, in one scope.
 SCRIPTS = ("data.js", "tokens.js", "episode.js", "group.js", "list.js", "hits.js", "page.js", "curve.js", "start.js")
@@ -24,7 +24,9 @@ def page(source: Source, rollouts: Rollouts) -> bytes:
     Content-Security-Policy of the page still runs no script but the page's own and loads nothing.
     """
     env = str(source.config.get("env", ""))
-    data = encode(rollouts.episodes, token_texts(source.run, source.config), env)
+    evaluation = result(source.files[-1])
+    texts = token_texts(source.run, source.config) if source.run else policy_token_texts(evaluation.get("policy", ""))
+    data = encode(rollouts.episodes, texts, env)
     head: dict[str, Any] = {
         "name": source.name,
         "env": env,
@@ -33,7 +35,7 @@ def page(source: Source, rollouts: Rollouts) -> bytes:
         "notes": rollouts.notes,
         "updates": source.updates,
         "curves": curves(source.run),
-        "result": result(source.files[-1]),
+        "result": evaluation,
         "table": data.table,
         "vocabulary": data.vocabulary,
     }

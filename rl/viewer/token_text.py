@@ -1,4 +1,4 @@
-"""The text of single tokens, from the tokenizer in a run's checkpoints."""
+"""The text of single tokens, from the tokenizer of a run's checkpoints or of an evaluation's policy."""
 
 from __future__ import annotations
 
@@ -72,6 +72,16 @@ def token_texts(run: Path | None, config: Mapping[str, Any]) -> TokenTexts:
 
         return TokenTexts(byte_tokenizer().backend_tokenizer)
     return TokenTexts()
+
+
+def policy_token_texts(policy: str) -> TokenTexts:
+    """Return the token texts of the policy of an evaluation: `tiny`, or the folder of a model or a run.
+
+    Of any other policy, and of a folder that is no longer there, all texts are unknown.
+    """
+    folder = Path(policy).expanduser()
+    is_run = bool(policy) and (folder / "checkpoints").is_dir()
+    return token_texts(folder if is_run else None, {"model": policy})
 
 
 def _token_bytes(raw: str) -> bytes | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from functools import partial
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from rl import cli
 from rl.evaluate import __main__ as evaluate
 from rl.evaluate.rollouts import rollouts_path
+from rl.viewer.page import page
 from rl.viewer.reader import find, read
 from tests.support.chat_server import Answer, completion
 from tests.support.fake_endpoint import ScriptedServer, with_server
@@ -124,3 +126,13 @@ def test_replies_of_an_endpoint_are_written_with_their_thinking_and_calls(tmp_pa
     assert all("reasoning" not in json.dumps(body["messages"]) for _, _, body in server.requests)
     again = run("--env", "tools/Search-v0", "--policy", f"replay:{tmp_path}/r.rollouts.jsonl", "--json", tmp_path / "s")
     assert again == 0 and json.loads((tmp_path / "s").read_text())["tokens_mean"] == 13
+
+
+def test_tokens_of_a_local_model_have_texts_in_the_viewer(tmp_path: Path):
+    words = ("--env", "games/GuessNumber-v0", "--policy", "tiny", "--episodes", "1", "--turn-tokens", "4")
+    assert run(*words, "--json", tmp_path / "r.json") == 0
+    source = find(tmp_path / "r.json")
+    (episode,) = read(source).episodes
+    assert {len(turn["ids"]) for turn in episode["turns"]} <= {1, 2, 3, 4} and episode["turns"][0]["logprobs"]
+    head = re.search(rb'id="head-data"[^>]*>(.*?)</script>', page(source, read(source)), re.DOTALL)
+    assert head and None not in json.loads(head[1])["vocabulary"]["texts"]
