@@ -1,10 +1,12 @@
-"""Whether a reader that knows nothing but the opening of an episode can make a valid first move, in every environment.
+"""Whether a reader that knows nothing but the opening of an episode can play it, in every environment in full style.
 
-    python -m benchmarks.clarity [--tasks N]
+    python -m benchmarks.clarity [--tasks N] [--env ID]
 
-The reader takes the reply that the opening gives as an example, letter by letter. A line for each environment says on
-how many test tasks that reply was valid; the exit status is 1 if it was not on all of them. Environments whose files or
-packages are missing are named and left out.
+Three readers play the first N test tasks. The literal one gives the reply of the opening's example, letter by letter:
+is it a valid first reply? The one with the legend plays at random: does the legend explain every sign of the drawings
+that it sees? The one that thinks aloud gives the oracle's replies, two sentences with wrong answers on the lines before
+each: does it earn the maximum? The exit status is 1 if one answer is no. Environments whose files or packages are missing
+are named and left out.
 """
 
 from __future__ import annotations
@@ -12,39 +14,82 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from math import isclose
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
 
 import envs
+from benchmarks.support.record import provenance, save
+from envs.checks.env_under_test import has_oracle, play, random_replies, thinking_replies
 from envs.data import MissingData
 from envs.env import Env
 from envs.episodes.guide import example_of
 from envs.rows import ROWS
 from sandboxes import SandboxUnavailable
 
+RESULTS = Path(__file__).with_name("results") / "clarity.json"
+THINKING = "{}\n{}"  # reasoning, then the reply
+
+
+class Clarity(NamedTuple):
+    """How the readers did in one environment.
+
+    Attributes:
+        tasks: Test tasks that each played.
+        valid: Of these, first replies of the literal reader that were valid.
+        unknown: Signs that the legend does not explain; None if the observations are no drawings.
+        maximal: Tasks on which thinking aloud earned the maximum; None without an oracle.
+    """
+
+    tasks: int
+    valid: int
+    unknown: list[str] | None
+    maximal: int | None
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether no reader failed."""
+        return self.valid == self.tasks and not self.unknown and self.maximal in (None, self.tasks)
+
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Play the first move of some test tasks of every environment; return 1 if one of them was invalid."""
+    """Let the readers play every environment, and write the result; return 1 if one of them failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tasks", type=int, default=50, metavar="N", help="test tasks of each (default 50)")
-    tasks = parser.parse_args(argv).tasks
-    status = 0
-    for row in ROWS:
+    parser.add_argument("--env", metavar="ID", choices=[row.id for row in ROWS], help="only this one; writes no result")
+    args = parser.parse_args(argv)
+    table: dict[str, Clarity] = {}
+    left_out: dict[str, str] = {}
+    for id in [args.env] if args.env else [row.id for row in ROWS]:
         try:
-            valid, total = count_valid_moves(row.id, tasks)
+            clarity = table[id] = measure(id, args.tasks)
         except (ImportError, MissingData, SandboxUnavailable) as error:
-            print(f"{row.id:24} left out: {' '.join(str(error).split())}")
+            left_out[id] = " ".join(str(error).split())
+            print(f"{id:24} left out: {left_out[id]}", flush=True)
             continue
-        print(f"{row.id:24} {valid} of {total} first moves are valid", flush=True)
-        status |= valid < total
-    return status
+        thinking = "no oracle" if clarity.maximal is None else f"{clarity.maximal} of {clarity.tasks} by thinking aloud"
+        unknown = f"; not in the legend: {' '.join(clarity.unknown)}" if clarity.unknown else ""
+        print(f"{id:24} {clarity.valid} of {clarity.tasks} first moves are valid; {thinking}{unknown}", flush=True)
+    if not args.env:
+        rows = {id: clarity._asdict() for id, clarity in table.items()}
+        origin = provenance(torch.device("cpu"), [0])
+        save(RESULTS, {**origin, "tasks": args.tasks, "environments": rows, "left_out": sorted(left_out)})
+    return int(not all(clarity.is_clear for clarity in table.values()))
 
 
-def count_valid_moves(id: str, tasks: int) -> tuple[int, int]:
-    """Return on how many of at most `tasks` test tasks the example is a valid reply, and how many there were."""
+def measure(id: str, tasks: int) -> Clarity:
+    """Let the readers play at most `tasks` test tasks of one environment."""
     env = envs.make(id).unwrapped
     assert isinstance(env, Env)
     try:
         total = min(tasks, len(env.load("test")))
-        return sum(_is_valid(env, index) for index in range(total)), total
+        valid = sum(_is_valid(env, index) for index in range(total))
+        unknown = sorted(set().union(*(_unknown_signs(env, index) for index in range(total))))
+        can_draw = any(unknown) or _draws(env)
+        maximal = sum(_earns_maximum(env, index) for index in range(total)) if has_oracle(env) else None
+        return Clarity(total, valid, unknown if can_draw else None, maximal)
     finally:
         env.close()
 
@@ -53,6 +98,33 @@ def _is_valid(env: Env, index: int) -> bool:
     messages, _ = env.reset(seed=index, options={"split": "test", "index": index})
     example = example_of(messages)
     return example is not None and env.step(example)[4]["valid"]
+
+
+def _draws(env: Env) -> bool:
+    env.reset(seed=0, options={"split": "test", "index": 0})
+    return bool(env.drawing())
+
+
+def _unknown_signs(env: Env, index: int) -> set[str]:
+    """The signs in the drawing of a task's first observation, and of the one after a random reply, beyond the legend."""
+    drawings: list[str] = []
+
+    def watch(env: Env):  # type: ignore[no-untyped-def]
+        for reply in random_replies(index)(env):
+            drawings.append(env.drawing())
+            yield reply
+
+    play(env, watch, seed=index, index=index, split="test", turns=2)
+    guide = env.guide()
+    legend = set(guide.legend) if guide else set()
+    has_numbers = any(sign.isdecimal() for sign in legend)
+    signs = {sign for drawing in drawings for sign in drawing.split()}
+    return {sign for sign in signs - legend if not (sign.isdecimal() and has_numbers)}
+
+
+def _earns_maximum(env: Env, index: int) -> bool:
+    episode = play(env, thinking_replies(THINKING, seed=index), seed=index, index=index, split="test")
+    return isclose(episode.total_reward, env.max_return)
 
 
 if __name__ == "__main__":
