@@ -5,8 +5,8 @@
 Three readers play the first N test tasks. The literal one gives the reply of the opening's example, letter by letter:
 is it a valid first reply? The one with the legend plays at random: does the legend explain every sign of the drawings
 that it sees? The one that thinks aloud gives the oracle's replies, two sentences with wrong answers on the lines before
-each: does it earn the maximum? The exit status is 1 if one answer is no. Environments whose files or packages are missing
-are named and left out.
+each: does it earn the maximum? The exit status is 1 if one answer is no. Environments whose files or packages are
+missing are named and left out.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _draws(env: Env) -> bool:
 
 
 def _unknown_signs(env: Env, index: int) -> set[str]:
-    """The signs in the drawing of a task's first observation, and of the one after a random reply, beyond the legend."""
+    """The signs beyond the legend in the drawings of a task's first observation and of that after a random reply."""
     drawings: list[str] = []
 
     def watch(env: Env):  # type: ignore[no-untyped-def]
