@@ -53,10 +53,10 @@ def parameters(entry: Callable[..., Any]) -> dict[str, Any] | None:
     """Map each keyword argument of a class or function to its type; None if it accepts any name.
 
     The type is the annotation, else the type of the default, else `Any`. A class whose `__init__` has `**kwargs` is
-    assumed to pass them to the next `__init__` in its MRO.
+    assumed to pass them to the next `__init__` in its MRO, or in its attribute `constructors`, a list of classes.
     """
     is_class = isinstance(entry, type)
-    mro = inspect.getmro(entry) if is_class else ()  # type: ignore[arg-type]
+    mro = getattr(entry, "constructors", None) or (inspect.getmro(entry) if is_class else ())  # type: ignore[arg-type]
     constructors = [vars(cls)["__init__"] for cls in mro if "__init__" in vars(cls)] or [entry]
     types_by_name: dict[str, Any] = {}
     for constructor in constructors:

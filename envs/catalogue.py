@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import cache, partial
 from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium
 
@@ -23,13 +23,35 @@ GROUP = "turnwise.envs"
 ENTRY_POINT = re.compile(r"\w+(\.\w+)*:\w+")
 
 
+class SeatViewEntry(NamedTuple):
+    """Entry point of an id of the family `multi`: makes the single-agent view of the class that it names.
+
+    Attributes:
+        entry_point: "module:Class", a subclass of `envs.multi.multi_env.MultiEnv`.
+    """
+
+    entry_point: str
+
+    def __call__(self, **arguments: Any) -> gymnasium.Env:
+        """Import the class and make an instance of its single-agent view."""
+        return self.view()(**arguments)
+
+    def __str__(self) -> str:
+        return self.entry_point
+
+    def view(self) -> type[gymnasium.Env]:
+        """Import the class and return that of its single-agent view."""
+        module, name = self.entry_point.split(":")
+        return _gymnasium_class(getattr(_import(module), name))
+
+
 def register(id: str, entry_point: str | Callable[..., gymnasium.Env], **kwargs: Any) -> None:
     """Add an environment to Gymnasium's registry.
 
     Registering an id again with the same content does nothing.
 
     Args:
-        id: Such as "games/Mine-v0".
+        id: Such as "games/Mine-v0". A game of several seats (`envs.multi.multi_env.MultiEnv`) has the family `multi`.
         entry_point: "module:Class", imported when the first instance is made, or a callable that returns an instance.
         **kwargs: Arguments of the constructor.
 
@@ -38,6 +60,8 @@ def register(id: str, entry_point: str | Callable[..., gymnasium.Env], **kwargs:
     """
     if isinstance(entry_point, str) and not ENTRY_POINT.fullmatch(entry_point):
         raise ValueError(f"entry point {entry_point!r} of {id!r} is not of the form 'module:Class'")
+    if id.startswith("multi/") and isinstance(entry_point, str):
+        entry_point = SeatViewEntry(entry_point)
     existing = gymnasium.registry.get(id)
     if existing is not None:
         if (existing.entry_point, existing.kwargs) == (entry_point, kwargs):
@@ -100,7 +124,7 @@ def find(spec: str) -> Any:
     source, colon, name = spec.rpartition(":")
     if colon:
         module = _load_file(source) if source.endswith(".py") else _import_module(source, spec)
-        value = getattr(module, name, None)
+        value = _gymnasium_class(getattr(module, name, None))
         if isinstance(value, type) and issubclass(value, gymnasium.Env):
             return value
         if name in gymnasium.registry:
@@ -135,7 +159,7 @@ def entry(spec: str) -> Callable[..., gymnasium.Env]:
     if isinstance(target, str):
         module, name = target.split(":")
         target = getattr(_import(module), name)
-    return target
+    return target.view() if isinstance(target, SeatViewEntry) else target
 
 
 def entries() -> list[Row]:
@@ -169,9 +193,15 @@ def _environment_classes(module: ModuleType) -> list[str]:
     return [
         key
         for key, value in classes.items()
-        if issubclass(value, gymnasium.Env) and not inspect.isabstract(value)
+        if issubclass(_gymnasium_class(value), gymnasium.Env) and not inspect.isabstract(value)
         if f"{value.__module__}.".startswith(f"{module.__name__}.")
     ]
+
+
+def _gymnasium_class(value: Any) -> Any:
+    """The single-agent view of a class of several seats; any other value as it is."""
+    single_agent = getattr(value, "single_agent", None)
+    return single_agent() if isinstance(value, type) and callable(single_agent) else value
 
 
 def _load_file(path: str) -> ModuleType:

@@ -39,6 +39,7 @@ class Env(TaskLoading, gymnasium.Env[Messages, Message]):
         blocking: Whether `reset` and `step` may wait for something outside the process, such as a sandbox.
         max_turns: Turns after which an episode is truncated with stop "turn_limit".
         max_return: Return of a perfect episode. The oracle must reach it on every task.
+        is_contest: Whether other players decide the return too, so that no reply is sure to earn `max_return`.
         leaks: Reason why the prompt may contain a task's answer; empty where it must not.
 
     `style`, an argument, says how everything is worded. "full", the default, is for any language model: the opening
@@ -58,6 +59,7 @@ class Env(TaskLoading, gymnasium.Env[Messages, Message]):
     blocking: bool = False
     max_turns: int = 1
     max_return: float = 1.0
+    is_contest: bool = False
     leaks: str = ""
     style: Style = "full"
 

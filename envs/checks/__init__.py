@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from envs.checks import contract, isolation, opening, rewards
+from envs.checks import contract, isolation, opening, rewards, seats
 from envs.checks.env_under_test import (
     MAX_TURNS,
     EnvUnderTest,
@@ -44,6 +44,7 @@ CHECKS: tuple[Check, ...] = (
     opening.example,
     opening.legend,
 )
+SEAT_CHECKS: tuple[Check, ...] = (seats.pettingzoo_tests, seats.full_games, seats.privacy, seats.hostile_seats)
 MAX_FAULTS = 5  # that the report shows per check
 STEPS_OF_CHECK = 10  # budgets of a step that a check may take, without the episodes that it plays
 
@@ -100,12 +101,13 @@ def run(under_test: EnvUnderTest) -> Iterator[Result]:
     Raises ImportError or ValueError where a package or the data are missing, or a name or argument is wrong, and
     Overrun if a call takes too long.
     """
-    claim, fault = "The environment can be made and its splits can be loaded.", ""
+    claim, fault, checks = "The environment can be made and its splits can be loaded.", "", CHECKS
     try:
         with containment():
             env = under_test.make()
             try:
                 available = set(available_splits(env))
+                checks = CHECKS + SEAT_CHECKS * seats.has_seats(env)
                 _play_once(env)
             finally:
                 WATCHDOG.step_call(f"{under_test.spec}: close", env.close)
@@ -118,7 +120,7 @@ def run(under_test: EnvUnderTest) -> Iterator[Result]:
         claim += f" Left out, as their data are missing: {', '.join(missing)}." if missing else ""
     yield Result("construction", claim, (fault,) if fault else ())
     if not fault:
-        for check in CHECKS:
+        for check in checks:
             yield run_check(check, under_test)
 
 

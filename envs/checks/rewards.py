@@ -22,6 +22,7 @@ from envs.checks.env_under_test import (
     random_replies,
     thinking_replies,
 )
+from envs.env import Env
 from envs.types import Message, text
 
 ATTACK_TASKS, IDLE_TASKS, RANDOM_TASKS, LEAK_TASKS = 5, 20, 50, 200  # tasks that each check plays at most
@@ -36,11 +37,14 @@ JUNK = ("", " ", "\n\n", "zzz", "?!", "lorem ipsum dolor sit amet", "\u65e5\u672
 
 
 def oracle(under_test: EnvUnderTest) -> Iterator[str]:
-    """The oracle earns the maximum, with success, on every held-out task.
+    """The oracle earns the maximum, with success, on every held-out task; in a contest, no less than random replies.
 
     Yields a line for each fault; none if the claim holds.
     """
     with under_test.make() as env:
+        if env.is_contest:
+            yield from _contest_faults(env, under_test.indices(env, RANDOM_TASKS))
+            return
         for index in under_test.indices(env):
             episode = play(env, oracle_replies, index=index)
             if not has_oracle(env):
@@ -49,6 +53,23 @@ def oracle(under_test: EnvUnderTest) -> Iterator[str]:
             if not isclose(episode.total_reward, env.max_return) or not episode.success or stop != "terminated":
                 outcome = f"return {episode.total_reward} of {env.max_return}, success={episode.success}, stop={stop!r}"
                 yield f"task {env.task.id}: {outcome}"
+
+
+def _contest_faults(env: Env, indices: range) -> Iterator[str]:
+    """Yield a line where the oracle of a contest is invalid, earns too much, or loses more than random replies do."""
+    totals = {"oracle": 0.0, "random": 0.0}
+    for index in indices:
+        episode = play(env, oracle_replies, index=index)
+        if not has_oracle(env):
+            raise Untestable("there is no oracle")
+        if not episode.is_over or not all(turn[4]["valid"] for turn in episode.turns):
+            yield f"task {env.task.id}: the oracle gives an invalid reply, or gives up"
+        if episode.total_reward > env.max_return + 1e-9:
+            yield f"task {env.task.id}: the oracle earns {episode.total_reward}, more than max_return {env.max_return}"
+        totals["oracle"] += episode.total_reward
+        totals["random"] += play(env, random_replies(index), index=index).total_reward
+    if totals["oracle"] < totals["random"]:
+        yield f"the oracle earns {totals['oracle']:g} in {len(indices)} games, random replies {totals['random']:g}"
 
 
 def thinking_aloud(under_test: EnvUnderTest) -> Iterator[str]:

@@ -1,0 +1,1 @@
+"""Environments for several language models: PettingZoo environments whose observations and actions are messages."""

@@ -1,0 +1,90 @@
+"""Who plays the other seats of a single-agent view: `random`, `oracle`, `noop`, a player of the game, or a function."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from envs.arguments import convert
+from envs.multi.multi_env import MultiEnv
+from envs.suggestions import unknown_message
+from envs.types import Message, assistant
+
+Opponent = Callable[[MultiEnv, str, np.random.Generator], Message | str]
+COMMON_PLAYERS = ("random", "oracle", "noop")
+
+
+def make_opponent(spec: str | Opponent, game: type[MultiEnv]) -> Opponent:
+    """Return the player that `spec` names.
+
+    Args:
+        spec: `NAME` or `NAME:key=value,key=value`, where NAME is random, oracle, noop or one of `game.players`;
+            `path/to/file.py:function`; or a function. A function takes the environment, the seat that is to move and
+            a generator, and returns a reply.
+        game: Class of the environment.
+
+    Raises:
+        ValueError: There is no such player, option or function.
+    """
+    if callable(spec):
+        return spec
+    name, _, words = spec.partition(":")
+    if name.endswith(".py"):
+        return _function_of_file(name, words)
+    if name not in (*COMMON_PLAYERS, *game.players):
+        raise ValueError(unknown_message("opponent", name, (*COMMON_PLAYERS, *game.players), of=game.__name__))
+    method = getattr(game, game.players.get(name, name))
+    options = _parse_options(words, method, name)
+    if name == "random":
+        return lambda env, seat, rng: env.random(seat, rng)
+    if name in COMMON_PLAYERS:
+        return lambda env, seat, rng: getattr(env, name)(seat)
+    return lambda env, seat, rng: method(env, seat, rng, **options)
+
+
+def opponent_names(game: type[MultiEnv]) -> list[str]:
+    """Return the opponents of a game as they are written, with the defaults of their options."""
+    names = [*COMMON_PLAYERS]
+    for name, method in game.players.items():
+        options = _keyword_options(getattr(game, method))
+        words = ",".join(f"{key}={option.default}" for key, option in options.items())
+        names.append(f"{name}:{words}" if words else name)
+    return names
+
+
+def _keyword_options(method: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    parameters = inspect.signature(method).parameters
+    return {key: value for key, value in parameters.items() if value.kind is value.KEYWORD_ONLY}
+
+
+def _parse_options(words: str, method: Callable[..., Any], name: str) -> dict[str, Any]:
+    """Parse `key=value,key=value` into the keyword-only options of a method, by the types of their defaults."""
+    known = _keyword_options(method)
+    options = {}
+    for word in filter(None, words.split(",")):
+        key, equals, value = word.partition("=")
+        if not equals:
+            raise ValueError(f"opponent {name}: {word!r} is not of the form key=value")
+        if key not in known:
+            raise ValueError(unknown_message("option", key, known, of=f"opponent {name}"))
+        try:
+            options[key] = convert(value, type(known[key].default))
+        except ValueError as error:
+            raise ValueError(f"opponent {name}: {key}={value}: {error}") from None
+    return options
+
+
+def _function_of_file(path: str, name: str) -> Opponent:
+    from sandboxes.source_files import load_source_file
+
+    function = getattr(load_source_file(path), name, None)
+    if not callable(function):
+        raise ValueError(f"opponent {path}:{name}: the file has no function {name!r}")
+    return lambda env, seat, rng: _as_message(function(env, seat, rng))
+
+
+def _as_message(reply: Message | str) -> Message:
+    return assistant(reply) if isinstance(reply, str) else reply

@@ -1,0 +1,53 @@
+"""What one round of an environment with several seats gives: messages, rewards and ends for each seat."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from envs.types import Message, Messages
+
+
+class Observation(tuple):
+    """A tuple of messages. PettingZoo's `api_test` asks it for a `dtype` and compares that with the space's, None."""
+
+    __slots__ = ()
+    dtype = None
+
+
+@dataclass(slots=True)
+class Round:
+    """Result of one round, and what `start` returns.
+
+    Attributes:
+        messages: Messages by seat. Each is read by its seat only.
+        rewards: Rewards by seat; a seat without one earns 0.
+        to_move: Seats that reply next, together. Empty: the episode is over for all. A seat that was not there joins.
+        leave: Seats whose episode ends now, while the others go on.
+        success: Whether the task is solved, for each seat whose episode ends; a seat without an entry has failed.
+        invalid: Seats whose reply the environment could not act on.
+        parts: Named components of the rewards, by seat, for multi-reward methods; empty if there is only one.
+    """
+
+    messages: Mapping[str, Messages] = field(default_factory=dict)
+    rewards: Mapping[str, float] = field(default_factory=dict)
+    to_move: Sequence[str] = ()
+    leave: Sequence[str] = ()
+    success: Mapping[str, bool] = field(default_factory=dict)
+    invalid: Sequence[str] = ()
+    parts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+
+def merge_user_messages(messages: Sequence[Message]) -> Messages:
+    """Join consecutive user messages of plain text into one, with line breaks, because chat templates alternate roles.
+
+    Several reach a seat when others move more than once between two of its own replies.
+    """
+    merged: list[Message] = []
+    for message in messages:
+        is_text = message["role"] == "user" and isinstance(message["content"], str)
+        if is_text and merged and merged[-1]["role"] == "user" and isinstance(merged[-1]["content"], str):
+            merged[-1] = {**merged[-1], "content": f"{merged[-1]['content']}\n{message['content']}"}
+        else:
+            merged.append({**message})
+    return tuple(merged)

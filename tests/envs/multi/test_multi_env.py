@@ -1,0 +1,249 @@
+"""Environments with several seats: PettingZoo's tests, turns and rounds, guests, limits, private messages, views."""
+
+import pickle
+import warnings
+from types import SimpleNamespace
+
+import gymnasium as gym
+import pytest
+from pettingzoo import AECEnv, ParallelEnv
+from pettingzoo.test import api_test, max_cycles_test, parallel_api_test, parallel_seed_test, render_test, seed_test
+
+import envs
+from envs.env import Env
+from envs.multi.iterated_dilemma import IteratedDilemma
+from envs.multi.kuhn import Kuhn
+from envs.multi.match import play_match
+from envs.multi.multi_env import MultiEnv
+from envs.multi.parallel import ParallelView
+from envs.multi.round import Round
+from envs.rows import ROWS
+from envs.types import Task, assistant, final_line, text, user
+
+MULTI_ROWS = [row for row in ROWS if row.id.startswith("multi/")]
+
+
+class Lifeboat(MultiEnv):
+    """Every seat names a digit; the lowest leaves; a guest joins after two rounds."""
+
+    seats, guests = ("player_0", "player_1", "player_2", "guest_0"), ("guest_0",)
+
+    def tasks(self, split):
+        return [Task(f"{split}/0", (user(f"a digit, {split}"),))]
+
+    def start(self):
+        here = self.seats[:3]
+        return Round({seat: (user(f"a digit. secret {seat}"),) for seat in here}, to_move=here)
+
+    def reply(self, replies):
+        digits = {seat: final_line(message) for seat, message in replies.items()}
+        lowest = min(digits, key=lambda seat: (digits[seat], seat))
+        stay = [seat for seat in self.live if seat != lowest] + ["guest_0"] * (self.rounds == 1)
+        messages = {seat: (user("go on"),) for seat in stay}
+        if len(stay) < 2:
+            return Round(messages, {stay[0]: 1.0}, success={stay[0]: True})
+        return Round(messages, {lowest: -1.0}, stay, leave=[lowest])
+
+    def oracle(self, seat):
+        return assistant("9")
+
+
+def game_class(row):
+    return envs.entry(row.id).game
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", [*map(game_class, MULTI_ROWS), Lifeboat], ids=lambda kind: kind.__name__)
+def test_pettingzoos_own_tests_pass(kind):
+    api_test(kind(), 100)
+    seed_test(kind, 100)
+    render_test(kind)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", [IteratedDilemma, Lifeboat])
+def test_pettingzoos_parallel_tests_pass_where_seats_move_at_once(kind):
+    assert isinstance(kind(), AECEnv) and isinstance(kind.parallel(), ParallelEnv)
+    parallel_api_test(kind.parallel(), 100)
+    parallel_seed_test(kind.parallel, 100)
+
+
+def test_pettingzoos_max_cycles_test_passes():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        max_cycles_test(SimpleNamespace(env=IteratedDilemma, parallel_env=IteratedDilemma.parallel))
+
+
+def test_a_game_of_turns_has_no_parallel_view():
+    with pytest.raises(RuntimeError, match="Kuhn is played in turns"):
+        Kuhn.parallel().reset(seed=0)
+
+
+def test_seats_leave_and_a_guest_joins():
+    digits = {"player_0": "1", "player_1": "5", "player_2": "7", "guest_0": "3"}
+    env = Lifeboat()
+    records = play_match(env, {seat: lambda m, i, d=d: d for seat, d in digits.items()}, seed=0)
+    assert {seat: (len(r.replies), r.total_reward, r.success) for seat, r in records.items()} == {
+        "player_0": (1, -1.0, False),
+        "player_1": (2, -1.0, False),
+        "player_2": (3, 1.0, True),
+        "guest_0": (1, 0.0, False),
+    }
+    assert not env.agents
+    for seat, record in records.items():
+        read = [text(message) for messages in record.observations for message in messages]
+        assert not [line for line in read if "secret" in line and seat not in line]
+
+
+def test_seats_that_move_together_read_nothing_of_each_other_before_all_have_replied():
+    env = IteratedDilemma(style="short")
+    env.reset(seed=0, options={"index": 0})
+    before = env.observe("player_1")
+    env.step("defect")
+    assert env.agent_selection == "player_1" and env.observe("player_1") == before and env.rounds == 0
+    env.step("cooperate")
+    assert [text(m) for m in env.observe("player_1")] == ["cd 2/5"] and env.rounds == 1
+
+
+def test_the_guide_stands_before_the_first_observation_of_each_seat_only():
+    env = Kuhn()
+    env.reset(seed=0, options={"index": 0})
+    first = text(env.observe("player_0")[0])
+    assert "speak first" in first and "Your card:" in first and env.observe("player_1") == ()
+    env.step("check")
+    second = env.observe("player_1")
+    assert len(second) == 1 and "speak second" in text(second[0]) and "The other player checks." in text(second[0])
+    env.step("bet")
+    assert text(env.observe("player_0")[0]).startswith("Your card:")
+
+
+def test_a_seat_without_replies_left_truncates_the_episode_for_all():
+    env = IteratedDilemma(length=5, max_turns=2)
+    env.reset(seed=0)
+    for _ in range(4):
+        env.step("cooperate")
+    assert env.truncations == {"player_0": True, "player_1": True} and not env.to_move
+    assert {info["stop"] for info in env.infos.values()} == {"turn_limit"}
+    assert not any(info["success"] for info in env.infos.values())
+
+
+def test_a_crash_a_stall_and_a_wrong_type_cost_only_the_seat_itself():
+    for player, fault in [(lambda m, i: 1 / 0, "ZeroDivisionError"), (lambda m, i: 7, "TypeError: a reply is a text")]:
+        records = play_match(Kuhn(), {"player_0": player, "player_1": lambda m, i: "bet"}, seed=0)
+        assert fault in records["player_0"].fault and records["player_0"].total_reward == -1
+        assert not records["player_1"].fault
+
+
+@pytest.mark.parametrize("row", MULTI_ROWS, ids=lambda row: row.id)
+@pytest.mark.parametrize("seat", [0, 1])
+@pytest.mark.parametrize("style", ["full", "short"])
+def test_each_seat_can_be_played_alone_in_each_style(row, seat, style):
+    name = game_class(row).seats[seat]
+    env = gym.make(row.id, seat=name, style=style)
+    assert isinstance(env.unwrapped, Env) and env.unwrapped.seat == name
+    for seed in range(5):
+        messages, _ = env.reset(seed=seed)
+        assert messages and ("succeed" in text(messages[0])) == (style == "full")
+        for reply in env.unwrapped.oracle():
+            _, _, terminated, truncated, info = env.step(reply)
+            assert info["valid"]
+            if terminated or truncated:
+                break
+        assert terminated and info["stop"] == "terminated"
+
+
+def test_a_seat_may_be_drawn_by_the_seed():
+    env = envs.make("multi/Kuhn-v0", seat="any").unwrapped
+    drawn = [(env.reset(seed=seed), env.seat)[1] for seed in range(20)]
+    assert set(drawn) == {"player_0", "player_1"}
+    assert drawn == [(env.reset(seed=seed), env.seat)[1] for seed in range(20)]
+
+
+def test_the_view_of_a_game_is_one_class_and_can_be_pickled():
+    assert envs.entry("multi/Kuhn-v0") is Kuhn.single_agent() is envs.find("envs.multi.kuhn:Kuhn")
+    env = envs.make("multi/Kuhn-v0", style="short", opponent="equilibrium:alpha=0.1").unwrapped
+    env.reset(seed=3)
+    copy = pickle.loads(pickle.dumps(env))
+    assert copy.step("check")[:4] == env.step("check")[:4]
+
+
+def test_arguments_of_the_game_and_of_the_view_are_known_by_name():
+    assert envs.arguments(["rows=4", "opponent=minimax:depth=2"], envs.entry("multi/ConnectFour-v0")) == {
+        "rows": 4,
+        "opponent": "minimax:depth=2",
+    }
+    with pytest.raises(ValueError, match="did you mean 'columns'"):
+        envs.make("multi/ConnectFour-v0", colums=4)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"opponent": "minmax"}, "did you mean 'minimax'"),
+        ({"opponent": "minimax:dept=2"}, "did you mean 'depth'"),
+        ({"opponent": "minimax:depth=two"}, "opponent minimax: depth=two: must be an int"),
+        ({"opponent": "minimax:2"}, "'2' is not of the form key=value"),
+        ({"seat": "player_2"}, "'player_2'"),
+        ({"max_turns": 0}, "max_turns must be at least 1"),
+        ({"style": "long"}, "style 'long' is not one of"),
+    ],
+)
+def test_wrong_arguments_are_named_in_one_line(arguments, message):
+    with pytest.raises(ValueError, match=message) as error:
+        envs.make("multi/TicTacToe-v0", **arguments)
+    assert "\n" not in str(error.value)
+
+
+GAME = """
+from envs.multi.multi_env import MultiEnv
+from envs.multi.round import Round
+from envs.procedural import enumerated
+from envs.types import Task, assistant, final_line, user
+
+class Echo(MultiEnv):
+    '''Both say the word.'''
+    teammates, default_opponent = True, "oracle"
+    def tasks(self, split):
+        return enumerated(split, 300, lambda i: Task("", (user(f"say {100 + i}"),), str(100 + i)), key="Echo")
+    def reply(self, replies):
+        ((seat, message),) = replies.items()
+        right = final_line(message) == self.task.answer
+        if not right or seat == "player_1":
+            return Round({}, dict.fromkeys(self.seats, float(right)), success=dict.fromkeys(self.seats, right))
+        return Round({"player_1": (user("your turn"),)}, to_move=("player_1",))
+    def oracle(self, seat):
+        return assistant(self.task.answer)
+
+def shout(env, seat, rng):
+    return env.task.answer
+"""
+
+
+def test_a_class_of_a_file_and_a_registered_one_are_environments(tmp_path):
+    path = tmp_path / "echo_game.py"
+    path.write_text(GAME)
+    env = envs.make(f"{path}:Echo", opponent=f"{path}:shout")
+    env.reset(seed=0)
+    assert env.step(env.unwrapped.task.answer)[1:3] == (1.0, True)
+    with pytest.raises(ValueError, match="has no function 'whisper'"):
+        envs.make(f"{path}:Echo", opponent=f"{path}:whisper")
+    envs.register("multi/KuhnAgain-v0", "envs.multi.kuhn:Kuhn", style="short")
+    envs.register("multi/KuhnAgain-v0", "envs.multi.kuhn:Kuhn", style="short")
+    try:
+        assert gym.make("multi/KuhnAgain-v0").unwrapped.style == "short"
+    finally:
+        del gym.registry["multi/KuhnAgain-v0"]
+
+
+def test_a_parallel_view_reports_each_seat_and_takes_silence_for_a_missing_action():
+    env = ParallelView(IteratedDilemma(style="short", length=2))
+    env.reset(seed=0)
+    _, rewards, terminations, _, infos = env.step({"player_0": "defect"})
+    assert rewards == {"player_0": 0.5, "player_1": 0.0} and infos["player_1"]["valid"] is False
+    _, _, terminations, _, infos = env.step({"player_0": "defect", "player_1": "defect"})
+    assert all(terminations.values()) and not env.agents and infos["player_0"]["success"]
+
+
+def test_an_episode_must_begin_before_a_step():
+    with pytest.raises(gym.error.ResetNeeded, match="call reset"):
+        Kuhn().step("bet")
