@@ -61,7 +61,7 @@ def register(id: str, entry_point: str | Callable[..., gymnasium.Env], **kwargs:
     if isinstance(entry_point, str) and not ENTRY_POINT.fullmatch(entry_point):
         raise ValueError(f"entry point {entry_point!r} of {id!r} is not of the form 'module:Class'")
     if id.startswith("multi/") and isinstance(entry_point, str):
-        entry_point = SeatViewEntry(entry_point)
+        entry_point = SeatViewEntry(entry_point)  # type: ignore[assignment]
     existing = gymnasium.registry.get(id)
     if existing is not None:
         if (existing.entry_point, existing.kwargs) == (entry_point, kwargs):

@@ -91,7 +91,9 @@ def privacy(under_test: EnvUnderTest) -> Iterator[str]:
                 players = {seat: _confiding(table, seat, build(table, seat), secrets) for seat in table.seats}
                 records = play_match(table, players, seed=index, options={"split": split, "index": index})
                 for seat, record in records.items():
-                    read = "\n".join(text(m) for messages in record.observations[: len(record.replies)] for m in messages)
+                    read = "\n".join(
+                        text(m) for messages in record.observations[: len(record.replies)] for m in messages
+                    )
                     for other in table.others(seat):
                         for secret in sorted(secrets[other] - secrets[seat]):
                             if secret in read:
@@ -161,10 +163,9 @@ def _confiding(table: Any, seat: str, player: Callable[..., Any], secrets: dict[
         for name in table.seats:
             secrets[name].update(table.secrets(name))
         message = player(messages, info)
-        return {**assistant(f"I keep this to myself: {_canary(seat)}\n\n{text(message)}"), **_calls(message)}  # type: ignore[return-value]
+        spoken_aloud = assistant(f"I keep this to myself: {_canary(seat)}\n\n{text(message)}")
+        if "tool_calls" in message:
+            spoken_aloud["tool_calls"] = message["tool_calls"]
+        return spoken_aloud
 
     return reply
-
-
-def _calls(message: Message) -> dict[str, Any]:
-    return {"tool_calls": message["tool_calls"]} if "tool_calls" in message else {}

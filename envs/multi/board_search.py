@@ -28,11 +28,12 @@ def best_moves(
         The value for the player to move (`WIN` less the number of moves to a win, the negative for a loss, 0 for a draw
         or an open game) and all moves that reach it, in the order of `moves`.
     """
-    known: dict[tuple[Position, int], tuple[int, int]] = {}  # value bounds of positions at a depth
-    value, best = -WIN - 1, []
+    bounds: dict[tuple[Position, int], tuple[int, int]] = {}  # value bounds of positions at a depth
+    value = -WIN - 1
+    best: list[Move] = []
     for move, child in moves(position):
         # One below the best value so far, so that moves of equal value are told apart from worse ones.
-        score = -_search(child, moves, is_lost, depth - 1, -WIN, -(value - 1) if best else WIN, 1, known)
+        score = -_search(child, moves, is_lost, depth - 1, -WIN, -(value - 1) if best else WIN, 1, bounds)
         if score > value:
             value, best = score, [move]
         elif score == value:
@@ -40,19 +41,19 @@ def best_moves(
     return value, best
 
 
-def _search(position, moves, is_lost, depth, alpha, beta, ply, known):  # type: ignore[no-untyped-def]
+def _search(position, moves, is_lost, depth, alpha, beta, ply, bounds):  # type: ignore[no-untyped-def]
     if is_lost(position):
         return ply - WIN
     if depth == 0:
         return 0
-    low, high = known.get((position, depth), (-WIN, WIN))
+    low, high = bounds.get((position, depth), (-WIN, WIN))
     if low >= beta or low == high:
         return low
     if high <= alpha:
         return high
     value, start = None, alpha
     for _, child in moves(position):
-        score = -_search(child, moves, is_lost, depth - 1, -beta, -alpha, ply + 1, known)
+        score = -_search(child, moves, is_lost, depth - 1, -beta, -alpha, ply + 1, bounds)
         value = score if value is None else max(value, score)
         alpha = max(alpha, value)
         if alpha >= beta:
@@ -65,5 +66,5 @@ def _search(position, moves, is_lost, depth, alpha, beta, ply, known):  # type: 
         low = value
     else:
         low = high = value
-    known[position, depth] = (low, high)
+    bounds[position, depth] = (low, high)
     return value

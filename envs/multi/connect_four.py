@@ -97,7 +97,7 @@ class ConnectFour(TurnGame):
         return Guide(
             goal=(
                 f"You play connect four against another player. Your pieces are {own}, those of the other are {other}. "
-                f"{begins} You succeed if {self.connect} of your pieces stand side by side in one line (across, down or "
+                f"{begins} You succeed if {self.connect} of your pieces stand side by side in a line (across, down or "
                 f"diagonally) before the other player has such a line. If the board is full, the game is a draw."
             ),
             rules=(
@@ -161,7 +161,9 @@ def moves(grid: Grid, *, rows: int) -> Iterator[tuple[int, Grid]]:
 def is_lost(grid: Grid, *, connect: int) -> bool:
     """Whether the player who has just moved, whose pieces are "o", has `connect` in a line."""
     height = max(map(len, grid)) + 1  # a row of zeros above keeps lines from running over the edge
-    bits = sum(1 << i * height + row for i, column in enumerate(grid) for row, piece in enumerate(column) if piece == "o")
+    bits = sum(
+        1 << i * height + row for i, column in enumerate(grid) for row, piece in enumerate(column) if piece == "o"
+    )
     for step in (1, height - 1, height, height + 1):
         line = bits
         for number in range(1, connect):

@@ -23,7 +23,7 @@ MOST, FAIR = 5, 3  # points of a round at best, and of mutual cooperation
 class IteratedDilemma(MultiEnv):
     """The prisoner's dilemma, several rounds with the same other player.
 
-    Observation: one user message a round with what both did, and what it paid.
+    Observation: one user message a round with what both did, and what it payment.
     Action: `cooperate` or `defect`, both seats at the same time.
     Reward: the points of the round (3 and 3 for cooperation, 1 and 1 for defection, 5 for a defector and 0 for a
     cooperator), divided by five times the number of rounds.
@@ -62,12 +62,12 @@ class IteratedDilemma(MultiEnv):
         invalid = [seat for seat, choice in choices.items() if choice is None]
         first, second = (MOVES.index(choices[seat] or MOVES[0]) for seat in self.seats)
         self.moves.append((first, second))
-        paid = dict(zip(self.seats, POINTS[first, second], strict=True)) | dict.fromkeys(invalid, 0)
+        payment = dict(zip(self.seats, POINTS[first, second], strict=True)) | dict.fromkeys(invalid, 0)
         for seat in self.seats:
-            self.points[seat] += paid[seat]
-        rewards = {seat: paid[seat] / (MOST * self.length) for seat in self.seats}
+            self.points[seat] += payment[seat]
+        rewards = {seat: payment[seat] / (MOST * self.length) for seat in self.seats}
         is_over = len(self.moves) == self.length
-        messages = {seat: (user(self._tell(seat, paid[seat], seat in invalid, is_over)),) for seat in self.seats}
+        messages = {seat: (user(self._tell(seat, payment[seat], seat in invalid, is_over)),) for seat in self.seats}
         success = {seat: self.points[seat] >= FAIR * self.length for seat in self.seats}
         return Round(messages, rewards, () if is_over else self.seats, success=success, invalid=invalid)
 
@@ -76,7 +76,7 @@ class IteratedDilemma(MultiEnv):
         return Guide(
             goal=(
                 f"You play {self.length} rounds of a game with another player. In each round both choose at the same "
-                "time: cooperate or defect. You want to collect as many points as possible, and you succeed if you have "
+                "time: cooperate or defect. You want as many points as possible, and you succeed if you have "
                 f"at least {FAIR} points for each round, {FAIR * self.length} in all, at the end."
             ),
             rules=(
@@ -88,7 +88,7 @@ class IteratedDilemma(MultiEnv):
             noun="word",
             example="cooperate",
             ending=f"The episode ends after round {self.length}.",
-            invalid="A reply that names no move, or both, counts as cooperate for the other player and pays you nothing.",
+            invalid="A reply that names no move, or both, counts as cooperate for the other and pays you nothing.",
             heading="The game begins:",
         )
 
@@ -124,11 +124,13 @@ class IteratedDilemma(MultiEnv):
     def _moves_of_other(self, seat: str) -> list[int]:
         return [pair[1 - self.seats.index(seat)] for pair in self.moves]
 
-    def _tell(self, seat: str, paid: int, is_invalid: bool, is_over: bool) -> str:
+    def _tell(self, seat: str, payment: int, is_invalid: bool, is_over: bool) -> str:
         own, theirs = (self.moves[-1][i] for i in (self.seats.index(seat), 1 - self.seats.index(seat)))
         following = "" if is_over else f"{len(self.moves) + 1}/{self.length}"
         if self.style != "full":
             return f"{'cd'[own]}{'cd'[theirs]} {following}".strip()
         choice = "Your reply named no move, so it counted as cooperate" if is_invalid else f"You chose {MOVES[own]}"
-        text = f"{choice}, the other player chose {MOVES[theirs]}. You get {paid} points and have {self.points[seat]}."
+        text = (
+            f"{choice}, the other player chose {MOVES[theirs]}. You get {payment} points, {self.points[seat]} so far."
+        )
         return text if is_over else f"{text}\nRound {len(self.moves) + 1} of {self.length}."

@@ -43,7 +43,8 @@ class Kuhn(TurnGame):
     def begin(self) -> None:
         """Deal the cards."""
         self.cards = dict(zip(self.seats, self.task.metadata["deal"], strict=True))
-        self.history, self.words = "", []
+        self.history = ""
+        self.words: list[tuple[str, str]] = []
         self.mover = self.seats[0]
 
     def legal(self) -> Mapping[str, str]:
@@ -76,8 +77,10 @@ class Kuhn(TurnGame):
         legal = [*self.legal()]
         if self.style != "full":
             return f"{self.cards[seat]}{self.history} {'|'.join(legal)}?"
-        betting = " ".join(f"{'You' if who == seat else 'The other player'} {self._verb(who == seat, word)}."
-                           for who, word in self.words)
+        betting = " ".join(
+            f"{'You' if who == seat else 'The other player'} {self._verb(who == seat, word)}."
+            for who, word in self.words
+        )
         lines = (f"Your card: {NAMES[self.cards[seat]]}.", betting, f"You may {listing(legal, 'or')}.")
         return "\n".join(filter(None, lines))
 
@@ -100,9 +103,9 @@ class Kuhn(TurnGame):
                 "There are three cards: jack, queen and king; the king is the highest and the jack the lowest. Each "
                 "player has put one chip into the pot and has been dealt one card, which the other cannot see; the "
                 "third card is not used.\n\n"
-                "The first player checks or bets one more chip. After a check the second player checks or bets. Whoever "
+                "The first player checks or bets one more chip. After a check the second checks or bets. Whoever "
                 "faces a bet calls, which also costs one chip, or folds. A fold ends the hand, and the other player "
-                "takes the pot. After two checks or a call the cards are shown, and the higher card takes the pot. So a "
+                "takes the pot. After two checks or a call the cards are shown, and the higher one takes the pot. So a "
                 "hand wins or loses one chip, and two chips after a bet that is called."
             ),
             reply="Reply with one word: check or bet; when you face a bet, call or fold.",

@@ -1,4 +1,4 @@
-"""Play one episode with a player in every seat, so that a player that crashes, stalls or babbles spoils its own seat."""
+"""Play one episode with a player in every seat, so that one that crashes or stalls spoils its own seat only."""
 
 from __future__ import annotations
 
@@ -101,4 +101,4 @@ def _ask(player: Player, observation: Messages, record: SeatRecord, seconds: flo
     if not isinstance(reply, str) and not (isinstance(reply, dict) and reply.get("role") == "assistant"):
         record.fault = f"TypeError: a reply is a text or an assistant message, not {type(reply).__name__}"
         return SILENCE
-    return reply
+    return reply  # type: ignore[return-value]

@@ -21,13 +21,14 @@ from envs.env import RANDOM_ALPHABET
 from envs.episodes.guide import STYLES, Guide, Style
 from envs.episodes.task_loading import TaskLoading
 from envs.messages import copy_message, format_message, observed, parse_action
+from envs.multi.game_views import GameViews
 from envs.multi.round import Observation, Round, merge_user_messages
 from envs.spaces import MessagesSpace, ReplySpace
 from envs.types import Message, Messages, Stop, assistant
 from envs.watchdog import WATCHDOG
 
 
-class MultiEnv(TaskLoading, AECEnv[str, Messages, "Message | str"]):
+class MultiEnv(GameViews, TaskLoading, AECEnv[str, Messages, "Message | str"]):
     """A set of tasks and the rules of one round: who is to move, and what the replies of these seats do.
 
     A subclass overrides `tasks`, `reply` and `oracle`, and where useful `start`, `guide`, `state`, `noop`, `random`,
@@ -65,6 +66,8 @@ class MultiEnv(TaskLoading, AECEnv[str, Messages, "Message | str"]):
 
     rounds: int
     turns: dict[str, int]
+    infos: dict[str, dict[str, Any]]
+    agent_selection: str
     live: list[str]
     to_move: tuple[str, ...]
 
@@ -91,7 +94,8 @@ class MultiEnv(TaskLoading, AECEnv[str, Messages, "Message | str"]):
         self.metadata = {**type(self).metadata, "name": f"{type(self).__name__.lower()}_v0"}  # type: ignore[misc]
         self.possible_agents = list(self.seats)
         self._spaces = {seat: (MessagesSpace(), ReplySpace()) for seat in self.seats}
-        self.agents, self.dialogue = [], []
+        self.agents: list[str] = []
+        self.dialogue: list[tuple[str, Message]] = []
 
     # Methods that a subclass overrides.
 
@@ -172,13 +176,18 @@ class MultiEnv(TaskLoading, AECEnv[str, Messages, "Message | str"]):
         if seed is not None or not hasattr(self, "_np_random"):
             self._np_random, _ = seeding.np_random(seed)
         self._task_draw = self._np_random.random()
-        known = {key: value for key, value in (options or {}).items() if key != "options"}  # a word of PettingZoo's test
-        self.split, self.index, self.task = self._choose_task(known)
+        task_options = {
+            key: value for key, value in (options or {}).items() if key != "options"
+        }  # a word of PettingZoo's test
+        self.split, self.index, self.task = self._choose_task(task_options)
         self.rounds, self.dialogue, self.live, self.to_move = 0, [], [], ()
         self.turns = dict.fromkeys(self.seats, 0)
         self._start_time = WATCHDOG.clock.now()
-        self.agents, self.rewards, self._cumulative_rewards = [], {}, {}
-        self.terminations, self.truncations, self.infos = {}, {}, {}
+        self.agents, self.infos = [], {}
+        self.rewards: dict[str, float] = {}
+        self._cumulative_rewards: dict[str, float] = {}
+        self.terminations: dict[str, bool] = {}
+        self.truncations: dict[str, bool] = {}
         self._inbox: dict[str, Messages] = dict.fromkeys(self.seats, ())
         self._guides: dict[str, Guide | None] = {}
         self._replies: dict[str, Message] = {}
@@ -189,8 +198,10 @@ class MultiEnv(TaskLoading, AECEnv[str, Messages, "Message | str"]):
         for seat in self.seats:
             if seat not in self.guests:
                 self._join(seat)
-        for number, seat in enumerate(self.guests if seed is not None else ()):
-            self.action_space(seat).seed(seed + number)  # PettingZoo's seed_test seeds those who are there at reset
+        for number, seat in enumerate(self.guests):
+            self.action_space(seat).seed(
+                None if seed is None else seed + number
+            )  # PettingZoo's seed_test seeds those who are there at reset
         self._apply(opening)
 
     def unguided_messages(self, seat: str) -> Messages:
@@ -235,41 +246,6 @@ class MultiEnv(TaskLoading, AECEnv[str, Messages, "Message | str"]):
         self._deads_step_first()
         return None
 
-    def render(self) -> str | None:  # type: ignore[override]
-        """Return the dialogue of all seats, a line `seat: text` per message, in mode "ansi"; print it in "human"."""
-        lines = "\n".join(f"{seat}: {format_message(message)}" for seat, message in self.dialogue)
-        if self.render_mode == "human":
-            print(lines)
-        return lines if self.render_mode == "ansi" else None
-
-    def close(self) -> None:
-        """Release what the environment holds. Default: nothing."""
-
-    def snapshot(self) -> dict[str, Any]:
-        """Return a copy of the state of the episode. Override it, with `restore`, where a process is part of it."""
-        state = {key: value for key, value in vars(self).items() if key not in ("_spaces", "_arguments", "_own_tasks")}
-        return deepcopy(state, {id(self.task): self.task})
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Put the state of a snapshot back; the snapshot may be restored again."""
-        vars(self).update(deepcopy(state, {id(state["task"]): state["task"]}))
-
-    # Views.
-
-    @classmethod
-    def parallel(cls, **arguments: Any) -> Any:
-        """Make the `pettingzoo.ParallelEnv` of a game in which all seats move at once. Its `reset` raises otherwise."""
-        from envs.multi.parallel import ParallelView
-
-        return ParallelView(cls(**arguments))
-
-    @classmethod
-    def single_agent(cls) -> Any:
-        """Return the class `envs.env.Env` of this game with one free seat."""
-        from envs.multi.seat_view import seat_view
-
-        return seat_view(cls)
-
     # Bookkeeping.
 
     @property
@@ -302,15 +278,15 @@ class MultiEnv(TaskLoading, AECEnv[str, Messages, "Message | str"]):
         for seat, parts in outcome.parts.items():
             for name, value in parts.items():
                 self._parts[seat][name] = self._parts[seat].get(name, 0.0) + float(value)
-        ended = [*outcome.leave] if outcome.to_move else [*self.live]
+        ending_seats = [*outcome.leave] if outcome.to_move else [*self.live]
         limit = self._limit(outcome.to_move)
         state = self.state()
         for seat in [*self.live]:
             info = {"state": state, "valid": self._is_valid[seat], "rewards": dict(self._parts[seat]), "metrics": {}}
-            if seat in ended or limit:
-                self.terminations[seat], self.truncations[seat] = seat in ended, seat not in ended
-                info["success"] = bool(outcome.success.get(seat, False)) and seat in ended
-                info["stop"] = str(Stop.TERMINATED if seat in ended else limit)
+            if seat in ending_seats or limit:
+                self.terminations[seat], self.truncations[seat] = seat in ending_seats, seat not in ending_seats
+                info["success"] = bool(outcome.success.get(seat, False)) and seat in ending_seats
+                info["stop"] = str(Stop.TERMINATED if seat in ending_seats else limit)
                 self.live.remove(seat)
             self.infos[seat] = {key: self.infos[seat][key] for key in ("task", "split", "tools", "answer")} | info
         self.to_move = () if limit else tuple(seat for seat in outcome.to_move if seat in self.live)

@@ -45,16 +45,6 @@ def make_opponent(spec: str | Opponent, game: type[MultiEnv]) -> Opponent:
     return lambda env, seat, rng: method(env, seat, rng, **options)
 
 
-def opponent_names(game: type[MultiEnv]) -> list[str]:
-    """Return the opponents of a game as they are written, with the defaults of their options."""
-    names = [*COMMON_PLAYERS]
-    for name, method in game.players.items():
-        options = _keyword_options(getattr(game, method))
-        words = ",".join(f"{key}={option.default}" for key, option in options.items())
-        names.append(f"{name}:{words}" if words else name)
-    return names
-
-
 def _keyword_options(method: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
     parameters = inspect.signature(method).parameters
     return {key: value for key, value in parameters.items() if value.kind is value.KEYWORD_ONLY}
@@ -62,16 +52,16 @@ def _keyword_options(method: Callable[..., Any]) -> Mapping[str, inspect.Paramet
 
 def _parse_options(words: str, method: Callable[..., Any], name: str) -> dict[str, Any]:
     """Parse `key=value,key=value` into the keyword-only options of a method, by the types of their defaults."""
-    known = _keyword_options(method)
+    defaults = _keyword_options(method)
     options = {}
     for word in filter(None, words.split(",")):
         key, equals, value = word.partition("=")
         if not equals:
             raise ValueError(f"opponent {name}: {word!r} is not of the form key=value")
-        if key not in known:
-            raise ValueError(unknown_message("option", key, known, of=f"opponent {name}"))
+        if key not in defaults:
+            raise ValueError(unknown_message("option", key, defaults, of=f"opponent {name}"))
         try:
-            options[key] = convert(value, type(known[key].default))
+            options[key] = convert(value, type(defaults[key].default))
         except ValueError as error:
             raise ValueError(f"opponent {name}: {key}={value}: {error}") from None
     return options

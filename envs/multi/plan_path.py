@@ -79,8 +79,8 @@ class PlanPath(MultiEnv):
         before = self.distances[self.position]
         self.position = self._walk(steps or ())
         self.proposal = ""
-        paid = (before - self.distances[self.position]) / self.way
-        rewards = dict.fromkeys(self.seats, paid)
+        progress = (before - self.distances[self.position]) / self.way
+        rewards = dict.fromkeys(self.seats, progress)
         if self.position == self.goal:
             return Round({}, rewards, success=dict.fromkeys(self.seats, True))
         fault = "The executor's reply named no steps." if invalid and self.style == "full" else ""
@@ -91,14 +91,14 @@ class PlanPath(MultiEnv):
         """Say what the seat does for the team."""
         is_planner = seat == "planner"
         task = (
-            "You are the planner: you see the map and send steps to your teammate, the executor, who sees only the four "
+            "You are the planner: you see the map and send steps to your teammate, the executor, who sees the four "
             "cells next to itself and walks."
             if is_planner
             else "You are the executor: you walk. You do not see the map, only which of the four cells next to you are "
             "free. Your teammate, the planner, sees the whole map and sends you steps."
         )
         return Guide(
-            goal=f"Two players bring one walker to the goal on a grid. {task} Both succeed when the walker is at the goal.",
+            goal=f"Two players bring a walker to its goal on a grid. {task} Both succeed when the walker is there.",
             rules=(
                 f"The grid has {self.size} rows of {self.size} cells, with walls. A step goes one cell up, down, left "
                 f"or right; up is towards the first row. One reply holds one to {STRIDE} steps, or the word stay. "
@@ -106,7 +106,7 @@ class PlanPath(MultiEnv):
                     "After each of your replies the executor reads your steps, and nothing else of what you write; it "
                     "decides where to walk. Then you see the map again."
                     if is_planner
-                    else "After each of your replies the walker takes the steps in order, and stops before a wall or the "
+                    else "After each of your replies the walker takes the steps and stops before a wall or the "
                     "edge of the grid. Then the planner sees the map again and sends you new steps."
                 )
             ),
@@ -137,7 +137,8 @@ class PlanPath(MultiEnv):
         """Return steps of a shortest way, for the planner; what the planner has sent, for the executor."""
         if seat == "executor":
             return assistant(self.proposal or STAY)
-        steps, position = [], self.position
+        steps: list[str] = []
+        position = self.position
         while position != self.goal and len(steps) < STRIDE:
             neighbours = {name: _add(position, step) for name, step in STEPS.items()}
             reachable = {name: cell for name, cell in neighbours.items() if cell in self.distances}
@@ -172,8 +173,8 @@ class PlanPath(MultiEnv):
         if self.style != "full":
             letters = "".join(word[0] for word in self.proposal.split())
             return f"{letters}|{''.join(name[0] for name in free)}"
-        sent = f"The planner sends these steps: {self.proposal}." if self.proposal else "The planner sends no steps."
-        return f"{sent}\nFree cells next to you: {', '.join(free)}."
+        news = f"The planner sends these steps: {self.proposal}." if self.proposal else "The planner sends no steps."
+        return f"{news}\nFree cells next to you: {', '.join(free)}."
 
     def _draw(self, rng: np.random.Generator) -> Task:
         while True:

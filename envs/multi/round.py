@@ -43,11 +43,11 @@ def merge_user_messages(messages: Sequence[Message]) -> Messages:
 
     Several reach a seat when others move more than once between two of its own replies.
     """
-    merged: list[Message] = []
+    joint: list[Message] = []
     for message in messages:
         is_text = message["role"] == "user" and isinstance(message["content"], str)
-        if is_text and merged and merged[-1]["role"] == "user" and isinstance(merged[-1]["content"], str):
-            merged[-1] = {**merged[-1], "content": f"{merged[-1]['content']}\n{message['content']}"}
+        if is_text and joint and joint[-1]["role"] == "user" and isinstance(joint[-1]["content"], str):
+            joint[-1] = {**joint[-1], "content": f"{joint[-1]['content']}\n{message['content']}"}
         else:
-            merged.append({**message})
-    return tuple(merged)
+            joint.append({**message})
+    return tuple(joint)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any, ClassVar
 
@@ -162,4 +162,5 @@ def _signature(game: type[MultiEnv]) -> inspect.Signature:
 
 
 def _bare_view(game: type[MultiEnv]) -> SeatView:
-    return seat_view(game).__new__(seat_view(game))
+    view = seat_view(game)  # type: ignore[arg-type]
+    return view.__new__(view)

@@ -82,7 +82,7 @@ class TicTacToe(TurnGame):
                 f"{begins} You succeed if three of your marks stand in one row, one column or one diagonal before the "
                 "other player has three. If the board is full and nobody has three in a line, the game is a draw."
             ),
-            rules="The board has three columns, a, b and c from left to right, and three rows, 1, 2 and 3 from the top.",
+            rules="The board has three columns, a, b and c from left to right, and three rows, 1 to 3 from the top.",
             legend={"X": "a mark of the player who began", "O": "a mark of the second player", ".": "a free cell"},
             reading="For example, `c1` is the cell in the top right corner.",
             reply="Reply with the name of one free cell, such as b2.",

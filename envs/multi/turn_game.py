@@ -1,4 +1,4 @@
-"""Base class of games of two in which the seats move in turn, each move is a word, and one wins what the other loses."""
+"""Base class of games of two that move in turn: each move is a word, and one wins what the other loses."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ class Progress(NamedTuple):
 class Demonstrations:
     """Oracle episodes on distinct training tasks, each played, and turned into tokens, when it is first read.
 
-    Reading one raises `ValueError` if the oracle does not succeed on its task.
+    Reading one raises `ValueError` if the oracle does not succeed on its task, unless others play too (`is_contest`).
     """
 
     def __init__(
@@ -126,7 +126,8 @@ class Demonstrations:
         index = self.indices[number]
         ticket = Ticket(number, index, "train", derive(self.seed, "cold start", number), 1)
         episode = play_script(self.env, ticket, oracle)
-        if episode.error or not episode.success:
+        is_contest = getattr(self.env.unwrapped, "is_contest", False)  # nobody wins every game of one
+        if episode.error or not (episode.success or is_contest):
             raise ValueError(f"the oracle fails on task {episode.task or index}: {episode.error or 'no success'}")
         return tokenize(episode, self.make_agent(), self.encode)
 

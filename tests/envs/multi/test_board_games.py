@@ -55,7 +55,9 @@ def test_a_perfect_tic_tac_toe_player_never_loses():
             assert total <= 0
 
 
-@pytest.mark.parametrize(("rows", "columns", "connect", "sign"), [(4, 4, 4, 0), (4, 4, 3, 1), (3, 4, 3, 1), (3, 3, 3, 0)])
+@pytest.mark.parametrize(
+    ("rows", "columns", "connect", "sign"), [(4, 4, 4, 0), (4, 4, 3, 1), (3, 4, 3, 1), (3, 3, 3, 0)]
+)
 def test_connect_four_on_small_boards_has_the_exact_value(rows, columns, connect, sign):
     value = search_connect_four(rows, columns, connect)
     moves, lost = partial(connect_four.moves, rows=rows), partial(connect_four.is_lost, connect=connect)
@@ -72,7 +74,9 @@ def test_the_first_player_wins_connect_three_within_the_moves_that_the_search_sa
     assert env.rounds == WIN - value
 
 
-@pytest.mark.parametrize("replies", [["a1", "b1", "a2", "b2", "a3"], ["a1", "b1", "b2", "a2", "c3"], ["c1", "a1", "c2", "a2", "c3"]])
+@pytest.mark.parametrize(
+    "replies", [["a1", "b1", "a2", "b2", "a3"], ["a1", "b1", "b2", "a2", "c3"], ["c1", "a1", "c2", "a2", "c3"]]
+)
 def test_three_in_a_line_win(replies):
     assert play(TicTacToe(), *replies) == {"player_0": 1, "player_1": -1}
 

@@ -65,7 +65,12 @@ def test_the_dilemma_pays_its_table_and_nothing_for_junk():
     env = IteratedDilemma(length=4, style="short")
     env.reset(seed=0)
     points = []
-    for first, second in [("cooperate", "cooperate"), ("defect", "cooperate"), ("defect", "defect"), ("junk", "defect")]:
+    for first, second in [
+        ("cooperate", "cooperate"),
+        ("defect", "cooperate"),
+        ("defect", "defect"),
+        ("junk", "defect"),
+    ]:
         env.step(first)
         env.step(second)
         points.append(tuple(round(env._cumulative_rewards[seat] * 20) for seat in env.seats))
