@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -154,15 +155,30 @@ def test_a_bug_changes_one_place_and_brackets_stay():
                     "return (a + b) * (a + f\"{a+b}\")"}  # fmt: skip
 
 
-def test_a_mutant_that_may_never_end_is_not_used(monkeypatch):
+@pytest.mark.parametrize(
+    "body, result, endless",
+    [
+        ("    while x != 3 - 2:\n        x = 1\n    return x", 1, "3 + 2"),
+        ("    xs = [x]\n    for y in xs:\n        xs += [y] * (3 - 3)\n    return len(xs)", 1, "3 + 3"),
+        ("    xs = [x]\n    return len([xs.append(y) for y in xs if 3 - 3])", 0, "3 + 3"),
+    ],
+    ids=["while", "for", "comprehension"],
+)
+def test_a_mutant_that_may_never_end_is_not_used(monkeypatch, body, result, endless):
     problem = bank.find_template("add").member({"v": "x", "k": 7})
-    monkeypatch.setattr(
-        type(problem), "source", property(lambda _: "def f(x):\n    while x != 3 - 2: x = 1\n    return x\n")
-    )
-    cases = [Case((0,), 1)]
-    for seed in range(5):
+    monkeypatch.setattr(type(problem), "source", property(lambda _: f"def f(x):\n{body}\n"))
+    assert any(endless in bug.apply(problem.source) for bug in find_bugs(problem.source, "operator"))
+    cases = [Case((0,), result)]
+    for seed in range(20):
         mutant = sample_mutant(problem, np.random.default_rng(seed), cases, cases)
-        assert mutant is None or "3 - 3" not in mutant.program
+        assert mutant is None or endless not in mutant.program
+
+
+def test_loops_are_counted_without_a_trace_function(monkeypatch):
+    monkeypatch.setattr(sys, "settrace", lambda function: pytest.fail("a trace function is set"))
+    problem = bank.find_template("add").member({"v": "x", "k": 7})
+    cases = [Case((3,), 10)]
+    assert any(sample_mutant(problem, np.random.default_rng(seed), cases, cases) for seed in range(20))
 
 
 def test_values_are_written_alike_in_every_process():
