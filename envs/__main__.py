@@ -10,7 +10,6 @@ import runpy
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -22,11 +21,10 @@ import gymnasium
 import envs
 from envs.benchmarks import listing
 from envs.data import MissingData
-from envs.env import SPLITS, Env
+from envs.episodes.play import play
 from envs.exits import EnvExit, containment
 from envs.stop_signals import like_ctrl_c
 from envs.suggestions import nearest
-from envs.types import Message, text
 from envs.watchdog import WATCHDOG, Budgets, Overrun
 from sandboxes import SandboxUnavailable, own_packages
 from sandboxes.extras import install_command
@@ -210,73 +208,7 @@ def _check_one(id: str, tasks: int | None, arguments: dict[str, Any]) -> int:
 
 
 def _play(args: argparse.Namespace) -> int:
-    if sys.stdin is None:
-        raise ValueError("standard input, from which replies are read, is closed")
-    if args.split not in (None, *SPLITS):
-        suggestion = nearest(args.split, SPLITS)
-        raise ValueError(
-            f"--split {args.split!r} is not one of {', '.join(SPLITS)}"
-            + f"; did you mean {suggestion!r}?" * bool(suggestion)
-        )
-    env = envs.make(args.id, **_parse_env_args(args))
-    if not isinstance(env.unwrapped, Env):
-        raise ValueError(
-            f"{args.id!r} is a {type(env.unwrapped).__name__}, not an environment of messages (envs.env.Env)"
-        )
-    options = {"split": args.split, "index": args.index}
-    try:
-        reset = partial(env.reset, seed=args.seed, options=options)
-        messages, info = WATCHDOG.step_call(f"{args.id}: reset of seed {args.seed}", reset)
-    except MissingData as error:
-        splits = " or ".join(f"--split {split}" for split in env.unwrapped.splits())
-        raise ValueError(f"{error}; there is {splits}" if splits else str(error)) from None
-    print(f"# {args.id} task {info['task']}")
-    for tool in info["tools"]:
-        print(f"# tool {json.dumps(tool['function'])}")
-    try:
-        return _play_episode(env, messages, f"{args.id}: step {{}} of task {info['task']} seed {args.seed}")
-    finally:
-        WATCHDOG.step_call(f"{args.id}: close", env.close)
-
-
-def _play_episode(env: Any, messages: Sequence[Message], label: str) -> int:
-    """Play an episode from its opening messages; `label`, with a place for a turn's number, names a step."""
-    episode_return, turns = 0.0, 0
-    while True:
-        for message in messages:
-            print(f"{message['role']}: {text(message)}")
-        print("> ", end="", flush=True)
-        line = sys.stdin.readline()
-        if not sys.stdin.isatty():
-            print(line.rstrip("\n"))  # a terminal has already shown it; a log of a scripted game should, too
-        if not line:
-            print(f"# input ended after {_format_turns(turns)}, return {episode_return:g}")
-            return 0
-        reply = _parse_reply(line.rstrip("\n"))
-        result = WATCHDOG.step_call(label.format(turns + 1), env.step, reply)
-        messages, reward, terminated, truncated, info = result
-        episode_return, turns = episode_return + float(reward), turns + 1
-        print(f"# reward {reward:g}{'' if info['valid'] else ', invalid reply'}")
-        if terminated or truncated:
-            for message in messages:
-                print(f"{message['role']}: {text(message)}")
-            print(
-                f"# end: {info['stop']}, success {info['success']}, {_format_turns(turns)}, return {episode_return:g}"
-            )
-            return 0
-
-
-def _parse_reply(line: str) -> Any:
-    """An action from a line of input: a message as JSON, which may call tools, or else plain text."""
-    with suppress(ValueError, RecursionError):
-        value = json.loads(line)
-        if isinstance(value, dict) and "role" in value:
-            return value
-    return line
-
-
-def _format_turns(count: int) -> str:
-    return f"{count} turn" if count == 1 else f"{count} turns"
+    return play(args.id, _parse_env_args(args), seed=args.seed, split=args.split, index=args.index)
 
 
 def _parse_env_args(args: argparse.Namespace) -> dict[str, Any]:

@@ -9,7 +9,7 @@ DIGESTS: dict[str, dict[str, tuple[int, str]]] = {
         "math/Countdown-v0:test": (50, "5e6b17475af00b56b7e4c2e45bf33c37"),
         "math/Revise-v0:test": (50, "de9b3de77b70560940cfa86ed4f02a88"),
         "games/GuessNumber-v0:test": (50, "8d4ec41dc9f60a99d7c7c98c199b6c5a"),
-        "games/FrozenLake-v0:test": (50, "a66bb5e9943ca993510e293132c8d8df"),
+        "games/FrozenLake-v0:test": (50, "cebb90592553c20ad210f09c3e037b29"),
         "games/Wordle-v0:test": (50, "1675dee270cf20a79978707a06c032ff"),
         "games/Minesweeper-v0:test": (50, "7c09fbaed7d761c5cd34a71d7d7d0cfc"),
         "games/Rooms-v0:test": (50, "8c3fe25f05c52855d8afcaaa0ae7517a"),
@@ -36,7 +36,7 @@ DIGESTS: dict[str, dict[str, tuple[int, str]]] = {
     },
     "games-v2": {
         "games/GuessNumber-v0:test": (100, "24b4b017f48c57782b5bfbe225ef5b52"),
-        "games/FrozenLake-v0:test": (100, "2951fa90e53c57c69f560b28f432634a"),
+        "games/FrozenLake-v0:test": (100, "3eb59f492b16de3d073ba01c78d703b4"),
         "games/Maze-v0:test": (100, "16855a3e97369197184f2d3a11686a98"),
         "games/TwentyQuestions-v0:test": (100, "c6090696c6d8db841eb5186d840c0cab"),
         "games/Rooms-v0:test": (100, "3f2a80e2d189b990d8b8b874f4cef953"),

@@ -73,8 +73,8 @@ class FrozenLake(Verbalised):
             rules=(
                 f"After each reply you see the map, {self.size} rows of {self.size} cells, the top row first. A move "
                 "takes you one cell to the left, down, to the right or up. A move over the edge of the map leaves you "
-                f"where you are. {slips if self.slippery else ''}"
-            ).strip(),
+                f"where you are. {slips if self.slippery else 'You never slip.'}"
+            ),
             legend={"P": "you", "#": "a hole", ".": "ice, on which you can walk", "G": "the goal"},
             reading="For example, the row `. P #` means: ice on the left, then you, then a hole to your right.",
             example="right",

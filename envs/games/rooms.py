@@ -24,6 +24,7 @@ SIZES, CLUTTER = range(2, 10), range(6)
 LENGTHS = {"train": 5_000, "val": 100, "test": 200}
 MEANINGS = {command: command for command in COMMANDS}
 ARTICLES = re.compile(r"\b(?:the|an?|my)\s+", re.IGNORECASE)
+INTO = re.compile(r"\b(?:into|inside)\b", re.IGNORECASE)
 
 
 class Rooms(Game):
@@ -118,9 +119,8 @@ class Rooms(Game):
         commands = self.house.scene(self.house_state).commands
         # The search covers all commands, not only those that work now. Otherwise a line with a whole plan would name
         # one command in each turn and so play the plan.
-        command = (
-            reply_text if reply_text in commands else find_choice(ARTICLES.sub("", last_line(reply_text)), MEANINGS)
-        )
+        line = INTO.sub("in", ARTICLES.sub("", last_line(reply_text)))
+        command = reply_text if reply_text in commands else find_choice(line, MEANINGS)
         after = commands.get(command or "")
         if after is None:
             fault = "Your reply does not name exactly one command."

@@ -148,8 +148,9 @@ class Sokoban(Game):
             self.map_text = self.warehouse.render(self.situation)
         valid = is_won or steps == len(letters)
         text = self._describe_map()
-        if self.style == "full" and not valid:
-            text = f"The step {WORDS[letters[steps]]} is blocked by a wall, the edge or a second box.\n{text}"
+        if not valid:
+            fault = f"The step {WORDS[letters[steps]]} is blocked by a wall, the edge or a second box."
+            text = self.correction(fault, text, short=text)
         return self.outcome(text, is_won=is_won, valid=valid, home=self._home_share(), steps=steps)
 
     def oracle(self) -> Iterator[Message]:

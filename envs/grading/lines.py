@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from envs.grading.doubts import leads_into_doubt
+from envs.grading.doubts import is_taken_back, keeps_value, last_clause, leads_into_doubt
 from envs.grading.number import MAX_TEXT, parse_number, strip_markup
 
 TAIL_LENGTH = 1000  # characters at the end of a reply in which its last line must lie
@@ -31,6 +31,8 @@ _LABEL = re.compile(
 )
 _LONG_WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{3,}")
 _NAME = re.compile(r"[\"'“*_`(\[]*[^\W\d_]{2,30}[\"'”*_`)\].!]*")
+_LEADING_WORDS = re.compile(r"(?:[A-Za-z][A-Za-z'’]*,?\s+){1,20}")
+_BRACES = re.compile(r"\{[^{}]*\}")
 _SYMBOL = re.compile(r"[0-9{}∅]|\\[a-z]+|\b[A-Za-z]\b")
 
 
@@ -62,6 +64,11 @@ def answer_line(reply: str) -> str:
     return "" if continues(before) and (before.endswith(",") or leads_into_doubt(before)) else lines[-1]
 
 
+def only_line(reply: str) -> str:
+    """Return the line of a reply of one line, else its `answer_line`."""
+    return answer_line(reply) if "\n" in reply.strip() else last_line(reply)
+
+
 def bare_answer(line: str) -> str:
     """Return a line without a label such as `Answer:` if it is an answer without other words; else "".
 
@@ -74,6 +81,32 @@ def bare_answer(line: str) -> str:
         return text
     plain = strip_markup(text)
     return text if _SYMBOL.search(plain) and not _LONG_WORD.search(plain) and not plain.endswith("?") else ""
+
+
+def after_words(line: str) -> str:
+    """Return what follows the last colon of a line, else what follows its leading words: `6+12/4` of "I write 6+12/4".
+
+    "" if there are no such words, or if they deny or doubt what follows: "I would not write 6+12/4".
+    """
+    words, colon, answer = line.rpartition(":")
+    if not (colon and answer.strip()):
+        match = _LEADING_WORDS.match(line)
+        words, answer = (match[0], line[match.end() :]) if match else ("", "")
+    return "" if not answer or leads_into_doubt(words) else answer.strip()
+
+
+def only_braces(line: str) -> str:
+    """Return the braces on a line, `{14, 16}` of "The difference is {14, 16}.", if the line states nothing else.
+
+    "" if there are none or several, if the clause has other numbers, or if its words deny or doubt them.
+    """
+    groups = [*_BRACES.finditer(line[:TAIL_LENGTH])]
+    if len(groups) != 1 or len(line) > TAIL_LENGTH:
+        return ""
+    before, after = line[: groups[0].start()], line[groups[0].end() :]
+    has_more = any(character.isdigit() or character in "{}\\" for character in last_clause(before) + after)
+    is_doubted = leads_into_doubt(before) or not keeps_value("", after) or is_taken_back(after)
+    return "" if has_more or is_doubted else groups[0][0]
 
 
 def continues(line: str) -> bool:

@@ -14,6 +14,7 @@ from envs.env import Env
 from envs.episodes.guide import Guide
 from envs.grading.declaration import find_declaration, single_line
 from envs.grading.expression import evaluate
+from envs.grading.lines import after_words, only_line
 from envs.math.generated import LENGTHS, between, one_of
 from envs.procedural import drawn
 from envs.types import Message, Outcome, Task, assistant, final_text, text, user
@@ -160,10 +161,12 @@ def declared_expression(reply: str) -> str:
     """Return the expression that a reply declares as its answer, else the reply itself if it is one line.
 
     "" for neither. It is declared by a box, a tag, `####` or a phrase such as "the answer is", or stands alone on the
-    last line; it is not yet parsed.
+    last line, where words may stand before it; it is not yet parsed.
     """
     kind, answer = find_declaration(reply)
     text = answer if kind in ("marked", "phrase") else single_line(reply)
+    if kind not in ("marked", "phrase") and evaluate(text.partition("=")[0]) is None:
+        text = after_words(only_line(reply)) or text
     text = _MARKUP.sub("", text).strip(_SURROUNDINGS)
     if text.startswith("*") or text.endswith("**"):  # emphasis, not an incomplete expression
         text = text.strip("*").strip(_SURROUNDINGS)

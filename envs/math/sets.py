@@ -9,6 +9,7 @@ import numpy as np
 from envs.episodes.guide import Guide
 from envs.grading.choice import last_line
 from envs.grading.exact import member_numbers
+from envs.grading.lines import only_braces, only_line
 from envs.math.generated import GeneratedProblems, Problem, between, one_of
 from envs.types import Message, Outcome, assistant, final_text
 
@@ -63,8 +64,10 @@ class Sets(GeneratedProblems):
 
     def reply(self, action: Message) -> Outcome:
         """Grade the reply. A set on its last line is valid whatever the right set is, which may have one member."""
-        outcome = super().reply(action)
-        outcome.valid = outcome.valid or bool(member_numbers(last_line(final_text(action))))
+        reply_text = final_text(action)
+        braces = only_braces(only_line(reply_text))
+        outcome = super().reply(assistant(braces) if braces else action)
+        outcome.valid = outcome.valid or bool(member_numbers(last_line(reply_text)))
         return outcome
 
     def random(self, rng: np.random.Generator) -> Message:

@@ -19,16 +19,17 @@ TOOLS: tuple[dict[str, Any], ...] = (
 _FENCE = re.compile(
     r"^[ \t]*```(?:python3?|py)[ \t]*\n(.*?)(?:^[ \t]*```|\Z)", re.MULTILINE | re.DOTALL | re.IGNORECASE
 )
+_INLINE = re.compile(r"^[ \t]*```(?:python3?|py)[ \t]+([^\n`]+)```[ \t]*$", re.MULTILINE | re.IGNORECASE)
 _LINE = re.compile(r"^>(.*)$", re.MULTILINE)
 
 
 def parse_code(message: Message) -> str | None:
     """Return the code that a reply asks to run; None for a reply without code, which is an answer.
 
-    The code is that of the first tool call or, without a call, of the last fenced block marked as Python or, without a
-    block, of all lines that begin with `>`. A block that is not closed reaches to the end of the reply. A text of more
-    than `envs.grading.lines.MAX_REPLY` characters has no code. Raises ToolError for a call, a block or such a line that
-    holds no code, and for a call of another tool.
+    The code is that of the first tool call or, without a call, of the last fenced block marked as Python, perhaps on
+    one line, or, without a block, of all lines that begin with `>`. A block that is not closed reaches to the end of
+    the reply. A text of more than `envs.grading.lines.MAX_REPLY` characters has no code. Raises ToolError for a call, a
+    block or such a line that holds no code, and for a call of another tool.
     """
     calls = message.get("tool_calls")
     if calls:
@@ -37,7 +38,7 @@ def parse_code(message: Message) -> str | None:
     reply = reply_text(message)
     if len(reply) > MAX_REPLY:
         return None
-    blocks = _FENCE.findall(reply)[-1:]
+    blocks = (_FENCE.findall(reply) or _INLINE.findall(reply))[-1:]
     if not blocks and (lines := _LINE.findall(reply)):
         blocks = ["\n".join(lines)]
     if not blocks:

@@ -52,9 +52,18 @@ def test_play_reads_replies_from_a_script_and_shows_the_end():
     done = play([GUESS, "--seed", "3", "--env-arg", "style=short"], "x\n14\n15\n19\n")
     assert done.returncode == 0 and not done.stderr
     lines = done.stdout.splitlines()
-    assert lines[:3] == ["# games/GuessNumber-v0 task train/35", "user: 13..19", "> x"]
+    assert [lines[0], *lines[2:4]] == ["# games/GuessNumber-v0 task train/35", "user: 13..19", "> x"]
     assert "# reward 0, invalid reply" in lines
     assert lines[-1].startswith("# end: ") and "turns, return " in lines[-1]
+
+
+def test_play_takes_a_reply_of_several_lines_between_quotes():
+    done = play(
+        [f"{ENVIRONMENTS}:Echo", "--split", "test", "--index", "0"], '"""\nThree words here.\nraep\n"""\nraep\n'
+    )
+    lines = done.stdout.splitlines()
+    assert 'a line """ before and after it' in lines[1]
+    assert done.returncode == 0 and "success True, 2 turns, return 1" in lines[-1]
 
 
 def test_play_takes_a_message_written_as_json():

@@ -61,6 +61,11 @@ def test_the_task_pays_one_when_it_is_done():
     assert is_won(turns) and turns[-1][4]["metrics"] == {"efficiency": 1.0}
 
 
+@pytest.mark.parametrize("word", ["into", "inside"])
+def test_what_is_put_into_something_is_put_in_it(word):
+    assert is_won(play_replies(one(), [*SOLUTION[:-1], f"I put the cup {word} the box."]))
+
+
 def test_a_longer_reply_is_read_at_its_end():
     env = one()
     turns = play_replies(env, ["I will **open the chest**.", "First the key.\nTake the key!", "GO EAST"])

@@ -18,7 +18,7 @@ def on(drawing: str, **arguments) -> Sokoban:
         def tasks(self, split):
             return [Task(f"{split}/0", metadata={"map": drawing})]
 
-    env = OneLevel(style="short", **arguments)
+    env = OneLevel(**{"style": "short", **arguments})
     env.reset()
     return env
 
@@ -56,6 +56,13 @@ def test_walls_the_edge_and_second_boxes_stop_the_player_and_that_costs_a_turn(d
     env = on(drawing, boxes=drawing.count("B"))
     (turn,) = step_replies(env, [step])
     assert obs_text(turn) == drawing and turn[4]["valid"] is False and env.turns == 1 and turn[1] == 0.0
+
+
+def test_a_stopped_step_is_answered_like_every_invalid_reply():
+    env = on("P#..\n.B..\n....\nG...", style="full")
+    (turn,) = step_replies(env, ["right"])
+    answer = obs_text(turn)
+    assert "The step right is blocked" in answer and "replies left" in answer and "P#.." in answer.replace(" ", "")
 
 
 def test_boxes_have_no_names_and_goals_can_be_left_again():

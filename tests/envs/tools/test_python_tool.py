@@ -67,3 +67,8 @@ def test_a_call_with_wrong_arguments_is_refused(name, arguments, word):
     call = {"id": "a", "type": "function", "function": {"name": name, "arguments": arguments}}
     with pytest.raises(ToolError, match=word):
         parse_code({"role": "assistant", "content": "517", "tool_calls": [call]})
+
+
+def test_a_block_on_one_line_is_code() -> None:
+    assert parse_code(assistant("I compute:\n```python print(802 + 183 * 6)```")) == "print(802 + 183 * 6)"
+    assert parse_code(assistant("```python print(1)``` and more")) is None
