@@ -70,6 +70,24 @@ CARDS = {
         "prompt and extraction alone move scores by ten points: quote `strict` beside `flexible`; `10` and `10.0` "
         "differ officially; old and public, so contaminated",
     ),
+    "tools/Tau2-v0": Card(
+        "MIT",
+        "sierra-research/tau2-bench (Barres et al. 2025, arXiv:2506.07982), after tau-bench (Yao et al. 2024)",
+        "the product of the task's reward bases; pass^k, C(c, k) / C(n, k) averaged over the tasks",
+        "NL_ASSERTION needs a judge and is left out (metric `unjudged`), so scores are those of the records alone; the "
+        "customer is a script, not a language model, and scores with one customer do not compare with those with "
+        "another; six of the 57 even tasks need no change, and doing nothing passes them",
+    ),
+    "tools/BFCL-v0": Card(
+        "Apache-2.0",
+        "gorilla-llm/Berkeley-Function-Calling-Leaderboard, v4 (Patil et al. 2025)",
+        "all calls and no other, in any order; required arguments, types, and one of the listed values",
+        "native calls and calls as text differ; names lose their dots; the gold answers of three parallel rows are "
+        "faulty in the files; in irrelevance any reply without a call is right",
+    ),
+    "tools/Support-v0": generated_card(
+        "the customer follows rules and understands few words: a model that asks in another way gets no answer"
+    ),
     "math/MATH500-v0": Card(
         "MIT",
         "HuggingFaceH4/MATH-500, 500 problems of MATH (Hendrycks et al. 2021; Lightman et al. 2023)",

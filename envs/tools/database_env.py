@@ -11,7 +11,7 @@ from envs.tools.tool_env import ToolEnv
 
 _CONVERSATION = ("memory", "turns", "dialogue", "_dialogue_digest", "_digest_length", "_phase")
 _RANDOMNESS = ("_rng_pending", "_np_random", "_np_random_seed", "_task_draw")
-_COPIED = _CONVERSATION + _RANDOMNESS
+EPISODE_FIELDS = _CONVERSATION + _RANDOMNESS  # what a snapshot copies besides the world
 
 
 class DatabaseEnv(ToolEnv):
@@ -53,7 +53,9 @@ class DatabaseEnv(ToolEnv):
 
     def snapshot(self) -> tuple[bytes, dict[str, Any]]:
         """Copy the moment of an episode: the database's image, the memory, and what `Env` holds."""
-        return self.database.image(), deepcopy({name: vars(self)[name] for name in _COPIED if name in vars(self)})
+        return self.database.image(), deepcopy(
+            {name: vars(self)[name] for name in EPISODE_FIELDS if name in vars(self)}
+        )
 
     def restore(self, moment: tuple[bytes, dict[str, Any]]) -> None:
         """Go back to a moment that `snapshot` has returned, any number of times, on any instance with its task."""
