@@ -9,6 +9,7 @@ from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from envs.adapters.schemes import SCHEMES
 from envs.watchdog import Budgets
 from rl import prompt_options
 from rl.cli import Parser, real_number, whole_number
@@ -42,9 +43,12 @@ def _switch(help: str) -> Any:
 def absolute_spec(spec: str) -> str:
     """Return the name of an environment or recipe with any file path in it made absolute.
 
-    `mine.py:Game` and `mine.py` hold a path; `math/Arithmetic-v0`, `package.module:Name-v0` and `grpo` do not and are
-    returned unchanged.
+    `mine.py:Game`, `mine.py` and `mcp:mine.py:make` hold a path; `math/Arithmetic-v0`, `package.module:Name-v0`, `grpo`
+    and `mcp:python server.py`, a command, do not and are returned unchanged.
     """
+    scheme, colon, name = spec.partition(":")
+    if colon and scheme in SCHEMES:
+        return spec if any(map(str.isspace, name)) else f"{scheme}:{absolute_spec(name)}"
     path, suffix, name = spec.rpartition(".py:")
     if suffix:
         return f"{_absolute_path(path + '.py')}:{name}"

@@ -49,7 +49,7 @@ class ActionSchema:
             f"{key} ({value.get('type', 'any')}{'' if key in self.required else ', optional'})"
             for key, value in self.properties.items()
         )
-        example = {key: _example(self.properties[key]) for key in self.required or list(self.properties)[:1]}
+        example = {key: example_value(self.properties[key]) for key in self.required or list(self.properties)[:1]}
         return (
             f"Your action is a JSON object with the fields: {fields}. You may think first; put the object alone on the "
             f"last line, for example:\n{json.dumps(example)}"
@@ -78,7 +78,8 @@ class ActionSchema:
         return action if isinstance(action, dict) else None
 
 
-def _example(schema: Mapping[str, Any]) -> Any:
+def example_value(schema: Mapping[str, Any]) -> Any:
+    """Return a value that fits a simple schema: the first of an enum, else one of its type."""
     if schema.get("enum"):
         return schema["enum"][0]
     values = {"integer": 1, "number": 0.5, "boolean": True, "array": [], "object": {}}

@@ -14,6 +14,7 @@ SCHEMES = {  # "module:Class" of each scheme; the class takes the name as its fi
     "gem": "envs.adapters.gem:GemEnv",
     "verifiers": "envs.adapters.verifiers:VerifiersEnv",
     "openenv": "envs.adapters.openenv:OpenEnvEnv",
+    "mcp": "envs.adapters.mcp.tools_env:MCPEnv",
 }
 
 

@@ -16,6 +16,7 @@ import pytest
 import envs
 from envs.__main__ import _parser as envs_parser
 from envs.adapters import openenv_server
+from envs.adapters.mcp import server as mcp_server
 from rl import view
 from rl.evaluate import __main__ as evaluate
 from rl.evaluate import attribution
@@ -51,6 +52,7 @@ PARSERS = {
     "rl.view": view.parser,
     "envs": envs_parser,
     "envs.adapters.openenv_server": openenv_server.command_line,
+    "envs.adapters.mcp.server": mcp_server.command_line,
 }
 
 

@@ -146,6 +146,9 @@ def test_a_run_is_known_by_its_environment_however_the_path_is_written(
 def test_only_what_is_a_path_is_made_one(elsewhere: Path) -> None:
     for name in ("math/Arithmetic-v0", "tests.support.tasks:Low", "grpo", ""):
         assert absolute_spec(name) == name
+    for name in ("mcp:python server.py", "mcp:https://host/mcp", "gymnasium:CartPole-v1"):
+        assert absolute_spec(name) == name
+    assert absolute_spec("mcp:server.py:make") == f"mcp:{Path.cwd() / 'server.py'}:make"
     (elsewhere / "tiny").mkdir()
     read_back = {"env": "math/Sets-v0", "model": "tiny"}
     (elsewhere / "mine.toml").write_text(to_toml(Settings(**read_back), {}))

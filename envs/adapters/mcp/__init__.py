@@ -1,0 +1,1 @@
+"""The Model Context Protocol, both ways: servers as environments, environments as servers (extra `mcp`)."""
