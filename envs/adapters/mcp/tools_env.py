@@ -84,8 +84,8 @@ class MCPEnv(ToolEnv, ForeignEnv):
         import_extra("mcp", "mcp")
         self.rows = goals.load_rows(tasks, goal)
         self.checker, self.reset_tool = checker, reset_tool
-        self._validators = import_extra("jsonschema", "mcp")
-        self._make_target, self._seconds = target_of(name), float(seconds)
+        target_of(name)  # a name that cannot be read is an error now
+        self._seconds = float(seconds)
         self._connection: Connection | None = None
         self._server_names: dict[str, str] = {}  # by the name that is offered
         self._schemas: dict[str, Mapping[str, Any]] = {}  # of arguments, by the server's name
@@ -104,8 +104,7 @@ class MCPEnv(ToolEnv, ForeignEnv):
         """Open a fresh server and return the goal. Raises ConnectionError."""
         self.close()
         self.calls = []
-        self._connection = Connection(self._make_target, self._seconds)
-        tools = self._connection.open()
+        tools = self._open()
         self._schemas = {tool.name: _closed(tool.input_schema) for tool in tools}
         if self.reset_tool:
             self._reset_server()
@@ -121,7 +120,10 @@ class MCPEnv(ToolEnv, ForeignEnv):
             function = self.tools[0]["function"]
             example = {"name": function["name"], "arguments": _example_arguments(function["parameters"])}
         return Guide(
-            goal="Reach the goal below with the tools that you are offered.",
+            goal=(
+                "Reach the goal below with the tools that you are offered. You succeed if it is reached when you give "
+                "your answer."
+            ),
             reply=(
                 "Call tools natively or as JSON on the last line of your reply: an object, or an array of objects. "
                 "Calls are made in order, and the results come back to you. A reply without a call is your answer."
@@ -154,7 +156,10 @@ class MCPEnv(ToolEnv, ForeignEnv):
     def oracle(self) -> Iterator[Message]:
         """Make the `calls` of the task and give its `answer`. Raises NotImplementedError for a task without `calls`."""
         if "calls" not in self.task.metadata:
-            yield from super().oracle()
+            return super().oracle()  # raises at once, so that callers learn that there is none
+        return self._make_calls()
+
+    def _make_calls(self) -> Iterator[Message]:
         offered = {own: name for name, own in self._server_names.items()}
         for call in self.task.metadata["calls"]:
             pair = (offered.get(call["name"], call["name"]), call.get("arguments", {}))
@@ -164,6 +169,23 @@ class MCPEnv(ToolEnv, ForeignEnv):
     def close(self) -> None:
         """Close the connection, which ends a server that was started for the episode."""
         self._close_connection()
+
+    def _open(self) -> list[Any]:
+        self._connection = Connection(target_of(self.name), self._seconds)
+        return self._connection.open()
+
+    def _replay(self) -> None:
+        """Bring a fresh server to the moment of the episode by the same calls."""
+        if "://" in self.name:
+            raise ConnectionError("an episode with a server at a URL cannot be copied")
+        self._open()
+        if self.reset_tool:
+            self._reset_server()
+        for call in self.calls:
+            self._call_server(call["name"], call["arguments"])
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_connection": None}
 
     def _close_connection(self) -> None:
         connection, self._connection = self._connection, None
@@ -178,8 +200,9 @@ class MCPEnv(ToolEnv, ForeignEnv):
             json.dumps(values, allow_nan=False, ensure_ascii=False).encode()  # what JSON on the wire cannot hold
             if not _is_flat(values, MAX_DEPTH):
                 raise ToolError(f"the arguments of {name} are nested too deeply")
-            validator = self._validators.Draft202012Validator(self._schemas[self._server_names[name]])
-            error = self._validators.exceptions.best_match(validator.iter_errors(values))
+            validators = import_extra("jsonschema", "mcp")
+            validator = validators.Draft202012Validator(self._schemas[self._server_names[name]])
+            error = validators.exceptions.best_match(validator.iter_errors(values))
         except (ValueError, RecursionError):
             raise ToolError(f"the arguments of {name} are no JSON object") from None
         if error is not None:
@@ -189,8 +212,9 @@ class MCPEnv(ToolEnv, ForeignEnv):
 
     def _call_server(self, name: str, arguments: Mapping[str, Any]) -> tuple[bool, str]:
         """Whether the server answers with an error, and the text of its answer."""
-        if self._connection is None:
-            raise ConnectionError("the MCP server is gone")
+        if self._connection is None:  # of a copy
+            self._replay()
+        assert self._connection is not None
         try:
             result = self._connection.call(name, arguments)
         except CallRefused as error:

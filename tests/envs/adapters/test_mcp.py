@@ -1,6 +1,7 @@
 """MCP both ways with the SDK's own servers and clients: stdio, streamable HTTP and in process."""
 
 import json
+import pickle
 import sys
 import threading
 import time
@@ -214,6 +215,15 @@ def test_checkers_and_rows(tmp_path):
     ):
         with pytest.raises(ValueError, match=word):
             envs.make(name, **arguments)
+
+
+def test_a_copy_goes_on_with_a_server_of_its_own():
+    with playing(IN_PROCESS) as env:
+        call(env, ("take", {"item": "tea"}))
+        copy = pickle.loads(pickle.dumps(env.unwrapped))
+        assert call(env, ("take", {"item": "tea"}))[0] == ["1 left"]
+        assert call(copy, ("take", {"item": "tea", "count": 2}))[0] == ["0 left"]
+        copy.close()
 
 
 def test_names_of_servers():
