@@ -73,6 +73,7 @@ def test_reasoning_on_the_lines_before_every_right_reply_costs_nothing(row: Row)
         ("code/Repo-v0", {"level": 1}),
         ("code/Repo-v0", {"style": "short"}),
         ("tools/Search-v0", {"style": "short"}),
+        ("tools/Clarify-v0", {"style": "short"}),
         ("math/Python-v0", {"task": "countdown", "style": "short"}),
         ("math/Python-v0", {"style": "short"}),
         ("math/Algebra-v0", {"level": 4}),
