@@ -40,13 +40,13 @@ class Clarify(RequestTools):
     revealed; `needless`, -1 for a question about a detail that the user had said before, in the request or an answer.
     Metrics: `gain`, as `facts`; `bits`, the information that the turn's answer held: log2 of the number of values of a
     detail, since all are equally likely; `calls` and `errors` of the turn.
-    Episode end: terminated by a final call, right or wrong; truncated after as many turns as `hidden` questions and a
+    Episode end: terminated by a final call, right or wrong; truncated after as many turns as `missing` questions and a
     call need, plus `spare`.
     Guessing: missing details are drawn independently of all that is said, from 6 to 9 values each. Only one call is
     made, so who guesses them all is right in 1.4 % of the tasks with the default arguments, in 15 % with one missing
-    detail (`fewest=1, hidden=1`).
-    Arguments: `hidden`, the greatest number of missing details, and `fewest`, the least; `spare`; `cost`; `remind`.
-    Splits: a request with its hidden details stands in one split only.
+    detail (`fewest=1, missing=1`).
+    Arguments: `missing`, the greatest number of missing details, and `fewest`, the least; `spare`; `cost`; `remind`.
+    Splits: a request with its missing details stands in one split only.
     State: the details known, the needless questions and the turns left.
     Source and licence: generated; the setting of InfoPO (arXiv:2603.00656). Version history: v0.
     """
@@ -54,7 +54,7 @@ class Clarify(RequestTools):
     def __init__(
         self,
         *,
-        hidden: int = 3,
+        missing: int = 3,
         fewest: int = 2,
         spare: int = 1,
         cost: float = 0.1,
@@ -63,16 +63,22 @@ class Clarify(RequestTools):
         **limits: Any,
     ) -> None:
         for name, value, least, most in (
-            ("hidden", hidden, 1, NUM_DETAILS),
-            ("fewest", fewest, 1, hidden),
+            ("missing", missing, 1, NUM_DETAILS),
+            ("fewest", fewest, 1, missing),
             ("spare", spare, 0, 100),
         ):
             if isinstance(value, bool) or value not in range(least, most + 1):
                 raise ValueError(f"{name} {value!r} is outside {least}..{most}")
         if isinstance(cost, bool) or not 0 <= cost <= 1:
             raise ValueError(f"cost {cost!r} is outside 0..1")
-        super().__init__(max_turns=hidden + 1 + spare if max_turns is None else max_turns, **limits)
-        self.hidden, self.fewest, self.spare, self.cost, self.remind = hidden, fewest, spare, float(cost), bool(remind)
+        super().__init__(max_turns=missing + 1 + spare if max_turns is None else max_turns, **limits)
+        self.max_missing, self.fewest, self.spare, self.cost, self.remind = (
+            missing,
+            fewest,
+            spare,
+            float(cost),
+            bool(remind),
+        )
         names = {"ask": "ask_user", **{kind.short: kind.tool for kind in KINDS.values()}}
         self._short_schemas = {short: self._methods[name].schema for short, name in names.items()}
         self._short_names = names
@@ -81,7 +87,7 @@ class Clarify(RequestTools):
 
     def tasks(self, split: str) -> Sequence[Task]:
         """Random requests; "val" and "test" contain each once."""
-        key = f"{KEY}:{self.fewest}..{self.hidden}"
+        key = f"{KEY}:{self.fewest}..{self.max_missing}"
         return drawn(split, LENGTHS[split], self._sample_task, key=key, same=lambda task: [*_problem(task)])
 
     def start(self) -> Messages:
@@ -89,14 +95,14 @@ class Clarify(RequestTools):
         metadata = self.task.metadata
         self.kind: Kind = KINDS[metadata["kind"]]
         self.values: Values = metadata["values"]
-        self.missing = [name for name in self.kind.names if name in metadata["hidden"]]
-        self.known = set(self.kind.names) - set(self.missing)
+        self.missing_details = [name for name in self.kind.names if name in metadata["missing"]]
+        self.known_details = set(self.kind.names) - set(self.missing_details)
         self.needless = 0
         self._num_calls, self.final_call = 0, ("", {})
-        self._revealed, self._was_needless = "", False
+        self._new_detail, self._was_needless = "", False
         if self.style == "short":
             return (user(self._short_form()),)
-        return (user(requests.request_text(self.kind, self.values, self.known, metadata["opener"])),)
+        return (user(requests.request_text(self.kind, self.values, self.known_details, metadata["opener"])),)
 
     def guide(self) -> Guide:
         """Say what may be asked and called."""
@@ -134,12 +140,12 @@ class Clarify(RequestTools):
 
     def state(self) -> str:
         """The details known, the needless questions, and the turns left."""
-        known = ",".join(name for name in self.kind.names if name in self.known)
-        return f"{self.task.id} known {known or '-'} needless {self.needless} left {self.max_turns - self.turns}"
+        names = ",".join(name for name in self.kind.names if name in self.known_details)
+        return f"{self.task.id} known {names or '-'} needless {self.needless} left {self.max_turns - self.turns}"
 
     def reply(self, action: Message) -> Outcome:
         """Ask the question or make the call of a reply."""
-        self._num_calls, self._revealed, self._was_needless = 0, "", False
+        self._num_calls, self._new_detail, self._was_needless = 0, "", False
         return super().reply(action)
 
     def text_calls(self, line: str) -> Sequence[TextCall]:
@@ -177,7 +183,7 @@ class Clarify(RequestTools):
         """Reward a question, or judge the final call."""
         name, arguments = self.final_call
         is_right = name == self.kind.tool and arguments == self.values
-        gain = 1 / len(self.missing) if self._revealed else 0.0
+        gain = 1 / len(self.missing_details) if self._new_detail else 0.0
         reward = max(0.0, 1 - self.cost * self.needless) if is_right else 0.0
         return Outcome(
             () if name else results,
@@ -185,7 +191,7 @@ class Clarify(RequestTools):
             bool(name),
             is_right,
             rewards={"call": float(is_right), "facts": gain, "needless": -1.0 if self._was_needless else 0.0},
-            metrics={"gain": gain, "bits": self.kind.detail(self._revealed).bits if self._revealed else 0.0},
+            metrics={"gain": gain, "bits": self.kind.detail(self._new_detail).bits if self._new_detail else 0.0},
         )
 
     def answer_question(self, question: str) -> str:
@@ -194,20 +200,20 @@ class Clarify(RequestTools):
         if len(details) != 1:
             raise ToolError(f"the user answers a question about exactly one of {listing(self.kind.names)}")
         (detail,) = details
-        self._was_needless = detail.name in self.known
+        self._was_needless = detail.name in self.known_details
         self.needless += self._was_needless
         if not self._was_needless:
-            self._revealed = detail.name
-            self.known.add(detail.name)
+            self._new_detail = detail.name
+            self.known_details.add(detail.name)
         if self.style == "short":
             return self._short_form() if self.remind else str(self.values[detail.name])[: requests.SHORT_LENGTH]
-        said = detail.say(self.values[detail.name])
-        return f"I said that before: {said}." if self._was_needless else f"{said[0].upper()}{said[1:]}, please."
+        phrase = detail.say(self.values[detail.name])
+        return f"I said that before: {phrase}." if self._was_needless else f"{phrase[0].upper()}{phrase[1:]}, please."
 
     def oracle(self) -> Iterator[Message]:
         """Ask for each missing detail that is not known yet, then make the call."""
         while True:
-            unknown = [name for name in self.missing if name not in self.known]
+            unknown = [name for name in self.missing_details if name not in self.known_details]
             yield self._question(unknown[0]) if unknown else self._call_message(self.kind, self.values)
 
     def random(self, rng: np.random.Generator) -> Message:
@@ -215,7 +221,7 @@ class Clarify(RequestTools):
         if rng.random() < 0.5:
             return self._question(str(rng.choice(self.kind.names)))
         guess = {detail.name: detail.values[int(rng.integers(len(detail.values)))] for detail in self.kind.details}
-        return self._call_message(self.kind, {**guess, **{name: self.values[name] for name in self.known}})
+        return self._call_message(self.kind, {**guess, **{name: self.values[name] for name in self.known_details}})
 
     def attacks(self) -> Sequence[str]:
         """Return replies that must earn 0.
@@ -223,9 +229,9 @@ class Clarify(RequestTools):
         Among them are calls with one wrong detail, calls without a missing one, several calls of which a later one is
         right, and one call that lists all values.
         """
-        wrong_values = [{**self.values, name: self._other_value(name)} for name in self.missing]
+        wrong_values = [{**self.values, name: self._other_value(name)} for name in self.missing_details]
         kinds = [kind for kind in KINDS.values() if kind is not self.kind]
-        part = {name: self.values[name] for name in self.known}
+        part = {name: self.values[name] for name in self.known_details}
         right, wrong = _call_line(self.kind.tool, **self.values), _call_line(self.kind.tool, **wrong_values[0])
         return (
             *super().attacks(),
@@ -233,7 +239,7 @@ class Clarify(RequestTools):
             *(requests.short_call(self.kind, values) for values in wrong_values),
             *(_call_line(kind.tool, **self.values) for kind in kinds),
             _call_line(self.kind.tool, **part),
-            f"{self.kind.short} {requests.short_form(self.kind, self.values, self.known)}",
+            f"{self.kind.short} {requests.short_form(self.kind, self.values, self.known_details)}",
             f"[{wrong}, {right}]",
             _call_line(self.kind.tool, **{detail.name: list(detail.values) for detail in self.kind.details}),
             " ".join(self.kind.names),
@@ -243,7 +249,7 @@ class Clarify(RequestTools):
         return self.kind.find(question) if len(question) <= MAX_QUESTION else []
 
     def _short_form(self) -> str:
-        return f"{self.task.metadata['kind']} {requests.short_form(self.kind, self.values, self.known)}"
+        return f"{self.task.metadata['kind']} {requests.short_form(self.kind, self.values, self.known_details)}"
 
     def _question(self, name: str) -> Message:
         if self.style == "short":
@@ -265,17 +271,17 @@ class Clarify(RequestTools):
         name = list(KINDS)[int(rng.integers(len(KINDS)))]
         kind = KINDS[name]
         values = {detail.name: detail.values[int(rng.integers(len(detail.values)))] for detail in kind.details}
-        number = int(rng.integers(self.fewest, self.hidden + 1))
+        number = int(rng.integers(self.fewest, self.max_missing + 1))
         places = sorted(rng.choice(NUM_DETAILS, number, replace=False).tolist())
-        hidden = [kind.names[place] for place in places]
+        missing = [kind.names[place] for place in places]
         answer = requests.short_call(kind, values) if self.style == "short" else _call_line(kind.tool, **values)
-        metadata = {"kind": name, "values": values, "hidden": hidden, "opener": int(rng.integers(4))}
+        metadata = {"kind": name, "values": values, "missing": missing, "opener": int(rng.integers(4))}
         return Task("", answer=answer, metadata=metadata)
 
 
 def _problem(task: Task) -> list[Any]:
     """What makes a task the same problem as another; the greeting does not count."""
-    return [task.metadata[key] for key in ("kind", "values", "hidden")]
+    return [task.metadata[key] for key in ("kind", "values", "missing")]
 
 
 def _call_line(name: str, **arguments: Any) -> str:

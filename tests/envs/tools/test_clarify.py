@@ -39,7 +39,7 @@ def final(env: Any, **changes: Any) -> Message:
     return assistant(tool_calls=[(env.kind.tool, {**env.values, **changes})])
 
 
-@pytest.mark.parametrize("arguments", [{"style": "short"}, {"style": "short", "remind": False}, {"hidden": 4}])
+@pytest.mark.parametrize("arguments", [{"style": "short"}, {"style": "short", "remind": False}, {"missing": 4}])
 def test_other_arguments_keep_the_contract(arguments: dict[str, Any]) -> None:
     subject = EnvUnderTest("tools/Clarify-v0", arguments, tasks=40)
     for check in (
@@ -64,8 +64,8 @@ def test_the_opening_says_what_is_known_and_nothing_of_what_is_missing(env: Any)
         for name, value in env.values.items():
             length = SHORT_LENGTH if env.style == "short" else None
             said = str(value)[:length]
-            others = [str(env.values[known])[:length] for known in env.known]
-            assert (said in words) == (name in env.known or said in others), (request, name)
+            others = [str(env.values[known])[:length] for known in env.known_details]
+            assert (said in words) == (name in env.known_details or said in others), (request, name)
 
 
 def test_each_missing_detail_is_revealed_once_and_only_by_its_question(env: Any) -> None:
@@ -78,18 +78,18 @@ def test_each_missing_detail_is_revealed_once_and_only_by_its_question(env: Any)
             if terminated:
                 break
         assert info["success"]
-        assert len(turns) == len(env.missing) + 1
+        assert len(turns) == len(env.missing_details) + 1
         assert sum(turn["rewards"]["facts"] for turn in turns) == pytest.approx(1)
-        assert [turn["rewards"]["call"] for turn in turns] == [0] * len(env.missing) + [1]
+        assert [turn["rewards"]["call"] for turn in turns] == [0] * len(env.missing_details) + [1]
         assert all(turn["rewards"]["needless"] == 0 for turn in turns)
 
 
 def test_asking_for_what_was_said_before_is_needless_and_costs(env: Any) -> None:
     for index in range(TASKS):
         begin(env, index)
-        if len(env.missing) == 2:
+        if len(env.missing_details) == 2:
             break
-    name = min(env.known)
+    name = min(env.known_details)
     question = assistant(f"ask {name}") if env.style == "short" else ask(f"What is the {name}?")
     messages, reward, *_, info = env.step(question)
     assert (reward, info["rewards"]["needless"], info["metrics"]["gain"], info["valid"]) == (0, -1, 0, True)
@@ -111,7 +111,7 @@ def test_a_call_with_one_wrong_detail_fails_after_all_questions_too(name: int) -
     env = Clarify()
     for index in range(10):
         begin(env, index)
-        for detail in env.missing:
+        for detail in env.missing_details:
             env.step(ask(f"Which {detail}?"))
         key = env.kind.names[name]
         values = env.kind.detail(key).values
@@ -135,7 +135,7 @@ def test_a_call_that_does_not_fit_the_types_is_refused_and_ends_nothing(changes:
 
 def test_questions_of_several_forms_are_understood() -> None:
     env = Clarify()
-    index = next(i for i, task in enumerate(env.load("test")) if task.metadata["hidden"] == ["hour", "people"])
+    index = next(i for i, task in enumerate(env.load("test")) if task.metadata["missing"] == ["hour", "people"])
     begin(env, index)
     for reply in (
         ask("At what time?"),
@@ -164,24 +164,24 @@ def test_a_question_that_does_not_name_exactly_one_detail_reveals_nothing(questi
 def test_only_the_first_call_of_a_reply_is_made() -> None:
     env = Clarify()
     begin(env)
-    calls = [("ask_user", {"question": f"Which {name}?"}) for name in env.missing]
+    calls = [("ask_user", {"question": f"Which {name}?"}) for name in env.missing_details]
     messages, *_, info = env.step(assistant(tool_calls=[*calls, (env.kind.tool, dict(env.values))]))
     assert info["metrics"]["errors"] == len(calls)
-    assert info["rewards"]["facts"] == pytest.approx(1 / len(env.missing))
+    assert info["rewards"]["facts"] == pytest.approx(1 / len(env.missing_details))
     assert [text(message).startswith("error: one call a reply") for message in messages] == [
         False,
         *[True] * len(calls),
     ]
     begin(env)
-    wrong = {**env.values, env.missing[0]: env.kind.detail(env.missing[0]).values[0]}
+    wrong = {**env.values, env.missing_details[0]: env.kind.detail(env.missing_details[0]).values[0]}
     if wrong == env.values:
-        wrong[env.missing[0]] = env.kind.detail(env.missing[0]).values[1]
+        wrong[env.missing_details[0]] = env.kind.detail(env.missing_details[0]).values[1]
     lines = [{"name": env.kind.tool, "arguments": values} for values in (wrong, env.values)]
     _, reward, terminated, _, info = env.step(json.dumps(lines))
     assert (reward, terminated, info["success"]) == (0, True, False)
 
 
-@pytest.mark.parametrize("arguments, stated", [({}, 0.014), ({"fewest": 1, "hidden": 1}, 0.15)])
+@pytest.mark.parametrize("arguments, stated", [({}, 0.014), ({"fewest": 1, "missing": 1}, 0.15)])
 def test_the_share_of_tasks_that_a_guess_solves_is_the_one_that_the_card_states(
     arguments: dict[str, int], stated: float
 ) -> None:
@@ -190,18 +190,18 @@ def test_the_share_of_tasks_that_a_guess_solves_is_the_one_that_the_card_states(
     chances = []
     for index in range(1000):
         kind = KINDS[tasks[index].metadata["kind"]]
-        hidden = tasks[index].metadata["hidden"]
-        chances.append(np.prod([1 / len(kind.detail(name).values) for name in hidden]))
+        missing = tasks[index].metadata["missing"]
+        chances.append(np.prod([1 / len(kind.detail(name).values) for name in missing]))
     assert mean(chances) == pytest.approx(stated, rel=0.1)
 
 
 def test_missing_details_do_not_follow_from_what_is_said() -> None:
-    env = Clarify(fewest=1, hidden=1)
+    env = Clarify(fewest=1, missing=1)
     tasks = env.load("train")
     counts: dict[tuple[str, str], dict[Any, int]] = {}
     for index in range(6000):
         metadata = tasks[index].metadata
-        (name,) = metadata["hidden"]
+        (name,) = metadata["missing"]
         by_value = counts.setdefault((metadata["kind"], name), {})
         by_value[metadata["values"][name]] = by_value.get(metadata["values"][name], 0) + 1
     assert len(counts) == 12
@@ -215,7 +215,7 @@ def test_missing_details_do_not_follow_from_what_is_said() -> None:
 def test_splits_share_no_request_and_train_is_large() -> None:
     env = Clarify()
     problems = {
-        split: {json.dumps([t.metadata[key] for key in ("kind", "values", "hidden")]) for t in env.load(split)}
+        split: {json.dumps([t.metadata[key] for key in ("kind", "values", "missing")]) for t in env.load(split)}
         for split in ("train", "val", "test")
     }
     assert len(env.load("train")) >= 10_000
@@ -235,7 +235,7 @@ def test_without_reminders_the_answer_is_the_value_alone() -> None:
     begin(env)
     reply = next(iter(env.oracle()))
     messages, *_ = env.step(reply)
-    assert text(messages[0]) == str(env.values[env.missing[0]])[:SHORT_LENGTH]
+    assert text(messages[0]) == str(env.values[env.missing_details[0]])[:SHORT_LENGTH]
     assert text(env.step("hm")[0][0]) == "?"
 
 
@@ -255,8 +255,8 @@ def test_the_true_posterior_gains_by_questions_that_reveal_a_detail_and_by_nothi
     revealing, idle = [], []
     for index in range(TASKS):
         begin(env, index)
-        replies = [ask(f"Which {name}?") for name in env.missing]
-        replies.insert(1, ask(f"Which {min(env.known)}?"))
+        replies = [ask(f"Which {name}?") for name in env.missing_details]
+        replies.insert(1, ask(f"Which {min(env.known_details)}?"))
         for reply in replies:
             before = consistent_logprob(env)
             *_, info = env.step(reply)
@@ -271,8 +271,8 @@ def test_the_true_posterior_gains_by_questions_that_reveal_a_detail_and_by_nothi
 @pytest.mark.parametrize(
     "arguments, words",
     [
-        ({"hidden": 5}, "hidden 5 is outside 1..4"),
-        ({"fewest": 3, "hidden": 2}, "fewest 3 is outside 1..2"),
+        ({"missing": 5}, "missing 5 is outside 1..4"),
+        ({"fewest": 3, "missing": 2}, "fewest 3 is outside 1..2"),
         ({"cost": 2}, "cost 2 is outside 0..1"),
         ({"spare": True}, "spare True is outside 0..100"),
     ],
