@@ -62,7 +62,8 @@ class Overhead:
             self.runner.play_state.close_group(ticket)  # otherwise its members count as finished and are not played
 
         async def together() -> list[Group]:
-            return await asyncio.gather(*(strategy.independent(self.runner, ticket) for ticket in self.tickets))
+            played = await asyncio.gather(*(strategy.independent(self.runner, ticket) for ticket in self.tickets))
+            return [group for groups in played for group in groups]
 
         return asyncio.run(together())
 

@@ -120,7 +120,10 @@ class Fork(NamedTuple):
 
 @dataclass(slots=True)
 class Trajectory:
-    """The record of one episode of one agent. Its return is the sum of its turns' rewards."""
+    """The record of one episode of one agent. Its return is the sum of its turns' rewards.
+
+    `agent` is "agent" in an environment of one agent, else the name of the seat that the record is of.
+    """
 
     turns: list[Turn]
     stop: Stop
@@ -196,14 +199,17 @@ class Ticket:
     version: int = 0
     settled: int = 0
 
-    def session(self, member: int) -> str:
-        """Return the key of a member's episode, such as "17/3", for the policy's cache and for checkpoints."""
-        return f"{self.number}/{member}"
+    def session(self, member: int, seat: str = "agent") -> str:
+        """Return the key of a member's episode, such as "17/3", for the policy's cache and for checkpoints.
+
+        Each seat of several has its own, such as "17/3/player_0".
+        """
+        return f"{self.number}/{member}" if seat == "agent" else f"{self.number}/{member}/{seat}"
 
 
 @dataclass(slots=True)
 class Group:
-    """Trajectories whose returns may be compared: same task, same initial state.
+    """Trajectories whose returns may be compared: same task, same initial state, same seat.
 
     `trajectories` (G of them) holds no errored member, so no baseline includes one; `errored` holds all errored
     attempts. `rewards` (G,) are the returns, until a recipe's `shape` parts replace them by the rewards to learn from.

@@ -59,9 +59,12 @@ def play(recipe: Recipe, size: int, sample: Sample, *, max_turns: int = toy.MAX_
     try:
         for ticket in toy.tickets(size):
             place.check_parameters(runner, ticket)
-            group = _await(place, runner, ticket)
-            if not isinstance(group, Group) or group.ticket != ticket:
-                place.fail(f"returned {describe(group)}, expected the Group of its ticket")
+            result = _await(place, runner, ticket)
+            if not isinstance(result, list) or len(result) != 1 or not isinstance(result[0], Group):
+                place.fail(f"returned {describe(result)}, expected a list with the Group of its ticket")
+            (group,) = result
+            if group.ticket != ticket:
+                place.fail("returned the Group of another ticket")
             if not group.trajectories:
                 reason = group.errored[0].error if group.errored else "no member was played"
                 place.fail(f"every episode of the toy environment fails: {reason}")

@@ -104,7 +104,7 @@ async def evaluate(
     concurrency: int = CONCURRENCY,
     on_group: OnGroup = lambda group: None,
 ) -> list[Group]:
-    """Play every ticket with the runner's policy and return the groups in the order of the tickets.
+    """Play every ticket with the runner's policy and return the groups in the order of the tickets and of the seats.
 
     A failed episode is retried up to `runner.retries` times. `Group.errored` holds the last failure of each member
     that failed every time.
@@ -162,42 +162,45 @@ async def evaluate_script(
 
 
 async def _play_all(
-    play: Callable[[Ticket], Awaitable[Group]], tickets: Sequence[Ticket], concurrency: int, on_group: OnGroup
+    play: Callable[[Ticket], Awaitable[list[Group]]], tickets: Sequence[Ticket], concurrency: int, on_group: OnGroup
 ) -> list[Group]:
     """Play all tickets concurrently; keep the last failure of each member that never ended properly.
 
     Raises `IncompleteEvaluation` if the environment hangs.
     """
     slots = asyncio.Semaphore(max(1, concurrency // max((ticket.size for ticket in tickets), default=1)))
-    complete: dict[int, Group] = {}
+    complete: dict[int, list[Group]] = {}
     retry_errors: list[str] = []  # of members whose retry succeeded
 
-    async def play_ticket(ticket: Ticket) -> Group:
+    async def play_ticket(ticket: Ticket) -> list[Group]:
         async with slots:
             await asyncio.sleep(0)  # lets Ctrl-C through between episodes that never wait
-            group = await play(ticket)
-        scored_members = {trajectory.member for trajectory in group.trajectories}
-        failures = {trajectory.member: trajectory for trajectory in group.errored}
-        retry_errors.extend(
-            f"{task_label(ticket)}: {failures[member].error}" for member in sorted(failures.keys() & scored_members)
-        )
-        group.errored = [failures[member] for member in sorted(failures.keys() - scored_members)]
-        complete[ticket.number] = group
-        on_group(group)
-        return group
+            groups = await play(ticket)
+        for group in groups:
+            scored_members = {trajectory.member for trajectory in group.trajectories}
+            failures = {trajectory.member: trajectory for trajectory in group.errored}
+            retry_errors.extend(
+                f"{task_label(ticket)}: {failures[member].error}" for member in sorted(failures.keys() & scored_members)
+            )
+            group.errored = [failures[member] for member in sorted(failures.keys() - scored_members)]
+        complete[ticket.number] = groups
+        for group in groups:
+            on_group(group)
+        return groups
 
     try:
         async with asyncio.TaskGroup() as task_group:
             tasks = [task_group.create_task(play_ticket(ticket)) for ticket in tickets]
     except BaseExceptionGroup as error:
         if hang := find_hang(error):
-            raise IncompleteEvaluation(str(hang), [complete[number] for number in sorted(complete)], status=2) from None
+            ended = [group for number in sorted(complete) for group in complete[number]]
+            raise IncompleteEvaluation(str(hang), ended, status=2) from None
         raise
     if retry_errors:
         log.warning(
             "episodes that failed and succeeded when retried: %d, such as %s", len(retry_errors), retry_errors[0]
         )
-    return [task.result() for task in tasks]
+    return [group for task in tasks for group in task.result()]
 
 
 def task_label(ticket: Ticket) -> str:
@@ -205,7 +208,7 @@ def task_label(ticket: Ticket) -> str:
     return f"{ticket.split}/{ticket.index}"
 
 
-async def _play_group(runner: Runner, script: scripts.Script, ticket: Ticket) -> Group:
+async def _play_group(runner: Runner, script: scripts.Script, ticket: Ticket) -> list[Group]:
     """Play every member with a scripted policy, one after the other; failed attempts are retried."""
 
     async def play(member: int) -> list[Trajectory]:
@@ -213,7 +216,7 @@ async def _play_group(runner: Runner, script: scripts.Script, ticket: Ticket) ->
             lambda failures: _play_attempt(runner, script, ticket, member, fresh=bool(failures)), runner, ticket, member
         )
 
-    return group_of(ticket, [await play(member) for member in range(ticket.size)])
+    return [group_of(ticket, [await play(member) for member in range(ticket.size)])]
 
 
 async def _play_attempt(

@@ -45,7 +45,7 @@ if TYPE_CHECKING:  # importing these would slow down every command
     from rl.methods.inputs import Labels, Normalization, PerTrajectory, Row, Tokens
 
 Sampler = Callable[["sampler.History", np.random.Generator], int]
-Strategy = Callable[[Any, Ticket], Coroutine[Any, Any, Group]]
+Strategy = Callable[[Any, Ticket], Coroutine[Any, Any, list[Group]]]
 Shape = Callable[[Group], list[float]]
 Keep = Callable[[Group], bool]
 Score = Callable[["score.Scorer", Sequence[Group]], Coroutine[Any, Any, None]]
@@ -147,6 +147,11 @@ def needs(recipe: Recipe, stream: str) -> bool:
     """
     source = _STREAM_SOURCES.get(stream)
     return any(stream in _streams_of(part) or _function_of(part) is source for _, part in recipe.parts())
+
+
+def plays_seats(recipe: Recipe) -> bool:
+    """Whether the recipe's strategy can play environments of several seats, all of them with the policy."""
+    return getattr(_function_of(recipe.strategy), "plays_seats", False)
 
 
 def score_parts(recipe: Recipe) -> tuple[Score, ...]:

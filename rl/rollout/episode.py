@@ -1,57 +1,26 @@
-"""Play one episode with a policy: token ids to the policy, messages to the environment, one `Trajectory` as the result.
+"""Play an episode with a policy: token ids to the policy, messages to the environment, a `Trajectory` for each seat.
 
-Any number of these coroutines run at the same time on one event loop, without a barrier between them. An exception ends
-its own episode only, as `rl.rollout.retry` says.
+An environment of one agent has one seat. Any number of these coroutines run at the same time on one event loop, without
+a barrier between them. An exception ends its own episode only, as `rl.rollout.retry` says.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, SupportsFloat
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, cast
 
-import gymnasium
-
-from agents.agent import Context
-from envs.step_info import StepInfo
-from envs.types import Messages, Stop
-from rl.policy.engine import CutOff
-from rl.records import Completion, Fork, Ticket, Trajectory, Turn
+from envs.types import Stop
+from rl.records import Ticket, Trajectory
 from rl.rollout.faults import set_error, suspicion
 from rl.rollout.runner import Runner
-from rl.seeds import derive
+from rl.rollout.seat import Seat, Snapshot, Start
+from rl.rollout.table import GameTable, SoloTable, Table
+from rl.rollout.turn_records import is_success
 
-Step = tuple[Messages, SupportsFloat, bool, bool, StepInfo]  # obs, reward, terminated, truncated, info
-
-
-class Snapshot(NamedTuple):
-    """An environment before a reply: its own `snapshot()`, and the messages and info that it returned last."""
-
-    state: Any
-    messages: Messages
-    info: StepInfo
-
-
-@dataclass(frozen=True)
-class Start:
-    """The turns that an episode begins with, for instance those that it shares with the episode it forks from.
-
-    They are replayed in a fresh environment with the recorded replies, token by token. `fork` goes into the trajectory.
-    `context`, if known, is what the agent must add before the first new reply; anything else is an error. `snapshot`,
-    taken before that reply, is restored instead of replaying the turns. `reply`, if known, is that reply: the
-    environment failed to answer it in an earlier attempt, so this one is played in a new environment. `draw` counts how
-    often replies had to be drawn anew; new ones have seeds of their own.
-    """
-
-    turns: Sequence[Turn] = ()
-    fork: Fork | None = None
-    context: tuple[int, ...] | None = None
-    snapshot: Snapshot | None = None
-    reply: Completion | None = None
-    draw: int = 0
-
+if TYPE_CHECKING:  # imports PettingZoo
+    from envs.multi.multi_env import MultiEnv
 
 OnTurn = Callable[[Snapshot | None], None]
 
@@ -59,260 +28,166 @@ OnTurn = Callable[[Snapshot | None], None]
 async def play_episode(
     runner: Runner, ticket: Ticket, member: int, *, start: Start | None = None, on_turn: OnTurn | None = None
 ) -> Trajectory:
-    """Play `ticket` once as group member `member` and return its trajectory; a failed one has `Stop.ERROR`.
+    """Play `ticket` once as group member `member` in an environment of one agent; return its trajectory.
 
-    A ticket names a task, its seed and the number of members, the attempts that are compared with each other. The
-    environment's seed is the ticket's. Sampling depends on the ticket's seed, `member` and `start.draw` only, not on
-    what else is played. A member that has finished (`PlayState.result`) is not played again.
+    This is `play_seats` with one seat, and two further arguments.
 
     Args:
-        runner: Environments, agent, policy and limits. Its `play_state` is kept up to date for checkpoints.
+        runner: Environments, agent, policy and limits.
         ticket: The task and its seed.
         member: Number within the group, below `ticket.size`.
         start: Turns to begin with; None for the start of the task. `rl.rollout.retry.next_start` returns that of an
             attempt after others.
         on_turn: Called after each new turn that is followed by another reply, with a snapshot of the environment, None
             if that has no method `snapshot`.
+
+    Raises:
+        ValueError: The runner has several seats.
     """
-    session, state = ticket.session(member), runner.play_state
-    if (result := state.result(session)) is not None:
-        return result
-    start = start or Start()
-    trajectory = Trajectory([], Stop.ERROR, seed=ticket.seed, member=member, fork=start.fork)
-    replay, partial_reply = state.start(session, trajectory.turns, start.turns, start.reply)
-    env = None
+    if runner.seats != ("agent",):
+        raise ValueError(f"this strategy plays one seat, not {', '.join(runner.seats)}")
+    (trajectory,) = await _play(runner, ticket, member, {"agent": start or Start()}, on_turn)
+    return trajectory
+
+
+async def play_seats(
+    runner: Runner, ticket: Ticket, member: int, *, starts: Mapping[str, Start] | None = None
+) -> list[Trajectory]:
+    """Play `ticket` once as group member `member`; return a trajectory for each of the runner's seats, in order.
+
+    A ticket names a task, its seed and the number of members, the attempts that are compared with each other. The
+    environment's seed is the ticket's. Sampling depends on the ticket's seed, `member`, the seat and `draw` of its
+    start only, not on what else is played. A member that has finished (`PlayState.result`) is not played again.
+
+    A seat that has no room or no time for another reply is cut off: its trajectory says so, and it says `""` from then
+    on, while the others play to the end. What that earns it is added to its last turn. An error ends the episode for
+    all: every trajectory has `Stop.ERROR`. A seat that was never asked has a trajectory without turns.
+
+    Args:
+        runner: Environments, agent, policy and limits. Its `play_state` is kept up to date for checkpoints.
+        ticket: The task and its seed.
+        member: Number within the group, below `ticket.size`.
+        starts: Turns to begin with, by seat; seats without an entry begin at the start of the task.
+    """
+    return await _play(runner, ticket, member, starts or {}, None)
+
+
+async def _play(
+    runner: Runner, ticket: Ticket, member: int, starts: Mapping[str, Start], on_turn: OnTurn | None
+) -> list[Trajectory]:
+    sessions, state = [ticket.session(member, name) for name in runner.seats], runner.play_state
+    results = [state.result(session) for session in sessions]
+    if all(results):
+        return cast(list[Trajectory], results)
+    trajectories = [
+        Trajectory([], Stop.ERROR, seed=ticket.seed, member=member, agent=name, fork=starts.get(name, Start()).fork)
+        for name in runner.seats
+    ]
+    attempt, env = None, None
     try:
-        env = runner.take(fresh=start.reply is not None)
-        attempt = _Attempt(runner, ticket, env, trajectory, start, replay, partial_reply, on_turn)
-        with _truncate_on_cut_off(trajectory):
-            await attempt.play()
+        env = runner.take(fresh=any(start.reply is not None for start in starts.values()))
+        seats = [Seat(runner, ticket, trajectory, starts.get(trajectory.agent, Start())) for trajectory in trajectories]
+        attempt = _Attempt(runner, ticket, env, seats, on_turn)
+        await attempt.play()
         runner.put(env)
-        state.finish(session, trajectory)
+        for session, trajectory in zip(sessions, trajectories, strict=True):
+            state.finish(session, trajectory)
     except BaseException as error:
         if env is not None:
             runner.discard(env)
         if not isinstance(error, Exception):
             raise
-        set_error(trajectory, error)
+        _end_with_error(trajectories, attempt, _first(error))
     finally:
-        state.stop(session)
-        runner.policy.release(session)
-    return trajectory
+        for session in sessions:
+            state.stop(session)
+            runner.policy.release(session)
+    return trajectories
 
 
-@contextmanager
-def _truncate_on_cut_off(trajectory: Trajectory) -> Iterator[None]:
-    """Truncate the episode when the policy raises `CutOff`; before the first turn that is an error."""
-    try:
-        yield
-    except CutOff as cut_off:
-        if not trajectory.turns:
-            raise
-        trajectory.stop = cut_off.stop
-
-
-@dataclass
 class _Attempt:
-    """One attempt at an episode, which fills `trajectory`. The first `len(replay)` turns are replayed."""
+    """One attempt at an episode, which fills the trajectories of its seats."""
 
-    runner: Runner
-    ticket: Ticket
-    env: gymnasium.Env
-    trajectory: Trajectory
-    start: Start
-    replay: Sequence[Turn]
-    partial_reply: Completion | None  # what there is of the reply after `replay`
-    on_turn: OnTurn | None
-
-    def __post_init__(self) -> None:
-        ticket, member = self.ticket, self.trajectory.member
-        self.session = ticket.session(member)
-        self.label = f"task {ticket.split}/{ticket.index} seed {ticket.seed} member {member}"
+    def __init__(self, runner: Runner, ticket: Ticket, env: Any, seats: list[Seat], on_turn: OnTurn | None) -> None:
+        self.runner, self.seats, self.on_turn = runner, {seat.trajectory.agent: seat for seat in seats}, on_turn
+        self.solo = SoloTable(runner, ticket, env, seats[0]) if runner.seats == ("agent",) else None
+        member = seats[0].trajectory.member
+        self.table: Table = self.solo or GameTable(runner, ticket, member, cast("MultiEnv", env))
 
     async def play(self) -> None:
-        """Play to the end. Raises whatever goes wrong, and `CutOff`."""
-        runner, env, ticket, trajectory, replay = self.runner, self.env, self.ticket, self.trajectory, self.replay
-        start_time = runner.clock.now()
-        agent = runner.make_agent()
-        options = {"index": ticket.index, "split": ticket.split}
-        info: StepInfo
-        messages, info = await runner.call(
-            env, ticket, f"reset of {self.label}", env.reset, seed=ticket.seed, options=options
-        )
-        trajectory.task = str(info.get("task", f"{ticket.split}/{ticket.index}"))
-        trajectory.answer = info.get("answer")
-        context = agent.open(messages, info.get("tools", ()))
-        steps = await self._restore_snapshot()
-        prompt: list[int] = []
-        while True:
-            turn = len(trajectory.turns)
-            prompt = [*context.ids] if context.fresh else [*prompt, *context.ids]
-            if (limit := self._limit(start_time, len(prompt))) is not None:
-                trajectory.stop = limit
-                return
-            self._check_context(context)
-            if self.on_turn is not None and turn and turn >= len(replay):
-                self.on_turn(await self._take_snapshot(messages, info))
-            sample_time = time.perf_counter()
-            completion = replay[turn].completion if turn < len(replay) else await self._sample(prompt, agent.stop)
-            env_time = time.perf_counter()
-            record = make_turn(context.ids, completion, messages, info)
-            record.fresh, record.sample_s = context.fresh and turn > 0, env_time - sample_time
-            with suspicion(trajectory, record):
-                record.reply = reply = agent.act(completion.ids)
-                step: Step = (
-                    steps[turn]
-                    if turn < len(steps)
-                    else await runner.call(env, ticket, f"step of {self.label}", env.step, reply)
-                )
-                messages, reward, terminated, truncated, info = step
-                record = answer_turn(record, reward, info)
-                record.env_s = time.perf_counter() - env_time
-                is_over, replacement = terminated or truncated, info.get("instead")
-                self._check_end(is_over)
-                runner.play_state.record_turn(self.session, record)
-                prompt += completion.ids if replacement is None else agent.amend(replacement)
-                if is_over:
-                    end_episode(trajectory, messages, info, terminated)
-                    return
-                context = agent.observe(messages)
-            if replacement is not None and not context.fresh:
-                # The sampled reply is trained in its own context; later prompts hold the replacement instead.
-                context = Context((*prompt, *context.ids), fresh=True)
+        """Play to the end. Raises whatever goes wrong."""
+        start_time = self.runner.clock.now()
+        steps = await self.table.reset()
+        asked = [self.seats[name] for name in steps]
+        for seat in asked:
+            seat.read(steps[seat.trajectory.agent])
+        if self.solo:
+            await self.solo.restore_snapshot()
+        is_over = False
+        while not is_over:
+            asked = [seat for seat in asked if seat.extend_prompt(start_time)]
+            await self._report_turn(asked)
+            asked = await self._sample(asked)
+            with ExitStack() as stack:
+                for seat in asked:
+                    assert seat.pending is not None
+                    stack.enter_context(suspicion(seat.trajectory, seat.pending))
+                steps = await self.table.step({seat.trajectory.agent: seat.act() for seat in asked})
+                asked = [self.seats[name] for name in steps if self._answer(self.seats[name], steps[name])]
+            is_over = not asked
 
-    def _limit(self, start_time: float, prompt_tokens: int) -> Stop | None:
-        """Return why no further reply may be sampled, or None. Raises if that is so before the first reply."""
-        runner, has_turns = self.runner, bool(self.trajectory.turns)
-        if runner.clock.now() - start_time > runner.episode_s:
-            if not has_turns:
-                raise TimeoutError(f"its reset used up the {runner.episode_s:g} s of the episode")
-            return Stop.TIME_LIMIT
-        if prompt_tokens >= runner.max_tokens:
-            if not has_turns:
-                raise ValueError(
-                    f"a prompt of {prompt_tokens} tokens leaves no room in an episode of {runner.max_tokens}"
-                )
-            return Stop.TOKEN_LIMIT
-        return None
+    async def _report_turn(self, asked: list[Seat]) -> None:
+        if self.solo and self.on_turn is not None and asked:
+            turns = len(self.solo.seat.trajectory.turns)
+            if turns and turns >= len(self.solo.seat.replay):
+                self.on_turn(await self.solo.take_snapshot())
 
-    def _check_context(self, context: Context) -> None:
-        """Raise `RuntimeError` if a recorded reply was given in another context than this one."""
-        turn = len(self.trajectory.turns)
-        expected = self.start.context if turn == len(self.start.turns) else None
-        if turn < len(self.replay):
-            expected = self.replay[turn].context
-        if expected is not None and expected != tuple(context.ids):
-            raise self._divergence("says something else than")
+    async def _sample(self, asked: list[Seat]) -> list[Seat]:
+        """Sample the replies of all seats that are asked at the same time; return those that have replied."""
+        if len(asked) <= 1 or all(seat.is_replaying for seat in asked):
+            return [seat for seat in asked if await seat.sample()]  # without giving way to others, as a replay must
+        async with asyncio.TaskGroup() as tasks:
+            replies = [tasks.create_task(seat.sample()) for seat in asked]
+        return [seat for seat, reply in zip(asked, replies, strict=True) if reply.result()]
 
-    def _check_end(self, is_over: bool) -> None:
-        """Raise `RuntimeError` if the episode is over before all recorded replies are given."""
-        replies = len(self.replay) + (self.partial_reply is not None)
-        if is_over and len(self.trajectory.turns) + 1 < replies:
-            raise self._divergence("ends earlier than")
-
-    def _divergence(self, difference: str) -> RuntimeError:
-        """Mark the attempt as one whose replies must be drawn anew, because the environment does not repeat itself."""
-        self.trajectory.redraw = True
-        return RuntimeError(
-            f"replayed to turn {len(self.trajectory.turns)}, the environment {difference} the first time"
-        )
-
-    async def _sample(self, prompt: list[int], stop: tuple[int, ...]) -> Completion:
-        """Sample the reply of the current turn, or the rest of it; TimeoutError if the policy gives up."""
-        runner, state, turn = self.runner, self.runner.play_state, len(self.trajectory.turns)
-        partial = self.partial_reply if turn == len(self.replay) else None
-        state.end_replay(self.session)
-        if partial is not None and partial.finish != "abort":
-            completion = partial
-        else:
-            max_tokens = min(runner.params.max_tokens, runner.max_tokens - len(prompt))
-            draw = ("draw", self.start.draw) if self.start.draw else ()
-            seed = derive(derive(self.ticket.seed, "member", self.trajectory.member, *draw), turn)
-            params = replace(runner.params, max_tokens=max_tokens, seed=seed, stop=stop)
-            with self._redraw_on_error(), runner.watchdog.waiting(f"sampling for {self.label}", params.deadline_s):
-                completion = await runner.policy.sample(prompt, params, session=self.session, resume_from=partial)
-                if completion.finish in ("deadline", "abort"):
-                    raise TimeoutError(f"the sampler gave up after {params.deadline_s:g} s")
-        state.receive_reply(self.session, completion)
-        return completion
-
-    @contextmanager
-    def _redraw_on_error(self) -> Iterator[None]:
-        """Let the next attempt draw this reply with a new seed if sampling fails."""
-        try:
-            yield
-        except Exception as error:
-            self.trajectory.redraw = not isinstance(error, CutOff)
-            raise
-
-    async def _take_snapshot(self, messages: Messages, info: StepInfo) -> Snapshot | None:
-        snapshot = getattr(self.env.unwrapped, "snapshot", None)
-        if snapshot is None:
-            return None
-        state = await self.runner.call(self.env, self.ticket, f"snapshot of {self.label}", snapshot)
-        return Snapshot(state, messages, info)
-
-    async def _restore_snapshot(self) -> list[Step]:
-        """Restore the snapshot of `start` and return the steps that it saves; nothing if there is no use for one."""
-        snapshot, replay = self.start.snapshot, self.replay
-        # An interrupted run has recorded more turns than the start has, and a resumed one has no snapshot of them.
-        if snapshot is None or len(replay) != len(self.start.turns):
-            return []
-        restore = self.env.unwrapped.restore  # type: ignore[attr-defined]
-        await self.runner.call(self.env, self.ticket, f"restoring {self.label}", restore, snapshot.state)
-        infos: list[StepInfo] = [*({"state": turn.state} for turn in replay[1:]), snapshot.info]  # type: ignore[list-item]
-        observations = [*(turn.observation for turn in replay[1:]), snapshot.messages]
-        return [
-            (
-                messages,
-                turn.reward,
-                False,
-                False,
-                {**info, "rewards": dict(turn.rewards), "valid": turn.valid, "metrics": dict(turn.metrics)},
-            )
-            for turn, messages, info in zip(replay, observations, infos, strict=True)
-        ]
+    @staticmethod
+    def _answer(seat: Seat, step: Any) -> bool:
+        """Hand a step to its seat; return whether the seat is asked for another reply."""
+        messages, reward, terminated, truncated, info = step
+        is_over = terminated or truncated
+        if seat.pending is not None:
+            seat.record(step)
+        elif is_over and seat.trajectory.turns:  # it was cut off before
+            seat.trajectory.turns[-1].reward += float(reward)
+            seat.trajectory.final = tuple(messages)
+            seat.trajectory.success = is_success(info, terminated, seat.trajectory.reward)
+        elif is_over:  # it was never asked
+            seat.trajectory.stop = Stop.TERMINATED
+        if is_over:
+            return False
+        seat.read(step)
+        return True
 
 
-def make_turn(context: Sequence[int], completion: Completion, messages: Messages, info: StepInfo) -> Turn:
-    """Return the record of a turn that the environment has not answered; `messages` and `info` came before the reply.
+def _first(error: Exception) -> Exception:
+    """The first exception in a group of exceptions, of seats that sampled together; any other as it is."""
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
-    `context` are the token ids before the reply that are new since the last one; `completion` is the sampled reply.
+
+def _end_with_error(trajectories: list[Trajectory], attempt: _Attempt | None, error: Exception) -> None:
+    """Mark an attempt as ended by `error`, for all seats.
+
+    A seat that has replied and waits for others is no suspect, but its reply is kept for the next attempt. All seats
+    draw anew where one of them finds that the environment does not repeat itself.
     """
-    return Turn(tuple(context), completion, tuple(messages), state=info.get("state", ""), valid=False)
-
-
-def answer_turn(turn: Turn, reward: SupportsFloat, info: StepInfo) -> Turn:
-    """Return the record of a turn with what the environment answered: `reward` and the `info` of its step.
-
-    Raises `TypeError` or `ValueError` for a reward, a named reward or a metric that is no number.
-    """
-    return replace(
-        turn,
-        reward=float(reward),
-        rewards={name: float(value) for name, value in info.get("rewards", {}).items()},
-        valid=bool(info.get("valid", True)),
-        metrics={name: float(value) for name, value in info.get("metrics", {}).items()},
-    )
-
-
-def end_episode(trajectory: Trajectory, messages: Messages, info: StepInfo, terminated: bool) -> None:
-    """Record how an episode ended: its stop reason, success and last messages.
-
-    `info` is that of the last step, which says `terminated` or was truncated. Without `info["success"]`, a terminated
-    episode with a positive return counts as a success. Raises `RuntimeError` if the environment reports an error.
-    """
-    stop = Stop(info.get("stop", Stop.TERMINATED if terminated else Stop.TURN_LIMIT))
-    if stop == Stop.ERROR:
-        raise RuntimeError(info.get("error") or "the environment reports a fault of its own")
-    trajectory.final = tuple(messages)
-    trajectory.success = is_success(info, terminated, trajectory.reward)
-    trajectory.stop = stop
-
-
-def is_success(info: StepInfo, terminated: bool, episode_return: float) -> bool:
-    """Whether an episode that is over is a success: `info["success"]`, else a positive return if it `terminated`.
-
-    `info` is that of its last step.
-    """
-    return bool(info.get("success", terminated and episode_return > 0))
+    seats = attempt.seats if attempt else {}
+    has_diverged = any(seat.has_diverged for seat in seats.values())
+    for trajectory in trajectories:
+        is_waiting = trajectory.fault is None and not trajectory.redraw
+        if is_waiting and not has_diverged and (seat := seats.get(trajectory.agent)):
+            trajectory.fault = seat.pending
+        set_error(trajectory, error, is_waiting=is_waiting and trajectory.fault is not None)
+        if has_diverged:
+            trajectory.redraw, trajectory.fault = True, None

@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from itertools import repeat
+from typing import Any
 
 import gymnasium
 
@@ -25,15 +27,17 @@ from rl.rollout.runner import Runner
 # that an expert is followed in does not repeat itself.
 PROVIDER_ERRORS = ("SandboxUnavailable", "SandboxBusy", "SandboxClosed", "ConnectionRefusedError", "ConnectError")
 INFRASTRUCTURE = frozenset((*PROVIDER_ERRORS, "EnvironmentDiverged"))
+WAITING = "while another seat was to move"
 CONTROL_TURNS = 100  # that a control plays at most, unless the policy has played more
 
 
-def set_error(trajectory: Trajectory, error: Exception) -> None:
+def set_error(trajectory: Trajectory, error: Exception, *, is_waiting: bool = False) -> None:
     """Mark an attempt as ended by `error`: its `stop` becomes `Stop.ERROR`, its `error` "TYPE: text".
 
-    There is no suspect if the error is one of the infrastructure's, or says that it is.
+    There is no suspect if the error is one of the infrastructure's, or says that it is. A seat that `is_waiting` has
+    replied before and waited for others when the error came: its error says so, and it is no suspect.
     """
-    trajectory.stop, trajectory.error = Stop.ERROR, error_text(error)
+    trajectory.stop, trajectory.error = Stop.ERROR, f"{WAITING}: " * is_waiting + error_text(error)
     if is_infrastructure(error):
         trajectory.fault = None
 
@@ -72,9 +76,10 @@ async def works_without_policy(runner: Runner, ticket: Ticket, turns: int) -> bo
     """
     env = None
     label = f"task {ticket.split}/{ticket.index} seed {ticket.seed}, played to find out why it failed"
+    play = _plays_without_fault if runner.seats == ("agent",) else _seats_play_without_fault
     try:
         env = call_contained(runner.make_env)
-        return await _plays_without_fault(runner, env, ticket, max(turns, CONTROL_TURNS), label)
+        return await play(runner, env, ticket, max(turns, CONTROL_TURNS), label)
     except Exception:  # whatever it is, it is not the policy's
         return False
     finally:
@@ -101,6 +106,31 @@ async def _plays_without_fault(runner: Runner, env: gymnasium.Env, ticket: Ticke
     return True
 
 
+async def _seats_play_without_fault(runner: Runner, env: Any, ticket: Ticket, turns: int, label: str) -> bool:
+    """The same for an environment of several seats, with up to `turns` replies of all of them together."""
+    options = {"index": ticket.index, "split": ticket.split}
+    await runner.call(env, ticket, f"reset of {label}", env.reset, seed=ticket.seed, options=options)
+
+    def play_turn() -> None:
+        seat = env.agent_selection
+        if env.terminations[seat] or env.truncations[seat]:
+            return env.step(None)
+        try:
+            reply = env.oracle(seat)
+        except NotImplementedError:
+            reply = env.noop(seat)
+        return env.step(reply)
+
+    for _ in range(turns + len(env.seats)):
+        if not env.agents:
+            return True
+        await runner.call(env, ticket, f"step of {label}", play_turn)
+        if not all(map(is_reward, env.rewards.values())):
+            return False
+        await asyncio.sleep(0)
+    return True
+
+
 def _harmless_replies(env: gymnasium.Env, seed: int) -> Iterator[Message]:
     """The replies of the environment's oracle, else those that do nothing."""
     for script in (oracle, noop):
@@ -109,38 +139,59 @@ def _harmless_replies(env: gymnasium.Env, seed: int) -> Iterator[Message]:
     return repeat(assistant(""))
 
 
-def same_faults(failures: Sequence[Trajectory], attempt: Trajectory, retries: int) -> list[Trajectory]:
+Match = Sequence[Trajectory]  # one attempt at an episode: a trajectory for each seat
+
+
+def has_suspect(attempt: Match) -> bool:
+    """Whether a reply may have caused the error that ended `attempt`."""
+    return any(map(_is_suspect, attempt))
+
+
+def num_turns(attempt: Match) -> int:
+    """Return the number of turns of all seats that the environment has answered."""
+    return sum(len(trajectory.turns) for trajectory in attempt)
+
+
+def same_faults(failures: Sequence[Match], attempt: Match, retries: int) -> list[Match]:
     """Return those of `failures` that have the fault of the errored `attempt` after them; [] if it is a new one.
 
     It is not new if an attempt before failed at the same reply after the same replies. If `attempt` is the last of
     `retries`, it is enough that all attempts gave the same replies and none got further than the first.
     """
     alike = [failure for failure in failures if _has_same_replies(failure, attempt)]
-    turns = [len(failure.turns) for failure in alike]
+    turns = [num_turns(failure) for failure in alike]
     is_at_end = len(failures) >= retries and len(alike) == len(failures)
-    if len(attempt.turns) in turns or (turns and is_at_end and turns[0] == max(*turns, len(attempt.turns))):
-        first = next(place for place, count in enumerate(turns) if count >= len(attempt.turns))
+    if num_turns(attempt) in turns or (turns and is_at_end and turns[0] == max(*turns, num_turns(attempt))):
+        first = next(place for place, count in enumerate(turns) if count >= num_turns(attempt))
         return alike[first:]  # those before it failed earlier, which did not happen again
     return []
 
 
-def blame_policy(attempt: Trajectory) -> None:
+def blame_policy(attempt: Match) -> None:
     """Turn an errored attempt into an episode that ended by its last reply.
 
-    The reply earns 0 and the episode is no success; the reply is not `valid`, because nothing could act on it.
+    The reply earns 0 and the episode is no success; the reply is not `valid`, because nothing could act on it. Of
+    several seats all end there; the last reply of one that waited for others is valid, and earns 0 too.
     """
-    assert attempt.fault is not None
-    attempt.turns.append(attempt.fault)
-    attempt.fault, attempt.stop, attempt.success = None, Stop.POLICY_FAULT, False
+    for trajectory in attempt:
+        if trajectory.fault is not None:
+            trajectory.turns.append(replace(trajectory.fault, valid=not _is_suspect(trajectory)))
+        trajectory.fault, trajectory.stop, trajectory.success = None, Stop.POLICY_FAULT, False
 
 
-def _has_same_replies(failure: Trajectory, attempt: Trajectory) -> bool:
-    """Whether two attempts failed at a reply, and one of them begins with the replies of the other."""
-    pairs = zip(_replies(failure), _replies(attempt), strict=False)
-    return failure.fault is not None and attempt.fault is not None and all(mine == other for mine, other in pairs)
+def _is_suspect(trajectory: Trajectory) -> bool:
+    return trajectory.fault is not None and not (trajectory.error or "").startswith(WAITING)
+
+
+def _has_same_replies(failure: Match, attempt: Match) -> bool:
+    """Whether two attempts failed at a reply, and one of them begins with the replies of the other, in every seat."""
+    if not (has_suspect(failure) and has_suspect(attempt)):
+        return False
+    seats = zip(failure, attempt, strict=True)
+    return all(mine == other for a, b in seats for mine, other in zip(_replies(a), _replies(b), strict=False))
 
 
 def _replies(attempt: Trajectory) -> list[tuple[tuple[int, ...], Message | None]]:
-    """The replies of an attempt, in tokens and as messages, with the one that it failed at."""
+    """The replies of a seat, in tokens and as messages, with the one that it failed at."""
     turns = [*attempt.turns, attempt.fault] if attempt.fault else attempt.turns
     return [(turn.completion.ids, turn.reply) for turn in turns]

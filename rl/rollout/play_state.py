@@ -17,8 +17,11 @@ class PlayState:
     A session names a member of a group, such as "17/3" (`Ticket.session`). One attempt at its episode makes these
     calls:
 
-        start -> [record_turn per replayed turn] -> [end_replay, receive_reply, record_turn per new turn]
+        start -> [record_turn per replayed turn] -> [begin_reply, receive_reply, record_turn per new turn]
               -> finish, if it ended without an error -> stop, in any case
+
+    A seat of several has a session of its own, such as "17/3/player_0". Its turn is recorded when it is asked again:
+    until then, while others move, its reply is complete but not answered.
 
     All calls are made on the event loop's thread.
     """
@@ -26,6 +29,7 @@ class PlayState:
     def __init__(self) -> None:
         self._turns: dict[str, list[Turn]] = {}  # of attempts under way
         self._replies: dict[str, Completion] = {}  # complete ones, while the environment computes its step
+        self._sampling: set[str] = set()  # sessions whose next reply the policy is asked for
         self._to_replay: dict[str, InFlight] = {}  # from before the attempt, as long as not all of it is replayed
         self._results: dict[str, Trajectory] = {}
         self._failures: dict[str, list[Trajectory]] = {}
@@ -42,13 +46,15 @@ class PlayState:
         self._turns[session] = turns
         return self._to_replay.setdefault(session, (list(prefix), reply))
 
-    def end_replay(self, session: str) -> None:
-        """Note that all turns to replay are recorded again, and that the next reply goes to the policy."""
+    def begin_reply(self, session: str) -> None:
+        """Note that the next reply is asked of the policy, so that all turns to replay are recorded again."""
         self._to_replay.pop(session, None)
+        self._sampling.add(session)
 
     def receive_reply(self, session: str, completion: Completion) -> None:
         """Note a complete reply that the environment has not answered yet, so that a checkpoint holds it."""
         self._replies[session] = completion
+        self._sampling.discard(session)
 
     def record_turn(self, session: str, turn: Turn) -> None:
         """Append `turn`, a reply and the environment's answer to it, to the list of turns of the attempt."""
@@ -64,12 +70,13 @@ class PlayState:
         self._turns.pop(session, None)
         self._replies.pop(session, None)
         self._to_replay.pop(session, None)
+        self._sampling.discard(session)
 
     def close_group(self, ticket: Ticket) -> None:
-        """Forget the results and failures of all members of the ticket's group, which is complete."""
-        for member in range(ticket.size):
-            self._results.pop(ticket.session(member), None)
-            self._failures.pop(ticket.session(member), None)
+        """Forget the results and failures of all members and seats of the ticket's group, which is complete."""
+        for stored in (self._results, self._failures):
+            for session in [key for key in stored if key.partition("/")[0] == str(ticket.number)]:
+                del stored[session]
 
     def result(self, session: str) -> Trajectory | None:
         """Return the trajectory of a finished member of an open group, else None."""
@@ -95,11 +102,15 @@ class PlayState:
         """Return what a checkpoint stores, for `load_state_dict`.
 
         `live` holds, for every session under way, its turns and what there is of its next reply (None if nothing),
-        which `policy` may be sampling; `finished` and `failed` hold the results and the errored attempts of open
+        which `policy` may be sampling. A policy is asked for sessions only that wait for it, because it may still know
+        the last reply of another. `finished` and `failed` hold the results and the errored attempts of open
         groups.
         """
         live = {
-            session: (list(turns), self._replies.get(session) or policy.partial(session))
+            session: (
+                list(turns),
+                self._replies.get(session) or (session in self._sampling and policy.partial(session)) or None,
+            )
             for session, turns in self._turns.items()
         }
         # An attempt that is still replaying has recorded fewer turns than it began with.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -42,6 +42,9 @@ class Runner:
         watchdog: Reports what takes too long and interrupts environment calls on the event loop's thread.
         play_state: The episodes under way.
         timeouts: Decides when a group or the environment is given up.
+        seats: The seats that the policy plays. An environment of one agent has the seat "agent"; any others are seats
+            of an `envs.multi.multi_env.MultiEnv`, which `make_env` then returns.
+        players: Functions that play other seats (`envs.multi.opponents`); a seat of neither says "".
     """
 
     make_env: Callable[[], gymnasium.Env]
@@ -55,6 +58,8 @@ class Runner:
     watchdog: Watchdog = field(default_factory=lambda: WATCHDOG)
     play_state: PlayState = field(default_factory=PlayState)
     timeouts: Timeouts = field(default_factory=Timeouts)
+    seats: tuple[str, ...] = ("agent",)
+    players: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     _idle: list[gymnasium.Env] = field(default_factory=list)
     _closing: list[threading.Thread] = field(default_factory=list)
 
@@ -145,7 +150,8 @@ class Runner:
 
 def environment_name(env: gymnasium.Env) -> str:
     """Return the id that an environment was made by, else the name of its class."""
-    return env.spec.id if env.spec else type(env.unwrapped).__name__
+    spec = getattr(env, "spec", None)
+    return spec.id if spec else type(env.unwrapped).__name__
 
 
 def _resolve(

@@ -72,6 +72,7 @@ def run(
     make_agent: Callable[[], Agent],
     encode: Callable[[Message], Sequence[int]],
     *,
+    make_floor: Callable[[], gymnasium.Env] | None = None,
     validation_tasks: int,
     measure: Callable[[Sequence[Ticket]], Measurement],
     report: Callable[[Progress, Measurement], None],
@@ -81,9 +82,10 @@ def run(
     Args:
         model: The model, whose weights are all trained, in place.
         settings: The run's settings, with all defaults filled in.
-        make_env: Makes the environment.
+        make_env: Makes the environment of one agent, in which the oracle is imitated.
         make_agent: Makes the agent whose prompts the model will read.
         encode: Turns an oracle's reply into token ids.
+        make_floor: Makes the environment in which the random agent's success is the lower bound; None for the same.
         validation_tasks: Number of validation tasks, of which at most `VALIDATION_GROUPS` are played.
         measure: Plays the tickets of validation tasks, sampled as in training, and measures the model on them.
         report: Called after each measurement. Not called if the weights come from the cache.
@@ -101,7 +103,7 @@ def run(
             path = cache_path(cache_key(model, settings, env, [*episodes.first(KEY_EPISODES), *validation_episodes]))
             if result := load(model, path, episodes):
                 return result
-            floor = random_success(make_env, validation_tickets)
+            floor = random_success(make_floor or make_env, validation_tickets)
             until = floor + (settings.cold_start_until or 0.0) * (1 - floor)
             learner = make_learner(model, settings.microbatch_tokens, settings.checkpoint_activations)
             progress, measurement = imitate(

@@ -20,6 +20,7 @@ from rl.methods.recipe import Recipe, needs
 from rl.settings import Settings
 from rl.style import default_style, with_style
 from rl.train.cold_start import OracleSize, oracle_size
+from rl.train.seating import Seating, seating_of
 
 
 class EnvironmentFacts(NamedTuple):
@@ -27,7 +28,7 @@ class EnvironmentFacts(NamedTuple):
 
     Attributes:
         settings: The run's settings, with the defaults that depend on the environment filled in.
-        arguments: Keyword arguments to make the environment with, as `--env-arg` sets them.
+        seating: How the environment is made, and which seats the policy plays.
         messages: First observation of a training task.
         info: The `info` of the same reset.
         max_turns: Limit of turns per episode.
@@ -36,7 +37,7 @@ class EnvironmentFacts(NamedTuple):
     """
 
     settings: Settings
-    arguments: dict[str, Any]
+    seating: Seating
     messages: tuple[Message, ...]
     info: Mapping[str, Any]
     max_turns: int
@@ -52,7 +53,8 @@ def inspect_environment(settings: Settings, recipe: Recipe) -> EnvironmentFacts:
     """
     settings = _with_style(settings)
     arguments = envs.arguments(with_style(settings.env_arg, settings.style), envs.entry(settings.env))
-    with containment(f"--env {settings.env}"), closing_env(envs.make(settings.env, **arguments)) as env:
+    seating = seating_of(settings.env, settings.env_arg, arguments, recipe)
+    with containment(f"--env {settings.env}"), closing_env(seating.make_view()) as env:
         count_tasks(env, "train")  # refuses what is no environment of tasks
         label = f"{settings.env}: reset of task train/0 seed 0 before the run"
         reset = partial(env.reset, seed=0, options={"index": 0, "split": "train"})
@@ -66,7 +68,7 @@ def inspect_environment(settings: Settings, recipe: Recipe) -> EnvironmentFacts:
         raise ValueError(f"{settings.env} has no info['answer'], which the score part answer_gain asks for")
     sample = Sample(messages, str(info.get("state", "")), info.get("answer"))
     check_recipe(recipe, size=settings.size, updates=settings.updates or 0, sample=sample)
-    return EnvironmentFacts(settings, arguments, messages, info, max_turns, num_tasks)
+    return EnvironmentFacts(settings, seating, messages, info, max_turns, num_tasks)
 
 
 def _with_style(settings: Settings) -> Settings:

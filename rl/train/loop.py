@@ -3,14 +3,15 @@
 The same loop serves every method and every `--lag`. A ticket is a group to be played. At any time
 `(lag + 1) * groups` tickets are open, and an update trains on the oldest ones whose groups were kept. So a group that
 is trained on was started at most `lag` updates ago, and it is not selected by how fast it ended, which would favour
-short episodes. A group that the recipe's `keep` refuses is replaced by a new ticket at once (dynamic sampling).
+short episodes. A group that the recipe's `keep` refuses is replaced by a new ticket at once (dynamic sampling). With
+several seats, a ticket gives a group for each of them, and is replaced if all are refused.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,7 +39,7 @@ class Plan:
     """The numbers that control the loop.
 
     Attributes:
-        groups: Groups that an update trains on.
+        groups: Tickets that an update trains on: groups, or with several seats one group for each.
         size: Episodes per group.
         seed: The run's seed.
         total_updates: Updates of the whole run, for the schedule of the learning rate.
@@ -172,29 +173,29 @@ class Loop:
         self.on_update(metrics, groups)
 
     async def _collect_groups(self) -> tuple[list[Group], list[Group]] | None:
-        """Wait for the groups that the next update uses up, oldest tickets first.
+        """Wait for the groups of the tickets that the next update uses up, oldest tickets first.
 
         Returns all of them and those among them to train on, or None if `stopping` was set before they were complete.
         """
         progress = self.progress
-        groups: list[Group] = []
-        training_groups: list[Group] = []
+        ended: list[tuple[Group, bool]] = []
+        num_tickets = num_usable = 0
         self._open_tickets()
-        while len(training_groups) < self.plan.groups:
-            number = progress.consumed + len(groups)
+        while num_usable < self.plan.groups:
+            number = progress.consumed + num_tickets
             if number in progress.ended:
-                group, is_usable = progress.ended[number]
-                groups.append(group)
-                training_groups += [group] if is_usable else []
+                of_ticket = progress.ended[number]
+                ended += of_ticket
+                num_tickets, num_usable = num_tickets + 1, num_usable + _is_usable(of_ticket)
             elif self.stopping.is_set():
                 return None
             else:
                 self._group_ended.clear()
                 await self._wait_for_group()
-        for _ in groups:
+        for _ in range(num_tickets):
             del progress.ended[progress.consumed]
             progress.consumed += 1
-        return groups, training_groups
+        return [group for group, _ in ended], [group for group, is_kept in ended if is_kept]
 
     async def _wait_for_group(self) -> None:
         """Wait until a group ends or `stopping` is set; raise the exception of a group's task that failed."""
@@ -211,7 +212,7 @@ class Loop:
     def _open_tickets(self) -> None:
         """Open tickets until `(lag + 1) * groups` of them are open or have ended and are still to be trained on."""
         progress, plan = self.progress, self.plan
-        waiting = sum(is_usable for _, is_usable in progress.ended.values())
+        waiting = sum(map(_is_usable, progress.ended.values()))
         while len(progress.open) + waiting < (plan.lag + 1) * plan.groups:
             number = progress.admitted
             progress.admitted += 1
@@ -222,42 +223,55 @@ class Loop:
             self._start_group(ticket)
 
     def _start_group(self, ticket: Ticket) -> None:
-        self._tasks.add(asyncio.get_running_loop().create_task(self._play_group(ticket)))
+        self._tasks.add(asyncio.get_running_loop().create_task(self._play_ticket(ticket)))
 
-    async def _play_group(self, ticket: Ticket) -> None:
+    async def _play_ticket(self, ticket: Ticket) -> None:
+        """Play the groups of a ticket, one for each seat, and keep or refuse each of them."""
         progress = self.progress
-        group = await self.recipe.strategy(self.runner, ticket)
+        groups = await self.recipe.strategy(self.runner, ticket)
         del progress.open[ticket.number]
         self.runner.play_state.close_group(ticket)
-        if group.trajectories:
-            for shape in self.recipe.shape:
-                group.rewards = [float(reward) for reward in shape(group)]
-            if len(group.rewards) != len(group.trajectories):
-                count = len(group.trajectories)
-                raise PartError(f"shape returned {len(group.rewards)} rewards for the {count} members of a group")
-            rewards = [trajectory.reward for trajectory in group.trajectories if not trajectory.replayed]
-            progress.history.record(ticket.index, sum(rewards) / len(rewards))
-        is_usable = bool(group.trajectories) and self.recipe.keep(group)
-        progress.ended[ticket.number] = group, is_usable
-        if is_usable:
+        for group in groups:
+            self._shape(group)
+        members = [member for group in groups for member in group.trajectories if not member.replayed]
+        if members:
+            progress.history.record(ticket.index, sum(member.reward for member in members) / len(members))
+        of_ticket = [(group, bool(group.trajectories) and self.recipe.keep(group)) for group in groups]
+        progress.ended[ticket.number] = of_ticket
+        if _is_usable(of_ticket):
             progress.refused.clear()
         else:
-            progress.refused.append(group)
+            progress.refused += groups
             self._check_refusals()
             self._open_tickets()
         self._group_ended.set()
 
+    def _shape(self, group: Group) -> None:
+        if not group.trajectories:
+            return
+        for shape in self.recipe.shape:
+            group.rewards = [float(reward) for reward in shape(group)]
+        if len(group.rewards) != len(group.trajectories):
+            count = len(group.trajectories)
+            raise PartError(f"shape returned {len(group.rewards)} rewards for the {count} members of a group")
+
     def _check_refusals(self) -> None:
         """Raise `TrainingStopped` if the last groups leave no hope that there will be anything to train on."""
         groups = self.progress.refused
+        num_tickets = len({group.ticket.number for group in groups})
         errors = [trajectory.error for group in groups for trajectory in group.errored]
         # Wait for as many groups as an update needs: broken tasks fail fast, so they end before any others.
-        if len(groups) >= max(self.plan.groups, 4) and errors and not any(group.trajectories for group in groups):
+        if num_tickets >= max(self.plan.groups, 4) and errors and not any(group.trajectories for group in groups):
             raise TrainingStopped(f"every episode fails: {errors[0]}")
-        if len(groups) >= MAX_REFUSALS * self.plan.groups:
+        if num_tickets >= MAX_REFUSALS * self.plan.groups:
             rewards = sorted({trajectory.reward for group in groups for trajectory in group.trajectories})
             examples = ", ".join(f"{reward:g}" for reward in rewards[:3]) + (", ..." if len(rewards) > 3 else "")
             raise TrainingStopped(
                 f"0 of the last {len(groups)} groups were kept; rewards were {examples}: "
                 "the tasks are too easy or too hard for the policy, or --size is too small for rewards to differ"
             )
+
+
+def _is_usable(ended: Sequence[tuple[Group, bool]]) -> bool:
+    """Whether a ticket gave anything to train on."""
+    return any(is_kept for _, is_kept in ended)

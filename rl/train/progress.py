@@ -24,7 +24,7 @@ class Progress:
         admitted: Number of tickets opened so far, which is the number of the next one.
         consumed: Number of tickets that updates have used up.
         open: Tickets whose groups are being played, by number.
-        ended: Groups that have ended and are not used up, by ticket number, with whether to train on them.
+        ended: Groups of tickets that have ended and are not used up, by ticket, each with whether to train on it.
         refused: Groups refused since a group was last kept.
         episodes: Training episodes that ended properly.
         tokens: Tokens sampled for training.
@@ -37,7 +37,7 @@ class Progress:
     admitted: int = 0
     consumed: int = 0
     open: dict[int, Ticket] = field(default_factory=dict)
-    ended: dict[int, tuple[Group, bool]] = field(default_factory=dict)
+    ended: dict[int, list[tuple[Group, bool]]] = field(default_factory=dict)
     refused: list[Group] = field(default_factory=list)
     episodes: int = 0
     tokens: int = 0
@@ -57,6 +57,8 @@ class Progress:
         """Restore what `state_dict` returned, into this object, `runner` and `recipe`."""
         for name in _STATE_FIELDS:
             setattr(self, name, copy(state[name]))
+        # A checkpoint from before there were seats has one group for each ticket.
+        self.ended = {number: [ended] if isinstance(ended, tuple) else ended for number, ended in self.ended.items()}  # type: ignore[list-item]
         self.history.load_state_dict(state["history"])
         recipe.load_state_dict(state["parts"])
         runner.play_state.load_state_dict(state)

@@ -8,11 +8,9 @@ import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 
-import envs
 from agents.chat import ChatAgent
 from envs.watchdog import WATCHDOG
 from rl.cli import INTERRUPTED, UserError, run_async
@@ -81,7 +79,7 @@ class Session:
             raise ValueError(
                 f"--max-tokens {settings.max_tokens}: a prompt of {settings.env} alone has {prompt} tokens"
             )
-        slots = min(settings.episodes * (settings.lag + 1), 512)
+        slots = min(settings.episodes * (settings.lag + 1) * len(self.env.seating.seats), 512)
         has_reference, is_new = needs(recipe, "ref"), self.trained_model.is_new
         work = workload(settings, prompt, slots, reference=has_reference, is_new=is_new)
         self.memory_report = MemoryReport(self.model, work, is_resumed=resume_from is not None)
@@ -91,7 +89,7 @@ class Session:
         with self.memory_report.explain_out_of_memory():
             self._place_model(device, slots)
         params = SamplingParams(settings.turn_tokens or 0, settings.temperature, deadline_s=REPLY_DEADLINE_S)
-        self.runner = self._make_runner(params)
+        self.runner = self._make_runner(params, for_training=True)
         self.progress = Progress(History(self.env.num_tasks["train"]))
 
     def _place_model(self, device: torch.device, slots: int) -> None:
@@ -123,7 +121,7 @@ class Session:
         """Return a few lines on what is trained, the size of one update, and the engine."""
         model, tasks = self.trained_model.description(), self.env.num_tasks["train"]
         run = describe_run(self.settings, model, tasks, self.env.max_turns)
-        return "\n".join(filter(None, (run, self.policy.description)))
+        return "\n".join(filter(None, (run, self.env.seating.description(), self.policy.description)))
 
     def train(self, out: Path) -> int:
         """Run to the end and return the exit code: 0, or 130 after Ctrl-C. `out` is the folder of a new run.
@@ -255,9 +253,10 @@ class Session:
         result = cold_start.run(
             self.model,
             s,
-            self._make_env,
+            self.env.seating.make_view,
             self._make_agent,
             self.renderer.write,
+            make_floor=self.env.seating.make_floor,
             validation_tasks=self.env.num_tasks["val"],
             measure=self._measure,
             report=self.console.cold_start,
@@ -302,11 +301,13 @@ class Session:
         if self.settings.push_to_hub:
             self.console.say(f"uploaded to {upload.push(self.settings, words(self.recipe), summary, self.folder)}")
 
-    def _make_env(self) -> Any:
-        return envs.make(self.settings.env, **self.env.arguments)
-
-    def _make_runner(self, params: SamplingParams) -> Runner:
-        return Runner(self._make_env, self._make_agent, self.policy, params, self.settings.max_tokens)
+    def _make_runner(self, params: SamplingParams, *, for_training: bool = False) -> Runner:
+        seating = self.env.seating
+        if for_training or not seating.is_contest:
+            make_env, seats = seating.make_env, seating.seats
+        else:
+            make_env, seats = seating.make_view, ("agent",)
+        return Runner(make_env, self._make_agent, self.policy, params, self.settings.max_tokens, seats=seats)
 
     def _make_agent(self) -> ChatAgent:
         return self.prompts.make_agent(self.renderer)

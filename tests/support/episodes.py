@@ -106,7 +106,8 @@ def play_member(runner, ticket=None, member=0, *, watchdog=False):
 
 def play_group(runner, ticket):
     """Play all members of a ticket independently."""
-    return asyncio.run(asyncio.wait_for(independent(runner, ticket), 20))
+    (group,) = asyncio.run(asyncio.wait_for(independent(runner, ticket), 20))
+    return group
 
 
 def without_times(trajectory):

@@ -56,7 +56,8 @@ def make_tree_runner(policy=None, env=Chat, **more):
 def play_tree(strategy: Strategy, ticket=None, runner=None) -> Group:
     """The group of one ticket, by default of eight members."""
     ticket = ticket or make_ticket(size=8)
-    return asyncio.run(asyncio.wait_for(strategy(runner or make_tree_runner(), ticket), 20))
+    (group,) = asyncio.run(asyncio.wait_for(strategy(runner or make_tree_runner(), ticket), 20))
+    return group
 
 
 def without_group_times(group: Group) -> Group:

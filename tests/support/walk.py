@@ -129,7 +129,8 @@ def make_ticket(number: int = 0, size: int = 1) -> Ticket:
 
 def play_strategy(part: Callable, runner: Runner, ticket: Ticket | None = None) -> Group:
     """The group that a strategy makes of a ticket."""
-    return asyncio.run(asyncio.wait_for(part(runner, ticket or make_ticket()), 20))
+    (group,) = asyncio.run(asyncio.wait_for(part(runner, ticket or make_ticket()), 20))
+    return group
 
 
 def metric_values(record: Trajectory, name: str) -> list[float]:

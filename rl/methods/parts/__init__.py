@@ -27,3 +27,9 @@ def needs(*streams: str, when: str = "") -> Callable[[Part], Part]:
         return part
 
     return mark
+
+
+def plays_seats(strategy: Part) -> Part:
+    """Decorate a strategy that can play environments of several seats: it returns a group for each of them."""
+    setattr(strategy, "plays_seats", True)  # noqa: B010 - a class keeps its attributes in a mapping that is read only
+    return strategy

@@ -72,7 +72,8 @@ class Script(FixedPolicy):
 
 def play(part: strategy.replay, chosen: Ticket, *replies: tuple[int, ...], env: type[Env] = Word) -> Group:
     """The group in which its members say this."""
-    return asyncio.run(asyncio.wait_for(part(make_runner(env, Script(replies), retries=1), chosen), 20))
+    (group,) = asyncio.run(asyncio.wait_for(part(make_runner(env, Script(replies), retries=1), chosen), 20))
+    return group
 
 
 def added(group: Group) -> list[tuple[int, ...]]:
@@ -184,7 +185,7 @@ def test_a_ticket_still_open_keeps_what_it_may_use() -> None:
             await gate.wait()
             return await super().sample(prompt, params, session=session, resume_from=resume_from)
 
-    async def both() -> Group:
+    async def both() -> list[Group]:
         slow = asyncio.create_task(remembers(make_runner(Word, Waits(lambda prompt: LOST)), ticket(1)))
         await asyncio.sleep(0)
         await remembers(make_runner(Word, FixedPolicy(lambda prompt: ALSO)), ticket(2, settled=1))
@@ -192,7 +193,7 @@ def test_a_ticket_still_open_keeps_what_it_may_use() -> None:
         gate.set()
         return await slow
 
-    assert added(asyncio.run(both())) == [WON]
+    assert added(asyncio.run(both())[0]) == [WON]
     assert added(play(remembers, ticket(4), LOST)) == [ALSO]
 
 

@@ -25,12 +25,15 @@ def test_an_attempt_is_stored_turn_by_turn_with_its_next_reply():
     state, turns = PlayState(), []
     assert state.start("0/0", turns) == ([], None)
     assert live(state) == {"0/0": ([], None)}
-    state.end_replay("0/0")
+    state.begin_reply("0/0")
     assert live(state, HalfReplies()) == {"0/0": ([], HALF)}
     state.receive_reply("0/0", REPLY)
     assert live(state, HalfReplies()) == {"0/0": ([], REPLY)}
     state.record_turn("0/0", TURN)
     assert turns == state.turns("0/0") == [TURN]
+    # The policy may still know its last reply, which is no beginning of the next one.
+    assert live(state, HalfReplies()) == {"0/0": ([TURN], None)}
+    state.begin_reply("0/0")
     assert live(state, HalfReplies()) == {"0/0": ([TURN], HALF)}
     state.finish("0/0", RESULT)
     state.stop("0/0")
@@ -49,7 +52,7 @@ def test_until_its_replay_is_complete_an_attempt_is_stored_as_it_was():
     assert state.turns_to_replay("0/0") == [TURN, OTHER] and state.turns_to_replay("0/2") == ()
     assert live(state) == {"0/0": ([TURN, OTHER], HALF), "0/1": ([TURN], None)}
     state.record_turn("0/0", OTHER)
-    state.end_replay("0/0")
+    state.begin_reply("0/0")
     assert live(state, HalfReplies())["0/0"] == ([TURN, OTHER], HALF)
     state.stop("0/0")
     state.stop("0/1")
@@ -59,7 +62,7 @@ def test_until_its_replay_is_complete_an_attempt_is_stored_as_it_was():
 def test_a_stored_state_does_not_change_when_play_goes_on():
     state = PlayState()
     state.start("0/0", [])
-    state.end_replay("0/0")
+    state.begin_reply("0/0")
     before = state.state_dict(FixedPolicy())
     state.record_turn("0/0", TURN)
     state.finish("0/0", RESULT)
@@ -85,7 +88,7 @@ def test_the_reply_that_an_attempt_is_to_give_is_stored_until_it_is_given():
     assert state.start("0/0", [], prefix=[TURN], reply=REPLY) == ([TURN], REPLY)
     state.record_turn("0/0", TURN)
     assert live(state) == {"0/0": ([TURN], REPLY)}
-    state.end_replay("0/0")
+    state.begin_reply("0/0")
     state.receive_reply("0/0", REPLY)
     assert live(state) == {"0/0": ([TURN], REPLY)}
 

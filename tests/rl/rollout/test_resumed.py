@@ -82,7 +82,7 @@ def test_who_else_plays_changes_no_trajectory(env):
         return await asyncio.gather(*(independent(runner, make_ticket(n, index=n, size=3)) for n in range(4)))
 
     for slots in (2, 64):
-        for number, group in enumerate(asyncio.run(together(real(env, slots=slots)))):
+        for number, (group,) in enumerate(asyncio.run(together(real(env, slots=slots)))):
             assert [t.member for t in group.trajectories] == [0, 1, 2]
             for trajectory in group.trajectories:
                 assert_alike(trajectory, alone(number, trajectory.member))

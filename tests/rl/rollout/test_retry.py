@@ -6,9 +6,9 @@ import pytest
 
 from envs.types import Stop
 from rl.records import Completion, Fork, Trajectory, Turn
-from rl.rollout.episode import Start
 from rl.rollout.faults import set_error
 from rl.rollout.retry import group_of, next_start, retry
+from rl.rollout.seat import Start
 from tests.support.episodes import make_runner, make_ticket
 
 

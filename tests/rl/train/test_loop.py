@@ -64,7 +64,7 @@ class Stage:
             ToyScorer(),
         )
 
-    async def strategy(self, runner: Any, ticket: Ticket) -> Group:
+    async def strategy(self, runner: Any, ticket: Ticket) -> list[Group]:
         self.tickets.append(ticket)
         for _ in range(self.delay(ticket.number)):
             await asyncio.sleep(0)
@@ -75,7 +75,7 @@ class Stage:
             else:
                 group.trajectories.append(make_trajectory((3, outcome)))
         group.__post_init__()
-        return group
+        return [group]
 
     def update(self, rows: list[Row], recipe: Recipe, *, scale: float, seed: int) -> dict[str, float]:
         self.training_rows.append(rows)

@@ -1,4 +1,7 @@
-"""How a ticket becomes a group: `async (runner, ticket) -> Group`. A strategy decides which episodes are played.
+"""How a ticket becomes groups: `async (runner, ticket) -> list[Group]`. A strategy decides which episodes are played.
+
+It returns one group for an environment of one agent, and for several seats one for each of them. A strategy that can
+play several seats says so with `rl.methods.parts.plays_seats`.
 
 A strategy is deterministic: its random draws are keyed by the ticket's seed, and its decisions depend on what its
 members replied and were rewarded, never on which of them was faster. So a resumed run can call it again and continue.

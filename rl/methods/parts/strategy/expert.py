@@ -16,9 +16,9 @@ from agents.scripted import oracle
 from envs.env import Env
 from envs.types import Message, Messages, Stop
 from rl.records import Ticket, Trajectory, Turn
-from rl.rollout.episode import is_success
 from rl.rollout.runner import Runner
 from rl.rollout.scripted import play_script_on
+from rl.rollout.turn_records import is_success
 
 Step = tuple[Messages, SupportsFloat, bool, bool, dict[str, Any]]  # obs, reward, terminated, truncated, info
 

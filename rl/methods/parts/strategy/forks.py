@@ -22,7 +22,7 @@ async def entropy_forks(
     chance: Share = 0.5,
     weight: NonNegative = 0.2,
     tokens: Count = 20,
-) -> Group:
+) -> list[Group]:
     """ARPO (arXiv:2507.19849): fork where replies to feedback begin less certain than the first reply did.
 
     A fork begins with another member's first turns and goes on by itself. An `initial` share of the group is played
@@ -75,7 +75,7 @@ def _fill(starts: Starts, ticket: Ticket) -> Starts:
     return dict.fromkeys(range(ticket.size)) | starts
 
 
-async def level_forks(runner: Runner, ticket: Ticket, *, first: Share = 0.25, forks: Count = 2) -> Group:
+async def level_forks(runner: Runner, ticket: Ticket, *, first: Share = 0.25, forks: Count = 2) -> list[Group]:
     """PORTool (arXiv:2510.26020): after every turn, up to `forks` branches follow each member that is not done.
 
     A fork begins with another member's first turns and goes on by itself. A share `first` of the group is played from
@@ -103,7 +103,7 @@ def _fork_levels(ticket: Ticket, states: Mapping[int, MemberState], *, first: fl
             starts[len(starts)] = Fork(proposals[place], turn)
 
 
-async def random_forks(runner: Runner, ticket: Ticket, *, chains: Count = 2, rounds: Count = 1) -> Group:
+async def random_forks(runner: Runner, ticket: Ticket, *, chains: Count = 2, rounds: Count = 1) -> list[Group]:
     """Tree-GRPO (arXiv:2509.21240): whole chains, then forks at random turns of the trees that grow from them.
 
     A fork begins with another member's first turns and goes on by itself. Each of `chains` members, played from the
@@ -136,7 +136,7 @@ def _num_shared(fork: Fork | None) -> int:
     return fork.turns if fork else 0
 
 
-async def chain_forks(runner: Runner, ticket: Ticket, *, chains: Count = 1) -> Group:
+async def chain_forks(runner: Runner, ticket: Ticket, *, chains: Count = 1) -> list[Group]:
     """Tree-OPO (arXiv:2509.09284): members that complete prefixes of every depth of a chain that was played first.
 
     A chain is a member played from the start; a prefix is its first turns. The rest of the group is shared out evenly

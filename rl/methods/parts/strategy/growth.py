@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 
 from envs.types import Stop
 from rl.records import Fork, Group, Ticket, Trajectory, Turn
-from rl.rollout.episode import Snapshot, Start, play_episode
+from rl.rollout.episode import play_episode
 from rl.rollout.retry import group_of, next_start, retry
 from rl.rollout.runner import Runner
+from rl.rollout.seat import Snapshot, Start
 
 
 class MemberState(NamedTuple):
@@ -32,7 +33,7 @@ Starts = dict[int, Fork | None]  # members by number: the fork that each begins 
 Plan = Callable[[Mapping[int, MemberState]], Mapping[int, Fork | None]]
 
 
-async def grow(runner: Runner, ticket: Ticket, plan: Plan) -> Group:
+async def grow(runner: Runner, ticket: Ticket, plan: Plan) -> list[Group]:
     """Play the members that `plan` returns, each as its fork or from the start, until all are done.
 
     `plan(states)` receives what each member it has returned before has played so far, by number, and returns how each
@@ -43,7 +44,7 @@ async def grow(runner: Runner, ticket: Ticket, plan: Plan) -> Group:
     async with asyncio.TaskGroup() as tasks:
         tree = _Tree(runner, ticket, plan, tasks)
         tree.extend()
-    return group_of(ticket, [tree.attempts[member] for member in sorted(tree.attempts)])
+    return [group_of(ticket, [tree.attempts[member] for member in sorted(tree.attempts)])]
 
 
 class _Tree:

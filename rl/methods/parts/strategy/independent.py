@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
-from rl.records import Group, Ticket, Trajectory
-from rl.rollout.episode import Start, play_episode
-from rl.rollout.retry import group_of, next_start, retry
+from rl.methods.parts import plays_seats
+from rl.records import Group, Ticket
+from rl.rollout.episode import play_seats
+from rl.rollout.faults import Match
+from rl.rollout.retry import groups_by_seat, next_start, retry_seats
 from rl.rollout.runner import Runner
+from rl.rollout.seat import Start
 
 
-async def independent(runner: Runner, ticket: Ticket) -> Group:
+@plays_seats
+async def independent(runner: Runner, ticket: Ticket) -> list[Group]:
     """Play `ticket.size` members from the start, each on its own, each retried up to `runner.retries` times.
 
-    `ticket` names the task, the seed and how many times (members) it is played. Attempts that failed are in the group's
-    `errored`.
+    `ticket` names the task, the seed and how many times (members) it is played. There is one group for each seat that
+    the policy plays: a seat's returns are compared with those of the same seat in the other members. Attempts that
+    failed are in the groups' `errored`.
     """
 
-    async def play(member: int) -> list[Trajectory]:
-        return await retry(
-            lambda failures: play_episode(runner, ticket, member, start=next_start(Start(), failures)),
-            runner,
-            ticket,
-            member,
-        )
+    async def play(member: int) -> list[Match]:
+        def attempt(failures: Sequence[Match]):  # type: ignore[no-untyped-def]
+            starts = {
+                name: next_start(Start(), [failure[seat] for failure in failures])
+                for seat, name in enumerate(runner.seats)
+            }
+            return play_seats(runner, ticket, member, starts=starts)
 
-    return group_of(ticket, await asyncio.gather(*(play(member) for member in range(ticket.size))))
+        return await retry_seats(attempt, runner, ticket, member)
+
+    members = await asyncio.gather(*(play(member) for member in range(ticket.size)))
+    return groups_by_seat(runner, ticket, members)

@@ -10,7 +10,7 @@ from rl.rollout.runner import Runner
 from rl.seeds import generator
 
 
-async def pivot(runner: Runner, ticket: Ticket) -> Group:
+async def pivot(runner: Runner, ticket: Ticket) -> list[Group]:
     """PivotRL (arXiv:2603.21383): one turn, drawn from an episode of the environment's oracle on the same ticket.
 
     All members read the expert's history up to that turn and reply once. The reward is 1 if the reply does what the
@@ -18,7 +18,7 @@ async def pivot(runner: Runner, ticket: Ticket) -> Group:
     """
     expert = await record_expert(runner, ticket)
     if expert.error:
-        return Group(ticket, [], [expert])
+        return [Group(ticket, [], [expert])]
     turn = int(generator(ticket.seed, "pivot").integers(len(expert.turns)))
     return await independent(WrappingRunner(runner, lambda env: _OneTurnEnv(env, expert, turn)), ticket)
 

@@ -8,13 +8,14 @@ from typing import Any, Literal, NamedTuple
 
 from rl.cli import one_line
 from rl.methods.options import Count, PartError
+from rl.methods.parts import plays_seats
 from rl.methods.parts.strategy.independent import independent
 from rl.records import Group, Ticket, Trajectory
 from rl.rollout.record_codec import decode, encode
 from rl.rollout.runner import Runner
 from rl.seeds import generator
 
-Task = tuple[str, int]  # split and index
+Task = tuple[str, int] | tuple[str, int, str]  # split and index, and the seat where there are several
 
 
 class _Success(NamedTuple):
@@ -28,6 +29,7 @@ class _Success(NamedTuple):
     record: str
 
 
+@plays_seats
 @dataclass
 class replay:
     """RLEP (arXiv:2507.07451): `added` recorded successes of the same task join a group that failed.
@@ -49,15 +51,16 @@ class replay:
     _successes: dict[Task, list[_Success]] = field(default_factory=dict, init=False)
     _open_tickets: dict[int, Ticket] = field(default_factory=dict, init=False)  # of groups that are being played
 
-    async def __call__(self, runner: Runner, ticket: Ticket) -> Group:
+    async def __call__(self, runner: Runner, ticket: Ticket) -> list[Group]:
         """Play every member from the start, then add recorded successes."""
         self._open_tickets[ticket.number] = ticket
         try:
-            group = await independent(runner, ticket)
-            self._add(group)
+            groups = await independent(runner, ticket)
+            for group in groups:
+                self._add(group)
         finally:
             del self._open_tickets[ticket.number]
-        return group
+        return groups
 
     def state_dict(self) -> dict[str, Any]:
         """The remembered successes as `{"kept": {(split, index): [(ticket, version, trajectory as JSON), ...]}}`."""
@@ -70,7 +73,8 @@ class replay:
     def _add(self, group: Group) -> None:
         """Add recorded successes to `group` where it needs them, then remember its own."""
         ticket, members = group.ticket, list(group.trajectories)
-        task = (ticket.split, ticket.index)
+        seat = next((member.agent for member in members), "agent")
+        task: Task = (ticket.split, ticket.index) if seat == "agent" else (ticket.split, ticket.index, seat)
         successes = self._successes.pop(task, [])
         own = [member for member in members if member.success]
         if members and len(own) < (1 if self.when == "failed" else len(members)):

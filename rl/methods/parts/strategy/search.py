@@ -25,7 +25,7 @@ async def value_forks(
     width: Count = 2,
     explore: NonNegative = 1.4,
     at_once: Count = 1,
-) -> Group:
+) -> list[Group]:
     """Fork where returns have been high or little is known: UCT, the search of MedS3 (arXiv:2501.12051).
 
     After `chains` members from the start, rounds of `at_once` forks follow, each from the tree of all members that are

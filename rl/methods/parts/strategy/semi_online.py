@@ -17,7 +17,7 @@ FORMAT_SHARE = 0.1  # of a turn's reward, for a valid reply
 PARSED_SHARE = 0.1  # of the rest, for a valid reply that does otherwise than the expert's
 
 
-async def semi_online(runner: Runner, ticket: Ticket, *, patches: Natural = 2) -> Group:
+async def semi_online(runner: Runner, ticket: Ticket, *, patches: Natural = 2) -> list[Group]:
     """UI-S1 (arXiv:2509.11543): play along an episode of the environment's oracle on the same ticket.
 
     After a reply that does what the expert's did, the expert's episode goes on, with the policy's own text in the
@@ -29,7 +29,7 @@ async def semi_online(runner: Runner, ticket: Ticket, *, patches: Natural = 2) -
     """
     expert = await record_expert(runner, ticket)
     if expert.error:
-        return Group(ticket, [], [expert])
+        return [Group(ticket, [], [expert])]
     return await independent(WrappingRunner(runner, lambda env: _PatchingEnv(env, expert, patches)), ticket)
 
 

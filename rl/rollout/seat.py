@@ -1,0 +1,214 @@
+"""One seat of an episode: its agent, its history in tokens, its replies, and the trajectory that it fills."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from agents.agent import Context
+from envs.step_info import StepInfo
+from envs.types import Message, Messages, Stop
+from rl.policy.engine import CutOff
+from rl.records import Completion, Fork, Ticket, Trajectory, Turn
+from rl.rollout.runner import Runner
+from rl.rollout.turn_records import Step, answer_turn, end_episode, make_turn
+from rl.seeds import derive
+
+
+class Snapshot(NamedTuple):
+    """An environment before a reply: its own `snapshot()`, and the messages and info that it returned last."""
+
+    state: Any
+    messages: Messages
+    info: StepInfo
+
+
+@dataclass(frozen=True)
+class Start:
+    """The turns that an episode begins with, for instance those that it shares with the episode it forks from.
+
+    They are replayed in a fresh environment with the recorded replies, token by token. `fork` goes into the trajectory.
+    `context`, if known, is what the agent must add before the first new reply; anything else is an error. `snapshot`,
+    taken before that reply, is restored instead of replaying the turns. `reply`, if known, is that reply: the
+    environment failed to answer it in an earlier attempt, so this one is played in a new environment. `draw` counts how
+    often replies had to be drawn anew; new ones have seeds of their own.
+    """
+
+    turns: Sequence[Turn] = ()
+    fork: Fork | None = None
+    context: tuple[int, ...] | None = None
+    snapshot: Snapshot | None = None
+    reply: Completion | None = None
+    draw: int = 0
+
+
+class Seat:
+    """Plays one seat in one attempt at an episode. The first `len(replay)` turns are replayed.
+
+    The environment asks (`read`), the seat replies (`sample`, then `act`), and the environment's answer is recorded
+    (`record`) as soon as it is complete: when the seat is asked again, or its episode is over. An episode of one agent
+    has one seat.
+    """
+
+    def __init__(self, runner: Runner, ticket: Ticket, trajectory: Trajectory, start: Start) -> None:
+        """Take the trajectory to fill, whose `agent` is the name of the seat."""
+        self.runner, self.ticket, self.trajectory, self.start = runner, ticket, trajectory, start
+        member, name = trajectory.member, trajectory.agent
+        self.session = ticket.session(member, name)
+        self.label = f"task {ticket.split}/{ticket.index} seed {ticket.seed} member {member}"
+        self.replay, self.partial_reply = runner.play_state.start(
+            self.session, trajectory.turns, start.turns, start.reply
+        )
+        self.pending: Turn | None = None  # the reply that the environment has not answered completely
+        self.has_diverged = False
+        self._agent = runner.make_agent()
+        self._prompt: list[int] = []
+        self._is_open = False
+        self._replacement: Message | None = None
+        self._env_time = 0.0
+
+    def read(self, step: Step) -> None:
+        """Read what the environment says before the next reply; `step` is its answer to the last one, if there was."""
+        messages, _, _, _, info = step
+        self.messages, self.info = messages, info
+        if not self._is_open:
+            ticket = self.ticket
+            self._is_open = True
+            self.trajectory.task = str(info.get("task", f"{ticket.split}/{ticket.index}"))
+            self.trajectory.answer = info.get("answer")
+            self._context = self._agent.open(messages, info.get("tools", ()))
+            return
+        self._context = self._agent.observe(messages)
+        if self._replacement is not None and not self._context.fresh:
+            # The sampled reply is trained in its own context; later prompts hold the replacement instead.
+            self._context = Context((*self._prompt, *self._context.ids), fresh=True)
+
+    def extend_prompt(self, start_time: float) -> bool:
+        """Add what was read to the prompt; return False if a limit ends the seat's episode instead.
+
+        `start_time` is when the episode began, by the runner's clock. Raises if the limit is reached before the first
+        reply, and `RuntimeError` if a recorded reply was given in another context than this one.
+        """
+        self._prompt = [*self._context.ids] if self._context.fresh else [*self._prompt, *self._context.ids]
+        limit = self._limit(start_time, len(self._prompt))
+        if limit is not None:
+            self.trajectory.stop = limit
+            return False
+        self._check_context(self._context)
+        return True
+
+    @property
+    def is_replaying(self) -> bool:
+        """Whether the next reply is one of those to replay."""
+        return len(self.trajectory.turns) < len(self.replay)
+
+    async def sample(self) -> bool:
+        """Sample the next reply or take it from the record; return False if the policy cuts the episode off instead.
+
+        Raises `CutOff` if that is so before the first reply.
+        """
+        turn = len(self.trajectory.turns)
+        sample_time = time.perf_counter()
+        try:
+            completion = self.replay[turn].completion if self.is_replaying else await self._sample()
+        except CutOff as cut_off:
+            if not turn:
+                raise
+            self.trajectory.stop = cut_off.stop
+            return False
+        self._env_time = time.perf_counter()
+        self.pending = record = make_turn(self._context.ids, completion, self.messages, self.info)
+        record.fresh, record.sample_s = self._context.fresh and turn > 0, self._env_time - sample_time
+        return True
+
+    def act(self) -> Message:
+        """Return the reply as a message."""
+        assert self.pending is not None
+        self.pending.reply = reply = self._agent.act(self.pending.completion.ids)
+        return reply
+
+    def record(self, step: Step) -> None:
+        """Record what the environment answered to the pending reply: `step` says how the episode goes on."""
+        assert self.pending is not None
+        messages, reward, terminated, truncated, info = step
+        turn = answer_turn(self.pending, reward, info)
+        turn.env_s = time.perf_counter() - self._env_time
+        is_over, self._replacement = terminated or truncated, info.get("instead")
+        self._check_end(is_over)
+        self.runner.play_state.record_turn(self.session, turn)
+        self.pending = None
+        ids = turn.completion.ids if self._replacement is None else self._agent.amend(self._replacement)
+        self._prompt += ids
+        if is_over:
+            end_episode(self.trajectory, messages, info, terminated)
+
+    def _limit(self, start_time: float, prompt_tokens: int) -> Stop | None:
+        """Return why no further reply may be sampled, or None. Raises if that is so before the first reply."""
+        runner, has_turns = self.runner, bool(self.trajectory.turns)
+        if runner.clock.now() - start_time > runner.episode_s:
+            if not has_turns:
+                raise TimeoutError(f"its reset used up the {runner.episode_s:g} s of the episode")
+            return Stop.TIME_LIMIT
+        if prompt_tokens >= runner.max_tokens:
+            if not has_turns:
+                raise ValueError(
+                    f"a prompt of {prompt_tokens} tokens leaves no room in an episode of {runner.max_tokens}"
+                )
+            return Stop.TOKEN_LIMIT
+        return None
+
+    def _check_context(self, context: Context) -> None:
+        turn = len(self.trajectory.turns)
+        expected = self.start.context if turn == len(self.start.turns) else None
+        if turn < len(self.replay):
+            expected = self.replay[turn].context
+        if expected is not None and expected != tuple(context.ids):
+            raise self._divergence("says something else than")
+
+    def _check_end(self, is_over: bool) -> None:
+        """Raise `RuntimeError` if the episode is over before all recorded replies are given."""
+        replies = len(self.replay) + (self.partial_reply is not None)
+        if is_over and len(self.trajectory.turns) + 1 < replies:
+            raise self._divergence("ends earlier than")
+
+    def _divergence(self, difference: str) -> RuntimeError:
+        """Mark the attempt as one whose replies must be drawn anew, because the environment does not repeat itself."""
+        self.has_diverged = self.trajectory.redraw = True
+        return RuntimeError(
+            f"replayed to turn {len(self.trajectory.turns)}, the environment {difference} the first time"
+        )
+
+    async def _sample(self) -> Completion:
+        """Sample the reply of the current turn, or the rest of it; TimeoutError if the policy gives up."""
+        runner, state, turn = self.runner, self.runner.play_state, len(self.trajectory.turns)
+        partial = self.partial_reply if turn == len(self.replay) else None
+        state.begin_reply(self.session)
+        if partial is not None and partial.finish != "abort":
+            completion = partial
+        else:
+            max_tokens = min(runner.params.max_tokens, runner.max_tokens - len(self._prompt))
+            params = replace(runner.params, max_tokens=max_tokens, seed=self._seed(turn), stop=self._agent.stop)
+            with self._redraw_on_error(), runner.watchdog.waiting(f"sampling for {self.label}", params.deadline_s):
+                completion = await runner.policy.sample(self._prompt, params, session=self.session, resume_from=partial)
+                if completion.finish in ("deadline", "abort"):
+                    raise TimeoutError(f"the sampler gave up after {params.deadline_s:g} s")
+        state.receive_reply(self.session, completion)
+        return completion
+
+    def _seed(self, turn: int) -> int:
+        trajectory = self.trajectory
+        draw = ("draw", self.start.draw) if self.start.draw else ()
+        seat = (trajectory.agent,) if trajectory.agent != "agent" else ()
+        return derive(derive(self.ticket.seed, "member", trajectory.member, *seat, *draw), turn)
+
+    @contextmanager
+    def _redraw_on_error(self) -> Iterator[None]:
+        """Let the next attempt draw this reply with a new seed if sampling fails."""
+        try:
+            yield
+        except Exception as error:
+            self.trajectory.redraw = not isinstance(error, CutOff)
+            raise
