@@ -15,6 +15,7 @@ class GameViews:
     task: Task
     render_mode: str | None
     dialogue: list[tuple[str, Message]]
+    spec: Any = None  # as of a Gymnasium environment that was made by its class: errors name the class
 
     def render(self) -> str | None:  # type: ignore[override]
         """Return the dialogue of all seats, a line `seat: text` per message, in mode "ansi"; print it in "human"."""

@@ -193,8 +193,8 @@ async def _play_all(
             tasks = [task_group.create_task(play_ticket(ticket)) for ticket in tickets]
     except BaseExceptionGroup as error:
         if hang := find_hang(error):
-            ended = [group for number in sorted(complete) for group in complete[number]]
-            raise IncompleteEvaluation(str(hang), ended, status=2) from None
+            groups = [group for number in sorted(complete) for group in complete[number]]
+            raise IncompleteEvaluation(str(hang), groups, status=2) from None
         raise
     if retry_errors:
         log.warning(

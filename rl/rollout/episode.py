@@ -118,37 +118,37 @@ class _Attempt:
         """Play to the end. Raises whatever goes wrong."""
         start_time = self.runner.clock.now()
         steps = await self.table.reset()
-        asked = [self.seats[name] for name in steps]
-        for seat in asked:
+        movers = [self.seats[name] for name in steps]
+        for seat in movers:
             seat.read(steps[seat.trajectory.agent])
         if self.solo:
             await self.solo.restore_snapshot()
         is_over = False
         while not is_over:
-            asked = [seat for seat in asked if seat.extend_prompt(start_time)]
-            await self._report_turn(asked)
-            asked = await self._sample(asked)
+            movers = [seat for seat in movers if seat.extend_prompt(start_time)]
+            await self._report_turn(movers)
+            movers = await self._sample(movers)
             with ExitStack() as stack:
-                for seat in asked:
+                for seat in movers:
                     assert seat.pending is not None
                     stack.enter_context(suspicion(seat.trajectory, seat.pending))
-                steps = await self.table.step({seat.trajectory.agent: seat.act() for seat in asked})
-                asked = [self.seats[name] for name in steps if self._answer(self.seats[name], steps[name])]
-            is_over = not asked
+                steps = await self.table.step({seat.trajectory.agent: seat.act() for seat in movers})
+                movers = [self.seats[name] for name in steps if self._answer(self.seats[name], steps[name])]
+            is_over = not movers
 
-    async def _report_turn(self, asked: list[Seat]) -> None:
-        if self.solo and self.on_turn is not None and asked:
+    async def _report_turn(self, movers: list[Seat]) -> None:
+        if self.solo and self.on_turn is not None and movers:
             turns = len(self.solo.seat.trajectory.turns)
             if turns and turns >= len(self.solo.seat.replay):
                 self.on_turn(await self.solo.take_snapshot())
 
-    async def _sample(self, asked: list[Seat]) -> list[Seat]:
+    async def _sample(self, movers: list[Seat]) -> list[Seat]:
         """Sample the replies of all seats that are asked at the same time; return those that have replied."""
-        if len(asked) <= 1 or all(seat.is_replaying for seat in asked):
-            return [seat for seat in asked if await seat.sample()]  # without giving way to others, as a replay must
+        if len(movers) <= 1 or all(seat.is_replaying for seat in movers):
+            return [seat for seat in movers if await seat.sample()]  # without giving way to others, as a replay must
         async with asyncio.TaskGroup() as tasks:
-            replies = [tasks.create_task(seat.sample()) for seat in asked]
-        return [seat for seat, reply in zip(asked, replies, strict=True) if reply.result()]
+            replies = [tasks.create_task(seat.sample()) for seat in movers]
+        return [seat for seat, reply in zip(movers, replies, strict=True) if reply.result()]
 
     @staticmethod
     def _answer(seat: Seat, step: Any) -> bool:

@@ -74,9 +74,9 @@ class PlayState:
 
     def close_group(self, ticket: Ticket) -> None:
         """Forget the results and failures of all members and seats of the ticket's group, which is complete."""
-        for stored in (self._results, self._failures):
-            for session in [key for key in stored if key.partition("/")[0] == str(ticket.number)]:
-                del stored[session]
+        for by_session in (self._results, self._failures):
+            for session in [key for key in by_session if key.partition("/")[0] == str(ticket.number)]:
+                del by_session[session]
 
     def result(self, session: str) -> Trajectory | None:
         """Return the trajectory of a finished member of an open group, else None."""

@@ -150,8 +150,7 @@ class Runner:
 
 def environment_name(env: gymnasium.Env) -> str:
     """Return the id that an environment was made by, else the name of its class."""
-    spec = getattr(env, "spec", None)
-    return spec.id if spec else type(env.unwrapped).__name__
+    return env.spec.id if env.spec else type(env.unwrapped).__name__
 
 
 def _resolve(

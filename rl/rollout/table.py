@@ -143,9 +143,9 @@ class GameTable:
                 seat = env.agent_selection
                 steps[seat] = self._observe(seat)
                 env.step(None)
-            asked = [seat for seat in env.to_move if seat in self._asked_seats]
-            if asked or not env.agents:
-                steps |= {seat: self._observe(seat) for seat in asked}
+            movers = [seat for seat in env.to_move if seat in self._asked_seats]
+            if movers or not env.agents:
+                steps |= {seat: self._observe(seat) for seat in movers}
                 return {seat: step for seat, step in steps.items() if seat in self.runner.seats}
             self._play_round({})
 

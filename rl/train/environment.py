@@ -16,11 +16,11 @@ from envs.watchdog import WATCHDOG
 from rl.checks import Sample, check_recipe
 from rl.evaluate.runner import count_tasks
 from rl.methods.parts.score.gain import answer_text
-from rl.methods.recipe import Recipe, needs
+from rl.methods.recipe import Recipe, needs, plays_seats
+from rl.rollout.seating import Seating, seating_of
 from rl.settings import Settings
 from rl.style import default_style, with_style
 from rl.train.cold_start import OracleSize, oracle_size
-from rl.train.seating import Seating, seating_of
 
 
 class EnvironmentFacts(NamedTuple):
@@ -53,7 +53,7 @@ def inspect_environment(settings: Settings, recipe: Recipe) -> EnvironmentFacts:
     """
     settings = _with_style(settings)
     arguments = envs.arguments(with_style(settings.env_arg, settings.style), envs.entry(settings.env))
-    seating = seating_of(settings.env, settings.env_arg, arguments, recipe)
+    seating = seating_of(settings.env, settings.env_arg, arguments, plays_seats=plays_seats(recipe))
     with containment(f"--env {settings.env}"), closing_env(seating.make_view()) as env:
         count_tasks(env, "train")  # refuses what is no environment of tasks
         label = f"{settings.env}: reset of task train/0 seed 0 before the run"

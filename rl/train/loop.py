@@ -178,14 +178,14 @@ class Loop:
         Returns all of them and those among them to train on, or None if `stopping` was set before they were complete.
         """
         progress = self.progress
-        ended: list[tuple[Group, bool]] = []
+        results: list[tuple[Group, bool]] = []
         num_tickets = num_usable = 0
         self._open_tickets()
         while num_usable < self.plan.groups:
             number = progress.consumed + num_tickets
             if number in progress.ended:
                 of_ticket = progress.ended[number]
-                ended += of_ticket
+                results += of_ticket
                 num_tickets, num_usable = num_tickets + 1, num_usable + _is_usable(of_ticket)
             elif self.stopping.is_set():
                 return None
@@ -195,7 +195,7 @@ class Loop:
         for _ in range(num_tickets):
             del progress.ended[progress.consumed]
             progress.consumed += 1
-        return [group for group, _ in ended], [group for group, is_kept in ended if is_kept]
+        return [group for group, _ in results], [group for group, is_kept in results if is_kept]
 
     async def _wait_for_group(self) -> None:
         """Wait until a group ends or `stopping` is set; raise the exception of a group's task that failed."""
@@ -272,6 +272,6 @@ class Loop:
             )
 
 
-def _is_usable(ended: Sequence[tuple[Group, bool]]) -> bool:
+def _is_usable(results: Sequence[tuple[Group, bool]]) -> bool:
     """Whether a ticket gave anything to train on."""
-    return any(is_kept for _, is_kept in ended)
+    return any(is_kept for _, is_kept in results)

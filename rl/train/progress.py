@@ -58,7 +58,7 @@ class Progress:
         for name in _STATE_FIELDS:
             setattr(self, name, copy(state[name]))
         # A checkpoint from before there were seats has one group for each ticket.
-        self.ended = {number: [ended] if isinstance(ended, tuple) else ended for number, ended in self.ended.items()}  # type: ignore[list-item]
+        self.ended = {number: [one] if isinstance(one, tuple) else one for number, one in self.ended.items()}
         self.history.load_state_dict(state["history"])
         recipe.load_state_dict(state["parts"])
         runner.play_state.load_state_dict(state)

@@ -279,7 +279,8 @@ class Session:
             return None
         trajectories = await self._play_greedily("test")
         success = validation.success_rate(trajectories)
-        self.console.say(f"held-out greedy success {phase}: {success:.3f} on {len(trajectories)} tasks")
+        num_tasks = len({trajectory.seed for trajectory in trajectories})  # several seats play each
+        self.console.say(f"held-out greedy success {phase}: {success:.3f} on {num_tasks} tasks")
         return success
 
     async def _play_greedily(self, split: str, episodes: int = 0) -> list[Trajectory]:

@@ -9,7 +9,6 @@ from typing import Any
 import gymnasium
 
 import envs
-from rl.methods.recipe import Recipe, plays_seats
 from rl.style import argument_key
 
 VIEW_ARGUMENTS = ("seat", "opponent")  # of `envs.multi.seat_view.SeatView`
@@ -66,15 +65,19 @@ class Seating:
         return f"the policy is trained in the seats {', '.join(self.seats)} and measured {where}"
 
 
-def seating_of(spec: str, env_args: Iterable[str], arguments: Mapping[str, Any], recipe: Recipe) -> Seating:
+def seating_of(
+    spec: str, env_args: Iterable[str], arguments: Mapping[str, Any], *, plays_seats: bool = True
+) -> Seating:
     """Return how the environment `spec` is played; `env_args` are the `KEY=VALUE` texts of its `arguments`.
+
+    `plays_seats` says whether the run's strategy can play several seats (`rl.methods.recipe.plays_seats`).
 
     Raises `ValueError` for several seats with a strategy that plays one agent only.
     """
     game = getattr(envs.entry(spec), "game", None)
-    if game is None or {argument_key(text) for text in env_args} & set(VIEW_ARGUMENTS):
+    if not isinstance(game, type) or {argument_key(text) for text in env_args} & set(VIEW_ARGUMENTS):
         return Seating(spec, arguments)
-    if not plays_seats(recipe):
+    if not plays_seats:
         raise ValueError(
             f"{spec} has the seats {', '.join(game.seats)}, and the method's strategy plays one agent only; "
             f"--env-arg seat={game.seats[0]} trains that seat against the default opponent"
