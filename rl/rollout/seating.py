@@ -74,8 +74,8 @@ def seating_of(
 
     Raises `ValueError` for several seats with a strategy that plays one agent only.
     """
-    game = getattr(envs.entry(spec), "game", None)
-    if not isinstance(game, type) or {argument_key(text) for text in env_args} & set(VIEW_ARGUMENTS):
+    game: Any = getattr(envs.entry(spec), "game", None)  # of a single-agent view
+    if not hasattr(game, "teammates") or {argument_key(text) for text in env_args} & set(VIEW_ARGUMENTS):
         return Seating(spec, arguments)
     if not plays_seats:
         raise ValueError(
