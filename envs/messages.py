@@ -29,8 +29,11 @@ def parse_action(action: Any) -> Message:
         error = f"role is {action['role']!r}, not 'assistant'"
     if error:
         raise ValueError(f"not an assistant message: {error}")
-    fields = {key: value for key, value in action.items() if value is not None}  # OpenAI's client has None
-    message = copy_message(fields)
+    message: Any = {
+        key: value if type(value) is str else copy_value(value)
+        for key, value in action.items()
+        if value is not None  # OpenAI's client has None
+    }
     message.setdefault("content", "")
     return message
 
@@ -54,7 +57,9 @@ def copy_value(value: Any) -> Any:
 
 def observed(message: Mapping[str, Any]) -> Message:
     """Copy a message of an environment for the policy, with all its texts `printable`."""
-    return {key: _printable_copy(value) for key, value in message.items()}  # type: ignore
+    return {  # type: ignore
+        key: printable(value) if type(value) is str else _printable_copy(value) for key, value in message.items()
+    }
 
 
 def printable(text: str) -> str:
@@ -63,7 +68,7 @@ def printable(text: str) -> str:
     Programs, files and pages hold anything; what this returns can be encoded as UTF-8, tokenised and shown in a
     terminal. Tabs and ends of lines stay.
     """
-    if text.replace("\n", "").isprintable():  # nearly always, and much faster than the search
+    if text.isprintable() or text.replace("\n", "").isprintable():  # nearly always, and much faster than the search
         return text
     return _UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 

@@ -24,7 +24,7 @@ def message_error(value: Any) -> str | None:
     Other keys than those of `Message` are allowed, because clients add their own, such as a model's reasoning. None is
     allowed for optional keys, and for the content of a message with tool calls.
     """
-    if not isinstance(value, Mapping):
+    if type(value) is not dict and not isinstance(value, Mapping):  # the first test is much faster
         return f"a message is a dict, not {type(value).__name__}"
     if (role := value.get("role")) not in ROLES:
         return f"role {role!r} is not one of {', '.join(ROLES)}"
@@ -32,7 +32,7 @@ def message_error(value: Any) -> str | None:
     if not isinstance(calls, list) or not all(_is_call(call) for call in calls):
         return "tool_calls is not a list of {'id', 'type': 'function', 'function': {'name', 'arguments': JSON text}}"
     for key in ("tool_call_id", "name"):
-        if not isinstance(value.get(key), str | None):
+        if (field := value.get(key)) is not None and not isinstance(field, str):
             return f"{key} is not a str but {type(value[key]).__name__}"
     content = value.get("content")
     if isinstance(content, str) or (content is None and calls):
@@ -52,7 +52,9 @@ def _is_call(call: Any) -> bool:
     if not isinstance(call, dict) or not isinstance(call.get("id"), str) or call.get("type") != "function":
         return False
     function = call.get("function")
-    return isinstance(function, dict) and all(isinstance(function.get(key), str) for key in ("name", "arguments"))
+    if not isinstance(function, dict):
+        return False
+    return isinstance(function.get("name"), str) and isinstance(function.get("arguments"), str)
 
 
 class _ChatSpace(Space):

@@ -1,4 +1,4 @@
-"""Named, versioned sets of tasks with digests: `core-v2`, `math-v2`, `code-v2`, `games-v2`, and those of version 1.
+"""Named, versioned sets of tasks with digests: `core-v2`, `math-v2`, `code-v2`, `games-v2`, `tools-v1` and older ones.
 
 benchmark = load("core-v1")  # once per process; checks the digest of every published entry
 suite = benchmark.make()     # one environment that plays all of its tasks

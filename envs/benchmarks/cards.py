@@ -85,6 +85,9 @@ CARDS = {
         "native calls and calls as text differ; names lose their dots; the gold answers of three parallel rows are "
         "faulty in the files; in irrelevance any reply without a call is right",
     ),
+    "tools/Search-v0": generated_card(
+        "a small wiki with few kinds of questions: no result on search in the open web or in large corpora"
+    ),
     "tools/Support-v0": generated_card(
         "the customer follows rules and understands few words: a model that asks in another way gets no answer"
     ),

@@ -49,6 +49,10 @@ DIGESTS: dict[str, dict[str, tuple[int, str]]] = {
         "games/Sokoban-v0:test": (100, "b808f18eecfc64789a52b839e4002170"),
         "games/2048-v0:test": (100, "6f20c08012a4e15b203a762cb81e024f"),
     },
+    "tools-v1": {
+        "tools/Search-v0:test": (100, "bbe7898d4738c84bfb14e94175cc7f7c"),
+        "tools/Support-v0:test": (200, "551d48864cccffadb1df9d251b886479"),
+    },
     "core-v1": {
         "math/Arithmetic-v0:test": (50, "1a258d13e2a7fe63608f2e0ebd6bc18d"),
         "math/Algebra-v0:test": (50, "b5018d90d61b3f140bf7d6bd4fd2bc19"),

@@ -112,6 +112,18 @@ CODE = _version_1(  # in plain English; graded on hidden inputs or by the tests 
 )
 
 
+TOOLS = (  # calls of one reply, then whole conversations; the customer follows rules or a script
+    Entry("tools/BFCL-v0", arguments="category=simple_python"),
+    Entry("tools/BFCL-v0", arguments="category=multiple"),
+    Entry("tools/BFCL-v0", arguments="category=parallel"),
+    Entry("tools/BFCL-v0", arguments="category=parallel_multiple"),
+    Entry("tools/BFCL-v0", arguments="category=irrelevance"),
+    Entry("tools/Search-v0", 100),
+    Entry("tools/Support-v0", 200),
+    Entry("tools/Tau2-v0"),
+)
+
+
 def _version_2(entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
     """Return the tasks of version 1 in full style."""
     return tuple(
@@ -129,6 +141,7 @@ BENCHMARKS = (
     Benchmark("math-v2", "answers that are checked exactly, from sums to competitions", _version_2(MATH)),
     Benchmark("code-v2", "functions to write, from one expression to those of HumanEval and MBPP", _version_2(CODE)),
     Benchmark("games-v2", "several turns against a world that answers", _version_2(GAMES)),
+    Benchmark("tools-v1", "tools to call, from one function to a customer's wish at a shop", TOOLS),
     Benchmark("core-v1", "ten kinds of task that need no file, in short prompts for the bundled model", CORE),
     Benchmark("math-v1", "answers that are checked exactly, from sums to competitions, in plain English", MATH),
     Benchmark("code-v1", "functions to write, from one expression to those of HumanEval and MBPP", CODE),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
@@ -31,17 +32,17 @@ class DatabaseEnv(ToolEnv):
         assert self._database is not None, "load_world comes first"
         return self._database
 
-    def load_world(self, image: bytes, memory: Any, digest: str = "") -> None:
+    def load_world(self, image: bytes, memory: Any, digests: Mapping[str, str] | None = None) -> None:
         """Begin an episode.
 
         Args:
             image: Of the database (`envs.tools.database.database_image`).
             memory: Whatever else changes during the episode.
-            digest: The digest of the database, if it is known; it is computed otherwise.
+            digests: `table_digests` of the database, if they are known; they are computed otherwise.
         """
         if self._database is None:
             self._database = Database(image)
-        self._database.load(image, digest)
+        self._database.load(image, digests)
         self.memory = memory
 
     def state(self) -> str:

@@ -18,7 +18,7 @@ from envs.types import ToolError
 MAX_ERRORS = 3  # mistakes that one error message names
 MAX_SHOWN = 60  # characters of a wrong value in an error message
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # what OpenAI's API takes
-_ENCODER = json.JSONEncoder(ensure_ascii=False, default=to_jsonable_python)
+_encode: Callable[[Any], str] = json.JSONEncoder(ensure_ascii=False, default=to_jsonable_python).encode
 _STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
 
@@ -128,9 +128,9 @@ def class_tools(cls: type) -> dict[str, Tool]:
 def _as_json(result: Any) -> str:
     """JSON of data, dataclasses, models, dates and whatever else pydantic knows."""
     try:
-        return _ENCODER.encode(result)
+        return _encode(result)
     except TypeError:  # a key that is no text, such as a date
-        return _ENCODER.encode(to_jsonable_python(result))
+        return _encode(to_jsonable_python(result))
 
 
 class _WithoutTitles(GenerateJsonSchema):

@@ -11,7 +11,7 @@ from envs.suggestions import unknown_message
 from envs.tools.text_calls import TextCall, parse_text_calls
 from envs.tools.tool import Tool, class_tools
 from envs.tools.tool_calls import check_readable
-from envs.types import Message, Messages, Outcome, ToolCall, ToolError, final_line, final_text, user
+from envs.types import Message, Messages, Outcome, ToolCall, ToolError, final_text, user
 
 MAX_CALLS = 32  # of one reply; further ones get an error
 
@@ -64,14 +64,15 @@ class ToolEnv(Env):
         if calls := action.get("tool_calls") or ():
             return self._reply_to_calls(calls)
         try:
-            text_calls = self.text_calls(final_line(action))
+            content = final_text(action)
+            text_calls = self.text_calls(content.rstrip().rpartition("\n")[2].strip())
         except ToolError as error:
             outcome = self.after_calls((user(f"error: {error}"),))
             outcome.valid, outcome.metrics = False, {"calls": 1.0, "errors": 1.0, **outcome.metrics}
             return outcome
         if text_calls:
             return self._reply_to_text_calls(text_calls)
-        return self.answer(final_text(action).strip())
+        return self.answer(content.strip())
 
     def _reply_to_calls(self, calls: Sequence[ToolCall]) -> Outcome:
         results: list[Message] = []

@@ -92,9 +92,9 @@ class Support(SupportTools):
 
     def start(self) -> Messages:
         """Open the desk: the records, the customer, and the customer's first message."""
-        self.case, image, digest, self._goal = _load_case(self.task.metadata["seed"], self.task.metadata["case"])
+        self.case, image, digests, self._goal = _load_case(self.task.metadata["seed"], self.task.metadata["case"])
         self._customer = RuleCustomer(self.case, is_short=self.style == "short")
-        self.load_world(image, DeskMemory(), digest)
+        self.load_world(image, DeskMemory(), digests)
         return (user(f"{TODAY} {self.case.wish[1]}" if self.style == "short" else self.case.wish[0]),)
 
     def guide(self) -> Guide:
@@ -220,17 +220,17 @@ class Support(SupportTools):
 
 
 @lru_cache(maxsize=1024)
-def _load_case(seed: int, kind: str) -> tuple[Case, bytes, str, str]:
-    """The case, the image of the records, and the digests of the records at the beginning and at the right end."""
+def _load_case(seed: int, kind: str) -> tuple[Case, bytes, Mapping[str, str], str]:
+    """The case, the image of the records, the digests of its tables, and that of the records at the right end."""
     case = sample_case(seed, kind)
     image = case.shop.image()
     desk = _Rehearsal()
     desk.load_world(image, None)
-    digest = desk.database.digest()
+    digests = dict(desk.database.table_digests())
     try:
         for name, arguments in [*case.writes, ("close_case", {"outcome": case.outcome})]:
             desk.call(name, json.dumps(arguments))
-        return case, image, digest, desk.database.digest()
+        return case, image, digests, desk.database.digest()
     finally:
         desk.close()
 

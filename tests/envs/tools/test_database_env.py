@@ -99,3 +99,17 @@ def test_the_state_tells_situations_apart(env: Any) -> None:
         env.step(call(text))
         states.append(env.state())
     assert len(set(states)) == 3
+
+
+def test_a_write_changes_the_digest_of_its_table_alone() -> None:
+    image = database_image("create table a (x text); create table b (x text);", [("a", [("one",)]), ("b", [("two",)])])
+    database = Database(image)
+    before = dict(database.table_digests())
+    database.load(image, before)
+    for statement in ("update b set x = 'three'", "insert or replace into b values ('four')", "DELETE FROM b"):
+        database.write(statement)
+        after = dict(database.table_digests())
+        assert after["a"] == before["a"] and after["b"] != before["b"]
+        assert database.digest() == Database(database.image()).digest()
+    with pytest.raises(ValueError, match="no insert, update or delete"):
+        database.write("drop table b")
