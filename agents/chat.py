@@ -72,6 +72,10 @@ class ChatAgent:
         extension = self._extension(messages)
         if extension is not None:
             return self._context(extension)
+        return self._fresh_context()
+
+    def _fresh_context(self) -> Context:
+        """Write the whole dialogue anew."""
         ids = self.renderer.render(self.messages, self._tools, generation=True)
         self._forget_dropped_thinking(ids)
         return self._context(ids, fresh=True)

@@ -1,4 +1,4 @@
-"""What flags say of a model's prompts: a system prompt, arguments of the chat template, the form of tool calls."""
+"""What flags say of a model's prompts: system prompt, arguments of the template, form of tool calls, memory."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agents import memory
 from agents.chat import ChatAgent
 from agents.render import Renderer
 from agents.tool_calls import FORMATS
@@ -21,6 +22,10 @@ TOOL_FORMATS = tuple(FORMATS)
 SYSTEM_HELP = "a text file whose content goes into the system message, before the environment's own if it has one"
 TEMPLATE_ARG_HELP = "an argument of the chat template, such as enable_thinking=false; JSON or text; repeatable"
 TOOL_FORMAT_HELP = "form of tool calls to ask for and to read (default: the one that the chat template writes)"
+AGENT_HELP = (
+    "what of an episode stays in the context: keep_all, or window:turns=N, the opening and the last N turns "
+    "(default: keep_all)"
+)
 # Arguments that the renderer or transformers sets itself.
 _RESERVED = frozenset(
     """
@@ -28,6 +33,7 @@ _RESERVED = frozenset(
     truncation max_length return_tensors return_dict return_assistant_tokens_mask tokenizer_kwargs
     """.split()  # noqa: SIM905
 )
+_SERVER_REASONS = {"tool_format": "its server reads tool calls", "agent": "it is sent every message"}
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -39,20 +45,23 @@ class PromptOptions:
         system: Text of the system message, before the environment's own; "" for none.
         template_args: Arguments of the chat template, by name.
         tool_format: A form of `agents.tool_calls.FORMATS`; None for the one that the template writes.
+        agent: A memory policy of `agents.memory`.
 
     """
 
     system: str = ""
     template_args: dict[str, Any] = field(default_factory=dict)
     tool_format: str | None = None
+    agent: str = memory.KEEP_ALL
 
     @classmethod
     def from_flags(cls, settings: Any) -> PromptOptions:
-        """Read `system`, `template_arg` and `tool_format` of the settings of a run or of parsed flags.
+        """Read `system`, `template_arg`, `tool_format` and `agent` of the settings of a run or of parsed flags.
 
         Raises `ValueError` for a template argument that is no `KEY=VALUE` or cannot be set.
         """
-        return cls(settings.system or "", parse_template_args(settings.template_arg), settings.tool_format)
+        template_args = parse_template_args(settings.template_arg)
+        return cls(settings.system or "", template_args, settings.tool_format, settings.agent or memory.KEEP_ALL)
 
     def make_renderer(self, tokenizer: PreTrainedTokenizerBase, model: Any, most_tokens: int) -> Renderer:
         """Return the renderer of a model. Raises `ValueError` for an argument that its template does not use."""
@@ -72,14 +81,14 @@ class PromptOptions:
 
     def make_agent(self, renderer: Renderer) -> ChatAgent:
         """Return the agent of one episode."""
-        return ChatAgent(renderer, self.system)
+        return memory.make_agent(self.agent, renderer, self.system)
 
     def refuse(self, policy: str, *names: str) -> None:
         """Raise `ValueError` if an option is set that means nothing to a policy; `names` are all such options."""
         for name in names:
-            if getattr(self, name):
-                flag = {"system": "--system", "template_args": "--template-arg", "tool_format": "--tool-format"}[name]
-                reason = "its server reads tool calls" if policy.startswith("openai:") else "it has no prompts"
+            if getattr(self, name) != getattr(PromptOptions(), name):
+                flag = f"--{name.replace('_', '-').removesuffix('s')}"
+                reason = _SERVER_REASONS[name] if policy.startswith("openai:") else "it has no prompts"
                 raise ValueError(f"{flag} means nothing to --policy {policy}: {reason}; leave it out")
 
 
@@ -100,6 +109,15 @@ def parse_template_args(texts: Sequence[str]) -> dict[str, Any]:
         except ValueError:
             arguments[key] = value
     return arguments
+
+
+def read_agent(text: str) -> str:
+    """Return the name of a memory policy; a `type` for argparse. Raises `ArgumentTypeError` for another text."""
+    try:
+        memory.window_turns(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text
 
 
 def read_system(path: str) -> str:

@@ -94,6 +94,7 @@ class Settings:
     system: str = _flag("", prompt_options.SYSTEM_HELP, prompt_options.read_system, metavar="FILE")
     template_arg: list[str] = _flag([], prompt_options.TEMPLATE_ARG_HELP, metavar="KEY=VALUE")
     tool_format: str | None = _flag(None, prompt_options.TOOL_FORMAT_HELP, choices=prompt_options.TOOL_FORMATS)
+    agent: str = _flag("keep_all", prompt_options.AGENT_HELP, prompt_options.read_agent, metavar="NAME:OPTIONS")
     engine: str = _flag(
         "hf", "sampler: `hf`, or with vLLM installed `vllm` (this process) or `vllm:process` (another)", choices=ENGINES
     )

@@ -238,6 +238,9 @@ def _fill_prompts(args: argparse.Namespace) -> None:
     if args.tool_format is None and run_settings.get("tool_format"):
         args.tool_format = run_settings["tool_format"]
         notes.append(f"--tool-format {args.tool_format}")
+    if args.agent is None and run_settings.get("agent", "keep_all") != "keep_all":
+        args.agent = run_settings["agent"]
+        notes.append(f"--agent {args.agent}")
     keys = {text.partition("=")[0] for text in args.template_arg}
     added = [text for text in run_settings.get("template_arg", []) if text.partition("=")[0] not in keys]
     args.template_arg = [*added, *args.template_arg]

@@ -78,6 +78,7 @@ def _add_prompt_flags(parser: Parser) -> None:
     template_arg = f"{prompt_options.TEMPLATE_ARG_HELP}; of an API its chat_template_kwargs"
     add("--template-arg", action="append", default=[], metavar="KEY=VALUE", help=template_arg)
     add("--tool-format", choices=prompt_options.TOOL_FORMATS, help=prompt_options.TOOL_FORMAT_HELP)
+    add("--agent", type=prompt_options.read_agent, metavar="NAME:OPTIONS", help=prompt_options.AGENT_HELP)
 
 
 def _add_endpoint_flags(parser: Parser) -> None:

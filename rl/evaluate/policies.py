@@ -60,7 +60,7 @@ def open_policy(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:
     """
     prompts = PromptOptions.from_flags(args)
     if args.policy in (*SCRIPTS, "human") or args.policy.startswith("replay:"):
-        prompts.refuse(args.policy, "system", "template_args", "tool_format")
+        prompts.refuse(args.policy, "system", "template_args", "tool_format", "agent")
     if args.policy in SCRIPTS:
         return _open_script(args, make_env)
     if args.policy == "human":
@@ -123,7 +123,7 @@ def _open_endpoint(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:
     from rl.evaluate.clients.endpoint import EndpointClient, EndpointModel
 
     prompts, fields = PromptOptions.from_flags(args), dict(map(_parse_field, args.api_arg))
-    prompts.refuse(args.policy, "tool_format")
+    prompts.refuse(args.policy, "tool_format", "agent")
     if prompts.template_args:
         if "chat_template_kwargs" in fields:
             raise ValueError("--api-arg chat_template_kwargs and --template-arg set the same field; leave one out")
