@@ -74,6 +74,7 @@ ROWS = (
     Row("multi/TicTacToe-v0", "envs.multi.tic_tac_toe:TicTacToe", "tic-tac-toe for two"),
     Row("multi/ConnectFour-v0", "envs.multi.connect_four:ConnectFour", "connect four for two, boards of any size"),
     Row("multi/Kuhn-v0", "envs.multi.kuhn:Kuhn", "Kuhn poker for two: three cards, one bet"),
+    Row("multi/Leduc-v0", "envs.multi.leduc:Leduc", "Leduc hold'em, a poker game for two: six cards, two rounds"),
     Row(
         "multi/IteratedDilemma-v0",
         "envs.multi.iterated_dilemma:IteratedDilemma",

@@ -36,6 +36,11 @@ class Kuhn(TurnGame):
     max_return = 2.0
     players = {"equilibrium": "equilibrium"}  # noqa: RUF012
 
+    @property
+    def deals(self) -> Mapping[str, float]:
+        """Probability of each deal: the cards of the two seats."""
+        return dict.fromkeys(DEALS, 1 / len(DEALS))
+
     def tasks(self, split: str) -> Sequence[Task]:
         """Return the deals, each in many tasks."""
         return enumerated(split, 6000, self._deal, key="multi/Kuhn-v0")
@@ -72,11 +77,15 @@ class Kuhn(TurnGame):
         """Fold: the seat loses its ante. No seat that is to move has more in the pot."""
         return -1.0 if seat == self.seats[0] else 1.0
 
+    def information(self, seat: str) -> str:
+        """Return what the seat knows, in few signs: its card, then `p` for each check or fold and `b` for a bet."""
+        return self.cards[seat] + self.history
+
     def describe(self, seat: str) -> str:
         """Show the seat's card and the betting so far."""
         legal = [*self.legal()]
         if self.style != "full":
-            return f"{self.cards[seat]}{self.history} {'|'.join(legal)}?"
+            return f"{self.information(seat)} {'|'.join(legal)}?"
         betting = " ".join(
             f"{'You' if who == seat else 'The other player'} {self._verb(who == seat, word)}."
             for who, word in self.words
@@ -133,7 +142,7 @@ class Kuhn(TurnGame):
     def equilibrium(self, seat: str, rng: np.random.Generator, *, alpha: float = 0.0) -> Message:
         """Play an equilibrium of Kuhn's family; `alpha`, from 0 to 1/3, is how often the first seat bets the jack."""
         strong, weak = ("call", "fold") if self.history.endswith("b") else ("bet", "check")
-        return assistant(strong if rng.random() < bet_probability(self.cards[seat] + self.history, alpha) else weak)
+        return assistant(strong if rng.random() < bet_probability(self.information(seat), alpha) else weak)
 
     @staticmethod
     def _verb(is_own: bool, word: str) -> str:

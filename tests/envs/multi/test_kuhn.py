@@ -3,36 +3,33 @@
 import pytest
 
 import envs
+from envs.multi.game_tree import build_tree, expected_value, exploitability, uniform
 from envs.multi.kuhn import DEALS, Kuhn, bet_probability
 from envs.types import text
-from tests.support.game_tree import exploitability, trees, uniform, value
 
 
 @pytest.fixture(scope="module")
-def roots():
-    env = Kuhn(style="short")
-    deals = [task.metadata["deal"] for task in env.load("train")[:200]]
-    return trees(env, [deals.index(deal) for deal in DEALS])
+def tree():
+    return build_tree(Kuhn(style="short"))
 
 
 def equilibrium(alpha):
-    def policy(seat, information, words):
-        latest = [line for line in information.splitlines() if line and not line.startswith(">")][-1]
-        bet = bet_probability(latest.split()[0], alpha)
+    def policy(information, words):
+        bet = bet_probability(information, alpha)
         return [bet if word in ("bet", "call") else 1 - bet for word in words]
 
     return policy
 
 
 @pytest.mark.parametrize("alpha", [0, 0.1, 1 / 6, 1 / 3])
-def test_every_equilibrium_of_the_family_loses_an_eighteenth_and_cannot_be_exploited(roots, alpha):
-    assert value(roots, equilibrium(alpha)) == pytest.approx(-1 / 18, abs=1e-12)
-    assert exploitability(roots, equilibrium(alpha), Kuhn.seats) == pytest.approx(0, abs=1e-12)
+def test_every_equilibrium_of_the_family_loses_an_eighteenth_and_cannot_be_exploited(tree, alpha):
+    assert expected_value(tree, equilibrium(alpha)) == pytest.approx(-1 / 18, abs=1e-12)
+    assert exploitability(tree, equilibrium(alpha)) == pytest.approx(0, abs=1e-12)
 
 
-def test_uniform_play_has_the_known_value_and_exploitability(roots):
-    assert value(roots, uniform) == pytest.approx(0.125, abs=1e-12)
-    assert exploitability(roots, uniform, Kuhn.seats) == pytest.approx(11 / 24, abs=1e-12)
+def test_uniform_play_has_the_known_value_and_exploitability(tree):
+    assert expected_value(tree, uniform) == pytest.approx(0.125, abs=1e-12)
+    assert exploitability(tree, uniform) == pytest.approx(11 / 24, abs=1e-12)
 
 
 def test_the_six_deals_are_equally_frequent():
