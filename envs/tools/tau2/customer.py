@@ -6,8 +6,10 @@ but it understands a few words only. Scores with it are not comparable with publ
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from envs.types import Message, text
@@ -111,7 +113,7 @@ def scripted_customer(scenario: Mapping[str, Any], conversation: Sequence[Messag
 
     It depends on its arguments alone, so that an episode can be forked anywhere.
     """
-    script = write_script(scenario)
+    script = _script_of(json.dumps(scenario))
     said = {text(message) for message in conversation if message["role"] == "user"}
     if not conversation:
         return script.opening
@@ -128,6 +130,11 @@ def scripted_customer(scenario: Mapping[str, Any], conversation: Sequence[Messag
     if "?" in words:
         return _next_unsaid(script.at_question, said) or f"As I said: {script.opening.removeprefix('Hello. ')}"
     return "All right."
+
+
+@lru_cache(maxsize=1024)
+def _script_of(scenario: str) -> Script:
+    return write_script(json.loads(scenario))
 
 
 def first_person(sentence: str) -> str:
