@@ -49,12 +49,14 @@ def test_the_former_name_of_final_text_still_works() -> None:
 def test_thinking_aloud_before_every_right_reply_changes_nothing(row: Row) -> None:
     try:
         env = envs.make(row.id)
-        plain = _earned(play(env, oracle_replies, index=0))
+        tasks = range(20 if env.unwrapped.is_contest else 1)  # even an oracle loses some deals of a card game
+        earned = ((index, _earned(play(env, oracle_replies, index=index))) for index in tasks)
+        index, plain = next((pair for pair in earned if pair[1][0]), (0, (False, 0.0, [])))
     except (MissingData, ImportError) as missing:
         pytest.skip(f"{row.id}: {missing}")
     assert plain[0]
     for form in ("<think>\n{}\n</think>\n\n{}", "{}\n</think>\n\n{}"):
-        assert _earned(play(env, _thinking(form), index=0)) == plain
+        assert _earned(play(env, _thinking(form), index=index)) == plain
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
