@@ -48,6 +48,7 @@ ENVIRONMENTS: dict[str, list[str]] = {  # id -> flags beyond the defaults
     ],
     "math/Sets-v0": ["--updates", "300"],
     "code/Functions-v0": ["--updates", "100"],
+    "tools/Clarify-v0": ["--updates", "40"],
 }
 # Openings in full style have hundreds of tokens, so that an update with as many episodes takes far longer.
 FULL_STYLE: dict[str, list[str]] = {
