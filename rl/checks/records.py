@@ -60,18 +60,18 @@ def play(recipe: Recipe, size: int, sample: Sample, *, max_turns: int = toy.MAX_
         for ticket in toy.tickets(size):
             place.check_parameters(runner, ticket)
             result = _await(place, runner, ticket)
-            if not isinstance(result, list) or len(result) != 1 or not isinstance(result[0], Group):
+            if not isinstance(result, list) or not result or not all(isinstance(one, Group) for one in result):
                 place.fail(f"returned {describe(result)}, expected a list with the Group of its ticket")
-            (group,) = result
-            if group.ticket != ticket:
-                place.fail("returned the Group of another ticket")
-            if not group.trajectories:
-                reason = group.errored[0].error if group.errored else "no member was played"
-                place.fail(f"every episode of the toy environment fails: {reason}")
-            place.expect_list(group.rewards, len(group.trajectories), "trajectory")
-            if any(not trajectory.turns for trajectory in group.trajectories):
-                place.fail("returned a trajectory without turns")
-            groups.append(group)
+            for group in result:
+                if group.ticket != ticket:
+                    place.fail("returned the Group of another ticket")
+                if not group.trajectories:
+                    reason = group.errored[0].error if group.errored else "no member was played"
+                    place.fail(f"every episode of the toy environment fails: {reason}")
+                place.expect_list(group.rewards, len(group.trajectories), "trajectory")
+                if any(not trajectory.turns for trajectory in group.trajectories):
+                    place.fail("returned a trajectory without turns")
+            groups += result
     finally:
         runner.close()
     toy.accept_any_name(groups)

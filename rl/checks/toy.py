@@ -117,7 +117,7 @@ class ToyPolicy(Policy):
         self, prompt: Sequence[int], params: SamplingParams, *, session: str = "", resume_from: Completion | None = None
     ) -> Completion:
         """Return a reply that depends on `session` and `params.seed` only."""
-        number, member = map(int, session.split("/"))
+        number, member = map(int, session.split("/")[:2])
         draw = derive(params.seed, "toy")
         letter = RIGHT if (number + member) % 2 else (WRONG, QUIT)[draw % 3 == 0]
         ids = (*map(ord, letter + "abc"[: draw % 4]), END)

@@ -100,6 +100,12 @@ class Seat:
         self._check_context(self._context)
         return True
 
+    def ask(self, prompt: Sequence[int], step: Step) -> None:
+        """Ask for one reply to a whole prompt, which stands for everything that was read before."""
+        self.messages, self.info = step[0], step[4]
+        self._context = Context(tuple(prompt), fresh=True)
+        self._prompt, self._is_open = [*prompt], True
+
     @property
     def is_replaying(self) -> bool:
         """Whether the next reply is one of those to replay."""

@@ -124,6 +124,10 @@ class GameTable:
                 self._silent_rewards[seat] = -self.env._cumulative_rewards[seat]  # is known to the seat already
         return await self._call("step of", self._step, replies)
 
+    def current(self, seat: str) -> Step | None:
+        """Return what a seat would be told now, if its episode is not over: what it has earned since its last reply."""
+        return self._observe(seat) if seat in self.env.agents else None
+
     async def _call(self, what: str, function: Callable[..., dict[str, Step]], *args: Any) -> dict[str, Step]:
         return await self.runner.call(self.env, self.ticket, f"{what} {self.label}", function, *args)
 

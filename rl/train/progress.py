@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from copy import copy, deepcopy
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from rl.methods.parts.sampler import History
 from rl.methods.recipe import Recipe
@@ -58,7 +58,7 @@ class Progress:
         for name in _STATE_FIELDS:
             setattr(self, name, copy(state[name]))
         # A checkpoint from before there were seats has one group for each ticket.
-        self.ended = {number: [one] if isinstance(one, tuple) else one for number, one in self.ended.items()}
+        self.ended.update({number: [cast(Any, one)] for number, one in self.ended.items() if isinstance(one, tuple)})
         self.history.load_state_dict(state["history"])
         recipe.load_state_dict(state["parts"])
         runner.play_state.load_state_dict(state)

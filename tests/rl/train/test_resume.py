@@ -40,6 +40,10 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
         "multi/PlanPath-v0",
         {"lag": 2, "turn_tokens": 12, "env_arg": "style=short", "max_tokens": 200},
     ),
+    "trees of turns, lagging": (
+        "multi/PlanPath-v0",
+        {"algo": "at_grpo", "lag": 1, "turn_tokens": 12, "env_arg": "style=short", "max_tokens": 200, "size": 2},
+    ),
     "seats together, lagging": ("multi/IteratedDilemma-v0", {"lag": 1, "turn_tokens": 12, "env_arg": "style=short"}),
     "several steps": ("Talk", {"epochs": 2, "minibatches": 2, "sampler": "skip_solved:solved=0.5"}),
 }

@@ -13,6 +13,7 @@ from rl.methods.parts.strategy.pivot import pivot
 from rl.methods.parts.strategy.replay import replay
 from rl.methods.parts.strategy.search import value_forks
 from rl.methods.parts.strategy.semi_online import semi_online
+from rl.methods.parts.strategy.turn_tree import turn_tree
 
 __all__ = [
     "chain_forks",
@@ -23,5 +24,6 @@ __all__ = [
     "random_forks",
     "replay",
     "semi_online",
+    "turn_tree",
     "value_forks",
 ]
