@@ -8,10 +8,15 @@ from envs.multi.game_tree import (
     information_states,
     uniform,
 )
+from envs.multi.ratings import Game, Rating, bradley_terry, cross_play
 
 __all__ = [
+    "Game",
+    "Rating",
     "best_response_value",
+    "bradley_terry",
     "build_tree",
+    "cross_play",
     "expected_value",
     "exploitability",
     "information_states",
