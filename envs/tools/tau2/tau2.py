@@ -28,6 +28,7 @@ from envs.types import Message, Messages, Outcome, Task, ToolError, assistant, f
 
 Domain = Literal["retail"]
 CLOSING = "Is there anything else that I can help you with?"
+MAX_MESSAGE = 10_000  # characters of a message that the customer gets
 
 
 @dataclass
@@ -147,7 +148,7 @@ class Tau2(RetailTools):
         if not reply:
             fault = "There is no message and no call of a tool in this reply."
             return self._go_on((user(self.correction(fault, short="?")),), valid=False)
-        self.memory.conversation.append(assistant(reply))
+        self.memory.conversation.append(assistant(reply[:MAX_MESSAGE]))
         if self.is_solo:
             return self._go_on((user(wording.SOLO_ANSWER),))
         if self.memory.is_transferred:
