@@ -1,11 +1,11 @@
 """Does vLLM train as the hf engine does? Both from the same cold start, on the same seeds, judged on held-out tasks.
 
     python -m benchmarks.engine_parity                     # in an environment that has vLLM
-    python -m benchmarks.engine_parity --seeds 3 --jobs 2  # as CI does
+    python -m benchmarks.engine_parity --env games/GuessNumber-v0 --seeds 3 --jobs 2  # as CI does
 
 Each run is one `python -m rl.train` of its own on one thread. The cold start and what the two engines made of it are
 then judged alike: by `rl.evaluate` with the hf engine, at the temperature of training, several episodes per task. The
-exit code is 1 unless `judge` finds the engines alike on both environments. Runs that `--runs DIR` already holds are not
+exit code is 1 unless `judge` finds the engines alike on all environments. Runs that `--runs DIR` already holds are not
 made again.
 """
 
@@ -139,6 +139,7 @@ def _report(course: Course, model: Path, seed: int) -> Report:
 def parser() -> Parser:
     """The command line."""
     made = Parser(description=__doc__.partition("\n")[0])
+    made.add_argument("--env", choices=[course.env for course in COURSES], help="only this one")
     made.add_argument("--seeds", type=whole_number(2), default=5)
     made.add_argument("--jobs", type=whole_number(1), default=1, help="seeds trained at a time, one thread each")
     made.add_argument("--runs", metavar="DIR", help="where the run folders are kept (default: a temporary folder)")
@@ -154,7 +155,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="parity-") as temporary:
         home = Path(args.runs or temporary)
         home.mkdir(parents=True, exist_ok=True)
-        found = {course: compared(course, home, args.seeds, args.jobs) for course in COURSES}
+        chosen = [course for course in COURSES if args.env in (None, course.env)]
+        found = {course: compared(course, home, args.seeds, args.jobs) for course in chosen}
     verdicts = {course: judge(seeds) for course, seeds in found.items()}
     written: list[dict[str, Any]] = [
         {
@@ -163,14 +165,14 @@ def main(argv: Sequence[str] | None = None) -> int:
             **verdicts[course]._asdict(),
             "by_seed": list(found[course]),
         }
-        for course in COURSES
+        for course in chosen
     ]
     origin = provenance(torch.device("cpu"), range(args.seeds))
     save(args.out, {**origin, "vllm": version, "jobs": args.jobs, "courses": written})
     show(
         f"held-out success at temperature 1, {args.seeds} seeds, vLLM {version}",
         ("environment", "start", *ENGINES, "difference", f"{TOLD:.0%} interval", "bound", "alike"),
-        [_row(course, found[course], verdicts[course]) for course in COURSES],
+        [_row(course, found[course], verdicts[course]) for course in chosen],
     )
     return int(not all(verdict.alike for verdict in verdicts.values()))
 

@@ -1,8 +1,8 @@
 """One forward pass over rows: log-probabilities, entropies and hidden states of the sampled tokens.
 
 Models of the families that `rl.policy.decoder` covers compute every shared prefix once; others go through their own
-forward on padded sequences. With `recompute`, a backward pass computes every block, and for covered families the
-logits, again from their inputs (activation checkpointing).
+forward on padded sequences. With `recompute`, a backward pass computes every block again from its input (activation
+checkpointing).
 
 Legend: B rows, M sampled tokens, E hidden size, V vocabulary.
 """
@@ -16,16 +16,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from transformers.modeling_layers import GradientCheckpointingLayer
 
+from rl.learner import logprobs
 from rl.learner.packing import Packing
 from rl.methods.inputs import Row
 from rl.policy.decoder import Decoder, is_supported
-
-CHUNK = 1024  # sampled tokens whose logits are in memory at a time when they are recomputed
 
 
 class TokenScores(NamedTuple):
@@ -53,47 +51,14 @@ def score_tokens(
     temperature = torch.as_tensor(per_token, device=device)[:, None] if (per_token != 1).any() else None
     if not is_supported(model):
         states, logits, target = _padded_forward(model, rows, device, recompute)
-        return TokenScores(states, *_score_logits(logits, target, temperature, entropy_grad))
+        return TokenScores(states, *logprobs.of_logits(logits, target, temperature, entropy_grad=entropy_grad))
     states, head, target = _packed_forward(model, rows, device, recompute)
-    if not recompute:
-        return TokenScores(states, *_score_states(states, head, target, temperature, entropy_grad))
-    score = partial(checkpoint, _score_states, use_reentrant=False, preserve_rng_state=False)
-    parts = [
-        (score if torch.is_grad_enabled() else _score_states)(
-            states[first : first + CHUNK],
-            head,
-            target[first : first + CHUNK],
-            None if temperature is None else temperature[first : first + CHUNK],
-            entropy_grad,
-        )
-        for first in range(0, len(target), CHUNK)
-    ]
-    logp, entropy = zip(*parts, strict=True)
-    return TokenScores(states, torch.cat(logp), torch.cat(entropy))
+    return TokenScores(states, *logprobs.of_states(states, head, target, temperature, entropy_grad=entropy_grad))
 
 
 def hidden_states(model: Any, rows: Sequence[Row], device: torch.device) -> Tensor:
     """Return the last hidden states (M, E) that predict the sampled tokens of `rows`, in the model's precision."""
     return (_packed_forward if is_supported(model) else _padded_forward)(model, rows, device, False)[0]
-
-
-def _score_states(
-    states: Tensor, head: Tensor, target: Tensor, temperature: Tensor | None, entropy_grad: bool
-) -> tuple[Tensor, Tensor]:
-    """Log-probability (M,) and entropy (M,) from hidden states (M, E) and the output matrix (V, E)."""
-    return _score_logits(F.linear(states, head), target, temperature, entropy_grad)
-
-
-def _score_logits(
-    logits: Tensor, target: Tensor, temperature: Tensor | None, entropy_grad: bool
-) -> tuple[Tensor, Tensor]:
-    """Log-probability (M,) and entropy (M,) from logits (M, V), tokens (M,) and temperatures (M, 1)."""
-    logits = logits.float()
-    if temperature is not None:
-        logits = logits / temperature
-    logprobs = logits.log_softmax(-1)
-    source = logprobs if entropy_grad else logprobs.detach()
-    return logprobs.gather(1, target[:, None]).squeeze(1), -(source.exp() * source).sum(-1)
 
 
 def _packed_forward(

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from rl.learner.forward import CHUNK
+from rl.learner import logprobs
 from rl.policy import lora
 from rl.policy.decoder import WIDE_HIDDEN_SIZE, is_supported
 from rl.policy.model_config import text_config
@@ -126,8 +126,9 @@ def estimate(model: nn.Module, work: Workload) -> Estimate:
     trainable = shape.adapters if work.rank else shape.weights
     master = FLOAT_BYTES * trainable if work.itemsize < FLOAT_BYTES else 0
     has_sampler, logits = work.slots > 0, _logits_bytes(shape, work)
-    # While one block's gradients are computed, and its own values again, the logits are gone.
-    passing = _block_bytes(shape, work) * (2 if work.recompute else 1)
+    # While a block's values are computed again for its gradients, the logits are gone. What a block without recomputing
+    # saved is freed as its gradients are computed.
+    passing = _block_bytes(shape, work) if work.recompute else 0
     sampler = trainable * work.itemsize + (shape.layers * _fused_bytes(shape, work) if work.rank else 0)
     return Estimate(
         weights=(shape.weights + shape.adapters) * work.itemsize,
@@ -269,13 +270,16 @@ def _fused_bytes(shape: _Shape, work: Workload) -> int:
 
 
 def _logits_bytes(shape: _Shape, work: Workload) -> int:
-    """Bytes of the logits at their peak: logits, log-probabilities, probabilities and the product of both."""
+    """Bytes of the logits at their peak, and of what one chunk adds to the gradient of the output matrix."""
     _, rows, own = _layout(shape, work)
     tokens = rows * own
-    if work.recompute and shape.is_lean:
-        tokens = min(tokens, CHUNK)
-    copies = 4 if shape.is_lean else 5
     lower_precision = work.itemsize if work.itemsize < FLOAT_BYTES else 0
+    if shape.is_lean and tokens * shape.vocab > logprobs.WHOLE_LOGITS:
+        tokens = min(tokens, logprobs.chunk_tokens(shape.vocab))
+        of_head = 0 if work.rank else shape.vocab * shape.hidden * work.itemsize
+        return int(tokens * shape.vocab * (2 * FLOAT_BYTES + lower_precision)) + of_head
+    # logits, log-probabilities, probabilities and the product of both
+    copies = 4 if shape.is_lean else 5
     return int(tokens * shape.vocab * (copies * FLOAT_BYTES + lower_precision))
 
 

@@ -60,19 +60,6 @@ def test_so_it_is_of_adapters_and_of_a_critic_at_a_temperature(kind):
     assert torch.equal(plain[0], again[0]) and plain[1] == again[1]
 
 
-def test_logits_that_come_in_chunks_change_the_gradient_by_no_more_than_rounding(monkeypatch):
-    """The gradient of the output matrix is then a sum over chunks."""
-    monkeypatch.setattr(forward, "CHUNK", 7)
-    net = model("qwen3")
-    plain, again = (train_once(net, long_rows(), recompute) for recompute in (False, True))
-    assert_close(again[0], plain[0], 1e-6)
-    assert again[1] == pytest.approx(plain[1], rel=1e-5)
-    logprobs = [learner(net, recompute=one).logprobs(trajectories(random_groups())) for one in (False, True)]
-    for one, other in zip(*logprobs, strict=True):
-        for mine, theirs in zip(one, other, strict=True):
-            assert mine == pytest.approx(theirs, abs=1e-5)
-
-
 @pytest.mark.parametrize("kind", [*PACKED_FAMILIES, *OTHER_FAMILIES])
 def test_less_is_kept_for_the_backward_pass_and_less_is_alive_at_its_peak(kind):
     net = model(kind, num_hidden_layers=8)
@@ -88,16 +75,6 @@ def test_less_is_kept_for_the_backward_pass_and_less_is_alive_at_its_peak(kind):
     assert less >= 0.7 * inputs  # what a block is computed again from
     highest = [peak_bytes(lambda one=one: train_once(net, batch, one)) for one in (False, True)]
     assert highest[1] < 0.6 * highest[0]
-
-
-def test_logits_are_not_all_there_at_once(monkeypatch):
-    monkeypatch.setattr(forward, "CHUNK", 16)
-    net, batch = model(vocab_size=5000), long_rows()
-    tokens = sum(int(row.mask.sum()) for row in batch)
-    every = tokens * 5000 * 4
-    assert tokens > 100
-    highest = [peak_bytes(lambda one=one: train_once(net, batch, one)) for one in (False, True)]
-    assert highest[0] > 3 * every and highest[1] < 1.5 * every
 
 
 def test_wide_models_are_not_copied_to_be_trained(monkeypatch):

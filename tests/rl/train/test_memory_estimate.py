@@ -111,7 +111,7 @@ def test_what_blocks_keep_is_within_the_factor(kind, rank, recompute, shape, dty
     net, rows = make_model(kind, rank, **SHAPES[shape]).to(dtype), batch()
     learner = Learner(net, lr=0.0, recompute=recompute)
     measured_bytes = retained_bytes(lambda: learner._forward(net, rows)["logp"].sum())
-    logits = 0 if recompute and kind != "gemma3_text" else len(rows) * rows[0].size * net.config.vocab_size * 4
+    logits = len(rows) * rows[0].size * net.config.vocab_size * 4
     work = work_of(rows, net, rank=rank, recompute=recompute, itemsize=dtype.itemsize)
     within(memory_estimate.activation_bytes(net, work), measured_bytes - logits)
 
@@ -181,7 +181,7 @@ def test_every_advice_leads_to_the_total_that_it_names():
         "--microbatch-tokens 2048",
         "--lora 16",
     }  # logits are float32 anyway
-    assert ways["--checkpoint-activations"] == estimate(net, replace(work, recompute=True)).total < now / 2
+    assert ways["--checkpoint-activations"] == estimate(net, replace(work, recompute=True)).total < now
     assert ways["--microbatch-tokens 2048"] == estimate(net, replace(work, microbatch_tokens=2048)).total < now
     assert ways["--lora 16"] == estimate(net, replace(work, rank=16)).total < now
     result = advice(net, work)
