@@ -28,7 +28,11 @@ CHANGEABLE_ON_RESUME = (
 DERIVED_FROM = ("env", "env_arg", "model", "lora", "max_tokens", "groups")
 # Of a run of the bundled model with the default size of updates; about ten minutes of two CPU cores.
 TRAINED_TOKENS = 3_000_000
+TINY_CONTEXT = 2048  # of the bundled model (`rl.policy.tiny.MAX_LENGTH`, whose module imports torch)
 STEP_GROUPS = 8  # groups of one optimiser step of the bundled model
+# Lengths for models other than the bundled one, in tokens: of a reply that thinks first, of what the environment says
+# between two replies, and of the longest episode that is not asked for by a flag.
+REPLY_TOKENS, OBSERVATION_TOKENS, EPISODE_TOKENS = 1024, 128, 16384
 
 
 def _flag(default: Any, help: str, kind: Callable[[str], Any] = str, **options: Any) -> Any:
@@ -147,10 +151,16 @@ class Settings:
     temperature: float = _flag(1.0, "sampling temperature of training episodes", real_number(above=0))
     turn_tokens: int | None = _flag(
         None,
-        "most tokens of one reply (default for tiny: twice the oracle's longest reply, at least 8; else 256)",
+        "most tokens of one reply (default for tiny: twice the oracle's longest reply, at least 8; else "
+        f"{REPLY_TOKENS})",
         whole_number(1),
     )
-    max_tokens: int = _flag(512, "most tokens of one episode, prompts included", whole_number(2))
+    max_tokens: int | None = _flag(
+        None,
+        "most tokens of one episode, prompts included (default for tiny: 512, with openings in full style at least "
+        f"twice the oracle's episodes; else room for all turns, at most {EPISODE_TOKENS} and the model's context)",
+        whole_number(2),
+    )
     cold_start: int | None = _flag(
         None,
         "most oracle episodes to imitate before training; no more are played than are needed (default for tiny: 4000; "
@@ -216,15 +226,19 @@ class Settings:
         """Whether the bundled model is trained, whose weights start out random."""
         return self.model == "tiny"
 
-    def with_defaults(self, max_turns: int, longest_reply: int = 16, episode_tokens: int = 20) -> Settings:
+    def with_defaults(
+        self, max_turns: int, longest_reply: int = 16, episode_tokens: int = 20, opening_tokens: int = 0
+    ) -> Settings:
         """Return a copy in which every unset (None) field has its default for this model and environment.
 
         Args:
             max_turns: The environment's limit of turns per episode.
             longest_reply: Length of the oracle's longest reply, in tokens of the bundled model.
             episode_tokens: Mean length of the oracle's episodes, prompts included, in the same tokens.
+            opening_tokens: Upper estimate of the length of an episode's first prompt, in tokens of this model.
 
         """
+        max_tokens = self.max_tokens or self._episode_limit(max_turns, episode_tokens, opening_tokens)
         # The reward of an episode is shared by all its turns: the more turns, the noisier each one's share.
         tiny = {
             "lr": float(f"{min(1.5e-4, 3.3e-4 / (1 + max_turns) ** 0.5):.2g}"),
@@ -233,16 +247,34 @@ class Settings:
             "cold_start": 4000,
             # Below, a run of one turn may not get off the ground, and one of several may stay with one constant action.
             "cold_start_until": 0.2 if max_turns == 1 else 0.3,
-            "turn_tokens": min(max(8, 2 * longest_reply), self.max_tokens - 1),
+            "max_tokens": max_tokens,
+            "turn_tokens": min(max(8, 2 * longest_reply), max_tokens - 1),
         }
         other = {"lr": 1e-5 if self.lora else 1e-6, "minibatches": 1, "updates": 200}
         other |= {"cold_start": 0, "cold_start_until": 1.0}
-        other["turn_tokens"] = min(256, self.max_tokens - 1)
+        other |= {"max_tokens": max_tokens, "turn_tokens": min(REPLY_TOKENS, max_tokens - 1)}
         defaults: dict[str, Any] = tiny if self.is_tiny else other
         if self.lora:
             defaults["lora_alpha"] = 2 * self.lora
         unset = {name: value for name, value in defaults.items() if getattr(self, name) is None}
         return replace(self, **unset, derived=[*self.derived, *unset])
+
+    def _episode_limit(self, max_turns: int, episode_tokens: int, opening_tokens: int) -> int:
+        """The default of `max_tokens`, a multiple of 256."""
+        if self.is_tiny:
+            is_long = self.style == "full" or "style=full" in self.env_arg
+            wanted, limit = (2 * episode_tokens, TINY_CONTEXT) if is_long else (0, TINY_CONTEXT)
+        else:
+            wanted = opening_tokens + max_turns * ((self.turn_tokens or REPLY_TOKENS) + OBSERVATION_TOKENS)
+            limit = EPISODE_TOKENS
+        return min(max(512, -(-wanted // 256) * 256), limit)
+
+    def within(self, context: int) -> Settings:
+        """Return a copy whose episodes have at most `context` tokens, if the limit is a default and not asked for."""
+        if "max_tokens" not in self.derived or (self.max_tokens or 0) <= context:
+            return self
+        turn_tokens = min(self.turn_tokens or 1, context - 1) if "turn_tokens" in self.derived else self.turn_tokens
+        return replace(self, max_tokens=context, turn_tokens=turn_tokens)
 
     @property
     def episodes(self) -> int:

@@ -145,7 +145,7 @@ def _check_settings(settings: Settings, recipe: recipes.Recipe) -> None:
             f"--size 1: {settings.algo} compares the members of a group, so a group of one teaches nothing; "
             "use --size 2 or more, or --algo reinforce, reinforce_pp or ppo"
         )
-    if (settings.turn_tokens or 0) >= settings.max_tokens:
+    if settings.max_tokens and (settings.turn_tokens or 0) >= settings.max_tokens:
         raise UserError(f"--turn-tokens {settings.turn_tokens}: must be below --max-tokens {settings.max_tokens}")
     if (settings.minibatches or 1) > settings.groups:
         raise UserError(f"--minibatches {settings.minibatches}: must be at most --groups {settings.groups}")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -60,15 +61,22 @@ def inspect_environment(settings: Settings, recipe: Recipe) -> EnvironmentFacts:
         reset = partial(env.reset, seed=0, options={"index": 0, "split": "train"})
         messages, info = WATCHDOG.step_call(label, reset)
         max_turns: int = env.unwrapped.max_turns  # type: ignore[attr-defined]
-        are_sizes_needed = settings.is_tiny and not (settings.turn_tokens and settings.updates)
+        is_measured = settings.turn_tokens and settings.updates and settings.max_tokens
+        are_sizes_needed = settings.is_tiny and not is_measured
         size = oracle_size(env) if are_sizes_needed else OracleSize()
-        settings = settings.with_defaults(max_turns, size.longest_reply, size.episode)
+        settings = settings.with_defaults(max_turns, size.longest_reply, size.episode, _most_tokens(messages, info))
         num_tasks = _split_sizes(env, settings)
     if needs(recipe, "answer") and not answer_text(info.get("answer")):
         raise ValueError(f"{settings.env} has no info['answer'], which the score part answer_gain asks for")
     sample = Sample(messages, str(info.get("state", "")), info.get("answer"))
     check_recipe(recipe, size=settings.size, updates=settings.updates or 0, sample=sample)
     return EnvironmentFacts(settings, seating, messages, info, max_turns, num_tasks)
+
+
+def _most_tokens(messages: Sequence[Message], info: Mapping[str, Any]) -> int:
+    """An upper estimate of the tokens of a first prompt: common tokenizers have three or more bytes in a token."""
+    texts = [str(message["content"]) for message in messages] + [json.dumps(info.get("tools", ()))]
+    return sum(len(text.encode()) for text in texts) // 2
 
 
 def _with_style(settings: Settings) -> Settings:

@@ -94,7 +94,7 @@ def workload(settings: Settings, prompt: int, slots: int, *, reference: bool, is
     """
     return Workload(
         microbatch_tokens=settings.microbatch_tokens,
-        context=settings.max_tokens,
+        context=settings.max_tokens or 0,
         prompt=prompt,
         size=settings.size,
         slots=slots if settings.engine == "hf" else 0,

@@ -22,6 +22,7 @@ from rl.methods.parts.sampler import History
 from rl.methods.recipe import Recipe, needs, words
 from rl.policy import lora
 from rl.policy.engine import EngineDead
+from rl.policy.model_config import max_sequence_length
 from rl.policy.pretrained import resolve_device
 from rl.policy.registry import open_engine
 from rl.prompt_options import PromptOptions
@@ -67,18 +68,18 @@ class Session:
         if settings.threads:
             torch.set_num_threads(settings.threads)
         self.env = inspect_environment(settings, recipe)
-        self.settings = settings = self.env.settings
-        self.updates: int = settings.updates or 0
+        settings = self.env.settings
         device = resolve_device(settings.device)
         self.trained_model = TrainedModel(settings, resume_from)
         self.model = self.trained_model.model
+        self.settings = settings = settings.within(max_sequence_length(self.model))
+        self.updates: int = settings.updates or 0
+        self.max_tokens: int = settings.max_tokens or 0
         self.prompts = PromptOptions.from_flags(settings)
-        self.renderer = self.prompts.make_renderer(self.trained_model.tokenizer, self.model, settings.max_tokens)
+        self.renderer = self.prompts.make_renderer(self.trained_model.tokenizer, self.model, self.max_tokens)
         prompt = len(self._make_agent().open(self.env.messages, self.env.info.get("tools", ())).ids)
-        if prompt >= settings.max_tokens:
-            raise ValueError(
-                f"--max-tokens {settings.max_tokens}: a prompt of {settings.env} alone has {prompt} tokens"
-            )
+        if prompt >= self.max_tokens:
+            raise ValueError(f"--max-tokens {self.max_tokens}: a prompt of {settings.env} alone has {prompt} tokens")
         slots = min(settings.episodes * (settings.lag + 1) * len(self.env.seating.seats), 512)
         has_reference, is_new = needs(recipe, "ref"), self.trained_model.is_new
         work = workload(settings, prompt, slots, reference=has_reference, is_new=is_new)
@@ -101,7 +102,7 @@ class Session:
             self.model,
             reserve_bytes=training_state_bytes(self.model),
             slots=slots,
-            context=settings.max_tokens,
+            context=self.max_tokens,
             devices=settings.engine_devices,
         )
         self.learner = Learner(
@@ -308,7 +309,7 @@ class Session:
             make_env, seats = seating.make_env, seating.seats
         else:
             make_env, seats = seating.make_view, ("agent",)
-        return Runner(make_env, self._make_agent, self.policy, params, self.settings.max_tokens, seats=seats)
+        return Runner(make_env, self._make_agent, self.policy, params, self.max_tokens, seats=seats)
 
     def _make_agent(self) -> ChatAgent:
         return self.prompts.make_agent(self.renderer)
