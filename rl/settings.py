@@ -237,6 +237,8 @@ class Settings:
             episode_tokens: Mean length of the oracle's episodes, prompts included, in the same tokens.
             opening_tokens: Upper estimate of the length of an episode's first prompt, in tokens of this model.
 
+        Raises `ValueError` if `turn_tokens` is set and leaves no room for a prompt.
+
         """
         max_tokens = self.max_tokens or self._episode_limit(max_turns, episode_tokens, opening_tokens)
         # The reward of an episode is shared by all its turns: the more turns, the noisier each one's share.
@@ -257,6 +259,8 @@ class Settings:
         if self.lora:
             defaults["lora_alpha"] = 2 * self.lora
         unset = {name: value for name, value in defaults.items() if getattr(self, name) is None}
+        if (self.turn_tokens or 0) >= max_tokens:
+            raise ValueError(f"--turn-tokens {self.turn_tokens}: must be below --max-tokens {max_tokens}")
         return replace(self, **unset, derived=[*self.derived, *unset])
 
     def _episode_limit(self, max_turns: int, episode_tokens: int, opening_tokens: int) -> int:
