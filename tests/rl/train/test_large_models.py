@@ -166,7 +166,7 @@ def test_out_of_memory_while_sampling_becomes_advice_and_the_run_goes_on_bit_for
         patch.setattr(DecoderForward, "logits", full)
         message = training_error(*command, "--out", out)
     assert message.startswith("out of memory: sampling needs about ")
-    assert message.partition("; ")[2].startswith("in a new run --lora 16 (") and ", --max-tokens 256 (" in message
+    assert message.partition("; ")[2].startswith("in a new run --lora 16 (") and ", --max-tokens 384 (" in message
     assert "--checkpoint-activations" not in message and "--microbatch-tokens" not in message  # which are about updates
     assert message.endswith(f" (the run in {out} can be resumed)")
     again = train("--resume", "--out", str(out))
