@@ -30,8 +30,7 @@ class Leduc(TurnGame):
     Episode end: terminated by a fold or a showdown, or by two replies in a row without a legal word, which fold.
     Seats: `player_0` speaks first in both rounds, `player_1`.
     Splits: a task is a deal with a number; the 120 deals of six cards are equally frequent.
-    State: all cards and the betting. Known values: `player_0` loses 0.078125 chips a hand, if both play at random, and
-    0.0856 if both play perfectly.
+    State: all cards and the betting. Known value: `player_0` loses 0.078125 chips a hand if both play at random.
     Source and licence: F. Southey et al., Bayes' bluff: opponent modelling in poker (UAI 2005); own code.
     Version history: v0.
     """
