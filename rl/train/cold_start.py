@@ -100,11 +100,14 @@ def run(
         with containment(f"--env {settings.env}"), closing_env(make_env()) as env:
             episodes = Demonstrations(env, make_agent, encode, settings.cold_start or 0, settings.seed)
             validation_episodes = oracle_episodes(env, make_agent, encode, validation_tickets)
-            path = cache_path(cache_key(model, settings, env, [*episodes.first(KEY_EPISODES), *validation_episodes]))
+            ceiling = sum(episode.success for episode in validation_episodes) / max(len(validation_episodes), 1)
+            shown = [*episodes.first(KEY_EPISODES), *validation_episodes]
+            path = cache_path(cache_key(model, settings, env, shown, ceiling))
             if result := load(model, path, episodes):
                 return result
             floor = random_success(make_floor or make_env, validation_tickets)
-            until = floor + (settings.cold_start_until or 0.0) * (1 - floor)
+            # In a game against others the oracle loses some, too, and may win fewer than random play.
+            until = floor + (settings.cold_start_until or 0.0) * (ceiling - floor)
             learner = make_learner(model, settings.microbatch_tokens, settings.checkpoint_activations)
             progress, measurement = imitate(
                 learner,
@@ -155,17 +158,20 @@ def oracle_size(env: gymnasium.Env, tasks: int = 16) -> OracleSize:
     return OracleSize(max(replies), (sum(replies) + sum(prompts) + sum(tools) + len(turns)) // count)
 
 
-def cache_key(model: Any, settings: Settings, env: gymnasium.Env, episodes: Sequence[Trajectory]) -> str:
+def cache_key(
+    model: Any, settings: Settings, env: gymnasium.Env, episodes: Sequence[Trajectory], ceiling: float = 1.0
+) -> str:
     """Return a digest of everything that a cold start depends on, in 24 hexadecimal digits.
 
     That is the initial weights, the constants of imitation, some settings, the versions of torch and of this package,
     the tokens of the oracle's `episodes` on the first tasks that are imitated and on those that success is measured on,
-    and the source file of the class of `env`, which judges the replies of the model. The file itself has a digest of
-    all episodes that were imitated, of which there is no knowing before.
+    the oracle's success `ceiling` on the latter, and the source file of the class of `env`, which judges the replies of
+    the model. The file itself has a digest of all episodes that were imitated, of which there is no knowing before.
     """
     names = [name for name in _ROUNDING_SETTINGS if getattr(settings, name) != getattr(Settings, name)]
     values = {name: getattr(settings, name) for name in (*_KEY_SETTINGS, *names)}
     values |= {"style": settings.style} if settings.style == "full" else {}
+    values |= {"ceiling": ceiling} if ceiling != 1 else {}
     opening = imitation.common_opening(episodes[:KEY_EPISODES])
     values |= {"opening": opening} if opening else {}
     parts: list[Any] = [

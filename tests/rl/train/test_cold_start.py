@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from textwrap import dedent
 
@@ -12,7 +13,9 @@ import torch
 import envs
 from agents.chat import ChatAgent
 from agents.render import Renderer
+from rl.cli import UserError
 from rl.policy import tiny
+from rl.settings import Settings
 from rl.train import cold_start
 from rl.train.imitation import Demonstrations, Measurement
 from sandboxes import source_files
@@ -117,6 +120,34 @@ def test_a_cached_file_is_used_for_the_same_episodes_only(tmp_path):
     assert torch.equal(other.state_dict()["model.norm.weight"], before)
     assert cold_start.load(other, path, plain) == result._replace(is_cached=True)
     assert all(torch.equal(weight, model.state_dict()[name]) for name, weight in other.state_dict().items())
+
+
+def test_the_oracle_of_a_game_against_others_is_no_more_to_be_reached_than_it_reaches_itself(monkeypatch):
+    model, tokenizer = tiny.create(1, hidden=32, layers=1, heads=1, intermediate=32)
+    renderer, wanted = Renderer(tokenizer), []
+
+    def imitate(*_, until, **__):
+        wanted.append(until)
+        raise ValueError("enough")
+
+    monkeypatch.setattr(cold_start, "imitate", imitate)
+    for spec, arguments in (("multi/IteratedDilemma-v0", {"opponent": "random"}), ("games/GuessNumber-v0", {})):
+        for share in (0.0, 0.5, 1.0):
+            settings = Settings(env=spec, cold_start=4, cold_start_until=share, style="short").with_defaults(5)
+            with pytest.raises(UserError, match="enough"):
+                cold_start.run(
+                    model,
+                    settings,
+                    partial(envs.make, spec, **arguments, style="short"),
+                    lambda: ChatAgent(renderer),
+                    renderer.write,
+                    validation_tasks=32,
+                    measure=lambda _: Measurement(0.0, 0.0, 0.0),
+                    report=lambda *_: None,
+                )
+    (random, half, oracle), (other_random, _, other_oracle) = wanted[:3], wanted[3:]
+    assert oracle < half < random < 0.5  # tit for tat earns less than any defection from whoever plays at random
+    assert 0 < other_random < 1 and other_oracle == 1
 
 
 @pytest.mark.parametrize("setting", ["seed", "turn_tokens", "cold_start", "cold_start_until", "size", "temperature"])
