@@ -142,7 +142,8 @@ def _benchmarks() -> Iterator[str]:
     )
     for benchmark in listing.as_json():
         yield f"### {benchmark['name']}\n"
-        yield f"{benchmark['line'].capitalize()}.\n"
+        line = benchmark["line"]
+        yield f"{line[0].upper()}{line[1:]}.\n"
         lines = [
             (_code(told["env"]), _code(told["arguments"]), told["split"], str(told["tasks"] or "all"), _digest(told))
             for told in benchmark["entries"]

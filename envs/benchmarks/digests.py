@@ -51,6 +51,7 @@ DIGESTS: dict[str, dict[str, tuple[int, str]]] = {
     },
     "tools-v1": {
         "tools/Search-v0:test": (100, "bbe7898d4738c84bfb14e94175cc7f7c"),
+        "tools/Clarify-v0:test": (100, "ab56e5a349892cc8bca6f7f2ed1ca2e6"),
         "tools/Support-v0:test": (200, "551d48864cccffadb1df9d251b886479"),
     },
     "core-v1": {

@@ -119,6 +119,7 @@ TOOLS = (  # calls of one reply, then whole conversations; the customer follows 
     Entry("tools/BFCL-v0", arguments="category=parallel_multiple"),
     Entry("tools/BFCL-v0", arguments="category=irrelevance"),
     Entry("tools/Search-v0", 100),
+    Entry("tools/Clarify-v0", 100),
     Entry("tools/Support-v0", 200),
     Entry("tools/Tau2-v0"),
 )
