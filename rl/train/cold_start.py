@@ -101,8 +101,8 @@ def run(
             episodes = Demonstrations(env, make_agent, encode, settings.cold_start or 0, settings.seed)
             validation_episodes = oracle_episodes(env, make_agent, encode, validation_tickets)
             ceiling = sum(episode.success for episode in validation_episodes) / max(len(validation_episodes), 1)
-            shown = [*episodes.first(KEY_EPISODES), *validation_episodes]
-            path = cache_path(cache_key(model, settings, env, shown, ceiling))
+            sample = [*episodes.first(KEY_EPISODES), *validation_episodes]
+            path = cache_path(cache_key(model, settings, env, sample, ceiling))
             if result := load(model, path, episodes):
                 return result
             floor = random_success(make_floor or make_env, validation_tickets)
