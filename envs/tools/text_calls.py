@@ -5,15 +5,18 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from envs.types import ToolError
 
 MAX_LINE = 20_000  # characters of a line that is read as a call
 MAX_CODE = 4_000  # characters of a call in Python's syntax
+MAX_PARTS = 64  # lines or blocks at the end of a reply that are read as calls
 FORM = '{"name": "TOOL", "arguments": {"KEY": "VALUE"}}'
 _CODE = re.compile(r"([A-Za-z_]\w{0,63})\((.*)\)")
+_DECODER, _BETWEEN = json.JSONDecoder(), re.compile(r"[\s,]*")
+_FENCE, _OPENING, _CLOSING = "```", "<tool_call>", "</tool_call>"
 
 
 class TextCall(NamedTuple):
@@ -23,12 +26,29 @@ class TextCall(NamedTuple):
     arguments: str
 
 
+def parse_reply_calls(text: str, read: Callable[[str], Sequence[TextCall]]) -> list[TextCall]:
+    """Read the tool calls that a reply ends with, in their order; none for a reply that does not end with a call.
+
+    Those are its last line and the calls on the lines directly above it; or a last block of JSON over several lines, in
+    a code fence, or in `<tool_call>` tags. `read` reads a line or block, such as `parse_text_calls`. Raises ToolError
+    for what looks like a call and is not read, so that no call is dropped in silence.
+    """
+    text = text.rstrip()
+    if text.endswith(_CLOSING):
+        return _in_tags(text, read)
+    if text.endswith(_FENCE):
+        head, _, block = text[: -len(_FENCE)].rpartition(_FENCE)
+        language, _, block = block.partition("\n") if head or block else ("", "", "")
+        return _on_lines(block.strip(), read) if len(language.split()) < 2 else []
+    return _on_lines(text, read)
+
+
 def parse_text_calls(line: str) -> list[TextCall]:
     """Read the tool calls that a line consists of; none for a line that is not written as a call.
 
-    A call is a JSON object `{"name": "send", "arguments": {"amount": 3}}`, a JSON array of such objects, or a Python
-    call with literal keyword arguments, `send(amount=3)`. Raises ToolError for a line that begins like a call and
-    cannot be read, with what to mend.
+    A call is a JSON object `{"name": "send", "arguments": {"amount": 3}}`, several of them, a JSON array of them, or a
+    Python call with literal keyword arguments, `send(amount=3)`. Raises ToolError for a line that begins like a call
+    and cannot be read, with what to mend.
     """
     if line.startswith(("{", "[")) and len(line) <= MAX_LINE:
         return _parse_json(line)
@@ -52,16 +72,56 @@ def parse_word_call(line: str, schemas: Mapping[str, Mapping[str, Any]]) -> Text
     return TextCall(name, json.dumps(values))
 
 
+def _in_tags(text: str, read: Callable[[str], Sequence[TextCall]]) -> list[TextCall]:
+    """Calls of the blocks in tags that the text ends with."""
+    blocks: list[str] = []
+    while text.endswith(_CLOSING) and len(blocks) < MAX_PARTS:
+        text, opening, block = text[: -len(_CLOSING)].rpartition(_OPENING)
+        if not opening:
+            raise ToolError(f"{_CLOSING} has no {_OPENING} before it; the form of a call is {FORM}")
+        blocks.append(block.strip())
+        text = text.rstrip()
+    calls = []
+    for block in reversed(blocks):
+        block_calls = read(block)
+        if not block_calls:
+            raise ToolError(f"what stands in {_OPENING} is no call; its form is {FORM}")
+        calls += block_calls
+    return calls
+
+
+def _on_lines(text: str, read: Callable[[str], Sequence[TextCall]]) -> list[TextCall]:
+    """Calls of the last lines of a text, or of the object or array that its last lines are."""
+    lines = text[-2 * MAX_LINE :].rsplit("\n", MAX_PARTS)
+    if (bracket := {"}": "{", "]": "["}.get(lines[-1].rstrip())) is not None:
+        first = max((i for i, line in enumerate(lines) if line.startswith(bracket)), default=None)
+        return [] if first is None else list(read("\n".join(lines[first:]).strip()))
+    calls: list[TextCall] = []
+    for line in reversed(lines):
+        line_calls = read(line.strip())
+        if not line_calls:
+            break
+        calls = [*line_calls, *calls]
+    if not calls:
+        _refuse_hidden_calls([line.strip() for line in lines[-2:]])
+    return calls
+
+
+def _refuse_hidden_calls(lines: Sequence[str]) -> None:
+    """Raise ToolError for a last line that ends with a call after other words, or that follows a line with a call."""
+    start = lines[-1].find('{"name"') if len(lines[-1]) <= MAX_LINE else -1
+    if (start > 0 and lines[-1].endswith(("}", "]"))) or (len(lines) > 1 and lines[0].startswith('{"name"')):
+        raise ToolError("a call must stand alone on the last line of the reply; no call was made")
+
+
 def _parse_json(line: str) -> list[TextCall]:
-    looks_like_call = '"name"' in line[:200]
     try:
-        value = json.loads(line)
+        objects = _json_values(line)
     except (ValueError, RecursionError) as error:
-        if looks_like_call:
+        if '"name"' in line[:200]:
             reason = str(error)[:80] if isinstance(error, ValueError) else "it is nested too deeply"
             raise ToolError(f"the call is no valid JSON: {reason}; its form is {FORM}") from None
         return []
-    objects = value if isinstance(value, list) else [value]
     calls = []
     for each in objects:
         if not isinstance(each, dict) or "name" not in each:
@@ -71,6 +131,17 @@ def _parse_json(line: str) -> list[TextCall]:
             raise ToolError(f"a call has the form {FORM}")
         calls.append(TextCall(each["name"], json.dumps(arguments)))
     return calls
+
+
+def _json_values(text: str) -> list[Any]:
+    """The values of a JSON array, or of values with nothing but spaces or commas between them."""
+    values: list[Any] = []
+    place = 0
+    while place < len(text):
+        value, place = _DECODER.raw_decode(text, place)
+        values.append(value)
+        place = _BETWEEN.match(text, place).end()  # type: ignore[union-attr]
+    return values[0] if len(values) == 1 and isinstance(values[0], list) else values
 
 
 def _keyword_values(line: str, name: str) -> dict[str, Any]:

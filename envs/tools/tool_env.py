@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from envs.env import Env
 from envs.suggestions import unknown_message
-from envs.tools.text_calls import TextCall, parse_text_calls
+from envs.tools.text_calls import TextCall, parse_reply_calls, parse_text_calls
 from envs.tools.tool import Tool, class_tools
 from envs.tools.tool_calls import check_readable
 from envs.types import Message, Messages, Outcome, ToolCall, ToolError, final_text, user
@@ -21,7 +21,7 @@ class ToolEnv(Env):
 
     All calls of a reply are made, in order, and each is answered by a tool message: the result, or `error: ` and the
     text of a ToolError, which a method raises for a mistake that the model can mend. A reply without a native call may
-    write calls on its last line (`envs.tools.text_calls`); one user message answers them. Any other reply goes to
+    end with calls written as text (`envs.tools.text_calls`); one user message answers them. Any other reply goes to
     `answer`. A reply whose calls all fail is invalid. Metrics: `calls` and `errors` of the turn.
 
     A subclass defines `answer` besides `tasks` and `oracle`, usually `start`, which sets up the data of an episode, and
@@ -53,7 +53,7 @@ class ToolEnv(Env):
         return self._methods[name].run(arguments, self)
 
     def text_calls(self, line: str) -> Sequence[TextCall]:
-        """Read the calls that the last line of a reply consists of; none for a line that is no call.
+        """Read the calls that a line at the end of a reply consists of; none for a line that is no call.
 
         Raises ToolError for a call that cannot be read. Override it for another form, or to read none.
         """
@@ -65,7 +65,7 @@ class ToolEnv(Env):
             return self._reply_to_calls(calls)
         try:
             content = final_text(action)
-            text_calls = self.text_calls(content.rstrip().rpartition("\n")[2].strip())
+            text_calls = self._last_calls(content)
         except ToolError as error:
             outcome = self.after_calls((user(f"error: {error}"),))
             outcome.valid, outcome.metrics = False, {"calls": 1.0, "errors": 1.0, **outcome.metrics}
@@ -73,6 +73,11 @@ class ToolEnv(Env):
         if text_calls:
             return self._reply_to_text_calls(text_calls)
         return self.answer(content.strip())
+
+    def _last_calls(self, content: str) -> Sequence[TextCall]:
+        if self.style == "short":  # a call is a line of words
+            return self.text_calls(content.rstrip().rpartition("\n")[2].strip())
+        return parse_reply_calls(content, self.text_calls)
 
     def _reply_to_calls(self, calls: Sequence[ToolCall]) -> Outcome:
         results: list[Message] = []

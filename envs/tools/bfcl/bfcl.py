@@ -11,9 +11,9 @@ from envs.env import Env
 from envs.episodes.guide import Guide
 from envs.tools.bfcl.checker import Call, first_fault
 from envs.tools.bfcl.schemas import function_schemas, gold_calls, offered_name
-from envs.tools.text_calls import parse_text_calls
+from envs.tools.text_calls import parse_reply_calls, parse_text_calls
 from envs.tools.tool_calls import check_readable
-from envs.types import Message, Messages, Outcome, Task, ToolError, assistant, final_line, user
+from envs.types import Message, Messages, Outcome, Task, ToolError, assistant, final_text, user
 
 Category = Literal["simple_python", "multiple", "parallel", "parallel_multiple", "irrelevance"]
 MAX_ARGUMENTS = 100_000  # characters of a call's arguments
@@ -113,7 +113,7 @@ class BFCL(Env):
                 check_readable(call)
             pairs = [(call["function"]["name"], call["function"]["arguments"]) for call in calls]
         else:
-            pairs = [(call.name, call.arguments) for call in parse_text_calls(final_line(action))]
+            pairs = [(call.name, call.arguments) for call in parse_reply_calls(final_text(action), parse_text_calls)]
         for name, text in pairs:
             yield names.get(name, name), _parse_arguments(text)
 

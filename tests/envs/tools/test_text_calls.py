@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 
 import pytest
 
-from envs.tools.text_calls import parse_text_calls, parse_word_call
+from envs.tools.text_calls import parse_reply_calls, parse_text_calls, parse_word_call
 from envs.tools.tool import tool
 from envs.types import ToolError
 
@@ -61,3 +62,88 @@ def test_words_are_arguments_in_their_order_and_the_last_one_takes_the_rest() ->
     assert wrong and json.loads(wrong.arguments)["amount"] == "many"
     assert parse_word_call("ask send", {"send": send.schema}) is None
     assert parse_word_call("", {"send": send.schema}) is None
+
+
+SEND = '{"name": "send", "arguments": {"fruit": "pears"}}'
+DONE = '{"name": "done"}'
+PRETTY = json.dumps(json.loads(SEND), indent=2)
+
+
+def reply_calls(text: str) -> list[str]:
+    return [call.name for call in parse_reply_calls(text, parse_text_calls)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{SEND}\n{DONE}",
+        f"I send them, then I am done.\n\n{SEND}\n{DONE}\n",
+        f"[{SEND}, {DONE}]",
+        f"{SEND} {DONE}",
+        f"{SEND}, {DONE}",
+        f"send(fruit='pears')\n{DONE}",
+        f"Now:\n```json\n{SEND}\n{DONE}\n```",
+        f"```\n[\n{SEND},\n{DONE}\n]\n```",
+        f"[\n{SEND},\n{DONE}\n]",
+        f"So be it.\n<tool_call>\n{SEND}\n</tool_call>\n<tool_call>{DONE}</tool_call>",
+    ],
+)
+def test_all_calls_at_the_end_of_a_reply_are_read_in_their_order(text: str) -> None:
+    assert reply_calls(text) == ["send", "done"]
+
+
+@pytest.mark.parametrize(
+    "text", [PRETTY, f"Pears it is.\n{PRETTY}", f"```json\n{PRETTY}\n```", f"<tool_call>{PRETTY}</tool_call>"]
+)
+def test_a_call_may_take_several_lines(text: str) -> None:
+    assert reply_calls(text) == ["send"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Which fruit?",
+        "```python\nx = 1\n```",
+        f"First I thought of {SEND}.\n\nWhich fruit?",
+        "{\n}",
+        "]",
+        "",
+        "```",
+        "``````",
+    ],
+)
+def test_a_reply_that_ends_with_words_has_no_call(text: str) -> None:
+    assert reply_calls(text) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"I call {SEND}",
+        f"{SEND}\nPlease wait.",
+        f"{SEND} {{",
+        f"{DONE}\n</tool_call>",
+        "<tool_call>pears</tool_call>",
+        f"<tool_call>{SEND[:-1]}</tool_call>",
+        f"{SEND[:-1]}\n{DONE}",
+    ],
+)
+def test_a_call_that_would_not_be_made_is_an_error(text: str) -> None:
+    with pytest.raises(ToolError, match=r"alone|form"):
+        reply_calls(text)
+
+
+def test_long_replies_are_read_in_linear_time() -> None:
+    for part in (
+        "<tool_call>",
+        "</tool_call>",
+        "```\n",
+        "{",
+        "}\n",
+        f"{DONE}\n",
+        "[" * 50 + "\n",
+        f"<tool_call>{DONE}</tool_call>",
+    ):
+        for size in (10_000, 1_000_000):
+            with suppress(ToolError):
+                reply_calls(part * (size // len(part)))
