@@ -52,7 +52,7 @@ DIGESTS: dict[str, dict[str, tuple[int, str]]] = {
     "tools-v1": {
         "tools/Search-v0:test": (100, "bbe7898d4738c84bfb14e94175cc7f7c"),
         "tools/Clarify-v0:test": (100, "ab56e5a349892cc8bca6f7f2ed1ca2e6"),
-        "tools/Support-v0:test": (200, "551d48864cccffadb1df9d251b886479"),
+        "tools/Support-v0:test": (200, "76da916df6e59138987142eb80d45338"),
     },
     "core-v1": {
         "math/Arithmetic-v0:test": (50, "1a258d13e2a7fe63608f2e0ebd6bc18d"),

@@ -129,8 +129,10 @@ class IteratedDilemma(MultiEnv):
         following = "" if is_over else f"{len(self.moves) + 1}/{self.length}"
         if self.style != "full":
             return f"{'cd'[own]}{'cd'[theirs]} {following}".strip()
-        choice = "Your reply named no move, so it counted as cooperate" if is_invalid else f"You chose {MOVES[own]}"
+        choice = (
+            "Your reply did not name one move: that counts as cooperate" if is_invalid else f"You chose {MOVES[own]}"
+        )
         text = (
-            f"{choice}, the other player chose {MOVES[theirs]}. You get {payment} points, {self.points[seat]} so far."
+            f"{choice}; the other player chose {MOVES[theirs]}. You get {payment} points, {self.points[seat]} so far."
         )
         return text if is_over else f"{text}\nRound {len(self.moves) + 1} of {self.length}."

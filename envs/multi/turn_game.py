@@ -76,7 +76,11 @@ class TurnGame(MultiEnv):
             self.invalid_replies += 1
             if self.invalid_replies >= MAX_INVALID:
                 return self._finish(self.forfeit(seat), invalid=(seat,))
-            table, fault = self.describe(seat), "Your reply does not name exactly one legal move."
+            moves = ", ".join(legal)
+            fault = (
+                f"Your reply does not name exactly one of the legal moves: {moves}. A second such reply in a row loses."
+            )
+            table = self.describe(seat)
             text = self.correction(seat, fault, table, short=f"{'|'.join(legal)}?\n{table}")
             return Round({seat: (user(text),)}, to_move=(seat,), invalid=(seat,))
         self.invalid_replies = 0

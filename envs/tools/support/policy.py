@@ -32,8 +32,8 @@ between the two prices; after a credit, the new balance of the store credit; on 
 order; if you refuse, the rule, as in "rule 3". Write amounts with two decimals and without a sign.
 
 When the wish is settled, ask whether there is anything else, settle that too, and close the case with close_case: as \
-solved, as refused if the policy forbids the first wish, or as withdrawn if the customer wants nothing changed any \
-more."""
+solved, as refused if the policy forbids the first wish, or as withdrawn if the customer in the end wants nothing \
+changed, also where the colour that they wanted is sold out."""
 GOAL = (
     "You work at the support desk of a shop. A customer writes to you. Find out what the customer wants, settle it as "
     "the policy says, and close the case. You succeed if in the end the records are exactly as they should be, the "

@@ -39,7 +39,10 @@ class SupportTools(DatabaseEnv):
             customer: The customer's number, such as C123.
         """
         query = "select number, placed, status from orders where customer = ? order by number"
-        return self.database.rows(query, customer)
+        rows = self.database.rows(query, customer)
+        if not rows and self.database.row("select name from customers where customer = ?", customer) is None:
+            raise ToolError(f"there is no customer {customer[:20]!r}; customer numbers look like C123")
+        return rows
 
     @tool
     def get_order(self, order: str) -> dict[str, Any]:

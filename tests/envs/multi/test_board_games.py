@@ -94,7 +94,7 @@ def test_a_line_does_not_run_over_the_edge_of_the_board():
 def test_a_second_illegal_reply_in_a_row_loses():
     env = TicTacToe()
     assert play(env, "a1", "a1") == {"player_0": 0, "player_1": 0} and env.to_move == ("player_1",)
-    assert "does not name exactly one legal move" in env.observe("player_1")[0]["content"]
+    assert "does not name exactly one of the legal moves: " in env.observe("player_1")[0]["content"]
     env.step("b2")
     env.step("nonsense")
     env.step("a2")
