@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -12,10 +13,16 @@ from rl.evaluate.__main__ import main as evaluate
 from tests.support import runs
 
 
-def needs(package: str, extra: str) -> list[pytest.MarkDecorator]:
-    """Marks for a module whose tests need `package`: skipped, with the command that installs it, where it is absent."""
+def needs(package: str, extra: str, oldest: tuple[int, int] = (0, 0)) -> list[pytest.MarkDecorator]:
+    """Marks for a module whose tests need `package`: skipped, with the command that installs it, where it is absent.
+
+    A version before `oldest`, which another project may have installed, counts as absent.
+    """
+    is_there = find_spec(package) is not None
+    if is_there and oldest > (0, 0):
+        is_there = tuple(map(int, version(package).split(".")[:2])) >= oldest
     reason = f"{package} is not installed: pip install -e '.[{extra}]'"
-    return [pytest.mark.interop, pytest.mark.skipif(find_spec(package) is None, reason=reason)]
+    return [pytest.mark.interop, pytest.mark.skipif(not is_there, reason=reason)]
 
 
 def train_and_evaluate(folder: Path, spec: str, *env_args: str, max_tokens: int = 512) -> None:

@@ -11,8 +11,8 @@ from contextlib import suppress
 from typing import Any
 
 from envs.adapters.loop_thread import LoopThread
+from envs.adapters.mcp.sdk import sdk
 from envs.adapters.named_function import load_function
-from envs.adapters.schemes import import_extra
 
 MAX_PAGES = 100  # of a server's list of tools
 INVALID_PARAMS, METHOD_NOT_FOUND = -32602, -32601  # codes of protocol errors that a wrong call causes
@@ -38,7 +38,7 @@ def target_of(name: str) -> Callable[[], Any]:
         command, *arguments = shlex.split(name)
     except ValueError as error:
         raise ValueError(f"the command {name!r} cannot be read: {error}") from None
-    mcp = import_extra("mcp", "mcp")
+    mcp = sdk("mcp")
     return lambda: mcp.StdioServerParameters(command=command, args=arguments)
 
 
@@ -56,8 +56,8 @@ class Connection:
 
     def __init__(self, make_target: Callable[[], Any], seconds: float) -> None:
         self._make_target, self._seconds = make_target, seconds
-        self._client_class = import_extra("mcp", "mcp").Client
-        self._error_class = import_extra("mcp.shared.exceptions", "mcp").MCPError
+        self._client_class = sdk("mcp").Client
+        self._error_class = sdk("mcp.shared.exceptions").MCPError
         self._thread: LoopThread | None = None
         self._client: Any = None
         self._done: asyncio.Event | None = None

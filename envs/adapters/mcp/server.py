@@ -14,6 +14,7 @@ from typing import Any
 import gymnasium
 
 import envs
+from envs.adapters.mcp.sdk import sdk
 from envs.adapters.schemes import import_extra
 from envs.types import ToolError, assistant, text
 
@@ -180,8 +181,8 @@ def server(sessions: Sessions, name: str) -> Any:
 
     Raises ImportError if the package mcp is not installed.
     """
-    lowlevel = import_extra("mcp.server", "mcp")
-    types = import_extra("mcp.types", "mcp")
+    lowlevel = sdk("mcp.server")
+    types = sdk("mcp.types")
     anyio = import_extra("anyio", "mcp")
 
     async def list_tools(context: Any, params: Any) -> Any:
@@ -241,7 +242,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 async def _serve_stdio(app: Any) -> None:
-    stdio = import_extra("mcp.server.stdio", "mcp")
+    stdio = sdk("mcp.server.stdio")
     async with stdio.stdio_server() as (read, write):
         await app.run(read, write, app.create_initialization_options())
 

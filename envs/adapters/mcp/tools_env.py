@@ -11,6 +11,7 @@ from envs.adapters.action_schema import example_value
 from envs.adapters.foreign_env import ForeignEnv, Style
 from envs.adapters.mcp import goals
 from envs.adapters.mcp.connection import CallRefused, Connection, target_of
+from envs.adapters.mcp.sdk import sdk
 from envs.adapters.schemes import import_extra
 from envs.data import MissingData
 from envs.episodes.guide import Guide
@@ -81,7 +82,7 @@ class MCPEnv(ToolEnv, ForeignEnv):
         super().__init__(name, style=style, **limits)
         if not seconds > 0:
             raise ValueError(f"seconds must be above 0, not {seconds}")
-        import_extra("mcp", "mcp")
+        sdk("mcp")
         self.rows = goals.load_rows(tasks, goal)
         self.checker, self.reset_tool = checker, reset_tool
         target_of(name)  # a name that cannot be read is an error now

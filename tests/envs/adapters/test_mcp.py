@@ -12,13 +12,14 @@ import pytest
 
 import envs
 from envs.adapters.mcp.connection import target_of
+from envs.adapters.mcp.sdk import OLDEST
 from envs.adapters.mcp.server import Sessions, main, server
 from envs.checks.env_under_test import oracle_replies, play
 from envs.types import assistant, text
 from tests.support import mcp_shop
 from tests.support.interop import needs, train_and_evaluate
 
-pytestmark = needs("mcp", "mcp")
+pytestmark = needs("mcp", "mcp", OLDEST)
 SHOP = Path(mcp_shop.__file__)
 IN_PROCESS = f"mcp:{SHOP}:make"
 STDIO = f"mcp:{sys.executable} {SHOP}"

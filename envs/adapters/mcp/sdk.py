@@ -1,0 +1,28 @@
+"""The official SDK of the Model Context Protocol: its modules, if the package is there and new enough."""
+
+from __future__ import annotations
+
+import re
+from importlib.metadata import PackageNotFoundError, version
+from types import ModuleType
+
+from envs.adapters.schemes import import_extra
+from sandboxes.extras import install_command
+
+OLDEST = (2, 2)  # version with `mcp.Client` and the servers that are used here; other projects need older ones
+
+
+def sdk(module: str) -> ModuleType:
+    """Import a module of the package `mcp`.
+
+    Raises ImportError, which names the command that installs it, without the package or with one before `OLDEST`.
+    """
+    found = import_extra(module, "mcp")
+    try:
+        installed = version("mcp")
+    except PackageNotFoundError:  # a copy without metadata
+        return found
+    if tuple(map(int, re.findall(r"\d+", installed)[:2])) < OLDEST:
+        needed = ".".join(map(str, OLDEST))
+        raise ImportError(f"mcp {installed} is installed, {needed} or newer is needed: {install_command('mcp')}")
+    return found
