@@ -81,7 +81,7 @@ def _in_tags(text: str, read: Callable[[str], Sequence[TextCall]]) -> list[TextC
             raise ToolError(f"{_CLOSING} has no {_OPENING} before it; the form of a call is {FORM}")
         blocks.append(block.strip())
         text = text.rstrip()
-    calls = []
+    calls: list[TextCall] = []
     for block in reversed(blocks):
         block_calls = read(block)
         if not block_calls:

@@ -17,12 +17,12 @@ def sdk(module: str) -> ModuleType:
 
     Raises ImportError, which names the command that installs it, without the package or with one before `OLDEST`.
     """
-    found = import_extra(module, "mcp")
+    package = import_extra(module, "mcp")
     try:
-        installed = version("mcp")
+        current = version("mcp")
     except PackageNotFoundError:  # a copy without metadata
-        return found
-    if tuple(map(int, re.findall(r"\d+", installed)[:2])) < OLDEST:
-        needed = ".".join(map(str, OLDEST))
-        raise ImportError(f"mcp {installed} is installed, {needed} or newer is needed: {install_command('mcp')}")
-    return found
+        return package
+    if tuple(map(int, re.findall(r"\d+", current)[:2])) < OLDEST:
+        oldest = ".".join(map(str, OLDEST))
+        raise ImportError(f"mcp {current} is installed, {oldest} or newer is needed: {install_command('mcp')}")
+    return package
