@@ -9,16 +9,34 @@ from envs.types import Message
 
 
 class Context(NamedTuple):
-    """Tokens to put before the next reply. If `fresh`, they replace the token history instead of extending it."""
+    """Tokens to put before the next reply.
+
+    Attributes:
+        ids: The tokens.
+        fresh: Whether they replace the token history instead of extending it.
+        role: What the reply is asked for, such as "summary"; "" for the reply of an agent without roles.
+        max_tokens: Most tokens of the reply; None for the limit of the run.
+
+    """
 
     ids: tuple[int, ...]
     fresh: bool = False
+    role: str = ""
+    max_tokens: int | None = None
+
+
+class Internal(NamedTuple):
+    """A reply that stays with the agent: the environment never sees it."""
+
+    message: Message
 
 
 class Agent(Protocol):
     """The agent of one episode. Its methods are called in the order `open`, `act`, `observe`, `act`, `observe`, ...
 
     The next prompt is the previous prompt, the sampled reply and the new `Context.ids`; if `fresh`, these `ids` alone.
+    After an `Internal` reply `observe` is called at once, without messages. An agent must not ask for such replies
+    without end, whatever the policy says.
     """
 
     @property
@@ -33,8 +51,11 @@ class Agent(Protocol):
         """
         ...
 
-    def act(self, ids: Sequence[int]) -> Message:
-        """Parse the token ids of a sampled reply into the environment's message; add that to the dialogue."""
+    def act(self, ids: Sequence[int]) -> Message | Internal:
+        """Parse the token ids of a sampled reply into the environment's message; add that to the dialogue.
+
+        A reply that the agent has asked for itself is returned as `Internal`.
+        """
         ...
 
     def amend(self, message: Message) -> tuple[int, ...]:
@@ -46,4 +67,12 @@ class Agent(Protocol):
 
     def observe(self, messages: Sequence[Message]) -> Context:
         """Add the environment's new messages to the dialogue; return the tokens to put before the next reply."""
+        ...
+
+    def demonstrate(self, reply: Message) -> Message:
+        """Return the message that a demonstration writes next, if the environment is then to be told `reply`.
+
+        That is `reply` itself, unless the agent has asked for an internal reply. Called before `act`, for episodes of
+        an oracle, which are imitated.
+        """
         ...

@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal, NamedTuple
 
-from agents.agent import Context
+from agents.agent import Context, Internal
 from agents.render import Renderer
 from agents.reply import has_thinking, split_thinking
 from envs.types import Message, system
 
 
+class Option(NamedTuple):
+    """A whole number that an agent's constructor takes by name: its meaning, the least one, whether it is required."""
+
+    meaning: str
+    least: int = 1
+    is_required: bool = False
+
+
 class ChatAgent:
     """An `Agent` over a chat template. `messages` is the dialogue so far, used where the template rewrites history.
 
-    `system` is a text for the system message, see `with_system`.
+    `system` is a text for the system message, see `with_system`. Agents that say something themselves say it in a few
+    letters, which a model without pre-training can learn, where `style` is "short".
     """
+
+    options: ClassVar[Mapping[str, Option]] = {}  # what may follow the agent's name in `--agent`
+    has_internal_replies: ClassVar[bool] = False  # whether it asks for replies that the environment never sees
 
     def __init__(self, renderer: Renderer, system: str = "") -> None:
         self.renderer, self.system = renderer, system
+        self.style: Literal["full", "short"] = "full"
         self.messages: list[Message] = []
         self._tools: Sequence[dict] = ()
         self._last_token: tuple[int, ...] = ()  # of the last reply; empty if that is
@@ -40,24 +53,26 @@ class ChatAgent:
         self._last_token, self._thinking, self._num_calls = (), set(), 0
         return self._context(self.renderer.open(self.messages, self._tools))
 
-    def act(self, ids: Sequence[int]) -> Message:
+    def act(self, ids: Sequence[int]) -> Message | Internal:
         """Parse the token ids of a sampled reply into an assistant message, and add it to the dialogue.
 
         Ids of tool calls are unique within the dialogue.
         """
+        return self._read(ids)
+
+    def _read(self, ids: Sequence[int]) -> Message:
         message = self.renderer.parse(ids, calls_before=self._num_calls, tools=self._tools, prompt=self._prompt_end)
         self.messages.append(message)
         self._last_token = tuple(ids[-1:])
         self._thinking.add(has_thinking(message))
-        self._num_calls += len(message.get("tool_calls") or ())
+        self._num_calls += _num_calls(message)
         return message
 
     def amend(self, message: Message) -> tuple[int, ...]:
         """Replace the last reply by `message`; return the tokens that stand for it in later prompts."""
+        self._num_calls += _num_calls(message) - _num_calls(self.messages[-1])
         self.messages[-1] = message
-        replies = [message for message in self.messages if message["role"] == "assistant"]
-        self._thinking = {has_thinking(reply) for reply in replies}
-        self._num_calls = sum(len(reply.get("tool_calls") or ()) for reply in replies)
+        self._thinking = {has_thinking(reply) for reply in self.messages if reply["role"] == "assistant"}
         ids = self.renderer.write(message)
         self._last_token = ids[-1:]
         return ids
@@ -73,6 +88,10 @@ class ChatAgent:
         if extension is not None:
             return self._context(extension)
         return self._fresh_context()
+
+    def demonstrate(self, reply: Message) -> Message:
+        """Return what a demonstration writes next so that the environment is told `reply`: that, without roles."""
+        return reply
 
     def _fresh_context(self) -> Context:
         """Write the whole dialogue anew."""
@@ -110,6 +129,10 @@ class ChatAgent:
         thoughts = [thought for content in replies if (thought := split_thinking(content)[0])]
         text = str(self.renderer.tokenizer.decode(list(ids)))
         self._thinking = {True} if any(thought in text for thought in thoughts) else set()
+
+
+def _num_calls(message: Message) -> int:
+    return len(message.get("tool_calls") or ())
 
 
 def with_system(messages: Sequence[Message], text: str) -> list[Message]:

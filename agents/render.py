@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from agents.history import After, History, split_after_reply
@@ -18,7 +18,7 @@ from agents.reply import calls, compose, parse, split_thinking
 from agents.response_template import parse_response
 from agents.template import QUESTION, ChatTemplate, Ids, dummy_reply
 from agents.tool_calls import FORMATS
-from envs.types import Message, call_id
+from envs.types import Message, assistant, call_id, user
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -161,6 +161,17 @@ class Renderer:
     def write(self, message: Message) -> Ids:
         """Return the tokens of a reply as a policy would sample it, with a stop token: the inverse of `parse`."""
         return _through_cache(self._cached_write, json.dumps(message))
+
+    @cached_property
+    def takes_user_after_tool(self) -> bool:
+        """Whether the template accepts a message of the user after the result of a tool."""
+        result: Message = {"role": "tool", "content": QUESTION, "tool_call_id": call_id(0)}
+        dialogue = [user(QUESTION), assistant(tool_calls=[("f", {})]), result, user(QUESTION)]
+        try:
+            self.template.text(dialogue, generation=True)
+        except ValueError:
+            return False
+        return True
 
     def check(self) -> dict[str, bool]:
         """Return for each kind of extension, such as "assistant -> user", whether `extend` can give it.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from agents.agent import Context
-from agents.chat import ChatAgent
+from agents.chat import ChatAgent, Option
 from agents.render import Renderer
 from envs.types import Message
 
@@ -26,25 +27,22 @@ class WindowAgent(ChatAgent):
 
     """
 
+    options: ClassVar[Mapping[str, Option]] = {
+        "turns": Option("the latest turns, which stay in the context", is_required=True)
+    }
+
     def __init__(self, renderer: Renderer, system: str = "", *, turns: int) -> None:
         super().__init__(renderer, system)
         if turns < 1:
             raise ValueError(f"turns must be at least 1, not {turns}")
         self.turns = turns
         self._opening_length = 0  # messages before the first reply
-        self._num_dropped_calls = 0
 
     def open(self, messages: Sequence[Message], tools: Sequence[dict] = ()) -> Context:
         """Start an episode; return the first prompt, as `ChatAgent.open` does."""
         context = super().open(messages, tools)
-        self._opening_length, self._num_dropped_calls = len(self.messages), 0
+        self._opening_length = len(self.messages)
         return context
-
-    def amend(self, message: Message) -> tuple[int, ...]:
-        """Replace the last reply; return its tokens. Ids of calls stay unique among those that were dropped."""
-        ids = super().amend(message)
-        self._num_calls += self._num_dropped_calls
-        return ids
 
     def observe(self, messages: Sequence[Message]) -> Context:
         """Add `messages`; return their tokens, or a `fresh` context without the turns that left the window."""
@@ -55,8 +53,6 @@ class WindowAgent(ChatAgent):
         ]
         if len(starts) <= self.turns:
             return super().observe(messages)
-        old = self.messages[self._opening_length : starts[-self.turns]]
-        self._num_dropped_calls += sum(len(message.get("tool_calls") or ()) for message in old)
         del self.messages[self._opening_length : starts[-self.turns]]
         self.messages.extend(messages)
         return self._fresh_context()

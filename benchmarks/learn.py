@@ -52,13 +52,7 @@ ENVIRONMENTS: dict[str, list[str]] = {  # id -> flags beyond the defaults
 }
 # Openings in full style have hundreds of tokens, so that an update with as many episodes takes far longer.
 FULL_STYLE: dict[str, list[str]] = {
-    "multi/IteratedDilemma-v0": [
-        *("--env-arg", "opponent=tit_for_tat", "--max-tokens", "2048", "--groups", "8", "--updates", "30"),
-    ],
-    "games/Blackjack-v0": [
-        *("--env-arg", "hands=2", "--max-tokens", "1536", "--groups", "8", "--updates", "40"),
-        *("--cold-start-until", "0.1"),
-    ],
+    "math/Arithmetic-v0": ["--updates", "100"],
     "games/GuessNumber-v0": ["--max-tokens", "1024", "--groups", "8", "--updates", "60"],
 }
 RESULTS = Path(__file__).with_name("results")

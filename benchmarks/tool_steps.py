@@ -31,6 +31,8 @@ from rl.cli import Parser, output_file, run, whole_number
 PLACES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("tools/Support-v0", {}),
     ("tools/Support-v0", {"style": "short"}),
+    ("tools/Travel-v0", {}),
+    ("tools/Travel-v0", {"style": "short"}),
     ("tools/Tau2-v0", {}),
 )
 TAU2_STEPS_PER_S = 24.5

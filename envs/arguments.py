@@ -39,6 +39,21 @@ def arguments(words: Iterable[str], entry: Callable[..., Any]) -> dict[str, Any]
     return values
 
 
+def absolute_argument(word: str) -> str:
+    """Return a word `key=value` with a path in the value made absolute, so that it means the same in any folder.
+
+    A path is the name of an existing file, perhaps with a function after it, `tasks=mine.jsonl` and
+    `checker=mine.py:grade`, and the folder of a `data_root`. Other words are returned unchanged.
+    """
+    key, equals, value = word.partition("=")
+    path, colon, name = value.rpartition(":")
+    if not (colon and path.endswith(".py")):
+        path, colon, name = value, "", ""
+    place = Path(path).expanduser()
+    is_path = (place.is_file() and bool(place.suffix)) or (key.replace("-", "_") == "data_root" and place.is_dir())
+    return f"{key}{equals}{place.absolute()}{colon}{name}" if path and is_path else word
+
+
 def unknown_argument(name: str, choices: Iterable[str], *, of: str) -> str:
     """Return a one-line error message for an argument `name` that is not among `choices`.
 

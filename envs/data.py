@@ -16,11 +16,31 @@ from typing import Any, NamedTuple
 
 DATA_ROOT_VARIABLE = "TURNWISE_DATA"
 
+# Where the files of each folder below the data root come from, and how they are laid out.
+ORIGINS = {
+    "gsm8k": "train.jsonl and test.jsonl of openai/grade-school-math on GitHub, openai/gsm8k on the Hugging Face hub, "
+    "as gsm8k/train.jsonl and gsm8k/test.jsonl",
+    "math500": "test.jsonl of HuggingFaceH4/MATH-500 on the Hugging Face hub, as math500/test.jsonl",
+    "aime": "the rows of HuggingFaceH4/aime_2024 or MathArena/aime_2025 on the Hugging Face hub, a JSON object a line, "
+    "as aime/NAME.jsonl",
+    "humaneval": "HumanEval.jsonl of openai/human-eval on GitHub, unpacked, as humaneval/HumanEval.jsonl",
+    "mbpp": "mbpp.jsonl of google-research/google-research on GitHub (folder mbpp), as mbpp/mbpp.jsonl",
+    "bfcl": "the files of the Berkeley Function-Calling Leaderboard, ShishirPatil/gorilla on GitHub (folder "
+    "berkeley-function-call-leaderboard/bfcl_eval/data): questions as bfcl/BFCL_v4_CATEGORY.json, and those of "
+    "possible_answer/ as bfcl/answers_BFCL_v4_CATEGORY.json",
+    "tau2": "data/tau2/domains/ of sierra-research/tau2-bench on GitHub: db.json, tasks.json, policy.md and "
+    "split_tasks.json of a domain, as tau2/DOMAIN/NAME",
+}
+
 log = logging.getLogger(__name__)
 
 
 class MissingData(ValueError):
     """A benchmark's rows are neither in local files nor on the hub. The message says how to provide them."""
+
+
+class NoSplit(MissingData):
+    """The data set has no such split, whatever files there are."""
 
 
 class Hub(NamedTuple):
@@ -50,8 +70,19 @@ def find_files(pattern: str, data_root: str | None = None) -> list[Path]:
         return []
     paths = sorted(Path(root).expanduser().glob(pattern))
     if not paths and data_root:
-        raise MissingData(f"no {pattern} under --data-root {data_root}")
+        raise MissingData(f"no {pattern} under --data-root {data_root}{_origin(pattern)}")
     return paths
+
+
+def missing(pattern: str) -> MissingData:
+    """Return the error for files that are needed and not there: how to name their folder, and where they come from."""
+    advice = f"no {pattern}: name the folder that holds it with --data-root DIR or {DATA_ROOT_VARIABLE}"
+    return MissingData(advice + _origin(pattern))
+
+
+def _origin(pattern: str) -> str:
+    origin = ORIGINS.get(pattern.partition("/")[0])
+    return f"; it holds {origin}" if origin else ""
 
 
 def load_rows(
@@ -103,9 +134,10 @@ def _read_file(path: Path) -> Iterator[Row]:
 def _load_from_hub(pattern: str, hub: Hub | None) -> list[Row]:
     advice = f"no {pattern}: name the folder that holds it with --data-root DIR or {DATA_ROOT_VARIABLE}"
     if hub is None:
-        raise MissingData(advice)
+        raise missing(pattern)
     if not find_spec("datasets"):
-        raise MissingData(f"{advice}, or pip install datasets to load {hub.repository} from the Hugging Face hub")
+        hint = f"or pip install datasets to load {hub.repository} from the Hugging Face hub"
+        raise MissingData(f"{advice}, {hint}{_origin(pattern)}")
     from datasets import load_dataset
 
     try:

@@ -15,6 +15,7 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 from gymnasium.utils import seeding
 
+from envs.episodes.endings import close_episode
 from envs.episodes.guide import STYLES, Guide, Style
 from envs.episodes.task_loading import SPLITS as SPLITS
 from envs.episodes.task_loading import TaskLoading
@@ -122,6 +123,18 @@ class Env(TaskLoading, gymnasium.Env[Messages, Message]):
         """
         return None
 
+    def ending(self, outcome: Outcome) -> str:
+        """Return a sentence on how `outcome`, the last of the episode, has ended it; "" if its messages say so.
+
+        It is asked in full style where there is a guide, when the task has ended the episode, not a limit. Whether the
+        episode is a success is added. Default: whether the answer is right, unless there are messages.
+        """
+        if outcome.messages:
+            return ""
+        if not outcome.valid:
+            return "No single answer can be read in your reply."
+        return "Your answer is right." if outcome.success else "Your answer is wrong."
+
     def drawing(self) -> str:
         """Return the signs that the latest observation is drawn with, separated by white space; "" for no drawing.
 
@@ -194,6 +207,7 @@ class Env(TaskLoading, gymnasium.Env[Messages, Message]):
         self._reset_time = WATCHDOG.clock.now()
         opening = self.start()
         guide = self.guide() if self.style == "full" else None
+        self._is_guided = guide is not None
         messages = self._record_messages(guide.open(opening, self.max_turns) if guide else opening)
         self._phase = "playing"
         info: StepInfo = {
@@ -222,9 +236,11 @@ class Env(TaskLoading, gymnasium.Env[Messages, Message]):
             raise TypeError(f"{self._name}: reply() must return an Outcome, not {type(outcome).__name__}")
         self.turns += 1
         self.dialogue.append(message)
-        messages = self._record_messages(outcome.messages)
         terminated = bool(outcome.terminated)
         limit = None if terminated else self._limit()
+        messages = self._record_messages(
+            self._last_messages(outcome, limit) if terminated or limit else outcome.messages
+        )
         info: StepInfo = {
             "state": self.state(),
             "rewards": {name: float(value) for name, value in outcome.rewards.items()},
@@ -260,6 +276,13 @@ class Env(TaskLoading, gymnasium.Env[Messages, Message]):
     @property
     def _name(self) -> str:
         return self.spec.id if self.spec else type(self).__name__
+
+    def _last_messages(self, outcome: Outcome, limit: Stop | None) -> Messages:
+        """The messages of the last outcome; in full style with the ending in words."""
+        if not self._is_guided:
+            return outcome.messages
+        reason = "" if limit else self.ending(outcome)
+        return close_episode(tuple(outcome.messages), limit or Stop.TERMINATED, reason, bool(outcome.success))
 
     def _record_messages(self, messages: Messages) -> Messages:
         """Append the environment's messages, made printable, to the dialogue; return copies for the caller to own."""

@@ -84,6 +84,9 @@ ROWS = (
     Row("tools/Search-v0", "envs.tools.search:Search", "search and read a small wiki to answer over several pages"),
     Row("tools/Clarify-v0", "envs.tools.clarify.clarify:Clarify", "ask a user for missing details, then make one call"),
     Row("tools/Support-v0", "envs.tools.support.support:Support", "settle a customer's wish at a shop's support desk"),
+    Row(
+        "tools/Travel-v0", "envs.tools.travel.travel:Travel", "settle an employee's wish at a travel and calendar desk"
+    ),
     Row("tools/Tau2-v0", "envs.tools.tau2.tau2:Tau2", "serve a customer of a tau2 domain by its policy", data="tau2"),
     Row("tools/BFCL-v0", "envs.tools.bfcl.bfcl:BFCL", "call the right functions, judged as by BFCL", data="bfcl"),
 )

@@ -189,3 +189,7 @@ class Stop(StrEnum):
 
 class ToolError(Exception):
     """A mistake of the model in a tool call, shown to the model. Other exceptions are infrastructure faults."""
+
+
+class NegativeResult(ToolError):
+    """The answer "no" to a question that a call asks rightly: shown like an error, but the call is no mistake."""

@@ -1,4 +1,4 @@
-"""What flags say of a model's prompts: system prompt, arguments of the template, form of tool calls, memory."""
+"""What flags say of a model's prompts: system prompt, arguments of the template, form of tool calls, agent."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from agents import memory
+from agents import catalogue
 from agents.chat import ChatAgent
 from agents.render import Renderer
 from agents.tool_calls import FORMATS
@@ -23,8 +23,8 @@ SYSTEM_HELP = "a text file whose content goes into the system message, before th
 TEMPLATE_ARG_HELP = "an argument of the chat template, such as enable_thinking=false; JSON or text; repeatable"
 TOOL_FORMAT_HELP = "form of tool calls to ask for and to read (default: the one that the chat template writes)"
 AGENT_HELP = (
-    "what of an episode stays in the context: keep_all, or window:turns=N, the opening and the last N turns "
-    "(default: keep_all)"
+    f"what the model reads and is asked for besides the environment's messages: {catalogue.FORMS} (docs/agents.md; "
+    "default: keep_all)"
 )
 # Arguments that the renderer or transformers sets itself.
 _RESERVED = frozenset(
@@ -33,7 +33,7 @@ _RESERVED = frozenset(
     truncation max_length return_tensors return_dict return_assistant_tokens_mask tokenizer_kwargs
     """.split()  # noqa: SIM905
 )
-_SERVER_REASONS = {"tool_format": "its server reads tool calls", "agent": "it is sent every message"}
+_SERVER_REASONS = {"tool_format": "its server reads tool calls", "agent": "it is sent every message as it is"}
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -45,23 +45,26 @@ class PromptOptions:
         system: Text of the system message, before the environment's own; "" for none.
         template_args: Arguments of the chat template, by name.
         tool_format: A form of `agents.tool_calls.FORMATS`; None for the one that the template writes.
-        agent: A memory policy of `agents.memory`.
+        agent: An agent of `agents.catalogue`, with its options.
+        style: Length of the agent's own words: "short" for the bundled model.
 
     """
 
     system: str = ""
     template_args: dict[str, Any] = field(default_factory=dict)
     tool_format: str | None = None
-    agent: str = memory.KEEP_ALL
+    agent: str = catalogue.KEEP_ALL
+    style: Literal["full", "short"] = "full"
 
     @classmethod
     def from_flags(cls, settings: Any) -> PromptOptions:
-        """Read `system`, `template_arg`, `tool_format` and `agent` of the settings of a run or of parsed flags.
+        """Read `system`, `template_arg`, `tool_format`, `agent` and `is_tiny` of a run's settings or of parsed flags.
 
         Raises `ValueError` for a template argument that is no `KEY=VALUE` or cannot be set.
         """
         template_args = parse_template_args(settings.template_arg)
-        return cls(settings.system or "", template_args, settings.tool_format, settings.agent or memory.KEEP_ALL)
+        agent, style = settings.agent or catalogue.KEEP_ALL, "short" if settings.is_tiny else "full"
+        return cls(settings.system or "", template_args, settings.tool_format, agent, style)  # type: ignore[arg-type]
 
     def make_renderer(self, tokenizer: PreTrainedTokenizerBase, model: Any, most_tokens: int) -> Renderer:
         """Return the renderer of a model. Raises `ValueError` for an argument that its template does not use."""
@@ -81,7 +84,7 @@ class PromptOptions:
 
     def make_agent(self, renderer: Renderer) -> ChatAgent:
         """Return the agent of one episode."""
-        return memory.make_agent(self.agent, renderer, self.system)
+        return catalogue.make_agent(self.agent, renderer, self.system, style=self.style)
 
     def refuse(self, policy: str, *names: str) -> None:
         """Raise `ValueError` if an option is set that means nothing to a policy; `names` are all such options."""
@@ -112,9 +115,9 @@ def parse_template_args(texts: Sequence[str]) -> dict[str, Any]:
 
 
 def read_agent(text: str) -> str:
-    """Return the name of a memory policy; a `type` for argparse. Raises `ArgumentTypeError` for another text."""
+    """Return an agent's name with options; a `type` for argparse. Raises `ArgumentTypeError` for another text."""
     try:
-        memory.window_turns(text)
+        catalogue.parse(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     return text

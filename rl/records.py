@@ -67,6 +67,7 @@ class Turn:
 
     `context` holds only the tokens *added* before the reply, so storage is linear in turns. `fresh` marks a context
     that replaces the history, for instance because the chat template rewrites it: a new token sequence starts there.
+    An `internal` reply has no reward of its own, and the turn after it no observation.
     `streams` are named numbers per sampled token, (T,) each, such as `value`, which a method's score parts fill in
     before the update.
 
@@ -82,6 +83,8 @@ class Turn:
     state: str = ""  # the environment's state before the reply
     valid: bool = True  # whether the environment could act on the reply
     fresh: bool = False
+    role: str = ""  # what an agent asked the reply for, such as "summary"; "" for one without roles
+    internal: bool = False  # whether the reply stayed with the agent, so that the environment has no answer to it
     metrics: Mapping[str, float] = field(default_factory=dict)
     streams: dict[str, tuple[float, ...]] = field(default_factory=dict)
     sample_s: float = 0.0  # seconds to sample the reply, the wait for a slot included
@@ -140,11 +143,18 @@ class Trajectory:
     tools: Sequence[dict] = ()  # tool schemas; filled for scripted episodes only, which are imitated later
     fault: Turn | None = None  # of an errored attempt: the turn whose reply the environment failed to answer
     redraw: bool = False  # of an errored attempt: whether the next one draws replies with new seeds
+    unasked_reward: float = 0  # return of a seat that was never asked, and has no turns
+    player: str = ""  # who played the seat; "" for the policy that the episode is played for
 
     @property
     def reward(self) -> float:
         """The undiscounted return."""
-        return sum(turn.reward for turn in self.turns)
+        return sum(turn.reward for turn in self.turns) if self.turns else self.unasked_reward
+
+    @property
+    def replies(self) -> list[Turn]:
+        """The turns whose replies were the environment's to answer: all but the internal ones."""
+        return [turn for turn in self.turns if not turn.internal]
 
     @property
     def num_sampled(self) -> int:
@@ -213,12 +223,14 @@ class Group:
 
     `trajectories` (G of them) holds no errored member, so no baseline includes one; `errored` holds all errored
     attempts. `rewards` (G,) are the returns, until a recipe's `shape` parts replace them by the rewards to learn from.
+    `others` are trajectories of opponents in the same episodes, which are recorded and never trained or scored.
     """
 
     ticket: Ticket
     trajectories: list[Trajectory]
     errored: list[Trajectory] = field(default_factory=list)
     rewards: list[float] = field(default_factory=list)
+    others: list[Trajectory] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Set `rewards` to the returns unless they are passed."""

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from envs.adapters.schemes import SCHEMES
+from envs.arguments import absolute_argument
 from envs.watchdog import Budgets
-from rl import prompt_options
+from rl import defaults, prompt_options
 from rl.cli import Parser, real_number, whole_number
 from rl.methods.recipe import MANY, SLOTS
 from rl.policy.registry import ENGINES, parse_device_list
@@ -20,19 +21,12 @@ from rl.seeds import MAX_SEED
 # Settings that may differ between a run and its continuation with `--resume`.
 CHANGEABLE_ON_RESUME = (
     *("updates", "sampled_tokens", "save_every", "save_minutes", "eval_every", "rollouts"),
-    *("threads", "device", "engine_devices", "data_root"),
+    *("threads", "device", "engine_devices", "data_root", "overlap"),
     *("microbatch_tokens", "checkpoint_activations", "logger", "push_to_hub", "hub_private", "derived"),
     *("step_seconds", "episode_seconds", "load_seconds"),
 )
 # What the defaults of `with_defaults` depend on.
 DERIVED_FROM = ("env", "env_arg", "model", "lora", "max_tokens", "groups")
-# Of a run of the bundled model with the default size of updates; about ten minutes of two CPU cores.
-TRAINED_TOKENS = 3_000_000
-TINY_CONTEXT = 2048  # of the bundled model (`rl.policy.tiny.MAX_LENGTH`, whose module imports torch)
-STEP_GROUPS = 8  # groups of one optimiser step of the bundled model
-# Lengths for models other than the bundled one, in tokens: of a reply that thinks first, of what the environment says
-# between two replies, and of the longest episode that is not asked for by a flag.
-REPLY_TOKENS, OBSERVATION_TOKENS, EPISODE_TOKENS = 1024, 128, 16384
 
 
 def _flag(default: Any, help: str, kind: Callable[[str], Any] = str, **options: Any) -> Any:
@@ -40,8 +34,8 @@ def _flag(default: Any, help: str, kind: Callable[[str], Any] = str, **options: 
     return field(**kwargs, metadata={"help": help, "type": kind, **options})
 
 
-def _switch(help: str) -> Any:
-    return field(default=False, metadata={"help": help, "action": argparse.BooleanOptionalAction})
+def _switch(help: str, default: bool | None = False) -> Any:
+    return field(default=default, metadata={"help": help, "action": argparse.BooleanOptionalAction})
 
 
 def absolute_spec(spec: str) -> str:
@@ -85,7 +79,9 @@ class Settings:
     env: str = _flag(
         "", "environment: an id, path/to/file.py:Class, or module:Name-v0; `list` shows them all", absolute_spec
     )
-    env_arg: list[str] = _flag([], "an argument of the environment, such as level=2; repeatable", metavar="KEY=VALUE")
+    env_arg: list[str] = _flag(
+        [], "an argument of the environment, such as level=2; repeatable", absolute_argument, metavar="KEY=VALUE"
+    )
     algo: str = _flag(
         "grpo", "recipe: a name from rl/methods/recipes, or path/to/file.py; `list` shows them all", absolute_spec
     )
@@ -123,6 +119,11 @@ class Settings:
         "played at a time (rl/train/loop.py); 0 is on-policy, sampling and training take turns",
         whole_number(0),
     )
+    overlap: bool | None = _switch(
+        "with --lag, go on sampling while the learner computes; a run then does not repeat bit for bit (default: with "
+        "--lag, on an accelerator)",
+        None,
+    )
     lr: float | None = _flag(
         None,
         "learning rate (default for tiny: 1.5e-4 with one turn, less with more; else 1e-6, of adapters 1e-5)",
@@ -142,23 +143,28 @@ class Settings:
     )
     epochs: int = _flag(1, "passes over the episodes of one update", whole_number(1))
     minibatches: int | None = _flag(
-        None, "optimiser steps per pass (default for tiny: one per 8 groups; else 1)", whole_number(1)
+        None, "optimiser steps per pass (default for tiny: one per 8 groups; else 4)", whole_number(1)
     )
     weight_decay: float = _flag(0.0, "AdamW's decoupled weight decay", real_number(0))
     max_grad_norm: float = _flag(1.0, "gradient norm above which a step is scaled down", real_number(above=0))
     microbatch_tokens: int = _flag(16384, "tokens of a forward pass; changes memory, not the gradient", whole_number(1))
-    checkpoint_activations: bool = _switch("recompute the blocks in the backward pass: less memory, more time")
+    checkpoint_activations: bool | None = _switch(
+        "recompute the blocks in the backward pass: less memory, more time (default: where the estimate of memory asks "
+        "for it)",
+        None,
+    )
     temperature: float = _flag(1.0, "sampling temperature of training episodes", real_number(above=0))
     turn_tokens: int | None = _flag(
         None,
         "most tokens of one reply (default for tiny: twice the oracle's longest reply, at least 8; else "
-        f"{REPLY_TOKENS})",
+        f"{defaults.REPLY_TOKENS})",
         whole_number(1),
     )
     max_tokens: int | None = _flag(
         None,
         "most tokens of one episode, prompts included (default for tiny: 512, with openings in full style at least "
-        f"twice the oracle's episodes; else room for all turns, at most {EPISODE_TOKENS} and the model's context)",
+        f"twice the oracle's episodes; else room for all turns, at most {defaults.EPISODE_TOKENS} and the model's "
+        "context)",
         whole_number(2),
     )
     cold_start: int | None = _flag(
@@ -240,38 +246,21 @@ class Settings:
         Raises `ValueError` if `turn_tokens` is set and leaves no room for a prompt.
 
         """
-        max_tokens = self.max_tokens or self._episode_limit(max_turns, episode_tokens, opening_tokens)
-        # The reward of an episode is shared by all its turns: the more turns, the noisier each one's share.
-        tiny = {
-            "lr": float(f"{min(1.5e-4, 3.3e-4 / (1 + max_turns) ** 0.5):.2g}"),
-            "minibatches": max(1, self.groups // STEP_GROUPS),
-            "updates": min(600, max(1, TRAINED_TOKENS // (Settings.groups * Settings.size * episode_tokens))),
-            "cold_start": 4000,
-            # Below, a run of one turn may not get off the ground, and one of several may stay with one constant action.
-            "cold_start_until": 0.2 if max_turns == 1 else 0.3,
-            "max_tokens": max_tokens,
-            "turn_tokens": min(max(8, 2 * longest_reply), max_tokens - 1),
-        }
-        other = {"lr": 1e-5 if self.lora else 1e-6, "minibatches": 1, "updates": 200}
-        other |= {"cold_start": 0, "cold_start_until": 1.0}
-        other |= {"max_tokens": max_tokens, "turn_tokens": min(REPLY_TOKENS, max_tokens - 1)}
-        defaults: dict[str, Any] = tiny if self.is_tiny else other
-        if self.lora:
-            defaults["lora_alpha"] = 2 * self.lora
-        unset = {name: value for name, value in defaults.items() if getattr(self, name) is None}
-        if (self.turn_tokens or 0) >= max_tokens:
-            raise ValueError(f"--turn-tokens {self.turn_tokens}: must be below --max-tokens {max_tokens}")
-        return replace(self, **unset, derived=[*self.derived, *unset])
-
-    def _episode_limit(self, max_turns: int, episode_tokens: int, opening_tokens: int) -> int:
-        """The default of `max_tokens`, a multiple of 256."""
+        sizes = defaults.Sizes(max_turns, longest_reply, episode_tokens, opening_tokens)
+        settings: dict[str, Any] = {"groups": self.groups, "max_tokens": self.max_tokens}
         if self.is_tiny:
-            is_long = self.style == "full" or "style=full" in self.env_arg
-            wanted, limit = (2 * episode_tokens, TINY_CONTEXT) if is_long else (0, TINY_CONTEXT)
+            is_full_style = self.style == "full" or "style=full" in self.env_arg
+            values = defaults.of_bundled(sizes, **settings, is_full_style=is_full_style)
         else:
-            wanted = opening_tokens + max_turns * ((self.turn_tokens or REPLY_TOKENS) + OBSERVATION_TOKENS)
-            limit = EPISODE_TOKENS
-        return min(max(512, -(-wanted // 256) * 256), limit)
+            values = defaults.of_others(sizes, **settings, turn_tokens=self.turn_tokens, lora=self.lora)
+        if (self.turn_tokens or 0) >= values["max_tokens"]:
+            raise ValueError(f"--turn-tokens {self.turn_tokens}: must be below --max-tokens {values['max_tokens']}")
+        return self.with_derived(**values, **({"lora_alpha": 2 * self.lora} if self.lora else {}))
+
+    def with_derived(self, **values: Any) -> Settings:
+        """Return a copy in which those of these settings that are unset (None) have these values, as defaults."""
+        unset = {name: value for name, value in values.items() if getattr(self, name) is None}
+        return replace(self, **unset, derived=[*self.derived, *unset])
 
     def within(self, context: int) -> Settings:
         """Return a copy whose episodes have at most `context` tokens, if the limit is a default and not asked for."""

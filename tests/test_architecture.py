@@ -31,6 +31,7 @@ ROOMS = (  # of rl, each may import those before it
         "rollout",
         "methods",
         "prompt_options",
+        "defaults",
         "settings",
         "config_file",
     ),

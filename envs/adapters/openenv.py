@@ -15,7 +15,7 @@ from envs.adapters.action_schema import ActionSchema
 from envs.adapters.foreign_env import ForeignEnv, Style, finite_reward
 from envs.adapters.loop_thread import LoopThread
 from envs.adapters.schemes import import_extra
-from envs.data import MissingData
+from envs.data import NoSplit
 from envs.procedural import digest
 from envs.spaces import message_error
 from envs.types import Message, Messages, Outcome, Task, system, user
@@ -83,7 +83,7 @@ class OpenEnvEnv(ForeignEnv):
         if sizes is None:
             return super().tasks(split)
         if split not in sizes:
-            raise MissingData(f"the server at {self.name} has no split {split!r}; it has {', '.join(sizes)}")
+            raise NoSplit(f"the server at {self.name} has no split {split!r}; it has {', '.join(sizes)}")
         return [
             Task(f"{split}/{i}", metadata={"seed": digest(self.name, split, i) >> 33, "index": i})
             for i in range(sizes[split])

@@ -89,8 +89,8 @@ def _environment_class(server: Any, observation_class: Any, spec: str, arguments
             self.turns = 0
 
         def reset(self, seed: int | None = None, episode_id: str | None = None, **options: Any) -> Any:
-            chosen = {key: options[key] for key in ("split", "index") if options.get(key) is not None}
-            messages, info = self.env.reset(seed=seed, options=chosen)
+            task = {key: options[key] for key in ("split", "index") if options.get(key) is not None}
+            messages, info = self.env.reset(seed=seed, options=task)
             self.turns = 0
             info_keys = {key: info[key] for key in RESET_KEYS if key in info}
             return observation_class(messages=list(messages), tools=list(info.get("tools", ())), info=info_keys)

@@ -1,4 +1,4 @@
-"""Resolve `SCHEME:NAME`, the address of an environment of another project, to the class that plays it."""
+"""Resolve `SCHEME:NAME` to the class that plays it: an environment of another project, or one that is simulated."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ SCHEMES = {  # "module:Class" of each scheme; the class takes the name as its fi
     "verifiers": "envs.adapters.verifiers:VerifiersEnv",
     "openenv": "envs.adapters.openenv:OpenEnvEnv",
     "mcp": "envs.adapters.mcp.tools_env:MCPEnv",
+    "simulated": "envs.simulated.simulated:Simulated",
+    "transitions": "envs.simulated.transitions:Transitions",
 }
 
 

@@ -12,7 +12,7 @@ from envs.adapters import verifiers_hooks
 from envs.adapters.foreign_env import ForeignEnv, Style, finite_reward
 from envs.adapters.loop_thread import LoopThread
 from envs.adapters.schemes import import_extra
-from envs.data import MissingData
+from envs.data import NoSplit
 from envs.types import Message, Messages, Outcome, Task, final_text
 
 MAX_TASKS = 1_000  # of a taskset that are cut into splits
@@ -87,7 +87,7 @@ class VerifiersEnv(ForeignEnv):
         ids = [str(task.data.idx) for task in verifiers_hooks.load_taskset(self.config).take(MAX_TASKS)]
         part = ids[SPLIT_SLICES[split]]
         if not part:
-            raise MissingData(f"{self.name} has {len(ids)} tasks, too few for a split {split!r}")
+            raise NoSplit(f"{self.name} has {len(ids)} tasks, too few for a split {split!r}")
         return [Task(f"{split}/{i}", metadata={"idx": idx}) for i, idx in enumerate(part)]
 
     def start(self) -> Messages:

@@ -91,6 +91,10 @@ CARDS = {
     "tools/Support-v0": generated_card(
         "the customer follows rules and understands few words: a model that asks in another way gets no answer"
     ),
+    "tools/Travel-v0": generated_card(
+        "the employee follows rules and understands few words: a model that asks in another way gets no answer; "
+        "offices have fixed distances from UTC, without daylight saving time"
+    ),
     "math/MATH500-v0": Card(
         "MIT",
         "HuggingFaceH4/MATH-500, 500 problems of MATH (Hendrycks et al. 2021; Lightman et al. 2023)",

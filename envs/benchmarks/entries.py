@@ -121,6 +121,7 @@ TOOLS = (  # calls of one reply, then whole conversations; the customer follows 
     Entry("tools/Search-v0", 100),
     Entry("tools/Clarify-v0", 100),
     Entry("tools/Support-v0", 200),
+    Entry("tools/Travel-v0", 200),
     Entry("tools/Tau2-v0"),
 )
 

@@ -43,6 +43,7 @@ CHECKS: tuple[Check, ...] = (
     opening.opening_text,
     opening.example,
     opening.legend,
+    opening.ending,
 )
 SEAT_CHECKS: tuple[Check, ...] = (seats.pettingzoo_tests, seats.full_games, seats.privacy, seats.hostile_seats)
 MAX_FAULTS = 5  # that the report shows per check

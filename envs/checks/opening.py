@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from envs.checks.env_under_test import EnvUnderTest, Untestable, play, random_replies
+from envs.checks.env_under_test import EnvUnderTest, Untestable, noop_replies, oracle_replies, play, random_replies
 from envs.env import Env
+from envs.episodes.endings import verdict
 from envs.episodes.guide import Guide, example_of
 from envs.types import Message, text
 
@@ -61,6 +62,23 @@ def legend(under_test: EnvUnderTest) -> Iterator[str]:
             has_numbers = any(sign.isdecimal() for sign in signs_explained)
             if unknown := sorted(s for s in signs - signs_explained if not (s.isdecimal() and has_numbers)):
                 yield f"task {env.task.id}: the legend does not explain {' '.join(unknown)}"
+
+
+def ending(under_test: EnvUnderTest) -> Iterator[str]:
+    """In full style the last observation of an episode says that it is over and whether it is a success.
+
+    Yields a line for each fault; none if the claim holds.
+    """
+    with under_test.make() as env:
+        for index in under_test.indices(env, TASKS):
+            for replies in (oracle_replies, random_replies(index), noop_replies):
+                episode = play(env, replies, index=index)
+                _guide(env)
+                if not episode.is_over:
+                    continue
+                shown = "\n".join(map(text, episode.turns[-1][0]))
+                if verdict(episode.success) not in shown:
+                    yield f"task {env.task.id}: the last observation does not say how it ended: {shown[-60:]!r}"
 
 
 def _watch(env: Env, *, drawings: list[str], seed: int) -> Iterator[Message | str]:

@@ -164,6 +164,12 @@ class Repair(Env):
         sources = extract_programs(reply_text(action), FUNCTION, params=self.problem.params)
         return "".join(sources[0].split()) if sources else None
 
+    def ending(self, outcome: Outcome) -> str:
+        """Say what the hidden inputs have shown; the visible ones are right when a program ends the episode."""
+        if outcome.success:
+            return "Your program is right on all inputs."
+        return "Your program is right on the inputs that you were shown, but wrong on others."
+
     def oracle(self) -> Iterator[Message]:
         """The reference in its shortest form."""
         while True:

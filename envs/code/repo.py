@@ -161,6 +161,10 @@ class Repo(CommandEnv):
             return self._refuse(action, f"error: {error}")
         return self._outcome(action, self._truncate(result))
 
+    def ending(self, outcome: Outcome) -> str:
+        """Say what the tests have found."""
+        return f"{'All' if outcome.success else 'Not all'} tests pass on the code that you have submitted."
+
     def oracle(self) -> Iterator[Message]:
         """Search for the function that the issue names, read along the imports, fix the bug, submit."""
         metadata = self.task.metadata

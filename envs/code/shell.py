@@ -136,6 +136,10 @@ class Shell(CommandEnv):
         self._failures += bool(result.stop_reason or result.exit_code)
         return self._outcome(result_messages(action, self._describe(result)))
 
+    def ending(self, outcome: Outcome) -> str:
+        """Say whether the goal is reached."""
+        return "The goal is reached." if outcome.success else "You said done, but the goal is not reached."
+
     def oracle(self) -> Iterator[Message]:
         """The task's own solution; from any tree but the first one, a command that corrects every path."""
         steps = list(self.task.metadata["commands"])

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+from envs.episodes.endings import LAST_REPLY
 from envs.types import Messages, text, user
 
 Style = Literal["full", "short", "v1"]
@@ -83,7 +84,8 @@ class Guide:
             left: Replies that are left.
             observation: The situation, which is shown again; empty for none.
         """
-        lines = f"{fault} {self.reply}\n{self.example_lines()}\n\n{replies_left(left)}"
+        form = f"{self.reply}\n{self.example_lines()}\n\n" if left > 0 else ""
+        lines = f"{fault} {form}{replies_left(left)}"
         return f"{lines}\n\n{observation}" if observation else lines
 
 
@@ -99,7 +101,7 @@ def example_of(opening: Messages) -> str | None:
 def replies_left(left: int) -> str:
     """Say how many replies are left: "You have 3 replies left."."""
     if left <= 0:
-        return "That was your last reply."
+        return LAST_REPLY
     return f"You have {left} {'reply' if left == 1 else 'replies'} left."
 
 

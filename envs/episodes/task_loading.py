@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from envs.data import MissingData
+from envs.data import MissingData, NoSplit
 from envs.suggestions import unknown_message
 from envs.types import Task
 from envs.watchdog import WATCHDOG
@@ -79,7 +79,21 @@ class TaskLoading:
 
     @cached_property
     def _default_split(self) -> str:
-        return next(self.splits(), DEFAULT_SPLITS[0])
+        """The first split with tasks. Raises MissingData where none has: what is said of the data that are missing."""
+        split = next(self.splits(), None)
+        if split is not None:
+            return split
+        errors = [error for each in DEFAULT_SPLITS if (error := self._missing_data(each))]
+        raise next((error for error in errors if not isinstance(error, NoSplit)), None) or next(
+            iter(errors), MissingData(f"{self._name} has no tasks")
+        )
+
+    def _missing_data(self, split: str) -> MissingData | None:
+        try:
+            self.load(split)
+        except MissingData as error:
+            return error
+        return None
 
     def _choose_task(self, options: Mapping[str, Any]) -> tuple[str, int, Task]:
         for key in options:

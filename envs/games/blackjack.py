@@ -6,11 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import count as count_from
+from types import MappingProxyType
 from typing import Any
 
 import gymnasium
+from gymnasium.envs.toy_text.blackjack import sum_hand
 
-from envs.episodes.guide import Guide, count
+from envs.episodes.guide import Guide, count, listing
 from envs.games.game import check_range
 from envs.games.verbalised import LENGTHS, Verbalised
 from envs.procedural import LazyTasks, digest
@@ -46,6 +48,12 @@ class Blackjack(Verbalised):
 
     game = "Blackjack-v1"
     actions = ("stick", "hit")
+    synonyms = MappingProxyType(
+        {
+            **dict.fromkeys(("stand", "stands", "standing", "stay", "stays", "hold", "sticks", "sticking"), "stick"),
+            **dict.fromkeys(("hits", "hitting"), "hit"),
+        }
+    )
     rules = (
         "You play blackjack. Each turn you see your sum and the dealer's open card; 'soft' means that an ace of yours "
         "counts as 11 and may still count as 1. Above 21 you lose; when you stick, the dealer draws up to 17 or more, "
@@ -70,7 +78,7 @@ class Blackjack(Verbalised):
                 "turn: the dealer draws until their sum is 17 or more. If it is above 21, or below yours, you win; if "
                 "it equals yours, it is a draw. Cards are drawn with replacement, as from an endless deck."
             ),
-            reply="Reply with one action: stick or hit. Only one action counts per reply.",
+            reply="Reply with one action: stick (also called stand) or hit. Only one action counts per reply.",
             example="hit",
             ending="The episode ends with the first hand that you do not win, or when all hands are won.",
             heading="The table:",
@@ -117,11 +125,29 @@ class Blackjack(Verbalised):
         metrics = {**outcome.metrics, "hands": self.hand + hand_won}
         if not hand_won or outcome.success:
             return replace(outcome, metrics=metrics)
+        last_sums = self._sums()
         self.hand += 1
         assert self.inner is not None
         self.observation = self.inner.reset(seed=self.game_seed())[0]
-        prefix = "You have won the hand." if self.style == "full" else "won;"
+        prefix = f"{last_sums} You have won the hand." if self.style == "full" else "won;"
         return Outcome((user(f"{prefix} {self.describe(self.observation)}"),), metrics=metrics)
+
+    def ending(self, outcome: Outcome) -> str:
+        """Say what both have, and how the hand has ended."""
+        points = outcome.metrics["points"]
+        if outcome.success:
+            return f"{self._sums()} You have won {'all hands' if self.hands > 1 else 'the hand'}."
+        return f"{self._sums()} {'The hand is a draw, which is not won' if points == 0 else 'You have lost the hand'}."
+
+    def _sums(self) -> str:
+        """Say the sums of both hands after the dealer's draws, and the dealer's cards."""
+        assert self.inner is not None
+        world: Any = self.inner.unwrapped
+        own, dealer = sum_hand(world.player), sum_hand(world.dealer)
+        if own > 21:
+            return f"Your sum is {own}, above 21."
+        cards = listing("ace" if card == 1 else card for card in world.dealer)
+        return f"Your sum is {own}. The dealer's cards are {cards}, {dealer} in all{', above 21' * (dealer > 21)}."
 
     def oracle(self) -> Iterator[Message]:
         """Yield the actions of the best policy that does not know the coming cards."""

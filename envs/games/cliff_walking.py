@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
 
 from envs.episodes.guide import Guide, count, listing
+from envs.games.game import SCREEN_SYNONYMS
 from envs.games.planning import follow_plan
 from envs.games.verbalised import Verbalised
 from envs.procedural import enumerated
-from envs.types import Message, Task, assistant
+from envs.types import Message, Outcome, Task, assistant
 
 ROWS, COLUMNS = 4, 12
 GOAL = ROWS * COLUMNS - 1
@@ -43,6 +45,7 @@ class CliffWalking(Verbalised):
     game = "CliffWalking-v1"
     actions: Sequence[str] = NAMES
     max_turns = 20
+    synonyms = MappingProxyType(SCREEN_SYNONYMS)
     rules = (
         "You walk on a grid beside a cliff. Each turn you see how far the goal is, such as '11r' for 11 cells to the "
         "right, and which steps would fall down the cliff, which brings you back to the first cell. Reply with one "
@@ -109,6 +112,10 @@ class CliffWalking(Verbalised):
     def is_won(self, reward: float, terminated: bool) -> bool:
         """Whether the goal is reached, the only terminal state; the game pays nothing for it."""
         return terminated
+
+    def ending(self, outcome: Outcome) -> str:
+        """Say that the goal is reached: nothing else ends the game."""
+        return "You have reached the goal."
 
     def describe(self, observation: int) -> str:
         """Describe the distance to the goal in each direction and the steps that would fall."""

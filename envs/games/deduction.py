@@ -88,6 +88,8 @@ class Deduction(Game):
         self.facts.add(f"{guess}:{answer}")
         left = self.remaining.bit_count()
         observation = self.full_answer(guess, answer) if self.style == "full" else answer
+        if guess == secret:
+            observation = f"{observation}\nYour guess {guess} is right."
         return self.outcome(observation, is_won=guess == secret, left=left, bits=log2(before / left))
 
     def oracle(self) -> Iterator[Message]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from envs.episodes.guide import Guide
+from envs.games.game import SCREEN_SYNONYMS
 from envs.games.verbalised import Verbalised
 from envs.procedural import drawn
-from envs.types import Message, Task, assistant
+from envs.types import Message, Outcome, Task, assistant
 
 SIZES = range(3, 11)
 HOLES = 0.3  # share of the cells; with fewer holes, one fixed path would cross too many maps
@@ -36,6 +38,7 @@ class FrozenLake(Verbalised):
 
     game = "FrozenLake-v1"
     actions = tuple(STEPS)
+    synonyms = MappingProxyType(SCREEN_SYNONYMS)
     rules = "You are P on a frozen lake. Reach G, avoid the holes #. Reply with one word a turn: left, down, right, up."
 
     def __init__(self, *, size: int = 4, slippery: bool = False, max_turns: int | None = None, **limits: Any) -> None:
@@ -81,6 +84,10 @@ class FrozenLake(Verbalised):
             ending="The episode ends when you reach the goal or fall into a hole.",
             heading="The map:",
         )
+
+    def ending(self, outcome: Outcome) -> str:
+        """Say which of the two ends it is."""
+        return "You have reached the goal." if outcome.success else "You have fallen into a hole."
 
     def drawing(self) -> str:
         """Return the signs of the map."""

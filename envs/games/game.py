@@ -5,14 +5,25 @@ from __future__ import annotations
 import re
 
 from envs.env import Env
-from envs.grading.choice import find_choice
+from envs.grading.choice import find_choices, plain_answer
 from envs.grading.lines import last_line
 from envs.types import Messages, Outcome, system, user
 
 DIRECTIONS = {"left": "l", "down": "d", "right": "r", "up": "u"}
 _LETTER_OF = DIRECTIONS | {letter: letter for letter in DIRECTIONS.values()}
+_INITIALS = {name[0]: name for name in DIRECTIONS}
+COMPASS = {"up": "north", "right": "east", "down": "south", "left": "west"}
+_COMPASS_INITIALS = {way[0]: way for way in COMPASS.values()}
+ARROWS = {"↑": "up", "→": "right", "↓": "down", "←": "left"}
 _WORD = re.compile(r"[a-z]+")
+_ARROW_WORDS = str.maketrans({sign: f" {name} " for sign, name in ARROWS.items()})
 _MOVE_LETTERS = re.compile(r"[ldru]+")
+
+
+# Other names of the four directions where the words of the screen count, and where those of the compass count. Up is
+# north on all our maps.
+SCREEN_SYNONYMS = {**{way: name for name, way in COMPASS.items()}, **ARROWS, **_INITIALS}
+COMPASS_SYNONYMS = {**COMPASS, **{sign: COMPASS[name] for sign, name in ARROWS.items()}, **_COMPASS_INITIALS}
 
 
 class Game(Env):
@@ -45,17 +56,20 @@ class Game(Env):
         """Return the outcome of a turn: reward 1 for a win, else 0.
 
         Args:
-            observation: Text of the user message that follows; not sent where the turn ends the game.
+            observation: Text of the user message that follows. Where the turn ends the game, it is sent in full style
+                only, if it is not empty.
             is_won: Whether the turn wins, and so ends, the game.
             is_lost: Whether the turn loses, and so ends, the game.
             valid: Whether the reply was a move that the game could play.
             **metrics: Values for `info["metrics"]`.
         """
         reward = float(is_won)
+        is_over = is_won or is_lost
+        is_silent = is_over and (self.style != "full" or not observation)
         return Outcome(
-            messages=() if is_won or is_lost else (user(observation),),
+            messages=() if is_silent else (user(observation),),
             reward=reward,
-            terminated=is_won or is_lost,
+            terminated=is_over,
             success=is_won,
             valid=valid,
             rewards={"win": reward},
@@ -76,16 +90,20 @@ def check_range(name: str, value: int, allowed: range, *, why: str = "") -> int:
 def parse_directions(reply: str) -> str | None:
     """Parse the moves that the last line of `reply` names into letters of `ldru`; None if they are unclear.
 
-    A line that consists of moves only means all of them in order: `right`, `r`, `rrd`, `right, right, down`. A line
-    with other words must name exactly one direction, as a full word, once or repeatedly: `I go right` is a move,
-    `right or down` and `not r` are not.
+    A line that consists of moves, after words that announce an answer, means all of them in order: `right`, `r`, `rrd`,
+    `right, right, down`, "I go right". A line with other words must name exactly one direction, as a full word, once or
+    repeatedly: "right is free, so I go right" is a move, `right or down` and `not r` are not. A line of arrows only
+    is read as their directions.
     """
     if reply in _LETTER_OF:
         return _LETTER_OF[reply]
-    words = _WORD.findall(last_line(reply).lower())
-    if not words:
-        return None
-    moves = [DIRECTIONS.get(word) or (word if _MOVE_LETTERS.fullmatch(word) else "") for word in words]
-    if all(moves):
-        return "".join(moves)
-    return find_choice(reply, DIRECTIONS)
+    line = last_line(reply)
+    if not any(map(str.isalpha, line)):
+        line = line.translate(_ARROW_WORDS)
+    for text in (line, plain_answer(line)):
+        words = _WORD.findall(text.lower())
+        moves = [DIRECTIONS.get(word) or (word if _MOVE_LETTERS.fullmatch(word) else "") for word in words]
+        if words and all(moves):
+            return "".join(moves)
+    choices = find_choices(line, DIRECTIONS)
+    return "".join(choices) if choices else None

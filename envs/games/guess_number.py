@@ -127,6 +127,10 @@ class GuessNumber(Env):
             "9" * 10_000,
         )
 
+    def ending(self, outcome: Outcome) -> str:
+        """Say that the guess is right: nothing else ends the game."""
+        return "Your guess is right."
+
     def _outcome(self, answer: str | None, *, before: int | None = None, valid: bool = True) -> Outcome:
         """Return the outcome of a turn.
 

@@ -66,13 +66,15 @@ class Mastermind(Deduction):
                 "may occur more than once. You succeed when you guess the code."
             ),
             rules=(
-                "After each guess you are told how many of its digits are in the right place, how many others occur in "
-                "the code, but in another place, and how many do not occur in the rest of the code. Each digit of the "
-                f"code counts once. You are not told which digits these are.{beginning}"
+                "After each guess you are told three numbers: how many of its digits are in the right place, how many "
+                "of the other digits are in the code, but in another place, and how many are left over. Each digit of "
+                "the code is matched with one digit of the guess at most, and the digits without a match are those "
+                f"left over. You are not told which digits these are.{beginning}"
             ),
             reading=(
                 "For example, if the code is 1223, the guess 2213 has two digits in the right place (the second 2 and "
-                "the 3) and two in another place (the first 2 and the 1)."
+                "the 3), two in another place (the first 2 and the 1) and none left over. The guess 3334 has one digit "
+                "in another place, because the code has one 3, and three left over: the other two 3s and the 4."
             ),
             reply=f"Reply with one guess: {self.holes} digits from 1 to {self.colours}, written together.",
             noun="guess",
@@ -83,10 +85,10 @@ class Mastermind(Deduction):
         )
 
     def full_answer(self, guess: str, answer: str) -> str:
-        """Say how many digits are in place, elsewhere, and in no place."""
+        """Say how many digits are in place, elsewhere, and without a match in the code."""
         return (
             f"Guess {guess}: {count(answer.count('+'), 'digit')} in the right place, {answer.count('-')} in another "
-            f"place, {answer.count('.')} not in the rest of the code."
+            f"place, {answer.count('.')} left over."
         )
 
     def candidates(self) -> Candidates:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from envs.episodes.guide import Guide, count, listing
-from envs.games.game import Game, check_range
+from envs.games.game import COMPASS_SYNONYMS, Game, check_range
 from envs.games.planning import follow_plan, shortest_plan
 from envs.grading.choice import find_choice
 from envs.procedural import drawn
@@ -23,6 +23,7 @@ BACK = {"n": "s", "e": "w", "s": "n", "w": "e"}
 EXITS = {f"{bits:x}": "".join(way for way in WAYS if bits & BIT[way]) for bits in range(16)}
 WORDS = {"n": "north", "e": "east", "s": "south", "w": "west"}
 MEANINGS = {name: way for way, word in WORDS.items() for name in (way, word)}
+SYNONYMS = {name: word[0] for name, word in COMPASS_SYNONYMS.items() if len(name) > 1 or not name.isascii()}
 
 
 class Maze(Game):
@@ -36,7 +37,8 @@ class Maze(Game):
     A reply without one, or into a wall, is invalid; it still costs a turn.
     Reward: 1 on reaching the goal, else 0; its only named part is `win`.
     Metrics: `efficiency`, on reaching the goal: the length of the shortest path divided by the turns taken.
-    Episode end: terminated by the goal, truncated after `max_turns`, by default three times `size`.
+    Episode end: terminated by the goal, truncated after `max_turns`, by default four times `size`, twice the
+    longest way, and in short style three times.
     Arguments: `size`, the side of the square; `loops`, the share of the inner walls that are removed from a maze with
     exactly one path between any two cells; `view`.
     Splits: a maze is in one split only. The goal is `size` to twice `size` moves away.
@@ -58,7 +60,9 @@ class Maze(Game):
             raise ValueError(f"loops {loops!r} is outside 0..0.5, a share of the walls")
         if view not in VIEWS:
             raise ValueError(f"view {view!r} is not one of {', '.join(VIEWS)}")
-        super().__init__(max_turns=3 * size if max_turns is None else max_turns, **kwargs)
+        if max_turns is None:  # the goal is at most 2 * size moves away; who explores walks into dead ends, too
+            max_turns = (4 if kwargs.get("style", "full") == "full" else 3) * size
+        super().__init__(max_turns=max_turns, **kwargs)
         self.loops, self.view = float(loops), view
         self.step_of = {way: down * self.size + right for way, (down, right) in WAYS.items()}
 
@@ -100,7 +104,10 @@ class Maze(Game):
             noun="direction",
             example=WORDS[EXITS[self.maze[self.cell]][0]],
             ending="The episode ends when you reach the goal.",
-            invalid="A reply that names no direction, or several, or a wall, changes nothing and uses up a reply.",
+            invalid=(
+                "A reply that names no direction, or several, or a direction with a wall, leaves you in the same cell "
+                "and uses up a reply; nothing else is lost."
+            ),
             heading="The first cell:",
         )
 
@@ -121,7 +128,7 @@ class Maze(Game):
 
     def reply(self, action: Message) -> Outcome:
         """Move the player in the direction that the reply names, if that is an exit."""
-        way = find_choice(final_text(action), MEANINGS)
+        way = find_choice(final_text(action), MEANINGS, SYNONYMS)
         if way is None or way not in EXITS[self.maze[self.cell]]:
             fault = "Your reply does not name exactly one direction."
             fault = fault if way is None else f"There is a wall to the {WORDS[way]}; you are still in the same cell."
@@ -131,7 +138,9 @@ class Maze(Game):
         self.cell += self.step_of[way]
         if self.cell != self.goal:
             return self.outcome(self._describe_cell())
-        return self.outcome("", is_won=True, efficiency=self.task.metadata["shortest"] / (self.turns + 1))
+        return self.outcome(
+            "You have reached the goal.", is_won=True, efficiency=self.task.metadata["shortest"] / (self.turns + 1)
+        )
 
     def oracle(self) -> Iterator[Message]:
         """Return the moves of a shortest path from the player's current cell."""

@@ -129,8 +129,13 @@ class Minesweeper(Game):
             self.view[cell] = MINE
         else:
             self.cells_left -= open_cell(self.view, self.field, cell, self.around)
+        board = self._render_board()
+        if hit_mine:
+            board = f"There is a mine in the cell {self._coordinates(cell)}.\n{board}"
+        elif not self.cells_left:
+            board = f"All cells without a mine are open.\n{board}"
         return self.outcome(
-            self._render_board(),
+            board,
             is_won=not self.cells_left,
             is_lost=hit_mine,
             progress=1 - self.cells_left / self.initial_cells_left,

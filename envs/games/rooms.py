@@ -24,6 +24,10 @@ SIZES, CLUTTER = range(2, 10), range(6)
 LENGTHS = {"train": 5_000, "val": 100, "test": 200}
 MEANINGS = {command: command for command in COMMANDS}
 ARTICLES = re.compile(r"\b(?:the|an?|my)\s+", re.IGNORECASE)
+VERBS = (  # other words for those of the commands
+    (re.compile(r"\b(?:pick up|grab|get)\b", re.IGNORECASE), "take"),
+    (re.compile(r"\b(?:walk|move|head|travel|go to)(?: to)? (?=(?:north|east|south|west)\b)", re.IGNORECASE), "go "),
+)
 INTO = re.compile(r"\b(?:into|inside)\b", re.IGNORECASE)
 
 
@@ -120,6 +124,8 @@ class Rooms(Game):
         # The search covers all commands, not only those that work now. Otherwise a line with a whole plan would name
         # one command in each turn and so play the plan.
         line = INTO.sub("in", ARTICLES.sub("", last_line(reply_text)))
+        for pattern, verb in VERBS:
+            line = pattern.sub(verb, line)
         command = reply_text if reply_text in commands else find_choice(line, MEANINGS)
         after = commands.get(command or "")
         if after is None:
@@ -130,7 +136,7 @@ class Rooms(Game):
         self.house_state = after
         if not self.house.is_done(after):
             return self.outcome(self._describe_room())
-        return self.outcome("", is_won=True, efficiency=self.length / (self.turns + 1))
+        return self.outcome("The task is done.", is_won=True, efficiency=self.length / (self.turns + 1))
 
     def oracle(self) -> Iterator[Message]:
         """Return the commands of a shortest plan from the current state of the house."""

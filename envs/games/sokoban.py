@@ -151,6 +151,7 @@ class Sokoban(Game):
         if not valid:
             fault = f"The step {WORDS[letters[steps]]} is blocked by a wall, the edge or a second box."
             text = self.correction(fault, text, short=text)
+        text = f"{text}\nAll boxes stand on goals." if is_won else text
         return self.outcome(text, is_won=is_won, valid=valid, home=self._home_share(), steps=steps)
 
     def oracle(self) -> Iterator[Message]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from envs.episodes.guide import Guide, listing
-from envs.games.game import check_range
+from envs.games.game import COMPASS_SYNONYMS, check_range
 from envs.games.planning import follow_plan
 from envs.games.verbalised import Verbalised
 from envs.procedural import enumerated
-from envs.types import Message, Task, assistant
+from envs.types import Message, Outcome, Task, assistant
 
 LEVELS = range(2)
 LONGEST = (9, 18)  # moves of the longest of the shortest plans, by level
@@ -37,6 +38,9 @@ class Taxi(Verbalised):
 
     game = "Taxi-v4"
     actions = ("south", "north", "east", "west", "pick", "drop")
+    synonyms = MappingProxyType(
+        {**COMPASS_SYNONYMS, **dict.fromkeys(("pickup", "picking"), "pick"), **dict.fromkeys(("dropoff",), "drop")}
+    )
     rules = (
         "You drive a taxi. Each turn you see its row and column (0,0 is north-west), the ways that are open, and where "
         "the passenger is and wants to go. The stands are R at 0,0, G at 0,4, Y at 4,0 and B at 4,3. Drive to the "
@@ -91,6 +95,10 @@ class Taxi(Verbalised):
     def is_legal(self, action: int) -> bool:
         """Whether the game's own action mask allows the action."""
         return self._mask()[action]
+
+    def ending(self, outcome: Outcome) -> str:
+        """Say that the passenger has arrived: nothing else ends the game."""
+        return "The passenger has been dropped at the right stand."
 
     def describe(self, observation: int) -> str:
         """Describe the taxi's cell, the open directions, and the passenger's place and destination."""

@@ -125,7 +125,8 @@ class TextArena(Game):
             return self.outcome(self._new_text(), valid=valid)
         points = float(state.rewards[0])
         is_won = points == 1.0 and valid
-        return self.outcome("", is_won=is_won, is_lost=not is_won, valid=valid, points=points)
+        news = self._new_text() if self.style == "full" else ""
+        return self.outcome(news, is_won=is_won, is_lost=not is_won, valid=valid, points=points)
 
     def oracle(self) -> Iterator[Message]:
         """Yield the replies of the game's solver."""

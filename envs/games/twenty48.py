@@ -119,9 +119,11 @@ class Twenty48(Game):
         is_won = _letter(self.target) in board
         if not is_won:
             self.board = add_tile(board, self.seed)
-        return self._outcome(
-            self._render_board(), is_won=is_won, is_lost=not is_won and is_over(self.board, self.columns)
-        )
+        is_lost = not is_won and is_over(self.board, self.columns)
+        board = self._render_board()
+        if is_won or is_lost:
+            board = f"{f'You have made the tile {self.target}' if is_won else 'No tile can move any more'}.\n{board}"
+        return self._outcome(board, is_won=is_won, is_lost=is_lost)
 
     def oracle(self) -> Iterator[Message]:
         """Yield the moves of `envs.games.tiles.Player`, which does not know the coming tiles."""

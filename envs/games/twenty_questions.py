@@ -127,7 +127,8 @@ class TwentyQuestions(Game):
                 return self.outcome(feedback, valid=False, left=before.bit_count(), bits=0.0)
             is_right = thing == self.secret
             self.remaining = thing if is_right else self.remaining & ~thing
-            return self._answer_outcome("", before, is_won=is_right, is_lost=not is_right)
+            answer = f"{'Yes, the thing is' if is_right else 'No, the thing is not'} {_list_names(thing)}."
+            return self._answer_outcome(answer, before, is_won=is_right, is_lost=not is_right)
         has_attribute = bool(members & self.secret)
         self.remaining &= members if has_attribute else ~members
         answer = "yes" if has_attribute else "no"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import gymnasium
@@ -35,7 +36,8 @@ class Verbalised(Env):
     A subclass may define `guide` for the opening in full style; by default it is made of `rules`, if there are any.
 
     A reply means the one action that its last line names. If the line names none or several, the reply is invalid: it
-    costs a turn, and the answer repeats the names of the actions. The only limit is `max_turns`; the game's own step
+    costs a turn, and the answer repeats the names of the actions. `synonyms` are further names, which count on a line
+    without one of the actions. The only limit is `max_turns`; the game's own step
     limit is switched off. The metric `points` is the game's own reward.
 
     Args:
@@ -49,6 +51,7 @@ class Verbalised(Env):
     game: str = ""
     actions: Sequence[str] = ()
     rules: str = ""
+    synonyms: Mapping[str, str] = MappingProxyType({})  # other names of actions, where a reply names no action
 
     def __init__(self, **limits: Any) -> None:
         super().__init__(**limits)
@@ -89,6 +92,10 @@ class Verbalised(Env):
     def is_won(self, reward: float, terminated: bool) -> bool:
         """Whether a turn with this reward of the game wins. Default: a positive reward at the end of the game."""
         return terminated and reward > 0
+
+    def ending(self, outcome: Outcome) -> str:
+        """Say in full style how the game has ended. Default: whether it is won."""
+        return "You have won the game." if outcome.success else "You have lost the game."
 
     def turn_reward(self, reward: float, is_won: bool) -> float:
         """Reward of the turn.
@@ -143,7 +150,8 @@ class Verbalised(Env):
 
     def reply(self, action: Message) -> Outcome:
         """Play the action that the reply names. Raises RuntimeError if the game truncates the episode itself."""
-        number = find_choice(final_text(action), self._numbers)
+        synonyms = {name: self._numbers[word] for name, word in self.synonyms.items() if word in self._numbers}
+        number = find_choice(final_text(action), self._numbers, synonyms)
         if number is None:
             table, fault = self.describe(self.observation), "Your reply does not name exactly one action."
             short = f"{'|'.join(self.actions)}?\n{table}"

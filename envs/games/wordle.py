@@ -11,6 +11,7 @@ from envs.games.candidates import Candidates
 from envs.games.deduction import Deduction
 from envs.games.game import check_range
 from envs.games.words import LENGTHS, words
+from envs.grading.choice import plain_answer
 from envs.grading.lines import last_line
 from envs.procedural import digest
 
@@ -26,7 +27,8 @@ class Wordle(Deduction):
     the left. In full style the instructions first, and the letters of each guess over their marks. After an invalid
     reply the form of a guess, `5 letters?`.
     Action: a word, `CRATE` or `crate`, which need not be in the word list. In a longer reply the last line counts; it
-    must name one word of the right length in capitals, in brackets, quotes or asterisks, or after a colon at the end.
+    must be one word of the right length, alone or after words such as "my guess is", or name one in capitals, in
+    brackets, quotes or asterisks, or after a colon at the end.
     Anything else is invalid and costs a turn.
     Reward: 1 for the secret, else 0; its only named part is `win`.
     Metrics: `left`, the words of the list that fit all answers; `bits`, the information the turn gained.
@@ -80,7 +82,7 @@ class Wordle(Deduction):
             legend={
                 "g": "the letter is in the word, in this place",
                 "y": "the letter is in the word, in another place",
-                "-": "the letter is not in the word, or not once more",
+                "-": "the letter is not in the word, or all that the word has of it are already marked g or y",
             },
             reading=(
                 "For example, `T E A` over `y - g` means: A is the third letter, T is in the word, but not the first "
@@ -115,8 +117,9 @@ class Wordle(Deduction):
     def parse_guess(self, reply: str) -> str | None:
         """Parse the only word that the last line of the reply names; None if it names none or several."""
         line = last_line(reply)
-        if len(line) == self.letters and line.isascii() and line.isalpha():
-            return line.upper()
+        for answer in (line, plain_answer(line)):
+            if len(answer) == self.letters and answer.isascii() and answer.isalpha():
+                return answer.upper()
         words = {(match[1] or match[2] or match[3]).upper() for match in _word_pattern(self.letters).finditer(line)}
         return words.pop() if len(words) == 1 else None
 

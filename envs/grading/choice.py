@@ -7,26 +7,79 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import TypeVar
 
+from envs.grading.doubts import clauses_around, denies
 from envs.grading.lines import last_line
 
 T = TypeVar("T")
+_TAGS = re.compile(r"</?[a-z]{1,12}>|\\f?box(?:ed)?\s{0,3}\{|\\text\s{0,3}\{", re.I)
+_WRAPPERS = str.maketrans(dict.fromkeys('*`_"“”#>{}[]()$→•', " "))
+# Words that announce an answer: "My next move is", "I will go with", `{"action": `.
+_ANNOUNCEMENT_WORDS = (
+    "i i'll i'd i'm we we'll let's let me us my our your the this a an so then thus therefore ok okay now next first "
+    "final answer action actions move moves movement step steps direction directions command guess word reply response "
+    "choice decision path plan way is are be it to will would should shall must can could want going like try trying "
+    "go goes walk head take make do play pick choose chose select say send use with as for text"
+)
+_ANNOUNCEMENT = frozenset(("", *_ANNOUNCEMENT_WORDS.split()))
+_COUNT = re.compile(r"\d|\b(?:two|three|four|five|six|seven|eight|nine|twice|thrice)\b")
+_CONNECTORS = frozenset(("then", "and", "next", "finally"))  # between the choices of a list
+_LIST_WORD = re.compile(r"[^\W\d_]+")
+_LIST_SIGNS = re.compile(r"[^\W\d_]|[\s,.;:!…-]")
 
 
-def find_choice(reply: str, meanings: Mapping[str, T]) -> T | None:
+def find_choice(reply: str, meanings: Mapping[str, T], synonyms: Mapping[str, T] | None = None) -> T | None:
     """Return the one meaning that the last line of `reply` names, in lower case or capitals.
 
-    None if the line names no choice, or choices of several meanings, so that listing all of them never pays. A name
-    inside a longer name (`go` in `go east`) or inside another word does not count.
+    None if the line names no choice, or choices of several meanings, so that listing all of them never pays, or denies
+    the one that it names ("not north"). A name inside a longer name (`go` in `go east`) or inside another word does not
+    count.
 
     Args:
         reply: Text of the reply.
         meanings: Meaning of each name; names in lower case.
+        synonyms: Meaning of further names, which count on a line that has no name of `meanings`; those of one letter
+            only where they are the whole answer (`plain_answer`).
     """
     meaning = meanings.get(reply)  # fast path: the reply is a name and nothing else
     if meaning is not None:
         return meaning
-    matches = {meanings[name] for name in _pattern(tuple(meanings)).findall(last_line(reply).lower())}
-    return matches.pop() if len(matches) == 1 else None
+    line = last_line(reply).lower()
+    if synonyms and not _pattern(tuple(meanings)).search(line):
+        answer = plain_answer(line)
+        meanings = {name: meaning for name, meaning in synonyms.items() if len(name) > 1 or name == answer}
+    match = _only_name(line, meanings) if meanings else None
+    return None if match is None or denies(match[1]) else meanings[match[0]]
+
+
+def find_choices(reply: str, meanings: Mapping[str, T]) -> tuple[T, ...] | None:
+    """Return the meanings that the last line of `reply` lists, in order: "right, right and down", "I go right down".
+
+    The line consists of the names, after words that announce an answer, if there are any (`plain_answer`). A line with
+    other words must name exactly one meaning, as for `find_choice`, and no number beside it: "I go right because it is
+    free". None for any other line, such as "right or down", "not right" and "two steps right".
+
+    Args:
+        reply: Text of the reply.
+        meanings: Meaning of each name; names are single words in lower case.
+    """
+    answer = plain_answer(last_line(reply)).lower()
+    names = [word for word in _LIST_WORD.findall(answer) if word not in _CONNECTORS]
+    if names and all(name in meanings for name in names) and not _LIST_SIGNS.sub("", answer):
+        return tuple(meanings[name] for name in names)
+    match = _only_name(last_line(reply).lower(), meanings)
+    return None if match is None or denies(match[1]) or _COUNT.search(match[1]) else (meanings[match[0]],)
+
+
+def plain_answer(line: str) -> str:
+    r"""Return what a line answers, without what announces or wraps it.
+
+    `up` of "**Answer:** up.", "`up`", `\boxed{up}`, `<answer>up</answer>`, `{"action": "up"}` and "I will go up!".
+    """
+    words = _TAGS.sub(" ", line).translate(_WRAPPERS).split()
+    start = 0
+    while start < len(words) and _bare(words[start]) in _ANNOUNCEMENT:
+        start += 1
+    return " ".join(words[start:]).strip(" .,:;-").rstrip(" .!")
 
 
 def same_words(prediction: str, references: Sequence[str]) -> bool:
@@ -42,3 +95,16 @@ def _pattern(names: tuple[str, ...]) -> re.Pattern[str]:
 
 def _split_words(text: str) -> list[str]:
     return re.sub(r"[^\w\s]|_", " ", text.lower()).split()
+
+
+def _only_name(line: str, meanings: Mapping[str, T]) -> tuple[str, str] | None:
+    """The first name on a line whose names all mean the same, with the clauses around the names; None without one."""
+    matches = [*_pattern(tuple(meanings)).finditer(line)]
+    if len({meanings[match[0]] for match in matches}) != 1:
+        return None
+    return matches[0][0], clauses_around(line[: matches[0].start()], line[matches[-1].end() :])
+
+
+def _bare(word: str) -> str:
+    """A word without punctuation, in lower case; "" for punctuation alone."""
+    return word.strip(".,:;!-").lower().replace("’", "'")

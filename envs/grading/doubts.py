@@ -25,6 +25,11 @@ _DOUBT_WORDS = (
     "without unequal hardly scarcely barely unlikely excluding untrue"
 )
 _BEFORE = frozenset(f"{_DOUBT_WORDS} than".split())
+_DENIAL_WORDS = (  # of a choice, such as a move
+    "or nor not no never neither unless wrong incorrect false except isn't aren't wasn't won't can't cannot couldn't "
+    "don't doesn't didn't shouldn't wouldn't ain't hardly excluding avoid avoiding"
+)
+_DENIALS = frozenset(_DENIAL_WORDS.split())
 _AFTER = frozenset(f"{_NUMBER_WORDS} {_OPERATOR_WORDS} {_DOUBT_WORDS} approximately roughly approx ish".split())
 _IN_FORMULAS = _BEFORE | frozenset(_OPERATOR_WORDS.split()) | (_AFTER - {"k", "bn", "mn"})
 
@@ -105,6 +110,11 @@ def leads_into_doubt(line: str) -> bool:
     return is_denied(clause) or not keeps_value(last_words, "")
 
 
+def denies(clause: str) -> bool:
+    """Whether words beside the name of a choice deny it: those of "I do not go north" and "north is not possible"."""
+    return not _DENIALS.isdisjoint(_words(clause)) or any(sign in clause for sign in ("!=", "≠", "¬"))
+
+
 def is_taken_back(after: str) -> bool:
     """Whether the text after an answer says that it is wrong."""
     return bool(after) and _TAKEN_BACK.search(after[:_REACH]) is not None
@@ -118,6 +128,13 @@ def last_clause(text: str) -> str:
         if match.end() < len(text):
             start = match.end()
     return text[start:]
+
+
+def clauses_around(before: str, after: str) -> str:
+    """Return the words that stand in one clause with a name, before it and after it, with ` ... ` in its place."""
+    after = after[:_REACH]
+    end = _CLAUSE_END.search(after)
+    return f"{last_clause(before)} ... {after[: end.start()] if end else after}"
 
 
 def _words(text: str) -> list[str]:

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from envs.episodes.guide import Guide
+from envs.episodes.guide import Guide, listing
 from envs.games.game import check_range
+from envs.grading.doubts import clauses_around, denies
 from envs.grading.lines import last_line
 from envs.multi.board_search import best_moves
 from envs.multi.tic_tac_toe import check_depth
@@ -22,6 +23,9 @@ ORACLE_DEPTH = 4  # moves that the oracle looks ahead on boards that are too lar
 EXACT_CELLS = 16  # cells of the largest board on which it searches to the end
 SIZES = range(3, 10)
 NUMBER = re.compile(r"[-+]?\d+(?:[.,]\d+)*")
+NUMBER_WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+COLUMN_WORD = re.compile(rf"\bcolumn ({'|'.join(NUMBER_WORDS)})\b")
+OTHER_NUMBERS = re.compile(r"\brow \d|\bconnect \d|\b(?:\d|one|two|three|four)[ -]in[ -]a[ -](?:row|line)\b")
 Grid = tuple[str, ...]  # one text per column, from the bottom: "x" of the player to move, "o" of the other
 
 
@@ -71,9 +75,32 @@ class ConnectFour(TurnGame):
 
     def read_move(self, message: Message) -> str | None:
         """Return the only whole number of the last line, if it is a column that is not full."""
-        numbers = {*NUMBER.findall(last_line(final_text(message)))}
-        number = numbers.pop() if len(numbers) == 1 else ""
+        number = self._named_number(message)
         return number if number in self.legal() else None
+
+    def fault(self, message: Message) -> str:
+        """Say that the column which the reply names is full, or does not exist."""
+        number, free = self._named_number(message), f"The columns that are not full are {listing(self.legal())}."
+        if not number:
+            return f"Your reply does not name exactly one column. {free}"
+        is_column = number in map(str, range(1, self.columns + 1))
+        return f"{f'Column {number} is full' if is_column else f'There is no column {number}'}. {free}"
+
+    def result(self, seat: str, gain: float) -> str:
+        """Show the last board and say who has won."""
+        has_line = is_lost(self._mover_grid(), connect=self.connect)
+        who = "You have" if gain > 0 else "The other player has"
+        line = f"{who} {self.connect} in a line.\n" if has_line else ""
+        return f"{self._draw()}\n{line}{super().result(seat, gain)}"
+
+    @staticmethod
+    def _named_number(message: Message) -> str:
+        """The only number on the last line; "" for none or several. "row 1" and "4 in a row" name no column."""
+        line = OTHER_NUMBERS.sub(" ", last_line(final_text(message)).lower())
+        line = COLUMN_WORD.sub(lambda match: f"column {1 + NUMBER_WORDS.index(match[1])}", line)
+        numbers = {*NUMBER.findall(line)}
+        number = numbers.pop() if len(numbers) == 1 else ""
+        return "" if number and denies(clauses_around(*line.split(number, 1))) else number
 
     def payoff(self) -> float | None:
         """Return 1, -1 or 0 when the game is over."""
@@ -83,12 +110,15 @@ class ConnectFour(TurnGame):
 
     def describe(self, seat: str) -> str:
         """Draw the board, the top row first."""
-        gap = " " if self.style == "full" else ""
+        return self._draw() + (f"\nColumns that are not full: {', '.join(self.legal())}." * (self.style == "full"))
+
+    def _draw(self) -> str:
+        """The rows of the board; in full style with gaps, below the numbers of the columns."""
+        is_full = self.style == "full"
+        gap = " " if is_full else ""
         lines = [gap.join(self._cell(column, row) for column in self.grid) for row in reversed(range(self.rows))]
-        if self.style == "full":
-            numbers = " ".join(str(i + 1) for i in range(self.columns))
-            lines = [numbers, *lines, f"Columns that are not full: {', '.join(self.legal())}."]
-        return "\n".join(lines)
+        numbers = [gap.join(str(i + 1) for i in range(self.columns))] * is_full
+        return "\n".join([*numbers, *lines])
 
     def guide(self, seat: str) -> Guide:
         """Say what the board shows and how to win."""

@@ -16,6 +16,10 @@ from envs.procedural import enumerated
 from envs.types import Message, Task, assistant, final_text, user
 
 MOVES = ("cooperate", "defect")
+SYNONYMS = {
+    **dict.fromkeys(("c", "coop", "cooperates", "cooperating", "cooperation", "co-operate"), "cooperate"),
+    **dict.fromkeys(("d", "defects", "defecting", "defection", "betray"), "defect"),
+}
 POINTS = {(0, 0): (3, 3), (0, 1): (0, 5), (1, 0): (5, 0), (1, 1): (1, 1)}
 MOST, FAIR = 5, 3  # points of a round at best, and of mutual cooperation
 
@@ -58,7 +62,8 @@ class IteratedDilemma(MultiEnv):
 
     def reply(self, replies: Mapping[str, Message]) -> Round:
         """Play one round. A reply that names no move counts as cooperation and pays nothing."""
-        choices = {seat: find_choice(final_text(replies[seat]), {word: word for word in MOVES}) for seat in self.seats}
+        names = {word: word for word in MOVES}
+        choices = {seat: find_choice(final_text(replies[seat]), names, SYNONYMS) for seat in self.seats}
         invalid = [seat for seat, choice in choices.items() if choice is None]
         first, second = (MOVES.index(choices[seat] or MOVES[0]) for seat in self.seats)
         self.moves.append((first, second))
@@ -82,7 +87,8 @@ class IteratedDilemma(MultiEnv):
             rules=(
                 "If both cooperate, each gets 3 points. If both defect, each gets 1 point. If one defects and the "
                 "other cooperates, the one who defects gets 5 points and the other gets none. After each round you "
-                "learn what the other chose."
+                "learn what the other chose. Your reward for a round is its points divided by "
+                f"{MOST * self.length}, the most that {self.length} rounds can give."
             ),
             reply="Reply with one word: cooperate or defect.",
             noun="word",

@@ -7,7 +7,7 @@ from itertools import permutations
 
 import numpy as np
 
-from envs.episodes.guide import Guide, listing
+from envs.episodes.guide import Guide, count, listing
 from envs.multi.turn_game import INVALID_RULE, TurnGame
 from envs.procedural import enumerated
 from envs.types import Message, Task, assistant, user
@@ -16,6 +16,13 @@ CARDS = "JQK"
 NAMES = {"J": "jack", "Q": "queen", "K": "king"}
 DEALS = tuple("".join(deal) for deal in permutations(CARDS, 2))
 CODES = {"check": "p", "fold": "p", "bet": "b", "call": "b"}
+POKER_SYNONYMS = {
+    **{form: "check" for form in ("checks", "checking", "checked")},
+    **{form: "bet" for form in ("bets", "betting")},
+    **{form: "call" for form in ("calls", "calling", "called")},
+    **{form: "fold" for form in ("folds", "folding", "folded")},
+    **{form: "raise" for form in ("raises", "raising", "reraise", "re-raise")},
+}
 VERBS = {"check": "checks", "bet": "bets", "fold": "folds", "call": "calls"}
 
 
@@ -33,6 +40,7 @@ class Kuhn(TurnGame):
     """
 
     max_turns = 6
+    forfeiting = "folds"
     max_return = 2.0
     players = {"equilibrium": "equilibrium"}  # noqa: RUF012
 
@@ -56,6 +64,10 @@ class Kuhn(TurnGame):
         """Return the two words that are possible now."""
         words = ("call", "fold") if self.history.endswith("b") else ("check", "bet")
         return {word: word for word in words}
+
+    def synonyms(self) -> Mapping[str, str]:
+        """Return other forms of the words, and `pass`, which is to check or, facing a bet, to fold."""
+        return POKER_SYNONYMS | {"pass": "fold" if "fold" in self.legal() else "check"}
 
     def play(self, move: str) -> None:
         """Check, bet, call or fold."""
@@ -86,19 +98,27 @@ class Kuhn(TurnGame):
         legal = [*self.legal()]
         if self.style != "full":
             return f"{self.information(seat)} {'|'.join(legal)}?"
-        betting = " ".join(
-            f"{'You' if who == seat else 'The other player'} {self._verb(who == seat, word)}."
-            for who, word in self.words
-        )
-        lines = (f"Your card: {NAMES[self.cards[seat]]}.", betting, f"You may {listing(legal, 'or')}.")
+        lines = (f"Your card: {NAMES[self.cards[seat]]}.", self._betting(seat), f"You may {listing(legal, 'or')}.")
         return "\n".join(filter(None, lines))
 
     def result_messages(self) -> Mapping[str, Sequence[Message]]:
         """Show both cards after a showdown."""
-        if self.history[-2:] not in ("pp", "bb"):
+        if not self._is_showdown():
             return {}
         cards = ", ".join(f"{seat} had the {NAMES[self.cards[seat]]}" for seat in self.seats)
         return {seat: (user(f"Showdown: {cards}."),) for seat in self.seats}
+
+    def result(self, seat: str, gain: float) -> str:
+        """Say who has folded, or show both cards, and what the seat wins."""
+        (other,) = self.others(seat)
+        lines = [f"Your card: {NAMES[self.cards[seat]]}.", self._betting(seat)]
+        if self._is_showdown():
+            cards = f"You had the {NAMES[self.cards[seat]]}, the other player had the {NAMES[self.cards[other]]}."
+            lines.append(f"Showdown: {cards}")
+        return "\n".join(filter(None, (*lines, chips_text(gain))))
+
+    def _is_showdown(self) -> bool:
+        return self.history[-2:] in ("pp", "bb")
 
     def guide(self, seat: str) -> Guide:
         """Say how a hand is played."""
@@ -144,6 +164,13 @@ class Kuhn(TurnGame):
         strong, weak = ("call", "fold") if self.history.endswith("b") else ("bet", "check")
         return assistant(strong if rng.random() < bet_probability(self.information(seat), alpha) else weak)
 
+    def _betting(self, seat: str) -> str:
+        """What both have done, in sentences."""
+        return " ".join(
+            f"{'You' if who == seat else 'The other player'} {self._verb(who == seat, word)}."
+            for who, word in self.words
+        )
+
     @staticmethod
     def _verb(is_own: bool, word: str) -> str:
         return word if is_own else VERBS[word]
@@ -151,6 +178,13 @@ class Kuhn(TurnGame):
     @staticmethod
     def _deal(number: int) -> Task:
         return Task("", metadata={"deal": DEALS[number % len(DEALS)], "number": number // len(DEALS)})
+
+
+def chips_text(gain: float) -> str:
+    """Say what a hand has won: "You lose 2 chips."."""
+    if not gain:
+        return "The pot is shared: you win and lose nothing."
+    return f"You {'win' if gain > 0 else 'lose'} {count(abs(int(gain)), 'chip')}."
 
 
 def bet_probability(information: str, alpha: float) -> float:

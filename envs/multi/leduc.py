@@ -8,6 +8,7 @@ from copy import copy
 from itertools import permutations
 
 from envs.episodes.guide import Guide, count, listing
+from envs.multi.kuhn import POKER_SYNONYMS, chips_text
 from envs.multi.turn_game import INVALID_RULE, TurnGame
 from envs.procedural import enumerated
 from envs.types import Message, Task, assistant, user
@@ -36,6 +37,7 @@ class Leduc(TurnGame):
     """
 
     max_turns = 8
+    forfeiting = "folds"
     max_return = 13.0
 
     @property
@@ -61,6 +63,10 @@ class Leduc(TurnGame):
         bets = self.betting[-1].count("r")
         words = ("check", "bet") if not bets else ("fold", "call", "raise") if bets < MOST_BETS else ("fold", "call")
         return {word: word for word in words}
+
+    def synonyms(self) -> Mapping[str, str]:
+        """Return other forms of the words, and `pass`, which is to check or, facing a bet, to fold."""
+        return POKER_SYNONYMS | {"pass": "fold" if "fold" in self.legal() else "check"}
 
     def play(self, move: str) -> None:
         """Make a move; a check or call that answers a move ends the round."""
@@ -103,13 +109,7 @@ class Leduc(TurnGame):
         legal = [*self.legal()]
         if self.style != "full":
             return f"{self.information(seat)} {'|'.join(legal)}?"
-        lines = [f"Your card: {NAMES[self.cards[seat]]}."]
-        if len(self.betting) > 1:
-            lines.append(f"The common card: {NAMES[self.common_card]}.")
-        for title, words in zip(("First round", "Second round"), self.words, strict=False):
-            if words:
-                said = (f"{'you' if who == seat else 'the other player'} {_verb(who == seat, w)}" for who, w in words)
-                lines.append(f"{title}: {', '.join(said)}.")
+        lines = self._known_lines(seat)
         (other,) = self.others(seat)
         lines.append(
             f"Chips in the pot: {self.chips[seat]} of yours, {self.chips[other]} of the other player.\n"
@@ -119,7 +119,7 @@ class Leduc(TurnGame):
 
     def result_messages(self) -> Mapping[str, Sequence[Message]]:
         """Show both cards after a showdown."""
-        if len(self.betting) < 2 or not self._is_round_over() or self.betting[-1].endswith("f"):
+        if not self._is_showdown():
             return {}
         cards = ", ".join(f"{seat} had the {NAMES[self.cards[seat]]}" for seat in self.seats)
         return {
@@ -127,12 +127,35 @@ class Leduc(TurnGame):
             for seat in self.seats
         }
 
+    def result(self, seat: str, gain: float) -> str:
+        """Say who has folded, or show both cards, and what the seat wins."""
+        lines = self._known_lines(seat)
+        if self._is_showdown():
+            (other,) = self.others(seat)
+            own, theirs = NAMES[self.cards[seat]], NAMES[self.cards[other]]
+            lines.append(f"Showdown: you had the {own}, the other player had the {theirs}.")
+        return "\n".join([*lines, chips_text(gain)])
+
+    def _is_showdown(self) -> bool:
+        return len(self.betting) > 1 and self._is_round_over() and not self.betting[-1].endswith("f")
+
+    def _known_lines(self, seat: str) -> list[str]:
+        """The seat's card, the common card and the betting."""
+        lines = [f"Your card: {NAMES[self.cards[seat]]}."]
+        if len(self.betting) > 1:
+            lines.append(f"The common card: {NAMES[self.common_card]}.")
+        for title, words in zip(("First round", "Second round"), self.words, strict=False):
+            if words:
+                said = (f"{'you' if who == seat else 'the other player'} {_verb(who == seat, w)}" for who, w in words)
+                lines.append(f"{title}: {', '.join(said)}.")
+        return lines
+
     def guide(self, seat: str) -> Guide:
         """Say how a hand is played."""
         order = "first" if seat == self.seats[0] else "second"
         return Guide(
             goal=(
-                f"You play one hand of a small poker game, Leduc hold'em, as {seat} against another player, and speak "
+                f"You play one hand of a small poker game, Leduc hold'em, against another player, and speak "
                 f"{order} in each round. You succeed if you win chips. Your score is the number of chips that you win "
                 "or lose."
             ),

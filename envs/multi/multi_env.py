@@ -18,6 +18,7 @@ from gymnasium.utils import seeding
 from pettingzoo import AECEnv
 
 from envs.env import RANDOM_ALPHABET
+from envs.episodes.endings import close_episode
 from envs.episodes.guide import STYLES, Guide, Style
 from envs.episodes.task_loading import TaskLoading
 from envs.messages import copy_message, format_message, observed, parse_action
@@ -176,9 +177,8 @@ class MultiEnv(GameViews, TaskLoading, AECEnv[str, Messages, "Message | str"]):
         if seed is not None or not hasattr(self, "_np_random"):
             self._np_random, _ = seeding.np_random(seed)
         self._task_draw = self._np_random.random()
-        task_options = {
-            key: value for key, value in (options or {}).items() if key != "options"
-        }  # a word of PettingZoo's test
+        task_options = {**(options or {})}
+        task_options.pop("options", None)  # a word of PettingZoo's test
         self.split, self.index, self.task = self._choose_task(task_options)
         self.rounds, self.dialogue, self.live, self.to_move = 0, [], [], ()
         self.turns = dict.fromkeys(self.seats, 0)
@@ -190,6 +190,7 @@ class MultiEnv(GameViews, TaskLoading, AECEnv[str, Messages, "Message | str"]):
         self.truncations: dict[str, bool] = {}
         self._inbox: dict[str, Messages] = dict.fromkeys(self.seats, ())
         self._guides: dict[str, Guide | None] = {}
+        self._guided_seats: set[str] = set()
         self._replies: dict[str, Message] = {}
         self._is_valid = dict.fromkeys(self.seats, True)  # of the last reply of each seat
         self._parts: dict[str, dict[str, float]] = {seat: {} for seat in self.seats}  # since its last reply
@@ -199,9 +200,8 @@ class MultiEnv(GameViews, TaskLoading, AECEnv[str, Messages, "Message | str"]):
             if seat not in self.guests:
                 self._join(seat)
         for number, seat in enumerate(self.guests):
-            self.action_space(seat).seed(
-                None if seed is None else seed + number
-            )  # PettingZoo's seed_test seeds those who are there at reset
+            # PettingZoo's seed_test seeds those who are there at reset
+            self.action_space(seat).seed(None if seed is None else seed + number)
         self._apply(opening)
 
     def unguided_messages(self, seat: str) -> Messages:
@@ -246,8 +246,6 @@ class MultiEnv(GameViews, TaskLoading, AECEnv[str, Messages, "Message | str"]):
         self._deads_step_first()
         return None
 
-    # Bookkeeping.
-
     @property
     def _name(self) -> str:
         return type(self).__name__
@@ -286,11 +284,20 @@ class MultiEnv(GameViews, TaskLoading, AECEnv[str, Messages, "Message | str"]):
             if seat in ending_seats or limit:
                 self.terminations[seat], self.truncations[seat] = seat in ending_seats, seat not in ending_seats
                 info["success"] = bool(outcome.success.get(seat, False)) and seat in ending_seats
-                info["stop"] = str(Stop.TERMINATED if seat in ending_seats else limit)
+                stop = Stop.TERMINATED if seat in ending_seats else limit or Stop.TERMINATED
+                info["stop"] = str(stop)
+                if seat in self._guided_seats:
+                    self._close_seat(seat, stop, bool(info["success"]))
                 self.live.remove(seat)
             self.infos[seat] = {key: self.infos[seat][key] for key in ("task", "split", "tools", "answer")} | info
         self.to_move = () if limit else tuple(seat for seat in outcome.to_move if seat in self.live)
         self._ask()
+
+    def _close_seat(self, seat: str, stop: Stop, is_success: bool) -> None:
+        """Say to a seat that its episode is over, and how."""
+        is_others = stop == Stop.TURN_LIMIT and self.turns[seat] < self.max_turns
+        reason, stop = ("Another player has no reply left.", Stop.TERMINATED) if is_others else ("", stop)
+        self._inbox[seat] = close_episode(self.unguided_messages(seat), stop, reason, is_success)
 
     def _ask(self) -> None:
         """Select the first seat that is to move; it must have something to read."""
@@ -299,6 +306,7 @@ class MultiEnv(GameViews, TaskLoading, AECEnv[str, Messages, "Message | str"]):
                 raise RuntimeError(f"{self._name}: {seat} is to move and has been sent no message")
             if self.turns[seat] == 0 and seat not in self._guides:
                 self._guides[seat] = self.guide(seat) if self.style == "full" else None
+                self._guided_seats |= {seat} if self._guides[seat] else set()
         if self.agents:
             self.agent_selection = self.to_move[0] if self.to_move else self.agents[0]
 

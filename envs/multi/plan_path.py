@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,18 +10,20 @@ import numpy as np
 
 from envs.episodes.guide import Guide
 from envs.games.game import check_range
+from envs.grading.choice import find_choices, plain_answer
+from envs.grading.lines import last_line
 from envs.multi.multi_env import MultiEnv
 from envs.multi.round import Round
 from envs.procedural import drawn
-from envs.types import Message, Task, assistant, final_line, user
+from envs.types import Message, Task, assistant, final_text, user
 
 WALLS = 0.22  # share of the cells, as in AT-GRPO's Plan-Path
 STRIDE = 3  # steps of one reply
 STEPS = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}
 LETTERS = {name[0]: name for name in STEPS}
 STAY = "stay"
-WORD = re.compile(r"[a-z]+")
-OTHER_SIGNS = re.compile(r"[^A-Za-z\s,.;>*`-]")  # a line with a number or a negation in signs is no list of steps
+WORDS = {name: name for name in (*STEPS, STAY)}
+FAULT = f"Your reply does not name one to {STRIDE} steps, or names other things beside them."
 Cell = tuple[int, int]
 
 
@@ -66,13 +67,15 @@ class PlanPath(MultiEnv):
         self.position, self.proposal = _cell(data["start"]), ""
         self.distances = distances(self.rows, self.goal)
         self.way = self.distances[self.position]
+        self.corrections = dict.fromkeys(self.seats, "")  # of the latest reply of each seat, if it was invalid
         return Round({"planner": (user(self._map()),)}, to_move=("planner",))
 
     def reply(self, replies: Mapping[str, Message]) -> Round:
         """Send the planner's steps to the executor, or walk those of the executor."""
         ((seat, message),) = replies.items()
-        steps = read_steps(final_line(message))
+        steps = read_steps(final_text(message))
         invalid = (seat,) if steps is None else ()
+        self.corrections[seat] = self.correction(seat, FAULT, short="") if invalid else ""
         if seat == "planner":
             self.proposal = " ".join(steps or ())
             return Round({"executor": (user(self._surroundings()),)}, to_move=("executor",), invalid=invalid)
@@ -82,9 +85,10 @@ class PlanPath(MultiEnv):
         progress = (before - self.distances[self.position]) / self.way
         rewards = dict.fromkeys(self.seats, progress)
         if self.position == self.goal:
-            return Round({}, rewards, success=dict.fromkeys(self.seats, True))
-        fault = "The executor's reply named no steps." if invalid and self.style == "full" else ""
-        text = "\n".join(filter(None, (fault, self._map())))
+            end = {name: (user("The walker is at the goal."),) for name in self.seats} if self.style == "full" else {}
+            return Round(end, rewards, success=dict.fromkeys(self.seats, True))
+        news = "The executor's reply named no steps." if invalid and self.style == "full" else ""
+        text = "\n".join(filter(None, (self.corrections["planner"], news, self._map())))
         return Round({"planner": (user(text),)}, rewards, to_move=("planner",), invalid=invalid)
 
     def guide(self, seat: str) -> Guide:
@@ -174,7 +178,8 @@ class PlanPath(MultiEnv):
             letters = "".join(word[0] for word in self.proposal.split())
             return f"{letters}|{''.join(name[0] for name in free)}"
         news = f"The planner sends these steps: {self.proposal}." if self.proposal else "The planner sends no steps."
-        return f"{news}\nFree cells next to you: {', '.join(free)}."
+        text = f"{news}\nFree cells next to you: {', '.join(free)}."
+        return "\n".join(filter(None, (self.corrections["executor"], text)))
 
     def _draw(self, rng: np.random.Generator) -> Task:
         while True:
@@ -188,15 +193,18 @@ class PlanPath(MultiEnv):
                 return Task("", metadata={"map": "/".join(rows), **words})
 
 
-def read_steps(line: str) -> tuple[str, ...] | None:
-    """Return the steps that a line consists of, at most three; () for `stay`; None for any other line."""
-    words = [] if OTHER_SIGNS.search(line) else WORD.findall(line.lower())
-    if words == [STAY]:
+def read_steps(reply: str) -> tuple[str, ...] | None:
+    """Return the steps that the last line of a reply names, at most three; () for `stay`; None for any other line.
+
+    Lines are read as `envs.grading.choice.find_choices` says; the steps may also be written as letters, `rrd`.
+    """
+    letters = plain_answer(last_line(reply)).lower()
+    spelled = [letter for letter in letters if letter not in " ,"]
+    is_spelled = bool(spelled) and set(spelled) <= LETTERS.keys()
+    steps = tuple(LETTERS[letter] for letter in spelled) if is_spelled else find_choices(reply, WORDS)
+    if steps == (STAY,):
         return ()
-    if not all(word in STEPS for word in words):
-        letters = "".join(words)
-        words = [LETTERS[letter] for letter in letters] if set(letters) <= LETTERS.keys() else []
-    return tuple(words) if 0 < len(words) <= STRIDE else None
+    return steps if steps and STAY not in steps and len(steps) <= STRIDE else None
 
 
 def distances(rows: Sequence[str], goal: Cell) -> dict[Cell, int]:

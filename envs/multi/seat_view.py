@@ -133,6 +133,10 @@ class SeatView(Env):
             is_gone = table.terminations[other] or table.truncations[other]
             table.step(None if is_gone else opponent(table, other, self._opponent_rng))
 
+    def _last_messages(self, outcome: Outcome, limit: Stop | None) -> Messages:
+        """The last messages; the game has closed them in words already if it is over for the seat."""
+        return outcome.messages if self._is_over() else super()._last_messages(outcome, limit)
+
     def _limit(self) -> Stop | None:
         """The limit that the episode has reached, of the seat or of the whole game."""
         if self.table.truncations.get(self.seat):

@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 
-from envs.episodes.guide import Guide
+from envs.episodes.guide import Guide, listing
 from envs.grading.choice import find_choice
 from envs.multi.board_search import best_moves
 from envs.multi.turn_game import INVALID_RULE, TurnGame
@@ -16,6 +16,17 @@ from envs.types import Message, Task, assistant, final_text
 
 CELLS = tuple(f"{column}{row}" for row in "123" for column in "abc")
 LINES = ((0, 1, 2), (3, 4, 5), (6, 7, 8), (0, 3, 6), (1, 4, 7), (2, 5, 8), (0, 4, 8), (2, 4, 6))
+_ROWS = {"1": ("top", "upper"), "2": ("middle", "center", "centre"), "3": ("bottom", "lower")}
+_COLUMNS = {"a": ("left",), "b": ("middle", "center", "centre"), "c": ("right",)}
+SYNONYMS = {  # "top left", "upper-left corner", "1a"
+    f"{row}{gap}{column}": f"{letter}{digit}"
+    for digit, rows in _ROWS.items()
+    for letter, columns in _COLUMNS.items()
+    for row in (*rows, digit)
+    for column in (*columns, letter)
+    for gap in (("",) if (row, column) == (digit, letter) else (" ", "-"))
+    if (row == digit) == (column == letter)
+} | dict.fromkeys(("center", "centre"), "b2")
 Board = tuple[str, ...]  # nine cells, row by row: "x" of the player to move, "o" of the other, "." empty
 
 
@@ -50,8 +61,23 @@ class TicTacToe(TurnGame):
 
     def read_move(self, message: Message) -> str | None:
         """Return the only cell that the last line names, if it is free."""
-        cell = find_choice(final_text(message), {cell: cell for cell in CELLS})
+        cell = find_choice(final_text(message), {cell: cell for cell in CELLS}, SYNONYMS)
         return cell if cell in self.legal() else None
+
+    def fault(self, message: Message) -> str:
+        """Say whose mark stands in the cell that the reply names, if it names one."""
+        cell = find_choice(final_text(message), {cell: cell for cell in CELLS}, SYNONYMS)
+        if cell is None:
+            return f"Your reply does not name exactly one cell. The free cells are {listing(self.legal())}."
+        mark = self.board[CELLS.index(cell)]
+        whose = "your own" if mark == "xo"[self.seats.index(self.mover)] else "the other player's"
+        return f"The cell {cell} is occupied by {whose} {mark.upper()}. The free cells are {listing(self.legal())}."
+
+    def result(self, seat: str, gain: float) -> str:
+        """Show the last board and say who has won."""
+        has_line = is_lost(self._mover_board())
+        line = f"{'You have' if gain > 0 else 'The other player has'} three in a line.\n" if has_line else ""
+        return f"{self._draw()}\n{line}{super().result(seat, gain)}"
 
     def play(self, move: int) -> None:
         """Put the mover's mark into a cell."""
@@ -66,11 +92,17 @@ class TicTacToe(TurnGame):
 
     def describe(self, seat: str) -> str:
         """Draw the board."""
-        rows = ["".join(self.board[i : i + 3]).upper() for i in (0, 3, 6)]
         if self.style != "full":
-            return "\n".join(rows)
-        drawn_rows = "\n".join(f"{number} {' '.join(row)}" for number, row in enumerate(rows, 1))
-        return f"  a b c\n{drawn_rows}\nFree cells: {', '.join(self.legal())}."
+            return "\n".join(self._rows())
+        return f"{self._draw()}\nFree cells: {', '.join(self.legal())}."
+
+    def _rows(self) -> list[str]:
+        return ["".join(self.board[i : i + 3]).upper() for i in (0, 3, 6)]
+
+    def _draw(self) -> str:
+        """The board with the names of its columns and rows."""
+        drawn_rows = "\n".join(f"{number} {' '.join(row)}" for number, row in enumerate(self._rows(), 1))
+        return f"  a b c\n{drawn_rows}"
 
     def guide(self, seat: str) -> Guide:
         """Say what the board shows and how to win."""

@@ -10,8 +10,10 @@ import numpy as np
 from envs.grading.choice import find_choice
 from envs.multi.multi_env import MultiEnv
 from envs.multi.round import Round
-from envs.types import Message, assistant, final_text, user
+from envs.types import Message, Messages, assistant, final_text, user
 
+SECOND_FAULT = "The game has not changed. A second invalid reply in a row {forfeit}."
+FORFEITS = "{whose} second invalid reply in a row {forfeit}."
 MAX_INVALID = 2  # invalid replies in a row that forfeit the game
 INVALID_RULE = (
     "A reply that names no legal {noun}, or several, does not count: you are asked again, once. A second one in a row "
@@ -28,6 +30,7 @@ class TurnGame(MultiEnv):
     """
 
     mover: str
+    forfeiting: str = "loses the game"  # what a second invalid reply in a row does
 
     def begin(self) -> None:
         """Set up the game of `self.task` and `self.mover`."""
@@ -55,11 +58,27 @@ class TurnGame(MultiEnv):
 
     def read_move(self, message: Message) -> str | None:
         """Return the word of `legal` that a reply names; None for none or several. Default: in its last line."""
-        return find_choice(final_text(message), {word: word for word in self.legal()})
+        legal = self.legal()
+        synonyms = {name: word for name, word in self.synonyms().items() if word in legal}
+        return find_choice(final_text(message), {word: word for word in legal}, synonyms)
+
+    def synonyms(self) -> Mapping[str, str]:
+        """Return other names of legal words, which count where a reply names none of the words. Default: none."""
+        return {}
+
+    def fault(self, message: Message) -> str:
+        """Return a sentence on what is wrong with a reply of `self.mover` in which `read_move` finds no move."""
+        return f"Your reply does not name exactly one of the legal moves: {', '.join(self.legal())}."
 
     def result_messages(self) -> Mapping[str, Sequence[Message]]:
-        """Return what the seats read when the game is over. Default: nothing."""
+        """Return what the seats read in short style when the game is over. Default: nothing."""
         return {}
+
+    def result(self, seat: str, gain: float) -> str:
+        """Return sentences on how the game has ended for `seat`, which has won `gain`. Default: who has won."""
+        if not gain:
+            return "The game is a draw."
+        return "You have won the game." if gain > 0 else "You have lost the game."
 
     def start(self) -> Round:
         """Begin the game and show it to the seat that moves first."""
@@ -75,11 +94,8 @@ class TurnGame(MultiEnv):
         if word is None:
             self.invalid_replies += 1
             if self.invalid_replies >= MAX_INVALID:
-                return self._finish(self.forfeit(seat), invalid=(seat,))
-            moves = ", ".join(legal)
-            fault = (
-                f"Your reply does not name exactly one of the legal moves: {moves}. A second such reply in a row loses."
-            )
+                return self._finish(self.forfeit(seat), loser=seat)
+            fault = f"{self.fault(message)} {SECOND_FAULT.format(forfeit=self.forfeiting)}"
             table = self.describe(seat)
             text = self.correction(seat, fault, table, short=f"{'|'.join(legal)}?\n{table}")
             return Round({seat: (user(text),)}, to_move=(seat,), invalid=(seat,))
@@ -95,9 +111,18 @@ class TurnGame(MultiEnv):
         words = [*self.legal()]
         return assistant(words[int(rng.integers(len(words)))])
 
-    def _finish(self, payoff: float, invalid: Sequence[str] = ()) -> Round:
+    def _finish(self, payoff: float, loser: str = "") -> Round:
+        """The end of the game. `payoff` is what the first seat wins; `loser` has given too many invalid replies."""
         first, second = self.seats
         rewards = {first: float(payoff), second: -float(payoff)}
         success = {seat: reward > 0 for seat, reward in rewards.items()}
-        messages = {seat: tuple(texts) for seat, texts in self.result_messages().items()}
-        return Round(messages, rewards, success=success, invalid=invalid)
+        messages: dict[str, Messages]
+        if self.style == "full":
+            texts = {seat: self.result(seat, rewards[seat]) for seat in self.seats}
+            for seat in self.seats if loser else ():
+                whose = "Your" if seat == loser else "The other player's"
+                texts[seat] = f"{FORFEITS.format(whose=whose, forfeit=self.forfeiting)}\n{texts[seat]}"
+            messages = {seat: (user(words),) for seat, words in texts.items()}
+        else:
+            messages = {seat: tuple(result) for seat, result in self.result_messages().items()}
+        return Round(messages, rewards, success=success, invalid=(loser,) if loser else ())

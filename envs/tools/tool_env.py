@@ -11,7 +11,7 @@ from envs.suggestions import unknown_message
 from envs.tools.text_calls import TextCall, parse_reply_calls, parse_text_calls
 from envs.tools.tool import Tool, class_tools
 from envs.tools.tool_calls import check_readable
-from envs.types import Message, Messages, Outcome, ToolCall, ToolError, final_text, user
+from envs.types import Message, Messages, NegativeResult, Outcome, ToolCall, ToolError, final_text, user
 
 MAX_CALLS = 32  # of one reply; further ones get an error
 
@@ -22,7 +22,8 @@ class ToolEnv(Env):
     All calls of a reply are made, in order, and each is answered by a tool message: the result, or `error: ` and the
     text of a ToolError, which a method raises for a mistake that the model can mend. A reply without a native call may
     end with calls written as text (`envs.tools.text_calls`); one user message answers them. Any other reply goes to
-    `answer`. A reply whose calls all fail is invalid. Metrics: `calls` and `errors` of the turn.
+    `answer`. A reply whose calls all fail is invalid; a `NegativeResult` is no failure. Metrics:
+    `calls` and `errors` of the turn.
 
     A subclass defines `answer` besides `tasks` and `oracle`, usually `start`, which sets up the data of an episode, and
     `after_calls` where calls themselves are rewarded or end the episode. One whose tools are not its own methods sets
@@ -87,7 +88,7 @@ class ToolEnv(Env):
                 check_readable(call)
                 content = self._bounded_call(place, **call["function"])
             except ToolError as error:
-                errors += 1
+                errors += not isinstance(error, NegativeResult)
                 content = f"error: {error}"
             results.append({"role": "tool", "tool_call_id": call["id"], "content": content})
         return self._outcome(tuple(results), len(calls), errors)
@@ -99,7 +100,7 @@ class ToolEnv(Env):
             try:
                 lines.append(self._bounded_call(place, call.name, call.arguments))
             except ToolError as error:
-                errors += 1
+                errors += not isinstance(error, NegativeResult)
                 lines.append(f"error: {error}")
         return self._outcome((user("\n".join(lines)),), len(calls), errors)
 

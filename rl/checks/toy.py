@@ -107,6 +107,10 @@ class ToyAgent:
         is_fresh = len(self.replies) == 1 and self.replies[0].startswith(WRONG)
         return Context((*_encode(messages), ord("?")), fresh=is_fresh)
 
+    def demonstrate(self, reply: Message) -> Message:
+        """Demonstrate `reply` itself."""
+        return reply
+
 
 class ToyPolicy(Policy):
     """Replies rightly in every other member of a group, and with a number of letters that the seed decides."""

@@ -15,17 +15,17 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import closing
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 from rich.console import Console
 
 import envs
+from envs.arguments import absolute_argument
 from envs.benchmarks import listing as benchmarks
 from envs.data import DATA_ROOT_VARIABLE
 from envs.env import SPLITS
-from rl import config_file, settings
-from rl.cli import Parser, output_file, program, run, run_async, user_input, whole_number
+from rl.cli import Parser, output_file, run, run_async, user_input, whole_number
 from rl.evaluate import strategies
 from rl.evaluate.attempts import Choice
 from rl.evaluate.clients.client import IncompleteEvaluation
@@ -35,14 +35,18 @@ from rl.evaluate.flags import add_policy_flags, set_budgets
 from rl.evaluate.policies import PolicyHandle, open_policy
 from rl.evaluate.report import Report
 from rl.evaluate.rollouts import EpisodeLog
-from rl.evaluate.runner import SCRIPTS, OnGroup, task_label
+from rl.evaluate.run_defaults import fill_from_run, fill_prompts, fill_style, log_line
+from rl.evaluate.runner import OnGroup, task_label
+from rl.evaluate.seats.matches import SeatedPolicies, open_seated, seating_for
 from rl.evaluate.strategies import Strategy
 from rl.evaluate.target import EPISODES, EvaluationTarget
 from rl.records import Group, Ticket, Trajectory
-from rl.style import argument_key, default_style, with_style
 
+OPPONENT_HELP = (
+    "who plays the other seats of an environment of several: what --policy takes, or a script of the game, such as "
+    "minimax:depth=2; --policy plays each seat in turn; repeatable, for a table of all pairs (default: itself)"
+)
 MAX_ERROR_SHARE = 0.01  # of errored episodes, above which a line warns
-RUN_SETTINGS = ("turn_tokens", "max_tokens")  # taken from the policy's own run if no flag sets them
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -56,21 +60,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     with user_input():
         strategy = strategies.parse(args.strategy) if args.strategy else None
         target = _open_target(args)
+        seating = seating_for(args, has_strategy=strategy is not None)
         baseline = Report.from_json(args.compare) if args.compare else None
         if baseline:  # refuse an impossible comparison before anything is played
-            check_comparable(target.setup(args.seed), EvaluationSetup.from_report(baseline))
+            setup = replace(target.setup(args.seed), opponents=args.opponent if seating else None)
+            check_comparable(setup, EvaluationSetup.from_report(baseline))
         if strategy and strategy.width > 1 and args.temperature is None:
             args.temperature = 1.0  # greedy samples would all be the same
-        policy = open_policy(args, strategies.with_rounds(strategy, target.make_env) if strategy else target.make_env)
+        seated_policies = open_seated(args, seating) if seating else None
+        make_env = strategies.with_rounds(strategy, target.make_env) if strategy else target.make_env
+        policy = seated_policies.handle if seated_policies else open_policy(args, make_env)
     log = EpisodeLog(args.json if args.rollouts else None, target.env_name)
     try:
         with closing(policy):
-            return _evaluate(args, target, strategy, baseline, policy, log)
+            return _evaluate(args, target, strategy, baseline, policy, log, seated_policies)
     finally:
         if log.error:
-            _log(f"the episodes were not written: {log.error}")
+            log_line(f"the episodes were not written: {log.error}")
         if args.json and args.rollouts and log.partial.is_file():
-            _log(f"the episodes so far are in {log.partial}")
+            log_line(f"the episodes so far are in {log.partial}")
 
 
 def _evaluate(
@@ -80,14 +88,15 @@ def _evaluate(
     baseline: Report | None,
     policy: PolicyHandle,
     log: EpisodeLog,
+    seated_policies: SeatedPolicies | None,
 ) -> int:
     """Play the tasks, write and print the report and compare it with `baseline`; return the exit status."""
     for name, reason in target.left_out.items():
-        _log(f"left out: {name}: {reason}")
+        log_line(f"left out: {name}: {reason}")
     with user_input():
         tickets = target.tickets(args.episodes, args.samples, args.seed)
         if args.episodes != sys.maxsize and (note := target.shortage(args.episodes)):  # stored replies have no limit
-            _log(note)
+            log_line(note)
         tickets = policy.select_tickets(strategies.widen_tickets(strategy, tickets) if strategy else tickets)
     stop_reason, status = "", 0
     with progress_bar(len(tickets), enabled=args.policy != "human") as on_group:
@@ -97,14 +106,17 @@ def _evaluate(
             groups, status = error.groups, error.status
             stop_reason = f"{error}: {len(groups)} of {len(tickets)} tasks were played to their end"
     if stop_reason and (strategy or not any(group.trajectories for group in groups)):
-        _log(f"error: {stop_reason}")
+        log_line(f"error: {stop_reason}")
         return status
-    report = target.report(groups, args.policy, args.seed, strategy)
+    if seated_policies:
+        report = seated_policies.report(target, groups, args.seed)
+    else:
+        report = target.report(groups, args.policy, args.seed, strategy)
     if args.json:
         report.to_json(args.json)
         log.write(groups)
     if not any(group.trajectories for group in groups):
-        _log(f"error: all {report.errors} episodes failed; {_first_error(groups)}")
+        log_line(f"error: all {report.errors} episodes failed; {_first_error(groups)}")
         return 1
     print_report(report)
     if baseline:
@@ -113,13 +125,13 @@ def _evaluate(
         print()
         Console(highlight=False).print(comparison_table(comparison))
     if report.errors:
-        episodes = report.episodes * report.samples
+        episodes = sum(ticket.size for ticket in tickets)
         is_notable = report.errors > MAX_ERROR_SHARE * episodes
         warning = f"warning: above {MAX_ERROR_SHARE:.0%} errors, which success leaves out: " if is_notable else ""
-        _log(f"{warning}{report.errors} of {episodes} episodes failed; {_first_error(groups)}")
+        log_line(f"{warning}{report.errors} of {episodes} episodes failed; {_first_error(groups)}")
     _log_cut_replies(groups)
     if stop_reason:
-        _log(stop_reason)
+        log_line(stop_reason)
     return status
 
 
@@ -158,10 +170,12 @@ def parser() -> Parser:
     target.add_argument("--benchmark", action=_NameOrList, metavar="NAME", help=benchmark)
     episodes = f"tasks of each environment at most (default: {EPISODES}, of a benchmark all)"
     add("--episodes", type=whole_number(1), metavar="N", help=episodes)
+    add("--opponent", action="append", default=[], metavar="SPEC", help=OPPONENT_HELP)
     strategy = f"several episodes for one attempt: {', '.join(strategies.STRATEGIES)}, with options as best_of:n=8"
     add("--strategy", metavar="NAME", help=strategy)
     add("--split", choices=SPLITS, metavar="NAME", help="train, val or test (default: test)")
-    add("--env-arg", action="append", default=[], metavar="KEY=VALUE", help="an environment's own argument; repeatable")
+    kind: dict[str, Any] = {"type": absolute_argument, "action": "append", "default": [], "metavar": "KEY=VALUE"}
+    add("--env-arg", **kind, help="an environment's own argument; repeatable")
     add("--data-root", metavar="DIR", help=f"folder of real benchmark files (or the variable {DATA_ROOT_VARIABLE})")
     add("--json", type=output_file, metavar="FILE", help="write the result")
     rollouts = "write the episodes beside the result of --json, as FILE.rollouts.jsonl for rl.view"
@@ -189,14 +203,14 @@ def _environments() -> list[str]:
 
 def _open_target(args: argparse.Namespace) -> EvaluationTarget:
     """Return the environment or the benchmark; settings of the policy's run are filled into `args`."""
-    _fill_prompts(args)
+    fill_prompts(args)
     if args.benchmark is not None:
         for flag in ("env_arg", "split"):
             if getattr(args, flag):
                 raise ValueError(f"--{flag.replace('_', '-')} goes with --env; a benchmark has its own")
     else:
-        _fill_from_run(args)
-        _fill_style(args)
+        fill_from_run(args)
+        fill_style(args)
     if args.data_root:
         if not os.path.isdir(args.data_root):
             raise ValueError(f"--data-root {args.data_root}: no such folder")
@@ -204,72 +218,6 @@ def _open_target(args: argparse.Namespace) -> EvaluationTarget:
     if args.benchmark is not None:
         return EvaluationTarget.from_benchmark(args.benchmark)
     return EvaluationTarget.from_env(args.env, args.env_arg, args.split or "test")
-
-
-def _fill_from_run(args: argparse.Namespace) -> None:
-    """Fill flags that are not set from the settings of the policy's run, if it was trained on the same environment."""
-    folder = _run_folder(args.policy)
-    run_settings = config_file.read_run(folder) if folder else {}
-    if run_settings.get("env") != settings.absolute_spec(args.env):
-        return
-    flag_keys = {argument_key(text) for text in args.env_arg}
-    env_args = [text for text in run_settings.get("env_arg", []) if argument_key(text) not in flag_keys]
-    args.env_arg = [*env_args, *args.env_arg]
-    notes = [f"--env-arg {text}" for text in env_args]
-    for key in RUN_SETTINGS:
-        if getattr(args, key) is None and key in run_settings:
-            setattr(args, key, run_settings[key])
-            notes.append(f"--{key.replace('_', '-')} {run_settings[key]}")
-    if not (args.data_root or os.environ.get(DATA_ROOT_VARIABLE)) and run_settings.get("data_root"):
-        args.data_root = run_settings["data_root"]
-        notes.append(f"--data-root {args.data_root}")
-    if notes:
-        _log(f"as in {folder}: {' '.join(notes)}")
-
-
-def _fill_prompts(args: argparse.Namespace) -> None:
-    """Fill in how prompts are written from the policy's run, in every environment: the model was trained with them."""
-    folder = _run_folder(args.policy)
-    run_settings = config_file.read_run(folder) if folder else {}
-    notes = []
-    if args.system is None and run_settings.get("system"):
-        args.system = run_settings["system"]
-        notes.append("--system")
-    if args.tool_format is None and run_settings.get("tool_format"):
-        args.tool_format = run_settings["tool_format"]
-        notes.append(f"--tool-format {args.tool_format}")
-    if args.agent is None and run_settings.get("agent", "keep_all") != "keep_all":
-        args.agent = run_settings["agent"]
-        notes.append(f"--agent {args.agent}")
-    keys = {text.partition("=")[0] for text in args.template_arg}
-    added = [text for text in run_settings.get("template_arg", []) if text.partition("=")[0] not in keys]
-    args.template_arg = [*added, *args.template_arg]
-    notes += [f"--template-arg {text}" for text in added]
-    if notes:
-        _log(f"as in {folder}: {' '.join(notes)}")
-
-
-def _fill_style(args: argparse.Namespace) -> None:
-    """Fill in the style of the environment's texts, if there are several and no `--env-arg` names one.
-
-    That is the style of the policy's run, if it was trained on the same environment; otherwise it depends on the model.
-    """
-    folder = _run_folder(args.policy)
-    run_settings = config_file.read_run(folder) if folder else {}
-    is_tiny = (run_settings.get("model", "tiny") if folder else args.policy) == "tiny"
-    style = default_style(args.env, args.env_arg, is_tiny=is_tiny)
-    if style and run_settings.get("env") == settings.absolute_spec(args.env):
-        style = run_settings.get("style", "short") or style  # runs that began before there were styles had short texts
-    args.env_arg = with_style(args.env_arg, style)
-
-
-def _run_folder(policy: str) -> Path | None:
-    """The run folder that `policy` names, or that contains the checkpoint or model it names; None for neither."""
-    path = Path(policy).expanduser().absolute()
-    if policy in (*SCRIPTS, "tiny") or not path.is_dir():
-        return None
-    candidates = (path, *path.parents[:3])  # RUN/checkpoints/NAME/model
-    return next((at for at in candidates if (at / "config.toml").is_file() and (at / "checkpoints").is_dir()), None)
 
 
 def _first_error(groups: Sequence[Group]) -> str:
@@ -281,20 +229,15 @@ def _log_cut_replies(groups: Sequence[Group]) -> None:
     """Log how many replies reached a token limit, because a cut reply may be wrong for that reason alone."""
     trajectories = [trajectory for group in groups for trajectory in group.trajectories]
     episodes = [episode for trajectory in trajectories for episode in _episodes(trajectory)]
-    finishes = [turn.completion.finish for episode in episodes for turn in episode.turns]
+    finishes = [turn.completion.finish for episode in episodes for turn in episode.replies]
     cut = finishes.count("length")
     if cut:
-        _log(f"{cut} of {len(finishes)} replies were cut short; see --turn-tokens and --max-tokens")
+        log_line(f"{cut} of {len(finishes)} replies were cut short; see --turn-tokens and --max-tokens")
 
 
 def _episodes(trajectory: Trajectory) -> Sequence[Trajectory]:
     """The episodes of an attempt, which are several for a `Choice`."""
     return (*trajectory.candidates, *trajectory.judgements) if isinstance(trajectory, Choice) else (trajectory,)
-
-
-def _log(line: str) -> None:
-    """Print one line to standard error, prefixed with the program's name."""
-    print(f"{program()}: {' '.join(line.split())}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

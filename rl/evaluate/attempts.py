@@ -23,7 +23,7 @@ class Choice(Trajectory):
 
 
 class Cost(NamedTuple):
-    """What an attempt costs: its number of replies and of sampled tokens."""
+    """What an attempt costs: its number of replies to the environment and of all sampled tokens."""
 
     turns: int
     tokens: int
@@ -32,7 +32,7 @@ class Cost(NamedTuple):
 def cost(trajectory: Trajectory) -> Cost:
     """Return the cost of an attempt: of all candidates and judgements of a `Choice`, else of the one episode."""
     episodes = (*trajectory.candidates, *trajectory.judgements) if isinstance(trajectory, Choice) else (trajectory,)
-    return Cost(sum(len(t.turns) for t in episodes), sum(t.num_sampled for t in episodes))
+    return Cost(sum(len(t.replies) for t in episodes), sum(t.num_sampled for t in episodes))
 
 
 def make_choice(

@@ -24,6 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 import envs
+from envs.arguments import absolute_argument
 from envs.env import SPLITS
 from envs.suite import Suite
 from envs.watchdog import WATCHDOG
@@ -91,7 +92,8 @@ def parser() -> Parser:
     add("--env", required=True, metavar="ID", help="an id, path/to/file.py:Class, module:Class or module:Name-v0")
     switch = "an argument of the environment, its value off and its value on; repeatable"
     add("--switch", action="append", required=True, metavar="KEY=OFF:ON", help=switch)
-    add("--env-arg", action="append", default=[], metavar="KEY=VALUE", help="an argument that stays; repeatable")
+    kind: dict[str, Any] = {"type": absolute_argument, "action": "append", "default": [], "metavar": "KEY=VALUE"}
+    add("--env-arg", **kind, help="an argument that stays; repeatable")
     add("--episodes", type=whole_number(1), default=100, metavar="N", help="tasks, or all there are (default: 100)")
     add("--split", choices=SPLITS, default="test", metavar="NAME", help="train, val or test (default: test)")
     add("--json", type=output_file, metavar="FILE", help="write the result")

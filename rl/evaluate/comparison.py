@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import Any
@@ -87,18 +87,20 @@ class EvaluationSetup:
     env_args: Mapping[str, Any] | None = None
     digest: str | None = None
     env_digests: Mapping[str, str | None] = field(default_factory=dict)
+    opponents: Sequence[str] | None = None  # in the other seats; [] for the policy itself, None for one seat
 
     @classmethod
     def from_report(cls, report: Report) -> EvaluationSetup:
         """Return the setup that a report stores."""
         digests = {name: part.digest for name, part in report.envs.items()}
-        return cls(report.env, report.benchmark, report.seed, report.env_args, report.digest, digests)
+        return cls(report.env, report.benchmark, report.seed, report.env_args, report.digest, digests, report.opponents)
 
 
 def check_comparable(new: EvaluationSetup, old: EvaluationSetup) -> None:
-    """Raise `ValueError` unless environment, its arguments, benchmark, tasks and seed are the same."""
+    """Raise `ValueError` unless environment, its arguments, opponents, benchmark, tasks and seed are the same."""
     for name in ("env", "benchmark", "seed"):
         _check_equal(name, getattr(new, name), getattr(old, name))
+    _check_equal("the opponents", _opponents(new), _opponents(old))
     if new.env_args is not None and old.env_args is not None:
         for key in sorted({*new.env_args, *old.env_args}):
             default = "short" if key == "style" else "default"  # reports of older releases name no style
@@ -112,6 +114,10 @@ def check_comparable(new: EvaluationSetup, old: EvaluationSetup) -> None:
         if new.env_digests[name] != old.env_digests[name]:
             raise ValueError(f"cannot compare: {name} of benchmark {new.benchmark} has other tasks than it had")
     _check_equal("the digest of the tasks", new.digest, old.digest)
+
+
+def _opponents(setup: EvaluationSetup) -> str:
+    return "one seat" if setup.opponents is None else ", ".join(setup.opponents) or "the policy itself"
 
 
 def _compare_envs(new: Report, old: Report) -> dict[str, Comparison]:

@@ -18,8 +18,10 @@ from rich.text import Text
 from rl.cli import program
 from rl.evaluate.comparison import Comparison
 from rl.evaluate.progress_lines import ProgressLines
-from rl.evaluate.report import Estimate, Report
+from rl.evaluate.report import Report
 from rl.evaluate.runner import OnGroup
+from rl.evaluate.seats.tables import seat_sections
+from rl.evaluate.statistics import Estimate
 from rl.evaluate.strategies.gains import Gain
 from rl.records import Group
 
@@ -50,6 +52,8 @@ def report_table(report: Report) -> RenderableType:
         sections += [Text(), _k_table(report)]
     if report.strategy:
         sections += [Text(), _strategy_table(report.strategy)]
+    if report.seats:
+        sections += seat_sections(report.seats)
     return Stack(*sections)
 
 
@@ -131,6 +135,7 @@ def _header(report: Report) -> Table:
         ("benchmark", Text(f"{report.benchmark} ({report.digest})")) if report.benchmark else None,
         ("env", Text(f"{report.env} {arguments}".rstrip())) if report.env else None,
         ("policy", Text(report.policy)),
+        ("opponent", Text(", ".join(report.opponents) or "itself")) if report.opponents is not None else None,
         ("strategy", Text(report.strategy.strategy)) if report.strategy else None,
         ("played", Text(f"{tasks}{each}, seed {report.seed}")),
         ("left out", Text(", ".join(report.left_out), style="yellow")) if report.left_out else None,

@@ -72,6 +72,7 @@ def _add_model_flags(parser: Parser) -> None:
 
 def _add_prompt_flags(parser: Parser) -> None:
     """Add the flags that `rl.prompt_options.PromptOptions` reads."""
+    parser.set_defaults(is_tiny=False)  # whether the policy is the bundled model, which is found out later
     about = "how a model's prompts are written (default: as in the policy's run)"
     add = parser.add_argument_group("prompts", about).add_argument
     add("--system", type=prompt_options.read_system, metavar="FILE", help=prompt_options.SYSTEM_HELP)

@@ -83,7 +83,7 @@ def task_values(tasks: Iterable[Sequence[Trajectory]], counts: Sequence[int], vo
                 values[f"cons_at/{k}"].append(cons_at_k(votes, success, k))
                 values[f"auc_at/{k}"].append(auc_at_k(n, c, k))
         env_metrics: dict[str, list[float]] = defaultdict(list)
-        for last_turn in (t.turns[-1] for t in task if t.turns):
+        for last_turn in (t.replies[-1] for t in task if t.replies):
             for name, value in {**last_turn.rewards, **last_turn.metrics}.items():
                 env_metrics[name].append(float(value))
         for name, samples in env_metrics.items():
@@ -159,5 +159,5 @@ def error_counts(groups: Iterable[Group]) -> dict[str, int]:
 
 def _invalid_share(trajectory: Trajectory) -> float:
     """The share of an episode's replies that the environment could not act on."""
-    turns = trajectory.turns
+    turns = trajectory.replies
     return sum(not turn.valid for turn in turns) / len(turns) if turns else 0.0

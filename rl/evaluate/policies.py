@@ -11,18 +11,23 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 
+from agents.chat import ChatAgent
 from envs.watchdog import WATCHDOG
 from rl.cli import UserError, one_line, suggest
 from rl.evaluate.clients.client import evaluate_client
 from rl.evaluate.runner import SCRIPT_CONCURRENCY, SCRIPTS, OnGroup, evaluate, evaluate_script, sampling_params
+from rl.policy.engine import Engine
 from rl.policy.registry import engine_devices
 from rl.prompt_options import PromptOptions
 from rl.records import Group, SamplingParams, Ticket
 from rl.rollout.runner import Runner, environment_name
+
+if TYPE_CHECKING:  # httpx is slow to import
+    from rl.evaluate.clients.endpoint import EndpointClient
 
 TURN_TOKENS, MAX_TOKENS = 512, 4096  # defaults if neither a flag nor the policy's run sets them
 ENDPOINT_TURN_TOKENS = 4096  # default limit of a reply from an API, whose models often reason in it
@@ -78,12 +83,28 @@ def _open_script(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:
     return PolicyHandle(play)
 
 
-def _open_model(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:
+@dataclass(frozen=True, slots=True)
+class LocalModel:
+    """A model in this process, ready to sample: its weights never change."""
+
+    model: Any
+    renderer: Any
+    engine: Engine
+    make_agent: Callable[[], ChatAgent]
+    params: SamplingParams
+
+
+def open_local_model(args: argparse.Namespace, *, names: Sequence[str] = (), flag: str = "--policy") -> LocalModel:
+    """Load the model that `args.policy` names and start a sampling engine on it; the caller closes the engine.
+
+    `names` are further names that a user may have meant, and `flag` is where the name comes from, for errors. Raises
+    `ValueError` for an unknown name or a model that does not work.
+    """
     engine_devices(args.engine, args.engine_devices)
     if "/" not in args.policy and args.policy != "tiny" and not Path(args.policy).exists():
-        hint = suggest(args.policy, [*SCRIPTS, "tiny", *SPEC_FORMS])
+        hint = suggest(args.policy, [*SCRIPTS, "tiny", *SPEC_FORMS, *names])
         if "did you mean" in hint:
-            raise ValueError(f"--policy {args.policy}: unknown{hint}")
+            raise ValueError(f"{flag} {args.policy}: unknown{hint}")
     from rl.policy.model_config import max_sequence_length
     from rl.policy.pretrained import load_pretrained
     from rl.policy.registry import open_engine  # torch takes seconds to import, and a script plays without it
@@ -95,14 +116,14 @@ def _open_model(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:
     prompts = PromptOptions.from_flags(args)
     renderer = prompts.make_renderer(tokenizer, model, engine.context)
     params = _sampling_params(args, TURN_TOKENS)
-    runner = Runner(
-        make_env,
-        lambda: prompts.make_agent(renderer),
-        engine,
-        params,
-        engine.context,
-        episode_s=args.episode_seconds or EPISODE_S,
-    )
+    return LocalModel(model, renderer, engine, lambda: prompts.make_agent(renderer), params)
+
+
+def _open_model(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:
+    local = open_local_model(args)
+    engine = local.engine
+    episode_s = args.episode_seconds or EPISODE_S
+    runner = Runner(make_env, local.make_agent, engine, local.params, engine.context, episode_s=episode_s)
 
     async def play(tickets: Sequence[Ticket], on_group: OnGroup) -> list[Group]:
         try:
@@ -117,7 +138,11 @@ def _open_model(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:
     return PolicyHandle(play, close=engine.close)
 
 
-def _open_endpoint(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:
+def open_endpoint_client(args: argparse.Namespace) -> tuple[EndpointClient, SamplingParams]:
+    """Return the client of the endpoint that `args.policy` names, `openai:MODEL@URL`, and how it samples.
+
+    Raises `ValueError` for a malformed name, key or flag.
+    """
     from rl.evaluate.clients.cache import ReplyCache  # httpx is slow to import, and other policies do not need it
     from rl.evaluate.clients.connection import Connection
     from rl.evaluate.clients.endpoint import EndpointClient, EndpointModel
@@ -140,8 +165,13 @@ def _open_endpoint(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:
         context=args.max_tokens,
         cache=None if args.no_cache else ReplyCache(),
     )
-    params = _sampling_params(args, ENDPOINT_TURN_TOKENS)
+    return client, _sampling_params(args, ENDPOINT_TURN_TOKENS)
+
+
+def _open_endpoint(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:
+    client, params = open_endpoint_client(args)
     concurrency = 2 * args.concurrency  # of episodes: some of them wait for their environment
+    system = PromptOptions.from_flags(args).system
 
     async def play(tickets: Sequence[Ticket], on_group: OnGroup) -> list[Group]:
         async with client:
@@ -153,7 +183,7 @@ def _open_endpoint(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:
                 concurrency=concurrency,
                 episode_s=args.episode_seconds or inf,
                 on_group=on_group,
-                system=prompts.system,
+                system=system,
             )
 
     return PolicyHandle(play)

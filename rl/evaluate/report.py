@@ -32,24 +32,13 @@ from rl.evaluate.metrics import (
     task_values,
     trajectories_by_task,
 )
-from rl.evaluate.statistics import Interval
+from rl.evaluate.seats.results import SeatResults
+from rl.evaluate.statistics import NO_ESTIMATE, Estimate, Interval
 from rl.evaluate.strategies.gains import Gain
 from rl.evaluate.voting import Vote, final_reply
 from rl.records import Group, Trajectory
 
 _DIGEST = re.compile(rb'\{\n  "sha256": "([0-9a-f]{64})",\n')  # the beginning of a file of `Report.to_json`
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """A mean over tasks and its 95 % interval; all three are None if nothing was scored."""
-
-    mean: float | None
-    low: float | None
-    high: float | None
-
-
-NO_ESTIMATE = Estimate(None, None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +105,8 @@ class Report:
     over_envs_counting_errors: Estimate | None = None
     left_out: dict[str, str] = field(default_factory=dict)  # a benchmark's missing environments and the reasons
     strategy: Gain | None = None  # of the test-time strategy
+    opponents: list[str] | None = None  # who played the other seats; [] if the policy played all; None without seats
+    seats: SeatResults | None = None  # the results by seat
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(allow_inf_nan=False)
 

@@ -6,6 +6,7 @@ All tasks have the same weight: a metric is computed per task from its n samples
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import comb, inf, log2, nan, sqrt
 from typing import NamedTuple
 
@@ -23,6 +24,18 @@ class Interval(NamedTuple):
 
     low: float
     high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A mean over tasks and its 95 % interval; all three are None if nothing was scored."""
+
+    mean: float | None
+    low: float | None
+    high: float | None
+
+
+NO_ESTIMATE = Estimate(None, None, None)
 
 
 def pass_at_k(n: int, c: int, k: int) -> float:

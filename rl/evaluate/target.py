@@ -16,9 +16,9 @@ from envs import benchmarks
 from envs.exits import close_env, closing_env, containment
 from rl.evaluate.comparison import EvaluationSetup
 from rl.evaluate.metrics import trajectories_by_task
-from rl.evaluate.report import Estimate, Report
+from rl.evaluate.report import Report
 from rl.evaluate.runner import count_tasks, tickets
-from rl.evaluate.statistics import Interval, mean_interval
+from rl.evaluate.statistics import Estimate, Interval, mean_interval
 from rl.evaluate.strategies import Strategy, format_spec
 from rl.evaluate.strategies.gains import Gain
 from rl.evaluate.voting import Vote, vote_function

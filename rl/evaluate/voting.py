@@ -25,7 +25,7 @@ def vote_function(env: gymnasium.Env) -> Vote:
     env_vote = getattr(env.unwrapped, "vote", None)
     if env_vote is None:
         return final_reply
-    return lambda trajectory: env_vote(trajectory.turns[-1].reply) if trajectory.turns else None
+    return lambda trajectory: env_vote(trajectory.replies[-1].reply) if trajectory.replies else None
 
 
 def final_reply(trajectory: Trajectory) -> str | None:
@@ -33,7 +33,7 @@ def final_reply(trajectory: Trajectory) -> str | None:
 
     Each run of white space becomes one space. A tool call is its name and its JSON arguments: `read {"path": "a.py"}`.
     """
-    reply: Mapping[str, Any] = (trajectory.turns[-1].reply if trajectory.turns else None) or {}
+    reply: Mapping[str, Any] = (trajectory.replies[-1].reply if trajectory.replies else None) or {}
     content = reply.get("content") or ""
     if not isinstance(content, str):
         content = " ".join(block.get("text", "") for block in content)

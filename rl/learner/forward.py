@@ -1,7 +1,8 @@
 """One forward pass over rows: log-probabilities, entropies and hidden states of the sampled tokens.
 
-Models of the families that `rl.policy.decoder` covers compute every shared prefix once; others go through their own
-forward on padded sequences. With `recompute`, a backward pass computes every block again from its input (activation
+Every shared prefix is computed once: models of the families that `rl.policy.decoder` covers go through it, others
+through their own blocks on packed tokens (`rl.learner.attention`). Models whose blocks would mix packed sequences are
+computed on padded ones. With `recompute`, a backward pass computes every block again from its input (activation
 checkpointing).
 
 Legend: B rows, M sampled tokens, E hidden size, V vocabulary.
@@ -9,8 +10,8 @@ Legend: B rows, M sampled tokens, E hidden size, V vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -21,9 +22,12 @@ from torch.utils.checkpoint import checkpoint
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from rl.learner import logprobs
+from rl.learner.attention import packed_attention
+from rl.learner.own_forward import abilities, own_head, packed_states
 from rl.learner.packing import Packing
 from rl.methods.inputs import Row
 from rl.policy.decoder import Decoder, is_supported
+from rl.policy.model_config import text_config
 
 
 class TokenScores(NamedTuple):
@@ -49,54 +53,75 @@ def score_tokens(
     """
     per_token = np.concatenate([np.full(int(row.mask.sum()), row.temperature, np.float32) for row in rows])
     temperature = torch.as_tensor(per_token, device=device)[:, None] if (per_token != 1).any() else None
-    if not is_supported(model):
-        states, logits, target = _padded_forward(model, rows, device, recompute)
+    if not is_supported(model) and not abilities(model).has_head:
+        states, logits, target = _whole(model, rows, device, recompute)
         return TokenScores(states, *logprobs.of_logits(logits, target, temperature, entropy_grad=entropy_grad))
-    states, head, target = _packed_forward(model, rows, device, recompute)
-    return TokenScores(states, *logprobs.of_states(states, head, target, temperature, entropy_grad=entropy_grad))
+    states, target = _states(model, rows, device, recompute)
+    if is_supported(model) or abilities(model).has_plain_head:
+        head = model.get_output_embeddings().weight
+        scores = logprobs.of_states(states, head, target, temperature, entropy_grad=entropy_grad)
+    else:
+        vocabulary = text_config(model).vocab_size
+        scores = logprobs.of_head(states, own_head(model), vocabulary, target, temperature, entropy_grad=entropy_grad)
+    return TokenScores(states, *scores)
 
 
 def hidden_states(model: Any, rows: Sequence[Row], device: torch.device) -> Tensor:
     """Return the last hidden states (M, E) that predict the sampled tokens of `rows`, in the model's precision."""
-    return (_packed_forward if is_supported(model) else _padded_forward)(model, rows, device, False)[0]
+    if not is_supported(model) and not abilities(model).has_head:
+        return _whole(model, rows, device, False)[0]
+    return _states(model, rows, device, False)[0]
 
 
-def _packed_forward(
-    model: Any, rows: Sequence[Row], device: torch.device, recompute: bool
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Hidden states (M, E) that predict the sampled tokens, the output matrix (V, E) and the tokens (M,)."""
-    packing, decoder = Packing(rows, device), Decoder(model)
-    weights = decoder.weights(fuse=not decoder.is_wide)
-    states = decoder.hidden_states(
-        weights, packing.ids, packing.position, packing, packing.max_length, recompute=recompute
-    )
-    return states.index_select(0, packing.predict), weights.head, packing.target
+def _states(model: Any, rows: Sequence[Row], device: torch.device, recompute: bool) -> tuple[Tensor, Tensor]:
+    """Hidden states (M, E) that predict the sampled tokens, and the tokens (M,)."""
+    if is_supported(model):
+        packing, decoder = Packing(rows, device), Decoder(model)
+        weights = decoder.weights(fuse=not decoder.is_wide)
+        states = decoder.hidden_states(
+            weights, packing.ids, packing.position, packing, packing.max_length, recompute=recompute
+        )
+        return states.index_select(0, packing.predict), packing.target
+    if abilities(model).packs:
+        packing = Packing(rows, device)
+        with _recompute_blocks(model, recompute, partial(packed_attention, model)):
+            states = packed_states(model, packing)
+        return states.index_select(0, packing.predict), packing.target
+    batch = _Padded(rows, device)
+    with _recompute_blocks(model, recompute):
+        out = model.base_model(input_ids=batch.ids, attention_mask=batch.attention, use_cache=False)
+    return out.last_hidden_state[batch.row, batch.column], batch.target
 
 
-def _padded_forward(
-    model: Any, rows: Sequence[Row], device: torch.device, recompute: bool
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Hidden states (M, E), logits (M, V) and tokens (M,) by the model's own forward on right-padded sequences."""
-    sequences = [np.concatenate([np.asarray(row.prefix, np.int64), row.ids]) for row in rows]
-    width = max(map(len, sequences))
-    ids, attention = np.zeros((len(rows), width), np.int64), np.zeros((len(rows), width), np.int64)
-    places: list[tuple[int, int]] = []  # (row, column) that predicts each sampled token
-    for i, (row, tokens) in enumerate(zip(rows, sequences, strict=True)):
-        ids[i, : len(tokens)], attention[i, : len(tokens)] = tokens, 1
-        places += [(i, len(row.prefix) + int(t) - 1) for t in np.nonzero(row.mask)[0]]
-    line, column = (torch.as_tensor(index, device=device) for index in np.asarray(places).T)
-    logit_columns, logit_index = column.unique(return_inverse=True)
-    with _recompute_blocks(model) if recompute and torch.is_grad_enabled() else nullcontext():
-        # the model's own logits, as some families scale, cap or shift the product with the output matrix
+def _whole(model: Any, rows: Sequence[Row], device: torch.device, recompute: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """Hidden states (M, E), logits (M, V) and tokens (M,) by the model's whole forward on padded sequences."""
+    batch = _Padded(rows, device)
+    columns, column = batch.column.unique(return_inverse=True)
+    with _recompute_blocks(model, recompute):
         out = model(
-            input_ids=torch.as_tensor(ids, device=device),
-            attention_mask=torch.as_tensor(attention, device=device),
+            input_ids=batch.ids,
+            attention_mask=batch.attention,
             use_cache=False,
             output_hidden_states=True,
-            logits_to_keep=logit_columns,
+            logits_to_keep=columns,
         )
-    target = torch.as_tensor(np.concatenate([row.ids[row.mask] for row in rows]), device=device)
-    return out.hidden_states[-1][line, column], out.logits[line, logit_index], target
+    return out.hidden_states[-1][batch.row, batch.column], out.logits[batch.row, column], batch.target
+
+
+class _Padded:
+    """Rows as right-padded `ids` and `attention` (B, L), and the `row` and `column` (M,) that predict each `target`."""
+
+    def __init__(self, rows: Sequence[Row], device: torch.device) -> None:
+        sequences = [np.concatenate([np.asarray(row.prefix, np.int64), row.ids]) for row in rows]
+        width = max(map(len, sequences))
+        ids, attention = np.zeros((len(rows), width), np.int64), np.zeros((len(rows), width), np.int64)
+        places: list[tuple[int, int]] = []
+        for i, (row, tokens) in enumerate(zip(rows, sequences, strict=True)):
+            ids[i, : len(tokens)], attention[i, : len(tokens)] = tokens, 1
+            places += [(i, len(row.prefix) + int(t) - 1) for t in np.nonzero(row.mask)[0]]
+        self.ids, self.attention = torch.as_tensor(ids, device=device), torch.as_tensor(attention, device=device)
+        self.row, self.column = (torch.as_tensor(index, device=device) for index in np.asarray(places).T)
+        self.target = torch.as_tensor(np.concatenate([row.ids[row.mask] for row in rows]), device=device)
 
 
 def _blocks(model: nn.Module) -> list[nn.Module]:
@@ -104,14 +129,19 @@ def _blocks(model: nn.Module) -> list[nn.Module]:
 
 
 @contextmanager
-def _recompute_blocks(model: nn.Module) -> Iterator[None]:
-    """Context in which a forward pass of `model` keeps only the input of every block.
+def _recompute_blocks(
+    model: nn.Module, recompute: bool, context: Callable[[], AbstractContextManager] = nullcontext
+) -> Iterator[None]:
+    """Context in which a forward pass of `model` keeps only the input of every block, if `recompute` and it can learn.
 
-    The library's own switch works in training mode alone, which would also turn dropout on.
+    The library's own switch works in training mode alone, which would also turn dropout on. Blocks are computed again
+    in `context()`.
     """
-    blocks: list[Any] = _blocks(model)
+    blocks: list[Any] = _blocks(model) if recompute and torch.is_grad_enabled() else []
+    options: dict[str, Any] = {"use_reentrant": False, "preserve_rng_state": False}
     for block in blocks:
-        block.forward = partial(checkpoint, block.forward, use_reentrant=False, preserve_rng_state=False)
+        again = partial(checkpoint, block.forward, **options, context_fn=lambda: (nullcontext(), context()))
+        block.forward = again
     try:
         yield
     finally:

@@ -9,13 +9,15 @@ Legend: M tokens, E hidden size, V vocabulary, T temperature, z logits over T, l
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from torch.utils.checkpoint import checkpoint
 
 WHOLE_LOGITS = 2**24  # with no more than these, autograd keeps what it needs: 256 MiB in four copies
 CHUNK_LOGITS = 2**25  # logits of one chunk: 128 MiB in float32, and as much again for p
@@ -37,6 +39,32 @@ def of_states(
     if len(target) * len(head) <= WHOLE_LOGITS:
         return of_logits(F.linear(states, head), target, temperature, entropy_grad=entropy_grad)
     logp, entropy = _Chunked.apply(states, head, target, temperature, entropy_grad)
+    return logp, entropy
+
+
+def of_head(
+    states: Tensor,
+    head: Callable[[Tensor], Tensor],
+    vocabulary: int,
+    target: Tensor,
+    temperature: Tensor | None,
+    *,
+    entropy_grad: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """Like `of_states`, for a `head` that is more than a matrix: logits (M, `vocabulary`) of states (M, E).
+
+    A chunk's logits are in memory four times, since autograd differentiates what `head` does.
+    """
+    if len(target) * vocabulary <= WHOLE_LOGITS:
+        return of_logits(head(states), target, temperature, entropy_grad=entropy_grad)
+
+    def chunk(states: Tensor, part: slice) -> tuple[Tensor, Tensor]:
+        at = None if temperature is None else temperature[part]
+        return of_logits(head(states), target[part], at, entropy_grad=entropy_grad)
+
+    again = partial(checkpoint, chunk, use_reentrant=False, preserve_rng_state=False)
+    parts = [again(states[part], part) for part in _parts(len(target), vocabulary)]
+    logp, entropy = (torch.cat(column) for column in zip(*parts, strict=True))
     return logp, entropy
 
 
@@ -64,7 +92,7 @@ class _Chunked(torch.autograd.Function):
         ctx: Any, states: Tensor, head: Tensor, target: Tensor, temperature: Tensor | None, entropy_grad: bool
     ) -> tuple[Tensor, Tensor]:
         logp, total, entropy = (states.new_empty(len(target), dtype=_wide(states)) for _ in range(3))
-        for part in _parts(target, head):
+        for part in _parts(len(target), len(head)):
             z = _scaled(states, head, temperature, part)
             total[part] = z.logsumexp(-1)
             logp[part] = z.gather(1, target[part, None]).squeeze(1) - total[part]
@@ -85,7 +113,7 @@ class _Chunked(torch.autograd.Function):
         of_states, of_head, *_ = ctx.needs_input_grad
         states_grad = torch.empty_like(states) if of_states else None
         head_grad = torch.zeros_like(head, dtype=_wide(head)) if of_head else None  # chunks add up in float32
-        for part in _parts(target, head):
+        for part in _parts(len(target), len(head)):
             z = _scaled(states, head, temperature, part).sub_(total[part, None])
             p = z.exp()
             if entropy_grad is None:
@@ -114,9 +142,9 @@ def chunk_tokens(vocabulary: int) -> int:
     return max(1, CHUNK_LOGITS // vocabulary)
 
 
-def _parts(target: Tensor, head: Tensor) -> Iterator[slice]:
-    size = chunk_tokens(len(head))
-    for first in range(0, len(target), size):
+def _parts(tokens: int, vocabulary: int) -> Iterator[slice]:
+    size = chunk_tokens(vocabulary)
+    for first in range(0, tokens, size):
         yield slice(first, first + size)
 
 

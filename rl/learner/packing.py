@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
+from rl.learner.attention import attend
 from rl.methods.inputs import Labels, Row
 
 MIN_OPENING = 128  # tokens; shorter common openings are computed once for each prefix
@@ -100,14 +100,9 @@ class Packing:
         self.prefix_of = torch.as_tensor(prefix_of, device=device)  # (B,)
         self.prefix_pad, self.prefix_unpad = _pad_indices(prefix_start, prefix_length, device)
         self.row_pad, self.row_unpad = _pad_indices(row_start - prefix_length.sum(), row_length, device)
-        prefix_width, row_width = self.widths
-        causal = torch.ones(row_width, row_width, dtype=torch.bool, device=device).tril_()
-        in_prefix = torch.as_tensor(np.arange(prefix_width) < prefix_length[prefix_of][:, None], device=device)
-        # (B, 1, T, prefix width + T): the keys that each token of a row attends to
-        self.visible = torch.cat([in_prefix[:, None].expand(-1, row_width, -1), causal.expand(len(rows), -1, -1)], -1)[
-            :, None
-        ]
-        self._bias: Tensor | None = None
+        self.prefix_length = torch.as_tensor(prefix_length[prefix_of], device=device)  # (B,)
+        self.windows: set[int | None] = set()  # those that a model's layers asked for
+        self._masks: dict[tuple[int | None, torch.dtype], tuple[Tensor | None, Tensor]] = {}
         predict = [
             np.concatenate([[prefix_start[p] + prefix_length[p] - 1], start + np.arange(n - 1)])
             for p, start, n in zip(prefix_of, row_start, row_length, strict=True)
@@ -120,21 +115,35 @@ class Packing:
 
     def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """See `rl.policy.decoder.AttentionFn`."""
-        n, (prefix_width, row_width) = self.prefix_tokens, self.widths
-        gqa = q.shape[1] != k.shape[1]
-        qp, kp, vp = (_pad(x[:n], self.prefix_pad, prefix_width) for x in (q, k, v))
-        qr, kr, vr = (_pad(x[n:], self.row_pad, row_width) for x in (q, k, v))
-        yp = F.scaled_dot_product_attention(qp, kp, vp, is_causal=True, enable_gqa=gqa)
-        keys, values = torch.cat([kp[self.prefix_of], kr], 2), torch.cat([vp[self.prefix_of], vr], 2)
-        yr = F.scaled_dot_product_attention(qr, keys, values, attn_mask=self._mask(q.dtype), enable_gqa=gqa)
-        return torch.cat([_pack(yp, self.prefix_unpad), _pack(yr, self.row_unpad)])
+        return attend(self, q, k, v).flatten(1)
 
-    def _mask(self, dtype: torch.dtype) -> Tensor:
-        """`visible` as an additive mask, made once for all layers: of a boolean one every call would keep a copy."""
-        if self._bias is None or self._bias.dtype != dtype:
-            self._bias = torch.zeros(self.visible.shape, dtype=dtype, device=self.visible.device)
-            self._bias.masked_fill_(~self.visible, -torch.inf)
-        return self._bias
+    def masks(self, window: int | None, dtype: torch.dtype) -> tuple[Tensor | None, Tensor]:
+        """Return the additive masks of prefixes and rows over their keys, made once for all layers.
+
+        Additive, since of a boolean mask every call of the attention would keep a copy. That of the prefixes (width,
+        width) is None where they are causal and nothing else; that of the rows (B, 1, T, prefix width + T) is over the
+        keys of the prefix, padded to the widest, and the row's own.
+        """
+        key = window, dtype
+        if key not in self._masks:
+            prefix_width, device = self.widths[0], self.ids.device
+            in_prefix, in_row = (torch.arange(width, device=device) for width in self.widths)
+            query = self.prefix_length[:, None] + in_row  # (B, T) positions of a row's tokens
+            keys = torch.cat([in_prefix.expand(len(query), -1), query], 1)  # (B, prefix width + T)
+            visible = keys[:, None] <= query[:, :, None]
+            visible[:, :, :prefix_width] &= (in_prefix < self.prefix_length[:, None])[:, None]
+            causal = None
+            if window is not None:
+                visible &= query[:, :, None] - keys[:, None] < window
+                distance = in_prefix[:, None] - in_prefix
+                causal = _additive((distance >= 0) & (distance < window), dtype)
+            self._masks[key] = causal, _additive(visible[:, None], dtype)
+        return self._masks[key]
+
+
+def _additive(visible: Tensor, dtype: torch.dtype) -> Tensor:
+    """A boolean mask as numbers to add to scores: 0 where it is True, else minus infinity."""
+    return torch.zeros(visible.shape, dtype=dtype, device=visible.device).masked_fill_(~visible, -torch.inf)
 
 
 def opening_length(prefixes: Sequence[tuple[int, ...]]) -> int:
@@ -161,15 +170,3 @@ def _pad_indices(start: np.ndarray, length: np.ndarray, device: torch.device) ->
     inside = column < length[:, None]
     pad = np.where(inside, start[:, None] + column, start[:, None])
     return torch.as_tensor(pad.ravel(), device=device), torch.as_tensor(np.nonzero(inside.ravel())[0], device=device)
-
-
-def _pad(x: Tensor, pad: Tensor | None, width: int) -> Tensor:
-    """(N, H, D) -> (B, H, width, D)."""
-    x = x if pad is None else x.index_select(0, pad)
-    return x.view(-1, width, *x.shape[1:]).transpose(1, 2)
-
-
-def _pack(y: Tensor, unpad: Tensor | None) -> Tensor:
-    """(B, H, width, D) -> (N, H * D)."""
-    y = y.transpose(1, 2).flatten(2).flatten(0, 1)
-    return y if unpad is None else y.index_select(0, unpad)

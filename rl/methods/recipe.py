@@ -154,6 +154,11 @@ def plays_seats(recipe: Recipe) -> bool:
     return getattr(_function_of(recipe.strategy), "plays_seats", False)
 
 
+def samples_by_turn(recipe: Recipe) -> bool:
+    """Whether the recipe's strategy samples single turns, so that an agent cannot ask for replies of its own."""
+    return getattr(_function_of(recipe.strategy), "samples_by_turn", False)
+
+
 def score_parts(recipe: Recipe) -> tuple[Score, ...]:
     """The score parts that an update calls: the recipe's own, then those that fill a stream another part reads."""
     functions = [_function_of(part) for part in recipe.score]

@@ -116,6 +116,8 @@ class BatchingEngine(Engine):
             self._driver = None
         if self._driver is None or self._driver.done():
             self._driver = loop.create_task(self._drive())
+            # An interrupt ends the loop and this task; unread, asyncio would print it once more with a traceback.
+            self._driver.add_done_callback(lambda task: task.cancelled() or task.exception())
 
     async def _drive(self) -> None:
         """Step until no request is open."""

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import TYPE_CHECKING, Any, cast
 
 from envs.types import Stop
-from rl.records import Ticket, Trajectory
+from rl.records import Ticket, Trajectory, Turn
 from rl.rollout.faults import set_error, suspicion
+from rl.rollout.foreign_seats import make_seat
+from rl.rollout.player import Player
 from rl.rollout.runner import Runner
 from rl.rollout.seat import Seat, Snapshot, Start
 from rl.rollout.table import GameTable, SoloTable, Table
@@ -61,7 +63,8 @@ async def play_seats(
 
     A seat that has no room or no time for another reply is cut off: its trajectory says so, and it says `""` from then
     on, while the others play to the end. What that earns it is added to its last turn. An error ends the episode for
-    all: every trajectory has `Stop.ERROR`. A seat that was never asked has a trajectory without turns.
+    all: every trajectory has `Stop.ERROR`. Seats that `runner.lineup` gives to others have a trajectory too. A seat
+    that was never asked has a trajectory without turns.
 
     Args:
         runner: Environments, agent, policy and limits. Its `play_state` is kept up to date for checkpoints.
@@ -83,10 +86,13 @@ async def _play(
         Trajectory([], Stop.ERROR, seed=ticket.seed, member=member, agent=name, fork=starts.get(name, Start()).fork)
         for name in runner.seats
     ]
+    players = [runner.player(ticket, name) for name in runner.seats]
+    for trajectory, player in zip(trajectories, players, strict=True):
+        trajectory.player = player.name
     attempt, env = None, None
     try:
         env = runner.take(fresh=any(start.reply is not None for start in starts.values()))
-        seats = [Seat(runner, ticket, trajectory, starts.get(trajectory.agent, Start())) for trajectory in trajectories]
+        seats = [make_seat(runner, ticket, t, starts.get(t.agent, Start()), env) for t in trajectories]
         attempt = _Attempt(runner, ticket, env, seats, on_turn)
         await attempt.play()
         runner.put(env)
@@ -99,9 +105,10 @@ async def _play(
             raise
         _end_with_error(trajectories, attempt, _first(error))
     finally:
-        for session in sessions:
+        for session, player in zip(sessions, players, strict=True):
             state.stop(session)
-            runner.policy.release(session)
+            if isinstance(player, Player):
+                player.policy.release(session)
     return trajectories
 
 
@@ -125,16 +132,39 @@ class _Attempt:
             await self.solo.restore_snapshot()
         is_over = False
         while not is_over:
-            movers = [seat for seat in movers if seat.extend_prompt(start_time)]
-            await self._report_turn(movers)
-            movers = await self._sample(movers)
+            replies = await self._ask(movers, start_time)
             with ExitStack() as stack:
-                for seat in movers:
-                    assert seat.pending is not None
-                    stack.enter_context(suspicion(seat.trajectory, seat.pending))
-                steps = await self.table.step({seat.trajectory.agent: seat.act() for seat in movers})
+                for name, turn in replies.items():
+                    stack.enter_context(self._suspicion(self.seats[name], turn))
+                messages = {name: turn.reply for name, turn in replies.items() if turn.reply is not None}
+                steps = await self.table.step(messages)
                 movers = [self.seats[name] for name in steps if self._answer(self.seats[name], steps[name])]
             is_over = not movers
+
+    async def _ask(self, movers: list[Seat], start_time: float) -> dict[str, Turn]:
+        """Sample until each seat has a reply for the environment, or is cut off; return the replies by seat.
+
+        Before it, a seat may give replies that its agent keeps. Seats that have replied wait for the others.
+        """
+        replies: dict[str, Turn] = {}
+        while movers:
+            movers = [seat for seat in movers if seat.extend_prompt(start_time)]
+            await self._report_turn(movers)
+            speakers, movers = await self._sample(movers), []
+            for seat in speakers:
+                turn = seat.pending
+                assert turn is not None
+                with self._suspicion(seat, turn):
+                    if seat.act():
+                        replies[seat.trajectory.agent] = turn
+                    else:
+                        movers.append(seat)
+        return replies
+
+    @staticmethod
+    def _suspicion(seat: Seat, turn: Turn) -> AbstractContextManager[None]:
+        """Hold the reply of `turn` responsible for what goes wrong, unless an opponent gave it."""
+        return nullcontext() if seat.player.is_opponent else suspicion(seat.trajectory, turn)
 
     async def _report_turn(self, movers: list[Seat]) -> None:
         if self.solo and self.on_turn is not None and movers:
@@ -162,7 +192,10 @@ class _Attempt:
             seat.trajectory.final = tuple(messages)
             seat.trajectory.success = is_success(info, terminated, seat.trajectory.reward)
         elif is_over:  # it was never asked
-            seat.trajectory.stop = Stop.TERMINATED
+            seat.trajectory.stop, seat.trajectory.unasked_reward = Stop.TERMINATED, float(reward)
+            seat.trajectory.final = tuple(messages)
+            seat.trajectory.success = is_success(info, terminated, seat.trajectory.reward)
+            seat.trajectory.task = seat.trajectory.task or str(info.get("task", ""))
         if is_over:
             return False
         seat.read(step)

@@ -17,12 +17,13 @@ def lines(update: int, env: str, groups: Iterable[Group]) -> Iterator[str]:
     """Yield one JSON object per trajectory of an update, group by group, a group's errored ones last.
 
     Each is text without a line break. `update` is the update's number and `env` the environment's name, as the objects
-    state them. The "shaped_reward" of an errored trajectory is null.
+    state them. The "shaped_reward" of an errored trajectory, and of an opponent's, is null. "player" is there only if
+    the trajectory names one.
     """
     for group in groups:
         for trajectory, reward in zip(group.trajectories, group.rewards, strict=True):
             yield _json(_record(update, env, group, trajectory, reward))
-        for trajectory in group.errored:
+        for trajectory in (*group.errored, *group.others):
             yield _json(_record(update, env, group, trajectory, None))
 
 
@@ -63,6 +64,7 @@ def _record(update: int, env: str, group: Group, trajectory: Trajectory, shaped_
         "task": trajectory.task,
         "member": trajectory.member,
         "agent": trajectory.agent,
+        **({"player": trajectory.player} if trajectory.player else {}),
         "seed": trajectory.seed,
         "version": ticket.version,
         "stop": str(trajectory.stop),
@@ -82,6 +84,7 @@ def _record(update: int, env: str, group: Group, trajectory: Trajectory, shaped_
                 "state": turn.state,
                 "valid": turn.valid,
                 "fresh": turn.fresh,
+                **({"role": turn.role, "internal": turn.internal} if turn.role else {}),
                 "finish": turn.completion.finish,
                 **_tokens(turn),
                 "metrics": dict(turn.metrics),

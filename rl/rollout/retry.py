@@ -128,13 +128,22 @@ def groups_by_seat(runner: Runner, ticket: Ticket, attempts: Sequence[Sequence[M
     """Return a group for each of the runner's seats: the attempts of all members, as `group_of` sorts them.
 
     `attempts` holds the attempts of each member in order, as `retry_seats` returns them. A trajectory without turns, of
-    a seat that was never asked, is left out, and so is a seat without any trajectory, unless no seat has one.
+    a seat that was never asked, is left out unless `runner.keeps_unasked`, and so is a seat without any trajectory,
+    unless no seat has one. There is no group of an opponent's seat; its trajectories are in `others` of the first one.
     """
-    groups = []
+    groups: list[Group] = []
+    others: list[Trajectory] = []
+    keeps_all = runner.keeps_unasked
     for seat, name in enumerate(runner.seats):
+        if runner.player(ticket, name).is_opponent:
+            played = [match[seat] for of_member in attempts for match in of_member]
+            others += [t for t in played if (t.turns or keeps_all) and t.stop != Stop.ERROR]
+            continue
         is_several = name != "agent"
         of_seat = [[match[seat] for match in of_member] for of_member in attempts]
         if is_several:
-            of_seat = [[t for t in tries if t.turns or t.stop == Stop.ERROR] for tries in of_seat]
+            of_seat = [[t for t in tries if t.turns or keeps_all or t.stop == Stop.ERROR] for tries in of_seat]
         groups.append(group_of(ticket, of_seat))
-    return [group for group in groups if group.trajectories or group.errored] or groups[:1]
+    groups = [group for group in groups if group.trajectories or group.errored] or groups[:1]
+    groups[0].others = others
+    return groups

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +18,7 @@ from envs.watchdog import WATCHDOG, Clock, Overrun, Watchdog, interrupt_thread
 from rl.policy.engine import Policy
 from rl.records import SamplingParams, Ticket
 from rl.rollout.play_state import PlayState
+from rl.rollout.player import AnyPlayer, Lineup, Player
 from rl.rollout.timeouts import Timeouts
 
 STEP_FLAG = "--step-seconds"
@@ -42,9 +43,11 @@ class Runner:
         watchdog: Reports what takes too long and interrupts environment calls on the event loop's thread.
         play_state: The episodes under way.
         timeouts: Decides when a group or the environment is given up.
-        seats: The seats that the policy plays. An environment of one agent has the seat "agent"; any others are seats
-            of an `envs.multi.multi_env.MultiEnv`, which `make_env` then returns.
-        players: Functions that play other seats (`envs.multi.opponents`); a seat of neither says "".
+        seats: The seats that are played; others say "". An environment of one agent has the seat "agent"; any others
+            are seats of an `envs.multi.multi_env.MultiEnv`, which `make_env` then returns.
+        keeps_unasked: Whether a seat that was never asked counts as having played, as in evaluation; there is nothing
+            in it to train on.
+        lineup: Returns who plays the seats of a ticket, by seat; the policy above plays all others.
     """
 
     make_env: Callable[[], gymnasium.Env]
@@ -59,7 +62,8 @@ class Runner:
     play_state: PlayState = field(default_factory=PlayState)
     timeouts: Timeouts = field(default_factory=Timeouts)
     seats: tuple[str, ...] = ("agent",)
-    players: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    keeps_unasked: bool = False
+    lineup: Callable[[Ticket], Lineup] = lambda ticket: {}
     _idle: list[gymnasium.Env] = field(default_factory=list)
     _closing: list[threading.Thread] = field(default_factory=list)
 
@@ -67,6 +71,15 @@ class Runner:
     def clock(self) -> Clock:
         """The clock of deadlines, which stands still while the process is busy with something else."""
         return self.watchdog.clock
+
+    @property
+    def own_player(self) -> Player:
+        """The runner's own policy as a player."""
+        return Player("", self.make_agent, self.policy, self.params, self.max_tokens)
+
+    def player(self, ticket: Ticket, seat: str) -> AnyPlayer:
+        """Return who plays a seat of a ticket."""
+        return self.lineup(ticket).get(seat) or self.own_player
 
     def take(self, *, fresh: bool = False) -> gymnasium.Env:
         """Return an environment for one episode: an idle one, else a new one; with `fresh` always a new one.

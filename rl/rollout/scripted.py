@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import gymnasium
 
-from agents.agent import Agent
+from agents.agent import Agent, Internal
 from agents.scripted import Script
 from envs.exits import call_contained
 from envs.step_info import StepInfo
@@ -124,18 +124,27 @@ def _calls(env: gymnasium.Env, ticket: Ticket, script: Script, trajectory: Traje
 def tokenize(trajectory: Trajectory, agent: Agent, encode: Callable[[Message], Sequence[int]]) -> Trajectory:
     """Return a scripted trajectory with the tokens that `agent` would have read and written, for imitation.
 
-    `encode` gives the tokens of a reply, with its stop token. Log-probabilities and versions are zeros.
+    `encode` gives the tokens of a reply, with its stop token. Internal replies are those that the agent demonstrates.
+    Log-probabilities and versions are zeros.
     """
     turns: list[Turn] = []
     for turn in trajectory.turns:
-        context = agent.observe(turn.observation) if turns else agent.open(turn.observation, trajectory.tools)
         assert turn.reply is not None
-        ids = tuple(encode(turn.reply))
-        zeros = (0.0,) * len(ids)
-        agent.act(ids)
-        completion = Completion(ids, zeros, zeros, (0,) * len(ids))
-        fresh = context.fresh and bool(turns)
-        turns.append(replace(turn, context=tuple(context.ids), fresh=fresh, completion=completion, streams={}))
+        observation = turn.observation
+        is_internal = True
+        while is_internal:
+            context = agent.observe(observation) if turns else agent.open(observation, trajectory.tools)
+            ids = tuple(encode(agent.demonstrate(turn.reply)))
+            zeros = (0.0,) * len(ids)
+            completion = Completion(ids, zeros, zeros, (0,) * len(ids))
+            reply = agent.act(ids)
+            base = turn
+            if is_internal := isinstance(reply, Internal):
+                base = Turn((), NO_TOKENS, reply=reply.message, state=turn.state, internal=True)
+            changes: dict[str, Any] = {"observation": observation, "role": context.role, "streams": {}}
+            fresh = context.fresh and bool(turns)
+            turns.append(replace(base, context=tuple(context.ids), completion=completion, fresh=fresh, **changes))
+            observation = ()
     return Trajectory(
         turns,
         trajectory.stop,

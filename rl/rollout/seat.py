@@ -8,11 +8,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from agents.agent import Context
+from agents.agent import Context, Internal
+from envs.exits import error_text
 from envs.step_info import StepInfo
 from envs.types import Message, Messages, Stop
 from rl.policy.engine import CutOff
 from rl.records import Completion, Fork, Ticket, Trajectory, Turn
+from rl.rollout.player import Player
 from rl.rollout.runner import Runner
 from rl.rollout.turn_records import Step, answer_turn, end_episode, make_turn
 from rl.seeds import derive
@@ -45,17 +47,31 @@ class Start:
     draw: int = 0
 
 
+class OpponentFault(RuntimeError):
+    """An opponent gave no reply. The episode has an error, which is not the policy's."""
+
+    @classmethod
+    def of(cls, player: Player, seat: str, error: Exception) -> OpponentFault:
+        """Return the fault of `player` in `seat`, whose reply raised `error`."""
+        fault = cls(f"the opponent {player.name} in seat {seat} gave no reply: {error_text(error)}")
+        fault.__cause__ = error
+        return fault
+
+
 class Seat:
     """Plays one seat in one attempt at an episode. The first `len(replay)` turns are replayed.
 
     The environment asks (`read`), the seat replies (`sample`, then `act`), and the environment's answer is recorded
-    (`record`) as soon as it is complete: when the seat is asked again, or its episode is over. An episode of one agent
-    has one seat.
+    (`record`) as soon as it is complete: when the seat is asked again, or its episode is over. A reply that the agent
+    keeps to itself is a turn of its own, which the environment does not see. An episode of one agent has one seat.
     """
 
-    def __init__(self, runner: Runner, ticket: Ticket, trajectory: Trajectory, start: Start) -> None:
-        """Take the trajectory to fill, whose `agent` is the name of the seat."""
+    def __init__(
+        self, runner: Runner, ticket: Ticket, trajectory: Trajectory, start: Start, player: Player | None = None
+    ) -> None:
+        """Take the trajectory to fill, whose `agent` is the name of the seat, and its player: by default the runner."""
         self.runner, self.ticket, self.trajectory, self.start = runner, ticket, trajectory, start
+        self.player = player or runner.own_player
         member, name = trajectory.member, trajectory.agent
         self.session = ticket.session(member, name)
         self.label = f"task {ticket.split}/{ticket.index} seed {ticket.seed} member {member}"
@@ -64,7 +80,7 @@ class Seat:
         )
         self.pending: Turn | None = None  # the reply that the environment has not answered completely
         self.has_diverged = False
-        self._agent = runner.make_agent()
+        self._agent = self.player.make_agent()
         self._prompt: list[int] = []
         self._is_open = False
         self._replacement: Message | None = None
@@ -75,16 +91,14 @@ class Seat:
         messages, _, _, _, info = step
         self.messages, self.info = messages, info
         if not self._is_open:
-            ticket = self.ticket
             self._is_open = True
-            self.trajectory.task = str(info.get("task", f"{ticket.split}/{ticket.index}"))
-            self.trajectory.answer = info.get("answer")
+            self._begin(info)
             self._context = self._agent.open(messages, info.get("tools", ()))
             return
         self._context = self._agent.observe(messages)
         if self._replacement is not None and not self._context.fresh:
             # The sampled reply is trained in its own context; later prompts hold the replacement instead.
-            self._context = Context((*self._prompt, *self._context.ids), fresh=True)
+            self._context = self._context._replace(ids=(*self._prompt, *self._context.ids), fresh=True)
 
     def extend_prompt(self, start_time: float) -> bool:
         """Add what was read to the prompt; return False if a limit ends the seat's episode instead.
@@ -93,9 +107,7 @@ class Seat:
         reply, and `RuntimeError` if a recorded reply was given in another context than this one.
         """
         self._prompt = [*self._context.ids] if self._context.fresh else [*self._prompt, *self._context.ids]
-        limit = self._limit(start_time, len(self._prompt))
-        if limit is not None:
-            self.trajectory.stop = limit
+        if self._is_cut_off(self._limit(start_time, len(self._prompt))):
             return False
         self._check_context(self._context)
         return True
@@ -123,18 +135,31 @@ class Seat:
         except CutOff as cut_off:
             if not turn:
                 raise
-            self.trajectory.stop = cut_off.stop
-            return False
+            return not self._is_cut_off(cut_off.stop)
         self._env_time = time.perf_counter()
         self.pending = record = make_turn(self._context.ids, completion, self.messages, self.info)
         record.fresh, record.sample_s = self._context.fresh and turn > 0, self._env_time - sample_time
+        record.role = self._context.role
         return True
 
-    def act(self) -> Message:
-        """Return the reply as a message."""
+    def act(self) -> bool:
+        """Parse the reply; return whether it goes to the environment.
+
+        One that the agent keeps is recorded as a turn at once, and the agent says what to sample next.
+        """
         assert self.pending is not None
-        self.pending.reply = reply = self._agent.act(self.pending.completion.ids)
-        return reply
+        turn = self.pending
+        reply = self._agent.act(turn.completion.ids)
+        if not isinstance(reply, Internal):
+            turn.reply = reply
+            return True
+        turn.reply, turn.internal, turn.valid = reply.message, True, True
+        turn.env_s = time.perf_counter() - self._env_time
+        self.runner.play_state.record_turn(self.session, turn)
+        self._prompt += turn.completion.ids
+        self.pending, self.messages = None, ()
+        self._context = self._agent.observe(())
+        return False
 
     def record(self, step: Step) -> None:
         """Record what the environment answered to the pending reply: `step` says how the episode goes on."""
@@ -147,22 +172,44 @@ class Seat:
         self.runner.play_state.record_turn(self.session, turn)
         self.pending = None
         ids = turn.completion.ids if self._replacement is None else self._agent.amend(self._replacement)
-        self._prompt += ids
+        self._add_reply(ids)
         if is_over:
             end_episode(self.trajectory, messages, info, terminated)
 
+    def _begin(self, info: StepInfo) -> None:
+        """Note the task of the episode, before the first reply."""
+        self.trajectory.task = str(info.get("task", f"{self.ticket.split}/{self.ticket.index}"))
+        self.trajectory.answer = info.get("answer")
+
+    def _add_reply(self, ids: tuple[int, ...]) -> None:
+        """Extend the prompt by the tokens of a reply."""
+        self._prompt += ids
+
+    def _is_cut_off(self, limit: Stop | None) -> bool:
+        """Whether `limit` ends the seat's episode. Raises `OpponentFault` for a player that must go on."""
+        if limit is not None and self.player.must_reply:
+            reached = RuntimeError(f"it has reached its {str(limit).replace('_', ' ')}")
+            raise OpponentFault.of(self.player, self.trajectory.agent, reached)
+        if limit is not None:
+            self.trajectory.stop = limit
+        return limit is not None
+
+    def _late(self, start_time: float) -> Stop | None:
+        runner = self.runner
+        if runner.clock.now() - start_time <= runner.episode_s:
+            return None
+        if not self.trajectory.turns:
+            raise TimeoutError(f"its reset used up the {runner.episode_s:g} s of the episode")
+        return Stop.TIME_LIMIT
+
     def _limit(self, start_time: float, prompt_tokens: int) -> Stop | None:
         """Return why no further reply may be sampled, or None. Raises if that is so before the first reply."""
-        runner, has_turns = self.runner, bool(self.trajectory.turns)
-        if runner.clock.now() - start_time > runner.episode_s:
-            if not has_turns:
-                raise TimeoutError(f"its reset used up the {runner.episode_s:g} s of the episode")
-            return Stop.TIME_LIMIT
-        if prompt_tokens >= runner.max_tokens:
-            if not has_turns:
-                raise ValueError(
-                    f"a prompt of {prompt_tokens} tokens leaves no room in an episode of {runner.max_tokens}"
-                )
+        if late := self._late(start_time):
+            return late
+        most_tokens = self.player.max_tokens
+        if prompt_tokens >= most_tokens:
+            if not self.trajectory.turns:
+                raise ValueError(f"a prompt of {prompt_tokens} tokens leaves no room in an episode of {most_tokens}")
             return Stop.TOKEN_LIMIT
         return None
 
@@ -195,10 +242,12 @@ class Seat:
         if partial is not None and partial.finish != "abort":
             completion = partial
         else:
-            max_tokens = min(runner.params.max_tokens, runner.max_tokens - len(self._prompt))
-            params = replace(runner.params, max_tokens=max_tokens, seed=self._seed(turn), stop=self._agent.stop)
+            player = self.player
+            most_tokens = self._context.max_tokens or player.params.max_tokens
+            max_tokens = min(most_tokens, player.max_tokens - len(self._prompt))
+            params = replace(player.params, max_tokens=max_tokens, seed=self._seed(turn), stop=self._agent.stop)
             with self._redraw_on_error(), runner.watchdog.waiting(f"sampling for {self.label}", params.deadline_s):
-                completion = await runner.policy.sample(self._prompt, params, session=self.session, resume_from=partial)
+                completion = await player.policy.sample(self._prompt, params, session=self.session, resume_from=partial)
                 if completion.finish in ("deadline", "abort"):
                     raise TimeoutError(f"the sampler gave up after {params.deadline_s:g} s")
         state.receive_reply(self.session, completion)
@@ -217,4 +266,6 @@ class Seat:
             yield
         except Exception as error:
             self.trajectory.redraw = not isinstance(error, CutOff)
+            if self.player.is_opponent and self.trajectory.redraw:
+                raise OpponentFault.of(self.player, self.trajectory.agent, error) from error
             raise

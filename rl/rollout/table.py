@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import gymnasium
-import numpy as np
 
 from envs.step_info import StepInfo
 from envs.types import Message, assistant
@@ -18,7 +17,6 @@ from rl.records import Ticket
 from rl.rollout.runner import Runner
 from rl.rollout.seat import Seat, Snapshot
 from rl.rollout.turn_records import Step
-from rl.seeds import derive
 
 if TYPE_CHECKING:  # imports PettingZoo
     from envs.multi.multi_env import MultiEnv
@@ -86,6 +84,8 @@ class SoloTable:
         infos: list[Mapping[str, Any]] = [*({"state": turn.state} for turn in replay[1:]), snapshot.info]
         observations = [*(turn.observation for turn in replay[1:]), snapshot.messages]
         for turn, messages, info in zip(replay, observations, infos, strict=True):
+            if turn.internal:
+                continue
             answer = {"rewards": dict(turn.rewards), "valid": turn.valid, "metrics": dict(turn.metrics)}
             self._saved_steps.append((messages, turn.reward, False, False, cast(StepInfo, {**info, **answer})))
 
@@ -97,9 +97,9 @@ class SoloTable:
 class GameTable:
     """The table of an environment of several seats.
 
-    The runner's seats are asked, those that move together at the same time; its `players` stand in for the others. A
-    seat that is asked and gives no reply says `""` from then on and is not asked again, so that the others can finish;
-    what it earns or loses by that is still its own.
+    The runner's seats are asked, those that move together at the same time; others say `""`. So does, from then on, a
+    seat that is asked and gives no reply: it is not asked again, so that the others can finish; what it earns or loses
+    by that is still its own.
     """
 
     def __init__(self, runner: Runner, ticket: Ticket, member: int, env: MultiEnv) -> None:
@@ -107,10 +107,6 @@ class GameTable:
         self.label = f"task {ticket.split}/{ticket.index} seed {ticket.seed} member {member}"
         self._asked_seats = set(runner.seats)
         self._silent_rewards: dict[str, float] = {}  # of seats that are silent, since their last reply
-        self._rngs = {
-            seat: np.random.default_rng(derive(ticket.seed, "member", member, seat, "player"))
-            for seat in runner.players
-        }
 
     async def reset(self) -> dict[str, Step]:
         """Begin the episode."""
@@ -157,11 +153,7 @@ class GameTable:
         for seat in self.env.to_move:
             if seat in self._silent_rewards:
                 self._silent_rewards[seat] += self.env._cumulative_rewards[seat]
-            self.env.step(replies[seat] if seat in replies else self._stand_in(seat))
-
-    def _stand_in(self, seat: str) -> Message | str:
-        player = self.runner.players.get(seat)
-        return player(self.env, seat, self._rngs[seat]) if player else SILENCE
+            self.env.step(replies.get(seat, SILENCE))
 
     def _observe(self, seat: str) -> Step:
         env, info = self.env, cast(StepInfo, dict(self.env.infos[seat]))

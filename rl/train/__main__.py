@@ -90,7 +90,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         session = Session(settings, recipe, run_folder)
     print(session.description())
     if is_dry_run:
-        if session.free_bytes is None:  # on a GPU, the session has printed the estimate before it moved the model
+        if (
+            session.memory_report.free is None
+        ):  # on a GPU, the session has printed the estimate before it moved the model
             print(session.memory_report.estimate.summary())
         print(config_file.to_toml(session.settings, slots), end="")
         return 0
@@ -147,6 +149,8 @@ def _check_settings(settings: Settings, recipe: recipes.Recipe) -> None:
         )
     if settings.max_tokens and (settings.turn_tokens or 0) >= settings.max_tokens:
         raise UserError(f"--turn-tokens {settings.turn_tokens}: must be below --max-tokens {settings.max_tokens}")
+    if settings.overlap and not settings.lag:
+        raise UserError("--overlap: with --lag 0 sampling waits for the learner; add --lag 1 or more")
     if (settings.minibatches or 1) > settings.groups:
         raise UserError(f"--minibatches {settings.minibatches}: must be at most --groups {settings.groups}")
     if settings.hub_private and not settings.push_to_hub:

@@ -106,9 +106,8 @@ def run(
             if result := load(model, path, episodes):
                 return result
             floor = random_success(make_floor or make_env, validation_tickets)
-            # In a game against others the oracle loses some, too, and may win fewer than random play.
-            until = floor + (settings.cold_start_until or 0.0) * (ceiling - floor)
-            learner = make_learner(model, settings.microbatch_tokens, settings.checkpoint_activations)
+            until = success_to_reach(settings.cold_start_until or 0.0, floor, ceiling)
+            learner = make_learner(model, settings.microbatch_tokens, bool(settings.checkpoint_activations))
             progress, measurement = imitate(
                 learner,
                 episodes,
@@ -122,6 +121,16 @@ def run(
             return result
     except (ValueError, NotImplementedError, EnvExit) as error:
         raise UserError(f"cold start: {error}; --cold-start 0 begins without one") from None
+
+
+def success_to_reach(share: float, floor: float, ceiling: float) -> float | None:
+    """Return the sampled success at which imitation may end; None where it says nothing about imitation.
+
+    That is `share` of the way from `floor`, the success of random play, to `ceiling`, that of the oracle. In a game
+    against others the oracle loses some too, and may win no more than random play does: what it teaches then is which
+    replies are moves.
+    """
+    return None if share and ceiling <= floor else floor + share * (ceiling - floor)
 
 
 def oracle_episodes(

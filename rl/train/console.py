@@ -15,15 +15,20 @@ BARS = "▁▂▃▄▅▆▇█"
 
 
 def describe_run(s: Settings, model: str, tasks: int, max_turns: int) -> str:
-    """Return two lines that say what is trained on what, and how many episodes and steps one update has.
+    """Return lines that say what is trained on what, how many episodes and steps one update has, and how it computes.
 
     `s` comes from `Settings.with_defaults`, `model` describes the model, `tasks` counts the training tasks.
     """
     steps = s.epochs * (s.minibatches or 1)
+    ways = [
+        "activations are recomputed in the backward pass" if s.checkpoint_activations else "",
+        f"sampling goes on while the learner computes, up to {s.lag} updates ahead" if s.overlap else "",
+    ]
     return (
         f"{s.env}, {s.algo}, {model}, {tasks} training tasks\n"
         f"{s.groups} groups x {s.size} episodes x at most {max_turns} turn{'s' if max_turns > 1 else ''} -> "
         f"{s.episodes} episodes, {steps} optimiser step{'s' if steps > 1 else ''} per update, {s.updates or 0} updates"
+        + "".join(f"\n{way}" for way in ways if way)
     )
 
 

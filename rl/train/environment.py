@@ -11,13 +11,14 @@ from typing import Any, NamedTuple
 import gymnasium
 
 import envs
+from agents.catalogue import parse
 from envs.exits import closing_env, containment
 from envs.types import Message
 from envs.watchdog import WATCHDOG
 from rl.checks import Sample, check_recipe
 from rl.evaluate.runner import count_tasks
 from rl.methods.parts.score.gain import answer_text
-from rl.methods.recipe import Recipe, needs, plays_seats
+from rl.methods.recipe import Recipe, needs, plays_seats, samples_by_turn
 from rl.rollout.seating import Seating, seating_of
 from rl.settings import Settings
 from rl.style import default_style, with_style
@@ -52,6 +53,11 @@ def inspect_environment(settings: Settings, recipe: Recipe) -> EnvironmentFacts:
     something that the environment does not provide; `RecipeFault` if one of its parts is wrong (`check_recipe`);
     `EnvExit` if the environment's code would end the program, `Overrun` if a call of it takes too long.
     """
+    if samples_by_turn(recipe) and parse(settings.agent)[0].has_internal_replies:
+        raise ValueError(
+            f"--agent {settings.agent} asks for replies of its own, and the method's strategy samples single turns; "
+            "choose keep_all, window or reminders"
+        )
     settings = _with_style(settings)
     arguments = envs.arguments(with_style(settings.env_arg, settings.style), envs.entry(settings.env))
     seating = seating_of(settings.env, settings.env_arg, arguments, plays_seats=plays_seats(recipe))

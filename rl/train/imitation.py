@@ -54,15 +54,15 @@ class Measurement(NamedTuple):
     unequal: float
     valid: float
 
-    def suffices(self, until: float) -> bool:
+    def suffices(self, until: float | None) -> bool:
         """Whether reinforcement learning can begin.
 
-        It can where success has reached `until`, half of the groups have unequal rewards, or equal ones because they
-        are solved, and most replies are moves. While a model hardly knows the moves, a reply that is none may be worth
-        more to it than a wrong one, and it unlearns them.
+        It can where success has reached `until` (None: any), half of the groups have unequal rewards, or equal ones
+        because they are solved, and most replies are moves. While a model hardly knows the moves, a reply that is none
+        may be worth more to it than a wrong one, and it unlearns them.
         """
         can_learn = self.unequal >= ENOUGH_UNEQUAL or self.success >= MOSTLY_SOLVED
-        return self.success >= until and self.valid >= ENOUGH_VALID and can_learn
+        return self.success >= (until or 0.0) and self.valid >= ENOUGH_VALID and can_learn
 
     def __str__(self) -> str:
         """The numbers in words."""
@@ -146,7 +146,7 @@ def imitate(
     episodes: Demonstrations,
     seed: int,
     *,
-    until: float,
+    until: float | None,
     measure: Callable[[], Measurement],
     report: Callable[[Progress, Measurement], None],
 ) -> tuple[Progress, Measurement]:
@@ -160,7 +160,8 @@ def imitate(
         learner: From `make_learner`.
         episodes: What is imitated; no more are played than are needed.
         seed: Seed of the order in which episodes are repeated.
-        until: Sampled success at which imitation may end; at 0 it ends with the first measurement.
+        until: Sampled success at which imitation may end; at 0 it ends with the first measurement. None: any success
+            will do.
         measure: Measures the model on tasks that are neither imitated nor tested.
         report: Called after each measurement.
 
@@ -177,7 +178,7 @@ def imitate(
             next_measurement += max(FIRST_MEASUREMENT, int(steps * MEASUREMENT_GAP))
             progress, measurement = Progress(steps, num_episodes), measure()
             report(progress, measurement)
-            if not until or measurement.suffices(until):
+            if until == 0 or measurement.suffices(until):
                 return progress, measurement
         if tokens >= MAX_TOKENS:
             break

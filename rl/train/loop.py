@@ -24,6 +24,8 @@ from rl.records import Group, Ticket
 from rl.rollout.runner import Runner
 from rl.rollout.timeouts import find_hang
 from rl.seeds import derive, generator
+from rl.settings import Settings
+from rl.train.learner_thread import LearnerThread
 from rl.train.progress import Progress
 from rl.train.rollout_metrics import rollout_metrics
 
@@ -47,6 +49,8 @@ class Plan:
             the current weights only, and sampling waits while the learner trains (on-policy). L: `(L + 1) * groups`
             groups are played at a time and sampling continues across updates, so tokens may come from weights that are
             up to L updates old.
+        overlap: Whether sampling goes on while the learner computes, on a thread of its own; `lag` must be above 0.
+            Which weights sample a token then depends on time, so a run does not repeat bit for bit.
         split: Split of the environment to train on.
         temperature: Sampling temperature of the training episodes.
         token_budget: Sampled tokens of the whole run after which it ends; None for no limit.
@@ -58,9 +62,16 @@ class Plan:
     seed: int
     total_updates: int
     lag: int = 0
+    overlap: bool = False
     split: str = "train"
     temperature: float = 1.0
     token_budget: int | None = None
+
+    @classmethod
+    def of(cls, s: Settings, updates: int) -> Plan:
+        """Return the plan of a run of `updates` updates with these settings."""
+        overlap, budget = bool(s.overlap), s.sampled_tokens
+        return cls(s.groups, s.size, s.seed, updates, s.lag, overlap, temperature=s.temperature, token_budget=budget)
 
 
 @dataclass
@@ -102,6 +113,8 @@ class Loop:
         """
         self._group_ended = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._num_learning = 0  # tickets that the update under way uses up
+        self._learner_thread = LearnerThread()
         try:
             for number in sorted(self.progress.open):
                 self._start_group(self.progress.open[number])
@@ -119,6 +132,7 @@ class Loop:
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
+            self._learner_thread.close()
 
     async def _between_updates(self) -> None:
         if self.between_updates is None:
@@ -141,31 +155,47 @@ class Loop:
         """Make one update, or return without one if `stopping` is set before there are enough groups."""
         start_time = time.perf_counter()
         collection = await self._collect_groups()
-        if collection is not None:
-            with self.runner.clock.paused():  # the event loop is busy, for which no episode in flight should pay
-                await self._learn(*collection, start_time)
-
-    async def _learn(self, groups: list[Group], training_groups: list[Group], start_time: float) -> None:
-        """Score and train on `training_groups`, sync the weights and report an update that began at `start_time`."""
-        progress, recipe, plan = self.progress, self.recipe, self.plan
+        if collection is None:
+            return
+        groups, training_groups = collection
         sampling_end = time.perf_counter()
+        if self.plan.overlap:
+            self._num_learning = len({group.ticket.number for group in training_groups})
+            results = await self._learner_thread.run(self._compute(training_groups))
+            self._num_learning = 0
+        with self.runner.clock.paused():  # the event loop is busy, for which no episode in flight should pay
+            if not self.plan.overlap:
+                results = await self._compute(training_groups)
+            sampling = {"time/sample_s": sampling_end - start_time}
+            self._finish_update(groups, training_groups, {**sampling, **results}, start_time)
+
+    async def _compute(self, training_groups: list[Group]) -> dict[str, float]:
+        """Score `training_groups` and make the optimiser steps of the update; return its metrics."""
+        recipe, plan, update = self.recipe, self.plan, self.progress.update
+        start_time = time.perf_counter()
         for part in score_parts(recipe):
             await part(self.scorer, training_groups)
-        scoring_end = time.perf_counter()
+        scoring_s = time.perf_counter() - start_time
         rows = batch.build_rows(training_groups, recipe, temperature=plan.temperature)
-        scale = recipe.schedule(progress.update, plan.total_updates)
-        self.pause()
-        diagnostics = self.learner.update(
-            rows, recipe, scale=scale, seed=derive(plan.seed, "minibatch", progress.update)
-        )
+        scale = recipe.schedule(update, plan.total_updates)
+        if not plan.overlap:
+            self.pause()
+        diagnostics = self.learner.update(rows, recipe, scale=scale, seed=derive(plan.seed, "minibatch", update))
+        return {**diagnostics, "lr": self.learner.lr * scale, "time/score_s": scoring_s}
+
+    def _finish_update(
+        self, groups: list[Group], training_groups: list[Group], results: dict[str, float], start_time: float
+    ) -> None:
+        """Sync the weights and report the update, which began at `start_time`."""
+        progress = self.progress
         lags = [progress.update - group.ticket.version for group in training_groups]
         self.sync_weights()
         progress.update += 1
-        metrics = {"update": progress.update, **rollout_metrics(groups, training_groups), **diagnostics}
-        metrics |= {"lag/mean": sum(lags) / len(lags), "lag/max": max(lags), "lr": self.learner.lr * scale}
+        metrics = {"update": progress.update, **rollout_metrics(groups, training_groups), **results}
+        metrics |= {"lag/mean": sum(lags) / len(lags), "lag/max": max(lags)}
         end_time = time.perf_counter()
-        metrics |= {"time/sample_s": sampling_end - start_time, "time/score_s": scoring_end - sampling_end}
-        metrics |= {"time/train_s": end_time - sampling_end, "time/update_s": end_time - start_time}
+        update_s = end_time - start_time
+        metrics |= {"time/train_s": update_s - results["time/sample_s"], "time/update_s": update_s}
         progress.episodes += int(metrics["episodes/played"])
         progress.tokens += int(metrics["tokens/sampled"])
         progress.seconds += metrics["time/update_s"]
@@ -213,7 +243,7 @@ class Loop:
         """Open tickets until `(lag + 1) * groups` of them are open or have ended and are still to be trained on."""
         progress, plan = self.progress, self.plan
         waiting = sum(map(_is_usable, progress.ended.values()))
-        while len(progress.open) + waiting < (plan.lag + 1) * plan.groups:
+        while len(progress.open) + waiting + self._num_learning < (plan.lag + 1) * plan.groups:
             number = progress.admitted
             progress.admitted += 1
             index = progress.history.draw(self.recipe.sampler, generator(plan.seed, "task", number))

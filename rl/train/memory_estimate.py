@@ -16,6 +16,7 @@ import torch
 from torch import nn
 
 from rl.learner import logprobs
+from rl.learner.own_forward import may_pack
 from rl.policy import lora
 from rl.policy.decoder import WIDE_HIDDEN_SIZE, is_supported
 from rl.policy.model_config import text_config
@@ -101,7 +102,7 @@ def workload(settings: Settings, prompt: int, slots: int, *, reference: bool, is
         itemsize=getattr(torch, settings.dtype).itemsize,
         rank=settings.lora,
         targets=settings.lora_targets,
-        recompute=settings.checkpoint_activations,
+        recompute=bool(settings.checkpoint_activations),
         reference=reference,
         cold_start=is_new and bool(settings.cold_start),
     )
@@ -149,7 +150,7 @@ def activation_bytes(model: nn.Module, work: Workload) -> int:
     hidden = tokens * shape.hidden * work.itemsize
     per_block = hidden if work.recompute else _block_bytes(shape, work) + _fused_bytes(shape, work)
     last = tokens * shape.hidden * (_norm_bytes(work) + work.itemsize)  # the last norm, and the input of the logits
-    if shape.is_lean:  # cosines and sines, and an additive mask
+    if shape.packs:  # cosines and sines, and an additive mask
         last += (2 * tokens * shape.head_dim + rows * own * work.context) * work.itemsize
     else:  # a boolean mask, and one table of cosines and sines for all rows
         last += rows * work.context**2
@@ -173,7 +174,8 @@ class _Shape:
     adapters: int  # number of weights of adapters
     adapter_layers: int  # linear layers per block that have an adapter
     fused_outputs: int  # outputs per block of projections that share their input and have no adapter
-    is_lean: bool  # whether `rl.policy.cached_forward.DecoderForward` computes it
+    is_lean: bool  # whether `rl.policy.decoder` computes it
+    packs: bool  # whether the prompt of a group is computed once
     layers: int
     hidden: int
     inner: int  # outputs of the MLP's first projection, for one token
@@ -201,6 +203,7 @@ class _Shape:
             adapter_layers=math.ceil(len(names) / config.num_hidden_layers),
             fused_outputs=fused_outputs,
             is_lean=is_supported(model),
+            packs=is_supported(model) or may_pack(model),
             layers=config.num_hidden_layers,
             hidden=hidden,
             inner=inner * (getattr(config, "num_experts_per_tok", None) or 1),
@@ -235,7 +238,7 @@ def _layout(shape: _Shape, work: Workload) -> tuple[float, float, int]:
     """Return, for one micro-batch, the computed tokens, the rows, and the tokens of a row after its prompt."""
     prompt = min(work.prompt, work.context - 1)
     own = work.context - prompt
-    row_tokens = own + prompt / work.size if shape.is_lean else work.context  # a group's prompt is computed once
+    row_tokens = own + prompt / work.size if shape.packs else work.context
     rows = max(1.0, work.microbatch_tokens / row_tokens)
     return rows * row_tokens, rows, own
 
@@ -254,7 +257,8 @@ def _block_bytes(shape: _Shape, work: Workload) -> int:
             norms += (shape.queries + shape.keys) * (_norm_bytes(work) - input_bytes)
         return int(size * work.itemsize + tokens * norms)
     numbers = 5 * shape.inner + 5 * shape.queries + 2 * shape.keys + 4 * shape.hidden + adapters
-    return int(tokens * (numbers * work.itemsize + 4 * shape.hidden * _norm_bytes(work)))
+    size = tokens * numbers + (2 * rows * work.context * shape.keys if shape.packs else 0)
+    return int(size * work.itemsize + tokens * 4 * shape.hidden * _norm_bytes(work))
 
 
 def _norm_bytes(work: Workload) -> int:
@@ -274,12 +278,13 @@ def _logits_bytes(shape: _Shape, work: Workload) -> int:
     _, rows, own = _layout(shape, work)
     tokens = rows * own
     lower_precision = work.itemsize if work.itemsize < FLOAT_BYTES else 0
-    if shape.is_lean and tokens * shape.vocab > logprobs.WHOLE_LOGITS:
+    # logits, log-probabilities, probabilities and the product of both; what a head does to its logits beside them
+    copies = 4 if shape.is_lean else 5
+    if shape.packs and tokens * shape.vocab > logprobs.WHOLE_LOGITS:
         tokens = min(tokens, logprobs.chunk_tokens(shape.vocab))
         of_head = 0 if work.rank else shape.vocab * shape.hidden * work.itemsize
-        return int(tokens * shape.vocab * (2 * FLOAT_BYTES + lower_precision)) + of_head
-    # logits, log-probabilities, probabilities and the product of both
-    copies = 4 if shape.is_lean else 5
+        copies = 2 if shape.is_lean else copies
+        return int(tokens * shape.vocab * (copies * FLOAT_BYTES + lower_precision)) + of_head
     return int(tokens * shape.vocab * (copies * FLOAT_BYTES + lower_precision))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -10,22 +11,36 @@ import torch
 from torch import nn
 
 from rl.cli import UserError
+from rl.learner.forward import can_recompute
 from rl.train.memory_estimate import Estimate, Workload, estimate, size_text
 
 
 class MemoryReport:
     """The memory estimate of a run, and the messages to print before it starts and after memory ran out."""
 
-    def __init__(self, model: nn.Module, work: Workload, *, is_resumed: bool) -> None:
-        """Estimate the memory that `work` takes with `model`. A resumed run is advised to change fewer flags."""
-        self.model, self.work, self.is_resumed = model, work, is_resumed
-        self.estimate: Estimate = estimate(model, work)
+    def __init__(
+        self, model: nn.Module, work: Workload, free: int | None, *, recompute: bool | None, is_resumed: bool
+    ) -> None:
+        """Estimate the memory that `work` takes with `model`.
 
-    def lines(self, free: int) -> Iterator[str]:
-        """Yield the estimate and, if it exceeds `free` bytes, a warning with the flags that lower it."""
+        Args:
+            model: Model that is trained.
+            work: What the run does with it.
+            free: Free bytes of the GPU before the model is there; None for a CPU, which can swap.
+            recompute: Whether blocks are recomputed; None where an update needs more than there is otherwise. For a CPU
+                that is all memory of the machine.
+            is_resumed: A resumed run is advised to change fewer flags.
+        """
+        self.model, self.free, self.is_resumed = model, free, is_resumed
+        self.recompute: bool = _needs_recomputing(model, work, free) if recompute is None else recompute
+        self.work = replace(work, recompute=self.recompute)
+        self.estimate: Estimate = estimate(model, self.work)
+
+    def lines(self) -> Iterator[str]:
+        """Yield the estimate and, if that is more than is free, a warning with the flags that lower it."""
         yield self.estimate.summary()
-        if self.estimate.total > free:
-            comparison = f"about {size_text(self.estimate.total)} are needed and {size_text(free)} are free"
+        if self.free is not None and self.estimate.total > self.free:
+            comparison = f"about {size_text(self.estimate.total)} are needed and {size_text(self.free)} are free"
             ways = advice(self.model, self.work, is_resumed=self.is_resumed)
             yield f"warning: {comparison}; totals of what lowers it: {ways}"
 
@@ -96,6 +111,11 @@ def savings(model: nn.Module, work: Workload, *, is_sampling: bool = False) -> l
         if changed_work != work
     ]
     return [way for way in totals if way[1] < current]
+
+
+def _needs_recomputing(model: nn.Module, work: Workload, free: int | None) -> bool:
+    limit = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if free is None else free
+    return can_recompute(model) and estimate(model, work).total > limit
 
 
 def free_bytes(device: torch.device) -> int | None:

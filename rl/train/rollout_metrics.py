@@ -19,6 +19,7 @@ def rollout_metrics(groups: list[Group], training_groups: list[Group]) -> dict[s
     members_by_group = [[member for member in group.trajectories if not member.replayed] for group in groups]
     trajectories = [trajectory for members in members_by_group for trajectory in members]
     turns = [turn for trajectory in trajectories for turn in trajectory.turns]
+    replies = [turn for turn in turns if not turn.internal]
     n = max(len(trajectories), 1)
     has_variance = [len({trajectory.reward for trajectory in members}) > 1 for members in members_by_group]
     metrics = {
@@ -32,13 +33,13 @@ def rollout_metrics(groups: list[Group], training_groups: list[Group]) -> dict[s
         "groups/kept": float(len(training_groups)),
         "groups/played": float(len(groups)),
         "groups/zero_variance": 1 - sum(has_variance) / max(len(has_variance), 1),
-        "turns/mean": len(turns) / n,
-        "turns/invalid": sum(not turn.valid for turn in turns) / max(len(turns), 1),
+        "turns/mean": len(replies) / n,
+        "turns/invalid": sum(not turn.valid for turn in replies) / max(len(replies), 1),
         "tokens/sampled": float(sum(t.num_new_sampled for t in trajectories)),
         "tokens/reply": sum(len(turn.completion.ids) for turn in turns) / max(len(turns), 1),
         "truncated/mean": sum(t.stop in TRUNCATIONS for t in trajectories) / n,
         "truncated/tokens": sum(t.stop == Stop.TOKEN_LIMIT for t in trajectories) / n,
-        "replies/cut": sum(turn.completion.finish == "length" for turn in turns) / max(len(turns), 1),
+        "replies/cut": sum(turn.completion.finish == "length" for turn in replies) / max(len(replies), 1),
         "time/env_s": sum(turn.env_s for turn in turns),
     }
     names = sorted({name for turn in turns for name in turn.rewards})

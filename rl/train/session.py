@@ -54,7 +54,6 @@ class Session:
         updates: Number of updates of the whole run.
         env: What the run needs to know about its environment.
         memory_report: The estimate of the memory that the run needs.
-        free_bytes: Free memory of the GPU before the model is moved there; None on a CPU.
 
     """
 
@@ -72,9 +71,13 @@ class Session:
         device = resolve_device(settings.device)
         self.trained_model = TrainedModel(settings, resume_from)
         self.model = self.trained_model.model
-        self.settings = settings = settings.within(max_sequence_length(self.model))
+        settings = settings.within(max_sequence_length(self.model))
+        settings = settings.with_derived(overlap=settings.lag > 0 and device.type != "cpu")
+        if settings.overlap and device.type == "cpu":
+            torch.set_num_threads(max(1, torch.get_num_threads() // 2))  # each side gets half of them
         self.updates: int = settings.updates or 0
         self.max_tokens: int = settings.max_tokens or 0
+        self.settings = settings
         self.prompts = PromptOptions.from_flags(settings)
         self.renderer = self.prompts.make_renderer(self.trained_model.tokenizer, self.model, self.max_tokens)
         prompt = len(self._make_agent().open(self.env.messages, self.env.info.get("tools", ())).ids)
@@ -83,10 +86,11 @@ class Session:
         slots = min(settings.episodes * (settings.lag + 1) * len(self.env.seating.seats), 512)
         has_reference, is_new = needs(recipe, "ref"), self.trained_model.is_new
         work = workload(settings, prompt, slots, reference=has_reference, is_new=is_new)
-        self.memory_report = MemoryReport(self.model, work, is_resumed=resume_from is not None)
-        self.free_bytes = free_bytes(device)
-        if self.free_bytes is not None:
-            print(*self.memory_report.lines(self.free_bytes), sep="\n", flush=True)
+        recompute, is_resumed = settings.checkpoint_activations, resume_from is not None
+        report = MemoryReport(self.model, work, free_bytes(device), recompute=recompute, is_resumed=is_resumed)
+        self.settings, self.memory_report = settings.with_derived(checkpoint_activations=report.recompute), report
+        if report.free is not None:
+            print(*report.lines(), sep="\n", flush=True)
         with self.memory_report.explain_out_of_memory():
             self._place_model(device, slots)
         params = SamplingParams(settings.turn_tokens or 0, settings.temperature, deadline_s=REPLY_DEADLINE_S)
@@ -115,7 +119,7 @@ class Session:
             minibatches=settings.minibatches or 1,
             critic=needs(self.recipe, "value"),
             temperature=settings.temperature,
-            recompute=settings.checkpoint_activations,
+            recompute=bool(settings.checkpoint_activations),
         )
 
     def description(self) -> str:
@@ -200,9 +204,7 @@ class Session:
             self.runner,
             self.learner,
             self.recipe,
-            Plan(
-                s.groups, s.size, s.seed, self.updates, s.lag, temperature=s.temperature, token_budget=s.sampled_tokens
-            ),
+            Plan.of(s, self.updates),
             self.progress,
             sync_weights=self.policy.sync_weights,
             on_update=UpdateLog(s, self.checkpointer, self.loggers, self.console).on_update,

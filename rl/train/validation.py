@@ -52,8 +52,8 @@ async def play_greedily(
 async def measure(runner: Runner, policy: Engine, validation_tickets: Sequence[Ticket]) -> Measurement:
     """Play groups of episodes, measure how they end, and close the runner.
 
-    One member of each group is played first. If none of them succeeds, the others are not played: a model that cannot
-    play yet takes the longest to do so.
+    One member of each group is played first. If none of them succeeds and all earn the same, the others are not played:
+    a model that cannot play yet takes the longest to do so.
 
     Args:
         runner: Makes the environments; its sampling parameters should be those of training.
@@ -66,13 +66,14 @@ async def measure(runner: Runner, policy: Engine, validation_tickets: Sequence[T
     """
     try:
         groups = await _play(runner, policy, [replace(ticket, size=1) for ticket in validation_tickets])
-        if any(trajectory.success for group in groups for trajectory in group.trajectories):
+        first = [trajectory for group in groups for trajectory in group.trajectories]
+        if any(trajectory.success for trajectory in first) or len({trajectory.reward for trajectory in first}) > 1:
             groups = await _play(runner, policy, validation_tickets)
     finally:
         runner.close()
     trajectories = [trajectory for group in groups for trajectory in group.trajectories]
     unequal = [len(set(group.rewards)) > 1 for group in groups if group.trajectories]
-    valid = [turn.valid for trajectory in trajectories for turn in trajectory.turns]
+    valid = [turn.valid for trajectory in trajectories for turn in trajectory.replies]
     return Measurement(success_rate(trajectories), sum(unequal) / len(unequal), sum(valid) / max(len(valid), 1))
 
 

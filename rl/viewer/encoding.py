@@ -116,6 +116,8 @@ def _turn(turn: Mapping[str, Any], indices: Mapping[int, int]) -> dict[str, Any]
         "state": turn.get("state") or None,
         "invalid": turn.get("valid") is False or None,
         "fresh": turn.get("fresh") or None,
+        "role": turn.get("role") or None,
+        "internal": turn.get("internal") or None,
         "finish": turn.get("finish") if turn.get("finish") != "stop" else None,
         "context": len(_list(turn.get("context_ids"))) or None,
         "versions": _list(turn.get("versions")) or None,

@@ -51,6 +51,7 @@ function badges(turn) {
     turn.invalid && el("span", {class: "badge bad"}, "invalid"),
     turn.finish && el("span", {class: "badge"}, turn.finish === "length" ? "cut by its token limit" : turn.finish),
     turn.fresh && el("span", {class: "badge"}, "context rewritten"),
+    turn.role && el("span", {class: "badge"}, turn.internal ? `${turn.role}, not shown to the environment` : turn.role),
   ].filter(Boolean);
 }
 

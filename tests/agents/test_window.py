@@ -1,11 +1,10 @@
-"""Memory policies: what a window keeps, that its contexts are bounded, and that its tokens are exact."""
+"""Windows: what a window keeps, that its contexts are bounded, and that its tokens are exact."""
 
 from __future__ import annotations
 
 import pytest
 
 from agents.chat import ChatAgent
-from agents.memory import make_agent, window_turns
 from agents.render import Renderer
 from agents.window import WindowAgent
 from envs.types import Message, assistant, system, user
@@ -79,29 +78,6 @@ def test_results_of_tools_leave_with_their_calls_and_ids_stay_unique() -> None:
 def test_an_agent_forgets_the_last_episode(renderer: Renderer) -> None:
     agent = WindowAgent(renderer, turns=2)
     assert play(agent, 6) == play(agent, 6)
-
-
-def test_memory_policies_have_names(renderer: Renderer) -> None:
-    assert type(make_agent("keep_all", renderer)) is ChatAgent
-    agent = make_agent("window:turns=3", renderer, "Be brief.")
-    assert isinstance(agent, WindowAgent)
-    assert (agent.turns, agent.system) == (3, "Be brief.")
-
-
-@pytest.mark.parametrize(
-    "spec, message",
-    [
-        ("windw:turns=2", "'windw:turns=2' is no memory policy; choose from keep_all, window:turns=N"),
-        ("window", "'window' is no memory policy"),
-        ("window:steps=2", "is no memory policy"),
-        ("window:turns=0", "turns=0 of window is no whole number from 1"),
-        ("window:turns=two", "turns=two of window is no whole number from 1"),
-        ("", "'' is no memory policy"),
-    ],
-)
-def test_a_wrong_name_is_refused(spec: str, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        window_turns(spec)
 
 
 def test_a_window_without_turns_is_refused(renderer: Renderer) -> None:

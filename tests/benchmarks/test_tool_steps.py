@@ -13,6 +13,7 @@ def test_a_short_run_measures_every_environment_that_is_there(tmp_path: Path) ->
     assert tool_steps.main(["--tasks", "2", "--rounds", "2", "--out", str(out)]) == 0
     result = json.loads(out.read_text())
     assert {"command", "commit", "machine"} <= result.keys() and result["tau2_steps_per_s"] == 24.5
-    assert {"tools/Support-v0", "tools/Support-v0 short"} <= result["speeds"].keys()
+    names = {f"tools/{name}-v0{style}" for name in ("Support", "Travel") for style in ("", " short")}
+    assert names <= result["speeds"].keys()
     for speed in result["speeds"].values():
         assert 0 < speed["with_resets"] < speed["steps_per_s"] and speed["unhindered"] > 0

@@ -83,3 +83,39 @@ def test_play_takes_the_split_there_is_and_names_it_beside_a_missing_one(capsys,
     )
     assert main(["play", f"{ENVIRONMENTS}:SomeSplits", "--env-arg", "there="]) == 2
     assert capsys.readouterr().err == "python -m envs play: split 'train' needs a file\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "origin", "layout"),
+    [
+        ("tools/BFCL-v0", "ShishirPatil/gorilla", "bfcl/answers_BFCL_v4_CATEGORY.json"),
+        ("tools/Tau2-v0", "sierra-research/tau2-bench", "tau2/DOMAIN/NAME"),
+        ("math/GSM8K-v0", "openai/grade-school-math", "gsm8k/test.jsonl"),
+        ("math/MATH500-v0", "HuggingFaceH4/MATH-500", "math500/test.jsonl"),
+        ("math/AIME-v0", "HuggingFaceH4/aime_2024", "aime/NAME.jsonl"),
+        ("code/HumanEval-v0", "openai/human-eval", "humaneval/HumanEval.jsonl"),
+        ("code/MBPP-v0", "google-research/google-research", "mbpp/mbpp.jsonl"),
+    ],
+)
+def test_play_without_data_says_where_they_come_from_and_how_they_are_laid_out(
+    name, origin, layout, monkeypatch, capsys, tmp_path
+):
+    monkeypatch.setattr("envs.data.find_spec", lambda module: None)  # nothing from the hub
+    monkeypatch.setenv("TURNWISE_DATA", "")  # so that it is put back, which the command sets
+    for arguments in ([], ["--data-root", str(tmp_path)]):
+        with pytest.raises(SystemExit) as exit_:
+            raise SystemExit(main(["play", name, *arguments]))
+        error = capsys.readouterr().err
+        assert exit_.value.code == 2 and origin in error and layout in error
+        assert "no split 'train'" not in error and len(error.strip().splitlines()) == 1
+
+
+def test_play_takes_the_first_split_with_tasks(monkeypatch, tmp_path, capsys):
+    folder = tmp_path / "bfcl"
+    folder.mkdir()
+    question = {"id": "irrelevance_0", "question": [[{"role": "user", "content": "Hello?"}]], "function": []}
+    (folder / "BFCL_v4_irrelevance.json").write_text(json.dumps(question) + "\n")
+    monkeypatch.setenv("TURNWISE_DATA", "")
+    monkeypatch.setattr("sys.stdin", io.StringIO("No tool fits.\n"))
+    assert main(["play", "tools/BFCL-v0", "--env-arg", "category=irrelevance", "--data-root", str(tmp_path)]) == 0
+    assert "success True" in capsys.readouterr().out

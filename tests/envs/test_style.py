@@ -58,9 +58,11 @@ def test_an_environment_without_a_guide_is_the_same_in_every_style() -> None:
 def test_an_invalid_reply_is_answered_with_the_fault_the_form_and_the_replies_left() -> None:
     env = Word()
     opening(env)
-    for left in ("You have 2 replies left.", "You have 1 reply left.", "That was your last reply."):
+    for left in ("You have 2 replies left.", "You have 1 reply left."):
         answer = text(env.step("")[0][0])
         assert answer == f"That is no word. Reply with one word.\nExample of a reply:\npear\n\n{left}\n\np___"
+    ending = "The episode is over: you have not succeeded."
+    assert text(env.step("")[0][0]) == f"That is no word. That was your last reply.\n\np___\n{ending}"
     short = Word(style="short")
     opening(short)
     assert text(short.step("")[0][0]) == "?"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from rl.defaults import TINY_CONTEXT
 from rl.policy import tiny
-from rl.settings import TINY_CONTEXT, Settings
+from rl.settings import Settings
 from tests.support.runs import SMALL, small_model, train, training_error
 
 

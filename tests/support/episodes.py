@@ -54,6 +54,9 @@ class LetterAgent:
     def observe(self, messages):
         return Context(self._ids(messages))
 
+    def demonstrate(self, reply):
+        return reply
+
     @staticmethod
     def _ids(messages):
         return tuple(ord(letter) for message in messages for letter in text(message))

@@ -13,7 +13,7 @@ from envs.adapters.mcp import goals
 from envs.adapters.mcp.connection import CallRefused, Connection, target_of
 from envs.adapters.mcp.sdk import sdk
 from envs.adapters.schemes import import_extra
-from envs.data import MissingData
+from envs.data import NoSplit
 from envs.episodes.guide import Guide
 from envs.suggestions import unknown_message
 from envs.tools.tool_env import ToolEnv
@@ -93,10 +93,10 @@ class MCPEnv(ToolEnv, ForeignEnv):
         self.calls: list[dict[str, Any]] = []
 
     def tasks(self, split: str) -> Sequence[Task]:
-        """Return the rows of a split. Raises MissingData for none."""
+        """Return the rows of a split. Raises NoSplit for none."""
         rows = [row for row in self.rows if row.get("split", "test") == split]
         if not rows:
-            raise MissingData(f"{self.name} has no tasks of the split {split!r}")
+            raise NoSplit(f"{self.name} has no tasks of the split {split!r}")
         return [
             Task(f"{split}/{i}", (user(row["goal"]),), row.get("answer"), metadata=row) for i, row in enumerate(rows)
         ]

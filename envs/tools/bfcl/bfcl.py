@@ -49,7 +49,7 @@ class BFCL(Env):
     def tasks(self, split: str) -> Sequence[Task]:
         """Return the rows of the category. Raises ValueError, with file and line, for a malformed row."""
         if split != "test":
-            raise data.MissingData(f"BFCL has no split {split!r}; all its rows are test")
+            raise data.NoSplit(f"BFCL has no split {split!r}; all its rows are test")
         answers = {}
         if self.category != "irrelevance":
             answers = {row.fields["id"]: row.fields["ground_truth"] for row in self._rows("answers_BFCL")}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,16 @@ from envs.procedural import drawn
 from envs.tools.clarify import requests
 from envs.tools.clarify.request_tools import RequestTools
 from envs.tools.clarify.requests import KINDS, UNKNOWN, Detail, Kind, Values
+from envs.tools.database_env import EPISODE_FIELDS
 from envs.tools.text_calls import TextCall, parse_word_call
-from envs.types import Message, Messages, Outcome, Task, ToolError, assistant, user
+from envs.types import Message, Messages, Outcome, Task, ToolError, assistant, final_text, user
 
 KEY = "tools/Clarify-v0"
 LENGTHS = {"train": 20_000, "val": 100, "test": 200}
 NUM_DETAILS = 4  # of each kind of request
 MAX_QUESTION = 500  # characters
+REQUEST_TOOLS = frozenset(kind.tool for kind in KINDS.values())
+OWN_FIELDS = ("known_details", "needless", "final_call", "_num_calls", "_new_detail", "_was_needless")
 ONE_CALL = "one call a reply: the user answers one question at a time"
 
 
@@ -47,7 +51,7 @@ class Clarify(RequestTools):
     detail (`fewest=1, missing=1`).
     Arguments: `missing`, the greatest number of missing details, and `fewest`, the least; `spare`; `cost`; `remind`.
     Splits: a request with its missing details stands in one split only.
-    State: the details known, the needless questions and the turns left.
+    State: the details known, the needless questions and the turns left. Episodes fork by `snapshot` and `restore`.
     Source and licence: generated; the setting of InfoPO (arXiv:2603.00656). Version history: v0.
     """
 
@@ -194,6 +198,12 @@ class Clarify(RequestTools):
             metrics={"gain": gain, "bits": self.kind.detail(self._new_detail).bits if self._new_detail else 0.0},
         )
 
+    def ending(self, outcome: Outcome) -> str:
+        """Say whether the call was the one that the user wants."""
+        if outcome.success:
+            return "This is the call that the user wants."
+        return "This call does not do what the user wants: its tool, or a value of it, is wrong or only guessed."
+
     def answer_question(self, question: str) -> str:
         """Return the user's answer. Raises ToolError for a question that does not name exactly one detail."""
         details = self._named_details(question)
@@ -209,6 +219,28 @@ class Clarify(RequestTools):
             return self._short_form() if self.remind else str(self.values[detail.name])[: requests.SHORT_LENGTH]
         phrase = detail.say(self.values[detail.name])
         return f"I said that before: {phrase}." if self._was_needless else f"{phrase[0].upper()}{phrase[1:]}, please."
+
+    def vote(self, action: Message) -> Hashable | None:
+        """The final call that a reply makes, with its values; None for a question and any other reply."""
+        try:
+            if native_calls := action.get("tool_calls"):
+                name, arguments = native_calls[0]["function"]["name"], native_calls[0]["function"]["arguments"]
+            elif text_calls := self._last_calls(final_text(action)):
+                name, arguments = text_calls[0].name, text_calls[0].arguments
+            else:
+                return None
+            values = json.loads(arguments)
+            return (name, json.dumps(values, sort_keys=True)) if name in REQUEST_TOOLS else None
+        except (ToolError, ValueError, RecursionError):
+            return None
+
+    def snapshot(self) -> dict[str, Any]:
+        """Copy the moment of an episode: what is known, and what `Env` holds. Tree methods fork episodes by it."""
+        return deepcopy({name: vars(self)[name] for name in (*EPISODE_FIELDS, *OWN_FIELDS) if name in vars(self)})
+
+    def restore(self, moment: dict[str, Any]) -> None:
+        """Go back to a moment that `snapshot` has returned, any number of times, on any instance with its task."""
+        vars(self).update(deepcopy(moment))
 
     def oracle(self) -> Iterator[Message]:
         """Ask for each missing detail that is not known yet, then make the call."""

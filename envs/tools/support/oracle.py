@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Protocol
 
-from envs.tools.support.cases import Case
-from envs.tools.support.customer import Conversation
-from envs.types import Message, assistant
+from envs.tools.desk.customer import Conversation
+from envs.tools.desk.speech import OpenDesk, Speaker
+from envs.tools.support.cases import SupportCase
+from envs.types import Message
 
 _QUESTIONS = {  # what to ask for after the records of the order were read
     "cancel": "",
@@ -18,48 +18,38 @@ _QUESTIONS = {  # what to ask for after the records of the order were read
     "track": "",
 }
 _TOPICS = {"return": "reason refund", "exchange": "colour fallback", "address": "address"}
-_TOLD = {
+_SENTENCES = {
     "amount": "It is done. The amount is {}.",
     "tracking": "The tracking code is {}.",
     "rule": "I am sorry, I cannot do that; it is against rule {} of our policy.",
 }
 
 
-class _Desk(Protocol):
-    """What the oracle reads of the environment; the replies so far have changed it."""
-
-    case: Case
-    memory: Any
-    turns: int
-    style: Any
-
-
-def oracle_replies(desk: _Desk) -> Iterator[Message]:
+def oracle_replies(desk: OpenDesk) -> Iterator[Message]:
     """Yield the replies of an episode, one per turn."""
-    case, say = desk.case, _Speaker(desk)
+    case, say = desk.case, Speaker(desk)
     yield say.text("What are your e-mail address, your postcode and your order number?", "ask email postcode order")
     email, postcode = case.answers["email"][0][1], case.answers["postcode"][0][1]
-    yield say.calls(("verify_customer", {"email": email, "postcode": postcode}))
+    yield say.call("verify_customer", email=email, postcode=postcode)
     if case.facts != [("rule", "1")]:
         yield from _settle(case, say, desk.memory)
-    for kind, value in case.facts[: len(case.facts) - bool(case.second)]:
-        yield say.text(_TOLD[kind].format(value), f"tell {'rule ' if kind == 'rule' else ''}{value}")
+    yield from say.facts(case, _SENTENCES, len(case.facts) - bool(case.second))
     yield say.text("Is there anything else?", "ask else")
     if case.second:
-        yield say.calls(("track_parcel", {"order": case.second.number}))
-        yield say.text(_TOLD["tracking"].format(case.second.tracking), f"tell {case.second.tracking}")
-    yield say.calls(("close_case", {"outcome": case.outcome}))
+        yield say.call("track_parcel", order=case.second.number)
+        yield say.text(_SENTENCES["tracking"].format(case.second.tracking), f"tell {case.second.tracking}")
+    yield say.call("close_case", outcome=case.outcome)
 
 
-def _settle(case: Case, say: _Speaker, conversation: Conversation) -> Iterator[Message]:
+def _settle(case: SupportCase, say: Speaker, conversation: Conversation) -> Iterator[Message]:
     """Read the records, ask, ask to confirm, and make the change, unless the policy forbids the wish."""
     number = case.answers["order"][0][1]
     if number == "unknown":
-        yield say.calls(("list_orders", {"customer": case.owner.id}))
+        yield say.call("list_orders", customer=case.owner.id)
         number = case.order.number
-    yield say.calls(("get_order", {"order": number}))
+    yield say.call("get_order", order=number)
     if case.kind == "track" and case.outcome == "solved":
-        yield say.calls(("track_parcel", {"order": number}))
+        yield say.call("track_parcel", order=number)
     if case.outcome == "refused":
         if case.kind == "return":
             yield say.text(_QUESTIONS["return"], "ask reason refund")
@@ -69,24 +59,8 @@ def _settle(case: Case, say: _Speaker, conversation: Conversation) -> Iterator[M
         if case.trap == "contradiction":
             yield say.text("I can refund it only once: to the card or as store credit?", "ask refund")
     if case.kind == "exchange":
-        yield say.calls(("find_items", {"product": case.item.product}))
+        yield say.call("find_items", product=case.item.product)
     while not (conversation.confirmations or conversation.has_withdrawn) and (case.writes or case.withdraws):
         yield say.text(f"For the order {number}: {case.kind}. Do you confirm?", f"confirm {number}")
     if case.writes:
-        yield say.calls(*case.writes)
-
-
-class _Speaker:
-    """Writes replies in the style of the episode."""
-
-    def __init__(self, desk: _Desk) -> None:
-        self._desk = desk
-
-    def text(self, full: str, short: str) -> Message:
-        return assistant(short if self._desk.style == "short" else full)
-
-    def calls(self, *calls: tuple[str, dict[str, Any]]) -> Message:
-        if self._desk.style == "short":
-            ((name, arguments),) = calls
-            return assistant(" ".join([name, *map(str, arguments.values())]))
-        return assistant(tool_calls=calls, first_id=self._desk.turns)
+        yield from say.calls(*case.writes)

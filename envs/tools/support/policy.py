@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from envs.tools.desk.opening import desk_guide
 from envs.tools.support.cases import DAMAGED_DAYS, LATE_CREDIT, LATE_DAYS, RETURN_DAYS, RETURN_FEE
 from envs.tools.support.shop import TODAY, money
 
@@ -34,18 +35,13 @@ order; if you refuse, the rule, as in "rule 3". Write amounts with two decimals 
 When the wish is settled, ask whether there is anything else, settle that too, and close the case with close_case: as \
 solved, as refused if the policy forbids the first wish, or as withdrawn if the customer in the end wants nothing \
 changed, also where the colour that they wanted is sold out."""
-GOAL = (
+GUIDE = desk_guide(
     "You work at the support desk of a shop. A customer writes to you. Find out what the customer wants, settle it as "
     "the policy says, and close the case. You succeed if in the end the records are exactly as they should be, the "
     "customer was told all that the policy asks for, and nothing was changed that the policy forbids, not even for a "
-    "moment."
+    "moment.",
+    POLICY,
+    "Hello! What are your e-mail address and your postcode, please?",
+    "list_orders",
+    customer="C123",
 )
-REPLY = (
-    "Reply with a message to the customer or with calls of tools, not both. The customer reads only the last line of a "
-    "message; ask for at most three things in one. Call tools natively, or write a call as JSON on the last line, such "
-    'as {"name": "list_orders", "arguments": {"customer": "C123"}}. Several calls of one reply are made in their order.'
-)
-THINKING = "You may think first; put your message on the last line of your reply."
-EXAMPLE = "Hello! What are your e-mail address and your postcode, please?"
-ENDING = "The episode ends when you close the case; a case that is still open then earns nothing."
-INVALID = "A call that fails, or an empty reply, costs a reply and changes nothing."

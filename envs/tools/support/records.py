@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from envs.tools.database_env import DatabaseEnv
+from envs.tools.desk.desk_tools import CaseOutcome, DeskTools
 from envs.tools.support.cases import LATE_CREDIT, RETURN_FEE
 from envs.tools.support.shop import money
 from envs.tools.tool import tool
-from envs.types import ToolError
-
-Outcome = Literal["solved", "refused", "withdrawn"]
+from envs.types import NegativeResult, ToolError
 
 
-class SupportTools(DatabaseEnv):
+class SupportTools(DeskTools):
     """Tools over the records of a shop. They refuse what is impossible; the policy is for the model to keep."""
 
     @tool
@@ -26,9 +24,9 @@ class SupportTools(DatabaseEnv):
         """
         query = "select customer, name, credit from customers where email = ? and postcode = ?"
         row = self.database.row(query, email.strip().lower(), postcode.strip())
-        self.note_verification(row["customer"] if row else None, email, postcode)
+        self.note_verification(row["customer"] if row else None, email.strip().lower(), postcode.strip())
         if row is None:
-            raise ToolError("there is no customer with this e-mail address and this postcode")
+            raise NegativeResult("there is no customer with this e-mail address and this postcode")
         return {**row, "credit": money(row["credit"])}
 
     @tool
@@ -189,7 +187,7 @@ class SupportTools(DatabaseEnv):
         return {"order": order, "credit": money(self._add_credit(row["customer"], LATE_CREDIT))}
 
     @tool
-    def close_case(self, outcome: Outcome) -> str:
+    def close_case(self, outcome: CaseOutcome) -> str:
         """Close the case. Nothing can be done after that.
 
         Args:
@@ -197,14 +195,6 @@ class SupportTools(DatabaseEnv):
         """
         self.database.write("insert into cases values (?)", outcome)
         return f"the case is closed as {outcome}"
-
-    def note_verification(self, customer: str | None, email: str, postcode: str) -> None:
-        """Take note of a check of a customer's identity; `customer` is None if it failed."""
-        raise NotImplementedError
-
-    def note_write(self, name: str, arguments: dict[str, Any]) -> None:
-        """Take note of a change that is about to be made."""
-        raise NotImplementedError
 
     def _order(self, order: str) -> dict[str, Any]:
         row = self.database.row("select * from orders where number = ?", order)

@@ -20,9 +20,7 @@ def domain_file(domain: str, name: str, data_root: str | None) -> Path:
     pattern = f"tau2/{domain}/{name}"
     paths = data.find_files(pattern, data_root)
     if not paths:
-        raise data.MissingData(
-            f"no {pattern}: name the folder that holds it with --data-root DIR or {data.DATA_ROOT_VARIABLE}"
-        )
+        raise data.missing(pattern)
     return paths[0]
 
 
@@ -42,11 +40,11 @@ def read_tasks(domain: str, split: str, data_root: str | None) -> list[Task]:
         raise ValueError(f"{path}: not a JSON array of tasks")
     ids = _split_ids(path.with_name("split_tasks.json"), split)
     if split != "test" and ids is None:
-        raise data.MissingData(f"tau2/{domain} has no split {split!r}: without split_tasks.json all tasks are test")
+        raise data.NoSplit(f"tau2/{domain} has no split {split!r}: without split_tasks.json all tasks are test")
     rows = [_check_task(task, f"{path}: task {place}") for place, task in enumerate(tasks)]
     rows = [row for row in rows if ids is None or row["id"] in ids]
     if not rows:
-        raise data.MissingData(f"tau2/{domain} has no tasks of the split {split!r}")
+        raise data.NoSplit(f"tau2/{domain} has no tasks of the split {split!r}")
     return [
         Task(f"{split}/{row['id']}", answer=row["evaluation_criteria"].get("actions") or [], metadata=row)
         for row in rows

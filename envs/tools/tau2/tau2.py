@@ -129,8 +129,8 @@ class Tau2(RetailTools):
 
     def reply(self, action: Message) -> Outcome:
         """Take note of what the customer is told, and play the turn."""
-        told = facts_in(final_text(action), self._criteria("communicate_info"))
-        self.memory.facts += [fact for fact in told if fact not in self.memory.facts]
+        facts = facts_in(final_text(action), self._criteria("communicate_info"))
+        self.memory.facts += [fact for fact in facts if fact not in self.memory.facts]
         return super().reply(action)
 
     def call(self, name: str, arguments: str) -> str:

@@ -130,6 +130,10 @@ class MessageAgent:
         """Encode new messages of the environment."""
         return Context(tuple(map(self.vocabulary.add, messages)))
 
+    def demonstrate(self, reply: Message) -> Message:
+        """Return `reply`, as an agent without roles does."""
+        return reply
+
 
 class ClientPolicy(Policy):
     """A chat client as a `Policy`: a prompt is decoded to messages, the reply is encoded as one token."""
@@ -206,23 +210,31 @@ async def evaluate_client(
     try:
         return await evaluate(runner, tickets, concurrency=concurrency, on_group=record_group)
     except BaseExceptionGroup as error:
-        stops = _stop_errors(error)
+        stops = stop_errors(error)
         if not stops:
             raise
     finally:
         runner.close()
+    raise stopped_evaluation(stops, groups)
+
+
+def stopped_evaluation(stops: Sequence[StopEvaluation], groups: Sequence[Group]) -> Exception:
+    """Return what to raise for an evaluation that clients stopped: `UserError` or `IncompleteEvaluation`.
+
+    `groups` are those that were complete, in any order.
+    """
     for stop in stops:
         if stop.is_user_error:
-            raise UserError(str(stop))
-    raise IncompleteEvaluation(str(stops[0]), sorted(groups, key=lambda group: group.ticket.number))
+            return UserError(str(stop))
+    return IncompleteEvaluation(str(stops[0]), sorted(groups, key=lambda group: group.ticket.number))
 
 
-def _stop_errors(group: BaseExceptionGroup) -> list[StopEvaluation]:
-    """The `StopEvaluation` errors in a group of exceptions, nested groups included."""
+def stop_errors(group: BaseExceptionGroup) -> list[StopEvaluation]:
+    """Return the `StopEvaluation` errors in a group of exceptions, nested groups included."""
     stops: list[StopEvaluation] = []
     for error in group.exceptions:
         if isinstance(error, BaseExceptionGroup):
-            stops += _stop_errors(error)
+            stops += stop_errors(error)
         elif isinstance(error, StopEvaluation):
             stops.append(error)
     return stops

@@ -102,7 +102,8 @@ def _parse_samples(row: Mapping[str, Any]) -> Iterator[Sample]:
     if form != "completion" and not isinstance(value, list):
         raise ValueError(f"{form!r} is no list")
     if form == "turns":
-        yield Sample([_parse_turn(turn) for turn in value], row["seed"] if type(row.get("seed")) is int else None, stop)
+        turns = [turn for turn in value if not (isinstance(turn, dict) and turn.get("internal") is True)]
+        yield Sample([_parse_turn(turn) for turn in turns], row["seed"] if type(row.get("seed")) is int else None, stop)
     elif form == "messages":
         replies = [item for item in value if not (isinstance(item, dict) and item.get("role") != "assistant")]
         yield Sample(_parse_replies(replies), None, stop)

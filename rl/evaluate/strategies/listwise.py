@@ -98,7 +98,7 @@ class Listwise:
         judgements: dict[tuple[int, int], list[tuple[Trajectory, int | None]]] = {}
         for (a, order), episode in zip(questions, await context.play_round(f"{ROUND}:test", seeds), strict=True):
             if episode is not None:
-                number = int(episode.turns[-1].metrics.get("choice", 0)) if episode.turns else 0
+                number = int(episode.replies[-1].metrics.get("choice", 0)) if episode.replies else 0
                 candidate = order[number - 1] if number else None
                 judgements.setdefault((a.ticket.number, a.member), []).append((episode, candidate))
         return [self._make_choice(a, judgements.get((a.ticket.number, a.member), [])) for a in attempts]
@@ -136,10 +136,11 @@ class Listwise:
 
 def transcript(trajectory: Trajectory) -> str:
     """Return an episode as text for a judge: its only reply, or the dialogue after the opening messages."""
-    if len(trajectory.turns) == 1:
-        return text(trajectory.turns[0].reply) if trajectory.turns[0].reply else ""
+    replies = trajectory.replies
+    if len(replies) == 1:
+        return text(replies[0].reply) if replies[0].reply else ""
     messages: list[Message] = []
     for k, turn in enumerate(trajectory.turns):
         messages += turn.observation if k else ()
-        messages += [turn.reply] if turn.reply else []
+        messages += [turn.reply] if turn.reply and not turn.internal else []
     return "\n".join(f"{message['role']}: {text(message)}" for message in (*messages, *trajectory.final))

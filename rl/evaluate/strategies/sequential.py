@@ -158,9 +158,9 @@ class Sequential:
         history: list[Message] = []
         for turn in episode.turns:
             history += turn.observation
-            history += [turn.reply] if turn.reply else []
+            history += [turn.reply] if turn.reply and not turn.internal else []
         remark = FAILURE_REMARK if self.scorer == "env" else ""
-        return Revision(ticket, (*history, *episode.final), len(episode.turns) == 1, remark)
+        return Revision(ticket, (*history, *episode.final), len(episode.replies) == 1, remark)
 
 
 def _with_request(history: Messages, request: str) -> Messages:

@@ -29,6 +29,12 @@ def needs(*streams: str, when: str = "") -> Callable[[Part], Part]:
     return mark
 
 
+def samples_by_turn(strategy: Part) -> Part:
+    """Decorate a strategy that samples single turns: an agent cannot ask for replies of its own in between."""
+    setattr(strategy, "samples_by_turn", True)  # noqa: B010
+    return strategy
+
+
 def plays_seats(strategy: Part) -> Part:
     """Decorate a strategy that can play environments of several seats: it returns a group for each of them."""
     setattr(strategy, "plays_seats", True)  # noqa: B010 - a class keeps its attributes in a mapping that is read only

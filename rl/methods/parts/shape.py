@@ -24,5 +24,5 @@ def invalid_turns(group: Group, *, penalty: NonNegative = 0.1) -> list[float]:
 
     Returns one reward per trajectory, in order, from `group.rewards`.
     """
-    num_invalid = [sum(not turn.valid for turn in trajectory.turns) for trajectory in group.trajectories]
+    num_invalid = [sum(not turn.valid for turn in trajectory.replies) for trajectory in group.trajectories]
     return [reward - penalty * count for reward, count in zip(group.rewards, num_invalid, strict=True)]

@@ -55,7 +55,7 @@ def test_a_fall_costs_a_hundred_points_and_the_way_back():
     assert turns[-1][4]["state"] == "train/0 36" and obs_text(turns[-1]) == "11r cliff r"
 
 
-@pytest.mark.parametrize("reply", ["down", "left", "r", "11r cliff r", "up or right", ""])
+@pytest.mark.parametrize("reply", ["down", "left", "rr", "11r cliff r", "up or right", ""])
 def test_a_step_against_the_border_or_no_step_is_invalid_and_costs_a_turn(reply):
     env = FromStart(style="short")
     turn = play_replies(env, [reply])[0]

@@ -79,7 +79,7 @@ def test_a_reply_means_the_one_action_its_last_line_names(reply):
 
 
 @pytest.mark.parametrize(
-    "reply", ["", "right or down", "rightly", "go", "r", "left|down|right|up", "right\ndown or up"]
+    "reply", ["", "right or down", "rightly", "go", "rr", "not right", "left|down|right|up", "right\ndown or up"]
 )
 def test_a_reply_that_names_no_action_or_several_is_invalid_and_costs_a_turn(reply):
     env = on(LAKE)

@@ -131,7 +131,8 @@ def test_a_right_reply_earns_1_and_a_wrong_one_0():
     ):
         _, info = env.reset(seed=1)
         messages, reward, terminated, truncated, end = env.step(reply.format(info["answer"]))
-        assert (messages, reward, terminated, truncated) == ((), expected_reward, True, False)
+        assert (reward, terminated, truncated) == (expected_reward, True, False)
+        assert messages[-1]["content"].endswith(f"you have {'' if expected_reward else 'not '}succeeded.")
         assert end["valid"] is valid and end["success"] is (expected_reward == 1.0)
 
 

@@ -120,6 +120,8 @@ def test_hints_in_full_style_are_sentences():
     assert hints[0] == f"{right - 1} is too low. You have 2 replies left."
     assert hints[1].startswith("Your reply does not state exactly one whole number. Reply with the value")
     assert hints[1].endswith("You have 1 reply left.")
-    assert hints[2] == f"{right + 1} is too high. That was your last reply."
+    assert hints[2] == (
+        f"{right + 1} is too high. That was your last reply.\nThe episode is over: you have not succeeded."
+    )
     shown = session([right + 1], style="full", hint="digits")[0][0]
     assert shown.startswith(f"{right + 1} is wrong. Its digits that are right: `")

@@ -94,7 +94,9 @@ def test_a_line_does_not_run_over_the_edge_of_the_board():
 def test_a_second_illegal_reply_in_a_row_loses():
     env = TicTacToe()
     assert play(env, "a1", "a1") == {"player_0": 0, "player_1": 0} and env.to_move == ("player_1",)
-    assert "does not name exactly one of the legal moves: " in env.observe("player_1")[0]["content"]
+    told = env.observe("player_1")[0]["content"]
+    assert "The cell a1 is occupied by the other player's X. The free cells are b1, c1, a2, b2" in told
+    assert "A second invalid reply in a row loses the game." in told
     env.step("b2")
     env.step("nonsense")
     env.step("a2")

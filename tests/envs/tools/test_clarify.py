@@ -15,6 +15,7 @@ import pytest
 import envs
 from envs.checks import contract, isolation, rewards
 from envs.checks.env_under_test import EnvUnderTest
+from envs.tools.clarify import requests
 from envs.tools.clarify.clarify import MAX_QUESTION, Clarify
 from envs.tools.clarify.requests import EXPANSIONS, KINDS, SHORT_LENGTH
 from envs.types import Message, assistant, text
@@ -280,3 +281,45 @@ def test_the_true_posterior_gains_by_questions_that_reveal_a_detail_and_by_nothi
 def test_wrong_arguments_are_refused(arguments: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=re.escape(words)):
         Clarify(**arguments)
+
+
+def test_the_vote_of_a_reply_is_its_final_call(env: Any) -> None:
+    begin(env)
+    right, other = final(env), final(env, **{env.missing_details[0]: env._other_value(env.missing_details[0])})
+    if env.style == "short":
+        right, other = (
+            assistant(requests.short_call(env.kind, values))
+            for values in (env.values, {**env.values, env.missing_details[0]: env._other_value(env.missing_details[0])})
+        )
+    assert env.vote(right) is not None and env.vote(right) != env.vote(other)
+    if env.style == "full":
+        written = json.dumps({"name": env.kind.tool, "arguments": dict(reversed(env.values.items()))})
+        assert env.vote(assistant(f"I know all.\n{written}")) == env.vote(right)
+    for reply in (env._question(env.missing_details[0]), assistant("Which day?"), assistant('{"name": "x"')):
+        assert env.vote(reply) is None
+
+
+def test_an_episode_forks_at_any_moment(env: Any) -> None:
+    begin(env)
+    oracle = env.oracle()
+    env.step(next(oracle))
+    moment, state = env.snapshot(), env.state()
+    wrong = env._call_message(
+        env.kind, {**env.values, env.missing_details[1]: env._other_value(env.missing_details[1])}
+    )
+    assert env.step(wrong)[1] == 0.0
+    fork = envs.make("tools/Clarify-v0", style=env.style).unwrapped
+    begin(fork)
+    for place in (env, fork):
+        place.restore(moment)
+        assert place.state() == state
+        rewards = [place.step(reply)[1] for reply in iter_until_over(place)]
+        assert sum(rewards) == 1.0
+
+
+def iter_until_over(env: Any) -> Iterator[Message]:
+    """The oracle's replies until the episode ends."""
+    for reply in env.oracle():
+        if env._phase != "playing":
+            return
+        yield reply

@@ -12,9 +12,10 @@ import pytest
 import envs
 from envs.checks import contract, isolation, rewards
 from envs.checks.env_under_test import EnvUnderTest, oracle_replies, play
-from envs.tools.support.cases import KINDS, TRAPS, Case, sample_case
-from envs.tools.support.customer import MAX_VALUES, Conversation, RuleCustomer
+from envs.tools.desk.customer import MAX_VALUES, Conversation, RuleCustomer
+from envs.tools.support.cases import KINDS, TRAPS, SupportCase, sample_case
 from envs.tools.support.support import Support
+from envs.tools.support.vocabulary import VOCABULARY
 from envs.types import Message, assistant, text
 
 SEEDS = range(400)
@@ -25,7 +26,7 @@ def close(outcome: str) -> Message:
 
 
 @cache
-def held_out_cases() -> list[Case]:
+def held_out_cases() -> list[SupportCase]:
     return [sample_case(task.metadata["seed"]) for task in Support().load("test")[:300]]
 
 
@@ -184,7 +185,7 @@ def test_nothing_can_be_done_after_the_end(env: Any) -> None:
 @pytest.mark.parametrize("style", ["full", "short"])
 def test_the_customer_answers_what_is_asked_and_nothing_else(style: str) -> None:
     case = next(case for case in map(sample_case, SEEDS) if (case.kind, case.trap) == ("return", "change"))
-    customer, memory = RuleCustomer(case, is_short=style == "short"), Conversation()
+    customer, memory = RuleCustomer(case, VOCABULARY, is_short=style == "short"), Conversation()
 
     def say(full: str, short: str) -> str:
         return customer.answer(short if style == "short" else full, memory)
@@ -240,3 +241,56 @@ def test_instructions_in_the_records_change_nothing(env: Any) -> None:
         assert episode.success
         assert json.dumps(episode.turns)  # data stay within the contents of tool messages
         assert {message["role"] for turn in episode.turns for message in turn[0]} <= {"user", "tool"}
+
+
+@pytest.mark.parametrize(
+    ("message", "topics"),
+    [
+        ("Please tell me your order number.", ["order"]),
+        ("Give me your order number and the e-mail address.", ["email", "order"]),
+        ("I would like to know your postcode.", ["postcode"]),
+        ("Let me know the order number", ["order"]),
+        ("Your order number has been found.", []),
+        ("We received your e-mail.", []),
+    ],
+)
+def test_a_request_without_a_question_mark_is_answered(message: str, topics: list[str]) -> None:
+    customer = RuleCustomer(sample_case(3), VOCABULARY, is_short=False)
+    conversation = Conversation()
+    answer = customer.answer(message, conversation)
+    assert sorted(conversation.questions) == sorted(topics)
+    assert (answer == "All right.") == (not topics)
+
+
+def test_the_customer_is_not_asked_to_confirm_a_change_by_other_uses_of_the_word() -> None:
+    customer = RuleCustomer(sample_case(3), VOCABULARY, is_short=False)
+    conversation = Conversation()
+    assert "Which order is that about" not in customer.answer("Could you confirm your e-mail address?", conversation)
+    assert customer.answer("I confirm that the order O1234 has been cancelled.", conversation) == "All right."
+    assert not conversation.confirmations
+
+
+def test_the_customer_knows_what_the_wish_has_nothing_to_do_with() -> None:
+    case = next(case for seed in SEEDS if (case := sample_case(seed)).kind == "track")
+    answer = RuleCustomer(case, VOCABULARY, is_short=False).answer(
+        "Do you want the refund on your card?", Conversation()
+    )
+    assert answer == "I have not asked for a refund."
+
+
+def test_a_settled_second_wish_is_not_made_again() -> None:
+    case = next(case for seed in SEEDS if (case := sample_case(seed)).second_wish is not None and case.facts)
+    customer, conversation = RuleCustomer(case, VOCABULARY, is_short=False), Conversation()
+    assert "tracking code" in customer.answer("Is there anything else?", conversation)
+    customer.answer(". ".join(value for _, value in case.facts), conversation)
+    assert customer.answer("Is there anything else?", conversation) == "No, that is all. Thank you."
+
+
+def test_a_failed_check_of_the_identity_is_a_valid_reply(env: Any) -> None:
+    env.reset(seed=0, options={"split": "test", "index": 0})
+    call = ("verify_customer", {"email": "nobody@example.org", "postcode": "00000"})
+    messages, *_, info = env.step(assistant(tool_calls=[call]))
+    assert "there is no customer" in text(messages[0])
+    assert info["valid"] and info["metrics"]["errors"] == 0.0
+    wrong = assistant(tool_calls=[("verify_customer", {"email": "nobody@example.org"})])
+    assert env.step(wrong)[4]["valid"] is False

@@ -135,7 +135,7 @@ def test_an_out_that_cannot_be_written_or_is_taken_is_one_line(model, run_folder
 def test_a_dry_run_prints_the_arithmetic_and_the_settings_and_writes_nothing(model, capsys, tmp_path):
     code, out, _ = run_command([*SMALL, "--model", model, "--out", tmp_path / "run", "--dry-run"], capsys)
     assert code == 0 and not (tmp_path / "run").exists()
-    assert "2 groups x 2 episodes x at most 1 turn -> 4 episodes, 1 optimiser step per update, 2 updates" in out
+    assert "2 groups x 2 episodes x at most 1 turn -> 4 episodes, 2 optimiser steps per update, 2 updates" in out
     settings = tomllib.loads(out[out.index("env =") :])
     assert settings["groups"] == 2 and settings["surrogate"] == "clip"
 

@@ -122,7 +122,7 @@ def test_a_cached_file_is_used_for_the_same_episodes_only(tmp_path):
     assert all(torch.equal(weight, model.state_dict()[name]) for name, weight in other.state_dict().items())
 
 
-def test_the_oracle_of_a_game_against_others_is_no_more_to_be_reached_than_it_reaches_itself(monkeypatch):
+def test_an_oracle_that_wins_no_more_than_random_play_is_no_measure_of_imitation(monkeypatch):
     model, tokenizer = tiny.create(1, hidden=32, layers=1, heads=1, intermediate=32)
     renderer, wanted = Renderer(tokenizer), []
 
@@ -146,7 +146,8 @@ def test_the_oracle_of_a_game_against_others_is_no_more_to_be_reached_than_it_re
                     report=lambda *_: None,
                 )
     (random, half, oracle), (other_random, _, other_oracle) = wanted[:3], wanted[3:]
-    assert oracle < half < random < 0.5  # tit for tat earns less than any defection from whoever plays at random
+    # Tit for tat earns less than any defection from whoever plays at random.
+    assert (half, oracle) == (None, None) and 0 < random < 0.5
     assert 0 < other_random < 1 and other_oracle == 1
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import tomllib
@@ -13,7 +14,7 @@ import pytest
 from rl.config_file import merge, read, to_toml
 from rl.evaluate.__main__ import main as evaluate
 from rl.methods.recipe import SLOTS, load, words
-from rl.settings import DERIVED_FROM, Settings, absolute_spec
+from rl.settings import DERIVED_FROM, Settings, absolute_spec, add_flags
 from rl.train.__main__ import TINY_SCHEDULE, build_recipe
 from tests.support.runs import TASKS, small_model, train, train_run
 
@@ -71,7 +72,10 @@ def test_another_model_gets_the_defaults_of_its_own(first: str) -> None:
     }
     assert (settings["lr"], settings["turn_tokens"], settings["cold_start"]) == (1e-6, 1024, 0)
     assert settings["penalty"] == ["kl_k2:coef=0.01"]
-    names = "lr, minibatches, updates, cold_start, cold_start_until, max_tokens, turn_tokens"
+    names = (
+        "lr, minibatches, updates, cold_start, cold_start_until, max_tokens, turn_tokens, overlap, "
+        "checkpoint_activations"
+    )
     assert f"ignored in {first}, because flags replace what they came from: {names}\n" in output
 
 
@@ -175,10 +179,11 @@ def test_a_config_that_names_code_says_so_before_it_runs(tmp_path: Path) -> None
     assert "runs code" not in other.out and other.code == 0
 
 
-def test_steps_of_the_bundled_model_have_eight_groups_and_those_of_others_all() -> None:
+def test_steps_of_the_bundled_model_have_eight_groups_and_others_make_four() -> None:
     steps = {groups: Settings(env="a", groups=groups).with_defaults(1).minibatches for groups in (2, 8, 32, 40)}
     assert steps == {2: 1, 8: 1, 32: 4, 40: 5}
-    assert Settings(env="a", model="b").with_defaults(1).minibatches == 1
+    steps = {groups: Settings(env="a", model="b", groups=groups).with_defaults(1).minibatches for groups in (2, 32)}
+    assert steps == {2: 2, 32: 4}
 
 
 def test_the_bundled_model_has_a_schedule_of_its_own_that_no_length_changes(tmp_path: Path) -> None:
@@ -200,3 +205,28 @@ def test_a_task_of_one_turn_asks_more_of_the_cold_start() -> None:
     """Below a fifth of sampled success, a run of `math/Arithmetic-v0` stayed where it was for 120 updates."""
     until = {turns: Settings(env="a").with_defaults(turns).cold_start_until for turns in (1, 2, 12)}
     assert until == {1: 0.2, 2: 0.3, 12: 0.3}
+
+
+def test_the_files_of_an_environments_arguments_mean_the_same_in_any_folder(elsewhere: Path) -> None:
+    (elsewhere / "goals.jsonl").write_text('{"goal": "Add."}\n')
+    (elsewhere / "grader.py").write_text("def grade(ending):\n    return 1.0\n")
+    changed = {
+        "tasks=goals.jsonl": f"tasks={elsewhere}/goals.jsonl",
+        "checker=grader.py:grade": f"checker={elsewhere}/grader.py:grade",
+        "checker=./grader.py:grade": f"checker={elsewhere}/grader.py:grade",
+        "data_root=data": f"data_root={elsewhere}/data",
+    }
+    unchanged = (
+        "level=2",
+        "tasks=no.jsonl",
+        "tasks=module:make",
+        "goal=Use data",
+        "checker=",
+        "style=full",
+        "view=data",
+    )
+    parser = argparse.ArgumentParser()
+    add_flags(parser)  # type: ignore[arg-type]
+    words = [*changed, *unchanged]
+    result = parser.parse_args([part for word in words for part in ("--env-arg", word)])
+    assert result.env_arg == [*changed.values(), *unchanged]

@@ -86,7 +86,9 @@ def test_every_number_must_suffice(success: float, unequal: float, valid: float,
     assert Measurement(success, unequal, valid).suffices(0.1) is is_enough
 
 
-def imitate_until(demonstrations: Demonstrations, until: float, *measurements: Measurement) -> tuple[Any, list[Any]]:
+def imitate_until(
+    demonstrations: Demonstrations, until: float | None, *measurements: Measurement
+) -> tuple[Any, list[Any]]:
     """Imitate with a model that measures like this; return the result and what was reported."""
     reports: list[Any] = []
     learner, numbers = make_learner(small_model(), 4096, False), iter(measurements)
@@ -112,6 +114,12 @@ def test_imitation_ends_with_the_first_measurement_that_suffices(demonstrations:
 def test_nothing_is_asked_of_imitation_until_0(demonstrations: Demonstrations) -> None:
     (progress, _), reports = imitate_until(demonstrations, 0.0, Measurement(0.0, 0.0, 0.0))
     assert progress.steps == FIRST_MEASUREMENT and len(reports) == 1
+
+
+def test_without_a_success_to_reach_replies_must_be_moves_and_groups_differ(demonstrations: Demonstrations) -> None:
+    measurements = Measurement(0.0, 0.9, 0.7), Measurement(0.0, 0.4, 0.9), Measurement(0.0, 0.6, 0.9)
+    (progress, _), reports = imitate_until(demonstrations, None, *measurements)
+    assert progress.steps == 3 * FIRST_MEASUREMENT and len(reports) == 3
 
 
 def test_imitation_that_never_suffices_ends_at_its_bounds(

@@ -91,7 +91,7 @@ def test_a_gpu_that_is_too_small_is_told_of_before_anything_is_on_it(monkeypatch
     monkeypatch.setattr("rl.train.session.free_bytes", lambda device: 5 * 2**20)
     monkeypatch.setattr("rl.train.session.print", lambda *lines, **how: events.extend(lines), raising=False)
     monkeypatch.setattr("transformers.PreTrainedModel.to", record_move)
-    train_run(*words(updates=0), out=tmp_path / "run")
+    train_run(*words(updates=0), "--no-checkpoint-activations", out=tmp_path / "run")
     first = events[: events.index("moved", 1)] if events[0] == "moved" else events[: events.index("moved")]
     about, warning = [line for line in first if line != "moved"]
     assert about.startswith("memory, about ")
@@ -100,6 +100,17 @@ def test_a_gpu_that_is_too_small_is_told_of_before_anything_is_on_it(monkeypatch
         and " MiB are needed and 5.0 MiB are free; totals of what lowers it: " in warning
     )
     assert "--checkpoint-activations (" in warning and "--microbatch-tokens 8192 (" in warning
+
+
+def test_blocks_are_recomputed_where_an_update_would_not_fit_otherwise(monkeypatch: Any, tmp_path: Path) -> None:
+    for free_bytes, is_needed in ((2**20, True), (2**40, False), (None, False)):
+        monkeypatch.setattr("rl.train.session.free_bytes", lambda device, free_bytes=free_bytes: free_bytes)
+        out = train(*words(updates=0), "--dry-run").out
+        assert ("activations are recomputed in the backward pass" in out) is is_needed
+        assert f"checkpoint_activations = {str(is_needed).lower()}" in out and '"checkpoint_activations"' in out
+    monkeypatch.setattr("rl.train.session.free_bytes", lambda device: None)
+    monkeypatch.setattr("os.sysconf", lambda name: 1)  # a machine of one byte
+    assert "checkpoint_activations = true" in train(*words(updates=0), "--dry-run").out
 
 
 @pytest.mark.parametrize(

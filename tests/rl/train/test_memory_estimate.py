@@ -47,8 +47,7 @@ def work_of(rows, net, **more):
     """Return the workload of an update on these rows."""
     size = len(rows) // len({row.prefix for row in rows})
     prompt, own = len(rows[0].prefix), rows[0].size
-    lean = net.config.model_type != "gemma3_text"
-    tokens = len(rows) * own + (len(rows) // size if lean else len(rows)) * prompt
+    tokens = len(rows) * own + len(rows) // size * prompt
     return Workload(tokens, prompt + own, prompt, size, **more)
 
 

@@ -81,17 +81,19 @@ def hierarchical(
 
 
 def group_by_state(groups: Sequence[Group], table: TurnTable, similarity: float = 1.0) -> Ints:
-    """Number the state in which each turn began (R,): equal for turns of one group in the same state.
+    """Number the state in which each turn began (R,): equal for turns of one group in the same state and role.
 
     States are the texts `Turn.state`. With `similarity` below 1, states also count as the same if the `difflib` ratio
     of their texts reaches it. Raises `PartError` where turns have no state.
     """
-    texts = [turn.state for turn in turn_table.turns_of(groups)]
+    turns = turn_table.turns_of(groups)
+    texts = [turn.state for turn in turns]
     if missing := texts.count(""):
         raise PartError(
             f"credit compares turns by their state, which {missing} of {len(texts)} turns lack: "
             "the environment must give info['state']"
         )
+    texts = [f"{turn.role}: {turn.state}" if turn.role else turn.state for turn in turns]
     if similarity < 1:
         return states.cluster_similar(texts, table.turn_group, threshold=similarity)
     return turn_table.group_ids(table.turn_group, texts)

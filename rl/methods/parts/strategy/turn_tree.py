@@ -8,10 +8,10 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from agents.agent import Agent
+from agents.agent import Agent, Internal
 from envs.types import Message, Stop
 from rl.methods.options import NonNegative
-from rl.methods.parts import plays_seats
+from rl.methods.parts import plays_seats, samples_by_turn
 from rl.records import Group, Ticket, Trajectory
 from rl.rollout.faults import set_error
 from rl.rollout.runner import Runner
@@ -24,6 +24,7 @@ Steps = Mapping[str, Step]
 
 
 @plays_seats
+@samples_by_turn
 async def turn_tree(
     runner: Runner,
     ticket: Ticket,
@@ -179,7 +180,10 @@ class _Tree:
     def _message(player: _Player, seat: Seat) -> Message:
         """The reply of a candidate, read by a copy of its player's agent."""
         assert seat.pending is not None
-        return _copy(player.agent).act(seat.pending.completion.ids)
+        reply = _copy(player.agent).act(seat.pending.completion.ids)
+        if isinstance(reply, Internal):
+            raise TypeError("turn_tree samples single turns, and this agent asks for replies of its own")
+        return reply
 
     async def _score(self, table: Any, replies: Mapping[str, Message], name: str, key: str) -> Step | None:
         """Give a candidate; return what its seat is told next, after the seats in between have answered it once."""

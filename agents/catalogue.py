@@ -1,0 +1,73 @@
+"""Agents by name, with their options: `keep_all`, `window:turns=4`, `summarise:tokens=2000,turns=2`, ..."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from agents.chat import ChatAgent
+from agents.reminders import ReminderAgent
+from agents.render import Renderer
+from agents.summarise import SummaryAgent
+from agents.team import TeamAgent
+from agents.window import WindowAgent
+
+KEEP_ALL = "keep_all"
+AGENTS: Mapping[str, type[ChatAgent]] = {
+    KEEP_ALL: ChatAgent,
+    "window": WindowAgent,
+    "summarise": SummaryAgent,
+    "reminders": ReminderAgent,
+    "team": TeamAgent,
+}
+
+
+def form(name: str) -> str:
+    """Return how an agent is written, with the options that it must be given: `window:turns=N`."""
+    options = [f"{key}=N" for key, option in AGENTS[name].options.items() if option.is_required]
+    return f"{name}:{','.join(options)}" if options else name
+
+
+FORMS = ", ".join(map(form, AGENTS))
+
+
+def parse(spec: str) -> tuple[type[ChatAgent], dict[str, int]]:
+    """Return the class of the agent `spec`, such as `window:turns=4`, and its options.
+
+    Raises ValueError for an unknown name or option, an option that is missing, and one that is no whole number or too
+    small.
+    """
+    name, colon, rest = spec.partition(":")
+    if name not in AGENTS:
+        raise ValueError(f"{spec[:80]!r} is no agent; choose from {FORMS}")
+    agent, values = AGENTS[name], dict[str, int]()
+    for text in rest.split(",") if colon else ():
+        key, equals, number = (part.strip() for part in text.partition("="))
+        if key not in agent.options or not equals:
+            options = ", ".join(f"{key}=N" for key in agent.options) or "no options"
+            raise ValueError(f"{name} takes {options}, not {text[:80]!r}")
+        least = agent.options[key].least
+        if not (number.isascii() and number.isdecimal() and len(number) < 8 and int(number) >= least):
+            raise ValueError(f"{key}={number[:80]} of {name} is no whole number from {least}; write {name}:{key}=4")
+        if key in values:
+            raise ValueError(f"{key} of {name} is set twice")
+        values[key] = int(number)
+    for key, option in agent.options.items():
+        if option.is_required and key not in values:
+            raise ValueError(f"{name} needs {key}=N: {option.meaning}; choose from {FORMS}")
+    return agent, values
+
+
+def make_agent(
+    spec: str, renderer: Renderer, system: str = "", *, style: Literal["full", "short"] = "full"
+) -> ChatAgent:
+    """Make the agent of one episode. Raises ValueError as `parse` does.
+
+    `system` is a text for the system message. With `style="short"` the agent's own words are a few letters, for a model
+    without pre-training.
+    """
+    cls, values = parse(spec)
+    constructor: Any = cls
+    agent: ChatAgent = constructor(renderer, system, **values)
+    agent.style = style
+    return agent

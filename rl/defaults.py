@@ -1,0 +1,76 @@
+"""Defaults that depend on the model and the environment: one set for the bundled model, one for all others."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+# Of a run of the bundled model with updates of `UPDATE_EPISODES`; about ten minutes of two CPU cores.
+TRAINED_TOKENS = 3_000_000
+UPDATE_EPISODES = 256
+TINY_CONTEXT = 2048  # of the bundled model (`rl.policy.tiny.MAX_LENGTH`, whose module imports torch)
+STEP_GROUPS = 8  # groups of one optimiser step of the bundled model
+STEPS = 4  # optimiser steps of an update of another model
+# Lengths for models other than the bundled one, in tokens: of a reply that thinks first, of what the environment says
+# between two replies, and of the longest episode that is not asked for by a flag.
+REPLY_TOKENS, OBSERVATION_TOKENS, EPISODE_TOKENS = 1024, 128, 16384
+
+
+class Sizes(NamedTuple):
+    """What an environment says about the lengths of episodes.
+
+    Attributes:
+        max_turns: Its limit of turns per episode.
+        longest_reply: Length of the oracle's longest reply, in tokens of the bundled model.
+        episode: Mean length of the oracle's episodes, prompts included, in the same tokens.
+        opening: Upper estimate of the length of an episode's first prompt, in tokens of the model.
+
+    """
+
+    max_turns: int
+    longest_reply: int
+    episode: int
+    opening: int
+
+
+def of_bundled(sizes: Sizes, *, groups: int, max_tokens: int | None, is_full_style: bool) -> dict[str, Any]:
+    """Return the defaults of the bundled model, whose weights start out random, by the names of settings.
+
+    `groups`, `max_tokens` (None for the default) and the environment's style are settings that they depend on.
+    """
+    max_tokens = max_tokens or _rounded(2 * sizes.episode if is_full_style else 0, TINY_CONTEXT)
+    return {
+        # The reward of an episode is shared by all its turns: the more turns, the noisier each one's share.
+        "lr": float(f"{min(1.5e-4, 3.3e-4 / (1 + sizes.max_turns) ** 0.5):.2g}"),
+        "minibatches": max(1, groups // STEP_GROUPS),
+        "updates": min(600, max(1, TRAINED_TOKENS // (UPDATE_EPISODES * sizes.episode))),
+        "cold_start": 4000,
+        # Below, a run of one turn may not get off the ground, and one of several may stay with one constant action.
+        "cold_start_until": 0.2 if sizes.max_turns == 1 else 0.3,
+        "max_tokens": max_tokens,
+        "turn_tokens": min(max(8, 2 * sizes.longest_reply), max_tokens - 1),
+    }
+
+
+def of_others(
+    sizes: Sizes, *, groups: int, max_tokens: int | None, turn_tokens: int | None, lora: int
+) -> dict[str, Any]:
+    """Return the defaults of a model that has been trained before, by the names of settings.
+
+    `groups`, `max_tokens` and `turn_tokens` (None for their defaults) and `lora` are settings that they depend on.
+    """
+    turn = (turn_tokens or REPLY_TOKENS) + OBSERVATION_TOKENS
+    max_tokens = max_tokens or _rounded(sizes.opening + sizes.max_turns * turn, EPISODE_TOKENS)
+    return {
+        "lr": 1e-5 if lora else 1e-6,
+        "minibatches": min(STEPS, groups),
+        "updates": 200,
+        "cold_start": 0,
+        "cold_start_until": 1.0,
+        "max_tokens": max_tokens,
+        "turn_tokens": min(REPLY_TOKENS, max_tokens - 1),
+    }
+
+
+def _rounded(tokens: int, limit: int) -> int:
+    """A multiple of 256 from 512 to `limit`, with room for `tokens`."""
+    return min(max(512, -(-tokens // 256) * 256), limit)
