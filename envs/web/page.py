@@ -1,0 +1,124 @@
+"""What an environment of pages sees and does, whichever engine shows them: a real browser or the DOM alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from envs.types import ToolError
+from envs.web.site import Site
+
+
+@dataclass(frozen=True)
+class Element:
+    """An interactive element as a policy sees it.
+
+    Attributes:
+        index: Its number in this snapshot, from 1 in reading order.
+        role: Its ARIA role: "button", "link", "textbox", "checkbox", "radio", "combobox", "slider", ...
+        name: Its accessible name.
+        value: What a field holds; of a select the chosen option's text.
+        states: Of "checked", "disabled", "expanded", "focused", "required", "invalid", in this order.
+        options: The texts of a select's options, in order.
+        box: x, y, width and height in CSS pixels of the viewport; None where nothing is laid out.
+    """
+
+    index: int
+    role: str
+    name: str
+    value: str = ""
+    states: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+    box: tuple[float, float, float, float] | None = None
+
+
+@dataclass(frozen=True)
+class Text:
+    """A run of visible text that is no element's name. `level` is a heading's level, 1 to 6, and 0 for other text."""
+
+    content: str
+    level: int = 0
+
+
+@dataclass(frozen=True)
+class Row:
+    """The cells of a table row, each a run of texts and elements. `header` says that all of them are header cells."""
+
+    cells: tuple[tuple[Text | Element, ...], ...]
+    header: bool = False
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A page at one moment.
+
+    Attributes:
+        url: Its address without the origin, such as "/cart?page=2".
+        title: Its title.
+        nodes: Texts, elements and table rows in reading order.
+        above, below: CSS pixels of the page above and below the viewport; 0 where nothing is laid out.
+        tabs: The titles of all open tabs, if there are several; `tab` is the place of this one.
+    """
+
+    url: str
+    title: str
+    nodes: tuple[Text | Element | Row, ...]
+    above: float = 0.0
+    below: float = 0.0
+    tabs: tuple[str, ...] = ()
+    tab: int = 0
+
+    def elements(self) -> tuple[Element, ...]:
+        """Return all elements, in order of their index."""
+        found = []
+        for node in self.nodes:
+            parts = [part for cell in node.cells for part in cell] if isinstance(node, Row) else [node]
+            found += [part for part in parts if isinstance(part, Element)]
+        return tuple(found)
+
+
+class PageError(ToolError):
+    """An action that the page does not allow: no such element, a disabled one, an option that it lacks."""
+
+
+class PageHung(ToolError):
+    """The page did not answer within the deadline of one action: its own doing, not the browser's."""
+
+
+class BrowserFault(RuntimeError):
+    """The browser died or did not answer: the episode is played again, and nothing is scored."""
+
+
+class Page(Protocol):
+    """One page of a site, open for one episode. Every action returns when its effect can be observed.
+
+    Indices are those of the latest snapshot. Actions raise PageError or PageHung for what the policy can mend, and
+    BrowserFault for what it cannot.
+    """
+
+    def open(self, site: Site) -> None:
+        """Begin an episode: drop everything of the last one, then show `site.start`."""
+
+    def observe(self) -> Snapshot:
+        """Return the page as it is now."""
+
+    def click(self, index: int) -> None:
+        """Click an element."""
+
+    def type(self, index: int, text: str, *, submit: bool = False) -> None:
+        """Replace what a field holds by `text`; with `submit` press Enter in it."""
+
+    def select(self, index: int, option: str) -> None:
+        """Choose the option with this text in a select."""
+
+    def press(self, key: str) -> None:
+        """Press a key or combination named as in `KeyboardEvent.key`: "Enter", "Escape", "ArrowDown", "Control+A"."""
+
+    def scroll(self, direction: str) -> None:
+        """Scroll by most of a screen, "up" or "down"; without a layout there is nothing to scroll."""
+
+    def back(self) -> None:
+        """Go back one page in the history of this tab."""
+
+    def close(self) -> None:
+        """Give back what the page holds. It can be called more than once."""
