@@ -1,4 +1,29 @@
-"""What an environment of pages sees and does, whichever engine shows them: a real browser or the DOM alone."""
+"""What an environment of pages sees and does, whichever engine shows them: a real browser or the DOM alone.
+
+Both engines read a page by the same rules, so that their snapshots differ in boxes only:
+
+- Elements are `a[href]`, `button`, `input` (not hidden), `select`, `textarea`, `summary`, and whatever has a role of a
+  widget (button, link, checkbox, radio, switch, tab, menuitem, option, slider, textbox, searchbox, combobox), an
+  `onclick`, `contenteditable` or a `tabindex` of at least 0. An element within an element is not listed.
+- Left out is what is not rendered: `hidden`, `display: none`, `visibility: hidden`, `aria-hidden="true"`, the content
+  of closed `details` and `dialog`, `svg`, `script`, `style`, `template`, `noscript`.
+- Role: the attribute `role`; else link, button (`button`, `summary`, `input` of type submit, button, reset, image and
+  file), checkbox, radio, slider (range), spinbutton (number), searchbox (search), combobox (`select`), listbox (`select
+  multiple`), textbox (every other `input`, `textarea`, `contenteditable`); "generic" for anything else.
+- Name: `aria-label`; else the text of `aria-labelledby`; else of its `label`s, without what fields in them hold; else,
+  of no field, its own text; else `value` (of `input` buttons), `alt`, `placeholder`, `title`. White space is collapsed.
+- Value: what a field holds, of a password a dot (U+2022) for each character; the chosen option's text; "" for
+  checkboxes, radios, buttons and links.
+- States: "expanded" for the `summary` of open `details` and `aria-expanded="true"`; "focused" for the active element,
+  never the body; "required" and "invalid" by attribute (`aria-required`, `aria-invalid`), the latter also for what
+  `:user-invalid` matches; "checked" also by `aria-checked`, `aria-selected` and `aria-current`; "disabled" also by
+  `aria-disabled` and a disabled `fieldset`.
+- Texts: a run of text ends at an element, at the border of a block and at `br`. The text of a label that names an
+  element and the text of an element are no texts. Runs within `h1` to `h6` have the heading's level. White space is
+  collapsed, empty runs are left out.
+- Rows: each `tr` is one, a header row if all its cells are `th`; rows without any content are left out. Tables within
+  tables are read as the text of a cell.
+"""
 
 from __future__ import annotations
 
@@ -118,7 +143,10 @@ class Page(Protocol):
         """Scroll by most of a screen, "up" or "down"; without a layout there is nothing to scroll."""
 
     def back(self) -> None:
-        """Go back one page in the history of this tab."""
+        """Go back one page in the history of this tab, which is then asked for again; a PageError on the first page."""
+
+    def switch(self, tab: int) -> None:
+        """Show the open tab with this place in `Snapshot.tabs`, from 0. A new tab is shown when it opens."""
 
     def close(self) -> None:
         """Give back what the page holds. It can be called more than once."""
