@@ -280,7 +280,7 @@ def test_hits_are_marked_also_across_tokens_and_in_what_was_folded(session: Sess
     assert len(hits(page, "word word")) == 1000  # in a message of 10,000 characters
     assert page.get_by_role("button", name="Show all").count() == 0
     page.get_by_role("button", name="Clear").click()
-    page.wait_for_function("hitWords === '' && CSS.highlights.get('hit').size === 0")
+    page.wait_for_function("() => hitWords === '' && CSS.highlights.get('hit').size === 0")
     assert page.locator(".step.has-hit").count() == 0
 
 
