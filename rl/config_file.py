@@ -36,8 +36,8 @@ def stale_keys(flags: Mapping[str, Any], file: Mapping[str, Any]) -> list[str]:
     """Return the keys of `file` that are outdated because `flags` changes what they were chosen for.
 
     Both map names of settings and slots to values. With another `algo` in both: all slots of the file. With another
-    `env`, `env_arg`, `model`, `lora` or `max_tokens` (`DERIVED_FROM`): the keys in `file["derived"]`, whose values were
-    defaults computed from these. Keys that are also in `flags` are left out.
+    value of `env`, `model` or another of `DERIVED_FROM`: the keys in `file["derived"]`, whose values were defaults
+    computed from these. Keys that are also in `flags` are left out.
     """
 
     def replaces(name: str) -> bool:

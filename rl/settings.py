@@ -15,7 +15,7 @@ from envs.watchdog import Budgets
 from rl import defaults, prompt_options
 from rl.cli import Parser, real_number, whole_number
 from rl.methods.recipe import MANY, SLOTS
-from rl.policy.registry import ENGINES, parse_device_list
+from rl.policy.registry import DTYPES, ENGINES, parse_device_list
 from rl.seeds import MAX_SEED
 
 # Settings that may differ between a run and its continuation with `--resume`.
@@ -26,7 +26,7 @@ CHANGEABLE_ON_RESUME = (
     *("step_seconds", "episode_seconds", "load_seconds"),
 )
 # What the defaults of `with_defaults` depend on.
-DERIVED_FROM = ("env", "env_arg", "model", "lora", "max_tokens", "groups")
+DERIVED_FROM = ("env", "env_arg", "model", "lora", "max_tokens", "groups", "engine", "dtype", "engine_dtype")
 
 
 def _flag(default: Any, help: str, kind: Callable[[str], Any] = str, **options: Any) -> Any:
@@ -129,8 +129,19 @@ class Settings:
         "learning rate (default for tiny: 1.5e-4 with one turn, less with more; else 1e-6, of adapters 1e-5)",
         real_number(above=0),
     )
-    dtype: str = _flag(
-        "float32", "precision of the model; the optimiser's state is always float32", choices=["float32", "bfloat16"]
+    dtype: str | None = _flag(
+        None,
+        "precision of the model; the optimiser's state is always float32 (default: bfloat16 on CUDA but for tiny, else "
+        "float32)",
+        choices=DTYPES,
+    )
+    engine_dtype: str | None = _flag(
+        None, "precision that replies are sampled in (default: the model's; of vllm on CUDA bfloat16)", choices=DTYPES
+    )
+    decoupled: bool | None = _switch(
+        "compare ratios with log-probabilities that the trainer computes before the update, and weigh what the sampler "
+        "differs by (default: unless both compute in float32)",
+        None,
     )
     lora: int = _flag(
         0, "rank of LoRA adapters, trained in place of the weights; 0: none (extra lora)", whole_number(0)

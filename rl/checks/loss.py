@@ -111,9 +111,10 @@ def _tokens(recipe: Recipe, rows: Sequence[Row], model: ToyModel) -> Tokens:
     _expect_table(place, share, columns.mask)
     if share[~columns.mask].any():
         place.fail("gives a share to tokens that were not sampled, where mask is 0")
+    recorded, proximal = columns.pad(lambda row: row.old), columns.stream("proximal")
     return Tokens(
         logp=logp,
-        old=columns.pad(lambda row: row.old),
+        old=recorded if proximal is None else proximal,
         adv=columns.pad(lambda row: row.adv),
         mask=columns.mask,
         share=share.detach(),
@@ -123,6 +124,7 @@ def _tokens(recipe: Recipe, rows: Sequence[Row], model: ToyModel) -> Tokens:
         value=value if needs(recipe, "value") else None,
         old_value=columns.stream("value"),
         returns=columns.stream("returns"),
+        behaviour=None if proximal is None else recorded,
     )
 
 

@@ -142,6 +142,10 @@ class ToyScorer:
         """A little below the sampler's."""
         return [[tuple(x - 0.2 for x in turn.completion.logprobs) for turn in t.turns] for t in trajectories]
 
+    def logprobs(self, trajectories: Sequence[Trajectory]) -> list[list[tuple[float, ...]]]:
+        """A little above the sampler's."""
+        return [[tuple(x + 0.05 for x in turn.completion.logprobs) for turn in t.turns] for t in trajectories]
+
     def features(self, trajectories: Sequence[Trajectory]) -> list[np.ndarray]:
         """Numbers of tokens before and in each reply, and its place."""
         return [

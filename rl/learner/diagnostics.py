@@ -15,7 +15,7 @@ class Diagnostics:
     """Running sums over the micro-batches and optimiser steps of one update; `means` turns them into metrics."""
 
     def __init__(self) -> None:
-        self.sums: Tensor | None = None  # (7,), in the order of `add`
+        self.sums: Tensor | None = None  # (6,), in the order of `add`
         self.max_gap = 0.0  # largest |log ratio| of the update
         self.first_max_gap = 0.0  # largest |log ratio| of the first optimiser step
         self.first: Tensor | None = None  # (sum of k3, tokens) of the first optimiser step: before any weight moved
@@ -27,23 +27,22 @@ class Diagnostics:
             mask = tokens.mask
             gap = (tokens.logp - tokens.old).clamp(-20.0, 20.0) * mask
             ratio = gap.exp()
-            k3 = (ratio - 1 - gap) * mask
             count = mask.sum()
             outside = ((ratio - 1).abs() > 0.2) & mask
             error = loss.new_zeros(())
             if tokens.value is not None and tokens.returns is not None:
                 error = ((tokens.value - tokens.returns) * mask).square().sum()
-            sums = torch.stack(
-                [count, (tokens.entropy * mask).sum(), k3.sum(), outside.sum(), (ratio * mask).sum(), loss, error]
-            )
+            sums = torch.stack([count, (tokens.entropy * mask).sum(), outside.sum(), (ratio * mask).sum(), loss, error])
             self.sums = sums if self.sums is None else self.sums + sums
             self.max_gap = max(self.max_gap, float(gap.abs().max()))
             if not self.norms:
                 replayed = tokens.labels.replayed
                 fresh = mask if replayed is None else mask & ~replayed[:, None]
-                first = torch.stack([(k3 * fresh).sum(), fresh.sum().to(k3.dtype)])
+                gap = (tokens.logp - tokens.sampler_logp).clamp(-20.0, 20.0) * fresh  # of sampler and trainer
+                k3 = gap.exp() - 1 - gap
+                first = torch.stack([k3.sum(), fresh.sum().to(k3.dtype)])
                 self.first = first if self.first is None else self.first + first
-                self.first_max_gap = max(self.first_max_gap, float((gap * fresh).abs().max()))
+                self.first_max_gap = max(self.first_max_gap, float(gap.abs().max()))
 
     def end_step(self, norm: float) -> None:
         """End an optimiser step whose gradient had this `norm` before clipping."""
@@ -53,7 +52,7 @@ class Diagnostics:
         """Return the metrics of the update by their names in `docs/metrics.md`; empty if no micro-batch was added."""
         if self.sums is None or self.first is None:
             return {}
-        count, entropy, _, outside, ratio, loss, error = self.sums.tolist()
+        count, entropy, outside, ratio, loss, error = self.sums.tolist()
         tokens = max(count, 1.0)
         mismatch, first = self.first.tolist()
         steps = max(len(self.norms), 1)

@@ -276,9 +276,10 @@ class Learner:
 
 def _tokens(columns: Columns, scores: dict[str, Tensor], share: Tensor) -> Tokens:
     """The (B, T) inputs of the loss, from the scores (M,) of the sampled tokens."""
+    recorded, proximal = columns.pad(lambda row: row.old), columns.stream("proximal")
     return Tokens(
         logp=columns.scatter(scores["logp"]),
-        old=columns.pad(lambda row: row.old),
+        old=recorded if proximal is None else proximal,
         adv=columns.pad(lambda row: row.adv),
         mask=columns.mask,
         share=share,
@@ -288,6 +289,7 @@ def _tokens(columns: Columns, scores: dict[str, Tensor], share: Tensor) -> Token
         value=columns.scatter(scores["value"]) if "value" in scores else None,
         old_value=columns.stream("value"),
         returns=columns.stream("returns"),
+        behaviour=None if proximal is None else recorded,
     )
 
 

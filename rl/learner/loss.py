@@ -40,7 +40,7 @@ def is_zero_without_advantage(recipe: Recipe) -> bool:
     logp = (-1.0 * one).requires_grad_()
     zero = torch.zeros(1, dtype=torch.int64)
     labels, other = Labels(zero, zero, zero[:, None]), -1.2 * one
-    tokens = Tokens(logp, -1.5 * one, 0.0 * one, one.bool(), one, one, labels, other, other, other, other)
+    tokens = Tokens(logp, -1.5 * one, 0.0 * one, one.bool(), one, one, labels, other, other, other, other, other)
     loss = recipe.surrogate(logp - tokens.old, tokens).sum()
     if loss.requires_grad:
         loss.backward()

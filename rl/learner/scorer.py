@@ -29,6 +29,10 @@ class ModelScorer:
         """Return the reference policy's log-probability of each sampled token, as `[trajectory][turn][token]`."""
         return self.learner.reference(trajectories)
 
+    def logprobs(self, trajectories: Sequence[Trajectory]) -> list[PerTurn]:
+        """Return the current weights' log-probability of each sampled token, as `[trajectory][turn][token]`."""
+        return self.learner.logprobs(trajectories)
+
     def features(self, trajectories: Sequence[Trajectory]) -> list[np.ndarray]:
         """Return the last hidden states before and after each reply: (K, 2, E) for each trajectory of K turns."""
         return hidden_states.around_replies(self.learner.hidden_states, trajectories)

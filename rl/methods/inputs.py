@@ -70,7 +70,7 @@ class Tokens:
     """Everything a loss part may read, (B, T) each. Only `logp`, `entropy` and `value` carry a gradient."""
 
     logp: Tensor  # current policy's log-probability of the token at this index; 0 where not sampled
-    old: Tensor  # behaviour log-probability recorded by the sampler; 0 where not sampled
+    old: Tensor  # log-probability that ratios compare with: the sampler's record, or `proximal`; 0 where not sampled
     adv: Tensor  # advantage; 0 where not sampled
     mask: Tensor  # bool, True where sampled
     share: Tensor  # float, this token's share of the optimiser step's loss (from `reduce`); 0 where not sampled
@@ -80,3 +80,9 @@ class Tokens:
     value: Tensor | None = None  # critic's value before this token
     old_value: Tensor | None = None  # that value when the advantages were computed
     returns: Tensor | None = None  # regression target of `value`
+    behaviour: Tensor | None = None  # the sampler's record, where `old` is the trainer's own (stream "proximal")
+
+    @property
+    def sampler_logp(self) -> Tensor:
+        """The log-probability that the sampler recorded (B, T), whatever ratios compare with."""
+        return self.old if self.behaviour is None else self.behaviour

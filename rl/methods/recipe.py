@@ -135,14 +135,19 @@ class Recipe:
 SLOTS: tuple[str, ...] = tuple(field.name for field in fields(Recipe))
 MANY: tuple[str, ...] = tuple(field.name for field in fields(Recipe) if field.default == ())
 
-_STREAM_SOURCES: dict[str, Score] = {"ref": score.reference, "value": score.value}
+_STREAM_SOURCES: dict[str, Score] = {
+    "ref": score.reference,
+    "value": score.value,
+    "proximal": score.proximal,
+}
 
 
 def needs(recipe: Recipe, stream: str) -> bool:
     """Whether a part of `recipe` reads or fills `stream`, numbers per token that a run computes only on demand.
 
-    The streams are `"ref"`, log-probabilities of a frozen reference policy; `"value"`, values of a critic; and
-    `"entropy"`, which is always computed, but with its gradient only for a part that needs it. `"answer"` stands for
+    The streams are `"ref"`, log-probabilities of a frozen reference policy; `"value"`, values of a critic;
+    `"proximal"`, log-probabilities by the trainer before the update; and `"entropy"`, which is always computed, but
+    with its gradient only for a part that needs it. `"answer"` stands for
     the environment's `info["answer"]`. Any other name is False.
     """
     source = _STREAM_SOURCES.get(stream)

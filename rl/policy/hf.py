@@ -15,6 +15,7 @@ from rl.policy.engine import EngineDead
 from rl.policy.kv_cache import KVCache
 from rl.policy.request import Request
 from rl.policy.sampling import sample_rows
+from rl.policy.weight_copies import cast_model, copy_weights
 
 
 class HFPolicy(BatchingEngine):
@@ -24,7 +25,13 @@ class HFPolicy(BatchingEngine):
     """
 
     def __init__(
-        self, model: nn.Module, *, slots: int = 256, context: int | None = None, cache_gib: float = 4.0
+        self,
+        model: nn.Module,
+        *,
+        slots: int = 256,
+        context: int | None = None,
+        cache_gib: float = 4.0,
+        dtype: torch.dtype | None = None,
     ) -> None:
         """Make the cached forward and an empty cache.
 
@@ -33,13 +40,17 @@ class HFPolicy(BatchingEngine):
             slots: Most concurrent requests. There are fewer if the cache would outgrow `cache_gib`.
             context: Most tokens of one sequence; None for the most that the model can compute.
             cache_gib: Most GiB of keys and values.
+            dtype: Precision that replies are sampled in; None for the model's. Another one takes a copy of all weights.
 
         Raises:
             ValueError: The model cannot be sampled exactly, or `context` does not fit the model or the cache.
         """
         super().__init__(model, context)
-        self.forward: CachedForward = make_forward(model)
         parameter = next(model.parameters())
+        self.dtype: torch.dtype = dtype or parameter.dtype
+        self._cast_copy = None if self.dtype == parameter.dtype else cast_model(model, self.dtype)
+        self.forward: CachedForward = make_forward(self._cast_copy or model)
+        parameter = next((self._cast_copy or model).parameters())
         per_token = 2 * self.forward.layers * self.forward.kv_heads * self.forward.head_dim * parameter.element_size()
         max_slots = int(cache_gib * 2**30 / (per_token * self.context))
         if max_slots < 1:
@@ -73,6 +84,9 @@ class HFPolicy(BatchingEngine):
         Open requests continue behind the tokens that they have.
         """
         self.version += 1
+        if self._cast_copy is not None and not copy_weights(self.model, self._cast_copy):
+            self._cast_copy = cast_model(self.model, self.dtype)
+            self.forward = make_forward(self._cast_copy)
         self.forward.refresh()
         self.cache.invalidate()
         self._requeue_all()

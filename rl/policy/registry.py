@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from rl.policy.engine import Engine
 
 ENGINES = ("hf", "vllm", "vllm:process")
+DTYPES = ("float32", "bfloat16")
 SEPARATE_PROCESS = "vllm:process"
 
 
@@ -39,6 +40,17 @@ def engine_devices(engine: str, devices: str) -> tuple[int, ...]:
     return tuple(int(number) for number in devices.split(",") if number)
 
 
+def default_dtype(engine: str, device: str, dtype: str) -> str:
+    """Return the precision in which `engine` samples where none is asked for.
+
+    `device` is the kind of device of a model whose weights have the precision `dtype`. vLLM computes in bfloat16 on a
+    GPU and in float32 on a CPU, whatever the model's is.
+    """
+    if engine.startswith("vllm"):
+        return "float32" if device == "cpu" else "bfloat16"
+    return dtype
+
+
 def open_engine(
     name: str,
     model: nn.Module,
@@ -47,6 +59,7 @@ def open_engine(
     context: int | None = None,
     reserve_bytes: int | None = None,
     devices: str = "",
+    dtype: str = "",
 ) -> Engine:
     """Start a sampling engine on `model`.
 
@@ -57,6 +70,7 @@ def open_engine(
         context: Most tokens of one sequence; None for the most that the model can compute.
         reserve_bytes: Memory that a trainer will still take on the model's device; None if nothing is trained.
         devices: CUDA devices of an engine in a process of its own, such as `1,2`; empty for the model's device.
+        dtype: Precision that replies are sampled in, one of `DTYPES`; empty for `default_dtype`.
 
     Raises:
         ValueError: The engine is not installed, or cannot sample this model, or takes no devices.
@@ -72,7 +86,10 @@ def open_engine(
             reserve_bytes=reserve_bytes,
             separate_process=name == SEPARATE_PROCESS,
             devices=device_numbers,
+            dtype=dtype,
         )
+    import torch
+
     from rl.policy.hf import HFPolicy
 
-    return HFPolicy(model, slots=slots, context=context)
+    return HFPolicy(model, slots=slots, context=context, dtype=getattr(torch, dtype) if dtype else None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 
@@ -20,6 +21,25 @@ def copy_trainable(part: Any) -> Any:
         copies = map(copy_trainable, part)
         return type(part)(*copies) if hasattr(part, "_fields") else tuple(copies)
     return part
+
+
+def cast_model(model: nn.Module, dtype: torch.dtype) -> nn.Module:
+    """Return a frozen copy of `model` in eval mode whose floating-point weights are of another precision."""
+    return deepcopy(model).requires_grad_(False).eval().to(dtype)
+
+
+def copy_weights(source: nn.Module, copy: nn.Module) -> bool:
+    """Write the weights of `source` into `copy`, made by `cast_model`; False if their names differ, as with adapters.
+
+    Weights of another precision are rounded.
+    """
+    weights, targets = source.state_dict(), copy.state_dict()
+    if weights.keys() != targets.keys():
+        return False
+    with torch.no_grad():
+        for name, value in weights.items():
+            targets[name].copy_(value)
+    return True
 
 
 def copy_model(model: nn.Module) -> nn.Module:

@@ -37,6 +37,7 @@ class Workload:
         size: Episodes per group.
         slots: Sequences that the hf engine samples at a time; 0 for an engine with memory of its own.
         itemsize: Bytes of one weight.
+        sampler_itemsize: Bytes of one weight of an hf engine of another precision; 0 for one that shares the model's.
         rank: Rank of the adapters; 0 if the weights are trained.
         targets: Layers with adapters, as `--lora-targets`.
         recompute: Whether blocks are recomputed in the backward pass.
@@ -51,6 +52,7 @@ class Workload:
     size: int = 1
     slots: int = 0
     itemsize: int = FLOAT_BYTES
+    sampler_itemsize: int = 0
     rank: int = 0
     targets: str = lora.ALL
     recompute: bool = False
@@ -93,13 +95,15 @@ def workload(settings: Settings, prompt: int, slots: int, *, reference: bool, is
         is_new: False for a run that is resumed after its cold start.
 
     """
+    sampler_dtype = settings.engine_dtype or settings.dtype or "float32"
     return Workload(
         microbatch_tokens=settings.microbatch_tokens,
         context=settings.max_tokens or 0,
         prompt=prompt,
         size=settings.size,
         slots=slots if settings.engine == "hf" else 0,
-        itemsize=getattr(torch, settings.dtype).itemsize,
+        itemsize=getattr(torch, settings.dtype or "float32").itemsize,
+        sampler_itemsize=getattr(torch, sampler_dtype).itemsize if sampler_dtype != settings.dtype else 0,
         rank=settings.lora,
         targets=settings.lora_targets,
         recompute=bool(settings.checkpoint_activations),
@@ -130,14 +134,16 @@ def estimate(model: nn.Module, work: Workload) -> Estimate:
     # While a block's values are computed again for its gradients, the logits are gone. What a block without recomputing
     # saved is freed as its gradients are computed.
     passing = _block_bytes(shape, work) if work.recompute else 0
-    sampler = trainable * work.itemsize + (shape.layers * _fused_bytes(shape, work) if work.rank else 0)
+    sampling = replace(work, itemsize=work.sampler_itemsize or work.itemsize)
+    copy_size = shape.weights + shape.adapters if work.sampler_itemsize else trainable
+    sampler = copy_size * sampling.itemsize + (shape.layers * _fused_bytes(shape, sampling) if work.rank else 0)
     return Estimate(
         weights=(shape.weights + shape.adapters) * work.itemsize,
         gradients=trainable * FLOAT_BYTES,
         optimizer=2 * FLOAT_BYTES * trainable + master,
         reference=shape.weights * work.itemsize if work.reference and not work.rank else 0,
         sampler=sampler if has_sampler else 0,
-        cache=_cache_bytes(shape, work) if has_sampler else 0,
+        cache=_cache_bytes(shape, sampling) if has_sampler else 0,
         activations=activation_bytes(model, work) + max(passing - logits, 0),
         logits=logits,
     )

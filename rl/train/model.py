@@ -92,7 +92,7 @@ class TrainedModel:
 
     def _load(self, name: str) -> None:
         s = self.settings
-        pair: Any = load_pretrained(name, seed=s.seed, dtype=getattr(torch, s.dtype))
+        pair: Any = load_pretrained(name, seed=s.seed, dtype=getattr(torch, s.dtype or "float32"))
         self.model, self.tokenizer = pair
         if s.lora:
             lora.attach(

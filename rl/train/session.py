@@ -29,7 +29,7 @@ from rl.prompt_options import PromptOptions
 from rl.records import SamplingParams, Ticket, Trajectory
 from rl.rollout.runner import Runner
 from rl.settings import Settings
-from rl.train import cold_start, validation
+from rl.train import cold_start, precision, validation
 from rl.train.checkpoint import Checkpointer
 from rl.train.console import Console, describe_run
 from rl.train.environment import inspect_environment
@@ -69,6 +69,7 @@ class Session:
         self.env = inspect_environment(settings, recipe)
         settings = self.env.settings
         device = resolve_device(settings.device)
+        settings = precision.with_precisions(settings, device)
         self.trained_model = TrainedModel(settings, resume_from)
         self.model = self.trained_model.model
         settings = settings.within(max_sequence_length(self.model))
@@ -108,6 +109,7 @@ class Session:
             slots=slots,
             context=self.max_tokens,
             devices=settings.engine_devices,
+            dtype=settings.engine_dtype or "",
         )
         self.learner = Learner(
             self.model,
@@ -126,7 +128,8 @@ class Session:
         """Return a few lines on what is trained, the size of one update, and the engine."""
         model, tasks = self.trained_model.description(), self.env.num_tasks["train"]
         run = describe_run(self.settings, model, tasks, self.env.max_turns)
-        return "\n".join(filter(None, (run, self.env.seating.description(), self.policy.description)))
+        notes = self.env.seating.description(), self.policy.description, precision.description(self.settings)
+        return "\n".join(filter(None, (run, *notes)))
 
     def train(self, out: Path) -> int:
         """Run to the end and return the exit code: 0, or 130 after Ctrl-C. `out` is the folder of a new run.
@@ -203,7 +206,7 @@ class Session:
         return Loop(
             self.runner,
             self.learner,
-            self.recipe,
+            precision.trained_recipe(s, self.recipe),
             Plan.of(s, self.updates),
             self.progress,
             sync_weights=self.policy.sync_weights,

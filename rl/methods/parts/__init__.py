@@ -16,10 +16,10 @@ Part = TypeVar("Part", bound=Callable)
 def needs(*streams: str, when: str = "") -> Callable[[Part], Part]:
     """Decorate a part that reads `streams`, numbers which a run computes only on demand.
 
-    A stream is `"ref"` (a reference policy's log-probabilities), `"value"` (a critic's values) or `"entropy"` (the
-    policy's, with a gradient). `"answer"` says that the part reads the environment's `info["answer"]`, which the run
-    then checks at its start. With `when`, the part reads them only where its option of that name is bound to a true
-    value.
+    A stream is `"ref"` (a reference policy's log-probabilities), `"value"` (a critic's values), `"proximal"` (the
+    trainer's log-probabilities before the update) or `"entropy"` (the policy's, with a gradient). `"answer"` says that
+    the part reads the environment's `info["answer"]`, which the run then checks at its start. With `when`, the part
+    reads them only where its option of that name is bound to a true value.
     """
 
     def mark(part: Part) -> Part:

@@ -74,10 +74,12 @@ def _cut_to_turn(row: Row, turn: int) -> Row:
 
 
 def _rebase(row: Row, logprobs: np.ndarray, factor: float) -> Row:
-    """The row as if sampled with `logprobs`, one per sampled token, its advantage multiplied by `factor`."""
-    old = np.zeros_like(row.old)
+    """The row with ratios against `logprobs`, one per sampled token, its advantage multiplied by `factor`."""
+    old, adv = np.zeros_like(row.old), row.adv * np.float32(factor)
     old[row.mask] = logprobs
-    return replace(row, old=old, adv=row.adv * np.float32(factor))
+    if "proximal" in row.streams:
+        return replace(row, streams={**row.streams, "proximal": old}, adv=adv)
+    return replace(row, old=old, adv=adv)
 
 
 def _pad(ragged: Sequence[np.ndarray]) -> tuple[Floats, Bools]:

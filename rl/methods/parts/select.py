@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from rl.methods.estimators import segments
 from rl.methods.options import NonNegative, Positive
+from rl.methods.parts import needs
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -23,17 +24,20 @@ def every_token(tokens: Tokens) -> Tensor:
 
 
 def truncated_is(
-    tokens: Tokens, *, cap: Positive = 2.0, floor: NonNegative = 0.0, level: Literal["token", "sequence"] = "token"
+    tokens: Tokens,
+    *,
+    cap: Positive = 2.0,
+    floor: NonNegative = 0.0,
+    level: Literal["token", "turn", "sequence"] = "token",
 ) -> Tensor:
     """Truncated importance weights `min(r, cap)` of current against sampling policy, at least `floor`.
 
     `r` is the ratio of the two probabilities of each token; the weights (B, T) are 0 where not sampled.
-    `level="sequence"` takes the product of the ratios over the trajectory's sampled tokens. Meant for surrogates
-    without a ratio of their own (`ratio=on_policy`): beside `ratio=token` the same correction would count twice.
+    `level="turn"` or `"sequence"` takes the product of the ratios over the turn's or the trajectory's sampled tokens.
+    Meant for surrogates without a ratio of their own (`ratio=on_policy`): beside `ratio=token` the same correction
+    would count twice.
     """
-    log_ratio = (tokens.logp.detach() - tokens.old) * tokens.mask
-    if level == "sequence":
-        log_ratio = segments.row_sum(log_ratio, tokens.labels.trajectory)
+    log_ratio = _sum_over(level, (tokens.logp.detach() - tokens.sampler_logp) * tokens.mask, tokens)
     return log_ratio.clamp(-20.0, 20.0).exp().clamp(floor, cap) * tokens.mask
 
 
@@ -42,5 +46,90 @@ def masked_is(tokens: Tokens, *, low: NonNegative = 0.5, high: Positive = 5.0) -
 
     `r` is the ratio of the two probabilities of each token; the weights (B, T) are 0 where not sampled.
     """
-    ratio = (tokens.logp.detach() - tokens.old).clamp(-20.0, 20.0).exp()
+    ratio = (tokens.logp.detach() - tokens.sampler_logp).clamp(-20.0, 20.0).exp()
     return ratio * (tokens.mask & (ratio >= low) & (ratio <= high))
+
+
+@needs("proximal")
+def mismatch_tis(
+    tokens: Tokens,
+    *,
+    cap: Positive = 2.0,
+    floor: NonNegative = 0.0,
+    level: Literal["token", "turn", "sequence"] = "token",
+    over: Literal["mean", "sum"] = "sum",
+) -> Tensor:
+    """Truncated importance weights `min(w, cap)` of trainer against sampler before the update, at least `floor`.
+
+    `w` is the ratio of the probabilities that both computed for the same token: the part of the importance weight that
+    ratios against the trainer's own log-probabilities leave out (decoupled PPO, arXiv:2110.00641, eq. 2; AReaL,
+    arXiv:2505.24298, eq. 5). `level="turn"` or `"sequence"` takes the product over the turn's or the trajectory's
+    sampled tokens, with `over="mean"` their geometric mean. Weights (B, T), 0 where not sampled.
+    """
+    log_ratio = _reduce_over(level, over, _mismatch(tokens), tokens)
+    return log_ratio.clamp(-20.0, 20.0).exp().clamp(floor, cap) * tokens.mask
+
+
+@needs("proximal")
+def mismatch_icepop(tokens: Tokens, *, low: NonNegative = 0.5, high: Positive = 5.0) -> Tensor:
+    """IcePop: the importance weight `w` of trainer against sampler where `low <= w <= high`, else 0.
+
+    `w` is as in `mismatch_tis`, token by token. Weights (B, T), 0 where not sampled.
+    """
+    ratio = _mismatch(tokens).clamp(-20.0, 20.0).exp()
+    return ratio * (tokens.mask & (ratio >= low) & (ratio <= high))
+
+
+@needs("proximal")
+def mismatch_mask(
+    tokens: Tokens,
+    *,
+    measure: Literal["ratio", "k2", "k3"] = "ratio",
+    level: Literal["token", "turn", "sequence"] = "token",
+    over: Literal["mean", "sum", "max"] = "mean",
+    low: NonNegative = 0.5,
+    high: Positive = 2.0,
+) -> Tensor:
+    """Weight 1 where trainer and sampler agree before the update, 0 elsewhere (B, T).
+
+    With `d` the trainer's log-probability of a token minus the sampler's, `measure="ratio"` keeps what has
+    `low <= exp(d) <= high`; `"k2"`, `d^2 / 2`, and `"k3"`, `exp(d) - 1 - d`, keep what is at most `high`. At the level
+    of a turn or a sequence (a trajectory) all its tokens are kept or left out together: `over="mean"` compares the
+    mean of `d` (a geometric mean of ratios) or of the measure, `"sum"` its sum, and `"max"` asks it of every token.
+    """
+    difference = _mismatch(tokens).clamp(-20.0, 20.0)
+    if measure == "k2":
+        difference = difference.square() / 2
+    elif measure == "k3":
+        difference = difference.exp() - 1 - difference
+
+    def agrees(x: Tensor) -> Tensor:
+        return (x.exp() >= low) & (x.exp() <= high) if measure == "ratio" else x <= high
+
+    if level == "token":
+        mask = agrees(difference)
+    elif over == "max":
+        mask = _sum_over(level, (~agrees(difference) & tokens.mask).to(difference.dtype), tokens) == 0
+    else:
+        mask = agrees(_reduce_over(level, over, difference * tokens.mask, tokens))
+    return (mask & tokens.mask).to(tokens.logp.dtype)
+
+
+def _mismatch(tokens: Tokens) -> Tensor:
+    """The trainer's log-probability before the update minus the sampler's record; 0 where not sampled (B, T)."""
+    return (tokens.old - tokens.sampler_logp) * tokens.mask
+
+
+def _reduce_over(level: str, over: str, x: Tensor, tokens: Tokens) -> Tensor:
+    """`_sum_over`, divided by the number of sampled tokens if `over` is "mean"; of single tokens `x` itself."""
+    total = _sum_over(level, x, tokens)
+    if over != "mean" or level == "token":
+        return total
+    return total / _sum_over(level, tokens.mask.to(x.dtype), tokens).clamp(min=1)
+
+
+def _sum_over(level: str, x: Tensor, tokens: Tokens) -> Tensor:
+    """Sums of `x` (B, T), 0 where not sampled, over the tokens of each trajectory (B, 1) or turn; or `x` itself."""
+    if level == "sequence":
+        return segments.row_sum(x, tokens.labels.trajectory)
+    return segments.turn_sum(x, tokens.labels) if level == "turn" else x

@@ -17,6 +17,7 @@ from torch import nn
 
 from rl.policy.batching import BatchingEngine, NewToken
 from rl.policy.engine import EngineDead
+from rl.policy.registry import default_dtype
 from rl.policy.request import Request
 from rl.policy.vllm import weight_sync
 from rl.policy.vllm.devices import EngineDevices
@@ -36,9 +37,9 @@ log = logging.getLogger(__name__)
 class VLLMPolicy(BatchingEngine):
     """An `Engine` over vLLM with the weights of a Hugging Face model, for one event loop at a time.
 
-    It computes in bfloat16 on a GPU and in float32 on a CPU. `logprob_gap` is what `weight_sync.check_weights` measured
-    after the weights were last loaded. Adapters are served beside the frozen weights that they are trained on; where
-    vLLM cannot do that they are merged, in float32 alone.
+    By default it computes in bfloat16 on a GPU and in float32 on a CPU. `logprob_gap` is what
+    `weight_sync.check_weights` measured after the weights were last loaded. Adapters are served beside the frozen
+    weights that they are trained on; where vLLM cannot do that they are merged, in float32 alone.
 
     An engine in a process of its own that dies is replaced: the new one gets the model's weights, and open requests
     continue behind the tokens that they have.
@@ -54,6 +55,7 @@ class VLLMPolicy(BatchingEngine):
         reserve_bytes: int | None = None,
         separate_process: bool = False,
         devices: Sequence[int] = (),
+        dtype: str = "",
     ) -> None:
         """Start vLLM and load the weights, which takes seconds.
 
@@ -65,6 +67,7 @@ class VLLMPolicy(BatchingEngine):
             reserve_bytes: GPU memory that a trainer of the same model will still take; None if nothing is trained.
             separate_process: Whether vLLM runs in a process of its own.
             devices: CUDA devices of that process; empty for the model's.
+            dtype: Precision to compute in, "float32" or "bfloat16"; empty for the device's default.
 
         Raises:
             ValueError: vLLM is not installed, or cannot compute the model on its device or within the memory.
@@ -78,7 +81,7 @@ class VLLMPolicy(BatchingEngine):
                 f"use --device {vllm.device}, or --engine hf"
             )
         self.slots = slots
-        self.dtype = torch.float32 if device.type == "cpu" else torch.bfloat16
+        self.dtype: torch.dtype = getattr(torch, dtype or default_dtype("vllm", device.type, ""))
         engine_devices = EngineDevices.resolve(device, devices, reserve_bytes=reserve_bytes)
         memory = engine_devices.memory_budget(model, slots, self.context, self.dtype.itemsize, cache_gib)
         config = make_engine_config(

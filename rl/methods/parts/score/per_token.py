@@ -1,4 +1,4 @@
-"""One number per sampled token from a critic or a reference policy."""
+"""One number per sampled token from a critic, a reference policy or the trained policy before the update."""
 
 from __future__ import annotations
 
@@ -16,6 +16,16 @@ async def value(scorer: Scorer, groups: Sequence[Group]) -> None:
 async def reference(scorer: Scorer, groups: Sequence[Group]) -> None:
     """Fill the stream `ref` of every turn: each sampled token's log-probability under the frozen reference policy."""
     _fill_stream("ref", scorer.reference, groups)
+
+
+async def proximal(scorer: Scorer, groups: Sequence[Group]) -> None:
+    """Fill the stream `proximal` of every turn: the trainer's log-probability of each sampled token, before the update.
+
+    Ratios then compare with it and not with the sampler's record (decoupled PPO, arXiv:2110.00641, section 3), so that
+    a sampler of another precision or of older weights moves no ratio. One forward pass more per update. `select` parts
+    such as `mismatch_tis` weigh the difference between the two.
+    """
+    _fill_stream("proximal", scorer.logprobs, groups)
 
 
 def _fill_stream(stream: str, score: Callable[[Sequence[Trajectory]], list[PerTurn]], groups: Sequence[Group]) -> None:

@@ -23,6 +23,10 @@ class Scorer(Protocol):
         """Return the frozen reference policy's log-probabilities of the sampled tokens: `[trajectory][turn][token]`."""
         ...
 
+    def logprobs(self, trajectories: Sequence[Trajectory]) -> list[PerTurn]:
+        """The trained policy's own log-probabilities of the sampled tokens, before the update."""
+        ...
+
     def features(self, trajectories: Sequence[Trajectory]) -> list[np.ndarray]:
         """The policy's last hidden states before and after each reply: (K, 2, E) for each trajectory of K turns."""
         ...

@@ -171,16 +171,64 @@ def test_the_critic_s_loss_and_gradient_match(file: str, case: dict[str, Any]) -
 def test_importance_weights_and_masks_match(file: str, case: dict[str, Any]) -> None:
     inputs, params, expected = case["inputs"], case["params"], case["expected"]
     zeros = np.zeros_like(array(inputs["log_ratio"])).tolist()
-    batch = make_tokens(inputs["log_ratio"], zeros, zeros, inputs["response_mask"])
-    if "mask" in expected:  # their bounds hold for sampler / trainer, one number u standing for [1/u, u]
-        bounds = [float(bound) for bound in params["threshold"].split("_")]
-        low, high = 1 / bounds[-1], 1 / bounds[0] if len(bounds) == 2 else bounds[0]
-        recipe = recipe_of("grpo", select=part("masked_is", low=low, high=high))
-        agrees(file, recipe.select(batch) > 0, expected["mask"])
+    current = make_tokens(inputs["log_ratio"], zeros, zeros, inputs["response_mask"])
+    trainer = make_tokens(zeros, inputs["log_ratio"], zeros, inputs["response_mask"], behaviour=zeros)
+    if "mask" in expected:
+        options = params.get("options", params.get("rollout_rs")).split(",")
+        masks = map(rejection_mask, options, params["threshold"].split(","), [trainer] * len(options))
+        agrees(file, torch.stack(list(masks)).prod(0), expected["mask"])
         return
-    level = params.get("level", params.get("rollout_is", "token"))
-    recipe = recipe_of("grpo", select=part("truncated_is", cap=params.get("threshold", 2.0), level=level))
-    agrees(file, recipe.select(batch), expected["weights"])
+    level, cap = params.get("level", params.get("rollout_is", "token")), params.get("threshold", 2.0)
+    for name, batch in (("truncated_is", current), ("mismatch_tis", trainer)):
+        recipe = recipe_of("grpo", select=part(name, cap=cap, level=level))
+        agrees(file, recipe.select(batch), expected["weights"])
+
+
+def rejection_mask(option: str, threshold: str, batch: Tokens) -> Tensor:
+    """verl's mask `option` such as "seq_mean_k1"; bounds of k1 hold for sampler / trainer, one number u for 1/u to u."""
+    bounds = [float(bound) for bound in threshold.split("_")]
+    *scope, measure = option.split("_")
+    bound: dict[str, Any] = {"measure": measure, "high": bounds[0]}
+    if measure == "k1":
+        bound = {"low": 1 / bounds[-1], "high": 1 / bounds[0] if len(bounds) == 2 else bounds[0]}
+    where = {"level": "sequence", "over": scope[1]} if scope[0] == "seq" else {}
+    mask = recipe_of("grpo", select=part("mismatch_mask", **bound, **where)).select(batch)
+    if measure == "k1" and not where:
+        icepop = recipe_of("grpo", select=part("mismatch_icepop", **bound)).select(batch)
+        assert torch.equal(icepop > 0, mask > 0)
+    return mask
+
+
+@vectors("areal_decoupled_ppo")
+def test_decoupled_losses_match(file: str, case: dict[str, Any]) -> None:
+    """Their masks leave the weight itself on the tokens that remain."""
+    inputs, params, expected = case["inputs"], case["params"], case["expected"]
+    batch = make_tokens(
+        inputs["logp"], inputs["old_logp"], inputs["advantages"], inputs["mask"], behaviour=inputs["rollout_logp"]
+    )
+    ratio, rule = "sequence" if params.get("level") == "sequence" else "token", params["rejection_sampling"]
+    recipe = recipe_of("ppo", ratio=ratio, surrogate="clip:high=0.2,low=0.2", reduce="token_mean", penalty=())
+    if rule:
+        where = {"level": rule["level"], "over": rule["agg"]}
+        if rule["action"] == "clamp":
+            weight = select(batch, part("mismatch_tis", cap=rule["upper"], **where))
+        elif rule["metric"] == "ratio":
+            weight = select(batch, part("mismatch_icepop", low=rule["lower"], high=rule["upper"]))
+        else:
+            measure = rule["metric"].removeprefix("kl_")
+            weight = select(batch, part("mismatch_tis", cap=100.0))
+            weight = weight * select(batch, part("mismatch_mask", measure=measure, high=rule["upper"], **where))
+        agrees(file, weight, expected["behave_weight"])
+        recipe = recipe.but(select=lambda batch: weight)
+    loss = step_loss(batch, recipe)
+    loss.backward()
+    agrees(file, loss, expected["loss"])
+    agrees(file, batch.logp.grad, expected["grad_logp"])
+
+
+def select(batch: Tokens, words: str) -> Tensor:
+    """The weights of the part that `words` name."""
+    return recipe_of("grpo", select=words).select(batch)
 
 
 @vectors("mt_icepop_and_tis_token")

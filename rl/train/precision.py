@@ -1,0 +1,58 @@
+"""In which precision a run computes and samples, and what that means for its ratios."""
+
+from __future__ import annotations
+
+import torch
+
+from rl.methods.parts import phases, ratio, score, select
+from rl.methods.recipe import Recipe, needs
+from rl.policy.registry import default_dtype
+from rl.settings import Settings
+
+FLOAT32 = "float32"
+
+
+def with_precisions(settings: Settings, device: torch.device) -> Settings:
+    """Return `settings` with the precisions of trainer and sampler that are not asked for.
+
+    On CUDA a model that has been trained before computes in bfloat16, with float32 copies of its weights for the
+    optimiser; the bundled model, and any model on a CPU, in float32. Log-probabilities of bfloat16 differ by about 0.01
+    between any two ways to compute them, also between two in bfloat16, so ratios are decoupled unless both sides
+    compute in float32. On CUDA float32 matrices are multiplied in TF32 from then on, with 10 bits of mantissa and
+    float32 sums.
+    """
+    if device.type == "cuda":
+        torch.set_float32_matmul_precision("high")
+    dtype = "bfloat16" if device.type == "cuda" and not settings.is_tiny else FLOAT32
+    settings = settings.with_derived(dtype=dtype)
+    dtype = settings.dtype or dtype
+    settings = settings.with_derived(engine_dtype=default_dtype(settings.engine, device.type, dtype))
+    return settings.with_derived(decoupled={dtype, settings.engine_dtype} != {FLOAT32})
+
+
+def description(settings: Settings) -> str:
+    """Return one line about ratios that are decoupled without having been asked for; else ""."""
+    if not settings.decoupled or "decoupled" not in settings.derived:
+        return ""
+    return (
+        f"trained in {settings.dtype}, sampled in {settings.engine_dtype}: ratios compare with the trainer's own "
+        "log-probabilities, one forward pass more per update (--no-decoupled: with the sampler's)"
+    )
+
+
+def trained_recipe(settings: Settings, recipe: Recipe) -> Recipe:
+    """Return the recipe that updates follow: `recipe`, decoupled where the settings say so."""
+    return decouple(recipe) if settings.decoupled else recipe
+
+
+def decouple(recipe: Recipe) -> Recipe:
+    """Return `recipe` with ratios against the trainer's own log-probabilities before the update.
+
+    How far the sampler's differ from them is weighed by `mismatch_tis` where the recipe gives all tokens the weight 1.
+    A recipe that has these log-probabilities already, or no ratio against the sampling policy, is returned as it is.
+    """
+    if needs(recipe, "proximal") or recipe.ratio is ratio.on_policy or recipe.phases is not phases.joint:
+        return recipe
+    if recipe.select is select.every_token:
+        return recipe.but(select=select.mismatch_tis)
+    return recipe.but(score=(*recipe.score, score.proximal))
