@@ -9,6 +9,7 @@ TRAINED_TOKENS = 3_000_000
 UPDATE_EPISODES = 256
 TINY_CONTEXT = 2048  # of the bundled model (`rl.policy.tiny.MAX_LENGTH`, whose module imports torch)
 STEP_GROUPS = 8  # groups of one optimiser step of the bundled model
+CRITIC_LR = 1e-4  # of a value head that starts at 0 on a model whose own rate is 1e-6
 STEPS = 4  # optimiser steps of an update of another model
 # Lengths for models other than the bundled one, in tokens: of a reply that thinks first, of what the environment says
 # between two replies, and of the longest episode that is not asked for by a flag.
@@ -62,6 +63,7 @@ def of_others(
     max_tokens = max_tokens or _rounded(sizes.opening + sizes.max_turns * turn, EPISODE_TOKENS)
     return {
         "lr": 1e-5 if lora else 1e-6,
+        "critic_lr": CRITIC_LR,
         "minibatches": min(STEPS, groups),
         "updates": 200,
         "cold_start": 0,

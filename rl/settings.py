@@ -129,6 +129,11 @@ class Settings:
         "learning rate (default for tiny: 1.5e-4 with one turn, less with more; else 1e-6, of adapters 1e-5)",
         real_number(above=0),
     )
+    critic_lr: float | None = _flag(
+        None,
+        f"learning rate of a critic's value head (default for tiny: --lr; else {defaults.CRITIC_LR})",
+        real_number(above=0),
+    )
     dtype: str | None = _flag(
         None,
         "precision of the model; the optimiser's state is always float32 (default: bfloat16 on CUDA but for tiny, else "

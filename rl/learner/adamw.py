@@ -26,13 +26,41 @@ class Float32AdamW(torch.optim.AdamW):
     `pairs` are the `(parameter, copy)` of the latter.
     """
 
-    def __init__(self, parameters: Iterable[nn.Parameter], *, lr: float, weight_decay: float) -> None:
-        weights = list(parameters)
+    def __init__(
+        self,
+        parameters: Iterable[nn.Parameter],
+        *,
+        lr: float,
+        weight_decay: float,
+        head: Iterable[nn.Parameter] = (),
+        head_lr: float | None = None,
+    ) -> None:
+        """Make the float32 copies and two groups of parameters, the second of which may be empty.
+
+        Args:
+            parameters: Weights of the model.
+            lr: Their learning rate.
+            weight_decay: Decoupled weight decay of all parameters.
+            head: Weights of a value head on the model.
+            head_lr: Their learning rate; None for `lr`.
+        """
+        head = list(head)
+        weights = [*parameters, *head]
         self.masters = [weight if weight.element_size() >= 4 else weight.detach().float() for weight in weights]
         self.pairs = [
             (weight, master) for weight, master in zip(weights, self.masters, strict=True) if master is not weight
         ]
-        super().__init__(self.masters, lr=lr, betas=(0.9, 0.99), weight_decay=weight_decay, fused=True)
+        count = len(weights) - len(head)
+        groups: list[dict[str, Any]] = [{"params": self.masters[:count]}]
+        if head:
+            groups.append({"params": self.masters[count:], "lr": lr if head_lr is None else head_lr})
+        super().__init__(groups, lr=lr, betas=(0.9, 0.99), weight_decay=weight_decay, fused=True)
+        self.rates: list[float] = [group["lr"] for group in self.param_groups]
+
+    def scale_rates(self, scale: float) -> None:
+        """Set every group's learning rate to `scale` times the one that it was made with."""
+        for group, rate in zip(self.param_groups, self.rates, strict=True):
+            group["lr"] = rate * scale
 
     def sync_masters(self) -> None:
         """Copy weights that were changed outside this optimiser (by a cold start) into their masters.

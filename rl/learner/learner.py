@@ -46,6 +46,7 @@ class Learner:
         epochs: int = 1,
         minibatches: int = 1,
         critic: bool = False,
+        critic_lr: float | None = None,
         temperature: float = 1.0,
         recompute: bool = False,
     ) -> None:
@@ -61,6 +62,7 @@ class Learner:
             epochs: Passes over the rows of an update.
             minibatches: Optimiser steps of one pass.
             critic: Whether to train a value head.
+            critic_lr: Learning rate of the value head; None for `lr`.
             temperature: The sampler's; `values`, `reference` and `logprobs` score trajectories at it.
             recompute: Compute activations again in the backward pass to save memory.
 
@@ -85,7 +87,9 @@ class Learner:
         self.weights_changed = False
         self.reference_model: Any = None
         self.has_adapters = bool(lora.adapter_layers(model))
-        self.optimizer = Float32AdamW(self.parameters(), lr=lr, weight_decay=weight_decay)
+        head = list(self.value_head.parameters()) if self.value_head else []
+        weights = (weight for weight in self.model.parameters() if weight.requires_grad)
+        self.optimizer = Float32AdamW(weights, lr=lr, weight_decay=weight_decay, head=head, head_lr=critic_lr)
 
     def parameters(self) -> list[nn.Parameter]:
         """Return all trained parameters, those of the value head last."""
@@ -103,8 +107,7 @@ class Learner:
         """
         diagnostics = Diagnostics()
         self.optimizer.sync_masters()
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.lr * scale
+        self.optimizer.scale_rates(scale)
         rng = np.random.default_rng(seed)
         for phase in recipe.phases(rows, self._row_logprobs):
             for _ in range(self.epochs):

@@ -76,8 +76,7 @@ class Session:
         settings = settings.with_derived(overlap=settings.lag > 0 and device.type != "cpu")
         if settings.overlap and device.type == "cpu":
             torch.set_num_threads(max(1, torch.get_num_threads() // 2))  # each side gets half of them
-        self.updates: int = settings.updates or 0
-        self.max_tokens: int = settings.max_tokens or 0
+        self.updates, self.max_tokens = settings.updates or 0, settings.max_tokens or 0
         self.settings = settings
         self.prompts = PromptOptions.from_flags(settings)
         self.renderer = self.prompts.make_renderer(self.trained_model.tokenizer, self.model, self.max_tokens)
@@ -120,6 +119,7 @@ class Session:
             epochs=settings.epochs,
             minibatches=settings.minibatches or 1,
             critic=needs(self.recipe, "value"),
+            critic_lr=settings.critic_lr,
             temperature=settings.temperature,
             recompute=bool(settings.checkpoint_activations),
         )

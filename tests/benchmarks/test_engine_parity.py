@@ -18,7 +18,7 @@ SOUND = [  # as three seeds went
 
 
 def with_vllm(seeds, found):
-    return [seed._replace(vllm=value) for seed, value in zip(seeds, found, strict=True)]
+    return [seed._replace(other=value) for seed, value in zip(seeds, found, strict=True)]
 
 
 def test_what_vllm_adds_is_paired_by_seed_and_has_the_wider_of_two_intervals():
@@ -76,10 +76,10 @@ def test_the_command_ends_with_1_unless_they_are_alike_everywhere(monkeypatch, t
     """The engines are alike on the first course, and on the second or not."""
     told = {COURSES[0]: SOUND, COURSES[1]: with_vllm(SOUND, vllm)}
     monkeypatch.setattr(engine_parity, "require_vllm", lambda: Installation("0.32.0", "cpu"))
-    monkeypatch.setattr(engine_parity, "compared", lambda course, home, seeds, jobs: told[course])
+    monkeypatch.setattr(engine_parity, "compared", lambda course, home, sampler, seeds, jobs: told[course])
     assert engine_parity.main(["--seeds", "3", "--out", str(tmp_path / "found.json")]) == code
     found = json.loads((tmp_path / "found.json").read_text())
     assert [one["alike"] for one in found["courses"]] == [True, not code]
-    assert found["courses"][1]["by_seed"][0]["vllm"] == vllm[0]
+    assert found["courses"][1]["by_seed"][0]["other"] == vllm[0]
     assert found["seeds"] == [0, 1, 2] and found["vllm"] == "0.32.0"
     assert f"{'no' if code else 'yes'}\n" in capsys.readouterr().out

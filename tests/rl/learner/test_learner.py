@@ -243,3 +243,20 @@ def test_a_step_whose_gradient_is_not_finite_is_skipped_and_reported(poison):
     assert math.isfinite(well["grad_norm"])
     assert not torch.equal(weights(net), still)
     assert bool(weights(net).isfinite().all())
+
+
+def test_the_value_head_has_a_learning_rate_of_its_own():
+    def errors(critic_lr: float | None) -> list[float]:
+        learner = Learner(model(), lr=1e-6, critic=True, critic_lr=critic_lr)
+        groups, metrics = random_groups(), []
+        for _ in range(40):
+            for trajectory in trajectories(groups):
+                for turn, values in zip(trajectory.turns, learner.values([trajectory])[0], strict=True):
+                    turn.streams["value"] = values
+            metrics.append(learner.update(rows(ppo, groups), ppo, scale=0.5)["value/error"])
+        rates = [group["lr"] for group in learner.optimizer.param_groups]
+        assert rates == [0.5e-6, (critic_lr or 1e-6) / 2]
+        return metrics
+
+    slow, fast = errors(None), errors(1e-2)
+    assert slow[-1] > 0.99 * slow[0] and fast[-1] < 0.7 * fast[0] and slow[0] == fast[0]
