@@ -122,16 +122,23 @@ def code_sources(settings: Settings, file: Mapping[str, Any]) -> list[str]:
     return sources + ([algo] if algo.endswith(".py") and algo == file.get("algo") else [])
 
 
+def complete(file: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a run's file with those that its program did not have yet, as it behaved."""
+    return {"style": "short", "dtype": "float32", "decoupled": False, **file}
+
+
 def refuse_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
     """Raise `UserError` if `new` changes a setting of a run that must stay as it is when the run is resumed.
 
-    Both are by setting or slot. A setting absent from `old`, younger than the run, counts as having its default; one
-    absent from `new` is kept. `CHANGEABLE_ON_RESUME` lists what may change.
+    Both are by setting or slot. A setting absent from `old`, younger than the run, counts as having its default (which
+    `complete` knows for some), or as unchanged if that depends on the run; one absent from `new` is kept.
+    `CHANGEABLE_ON_RESUME` lists what may change.
     """
     defaults = {setting.name: setting.default for setting in fields(Settings) if setting.default is not MISSING}
-    old = {**defaults, **old}
+    old = complete({name: value for name, value in {**defaults, **old}.items() if value is not None})
     for name, value in new.items():
-        if name not in CHANGEABLE_ON_RESUME and value != old.get(name):
+        is_known = name in old or name not in defaults
+        if name not in CHANGEABLE_ON_RESUME and is_known and value != old.get(name):
             raise UserError(
                 f"{flag_name(name)} cannot change in a resumed run from {old.get(name)!r} to {value!r}; "
                 "leave it as it was, or begin a new run"

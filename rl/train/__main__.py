@@ -60,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         file = _read_config(config_path, folder, is_resumed)
         if is_resumed:
             config_file.refuse_changes(file, flags)
-            file.setdefault("style", "short")  # a run that began before there were styles
+            file = config_file.complete(file)
         settings, slots = config_file.merge(flags, file)
         for source in config_file.code_sources(settings, file):
             print(f"this config runs code from {source}", flush=True)

@@ -88,7 +88,7 @@ def test_words_become_a_part_with_typed_options(slot: str, text: str, function: 
         ("credit", "anchord", "--credit: no part 'anchord' in rl.methods.parts.credit; did you mean 'anchored'?"),
         ("penalty", "kl_k2:coef=-1", "--penalty kl_k2: coef='-1' is not a number of at least 0"),
         ("credit", "outcome:whiten=yes", "--credit outcome: whiten='yes' is none of true, false, verl"),
-        ("select", "truncated_is:level=turn", "--select truncated_is: level='turn' is none of token, sequence"),
+        ("select", "truncated_is:level=row", "--select truncated_is: level='row' is none of token, turn, sequence"),
         ("surogate", "clip", "no slot 'surogate'; did you mean 'surrogate'?"),
         ("surrogate", "nowhere/mine.py:soft", "no file 'nowhere/mine.py'"),
     ],

@@ -73,8 +73,8 @@ def test_another_model_gets_the_defaults_of_its_own(first: str) -> None:
     assert (settings["lr"], settings["turn_tokens"], settings["cold_start"]) == (1e-6, 1024, 0)
     assert settings["penalty"] == ["kl_k2:coef=0.01"]
     names = (
-        "lr, minibatches, updates, cold_start, cold_start_until, max_tokens, turn_tokens, overlap, "
-        "checkpoint_activations"
+        "lr, minibatches, updates, cold_start, cold_start_until, max_tokens, turn_tokens, dtype, engine_dtype, "
+        "decoupled, overlap, checkpoint_activations"
     )
     assert f"ignored in {first}, because flags replace what they came from: {names}\n" in output
 
@@ -85,7 +85,9 @@ def test_what_was_chosen_stays_whatever_the_model_is(tmp_path: Path) -> None:
     settings, _ = merge({"model": "b", "updates": 9}, read(file))
     assert (settings.lr, settings.updates, settings.cold_start) == (0.5, 9, None)
     again = settings.with_defaults(1)
-    assert set(again.derived) == {"minibatches", "cold_start", "cold_start_until", "max_tokens", "turn_tokens"}
+    assert set(again.derived) == {
+        *("critic_lr", "minibatches", "cold_start", "cold_start_until", "max_tokens", "turn_tokens"),
+    }
 
 
 @pytest.mark.parametrize(

@@ -189,7 +189,15 @@ def test_out_of_memory_while_sampling_becomes_advice_and_the_run_goes_on_bit_for
 def test_a_run_from_before_these_flags_can_be_resumed(tmp_path: Path) -> None:
     out = train_run(*words(schedule="constant", updates=2), out=tmp_path / "run")
     checkpoint = out / "checkpoints" / "latest"
-    new = ("dtype =", "lora =", "lora_targets =", "checkpoint_activations =", "# sha256")
+    new = (
+        "dtype =",
+        "engine_dtype =",
+        "decoupled =",
+        "lora =",
+        "lora_targets =",
+        "checkpoint_activations =",
+        "# sha256",
+    )
 
     def without_new(text: str) -> str:
         old = "".join(line for line in text.splitlines(True) if not line.startswith(new))
