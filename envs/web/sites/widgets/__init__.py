@@ -1,0 +1,1 @@
+"""Single pages with one kind of control each."""
