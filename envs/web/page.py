@@ -95,11 +95,11 @@ class Snapshot:
 
     def elements(self) -> tuple[Element, ...]:
         """Return all elements, in order of their index."""
-        found = []
+        parts_found = []
         for node in self.nodes:
             parts = [part for cell in node.cells for part in cell] if isinstance(node, Row) else [node]
-            found += [part for part in parts if isinstance(part, Element)]
-        return tuple(found)
+            parts_found += [part for part in parts if isinstance(part, Element)]
+        return tuple(parts_found)
 
 
 class PageError(ToolError):

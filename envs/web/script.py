@@ -8,6 +8,7 @@ from envs.web.case import Step
 from envs.web.page import Element, Row, Snapshot, Text
 
 _ROLES = {
+    "click": ("button", "link", "checkbox", "radio"),
     "type": ("textbox", "searchbox", "spinbutton", "slider"),
     "select": ("combobox", "listbox"),
 }

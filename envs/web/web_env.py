@@ -13,17 +13,13 @@ from pydantic import Field
 
 from envs.episodes.guide import Guide
 from envs.procedural import drawn
-from envs.tools.text_calls import TextCall
-from envs.tools.tool import tool
-from envs.tools.tool_env import ToolEnv
-from envs.types import Message, Messages, Outcome, Task, ToolError, assistant, user
+from envs.types import Message, Messages, Outcome, Task, assistant, user
 from envs.web.case import Case, Draw, Kind, Step
 from envs.web.engines import ENGINES, VIEWS, open_engine, with_picture
-from envs.web.page import BrowserFault, Element, Page, PageError, Snapshot
+from envs.web.page_tools import PageTools
 from envs.web.script import call_of, element_of
 from envs.web.verification import changes, partial_score
-from envs.web.view import View, describe
-from envs.web.wording import INVALID, REPLY, RULES, parse_words, words_of
+from envs.web.wording import INVALID, REPLY, RULES, words_of
 
 LENGTHS = {"train": 20_000, "val": 100, "test": 120}
 LEVELS = (1, 2, 3)
@@ -32,7 +28,7 @@ MAX_TYPED = 2000
 Index = Annotated[int, Field(description="The number of the element, as the page was last shown.")]
 
 
-class WebEnv(ToolEnv):
+class WebEnv(PageTools):
     """Reach a goal on a site by acting on the elements of its pages.
 
     A subclass sets `key`, `kinds` and `purpose`. Reward, at the end, is the product of two named parts, each 0 or 1.
@@ -80,10 +76,9 @@ class WebEnv(ToolEnv):
             raise ValueError(f"view {view!r} needs engine 'chromium': without a browser there are no pictures")
         if max_chars is not None and max_chars < 200:
             raise ValueError(f"max_chars {max_chars!r} is below 200, too little for a page")
-        self.kind, self.level, self.engine, self.view, self.browser = kind, level, engine, view, browser
+        self.kind, self.level, self.engine, self.pictures, self.browser = kind, level, engine, view, browser
         self.max_chars = max_chars or MAX_CHARS["short" if self.style == "short" else "full"]
         self.blocking = engine == "chromium"
-        self._page: Page | None = None
         if self.style == "short":
             self.tools = ()
 
@@ -95,15 +90,11 @@ class WebEnv(ToolEnv):
     def start(self) -> Messages:
         """Show the goal and the site's first page."""
         metadata = self.task.metadata
-        self.case = _load_case(type(self), metadata["kind"], metadata["seed"], metadata["level"])
+        self.case = _load_case(self.kinds[metadata["kind"]], metadata["seed"], metadata["level"])
         self.site = self.case.site.fork()
-        self._ending: tuple[str, str] | None = None  # the tool that ended the episode, and its text
-        self._part, self._shown_outline = 0, ("", 0, ())
-        if self._page is None:
-            self._page = open_engine(self.engine, self.view, self.browser)
-        self._page.open(self.site)
-        self._read_page()
-        self._look()
+        page = self.page or open_engine(self.engine, self.pictures, self.browser)
+        page.open(self.site)
+        self.begin(page)
         goal = self.case.short if self.style == "short" else f"Goal: {self.case.goal}"
         return (self._shown_message(goal),)
 
@@ -116,8 +107,8 @@ class WebEnv(ToolEnv):
             thinking="You may think first; put your calls at the end of your reply.",
             example='{"name": "scroll", "arguments": {"direction": "down"}}',
             ending=(
-                "The episode ends when you call stop, answer or report_impossible. If your replies run out, the site is "
-                "judged as it is then."
+                "The episode ends when you call stop, answer or report_impossible. If your replies run out, the site "
+                "is judged as it is then."
             ),
             invalid=INVALID,
             heading="The goal, and the first page:",
@@ -126,134 +117,26 @@ class WebEnv(ToolEnv):
     def state(self) -> str:
         """A digest of the site's data and of the page as it stands."""
         data = json.dumps(self.site.state(), sort_keys=True)
-        text = repr((data, self._snapshot, self._part, self._ending))
+        text = repr((data, self.snapshot, self.part, self.closing))
         return f"{self.task.id} {hashlib.blake2b(text.encode(), digest_size=8).hexdigest()}"
-
-    @tool
-    def click(self, element: Index) -> str:
-        """Click an element: follow a link, press a button, tick or untick a box, open or close a section."""
-        target = self._element(element)
-        self._open_page.click(element)
-        return f"clicked {describe(target)}"
-
-    @tool(name="type")
-    def type_text(self, element: Index, text: Annotated[str, Field(max_length=MAX_TYPED)], submit: bool = False) -> str:
-        """Replace what a field holds by a text.
-
-        Args:
-            text: The text. A date is written as 2031-05-20, a time as 09:30, a number as 12.5.
-            submit: Whether to press Enter afterwards.
-        """
-        target = self._element(element)
-        self._open_page.type(element, text, submit=submit)
-        return f"typed into {describe(target)}"
-
-    @tool
-    def select(self, element: Index, option: str) -> str:
-        """Choose an option of a combobox.
-
-        Args:
-            option: The text of the option.
-        """
-        target = self._element(element)
-        self._open_page.select(element, option)
-        return f"chose in {describe(target)}"
-
-    @tool
-    def press(self, key: str) -> str:
-        """Press a key on the focused element.
-
-        Args:
-            key: Its name, such as Enter, Tab, Space, Escape, ArrowDown or Backspace.
-        """
-        self._check_playing()
-        self._open_page.press(key)
-        return "pressed the key"
-
-    @tool
-    def scroll(self, direction: Literal["up", "down"]) -> str:
-        """Show the next or the previous part of a long page."""
-        self._check_playing()
-        self._open_page.scroll(direction)
-        part = self._part + (1 if direction == "down" else -1)
-        if 0 <= part < self._shown.parts:
-            self._part = part
-            return f"scrolled {direction}"
-        return f"there is nothing more of the page {'below' if direction == 'down' else 'above'}"
-
-    @tool
-    def back(self) -> str:
-        """Go back to the previous page."""
-        self._check_playing()
-        self._open_page.back()
-        return "went back"
-
-    @tool
-    def switch_tab(self, tab: int) -> str:
-        """Show another of the open tabs.
-
-        Args:
-            tab: Its number, from 0.
-        """
-        self._check_playing()
-        self._open_page.switch(tab)
-        return "switched the tab"
-
-    @tool
-    def stop(self) -> str:
-        """End the episode: the goal is reached, and no answer was asked for."""
-        return self._end("stop", "")
-
-    @tool(name="answer")
-    def give_answer(self, text: Annotated[str, Field(max_length=MAX_TYPED)]) -> str:
-        """End the episode with the answer that the goal asks for.
-
-        Args:
-            text: The answer alone, as the site shows it.
-        """
-        return self._end("answer", text)
-
-    @tool
-    def report_impossible(self, reason: Annotated[str, Field(max_length=MAX_TYPED)] = "") -> str:
-        """End the episode: the goal cannot be reached on this site.
-
-        Args:
-            reason: Why, in a sentence.
-        """
-        return self._end("impossible", "")
-
-    def call(self, name: str, arguments: str) -> str:
-        """Make a call; whatever it does, the page is read anew."""
-        try:
-            return super().call(name, arguments)
-        except BrowserFault:
-            self._page = None
-            raise
-        finally:
-            if self._page is not None and self._ending is None:
-                self._read_page()
-
-    def text_calls(self, line: str) -> Sequence[TextCall]:
-        """Read calls in the form of the style."""
-        return parse_words(line) if self.style == "short" else super().text_calls(line)
 
     def answer(self, reply: str) -> Outcome:
         """Refuse a reply without a call."""
-        page = self._shown.text(self._part)
+        page = self.view.text(self.part)
         text = self.correction("There is no call of a tool in this reply.", page, short="?")
         return self._go_on((user(text),), valid=False)
 
     def after_calls(self, results: Messages) -> Outcome:
         """Show the page below the last result, or judge the state once the episode is ended."""
-        if self._ending is not None:
+        if self.closing is not None:
             return self._judge((), is_over=True)
-        self._look()
+        self.look()
         *others, last = results
         text = last["content"]
         if self.style == "short":
             text = "\n".join(line for line in text.split("\n") if line.startswith("error: "))
-        shown = self._shown_message(text)
-        return self._go_on((*others, {**last, "content": shown["content"]}))
+        page = self._shown_message(text)
+        return self._go_on((*others, {**last, "content": page["content"]}))
 
     def ending(self, outcome: Outcome) -> str:
         """Say which parts are right."""
@@ -273,14 +156,14 @@ class WebEnv(ToolEnv):
         """Yield the replies that play a step of a script: after scrolling to its element, if need be, its call."""
         index = None
         if step.act in ("click", "type", "select"):
-            index = element_of(self._snapshot, step).index
-            while (part := self._shown.part_of(index)) != self._part:
-                yield self._call_message("scroll", {"direction": "down" if part > self._part else "up"})
+            index = element_of(self.snapshot, step).index
+            while (part := self.view.part_of(index)) != self.part:
+                yield self._call_message("scroll", {"direction": "down" if part > self.part else "up"})
         yield self._call_message(*call_of(step, index))
 
     def random(self, rng: np.random.Generator) -> Message:
         """Act on an element, go back or stop."""
-        elements = self._snapshot.elements()
+        elements = self.snapshot.elements()
         if not elements or rng.random() < 0.1:
             return self._call_message(("back", "stop", "report_impossible")[int(rng.integers(3))], {})
         element = elements[int(rng.integers(len(elements)))]
@@ -293,8 +176,8 @@ class WebEnv(ToolEnv):
 
     def attacks(self) -> Sequence[str]:
         """Replies that must earn 0: endings without work, answers that name everything, markup in fields."""
-        names = " ".join(element.name for element in self._snapshot.elements())
-        calls = [
+        names = " ".join(element.name for element in self.snapshot.elements())
+        calls: list[tuple[str, dict[str, Any]]] = [
             ("stop", {}),
             ("answer", {"text": names}),
             ("answer", {"text": f"{self.case.answer} or {names}"}),
@@ -310,65 +193,20 @@ class WebEnv(ToolEnv):
             *(words_of(name, arguments) for name, arguments in calls),
         )
 
-    def close(self) -> None:
-        """Close the page and its engine."""
-        if self._page is not None:
-            self._page.close()
-            self._page = None
-        super().close()
-
-    @property
-    def _open_page(self) -> Page:
-        if self._page is None:
-            raise RuntimeError("no episode has begun; call reset()")
-        return self._page
-
     def _draw_task(self, rng: np.random.Generator) -> Task:
         seed = int(rng.integers(2**48))
         kind = self.kind if self.kind != "any" else list(self.kinds)[int(rng.integers(len(self.kinds)))]
-        case = _load_case(type(self), kind, seed, self.level)
+        case = _load_case(self.kinds[kind], seed, self.level)
         content = json.dumps([case.goal, case.site.state()], sort_keys=True)
         digest = hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
         metadata = {"kind": kind, "seed": seed, "level": self.level, "content": digest}
         return Task("", answer=case.answer or None, metadata=metadata)
 
-    def _check_playing(self) -> None:
-        if self._ending is not None:
-            raise ToolError("the episode has been ended by an earlier call")
-
-    def _element(self, index: int) -> Element:
-        """The element of this index on the page as it was last shown. Raises PageError if the page is another now."""
-        self._check_playing()
-        elements = self._snapshot.elements()
-        if _outline(self._snapshot) != self._shown_outline:
-            raise PageError("the page has changed since it was shown; look at it before you act on an element")
-        if not 1 <= index <= len(elements):
-            raise PageError(f"there is no element {index}; this page has {len(elements)}, counted from 1")
-        return elements[index - 1]
-
-    def _end(self, how: str, text: str) -> str:
-        self._check_playing()
-        self._ending = (how, text)
-        return "the episode is over"
-
-    def _read_page(self) -> None:
-        """Take a new snapshot."""
-        self._snapshot: Snapshot = self._open_page.observe()
-
-    def _look(self) -> None:
-        """Make the latest snapshot the one that the policy is shown; another page is shown from its top."""
-        self._shown = View(self._snapshot, is_short=self.style == "short", max_chars=self.max_chars)
-        outline = _outline(self._snapshot)
-        if outline[:2] != self._shown_outline[:2]:
-            self._part = 0
-        self._part = min(self._part, self._shown.parts - 1)
-        self._shown_outline = outline
-
     def _shown_message(self, head: str) -> Message:
-        text = f"{head}\n\n{self._shown.text(self._part)}" if self.style != "short" else self._shown.text(self._part)
+        text = f"{head}\n\n{self.view.text(self.part)}" if self.style != "short" else self.view.text(self.part)
         if self.style == "short" and head:
             text = f"{head}\n{text}"
-        return user(text) if self.view == "text" else with_picture(text, self._open_page)
+        return user(text) if self.pictures == "text" else with_picture(text, self._live_page)
 
     def _call_message(self, name: str, arguments: dict[str, Any]) -> Message:
         if self.style == "short":
@@ -386,7 +224,7 @@ class WebEnv(ToolEnv):
         case = self.case
         before, after = case.site.verified(), self.site.verified()
         expected, actual = changes(before, case.goal_state), changes(before, after)
-        how, text = self._ending or ("stop", "")
+        how, text = self.closing or ("stop", "")
         if case.is_impossible:
             is_answered = how == "impossible"
         elif case.answer:
@@ -400,14 +238,8 @@ class WebEnv(ToolEnv):
 
 
 @lru_cache(maxsize=1024)
-def _load_case(cls: type[WebEnv], kind: str, seed: int, level: int) -> Case:
-    return cls.kinds[kind](Draw(seed, level))
-
-
-def _outline(snapshot: Snapshot) -> tuple[str, int, tuple[tuple[str, str], ...]]:
-    """What an index relies on: the address, the tab, and the roles and names of all elements."""
-    elements = tuple((element.role, element.name) for element in snapshot.elements())
-    return (snapshot.url, snapshot.tab, elements)
+def _load_case(make: Kind, seed: int, level: int) -> Case:
+    return make(Draw(seed, level))
 
 
 def _plain(text: str) -> str:

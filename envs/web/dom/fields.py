@@ -50,12 +50,12 @@ class Fields:
         return self.checks.get(node, "checked" in node.attrs)
 
     def choice(self, select: Node) -> Node | None:
-        """Return the option that is chosen."""
+        """Return the option that is selection."""
         if select in self.choices:
             return self.choices[select]
         options = options_of(select)
-        chosen = [option for option in options if "selected" in option.attrs]
-        return chosen[-1] if chosen else next((each for each in options if "disabled" not in each.attrs), None)
+        selection = [option for option in options if "selected" in option.attrs]
+        return selection[-1] if selection else next((each for each in options if "disabled" not in each.attrs), None)
 
     def set_text(self, node: Node, text: str) -> None:
         """Replace what a text field holds. Raises PageError for text that such a field cannot hold."""
@@ -68,8 +68,8 @@ class Fields:
             low, high = number_of(node, "min", 0), number_of(node, "max", 100)
             step = number_of(node, "step", 1) or 1
             if not text or not low <= float(text) <= high or ((float(text) - low) / step) % 1:
-                shown = f"{as_number(low)} to {as_number(high)} in steps of {as_number(step)}"
-                raise PageError(f"this slider goes from {shown}; it cannot be set to {text[:40]!r}")
+                bounds = f"{as_number(low)} to {as_number(high)} in steps of {as_number(step)}"
+                raise PageError(f"this slider goes from {bounds}; it cannot be set to {text[:40]!r}")
         if kind in _WIRE_FORMS and text:
             form, example = _WIRE_FORMS[kind]
             if not form.fullmatch(text) or (kind == "date" and not _is_date(text)):
@@ -91,15 +91,15 @@ class Fields:
         """Choose the option with this text. Raises PageError if there is none, or it is disabled."""
         options = options_of(select)
         texts = [option_text(option) for option in options]
-        wanted = " ".join(text.split())
-        if wanted not in texts:
-            same = [each for each in texts if each.casefold() == wanted.casefold()]
+        wish = " ".join(text.split())
+        if wish not in texts:
+            same = [each for each in texts if each.casefold() == wish.casefold()]
             if len(same) != 1:
-                raise PageError(f"there is no option {wanted[:60]!r}; the options are {'; '.join(texts)[:600]}")
-            wanted = same[0]
-        option = options[texts.index(wanted)]
+                raise PageError(f"there is no option {wish[:60]!r}; the options are {'; '.join(texts)[:600]}")
+            wish = same[0]
+        option = options[texts.index(wish)]
         if "disabled" in option.attrs:
-            raise PageError(f"the option {wanted!r} cannot be chosen")
+            raise PageError(f"the option {wish!r} cannot be selection")
         self.choices[select] = option
         self.validity_shown.add(select)
 
@@ -107,8 +107,8 @@ class Fields:
         """Give the fields of a form the values of the page again."""
         for node in self.of_form(form):
             self.validity_shown.discard(node)
-            for held in (self.values, self.checks, self.choices):
-                held.pop(node, None)  # type: ignore[attr-defined]
+            for store in (self.values, self.checks, self.choices):
+                store.pop(node, None)  # type: ignore[attr-defined]
 
     def of_form(self, form: Node) -> list[Node]:
         """Return the fields and buttons that belong to a form, in order of the document."""

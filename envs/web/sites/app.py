@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from envs.messages import copy_value
-from envs.web.sites.html import Markup, layout, paragraph
 from envs.web.site import Request, Response
+from envs.web.sites.html import Markup, layout, paragraph
 
 Handler = Callable[..., Any]
 MAX_FIELD = 2000  # characters of a field of a form that count
@@ -48,14 +48,14 @@ class App:
         brand: Its name, which every page shows.
         accent: Its colour.
         links: The navigation: texts and paths.
-        unverified: The keys of `data` that tasks do not look at, such as what a form was left with.
+        volatile_keys: The keys of `data` that tasks do not look at, such as what a form was left with.
     """
 
     start = "/"
     brand: ClassVar[str] = "Site"
     accent: ClassVar[str] = "#2456a6"
     links: ClassVar[Mapping[str, str]] = {}
-    unverified: ClassVar[frozenset[str]] = frozenset(("draft", "notice"))
+    volatile_keys: ClassVar[frozenset[str]] = frozenset(("draft", "notice"))
     _handlers: ClassVar[Mapping[tuple[str, str], str]] = {}
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -67,7 +67,7 @@ class App:
         self.data = data
 
     def respond(self, request: Request) -> Response:
-        """Answer a request; an unknown path, and values that the site's pages do not offer, with a page that says so."""
+        """Answer a request; an unknown path, and values that no page offers, with a page that says so."""
         try:
             return self._answer(request)
         except (NotFound, KeyError, IndexError, ValueError):
@@ -80,7 +80,7 @@ class App:
 
     def verified(self) -> dict[str, Any]:
         """Return a copy of the data that tasks look at."""
-        return {key: copy_value(value) for key, value in self.data.items() if key not in self.unverified}
+        return {key: copy_value(value) for key, value in self.data.items() if key not in self.volatile_keys}
 
     def fork(self) -> App:
         """Return a copy of the site, which shares nothing with it."""

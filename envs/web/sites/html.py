@@ -15,21 +15,29 @@ EMPTY = Markup("")
 _STYLE = """
 *{box-sizing:border-box}body{margin:0;font:15px/1.45 system-ui,sans-serif;color:#1d2433;background:#f4f6f9}
 header{background:var(--a);color:#fff;padding:10px 20px;display:flex;gap:18px;align-items:center;flex-wrap:wrap}
-header strong{font-size:18px;margin-right:12px}header a{color:#fff;text-decoration:none}header a:hover{text-decoration:underline}
-main{max-width:860px;margin:16px auto;background:#fff;padding:16px 24px 24px;border-radius:8px;box-shadow:0 1px 3px #0002}
-h1{font-size:22px;margin:4px 0 12px}h2{font-size:17px;margin:18px 0 8px}a{color:var(--a)}p{margin:6px 0}
-table{border-collapse:collapse;width:100%;margin:10px 0}th,td{text-align:left;padding:6px 8px;border-bottom:1px solid #e2e6ee}
-th{background:#f0f3f8;font-weight:600}form{margin:8px 0}form.inline{display:inline-block;margin:0 6px 0 0}
-.field{margin:8px 0}.field label{display:block;font-weight:600;margin-bottom:2px}.check{margin:4px 0}
-input,select,textarea,button{font:inherit}input:not([type=checkbox],[type=radio],[type=range]),select,textarea{padding:5px 8px;border:1px solid #b9c2d0;border-radius:5px;min-width:180px}
-input[type=number]{min-width:80px;width:110px}input:user-invalid{border-color:#c22}textarea{width:100%;height:90px}
+header strong{font-size:18px;margin-right:12px}header a{color:#fff;text-decoration:none}
+header a:hover{text-decoration:underline}
+main{max-width:860px;margin:16px auto;background:#fff;padding:16px 24px 24px;border-radius:8px;
+box-shadow:0 1px 3px #0002}h1{font-size:22px;margin:4px 0 12px}h2{font-size:17px;margin:18px 0 8px}
+a{color:var(--a)}p{margin:6px 0}table{border-collapse:collapse;width:100%;margin:10px 0}
+th,td{text-align:left;padding:6px 8px;border-bottom:1px solid #e2e6ee}th{background:#f0f3f8;font-weight:600}
+form{margin:8px 0}form.inline{display:inline-block;margin:0 6px 0 0}.field{margin:8px 0}
+.field label{display:block;font-weight:600;margin-bottom:2px}.check{margin:4px 0}
+input,select,textarea,button{font:inherit}
+input:not([type=checkbox],[type=radio],[type=range]),select,textarea{padding:5px 8px;border:1px solid #b9c2d0;
+border-radius:5px;min-width:180px}input[type=number]{min-width:80px;width:110px}
+input:user-invalid{border-color:#c22}textarea{width:100%;height:90px}
 button{background:var(--a);color:#fff;border:0;border-radius:5px;padding:6px 14px;cursor:pointer}
 button.plain{background:#e6eaf1;color:#1d2433}button.danger{background:#b3261e}button:disabled{opacity:.45}
 .notice{background:#e7f4e8;border-left:4px solid #2d8a39;padding:8px 12px;margin:0 0 12px}
 .error{background:#fdeceb;border-left:4px solid #b3261e;padding:8px 12px;margin:0 0 12px}
-.cards{display:grid;grid-template-columns:repeat(auto-fill,minmax(190px,1fr));gap:12px}.card{border:1px solid #e2e6ee;border-radius:8px;padding:10px}
-.muted{color:#667085}fieldset{border:1px solid #d5dbe6;border-radius:6px;margin:10px 0}details{border:1px solid #e2e6ee;border-radius:6px;padding:6px 10px;margin:6px 0}
-summary{cursor:pointer;font-weight:600}nav.tabs a{display:inline-block;padding:6px 12px;border-bottom:3px solid transparent}nav.tabs a[aria-current]{border-color:var(--a)}
+.cards{display:grid;grid-template-columns:repeat(auto-fill,minmax(190px,1fr));gap:12px}
+.card{border:1px solid #e2e6ee;border-radius:8px;padding:10px}.muted{color:#667085}
+fieldset{border:1px solid #d5dbe6;border-radius:6px;margin:10px 0}
+details{border:1px solid #e2e6ee;border-radius:6px;padding:6px 10px;margin:6px 0}
+summary{cursor:pointer;font-weight:600}
+nav.tabs a{display:inline-block;padding:6px 12px;border-bottom:3px solid transparent}
+nav.tabs a[aria-current]{border-color:var(--a)}
 """
 _STYLE = _STYLE.replace("\n", "")
 
@@ -46,12 +54,12 @@ def layout(title: str, content: Markup, *, brand: str, accent: str, links: Mappi
         notice: A message above everything; "" for none.
     """
     navigation = "".join(link(text, path) for text, path in links.items())
-    shown = f'<p class="notice" role="status">{escape(notice)}</p>' if notice else ""
+    banner = f'<p class="notice" role="status">{escape(notice)}</p>' if notice else ""
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)} - {escape(brand)}</title>'
         f"<style>:root{{--a:{accent}}}{_STYLE}</style></head><body>"
         f"<header><strong>{escape(brand)}</strong>{navigation}</header>"
-        f"<main>{shown}<h1>{escape(title)}</h1>{content}</main></body></html>"
+        f"<main>{banner}<h1>{escape(title)}</h1>{content}</main></body></html>"
     )
 
 
@@ -105,14 +113,16 @@ def act(label: str, path: str, kind: str = "", *, name: str = "", **values: obje
     return form(path, hidden(**values), button(label, kind, aria_label=name or None), class_="inline")
 
 
-def field(label: str, name: str, value: object = "", *, type: str = "text", note: str = "", **attributes: Any) -> Markup:
+def field(
+    label: str, name: str, value: object = "", *, type: str = "text", note: str = "", **attributes: Any
+) -> Markup:
     """Return a labelled `input`, or a `textarea` for the type "textarea", with a note below it if there is one."""
     id = f"f-{name}"
     if type == "textarea":
         control = tag("textarea", text(value), id=id, name=name, **attributes)
     else:
-        shown = {"id": id, "name": name, "type": type, "value": value, **attributes}
-        control = Markup(f"<input{_attributes(shown)}>")
+        attrs = {"id": id, "name": name, "type": type, "value": value, **attributes}
+        control = Markup(f"<input{_attributes(attrs)}>")
     below = tag("small", text(note), class_="muted") if note else EMPTY
     return tag("div", join(tag("label", text(label), for_=id), control, below), class_="field")
 

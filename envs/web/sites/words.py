@@ -22,9 +22,21 @@ BUTTONS = (
     *("Rename", "Upload", "Download", "Subscribe", "Restart", "Approve", "Reject", "Lock", "Merge", "Translate"),
 )
 COUNTRIES = {
-    "Norland": {"North Coast": ("Alvik", "Berg", "Sund"), "South Coast": ("Berg", "Dalen", "Havn"), "Inland": ("Elvar",)},
-    "Westria": {"Highlands": ("Carn", "Glen", "Mill"), "Lowlands": ("Mill", "Ford", "Lea"), "Islands": ("Rona", "Sund")},
-    "Castova": {"Old Province": ("Miro", "Pola", "Vesna"), "River Province": ("Pola", "Zelen"), "Hills": ("Carn", "Tora")},
+    "Norland": {
+        "North Coast": ("Alvik", "Berg", "Sund"),
+        "South Coast": ("Berg", "Dalen", "Havn"),
+        "Inland": ("Elvar",),
+    },
+    "Westria": {
+        "Highlands": ("Carn", "Glen", "Mill"),
+        "Lowlands": ("Mill", "Ford", "Lea"),
+        "Islands": ("Rona", "Sund"),
+    },
+    "Castova": {
+        "Old Province": ("Miro", "Pola", "Vesna"),
+        "River Province": ("Pola", "Zelen"),
+        "Hills": ("Carn", "Tora"),
+    },
     "Meridia": {"East": ("Lago", "Porto", "Serra"), "West": ("Porto", "Vila", "Ribeira"), "Centre": ("Serra", "Monte")},
 }
 FILES = (

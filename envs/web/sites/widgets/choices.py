@@ -20,9 +20,9 @@ class Buttons(App):
     @page("/")
     def show(self, request: Request) -> Any:
         """Show the buttons."""
-        pressed = listing(self.data["pressed"]) if self.data["pressed"] else "nothing yet"
+        presses = listing(self.data["pressed"]) if self.data["pressed"] else "nothing yet"
         buttons = join(act(label, "/press", "plain", button=label) for label in self.data["labels"])
-        return "Actions", join(buttons, paragraph(f"Pressed so far: {pressed}", "muted"))
+        return "Actions", join(buttons, paragraph(f"Pressed so far: {presses}", "muted"))
 
     @action("/press")
     def press(self, request: Request) -> str:
@@ -64,9 +64,7 @@ def press(draw: Draw) -> Case:
     if draw.is_impossible:
         misses = {"another button": misses["another button"], "stopped": (STOP,)}
         return Case("press", goal, f"press {target}", site, site.verified(), (IMPOSSIBLE,), misses, is_impossible=True)
-    return Case(
-        "press", goal, f"press {target}", site, changed(site, pressed=[target]), (click(target), STOP), misses
-    )
+    return Case("press", goal, f"press {target}", site, changed(site, pressed=[target]), (click(target), STOP), misses)
 
 
 class Topics(App):
@@ -84,8 +82,8 @@ class Topics(App):
     @action("/save")
     def save(self, request: Request) -> str:
         """Save the choice."""
-        chosen = many(request.form, "topic")
-        self.data["selected"] = [each for each in self.data["topics"] if each in chosen]
+        choice = many(request.form, "topic")
+        self.data["selected"] = [each for each in self.data["topics"] if each in choice]
         self.notify("Your topics are saved.")
         return "/"
 
@@ -159,10 +157,10 @@ class Survey(App):
     def send(self, request: Request) -> str:
         """Take the answers."""
         for name, options in self.data["questions"].items():
-            chosen = one(request.form, name)
-            if chosen not in options:
-                raise ValueError(chosen)
-            self.data["answers"][name] = chosen
+            choice = one(request.form, name)
+            if choice not in options:
+                raise ValueError(choice)
+            self.data["answers"][name] = choice
         self.notify("Thank you, your options are saved.")
         return "/"
 

@@ -18,7 +18,7 @@ class Account(App):
     """A page to sign in. Data: `accounts` with passwords, `user`, `remember`, `failures`."""
 
     brand, accent = "Members", "#1b5e20"
-    unverified = App.unverified | {"failures"}
+    volatile_keys = App.volatile_keys | {"failures"}
 
     @page("/")
     def show(self, request: Request) -> Any:

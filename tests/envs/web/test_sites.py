@@ -1,0 +1,93 @@
+"""Every kind of task on the bundled sites: its script earns 1, scripts that just miss it 0, in every level and style."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from envs.web.case import Draw
+from envs.web.script import element_of
+from tests.support.web_scripts import SITES, make, play
+
+KINDS = [(id, kind) for id in SITES for kind in make(id).kinds]
+SEEDS = range(3)
+LEVELS = (1, 2, 3)
+
+
+@pytest.mark.parametrize(("id", "kind"), KINDS)
+def test_the_script_reaches_the_goal_and_near_misses_do_not(id: str, kind: str) -> None:
+    for level in LEVELS:
+        env = make(id, kind=kind, level=level)
+        for index in SEEDS:
+            env.reset(seed=0, options={"split": "train", "index": index})
+            case = env.case
+            done = play(env, index, case.steps)
+            assert (done["reward"], done["success"], done["stop"]) == (1.0, True, "terminated"), case.goal
+            assert done["rewards"] == {"state": 1.0, "answer": 1.0} and done["metrics"]["score"] == 1.0
+            assert len(case.misses) >= 2, "a kind has at least two ways to miss it"
+            for name, steps in case.misses.items():
+                missed = play(env, index, steps)
+                assert (missed["reward"], missed["success"]) == (0.0, False), f"{name}: {case.goal}"
+
+
+@pytest.mark.parametrize(("id", "kind"), KINDS)
+def test_the_wrong_way_to_end_earns_nothing(id: str, kind: str) -> None:
+    """The state is right, but a goal that was reached is called impossible, or the other way round."""
+    env = make(id, kind=kind, level=2)
+    for index in range(8):
+        env.reset(seed=0, options={"split": "train", "index": index})
+        case = env.case
+        end = case.steps[-1]._replace(act="stop" if case.is_impossible else "impossible")
+        done = play(env, index, [*case.steps[:-1], end])
+        assert done["reward"] == 0.0 and done["rewards"]["state"] == 1.0
+
+
+@pytest.mark.parametrize(("id", "kind"), KINDS)
+def test_goals_are_put_in_several_ways_and_drawn_from_the_seed_alone(id: str, kind: str) -> None:
+    make_case = make(id).kinds[kind]
+    for level in LEVELS:
+        cases = [make_case(Draw(seed, level)) for seed in range(30)]
+        again = [make_case(Draw(seed, level)) for seed in range(30)]
+        assert [(case.goal, case.short, case.site.state(), case.steps) for case in cases] == [
+            (case.goal, case.short, case.site.state(), case.steps) for case in again
+        ]
+        assert len({case.goal + json.dumps(case.site.state()) for case in cases}) >= 28
+        assert len({" ".join(case.goal.split()[:2]) for case in cases}) >= 3, "paraphrases begin differently"
+        for case in cases:
+            assert case.goal[0].isupper() and case.goal[-1] in ".?!"
+            assert json.loads(json.dumps(case.goal_state)) == case.goal_state
+            assert len(case.steps) <= make(id).max_turns
+
+
+def test_about_a_tenth_of_the_goals_of_some_kinds_cannot_be_reached() -> None:
+    share = {}
+    for id, kind in KINDS:
+        cases = [make(id).kinds[kind](Draw(seed, 1)) for seed in range(60)]
+        share[kind] = sum(case.is_impossible for case in cases) / len(cases)
+    assert len([each for each in share.values() if each]) >= len(SITES)
+    assert all(each <= 0.25 for each in share.values()), share
+
+
+@pytest.mark.parametrize(("id", "kind"), KINDS)
+def test_the_short_style_plays_the_same_tasks(id: str, kind: str) -> None:
+    env = make(id, kind=kind, level=3, style="short")
+    env.reset(seed=0, options={"split": "train", "index": 1})
+    assert play(env, 1, env.case.steps)["reward"] == 1.0
+
+
+@pytest.mark.parametrize(("id", "kind"), KINDS)
+def test_an_episode_leaves_the_case_as_it_was(id: str, kind: str) -> None:
+    env = make(id, kind=kind)
+    env.reset(seed=0, options={"split": "train", "index": 0})
+    before = json.dumps(env.case.site.state())
+    play(env, 0, env.case.steps)
+    assert json.dumps(env.case.site.state()) == before
+
+
+def test_a_script_that_names_no_element_says_so() -> None:
+    env = make("web/Widgets-v0", kind="press")
+    env.reset(seed=0, options={"split": "train", "index": 0})
+    step = env.case.steps[0]._replace(act="click", name="Nowhere")
+    with pytest.raises(LookupError, match="shows no 'Nowhere' to click"):
+        element_of(env.snapshot, step)
