@@ -1,0 +1,1 @@
+"""A shop for furniture: search, options, cart, coupons, checkout, orders and returns."""

@@ -1,0 +1,304 @@
+"""The pages of the shop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from envs.web.site import Request
+from envs.web.sites.app import App, NotFound, action, one, page
+from envs.web.sites.html import (
+    Markup,
+    act,
+    button,
+    field,
+    form,
+    heading,
+    hidden,
+    items,
+    join,
+    link,
+    paragraph,
+    select,
+    table,
+    tag,
+    text,
+)
+
+CATEGORIES = ("Lamps", "Chairs", "Desks", "Shelves")
+SHIPPING = {"Standard": 500, "Express": 1200}
+SORTING = {"name": "Name", "price": "Price, lowest first", "rating": "Rating, highest first"}
+REASONS = ("Damaged", "Wrong item", "Not needed", "Too small")
+PER_PAGE = 8
+MOST = 9  # pieces of one product in the cart
+
+
+def money(cents: int) -> str:
+    """Write an amount: `24.50`."""
+    return f"{cents // 100}.{cents % 100:02d}"
+
+
+class Shop(App):
+    """A shop. Data: `products`, `cart`, `coupons`, `coupon`, the one in use, `orders`, `returns`."""
+
+    brand, accent = "Homely", "#0f766e"
+
+    def navigation(self) -> Mapping[str, str]:
+        """Home, cart and orders."""
+        pieces = sum(line["quantity"] for line in self.data["cart"])
+        return {"Home": "/", f"Cart ({pieces})": "/cart", "My orders": "/orders"}
+
+    @page("/")
+    def home(self, request: Request) -> Any:
+        """Show the search and the categories."""
+        links = items(link(each, f"/search?category={each}") for each in CATEGORIES)
+        return "Welcome to Homely", join(self._search(""), heading("Categories"), links)
+
+    @page("/search")
+    def search(self, request: Request) -> Any:
+        """Show the products that fit, a page at a time."""
+        word, category = one(request.query, "q"), one(request.query, "category")
+        order, number = one(request.query, "order") or "name", int(one(request.query, "page") or 0)
+        matches = [
+            each
+            for each in self.data["products"]
+            if word.casefold() in each["name"].casefold() and category in ("", each["category"])
+        ]
+        matches.sort(key=lambda each: -each["rating"] if order == "rating" else each[order])
+        part = matches[PER_PAGE * number : PER_PAGE * (number + 1)]
+        controls = form(
+            "/search",
+            hidden(q=word),
+            select("Category", "category", {"": "All", **{each: each for each in CATEGORIES}}, category),
+            select("Sort by", "order", SORTING, order),
+            button("Apply"),
+            method="get",
+        )
+        rows = [
+            (link(each["name"], f"/product/{each['id']}"), each["category"], money(each["price"]), _stars(each))
+            for each in part
+        ]
+        listing = (
+            table(("Product", "Category", "Price", "Rating"), rows) if rows else paragraph("No product was found.")
+        )
+        is_last = PER_PAGE * (number + 1) >= len(matches)
+        query = urlencode({"q": word, "category": category, "order": order})
+        more = join(
+            link("Previous page", f"/search?{query}&page={number - 1}") if number > 0 else Markup(""),
+            Markup(" "),
+            link("Next page", f"/search?{query}&page={number + 1}")
+            if PER_PAGE * (number + 1) < len(matches)
+            else Markup(""),
+        )
+        return "Products", join(self._search(word), controls, paragraph(f"{len(matches)} products"), listing, more)
+
+    def _search(self, word: str) -> Markup:
+        return form("/search", field("Search the shop", "q", word, type="search"), button("Search"), method="get")
+
+    @page("/product/")
+    def product(self, request: Request, id: str) -> Any:
+        """Show a product with its options."""
+        product = self._product(id)
+        facts = table(
+            ("Price", "Rating", "Weight", "Warranty"),
+            [(money(product["price"]), _stars(product), product["weight"], product["warranty"])],
+        )
+        stock = items(
+            paragraph(f"{colour}: {f'{count} in stock' if count else 'sold out'}")
+            for colour, count in product["stock"].items()
+        )
+        options = join(
+            tag("option", Markup(colour), value=colour, disabled=not count)
+            for colour, count in product["stock"].items()
+        )
+        colours = join(
+            tag("label", Markup("Colour"), for_="f-colour"), tag("select", options, id="f-colour", name="colour")
+        )
+        is_sold_out = not any(product["stock"].values())
+        buy = form(
+            "/cart/add",
+            hidden(product=id),
+            tag("div", colours, class_="field"),
+            field("Quantity", "quantity", 1, type="number", min=1, max=MOST, required=True),
+            button("Add to cart", disabled=is_sold_out),
+        )
+        return product["name"], join(paragraph(product["category"], "muted"), facts, heading("Colours"), stock, buy)
+
+    @action("/cart/add")
+    def add(self, request: Request) -> str:
+        """Put pieces of a product into the cart."""
+        id, colour = one(request.form, "product"), one(request.form, "colour")
+        quantity = int(one(request.form, "quantity"))
+        in_cart = next((line for line in self.data["cart"] if (line["product"], line["colour"]) == (id, colour)), None)
+        total = quantity + (in_cart["quantity"] if in_cart else 0)
+        if not 1 <= quantity <= MOST or total > self._product(id)["stock"][colour]:
+            self.notify(f"There are only {self._product(id)['stock'][colour]} in stock.")
+            return f"/product/{id}"
+        if in_cart:
+            in_cart["quantity"] = total
+        else:
+            self.data["cart"].append({"product": id, "colour": colour, "quantity": quantity})
+        self.notify("Added to your cart.")
+        return "/cart"
+
+    @page("/cart")
+    def cart(self, request: Request) -> Any:
+        """Show the cart, with the coupon that is in use."""
+        lines = self.data["cart"]
+        if not lines:
+            return "Your cart", paragraph("Your cart is empty.")
+        rows = [
+            (
+                self._product(line["product"])["name"],
+                line["colour"],
+                line["quantity"],
+                money(line["quantity"] * self._product(line["product"])["price"]),
+                act("Remove", "/cart/remove", "plain", line=place),
+            )
+            for place, line in enumerate(lines)
+        ]
+        code = self.data["coupon"]
+        coupon = (
+            paragraph(f"Coupon {code}: {self.data['coupons'][code]} % off")
+            if code
+            else form(
+                "/cart/coupon", field("Coupon code", "code", autocomplete="off", required=True), button("Use coupon")
+            )
+        )
+        total = paragraph(f"Total without shipping: {money(self._goods())}")
+        go = link("Go to checkout", "/checkout")
+        return "Your cart", join(table(("Product", "Colour", "Quantity", "Price", ""), rows), total, coupon, go)
+
+    @action("/cart/remove")
+    def remove(self, request: Request) -> str:
+        """Take a line out of the cart."""
+        self.data["cart"].pop(int(one(request.form, "line")))
+        return "/cart"
+
+    @action("/cart/coupon")
+    def use_coupon(self, request: Request) -> str:
+        """Use a coupon."""
+        code = one(request.form, "code").upper()
+        if code in self.data["coupons"]:
+            self.data["coupon"] = code
+            self.notify("The coupon is used for this order.")
+        else:
+            self.notify("There is no such coupon.")
+        return "/cart"
+
+    @page("/checkout")
+    def checkout(self, request: Request) -> Any:
+        """Ask for the address and the shipping."""
+        if not self.data["cart"]:
+            return "Checkout", paragraph("Your cart is empty.")
+        methods = {name: f"{name} ({money(cents)})" for name, cents in SHIPPING.items()}
+        fields = (
+            field("Full name", "name", required=True),
+            field("Street and number", "street", required=True),
+            field("City", "city", required=True),
+            select("Shipping", "shipping", methods, "Standard"),
+        )
+        total = paragraph(f"Goods: {money(self._goods())}")
+        return "Checkout", join(total, form("/order", fields, button("Place order")))
+
+    @action("/order")
+    def place_order(self, request: Request) -> str:
+        """Place the order."""
+        values = {key: one(request.form, key) for key in ("name", "street", "city", "shipping")}
+        if not self.data["cart"] or not all(values.values()):
+            self.notify("The order is not complete.")
+            return "/checkout"
+        total = self._goods() + SHIPPING[values["shipping"]]
+        for line in self.data["cart"]:
+            self._product(line["product"])["stock"][line["colour"]] -= line["quantity"]
+        number = 1001 + len(self.data["orders"])
+        order = {
+            **{"number": number, "day": self.data["today"], "lines": self.data["cart"], **values},
+            **{"coupon": self.data["coupon"], "total": total},
+        }
+        self.data["orders"].append(order)
+        self.data["cart"], self.data["coupon"] = [], ""
+        self.notify("Thank you for your order.")
+        return f"/orders/{number}"
+
+    @page("/orders")
+    def orders(self, request: Request) -> Any:
+        """List the orders."""
+        rows = [
+            (link(f"Order {each['number']}", f"/orders/{each['number']}"), each["day"], money(each["total"]))
+            for each in reversed(self.data["orders"])
+        ]
+        listing = table(("Order", "Day", "Total"), rows) if rows else paragraph("You have not ordered anything yet.")
+        return "My orders", join(paragraph(f"Today is {self.data['today']}.", "muted"), listing)
+
+    @page("/orders/")
+    def order(self, request: Request, number: str) -> Any:
+        """Show an order, with what can be returned."""
+        order = self._order(int(number))
+        rows = [
+            (
+                self._product(line["product"])["name"],
+                line["colour"],
+                line["quantity"],
+                self._return_link(order, place),
+            )
+            for place, line in enumerate(order["lines"])
+        ]
+        facts = (
+            paragraph(f"Ordered on {order['day']}. Sent to {order['name']}, {order['street']}, {order['city']}."),
+            paragraph(f"{order['shipping']} shipping. Total: {money(order['total'])}"),
+        )
+        return f"Order {number}", join(facts, table(("Product", "Colour", "Quantity", ""), rows))
+
+    def _return_link(self, order: Mapping[str, Any], place: int) -> Markup | str:
+        if any((each["order"], each["line"]) == (order["number"], place) for each in self.data["returns"]):
+            return "return requested"
+        if order["day"] < self.data["returns_from"]:
+            return "no return: ordered more than 30 days ago"
+        return link("Return", f"/return/{order['number']}-{place}")
+
+    @page("/return/")
+    def ask_return(self, request: Request, line: str) -> Any:
+        """Ask for the reason of a return."""
+        number, _, place = line.partition("-")
+        product = self._product(self._order(int(number))["lines"][int(place)]["product"])
+        fields = (
+            hidden(order=number, line=place),
+            select("Reason", "reason", ("", *REASONS), required=True),
+            field("Remark", "remark"),
+        )
+        return "Return an item", join(paragraph(product["name"]), form("/return", fields, button("Request return")))
+
+    @action("/return")
+    def request_return(self, request: Request) -> str:
+        """Note a return."""
+        number, place = int(one(request.form, "order")), int(one(request.form, "line"))
+        order, reason = self._order(number), one(request.form, "reason")
+        if reason not in REASONS or order["day"] < self.data["returns_from"] or not 0 <= place < len(order["lines"]):
+            raise NotFound
+        if not any((each["order"], each["line"]) == (number, place) for each in self.data["returns"]):
+            entry = {"order": number, "line": place, "reason": reason, "remark": one(request.form, "remark")}
+            self.data["returns"].append(entry)
+        return f"/orders/{number}"
+
+    def _goods(self) -> int:
+        cents = sum(line["quantity"] * self._product(line["product"])["price"] for line in self.data["cart"])
+        return cents - cents * self.data["coupons"].get(self.data["coupon"], 0) // 100
+
+    def _product(self, id: str) -> dict[str, Any]:
+        return next(_found(each for each in self.data["products"] if each["id"] == id))
+
+    def _order(self, number: int) -> dict[str, Any]:
+        return next(_found(each for each in self.data["orders"] if each["number"] == number))
+
+
+def _found(matches: Any) -> Any:
+    for match in matches:
+        yield match
+        return
+    raise NotFound
+
+
+def _stars(product: Mapping[str, Any]) -> str:
+    return f"{product['rating'] / 10:.1f} of 5"
