@@ -87,9 +87,7 @@ class Shop(App):
         more = join(
             link("Previous page", f"/search?{query}&page={number - 1}") if number > 0 else Markup(""),
             Markup(" "),
-            link("Next page", f"/search?{query}&page={number + 1}")
-            if PER_PAGE * (number + 1) < len(matches)
-            else Markup(""),
+            Markup("") if is_last else link("Next page", f"/search?{query}&page={number + 1}"),
         )
         return "Products", join(self._search(word), controls, paragraph(f"{len(matches)} products"), listing, more)
 
@@ -109,11 +107,10 @@ class Shop(App):
             for colour, count in product["stock"].items()
         )
         options = join(
-            tag("option", Markup(colour), value=colour, disabled=not count)
-            for colour, count in product["stock"].items()
+            tag("option", text(colour), value=colour, disabled=not count) for colour, count in product["stock"].items()
         )
         colours = join(
-            tag("label", Markup("Colour"), for_="f-colour"), tag("select", options, id="f-colour", name="colour")
+            tag("label", text("Colour"), for_="f-colour"), tag("select", options, id="f-colour", name="colour")
         )
         is_sold_out = not any(product["stock"].values())
         buy = form(
