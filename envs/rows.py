@@ -91,4 +91,10 @@ ROWS = (
     Row("tools/BFCL-v0", "envs.tools.bfcl.bfcl:BFCL", "call the right functions, judged as by BFCL", data="bfcl"),
     Row("web/Widgets-v0", "envs.web.widgets:Widgets", "use one control of a web page: a form, a calendar, a table"),
     Row("web/Shop-v0", "envs.web.shop:Shop", "order, compare and return in a web shop"),
+    Row("web/Mail-v0", "envs.web.mail:Mail", "reply, forward, label and archive in a mailbox"),
+    Row("web/CRM-v0", "envs.web.crm:CRM", "edit, annotate and hand over customers in a register"),
+    Row("web/Calendar-v0", "envs.web.calendar:Calendar", "schedule, move and cancel meetings in a shared calendar"),
+    Row("web/Wiki-v0", "envs.web.wiki:Wiki", "follow links in a wiki, or correct an article"),
+    Row("web/Board-v0", "envs.web.board:Board", "triage, link, move and count tickets on a board"),
+    Row("web/Access-v0", "envs.web.access:Access", "give and take roles of people in projects"),
 )

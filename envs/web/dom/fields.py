@@ -50,7 +50,7 @@ class Fields:
         return self.checks.get(node, "checked" in node.attrs)
 
     def choice(self, select: Node) -> Node | None:
-        """Return the option that is selection."""
+        """Return the option that is chosen."""
         if select in self.choices:
             return self.choices[select]
         options = options_of(select)
@@ -99,7 +99,7 @@ class Fields:
             wish = same[0]
         option = options[texts.index(wish)]
         if "disabled" in option.attrs:
-            raise PageError(f"the option {wish!r} cannot be selection")
+            raise PageError(f"the option {wish!r} cannot be chosen")
         self.choices[select] = option
         self.validity_shown.add(select)
 

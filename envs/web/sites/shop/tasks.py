@@ -230,7 +230,7 @@ def return_item(draw: Draw) -> Case:
         (
             f"Request a return of {name} from order {order['number']}. The reason is: {reason}.",
             f"Return {name}, which came with order {order['number']}, because of: {reason}.",
-            f'Something is wrong with {name} of order {order["number"]}. Send it back with the reason "{reason}".',
+            f'I want to send back {name} of order {order["number"]}. Request that with the reason "{reason}".',
         )
     )
     short = f"return {name} of {order['number']}: {reason}"

@@ -16,7 +16,7 @@ ORDINALS = ("first", "second", "third", "fourth")
 
 
 class DatePicker(App):
-    """A calendar, a month a page. Data: `today`, `day`, the day that is day_text."""
+    """A calendar, a month a page. Data: `today`, `day`, the day that is chosen."""
 
     brand, accent = "Book a table", "#7b1fa2"
 
@@ -35,7 +35,7 @@ class DatePicker(App):
         day_text = self.data["day"]
         return f"{MONTHS[first.month - 1]} {first.year}", join(
             paragraph(f"Today is {spoken(today)}.", "muted"),
-            paragraph(f"Your table: {spoken(date.fromisoformat(day_text)) if day_text else 'no day day_text yet'}"),
+            paragraph(f"Your table: {spoken(date.fromisoformat(day_text)) if day_text else 'no day chosen yet'}"),
             link("Previous month", f"/?month={before}"),
             Markup(" &middot; "),
             link("Next month", f"/?month={_next_month(first).isoformat()[:7]}"),

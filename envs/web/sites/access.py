@@ -1,0 +1,311 @@
+"""An administration of accounts: roles of people in projects, and the rules for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from envs.web.case import IMPOSSIBLE, STOP, Case, Draw, Step, answer, changed, choose, click, fill
+from envs.web.site import Request
+from envs.web.sites.app import App, NotFound, action, one, page
+from envs.web.sites.html import act, button, field, form, heading, hidden, items, join, link, paragraph, select, table
+from envs.web.sites.words import FIRST, LAST
+
+ROLES = ("Viewer", "Editor", "Admin")
+NONE = "no access"
+PROJECTS = ("Apollo", "Borealis", "Cascade", "Dakota", "Everest", "Fjordline")
+RULE = "Contractors cannot be Admin in any project."
+
+
+class Console(App):
+    """A console. Data: `people` with their kind and state, `roles` by project and person."""
+
+    brand, accent = "Access console", "#111827"
+    links = {"Projects": "/", "People": "/people", "Rules": "/rules"}  # noqa: RUF012
+
+    @page("/")
+    def projects(self, request: Request) -> Any:
+        """List the projects."""
+        rows = [
+            (link(project, f"/project/{project}"), f"{len(roles)} members")
+            for project, roles in self.data["roles"].items()
+        ]
+        return "Projects", table(("Project", ""), rows)
+
+    @page("/project/")
+    def project(self, request: Request, project: str) -> Any:
+        """Show the members of a project and the form to add one."""
+        roles = self.data["roles"][project]
+        rows = [
+            (
+                name,
+                role,
+                link("Change", f"/member/{project}-{self._id(name)}"),
+                act("Remove", "/remove", "danger", project=project, person=name),
+            )
+            for name, role in roles.items()
+        ]
+        others = [name for name in self.data["people"] if name not in roles]
+        add = form(
+            "/role",
+            hidden(project=project),
+            select("Person", "person", ("", *others), required=True),
+            select("Role", "role", ROLES),
+            button("Add member"),
+        )
+        members = table(("Member", "Role", "", ""), rows) if rows else paragraph("Nobody yet.")
+        return project, join(members, heading("New member"), add)
+
+    @page("/member/")
+    def member(self, request: Request, key: str) -> Any:
+        """Show the form to change a role."""
+        project, _, id = key.partition("-")
+        name = list(self.data["people"])[int(id)]
+        role = self.data["roles"][project][name]
+        content = (hidden(project=project, person=name), select("Role", "role", ROLES, role), button("Save role"))
+        return f"{name} in {project}", join(form("/role", *content), link("Cancel", f"/project/{project}"))
+
+    @action("/role")
+    def set_role(self, request: Request) -> str:
+        """Give somebody a role in a project, if the rules allow it."""
+        project, name, role = (one(request.form, key) for key in ("project", "person", "role"))
+        if name not in self.data["people"] or role not in ROLES:
+            raise NotFound
+        if role == "Admin" and self.data["people"][name]["kind"] == "contractor":
+            self.notify(RULE)
+        elif not self.data["people"][name]["active"]:
+            self.notify("This account is not active.")
+        else:
+            self.data["roles"][project][name] = role
+            self.notify("The role is saved.")
+        return f"/project/{project}"
+
+    @action("/remove")
+    def remove(self, request: Request) -> str:
+        """Take somebody out of a project."""
+        project = one(request.form, "project")
+        del self.data["roles"][project][one(request.form, "person")]
+        return f"/project/{project}"
+
+    @page("/people")
+    def people(self, request: Request) -> Any:
+        """List the people, and show the form for a new one."""
+        rows = [
+            (link(name, f"/person/{self._id(name)}"), each["kind"], "active" if each["active"] else "inactive")
+            for name, each in self.data["people"].items()
+        ]
+        add = form(
+            "/invite",
+            field("Full name", "name", required=True),
+            field("E-mail", "email", type="email", required=True),
+            select("Kind", "kind", ("employee", "contractor")),
+            button("Invite"),
+        )
+        return "People", join(table(("Name", "Kind", "Account"), rows), heading("Invite somebody"), add)
+
+    @page("/person/")
+    def person(self, request: Request, id: str) -> Any:
+        """Show a person's roles."""
+        name = list(self.data["people"])[int(id)]
+        person = self.data["people"][name]
+        roles = [f"{project}: {members[name]}" for project, members in self.data["roles"].items() if name in members]
+        label = "Deactivate account" if person["active"] else "Activate account"
+        facts = join(paragraph(f"{person['email']}, {person['kind']}"), heading("Roles"))
+        listing = items(paragraph(each) for each in roles) if roles else paragraph(NONE)
+        return name, join(facts, listing, act(label, "/toggle", "danger", person=name))
+
+    @action("/invite")
+    def invite(self, request: Request) -> str:
+        """Invite somebody."""
+        name, email, kind = (one(request.form, key) for key in ("name", "email", "kind"))
+        if not name or not email or kind not in ("employee", "contractor"):
+            raise NotFound
+        if name in self.data["people"]:
+            self.notify("There is an account of this name already.")
+        else:
+            self.data["people"][name] = {"email": email, "kind": kind, "active": True}
+            self.notify("The invitation is sent.")
+        return "/people"
+
+    @action("/toggle")
+    def toggle(self, request: Request) -> str:
+        """Activate or deactivate an account."""
+        name = one(request.form, "person")
+        self.data["people"][name]["active"] = not self.data["people"][name]["active"]
+        return f"/person/{self._id(name)}"
+
+    @page("/rules")
+    def rules(self, request: Request) -> Any:
+        """Show the rules."""
+        return "Rules", items([paragraph(RULE), paragraph("Accounts that are not active get no roles.")])
+
+    def _id(self, name: str) -> int:
+        return list(self.data["people"]).index(name)
+
+
+def _console(draw: Draw) -> Console:
+    count = (4, 6, 9)[draw.level - 1]
+    lasts = draw.some(LAST, count)
+    names = [f"{draw.one(FIRST[:6])} {last}" for last in lasts]
+    people = {
+        name: {
+            "email": f"{name.lower().replace(' ', '.')}@firm.example",
+            "kind": "contractor" if place % 3 == 1 else "employee",
+            "active": True,
+        }
+        for place, name in enumerate(names)
+    }
+    projects = PROJECTS[: 2 + draw.level]
+    roles = {project: {name: draw.one(ROLES[:2]) for name in names if draw.chance(0.5)} for project in projects}
+    return Console({"people": people, "roles": roles})
+
+
+def _roles(site: Console, project: str, name: str, role: str) -> dict[str, Any]:
+    """The data after somebody has got a role in a project, or lost it for ""."""
+    goal = changed(site)
+    if role:
+        goal["roles"][project][name] = role
+    else:
+        del goal["roles"][project][name]
+    return goal
+
+
+def grant(draw: Draw) -> Case:
+    """Give a role in one project only; the rules may forbid it."""
+    site = _console(draw)
+    project, other_project = draw.some(list(site.data["roles"]), 2)
+    wanted_kind = "contractor" if draw.is_impossible else "employee"
+    name = draw.one([each for each, person in site.data["people"].items() if person["kind"] == wanted_kind])
+    site.data["roles"][other_project].setdefault(name, "Viewer")
+    if draw.level > 1:
+        site.data["roles"][project][name] = "Viewer"
+    else:
+        site.data["roles"][project].pop(name, None)
+    role = "Admin" if draw.is_impossible else draw.one(("Editor", "Admin"))
+    site.data["roles"][other_project][name] = "Viewer"
+    goal = draw.one(
+        (
+            f"Give {name} the role {role} in the project {project}. All other roles stay as they are.",
+            f"Make {name} {role} of {project}, and leave the other projects as they are.",
+            f"In {project}, {name} should have the role {role}. Change nothing in the other projects.",
+        )
+    )
+
+    def steps(project: str, role: str) -> list[Step]:
+        if name in site.data["roles"][project]:
+            change = [click("Change", name), choose("Role", role), click("Save role")]
+        else:
+            change = [choose("Person", name), choose("Role", role), click("Add member")]
+        return [click("Projects"), click(project), *change, STOP]
+
+    short = f"{name}: {role} in {project}"
+    if draw.is_impossible:
+        misses = {"a lower role": steps(project, "Editor"), "tried and stopped": steps(project, role)}
+        look = [click("Rules"), click("People"), IMPOSSIBLE]
+        return Case("grant", goal, short, site, site.verified(), look, misses, is_impossible=True)
+    lower = "Editor" if role == "Admin" else "Admin"
+    misses = {
+        "another project": steps(other_project, role),
+        "another role": steps(project, lower),
+        "both projects": [*steps(project, role)[:-1], *steps(other_project, role)],
+        "not saved": [*steps(project, role)[:-2], STOP],
+    }
+    return Case("grant", goal, short, site, _roles(site, project, name, role), steps(project, role), misses)
+
+
+def revoke(draw: Draw) -> Case:
+    """Take somebody out of one project, at higher levels out of all."""
+    site = _console(draw)
+    name, other = draw.some(list(site.data["people"]), 2)
+    projects = list(site.data["roles"])[: 1 if draw.level == 1 else 2]
+    for project in site.data["roles"]:
+        site.data["roles"][project].pop(name, None)
+        site.data["roles"][project][other] = "Viewer"
+    for project in projects if draw.level > 1 else site.data["roles"]:
+        site.data["roles"][project][name] = draw.one(ROLES[:2])
+    where = f"the project {projects[0]}" if draw.level == 1 else "every project"
+    goal = draw.one(
+        (
+            f"Remove {name} from {where}. The account stays active.",
+            f"Take away the access of {name} to {where}, and leave the account as it is.",
+            f"{name} has to leave {where}. Remove this member and nobody else.",
+        )
+    )
+
+    def steps(name: str, projects: list[str]) -> list[Step]:
+        clicks = (step for each in projects for step in (click("Projects"), click(each), click("Remove", name)))
+        return [*clicks, STOP]
+
+    goal_state = changed(site)
+    for project in projects:
+        del goal_state["roles"][project][name]
+    deactivate = [click("People"), click(name), click("Deactivate account"), STOP]
+    misses = {
+        "somebody else": steps(other, projects),
+        "the account deactivated": deactivate,
+        "deactivated, too": [*steps(name, projects)[:-1], *deactivate],
+        "one left": steps(name, projects[:-1]),
+    }
+    return Case("revoke", goal, f"remove {name} from {where}", site, goal_state, steps(name, projects), misses)
+
+
+def invite(draw: Draw) -> Case:
+    """Invite somebody, and at higher levels add them to a project."""
+    site = _console(draw)
+    name = f"{draw.one(FIRST[8:])} {draw.one([each for each in LAST if each not in str(site.data['people'])])}"
+    email = f"{name.lower().replace(' ', '.')}@partner{draw.number(1, 99)}.example"
+    kind = draw.one(("employee", "contractor"))
+    project, role = draw.one(list(site.data["roles"])), draw.one(ROLES[:2])
+    then = f" Then add {name} to the project {project} as {role}." if draw.level > 1 else ""
+    article = "an" if kind == "employee" else "a"
+    goal = draw.one(
+        (
+            f"Invite {name}, {email}, as {article} {kind}.{then}",
+            f"Create an account for the {kind} {name} with the address {email}.{then}",
+            f"{name} joins us as {article} {kind}. Send an invitation to {email}.{then}",
+        )
+    )
+
+    def steps(email: str, kind: str, role: str) -> list[Step]:
+        fields = [fill("Full name", name), fill("E-mail", email), choose("Kind", kind), click("Invite")]
+        add = [choose("Person", name), choose("Role", role), click("Add member")]
+        return [click("People"), *fields, *([click("Projects"), click(project), *add] if then else []), STOP]
+
+    goal_state = changed(site)
+    goal_state["people"][name] = {"email": email, "kind": kind, "active": True}
+    if then:
+        goal_state["roles"][project][name] = role
+    other_kind = "contractor" if kind == "employee" else "employee"
+    misses = {
+        "another kind": steps(email, other_kind, role),
+        "another address": steps(f"x{email}", kind, role),
+        "not invited": [click("People"), fill("Full name", name), STOP],
+    }
+    if then:
+        misses["another role"] = steps(email, kind, "Editor" if role == "Viewer" else "Viewer")
+    return Case(
+        "invite", goal, f"invite {name} {email} {kind}.{then}", site, goal_state, steps(email, kind, role), misses
+    )
+
+
+def audit(draw: Draw) -> Case:
+    """Say which role somebody has in a project, or in how many projects they are."""
+    site = _console(draw)
+    name = draw.one(list(site.data["people"]))
+    number = sum(name in members for members in site.data["roles"].values())
+    goal = draw.one(
+        (
+            f"In how many projects does {name} have a role? Answer with the number.",
+            f"Count the projects of which {name} is a member, and answer with the number.",
+            f"Look {name} up: how many projects is this person a member of? Answer with a number.",
+        )
+    )
+    see = [click("People"), click(name)]
+    misses = {
+        "one more": [*see, answer(str(number + 1))],
+        "one less": [*see, answer(str(number - 1))],
+        "no answer": [*see, STOP],
+        "deactivated": [*see, click("Deactivate account"), answer(str(number))],
+    }
+    steps = [*see, answer(str(number))]
+    short = f"projects of {name}?"
+    return Case("audit", goal, short, site, site.verified(), steps, misses, answer=str(number))
