@@ -39,6 +39,10 @@ def adapted_card(source: str, pitfalls: str) -> Card:
 
 
 TOY_TEXT = "gymnasium's toy_text, as text"
+PAGES = (
+    "pages need no script, so they are simpler than most of the web; reporting every goal as impossible succeeds in some "
+    "hundredths of the tasks; compare scores of one engine and one view only"
+)
 
 CARDS = {
     "math/Arithmetic-v0": generated_card("only a declared integer counts: several numbers and no mark is wrong"),
@@ -91,6 +95,14 @@ CARDS = {
     "tools/Support-v0": generated_card(
         "the customer follows rules and understands few words: a model that asks in another way gets no answer"
     ),
+    "web/Widgets-v0": generated_card(PAGES),
+    "web/Shop-v0": generated_card(f"prices and names are invented; {PAGES}"),
+    "web/Mail-v0": generated_card(PAGES),
+    "web/CRM-v0": generated_card(f"a goal may ask for ten changes, each of which must be right; {PAGES}"),
+    "web/Calendar-v0": generated_card(PAGES),
+    "web/Wiki-v0": generated_card(f"the wiki is invented: nothing in it can be known; {PAGES}"),
+    "web/Board-v0": generated_card(PAGES),
+    "web/Access-v0": generated_card(PAGES),
     "tools/Travel-v0": generated_card(
         "the employee follows rules and understands few words: a model that asks in another way gets no answer; "
         "offices have fixed distances from UTC, without daylight saving time"

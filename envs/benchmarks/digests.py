@@ -55,6 +55,18 @@ DIGESTS: dict[str, dict[str, tuple[int, str]]] = {
         "tools/Support-v0:test": (200, "76da916df6e59138987142eb80d45338"),
         "tools/Travel-v0:test": (200, "8a806d314ea26dd73d0d92c924eac5fc"),
     },
+    "web-v1": {
+        "web/Widgets-v0:test": (80, "ded432b6b1fa135661c21d57877a7ea2"),
+        "web/Widgets-v0[level=3]:test": (80, "dcdb0ff5edd6e4f6df46264ba6bc0b0f"),
+        "web/Shop-v0:test": (80, "c4bf577abece4ee259191c50985c9cbd"),
+        "web/Shop-v0[level=3]:test": (80, "18100245126f8d30751a93d210e0466f"),
+        "web/Mail-v0[level=2]:test": (40, "e566c2e994ed72272a93fa7f33875107"),
+        "web/CRM-v0[level=2]:test": (40, "824d07c33edec2af62d54b1c65b9366d"),
+        "web/Calendar-v0[level=2]:test": (40, "22270f1aa8ce69ba460539b3ba5ac641"),
+        "web/Wiki-v0[level=2]:test": (40, "aae873b9c237ab007bc881ee13d6d9b5"),
+        "web/Board-v0[level=2]:test": (40, "7d00572032f52b5a7c2079e5b0897a8f"),
+        "web/Access-v0[level=2]:test": (40, "f69db1ff401db43d6f8fd8efa0838129"),
+    },
     "core-v1": {
         "math/Arithmetic-v0:test": (50, "1a258d13e2a7fe63608f2e0ebd6bc18d"),
         "math/Algebra-v0:test": (50, "b5018d90d61b3f140bf7d6bd4fd2bc19"),

@@ -125,6 +125,19 @@ TOOLS = (  # calls of one reply, then whole conversations; the customer follows 
     Entry("tools/Tau2-v0"),
 )
 
+WEB = (  # the engine "dom"; a browser shows the same pages
+    Entry("web/Widgets-v0", 80),
+    Entry("web/Widgets-v0", 80, "level=3"),
+    Entry("web/Shop-v0", 80),
+    Entry("web/Shop-v0", 80, "level=3"),
+    Entry("web/Mail-v0", 40, "level=2"),
+    Entry("web/CRM-v0", 40, "level=2"),
+    Entry("web/Calendar-v0", 40, "level=2"),
+    Entry("web/Wiki-v0", 40, "level=2"),
+    Entry("web/Board-v0", 40, "level=2"),
+    Entry("web/Access-v0", 40, "level=2"),
+)
+
 
 def _version_2(entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
     """Return the tasks of version 1 in full style."""
@@ -144,6 +157,7 @@ BENCHMARKS = (
     Benchmark("code-v2", "functions to write, from one expression to those of HumanEval and MBPP", _version_2(CODE)),
     Benchmark("games-v2", "several turns against a world that answers", _version_2(GAMES)),
     Benchmark("tools-v1", "tools to call, from one function to a customer's wish at a shop", TOOLS),
+    Benchmark("web-v1", "goals on web pages, from one button to an order, judged by the final state", WEB),
     Benchmark("core-v1", "ten kinds of task that need no file, in short prompts for the bundled model", CORE),
     Benchmark("math-v1", "answers that are checked exactly, from sums to competitions, in plain English", MATH),
     Benchmark("code-v1", "functions to write, from one expression to those of HumanEval and MBPP", CODE),

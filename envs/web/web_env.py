@@ -21,7 +21,7 @@ from envs.web.script import call_of, element_of
 from envs.web.verification import changes, partial_score
 from envs.web.wording import INVALID, REPLY, RULES, words_of
 
-LENGTHS = {"train": 2_000, "val": 100, "test": 100}
+LENGTHS = {"train": 1_500, "val": 60, "test": 80}
 LEVELS = (1, 2, 3)
 MAX_CHARS = {"full": 6000, "short": 1500}
 MAX_TYPED = 2000

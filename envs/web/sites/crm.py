@@ -259,7 +259,10 @@ def note(draw: Draw) -> Case:
 def hand_over(draw: Draw) -> Case:
     """Give all customers of one company to somebody."""
     site = _register(draw)
-    company = draw.one(sorted({each["company"] for each in site.data["customers"]}))
+    companies = sorted({each["company"] for each in site.data["customers"]})
+    if len(companies) == 1:
+        companies[0] = site.data["customers"][0]["company"] = next(each for each in COMPANIES if each != companies[0])
+    company = draw.one(companies)
     owner = draw.one(site.data["owners"])
     targets = [each for each in site.data["customers"] if each["company"] == company]
     targets[0]["owner"] = next(each for each in site.data["owners"] if each != owner)
