@@ -40,8 +40,8 @@ def adapted_card(source: str, pitfalls: str) -> Card:
 
 TOY_TEXT = "gymnasium's toy_text, as text"
 PAGES = (
-    "pages need no script, so they are simpler than most of the web; reporting every goal as impossible succeeds in some "
-    "hundredths of the tasks; compare scores of one engine and one view only"
+    "pages need no script, so they are simpler than most of the web; reporting every goal as impossible succeeds in "
+    "some hundredths of the tasks; compare scores of one engine and one view only"
 )
 
 CARDS = {

@@ -79,12 +79,10 @@ class Register(App):
                 ("Owner", customer["owner"]),
             ],
         )
-        stage = form(
-            "/stage", hidden(id=id), select("Move to stage", "stage", STAGES, customer["stage"]), button("Move")
-        )
-        owner = form(
-            "/owner", hidden(id=id), select("Give to", "owner", self.data["owners"], customer["owner"]), button("Give")
-        )
+        stages = select("Move to stage", "stage", STAGES, customer["stage"])
+        stage = form("/stage", hidden(id=id), stages, button("Move"))
+        owners = select("Give to", "owner", self.data["owners"], customer["owner"])
+        owner = form("/owner", hidden(id=id), owners, button("Give"))
         notes = (
             items(text(each) for each in customer["notes"]) if customer["notes"] else paragraph("None yet.", "muted")
         )
