@@ -1,0 +1,198 @@
+"""One Chromium for this process, driven on the event loop of a thread of its own, and started again when it dies."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from envs.web.browser.executable import find_browser
+from envs.web.browser.server import DOMAIN, SiteServer
+from envs.web.page import BrowserFault
+
+T = TypeVar("T")
+
+LAUNCH_S, CLOSE_S = 30.0, 5.0
+GRACE_S = 5.0  # beyond the deadline of an operation, within which the loop must have given it up
+MEMORY_LIMIT = 1_000_000_000  # bytes of one renderer, beyond which its page is ended
+WATCH_S = 0.1
+FLAGS = (
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--js-flags=--max-old-space-size=256",
+)
+CONTEXT = {
+    "viewport": {"width": 800, "height": 600},
+    "locale": "en-US",
+    "timezone_id": "UTC",
+    "reduced_motion": "reduce",
+    "service_workers": "block",
+    "accept_downloads": False,
+}
+
+
+class BrowserHost:
+    """A browser, its driver and the server of its sites, which all open pages of the process share.
+
+    Only the server's port can be reached from a page: every other host name and address is unknown to the browser.
+
+    Attributes:
+        server: Serves the open sites.
+        restarts: How often the browser was started again after it had died.
+    """
+
+    def __init__(self, executable: str | None) -> None:
+        self.executable = executable
+        self.server = SiteServer()
+        self.restarts = -1
+        self._driver: Any = None
+        self._browser: Any = None
+        self._watch: asyncio.Task | None = None
+        self._killed_pids: set[int] = set()
+        self._loop = asyncio.new_event_loop()
+        self._lock = asyncio.Lock()
+        threading.Thread(target=self._run, name="browser", daemon=True).start()
+        atexit.register(self.close)
+
+    def call(self, function: Callable[..., Coroutine[Any, Any, T]], *args: Any, deadline_s: float) -> T:
+        """Run a coroutine function on the browser's loop and return its result.
+
+        Raises BrowserFault if it has not ended `GRACE_S` after its deadline, which it must keep to by itself.
+        """
+        future = asyncio.run_coroutine_threadsafe(function(*args), self._loop)
+        try:
+            return future.result(deadline_s + GRACE_S)
+        except TimeoutError:
+            if not future.done():
+                future.cancel()
+                raise BrowserFault(f"the browser did not answer within {deadline_s + GRACE_S:g} s") from None
+            raise
+        except BaseException:  # the caller was interrupted
+            future.cancel()
+            raise
+
+    async def new_context(self) -> Any:
+        """Return a fresh context, after starting the browser if it does not run. Raises BrowserFault if it cannot."""
+        async with self._lock:
+            for attempt in range(3):
+                try:
+                    if self._browser is None or not self._browser.is_connected():
+                        await self._start()
+                    return await asyncio.wait_for(self._browser.new_context(**CONTEXT), LAUNCH_S)
+                except ValueError:
+                    raise
+                except Exception as error:
+                    await self._drop()
+                    if attempt == 2:
+                        raise BrowserFault(f"Chromium cannot be started: {_first_line(error)}") from error
+        raise AssertionError
+
+    async def invalidate(self) -> None:
+        """Give up the browser and its driver; the next context starts new ones."""
+        async with self._lock:
+            await self._drop()
+
+    def was_stopped_for_memory(self) -> bool:
+        """Whether a page was ended because it took too much memory, since this was asked last."""
+        was_stopped = bool(self._killed_pids)
+        self._killed_pids.clear()
+        return was_stopped
+
+    def close(self) -> None:
+        """Stop browser, driver, server and loop. The host cannot be used afterwards."""
+        atexit.unregister(self.close)
+        if self._loop.is_closed() or not self._loop.is_running():
+            return
+        with contextlib.suppress(Exception):
+            asyncio.run_coroutine_threadsafe(self.invalidate(), self._loop).result(3 * CLOSE_S)
+        self.server.close()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+
+    async def _start(self) -> None:
+        await self._drop()
+        try:
+            from playwright.async_api import async_playwright
+        except ImportError as error:
+            raise ValueError(f"engine 'chromium' needs playwright: pip install -e '.[web]' ({error})") from None
+        self._driver = await asyncio.wait_for(async_playwright().start(), LAUNCH_S)
+        path = find_browser(self.executable, self._driver.chromium.executable_path)
+        rules = f"--host-resolver-rules=MAP *.{DOMAIN} 127.0.0.1:{self.server.port}, MAP * ~NOTFOUND"
+        arguments = [*FLAGS, rules, *(["--no-sandbox"] if _is_root() else [])]
+        launch = self._driver.chromium.launch(executable_path=path, args=arguments, timeout=1000 * LAUNCH_S)
+        self._browser = await asyncio.wait_for(launch, LAUNCH_S + 1)
+        self.restarts += 1
+        self._watch = asyncio.create_task(self._watch_memory(self._browser))
+
+    async def _drop(self) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+            self._watch = None
+        browser, driver, self._browser, self._driver = self._browser, self._driver, None, None
+        for stop in (browser and browser.close, driver and driver.stop):
+            if stop:
+                with contextlib.suppress(Exception):
+                    await asyncio.wait_for(stop(), CLOSE_S)
+
+    async def _watch_memory(self, browser: Any) -> None:
+        """End renderers that have grown beyond `MEMORY_LIMIT`."""
+        with contextlib.suppress(Exception):
+            session = await browser.new_browser_cdp_session()
+            while True:
+                await asyncio.sleep(WATCH_S)
+                for process in (await session.send("SystemInfo.getProcessInfo"))["processInfo"]:
+                    if process["type"] == "renderer" and _resident_bytes(process["id"]) > MEMORY_LIMIT:
+                        self._killed_pids.add(process["id"])
+                        os.kill(process["id"], signal.SIGKILL)
+
+
+_hosts: dict[str | None, BrowserHost] = {}
+_hosts_lock = threading.Lock()
+
+
+def shared_host(executable: str | None) -> BrowserHost:
+    """Return the process's host of this program; it starts the browser with its first page."""
+    with _hosts_lock:
+        if executable not in _hosts:
+            _hosts[executable] = BrowserHost(executable)
+        return _hosts[executable]
+
+
+def _forget_hosts() -> None:
+    """In a forked child: the threads of the parent's hosts are not there."""
+    global _hosts_lock
+    _hosts_lock = threading.Lock()
+    for host in _hosts.values():
+        atexit.unregister(host.close)
+    _hosts.clear()
+
+
+os.register_at_fork(after_in_child=_forget_hosts)
+
+
+def _is_root() -> bool:
+    return hasattr(os, "geteuid") and os.geteuid() == 0
+
+
+def _resident_bytes(pid: int) -> int:
+    try:
+        with open(f"/proc/{pid}/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:300]

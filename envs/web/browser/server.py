@@ -1,0 +1,96 @@
+"""A loopback server that answers the browser's requests with the pages of the open sites."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qs, urljoin, urlsplit
+
+from envs.web.site import Request, Response, Site
+
+DOMAIN = "site.test"  # a host name below it stands for one open site; only the browser's own rules resolve it
+MAX_FORM_BYTES = 1_000_000
+IDLE_S = 30.0
+
+
+class SiteServer:
+    """Serves every open site under a host name of its own that nothing else on the machine knows.
+
+    Attributes:
+        port: Its port on the loopback interface.
+    """
+
+    def __init__(self) -> None:
+        self._sites: dict[str, tuple[Site, threading.Lock]] = {}
+        server = self
+
+        class Handler(_Handler):
+            sites = server._sites
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.port: int = self._server.server_address[1]
+        threading.Thread(target=self._server.serve_forever, name="site-server", daemon=True).start()
+
+    def add(self, site: Site) -> str:
+        """Serve a site; return its origin, such as `http://0f3a.site.test`."""
+        host = f"{secrets.token_hex(12)}.{DOMAIN}"
+        self._sites[host] = (site, threading.Lock())
+        return f"http://{host}"
+
+    def remove(self, origin: str) -> None:
+        """Serve a site no longer."""
+        self._sites.pop(urlsplit(origin).netloc, None)
+
+    def close(self) -> None:
+        """Stop."""
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Answers GET and POST by the site that the host name stands for."""
+
+    protocol_version = "HTTP/1.1"
+    timeout = IDLE_S
+    sites: dict[str, tuple[Site, threading.Lock]]
+
+    def do_GET(self) -> None:
+        self._answer({})
+
+    def do_POST(self) -> None:
+        length = self.headers.get("Content-Length", "0")
+        size = int(length) if length.isdigit() else 0
+        if size > MAX_FORM_BYTES:
+            self.close_connection = True
+            self._send(Response("<h1>The form is too long</h1>", status=413))
+            return
+        form = parse_qs(self.rfile.read(size).decode("utf-8", "replace"), keep_blank_values=True)
+        self._answer({key: tuple(values) for key, values in form.items()})
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Print nothing."""
+
+    def _answer(self, form: dict[str, tuple[str, ...]]) -> None:
+        entry = self.sites.get(self.headers.get("Host", "").partition(":")[0])
+        if entry is None:
+            self._send(Response("<h1>Not found</h1>", status=404))
+            return
+        site, lock = entry
+        parts = urlsplit(self.path)
+        query = {key: tuple(values) for key, values in parse_qs(parts.query, keep_blank_values=True).items()}
+        with lock:
+            response = site.respond(Request(parts.path or "/", query, form, self.command))
+        self._send(response)
+
+    def _send(self, response: Response) -> None:
+        body = response.html.encode("utf-8", "replace")
+        self.send_response(303 if response.location else response.status)
+        if response.location:
+            self.send_header("Location", urljoin(self.path, response.location))
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Cache-Control", "no-store" if self.command == "GET" else "no-cache")
+        self.end_headers()
+        self.wfile.write(body)

@@ -1,0 +1,135 @@
+"""The tabs of one browser context: which there are, what they are loading, and when they have come to rest."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+MOST_TABS = 8
+SETTLE_S = 3.0  # the longest that an action waits for its effects
+LOAD_S = 10.0
+_IDLE = Path(__file__).with_name("idle.js").read_text(encoding="utf-8")
+_LASTING = frozenset(("eventsource", "websocket", "media", "ping"))
+
+
+class Tabs:
+    """The open tabs of a context, in the order in which they opened.
+
+    Attributes:
+        pages: Playwright's pages.
+        place: The place of the one that is shown.
+        has_crashed: Whether the renderer of one of them has died.
+    """
+
+    def __init__(self, context: Any) -> None:
+        self.context = context
+        self.pages: list[Any] = []
+        self.place = 0
+        self.has_crashed = False
+        self._requests: set[Any] = set()
+        self._tasks: set[asyncio.Task] = set()
+        self._no_requests = asyncio.Event()
+        self._no_requests.set()
+
+    async def open(self) -> None:
+        """Open the first tab."""
+        await self.context.add_init_script(_IDLE)
+        self.context.on("page", self._add)
+        self.context.on("request", self._begin_request)
+        for event in ("requestfinished", "requestfailed"):
+            self.context.on(event, self._end_request)
+        await self.context.new_page()
+
+    @property
+    def page(self) -> Any:
+        """The page that is shown."""
+        return self.pages[self.place]
+
+    async def replace(self) -> None:
+        """Put a new tab in the place of the one that is shown, which hangs or has crashed."""
+        old, place = self.page, self.place
+        self.pages.remove(old)
+        new = await self.context.new_page()
+        self.pages.remove(new)
+        self.pages.insert(place, new)
+        self.place = place
+        self._requests.clear()
+        self._no_requests.set()
+        with contextlib.suppress(Exception):
+            await asyncio.wait_for(old.close(), 2.0)
+
+    async def settle(self) -> None:
+        """Wait until the page's requests and short timers are over, and a navigation has arrived; at most `SETTLE_S`.
+
+        Raises TimeoutError if the page does not run scripts any more.
+        """
+        loop = asyncio.get_running_loop()
+        end = loop.time() + SETTLE_S
+        while (left := end - loop.time()) > 0:
+            try:
+                idle = self.page.evaluate("limit => window[Symbol.for('turnwise.idle')]?.(limit)", 1000 * left)
+                await asyncio.wait_for(idle, left + 2.0)
+                if not self._requests:
+                    return
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._no_requests.wait(), max(end - loop.time(), 0.01))
+            except TimeoutError:
+                raise
+            except Exception as error:
+                if not _is_navigation(error):
+                    raise
+                with contextlib.suppress(Exception):
+                    await self.page.wait_for_load_state("domcontentloaded", timeout=1000 * max(left, 0.01))
+
+    def _add(self, page: Any) -> None:
+        if len(self.pages) >= MOST_TABS:
+            self._run(page.close())
+            return
+        self.pages.append(page)
+        self.place = len(self.pages) - 1
+        page.on("crash", self._on_crash)
+        page.on("close", self._remove)
+        page.on("dialog", lambda dialog: self._run(_answer(dialog)))
+
+    def _run(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Do something beside an action; its errors do not matter."""
+        task = asyncio.ensure_future(_quietly(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _remove(self, page: Any) -> None:
+        if page in self.pages:
+            gone = self.pages.index(page)
+            self.pages.remove(page)
+            self.place = max(0, min(self.place - (gone <= self.place and self.place > 0), len(self.pages) - 1))
+
+    def _on_crash(self, page: Any) -> None:
+        self.has_crashed = True
+
+    def _begin_request(self, request: Any) -> None:
+        if request.resource_type not in _LASTING:
+            self._requests.add(request)
+            self._no_requests.clear()
+
+    def _end_request(self, request: Any) -> None:
+        self._requests.discard(request)
+        if not self._requests:
+            self._no_requests.set()
+
+
+async def _answer(dialog: Any) -> None:
+    """Say yes to a question, and nothing to one that asks for text."""
+    await (dialog.dismiss() if dialog.type == "prompt" else dialog.accept())
+
+
+async def _quietly(work: Coroutine[Any, Any, Any]) -> None:
+    with contextlib.suppress(Exception):
+        await work
+
+
+def _is_navigation(error: Exception) -> bool:
+    text = str(error)
+    return "Execution context was destroyed" in text or "navigat" in text or "Cannot find context" in text
