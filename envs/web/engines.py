@@ -22,7 +22,7 @@ def open_engine(engine: str, view: str, browser: str | None) -> Page:
     """
     if engine == "dom":
         return DomPage()
-    from envs.web.browser import ChromiumPage  # type: ignore[import-not-found]
+    from envs.web.browser import ChromiumPage
 
     return ChromiumPage(view=view, executable=browser)
 

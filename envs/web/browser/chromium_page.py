@@ -104,7 +104,7 @@ class ChromiumPage:
         self._act(self._switch, tab)
 
     def picture(self) -> dict[str, Any]:
-        """Return what the viewport shows as a block `image_url`, a JPEG; the view "marks" adds the elements' numbers."""
+        """Return the viewport as a block `image_url`, a JPEG; the view "marks" adds the numbers of the elements."""
         data = self._act(self._screenshot)
         return {"type": "image_url", "image_url": {"url": f"data:image/jpeg;base64,{data}"}}
 

@@ -89,6 +89,7 @@ class DomPage:
         if node.tag != "select":
             raise PageError(f"element {index} is a {role_of(node)}, which has no options")
         self._document.fields.choose(node, option)
+        self.focus(node)
 
     def press(self, key: str) -> None:
         """Press a key; without a focused element only Tab does something."""
