@@ -47,6 +47,7 @@ class ChromiumPage:
     def open(self, site: Site) -> None:
         """Begin an episode: drop everything of the last one, then show `site.start`. Raises BrowserFault."""
         self.close()
+        self._snapshot = Snapshot("", "", ())
         self._origin, self._start = self._host.server.add(site), site.start
         error: Exception | None = None
         for _ in range(2):  # a browser that another page's fault has ended is started again
@@ -279,7 +280,7 @@ class ChromiumPage:
     async def _back(self) -> None:
         page = self._live_tabs.page
         before = await page.evaluate("() => history.length")
-        response = await page.go_back(wait_until="domcontentloaded", timeout=1000 * ACTION_S)
+        response = await page.go_back(wait_until="load", timeout=1000 * ACTION_S)
         if page.url == "about:blank":
             await page.go_forward(wait_until="domcontentloaded", timeout=1000 * ACTION_S)
             response, before = None, 1
@@ -298,7 +299,7 @@ class ChromiumPage:
             await self._reopen(tabs)
         await tabs.settle()
         if tabs.page.url.startswith("chrome-error:"):
-            await tabs.page.go_back(wait_until="domcontentloaded", timeout=1000 * ACTION_S)
+            await tabs.page.go_back(wait_until="load", timeout=1000 * ACTION_S)
             await tabs.settle()
             raise PageError("the page leads out of this site and cannot be opened")
 

@@ -1,29 +1,49 @@
-// Runs before a page's own scripts: counts its short timers, so that an action can wait until its effects are there.
+// Runs before a page's own scripts: counts its short timers and what it opens, so that an action can wait for its effects.
 (() => {
   const LONGEST_MS = 1000, DEEPEST = 5;  // a timer set by a timer set by ... is a loop, and nothing waits for it
-  const set = window.setTimeout.bind(window), clear = window.clearTimeout.bind(window);
+  const later = window.setTimeout.bind(window);
   const pending = new Set();
-  let depth = 0, waiting = [];
+  let depth = 0, opened = 0, waiting = [];
   const check = () => {
     if (pending.size) return;
-    const done = waiting;
+    const resolved = waiting;
     waiting = [];
-    done.forEach(resolve => resolve());
+    resolved.forEach(resolve => resolve(opened));
   };
-  window.setTimeout = (callback, delay, ...rest) => {
-    if (typeof callback !== "function" || delay > LONGEST_MS || depth > DEEPEST) return set(callback, delay, ...rest);
-    const own = depth + 1;
-    const id = set((...values) => {
-      pending.delete(id);
-      depth = own;
-      try { callback.apply(window, values); } finally { depth = 0; check(); }
-    }, delay, ...rest);
-    pending.add(id);
-    return id;
+  const count = (start, stop) => {
+    const set = window[start].bind(window), clear = window[stop].bind(window);
+    window[start] = (callback, delay, ...rest) => {
+      if (typeof callback !== "function" || delay > LONGEST_MS || depth > DEEPEST) return set(callback, delay, ...rest);
+      const own = depth + 1;
+      const id = set((...values) => {
+        pending.delete(start + id);
+        depth = own;
+        try { callback.apply(window, values); } finally { depth = 0; check(); }
+      }, delay, ...rest);
+      pending.add(start + id);
+      return id;
+    };
+    window[stop] = id => { pending.delete(start + id); clear(id); check(); };
   };
-  window.clearTimeout = id => { pending.delete(id); clear(id); check(); };
+  count("setTimeout", "clearTimeout");
+  count("requestAnimationFrame", "cancelAnimationFrame");
+  const open = window.open.bind(window);
+  window.open = (...args) => { opened++; return open(...args); };
+  const opens = event => {
+    const path = event.composedPath();
+    const node = path.find(each => each.tagName === (event.type === "submit" ? "FORM" : "A"));
+    const target = event.submitter?.getAttribute("formtarget") ?? node?.getAttribute("target") ?? "";
+    if (node && target && !["_self", "_top", "_parent"].includes(target.toLowerCase()))
+      later(() => { if (!event.defaultPrevented) opened++; }, 0);
+  };
+  addEventListener("pageshow", () => {  // fields of a page that one goes back to are as the site sends them
+    if (performance.getEntriesByType("navigation")[0]?.type === "back_forward")
+      for (const form of document.forms) HTMLFormElement.prototype.reset.call(form);
+  });
+  addEventListener("click", opens, true);
+  addEventListener("submit", opens, true);
   Object.defineProperty(window, Symbol.for("turnwise.idle"), {value: limit => new Promise(resolve => {
-    set(() => set(() => { if (pending.size) waiting.push(resolve); else resolve(); }, 0), 0);
-    set(resolve, limit);
-  })});
+    later(() => later(() => { if (pending.size) waiting.push(resolve); else resolve(opened); }, 0), 0);
+    later(() => resolve(opened), limit);
+  }).then(number => { opened = 0; return number; })});
 })();

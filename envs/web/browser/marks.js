@@ -15,7 +15,7 @@ boxes => {
     const mark = document.createElement("div");
     mark.textContent = place + 1;
     const inside = y < 14;
-    mark.style.cssText = `position:absolute;left:0;top:${inside ? 0 : -14}px;background:${color};color:white;` +
+    mark.style.cssText = `position:absolute;${inside ? "right:0;top:0" : "left:0;top:-14px"};background:${color};color:white;` +
       "font:bold 11px/14px sans-serif;padding:0 3px";
     frame.append(mark);
     root.append(frame);

@@ -11,6 +11,7 @@ from typing import Any
 MOST_TABS = 8
 SETTLE_S = 3.0  # the longest that an action waits for its effects
 LOAD_S = 10.0
+NEW_TAB_S = 1.0
 _IDLE = Path(__file__).with_name("idle.js").read_text(encoding="utf-8")
 _LASTING = frozenset(("eventsource", "websocket", "media", "ping"))
 
@@ -30,6 +31,8 @@ class Tabs:
         self.place = 0
         self.has_crashed = False
         self._requests: set[Any] = set()
+        self._opened = self._expected = 0
+        self._new_tab = asyncio.Event()
         self._tasks: set[asyncio.Task] = set()
         self._no_requests = asyncio.Event()
         self._no_requests.set()
@@ -42,6 +45,7 @@ class Tabs:
         for event in ("requestfinished", "requestfailed"):
             self.context.on(event, self._end_request)
         await self.context.new_page()
+        self._expected = self._opened
 
     @property
     def page(self) -> Any:
@@ -53,6 +57,7 @@ class Tabs:
         old, place = self.page, self.place
         self.pages.remove(old)
         new = await self.context.new_page()
+        self._expected = self._opened
         self.pages.remove(new)
         self.pages.insert(place, new)
         self.place = place
@@ -71,7 +76,8 @@ class Tabs:
         while (left := end - loop.time()) > 0:
             try:
                 idle = self.page.evaluate("limit => window[Symbol.for('turnwise.idle')]?.(limit)", 1000 * left)
-                await asyncio.wait_for(idle, left + 2.0)
+                opened = await asyncio.wait_for(idle, left + 2.0)
+                await self._wait_for_tabs(opened or 0)
                 if not self._requests:
                     return
                 with contextlib.suppress(TimeoutError):
@@ -84,7 +90,20 @@ class Tabs:
                 with contextlib.suppress(Exception):
                     await self.page.wait_for_load_state("domcontentloaded", timeout=1000 * max(left, 0.01))
 
+    async def _wait_for_tabs(self, opened: int) -> None:
+        """Wait a moment for tabs that the page has opened; one under a known name opens none."""
+        self._expected += opened
+        while self._opened < self._expected:
+            self._new_tab.clear()
+            try:
+                await asyncio.wait_for(self._new_tab.wait(), NEW_TAB_S)
+            except TimeoutError:
+                break
+        self._expected = self._opened
+
     def _add(self, page: Any) -> None:
+        self._opened += 1
+        self._new_tab.set()
         if len(self.pages) >= MOST_TABS:
             self._run(page.close())
             return

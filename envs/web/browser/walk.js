@@ -122,7 +122,7 @@
       if (content) emit({t: content, l: level});
     };
     const element = node => {
-      elements.push(new WeakRef(node));
+      elements.push(node);
       const role = roleOf(node), box = node.getBoundingClientRect();
       const one = {r: role, n: nameOf(node), s: statesOf(node, active),
         b: [box.x + dx, box.y + dy, box.width, box.height].map(x => Math.round(x * 10) / 10)};
@@ -226,7 +226,7 @@
     return {inner, view};
   };
   const locate = index => {
-    const node = window[KEY]?.elements?.[index - 1]?.deref();
+    const node = window[KEY]?.elements?.[index - 1];
     if (!node?.isConnected) return {error: "gone"};
     if (isDisabled(node)) return {error: "disabled"};
     node.scrollIntoView({block: "center", inline: "center", behavior: "instant"});
@@ -256,7 +256,7 @@
     return {x: x + dx, y: y + dy, leaves, role: roleOf(node), name: nameOf(node)};
   };
   const fill = (index, text) => {
-    const node = window[KEY]?.elements?.[index - 1]?.deref();
+    const node = window[KEY]?.elements?.[index - 1];
     if (!node?.isConnected) return {error: "gone"};
     if (isDisabled(node)) return {error: "disabled"};
     const editable = node.isContentEditable;
@@ -294,12 +294,12 @@
     return {};
   };
   const clear = index => {
-    const node = window[KEY]?.elements?.[index - 1]?.deref();
+    const node = window[KEY]?.elements?.[index - 1];
     node?.dispatchEvent(new InputEvent("input", {bubbles: true, inputType: "deleteContentBackward"}));
     node?.dispatchEvent(new Event("change", {bubbles: true}));
   };
   const choose = (index, wish) => {
-    const node = window[KEY]?.elements?.[index - 1]?.deref();
+    const node = window[KEY]?.elements?.[index - 1];
     if (!node?.isConnected) return {error: "gone"};
     if (isDisabled(node)) return {error: "disabled"};
     if (node.tagName !== "SELECT") return {error: "no options", role: roleOf(node)};
