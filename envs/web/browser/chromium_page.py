@@ -152,24 +152,16 @@ class ChromiumPage:
                 raise PageHung("the page took too much memory and was loaded again") from None
             if tabs.has_crashed or any(mark in text for mark in _DEATHS):
                 await self._fail(error)
+            if text.startswith("Page.evaluate:") or isinstance(error, (LookupError, TypeError, ValueError)):
+                raise PageHung(f"the page's scripts get in the way: {text[:200]}") from None
             if "Timeout" in text:
                 await self._reload(tabs)
                 raise PageHung("the page did not answer and was loaded again") from None
             raise BrowserFault(f"Chromium: {text.splitlines()[0][:300] if text else type(error).__name__}") from error
 
     async def _fail(self, error: Exception) -> None:
-        tabs = self._live_tabs
-        if not tabs.has_crashed:
-            browser = tabs.context.browser
-            if not tabs.pages and browser is not None and browser.is_connected():  # the page has closed itself
-                try:
-                    await self._reopen(tabs)
-                except Exception:
-                    await self._host.invalidate()
-                else:
-                    raise PageHung("the page has closed itself; the first page was opened again") from None
-            else:
-                await self._host.invalidate()
+        if not self._live_tabs.has_crashed:
+            await self._host.invalidate()
         raise BrowserFault(f"the browser died: {str(error).splitlines()[0][:200]}") from error
 
     async def _open(self) -> None:
@@ -295,9 +287,10 @@ class ChromiumPage:
     async def _finish(self) -> None:
         """Wait for the effects of an action; leave a page that cannot be shown."""
         tabs = self._live_tabs
+        await tabs.settle()
         if not tabs.pages:
             await self._reopen(tabs)
-        await tabs.settle()
+            raise PageHung("the page has closed itself; the first page was opened again")
         if tabs.page.url.startswith("chrome-error:"):
             await tabs.page.go_back(wait_until="load", timeout=1000 * ACTION_S)
             await tabs.settle()

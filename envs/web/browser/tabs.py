@@ -12,6 +12,7 @@ MOST_TABS = 8
 SETTLE_S = 3.0  # the longest that an action waits for its effects
 LOAD_S = 10.0
 NEW_TAB_S = 1.0
+UNREAD_S = 0.1
 _IDLE = Path(__file__).with_name("idle.js").read_text(encoding="utf-8")
 _LASTING = frozenset(("eventsource", "websocket", "media", "ping"))
 
@@ -44,6 +45,7 @@ class Tabs:
         self.context.on("request", self._begin_request)
         for event in ("requestfinished", "requestfailed"):
             self.context.on(event, self._end_request)
+        self.context.on("response", self._expect_end)
         await self.context.new_page()
         self._expected = self._opened
 
@@ -73,9 +75,10 @@ class Tabs:
         """
         loop = asyncio.get_running_loop()
         end = loop.time() + SETTLE_S
-        while (left := end - loop.time()) > 0:
+        while self.pages and (left := end - loop.time()) > 0:
+            page = self.page
             try:
-                idle = self.page.evaluate("limit => window[Symbol.for('turnwise.idle')]?.(limit)", 1000 * left)
+                idle = page.evaluate("limit => window[Symbol.for('turnwise.idle')]?.(limit)", 1000 * left)
                 opened = await asyncio.wait_for(idle, left + 2.0)
                 await self._wait_for_tabs(opened or 0)
                 if not self._requests:
@@ -85,10 +88,12 @@ class Tabs:
             except TimeoutError:
                 raise
             except Exception as error:
+                if page.is_closed() and page not in self.pages:  # it has closed itself
+                    continue
                 if not _is_navigation(error):
                     raise
                 with contextlib.suppress(Exception):
-                    await self.page.wait_for_load_state("domcontentloaded", timeout=1000 * max(left, 0.01))
+                    await page.wait_for_load_state("domcontentloaded", timeout=1000 * max(left, 0.01))
 
     async def _wait_for_tabs(self, opened: int) -> None:
         """Wait a moment for tabs that the page has opened; one under a known name opens none."""
@@ -122,6 +127,9 @@ class Tabs:
     def _remove(self, page: Any) -> None:
         if page in self.pages:
             gone = self.pages.index(page)
+            self._requests = {request for request in self._requests if request.frame.page is not page}
+            if not self._requests:
+                self._no_requests.set()
             self.pages.remove(page)
             self.place = max(0, min(self.place - (gone <= self.place and self.place > 0), len(self.pages) - 1))
 
@@ -129,9 +137,18 @@ class Tabs:
         self.has_crashed = True
 
     def _begin_request(self, request: Any) -> None:
-        if request.resource_type not in _LASTING:
+        try:
+            is_shown = request.frame.page in self.pages
+        except Exception:  # of a page that does not exist yet, or no longer
+            is_shown = False
+        if is_shown and request.resource_type not in _LASTING:
             self._requests.add(request)
             self._no_requests.clear()
+
+    def _expect_end(self, response: Any) -> None:
+        """Wait only a moment for the end of an answer: a script may never read it."""
+        if response.request.resource_type in ("fetch", "xhr"):
+            asyncio.get_running_loop().call_later(UNREAD_S, self._end_request, response.request)
 
     def _end_request(self, request: Any) -> None:
         self._requests.discard(request)

@@ -60,7 +60,9 @@ def test_a_page_of_everything_reads_as_without_a_browser(page):
 
 
 def test_boxes_are_those_of_the_viewport(page):
-    page.open(Pages({"/": "<body style='margin:0'><div style='height:900px'></div><button style='width:90px'>B</button>"}))
+    page.open(
+        Pages({"/": "<body style='margin:0'><div style='height:900px'></div><button style='width:90px'>B</button>"})
+    )
     x, y, width, height = page.observe().elements()[0].box
     assert (x, y, width) == (0, 900, 90) and height > 10
     assert page.observe().below > 300 and page.observe().above == 0
