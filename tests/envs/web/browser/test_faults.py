@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -172,7 +173,7 @@ def test_a_killed_process_is_a_fault_and_the_next_episode_works(page, kind):
 
 def test_episodes_survive_random_kills_and_none_is_scored_wrongly():
     """An episode that the browser's death ends is played again, as a run does it; what is played to its end is right."""
-    env = envs.make("web/Widgets-v0", engine="chromium").unwrapped
+    env: Any = envs.make("web/Widgets-v0", engine="chromium").unwrapped
     draw, faults = random.Random(0), 0
     for number in range(30):
         for attempt in range(4):
@@ -259,7 +260,7 @@ def test_several_threads_share_the_browser():
     results: list[float] = []
 
     def play(number: int) -> None:
-        env = envs.make("web/Widgets-v0", engine="chromium").unwrapped
+        env: Any = envs.make("web/Widgets-v0", engine="chromium").unwrapped
         for index in (number, number + 10):
             env.reset(seed=0, options={"split": "test", "index": index})
             for reply in env.oracle():
