@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from envs.web.page import Element, Page, Text
-from envs.web.site import Request, Response
+from envs.web.site import Response
+from tests.support import web_scripts
 
 
-class Pages:
-    """A site that shows HTML by path, and remembers what was asked of it."""
+class Pages(web_scripts.Pages):
+    """A site of a few titled pages by path; `-> /path` in place of HTML is a redirection."""
 
-    def __init__(self, pages: Mapping[str, str], start: str = "/") -> None:
-        self.start = start
-        self.pages = dict(pages)
-        self.requests: list[Request] = []
-
-    def respond(self, request: Request) -> Response:
-        """Answer with the page of this path; `-> /path` is a redirection."""
-        self.requests.append(request)
-        html = self.pages.get(request.path)
-        if html is None:
-            return Response("<h1>Not found</h1>", status=404)
-        return Response(location=html[3:]) if html.startswith("-> ") else Response(f"<title>T</title>{html}")
-
-    def state(self) -> Mapping[str, Any]:
-        """Say how often each path was asked for."""
-        return {"requests": len(self.requests)}
+    def __init__(self, pages: Mapping[str, str]) -> None:
+        super().__init__(
+            {
+                path: Response(location=html[3:]) if html.startswith("-> ") else f"<title>T</title>{html}"
+                for path, html in pages.items()
+            }
+        )
 
 
 def texts(page: Page) -> list[str]:

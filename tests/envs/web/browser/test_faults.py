@@ -158,10 +158,7 @@ def test_a_page_that_closes_itself_is_opened_again(page):
 def test_a_killed_process_is_a_fault_and_the_next_episode_works(page, kind):
     page.open(Pages({"/": GO % "0"}))
     page.observe()
-    if kind == "driver":
-        pids = [driver_of(os.getpid())]
-    else:
-        pids = processes(page, kind)
+    pids = [driver_of(os.getpid())] if kind == "driver" else processes(page, kind)
     for pid in pids:
         os.kill(pid, signal.SIGKILL)
     with pytest.raises(BrowserFault):
