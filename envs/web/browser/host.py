@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from envs.web.browser.executable import find_browser
 from envs.web.browser.server import DOMAIN, SiteServer
 from envs.web.page import BrowserFault
+from sandboxes.extras import install_command
 
 T = TypeVar("T")
 
@@ -126,7 +127,7 @@ class BrowserHost:
         try:
             from playwright.async_api import async_playwright
         except ImportError as error:
-            raise ValueError(f"engine 'chromium' needs playwright: pip install -e '.[web]' ({error})") from None
+            raise ValueError(f"engine 'chromium' needs playwright: {install_command('web')} ({error})") from None
         self._driver = await asyncio.wait_for(async_playwright().start(), LAUNCH_S)
         path = find_browser(self.executable, self._driver.chromium.executable_path)
         rules = f"--host-resolver-rules=MAP *.{DOMAIN} 127.0.0.1:{self.server.port}, MAP * ~NOTFOUND"
