@@ -56,8 +56,8 @@ DIGESTS: dict[str, dict[str, tuple[int, str]]] = {
         "tools/Travel-v0:test": (200, "8a806d314ea26dd73d0d92c924eac5fc"),
     },
     "web-v1": {
-        "web/Widgets-v0:test": (80, "ded432b6b1fa135661c21d57877a7ea2"),
-        "web/Widgets-v0[level=3]:test": (80, "dcdb0ff5edd6e4f6df46264ba6bc0b0f"),
+        "web/Widgets-v0:test": (80, "11a9ed102df03494b944b941486b9472"),
+        "web/Widgets-v0[level=3]:test": (80, "7a147f168ac944a4c549ffde345a0362"),
         "web/Shop-v0:test": (80, "c4bf577abece4ee259191c50985c9cbd"),
         "web/Shop-v0[level=3]:test": (80, "18100245126f8d30751a93d210e0466f"),
         "web/Mail-v0[level=2]:test": (40, "e566c2e994ed72272a93fa7f33875107"),
@@ -65,7 +65,7 @@ DIGESTS: dict[str, dict[str, tuple[int, str]]] = {
         "web/Calendar-v0[level=2]:test": (40, "22270f1aa8ce69ba460539b3ba5ac641"),
         "web/Wiki-v0[level=2]:test": (40, "aae873b9c237ab007bc881ee13d6d9b5"),
         "web/Board-v0[level=2]:test": (40, "7d00572032f52b5a7c2079e5b0897a8f"),
-        "web/Access-v0[level=2]:test": (40, "f69db1ff401db43d6f8fd8efa0838129"),
+        "web/Access-v0[level=2]:test": (40, "d7493e421e2f65b15448c766d3a87d84"),
     },
     "core-v1": {
         "math/Arithmetic-v0:test": (50, "1a258d13e2a7fe63608f2e0ebd6bc18d"),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from itertools import zip_longest
 from typing import Any
 
 Changes = frozenset[tuple[str, str]]
+_ABSENT = object()
 
 
 def changes(before: Any, after: Any) -> Changes:
@@ -14,10 +16,7 @@ def changes(before: Any, after: Any) -> Changes:
 
     What was removed has the value "". Equal sets of changes mean equal states, if both started from `before`.
     """
-    old, new = dict(_leaves(before, "")), dict(_leaves(after, ""))
-    return frozenset(
-        (place, new.get(place, "")) for place in old.keys() | new.keys() if old.get(place) != new.get(place)
-    )
+    return frozenset(_differences(before, after, ""))
 
 
 def partial_score(expected: Changes, actual: Changes) -> float:
@@ -26,12 +25,16 @@ def partial_score(expected: Changes, actual: Changes) -> float:
     return len(expected & actual) / len(union) if union else 1.0
 
 
-def _leaves(value: Any, place: str) -> Iterator[tuple[str, str]]:
-    if isinstance(value, Mapping) and value:
-        for key, each in value.items():
-            yield from _leaves(each, f"{place}/{json.dumps(key)}")
-    elif isinstance(value, list | tuple) and value:
-        for key, each in enumerate(value):
-            yield from _leaves(each, f"{place}/{key}")
+def _differences(before: Any, after: Any, place: str) -> Iterator[tuple[str, str]]:
+    if before == after and type(before) is type(after):
+        return
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        for key in before.keys() | after.keys():
+            yield from _differences(before.get(key, _ABSENT), after.get(key, _ABSENT), f"{place}/{json.dumps(key)}")
+    elif isinstance(before, list | tuple) and isinstance(after, list | tuple):
+        for number, (old, new) in enumerate(zip_longest(before, after, fillvalue=_ABSENT)):
+            yield from _differences(old, new, f"{place}/{number}")
+    elif after is _ABSENT:
+        yield place, ""
     else:
-        yield place, json.dumps(value, sort_keys=True)
+        yield place, json.dumps(after, sort_keys=True)

@@ -25,11 +25,8 @@ class Console(App):
     @page("/")
     def projects(self, request: Request) -> Any:
         """List the projects."""
-        rows = [
-            (link(project, f"/project/{project}"), f"{len(roles)} members")
-            for project, roles in self.data["roles"].items()
-        ]
-        return "Projects", table(("Project", ""), rows)
+        rows = [(link(project, f"/project/{project}"), len(roles)) for project, roles in self.data["roles"].items()]
+        return "Projects", table(("Project", "Members"), rows)
 
     @page("/project/")
     def project(self, request: Request, project: str) -> Any:

@@ -71,7 +71,7 @@ class Register(App):
         """Show a customer."""
         customer = self._customer(id)
         facts = table(
-            ("", ""),
+            ("Detail", "Value"),
             [
                 ("Company", customer["company"]),
                 *((label, customer[key]) for key, label in FIELDS.items()),

@@ -25,7 +25,7 @@ form{margin:8px 0}form.inline{display:inline-block;margin:0 6px 0 0}.field{margi
 .field label{display:block;font-weight:600;margin-bottom:2px}.check{margin:4px 0}
 input,select,textarea,button{font:inherit}
 input:not([type=checkbox],[type=radio],[type=range]),select,textarea{padding:5px 8px;border:1px solid #b9c2d0;
-border-radius:5px;min-width:180px}input[type=number]{min-width:80px;width:110px}
+border-radius:5px;min-width:210px}input[type=number]{min-width:80px;width:110px}
 input:user-invalid{border-color:#c22}textarea{width:100%;height:90px}
 button{background:var(--a);color:#fff;border:0;border-radius:5px;padding:6px 14px;cursor:pointer}
 button.plain{background:#e6eaf1;color:#1d2433}button.danger{background:#b3261e}button:disabled{opacity:.45}
@@ -38,6 +38,11 @@ details{border:1px solid #e2e6ee;border-radius:6px;padding:6px 10px;margin:6px 0
 summary{cursor:pointer;font-weight:600}
 nav.tabs a{display:inline-block;padding:6px 12px;border-bottom:3px solid transparent}
 nav.tabs a[aria-current]{border-color:var(--a)}
+form[method=get]{display:flex;flex-wrap:wrap;gap:8px 14px;align-items:end}form[method=get].inline{display:inline-flex}
+form[method=get] .field{margin:0}.field small{margin-left:8px}main a{margin-right:8px}td{vertical-align:top}
+td:last-child{white-space:nowrap}li{margin:3px 0}td ul{margin:0;padding-left:16px}td li{white-space:normal}
+svg.picture{width:46px;height:46px;vertical-align:middle;margin-right:10px}
+svg.large{width:110px;height:110px;float:right;margin:-44px 0 8px}
 """
 _STYLE = _STYLE.replace("\n", "")
 

@@ -25,6 +25,7 @@ from envs.web.sites.html import (
     tag,
     text,
 )
+from envs.web.sites.shop.pictures import picture
 
 CATEGORIES = ("Lamps", "Chairs", "Desks", "Shelves")
 SHIPPING = {"Standard": 500, "Express": 1200}
@@ -75,10 +76,7 @@ class Shop(App):
             button("Apply"),
             method="get",
         )
-        rows = [
-            (link(each["name"], f"/product/{each['id']}"), each["category"], money(each["price"]), _stars(each))
-            for each in part
-        ]
+        rows = [(_name(each), each["category"], money(each["price"]), _stars(each)) for each in part]
         listing = (
             table(("Product", "Category", "Price", "Rating"), rows) if rows else paragraph("No product was found.")
         )
@@ -120,7 +118,8 @@ class Shop(App):
             field("Quantity", "quantity", 1, type="number", min=1, max=MOST, required=True),
             button("Add to cart", disabled=is_sold_out),
         )
-        return product["name"], join(paragraph(product["category"], "muted"), facts, heading("Colours"), stock, buy)
+        top = join(picture(product, "large"), paragraph(product["category"], "muted"))
+        return product["name"], join(top, facts, heading("Colours"), stock, buy)
 
     @action("/cart/add")
     def add(self, request: Request) -> str:
@@ -295,6 +294,10 @@ def _found(matches: Any) -> Any:
         yield match
         return
     raise NotFound
+
+
+def _name(product: Mapping[str, Any]) -> Markup:
+    return join(picture(product), link(product["name"], f"/product/{product['id']}"))
 
 
 def _stars(product: Mapping[str, Any]) -> str:

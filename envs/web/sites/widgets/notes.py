@@ -29,7 +29,7 @@ class Notes(App):
                     act("Down", "/move", "plain", note=name, by=1)
                     if place + 1 < len(self.data["notes"])
                     else Markup(""),
-                    form("/delete", Markup(""), button("Delete", "danger", name="note", value=name), method="get"),
+                    _delete_button(name),
                 ),
             )
             for place, name in enumerate(self.data["notes"])
@@ -60,6 +60,10 @@ class Notes(App):
         if step in (-1, 1) and 0 <= place + step < len(notes):
             notes.insert(place + step, notes.pop(place))
         return "/"
+
+
+def _delete_button(name: str) -> Markup:
+    return form("/delete", button("Delete", "danger", name="note", value=name), method="get", class_="inline")
 
 
 def _titles(draw: Draw, count: int) -> list[str]:

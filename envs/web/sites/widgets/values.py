@@ -128,7 +128,7 @@ class Settings(App):
 
     def _field(self, name: str, value: int) -> Markup:
         kind, low, high, step = _SETTINGS[name]
-        note = f"{low} to {high}, in steps of {step}"
+        note = f"{low} to {high}, in steps of {step}; saved: {value}"
         return field(name, name, value, type=kind, note=note, min=low, max=high, step=step, required=True)
 
     @action("/save")
