@@ -150,10 +150,10 @@ class BrowserHost:
     async def _watch_memory(self, browser: Any) -> None:
         """End renderers that have grown beyond `MEMORY_LIMIT`."""
         with contextlib.suppress(Exception):
-            session = await browser.new_browser_cdp_session()
+            devtools = await browser.new_browser_cdp_session()
             while True:
                 await asyncio.sleep(WATCH_S)
-                for process in (await session.send("SystemInfo.getProcessInfo"))["processInfo"]:
+                for process in (await devtools.send("SystemInfo.getProcessInfo"))["processInfo"]:
                     if process["type"] == "renderer" and _resident_bytes(process["id"]) > MEMORY_LIMIT:
                         self._killed_pids.add(process["id"])
                         os.kill(process["id"], signal.SIGKILL)
