@@ -14,7 +14,14 @@ from envs.episodes.guide import STYLES
 from rl import checksums
 from rl.cli import UserError, suggest
 from rl.methods.recipe import MANY, SLOTS
-from rl.settings import CHANGEABLE_ON_RESUME, DERIVED_FROM, Settings, flag_name
+from rl.settings import CHANGEABLE_ON_RESUME, DERIVED_FROM, LISTS, Settings, flag_name
+
+LIST_EXAMPLES = {
+    "env_arg": "level=2",
+    "template_arg": "enable_thinking=false",
+    "seat": "player_0",
+    "derived": "lr",
+}
 
 
 def merge(flags: Mapping[str, Any], file: Mapping[str, Any]) -> tuple[Settings, dict[str, Any]]:
@@ -103,9 +110,9 @@ def parse(text: str, path: Path | str) -> dict[str, Any]:
         elif key == "system":  # its text, not the name of the file that it came from
             if not isinstance(value, str):
                 raise UserError(f"{path}: system = {value!r}: must be a text")
-        elif key in ("env_arg", "template_arg", "derived"):
+        elif key in (*LISTS, "derived"):
             if not (isinstance(value, list) and all(isinstance(item, str) for item in value)):
-                example = {"env_arg": "level=2", "template_arg": "enable_thinking=false"}.get(key, "lr")
+                example = LIST_EXAMPLES[key]
                 raise UserError(f'{path}: {key} = {value!r}: must be a list such as ["{example}"]')
         else:
             values[key] = _parse_value(path, key, value, settings[key].metadata)
@@ -115,11 +122,14 @@ def parse(text: str, path: Path | str) -> dict[str, Any]:
 def code_sources(settings: Settings, file: Mapping[str, Any]) -> list[str]:
     """Return what `settings` name of code outside of this package because `file` (from `read`) says so.
 
-    That is an environment's or a recipe's file, or another name that is not an id, such as `module:Class`.
+    That is the file of an environment, a recipe or an opponent, or another name that is not an id, such as
+    `module:Class`.
     """
-    env, algo = settings.env, settings.algo
+    env, algo, opponent = settings.env, settings.algo, settings.opponent
     sources = [env.rpartition(":")[0] if ".py:" in env else env] if ":" in env and env == file.get("env") else []
-    return sources + ([algo] if algo.endswith(".py") and algo == file.get("algo") else [])
+    sources += [algo] if algo.endswith(".py") and algo == file.get("algo") else []
+    is_code = ".py:" in opponent and opponent == file.get("opponent")
+    return sources + ([opponent.rpartition(":")[0]] if is_code else [])
 
 
 def complete(file: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from envs.adapters.schemes import SCHEMES
 from envs.arguments import absolute_argument
 from envs.watchdog import Budgets
 from rl import defaults, prompt_options
@@ -17,6 +15,7 @@ from rl.cli import Parser, real_number, whole_number
 from rl.methods.recipe import MANY, SLOTS
 from rl.policy.registry import DTYPES, ENGINES, parse_device_list
 from rl.seeds import MAX_SEED
+from rl.spec_paths import absolute_model, absolute_path, absolute_player, absolute_spec
 
 # Settings that may differ between a run and its continuation with `--resume`.
 CHANGEABLE_ON_RESUME = (
@@ -25,6 +24,7 @@ CHANGEABLE_ON_RESUME = (
     *("microbatch_tokens", "checkpoint_activations", "logger", "push_to_hub", "hub_private", "derived"),
     *("step_seconds", "episode_seconds", "load_seconds"),
 )
+LISTS = ("env_arg", "template_arg", "seat")  # of texts, by flags that are repeated
 # What the defaults of `with_defaults` depend on.
 DERIVED_FROM = ("env", "env_arg", "model", "lora", "max_tokens", "groups", "engine", "dtype", "engine_dtype")
 
@@ -36,29 +36,6 @@ def _flag(default: Any, help: str, kind: Callable[[str], Any] = str, **options: 
 
 def _switch(help: str, default: bool | None = False) -> Any:
     return field(default=default, metadata={"help": help, "action": argparse.BooleanOptionalAction})
-
-
-def absolute_spec(spec: str) -> str:
-    """Return the name of an environment or recipe with any file path in it made absolute.
-
-    `mine.py:Game`, `mine.py` and `mcp:mine.py:make` hold a path; `math/Arithmetic-v0`, `package.module:Name-v0`, `grpo`
-    and `mcp:python server.py`, a command, do not and are returned unchanged.
-    """
-    scheme, colon, name = spec.partition(":")
-    if colon and scheme in SCHEMES:
-        return spec if any(map(str.isspace, name)) else f"{scheme}:{absolute_spec(name)}"
-    path, suffix, name = spec.rpartition(".py:")
-    if suffix:
-        return f"{_absolute_path(path + '.py')}:{name}"
-    return _absolute_path(spec) if spec.endswith(".py") else spec
-
-
-def _absolute_path(path: str) -> str:
-    return os.path.abspath(os.path.expanduser(path)) if path else path
-
-
-def _absolute_model(name: str) -> str:
-    return _absolute_path(name) if name != "tiny" and os.path.isdir(os.path.expanduser(name)) else name
 
 
 def _rollouts_choice(text: str) -> str:
@@ -82,6 +59,20 @@ class Settings:
     env_arg: list[str] = _flag(
         [], "an argument of the environment, such as level=2; repeatable", absolute_argument, metavar="KEY=VALUE"
     )
+    opponent: str = _flag(
+        "",
+        "who plays the other seats of an environment of several, without learning: what `rl.evaluate --opponent` takes, "
+        "such as a model folder, random, minimax:depth=2, file.py:function or openai:MODEL@URL (default: the policy "
+        "plays all seats)",
+        absolute_player,
+        metavar="SPEC",
+    )
+    seat: list[str] = _flag(
+        [],
+        "with --opponent, a seat that the policy plays, by name or index, or several at once, as 0+2; repeatable: groups "
+        "take them in turn (default: every seat in turn)",
+        metavar="SEAT",
+    )
     algo: str = _flag(
         "grpo", "recipe: a name from rl/methods/recipes, or path/to/file.py; `list` shows them all", absolute_spec
     )
@@ -89,7 +80,7 @@ class Settings:
         "tiny",
         "a model folder, a Hugging Face hub id, or `tiny`, the bundled model of about one million parameters, whose "
         "size is set by the defaults of `create` in rl/policy/tiny.py",
-        _absolute_model,
+        absolute_model,
     )
     system: str = _flag("", prompt_options.SYSTEM_HELP, prompt_options.read_system, metavar="FILE")
     template_arg: list[str] = _flag([], prompt_options.TEMPLATE_ARG_HELP, metavar="KEY=VALUE")
@@ -238,7 +229,7 @@ class Settings:
     seed: int = _flag(0, "seed of every random draw", whole_number(0, MAX_SEED))
     threads: int = _flag(0, "CPU threads of a forward pass; 0 leaves the choice to torch", whole_number(0, 1024))
     data_root: str = _flag(
-        "", "folder of real benchmark files (or the variable TURNWISE_DATA)", _absolute_path, metavar="DIR"
+        "", "folder of real benchmark files (or the variable TURNWISE_DATA)", absolute_path, metavar="DIR"
     )
     style: str = ""  # of the environment's texts, chosen by the model; "" where `env_arg` names one, and for none
     derived: list[str] = field(default_factory=list)
@@ -299,7 +290,7 @@ def add_flags(parser: Parser) -> None:
         options = dict(setting.metadata)
         if setting.default not in (MISSING, None, "") and setting.default is not False:
             options["help"] += f" (default: {setting.default})"
-        if setting.name in ("env_arg", "template_arg"):
+        if setting.name in LISTS:
             options["action"] = "append"
         parser.add_argument(flag_name(setting.name), default=argparse.SUPPRESS, **options)
     slots = parser.add_argument_group(

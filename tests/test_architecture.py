@@ -32,6 +32,7 @@ ROOMS = (  # of rl, each may import those before it
         "methods",
         "prompt_options",
         "defaults",
+        "spec_paths",
         "settings",
         "config_file",
     ),

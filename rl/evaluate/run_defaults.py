@@ -8,9 +8,10 @@ import sys
 from pathlib import Path
 
 from envs.data import DATA_ROOT_VARIABLE
-from rl import config_file, settings
+from rl import config_file
 from rl.cli import program
 from rl.evaluate.runner import SCRIPTS
+from rl.spec_paths import absolute_spec
 from rl.style import argument_key, default_style, with_style
 
 RUN_SETTINGS = ("turn_tokens", "max_tokens")  # taken from the policy's own run if no flag sets them
@@ -20,7 +21,7 @@ def fill_from_run(args: argparse.Namespace) -> None:
     """Fill flags that are not set from the settings of the policy's run, if it was trained on the same environment."""
     folder = run_folder(args.policy)
     run_settings = config_file.read_run(folder) if folder else {}
-    if run_settings.get("env") != settings.absolute_spec(args.env):
+    if run_settings.get("env") != absolute_spec(args.env):
         return
     flag_keys = {argument_key(text) for text in args.env_arg}
     env_args = [text for text in run_settings.get("env_arg", []) if argument_key(text) not in flag_keys]
@@ -68,7 +69,7 @@ def fill_style(args: argparse.Namespace) -> None:
     folder = run_folder(args.policy)
     run_settings = config_file.read_run(folder) if folder else {}
     style = default_style(args.env, args.env_arg, is_tiny=_is_tiny(args.policy))
-    if style and run_settings.get("env") == settings.absolute_spec(args.env):
+    if style and run_settings.get("env") == absolute_spec(args.env):
         style = run_settings.get("style", "short") or style  # runs that began before there were styles had short texts
     args.env_arg = with_style(args.env_arg, style)
 

@@ -28,6 +28,7 @@ from rl.settings import Settings
 from rl.train.learner_thread import LearnerThread
 from rl.train.progress import Progress
 from rl.train.rollout_metrics import rollout_metrics
+from rl.train.seats.opponents import stop_reason
 
 MAX_REFUSALS = 10  # a run stops after refusing this many updates' worth of groups in a row
 
@@ -125,8 +126,8 @@ class Loop:
         except PartError as error:
             raise TrainingStopped(f"{error}; the update was not made") from None
         except BaseException as error:
-            if hang := find_hang(error):
-                raise TrainingStopped(str(hang)) from None
+            if reason := find_hang(error) or stop_reason(error):
+                raise TrainingStopped(str(reason)) from None
             raise
         finally:
             for task in self._tasks:

@@ -27,7 +27,6 @@ from rl.policy.pretrained import resolve_device
 from rl.policy.registry import open_engine
 from rl.prompt_options import PromptOptions
 from rl.records import SamplingParams, Ticket, Trajectory
-from rl.rollout.runner import Runner
 from rl.settings import Settings
 from rl.train import cold_start, precision, validation
 from rl.train.checkpoint import Checkpointer
@@ -43,6 +42,8 @@ from rl.train.memory_report import MemoryReport, free_bytes
 from rl.train.model import TrainedModel
 from rl.train.progress import Progress
 from rl.train.run_folder import RunFolder
+from rl.train.seats.opponents import open_opponents
+from rl.train.seats.runners import Runners
 from rl.train.update_log import UpdateLog
 
 
@@ -68,6 +69,7 @@ class Session:
             torch.set_num_threads(settings.threads)
         self.env = inspect_environment(settings, recipe)
         settings = self.env.settings
+        self.opponents = open_opponents(settings, self.env.seating, recipe)
         device = resolve_device(settings.device)
         settings = precision.with_precisions(settings, device)
         self.trained_model = TrainedModel(settings, resume_from)
@@ -83,7 +85,7 @@ class Session:
         prompt = len(self._make_agent().open(self.env.messages, self.env.info.get("tools", ())).ids)
         if prompt >= self.max_tokens:
             raise ValueError(f"--max-tokens {self.max_tokens}: a prompt of {settings.env} alone has {prompt} tokens")
-        slots = min(settings.episodes * (settings.lag + 1) * len(self.env.seating.seats), 512)
+        slots = min(settings.episodes * (settings.lag + 1) * self.opponents.most_own_seats, 512)
         has_reference, is_new = needs(recipe, "ref"), self.trained_model.is_new
         work = workload(settings, prompt, slots, reference=has_reference, is_new=is_new)
         recompute, is_resumed = settings.checkpoint_activations, resume_from is not None
@@ -94,7 +96,8 @@ class Session:
         with self.memory_report.explain_out_of_memory():
             self._place_model(device, slots)
         params = SamplingParams(settings.turn_tokens or 0, settings.temperature, deadline_s=REPLY_DEADLINE_S)
-        self.runner = self._make_runner(params, for_training=True)
+        self.runners = Runners(self.env.seating, self.opponents, self._make_agent, self.policy, self.max_tokens)
+        self.runner = self.runners.for_training(params)
         self.progress = Progress(History(self.env.num_tasks["train"]))
 
     def _place_model(self, device: torch.device, slots: int) -> None:
@@ -128,7 +131,8 @@ class Session:
         """Return a few lines on what is trained, the size of one update, and the engine."""
         model, tasks = self.trained_model.description(), self.env.num_tasks["train"]
         run = describe_run(self.settings, model, tasks, self.env.max_turns)
-        notes = self.env.seating.description(), self.policy.description, precision.description(self.settings)
+        seats = self.opponents.description() or self.env.seating.description()
+        notes = seats, self.policy.description, precision.description(self.settings)
         return "\n".join(filter(None, (run, *notes)))
 
     def train(self, out: Path) -> int:
@@ -154,7 +158,7 @@ class Session:
                 with lora.without_adapters(self.model, trainable=True):
                     self._cold_start()
                 self.trained_model.save_base(self.folder)
-            return run_async(self._train, is_resumed)
+            return run_async(lambda: self.opponents.during(self._train(is_resumed)))
         except (TrainingStopped, EngineDead, torch.OutOfMemoryError) as error:
             reason = self.memory_report.stop_reason(error, self.policy.failure)
             raise UserError(f"{reason} (the run in {self.folder.path} can be resumed)") from None
@@ -165,6 +169,7 @@ class Session:
             self.folder.close()
             self.runner.close()
             self.policy.close()
+            self.opponents.close()
 
     async def _train(self, is_resumed: bool) -> int:
         """Evaluate, make the updates, and evaluate again; return the exit code."""
@@ -276,7 +281,7 @@ class Session:
         s = self.settings
         self.policy.sync_weights()
         params = sampling_params(s.size, turn_tokens=s.turn_tokens or 0, temperature=s.temperature)
-        return run_async(validation.measure, self._make_runner(params), self.policy, validation_tickets)
+        return run_async(validation.measure, self.runners.for_cold_start(params), self.policy, validation_tickets)
 
     async def _held_out_success(self, phase: str) -> float | None:
         """Return the greedy success on test tasks, None with `--eval-episodes 0`; `phase` is printed with it."""
@@ -292,7 +297,7 @@ class Session:
     async def _play_greedily(self, split: str, episodes: int = 0) -> list[Trajectory]:
         """Play so many tasks of a split, by default `--eval-episodes` of them."""
         tasks, seed, episodes = self.env.num_tasks[split], self.settings.seed, episodes or self.settings.eval_episodes
-        runner = self._make_runner(sampling_params(1, turn_tokens=self.settings.turn_tokens or 0))
+        runner = self.runners.for_evaluation(sampling_params(1, turn_tokens=self.settings.turn_tokens or 0))
         on_group = self.console.greedy_groups(split, min(tasks, episodes))
         return await validation.play_greedily(runner, self.policy, tasks, episodes, seed, split, on_group)
 
@@ -307,14 +312,6 @@ class Session:
             self.console.say(f"held-out greedy success: {before:.3f} before -> {after:.3f} after {updates} updates")
         if self.settings.push_to_hub:
             self.console.say(f"uploaded to {upload.push(self.settings, words(self.recipe), summary, self.folder)}")
-
-    def _make_runner(self, params: SamplingParams, *, for_training: bool = False) -> Runner:
-        seating = self.env.seating
-        if for_training or not seating.is_contest:
-            make_env, seats = seating.make_env, seating.seats
-        else:
-            make_env, seats = seating.make_view, ("agent",)
-        return Runner(make_env, self._make_agent, self.policy, params, self.max_tokens, seats=seats)
 
     def _make_agent(self) -> ChatAgent:
         return self.prompts.make_agent(self.renderer)

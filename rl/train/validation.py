@@ -13,6 +13,7 @@ from rl.rollout.runner import Runner
 from rl.train.imitation import Measurement
 from rl.train.loop import TrainingStopped
 from rl.train.progress import Progress
+from rl.train.seats.opponents import stop_reason
 
 
 async def play_greedily(
@@ -88,6 +89,10 @@ async def _play(
         groups = await evaluate(runner, own_tickets, concurrency=policy.slots, on_group=on_group)
     except IncompleteEvaluation as error:
         raise TrainingStopped(f"{error}, while {own_tickets[0].split} tasks were played") from None
+    except BaseException as error:
+        if reason := stop_reason(error):
+            raise TrainingStopped(reason) from None
+        raise
     if policy.failure:  # the episodes that had ended by then are a biased sample
         raise TrainingStopped(f"the sampling engine died: {policy.failure}")
     if not any(group.trajectories for group in groups):

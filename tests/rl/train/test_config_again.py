@@ -14,7 +14,8 @@ import pytest
 from rl.config_file import merge, read, to_toml
 from rl.evaluate.__main__ import main as evaluate
 from rl.methods.recipe import SLOTS, load, words
-from rl.settings import DERIVED_FROM, Settings, absolute_spec, add_flags
+from rl.settings import DERIVED_FROM, Settings, add_flags
+from rl.spec_paths import absolute_spec
 from rl.train.__main__ import TINY_SCHEDULE, build_recipe
 from tests.support.runs import TASKS, small_model, train, train_run
 

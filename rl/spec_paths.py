@@ -1,0 +1,48 @@
+"""File paths in the names of environments, recipes, models and players: made absolute, so that a run can move."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from envs.adapters.schemes import SCHEMES
+
+MODEL_FILES = ("config.toml", "config.json", "adapter_config.json", "model/config.json")  # of a run or a model
+
+
+def absolute_spec(spec: str) -> str:
+    """Return the name of an environment or recipe with any file path in it made absolute.
+
+    `mine.py:Game`, `mine.py` and `mcp:mine.py:make` hold a path; `math/Arithmetic-v0`, `package.module:Name-v0`, `grpo`
+    and `mcp:python server.py`, a command, do not and are returned unchanged.
+    """
+    scheme, colon, name = spec.partition(":")
+    if colon and scheme in SCHEMES:
+        return spec if any(map(str.isspace, name)) else f"{scheme}:{absolute_spec(name)}"
+    path, suffix, name = spec.rpartition(".py:")
+    if suffix:
+        return f"{absolute_path(path + '.py')}:{name}"
+    return absolute_path(spec) if spec.endswith(".py") else spec
+
+
+def absolute_path(path: str) -> str:
+    """Return a path made absolute, with `~` replaced by the user's folder; "" is returned unchanged."""
+    return os.path.abspath(os.path.expanduser(path)) if path else path
+
+
+def absolute_model(name: str) -> str:
+    """Return the name of a model, absolute if it is that of a folder."""
+    return absolute_path(name) if name != "tiny" and os.path.isdir(os.path.expanduser(name)) else name
+
+
+def absolute_player(spec: str) -> str:
+    """Return the name of a player of a seat with any path in it made absolute.
+
+    `mine.py:play` holds a path, and so does the folder of a run or of a model. Other names, such as `random`,
+    `minimax:depth=2` and `openai:MODEL@URL`, are returned unchanged, even where there is a folder of that name.
+    """
+    if ".py:" in spec:
+        return absolute_spec(spec)
+    folder = Path(spec).expanduser()
+    is_path = os.sep in spec or any((folder / name).is_file() for name in MODEL_FILES)
+    return absolute_path(spec) if spec and folder.is_dir() and is_path else spec

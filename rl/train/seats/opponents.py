@@ -1,0 +1,138 @@
+"""Who plays the seats of a run that the policy leaves to others, and which seats the policy plays itself."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import envs
+from envs.suggestions import unknown_message
+from rl.cli import Parser
+from rl.evaluate.clients.client import StopEvaluation, stop_errors
+from rl.evaluate.flags import add_policy_flags
+from rl.evaluate.seats.players import OpenPlayer, open_player, opponent_flags
+from rl.methods.recipe import Recipe, samples_by_turn
+from rl.records import Ticket
+from rl.rollout.player import Lineup
+from rl.rollout.seating import VIEW_ARGUMENTS, Seating
+from rl.settings import Settings
+from rl.style import argument_key
+
+T = TypeVar("T")
+TOGETHER = "+"  # between seats that the policy plays in the same episode
+
+
+@dataclass(frozen=True)
+class Opponents:
+    """The seats that the policy plays, and the player of all others, which never learns.
+
+    The policy plays one entry of `own_seats` in each group of episodes, in turn: ticket n takes entry n modulo their
+    number. What the opponent draws depends on the ticket, the member and the seat, as the policy's draws do, so that a
+    resumed run draws the same.
+
+    Attributes:
+        seats: The seats of the environment.
+        own_seats: Seats that the policy plays at the same time; one such entry after the other.
+        player: Plays the other seats; None where the policy plays all of them.
+    """
+
+    seats: tuple[str, ...]
+    own_seats: tuple[tuple[str, ...], ...]
+    player: OpenPlayer | None = None
+
+    @property
+    def most_own_seats(self) -> int:
+        """The most seats that the policy plays in one episode."""
+        return max(map(len, self.own_seats))
+
+    def lineup(self, ticket: Ticket) -> Lineup:
+        """Return who plays the seats of a ticket that the policy does not play."""
+        if self.player is None:
+            return {}
+        own = self.own_seats[ticket.number % len(self.own_seats)]
+        opponent = replace(self.player.player, is_opponent=True)
+        return {seat: opponent for seat in self.seats if seat not in own}
+
+    def description(self) -> str:
+        """Return a line on who plays which seat; "" without an opponent."""
+        if self.player is None:
+            return ""
+        own = [TOGETHER.join(seats) for seats in self.own_seats]
+        where = f"each of {', '.join(own)} in turn" if len(own) > 1 else own[0]
+        return f"the policy plays {where} against {self.player.player.name}, which does not learn"
+
+    async def during(self, work: Coroutine[Any, Any, T]) -> T:
+        """Await `work` while the opponent can be asked: an endpoint has its connections for as long."""
+        async with AsyncExitStack() as stack:
+            if self.player is not None and self.player.client is not None:
+                await stack.enter_async_context(self.player.client)
+            return await work
+
+    def close(self) -> None:
+        """Free what the opponent holds."""
+        if self.player is not None:
+            self.player.close()
+
+
+def open_opponents(settings: Settings, seating: Seating, recipe: Recipe) -> Opponents:
+    """Open the opponent that `settings` name, for the seats of an environment.
+
+    A model samples by the engine `hf` at the run's `--temperature`, in training and in evaluations.
+
+    Raises:
+        ValueError: There are no seats for an opponent, an unknown seat or player, a model that does not work, or a
+            recipe that plays all seats itself.
+        OSError: A file cannot be read.
+    """
+    spec = settings.opponent
+    if not spec:
+        if settings.seat:
+            raise ValueError(f"--seat {settings.seat[0]}: needs --opponent SPEC, who plays the other seats")
+        return Opponents(seating.seats, (seating.seats,))
+    game: Any = getattr(envs.entry(settings.env), "game", None)
+    if not seating.has_table:
+        is_view = {argument_key(text) for text in settings.env_arg} & set(VIEW_ARGUMENTS)
+        reason = "--env-arg seat= and opponent= ask for one seat" if is_view else f"{settings.env} has one seat"
+        raise ValueError(f"--opponent {spec}: {reason}; leave it out")
+    if samples_by_turn(recipe):
+        raise ValueError(
+            f"--opponent {spec}: the strategy of --algo {settings.algo} plays all seats itself; "
+            "--strategy independent leaves some to others"
+        )
+    own_seats = _own_seats(settings.seat, seating.seats)
+    flags = Parser()
+    add_policy_flags(flags)
+    args = flags.parse_args([f"--policy={spec}", f"--seed={settings.seed}", f"--temperature={settings.temperature}"])
+    args.device = settings.device
+    player = open_player(opponent_flags(args, spec), game, flag="--opponent", must_reply=True)
+    return Opponents(seating.seats, own_seats, player)
+
+
+def stop_reason(error: BaseException) -> str:
+    """Return why a client ended the run, such as a key that its server refuses; "" for any other error."""
+    if isinstance(error, StopEvaluation):
+        return str(error)
+    stops = stop_errors(error) if isinstance(error, BaseExceptionGroup) else []
+    return str(stops[0]) if stops else ""
+
+
+def _own_seats(words: Sequence[str], seats: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    """The seats that each `--seat` names; without any, each seat alone."""
+    if not words:
+        return tuple((seat,) for seat in seats)
+    return tuple(_parse_seats(word, seats) for word in words)
+
+
+def _parse_seats(word: str, seats: tuple[str, ...]) -> tuple[str, ...]:
+    names = []
+    for name in word.split(TOGETHER):
+        if name not in seats and not (name.isdecimal() and int(name) < len(seats)):
+            raise ValueError(f"--seat {word}: {unknown_message('seat', name, seats)}")
+        names.append(name if name in seats else seats[int(name)])
+    if len(set(names)) < len(names):
+        raise ValueError(f"--seat {word}: names a seat twice")
+    if len(names) == len(seats):
+        raise ValueError(f"--seat {word}: leaves no seat to --opponent; leave --opponent out to train all seats")
+    return tuple(seat for seat in seats if seat in names)
