@@ -61,16 +61,16 @@ class Settings:
     )
     opponent: str = _flag(
         "",
-        "who plays the other seats of an environment of several, without learning: what `rl.evaluate --opponent` takes, "
-        "such as a model folder, random, minimax:depth=2, file.py:function or openai:MODEL@URL (default: the policy "
-        "plays all seats)",
+        "who plays the other seats of an environment of several, without learning: what `rl.evaluate --opponent` "
+        "takes, such as a model folder, random, minimax:depth=2, file.py:function or openai:MODEL@URL (default: the "
+        "policy plays all seats)",
         absolute_player,
         metavar="SPEC",
     )
     seat: list[str] = _flag(
         [],
-        "with --opponent, a seat that the policy plays, by name or index, or several at once, as 0+2; repeatable: groups "
-        "take them in turn (default: every seat in turn)",
+        "with --opponent, a seat that the policy plays, by name or index, or several at once, as 0+2; repeatable: "
+        "groups take them in turn (default: every seat in turn)",
         metavar="SEAT",
     )
     algo: str = _flag(

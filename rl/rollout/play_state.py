@@ -29,7 +29,7 @@ class PlayState:
     def __init__(self) -> None:
         self._turns: dict[str, list[Turn]] = {}  # of attempts under way
         self._replies: dict[str, Completion] = {}  # complete ones, while the environment computes its step
-        self._sampling: set[str] = set()  # sessions whose next reply the policy is asked for
+        self._sampling: dict[str, Policy | None] = {}  # sessions that wait for a reply, and who is asked for it
         self._to_replay: dict[str, InFlight] = {}  # from before the attempt, as long as not all of it is replayed
         self._results: dict[str, Trajectory] = {}
         self._failures: dict[str, list[Trajectory]] = {}
@@ -46,15 +46,18 @@ class PlayState:
         self._turns[session] = turns
         return self._to_replay.setdefault(session, (list(prefix), reply))
 
-    def begin_reply(self, session: str) -> None:
-        """Note that the next reply is asked of the policy, so that all turns to replay are recorded again."""
+    def begin_reply(self, session: str, policy: Policy | None = None) -> None:
+        """Note that the next reply is asked for, so that all turns to replay are recorded again.
+
+        `policy` is who samples it; None for a script, whose replies are never partial.
+        """
         self._to_replay.pop(session, None)
-        self._sampling.add(session)
+        self._sampling[session] = policy
 
     def receive_reply(self, session: str, completion: Completion) -> None:
         """Note a complete reply that the environment has not answered yet, so that a checkpoint holds it."""
         self._replies[session] = completion
-        self._sampling.discard(session)
+        self._sampling.pop(session, None)
 
     def record_turn(self, session: str, turn: Turn) -> None:
         """Append `turn`, a reply and the environment's answer to it, to the list of turns of the attempt."""
@@ -70,7 +73,7 @@ class PlayState:
         self._turns.pop(session, None)
         self._replies.pop(session, None)
         self._to_replay.pop(session, None)
-        self._sampling.discard(session)
+        self._sampling.pop(session, None)
 
     def close_group(self, ticket: Ticket) -> None:
         """Forget the results and failures of all members and seats of the ticket's group, which is complete."""
@@ -98,24 +101,23 @@ class PlayState:
         turns, _ = self._to_replay.get(session, ((), None))
         return turns
 
-    def state_dict(self, policy: Policy) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """Return what a checkpoint stores, for `load_state_dict`.
 
         `live` holds, for every session under way, its turns and what there is of its next reply (None if nothing),
-        which `policy` may be sampling. A policy is asked for sessions only that wait for it, because it may still know
-        the last reply of another. `finished` and `failed` hold the results and the errored attempts of open
+        which its policy may be sampling. A policy is asked for sessions only that wait for it, because it may still
+        know the last reply of another. `finished` and `failed` hold the results and the errored attempts of open
         groups.
         """
-        live = {
-            session: (
-                list(turns),
-                self._replies.get(session) or (session in self._sampling and policy.partial(session)) or None,
-            )
-            for session, turns in self._turns.items()
-        }
+        live = {session: (list(turns), self._reply(session)) for session, turns in self._turns.items()}
         # An attempt that is still replaying has recorded fewer turns than it began with.
         failures = {session: list(attempts) for session, attempts in self._failures.items() if attempts}
         return {"live": live | self._to_replay, "finished": dict(self._results), "failed": failures}
+
+    def _reply(self, session: str) -> Completion | None:
+        """What there is of the next reply of a session."""
+        policy = self._sampling.get(session)
+        return self._replies.get(session) or (policy.partial(session) if policy else None)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from `state_dict()`, before any episode starts. Other keys of `state` are ignored."""

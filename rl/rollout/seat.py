@@ -238,7 +238,7 @@ class Seat:
         """Sample the reply of the current turn, or the rest of it; TimeoutError if the policy gives up."""
         runner, state, turn = self.runner, self.runner.play_state, len(self.trajectory.turns)
         partial = self.partial_reply if turn == len(self.replay) else None
-        state.begin_reply(self.session)
+        state.begin_reply(self.session, self.player.policy)
         if partial is not None and partial.finish != "abort":
             completion = partial
         else:

@@ -16,6 +16,7 @@ from rl import checksums
 from rl.cli import UserError
 from rl.records import Trajectory
 from rl.train.checkpoint import Checkpointer
+from rl.train.rollout_metrics import seat_metrics
 from rl.train.storage.durable_files import replace_file
 
 
@@ -69,11 +70,13 @@ class Evaluations:
         update = self._checkpointer.progress.update
         if not self.is_due(update):
             return
-        entry = Evaluation.of(update, "val", await play())
+        trajectories = await play()
+        entry = Evaluation.of(update, "val", trajectories)
         best = self.best
         self._entries.append(entry)
         self._write()
-        self._log(update, {"eval/success": entry.success, "eval/return": entry.return_mean})
+        by_seat = {f"eval/{name}": value for name, value in seat_metrics(trajectories).items()}
+        self._log(update, {"eval/success": entry.success, "eval/return": entry.return_mean, **by_seat})
         is_best = best is None or entry.success > best.success
         if is_best:
             self._checkpointer.save()

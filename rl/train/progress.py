@@ -50,7 +50,7 @@ class Progress:
         """
         fields = {name: copy(getattr(self, name)) for name in _STATE_FIELDS}
         parts = deepcopy(recipe.state_dict())
-        episodes = runner.play_state.state_dict(runner.policy)
+        episodes = runner.play_state.state_dict()
         return {**fields, "history": self.history.state_dict(), **episodes, "parts": parts}
 
     def load_state_dict(self, state: dict[str, Any], runner: Runner, recipe: Recipe) -> None:

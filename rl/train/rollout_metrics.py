@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from envs.types import Stop
-from rl.records import Group
+from rl.records import Group, Trajectory
 
 TRUNCATIONS = (Stop.TURN_LIMIT, Stop.TOKEN_LIMIT, Stop.TIME_LIMIT)
 
@@ -12,9 +14,9 @@ def rollout_metrics(groups: list[Group], training_groups: list[Group]) -> dict[s
     """Return the metrics of an update that need only its episodes, by name: rewards, success, counts and times.
 
     The names are those of `docs/metrics.md`, such as `reward/mean`, `groups/kept`, `turns/invalid`, `tokens/sampled`,
-    `time/env_s` and, for each named component of the reward, `rewards/NAME`. `groups` are all groups that the update
-    used up, `training_groups` those among them that it trained on. Rewards are those of all groups before shaping.
-    Replayed trajectories only count in `episodes/replayed`.
+    `time/env_s`, for each named component of the reward `rewards/NAME`, and those of `seat_metrics`. `groups` are all
+    groups that the update used up, `training_groups` those among them that it trained on. Rewards are those of all
+    groups before shaping. Replayed trajectories only count in `episodes/replayed`.
     """
     members_by_group = [[member for member in group.trajectories if not member.replayed] for group in groups]
     trajectories = [trajectory for members in members_by_group for trajectory in members]
@@ -45,6 +47,20 @@ def rollout_metrics(groups: list[Group], training_groups: list[Group]) -> dict[s
     names = sorted({name for turn in turns for name in turn.rewards})
     for name in names:
         metrics[f"rewards/{name}"] = sum(turn.rewards.get(name, 0.0) for turn in turns) / n
+    return {**metrics, **seat_metrics(trajectories)}
+
+
+def seat_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:
+    """Return mean return, success and count of the episodes of each seat, as `seats/NAME/reward` and so on.
+
+    Empty in an environment of one agent.
+    """
+    metrics = {}
+    for seat in sorted({trajectory.agent for trajectory in trajectories} - {"agent"}):
+        of_seat = [trajectory for trajectory in trajectories if trajectory.agent == seat]
+        metrics[f"seats/{seat}/reward"] = sum(t.reward for t in of_seat) / len(of_seat)
+        metrics[f"seats/{seat}/success"] = sum(t.success for t in of_seat) / len(of_seat)
+        metrics[f"seats/{seat}/episodes"] = float(len(of_seat))
     return metrics
 
 

@@ -214,7 +214,7 @@ class Session:
             precision.trained_recipe(s, self.recipe),
             Plan.of(s, self.updates),
             self.progress,
-            sync_weights=self.policy.sync_weights,
+            sync_weights=self.runners.sync_weights,
             on_update=UpdateLog(s, self.checkpointer, self.loggers, self.console).on_update,
             scorer=ModelScorer(self.learner, self.renderer),
             pause=self.policy.pause,
@@ -290,8 +290,9 @@ class Session:
             return None
         trajectories = await self._play_greedily("test")
         success = validation.success_rate(trajectories)
+        by_seat = validation.success_by_seat(trajectories)
         num_tasks = len({trajectory.seed for trajectory in trajectories})  # several seats play each
-        self.console.say(f"held-out greedy success {phase}: {success:.3f} on {num_tasks} tasks")
+        self.console.say(f"held-out greedy success {phase}: {success:.3f} on {num_tasks} tasks{by_seat}")
         return success
 
     async def _play_greedily(self, split: str, episodes: int = 0) -> list[Trajectory]:

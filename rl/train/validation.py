@@ -13,6 +13,7 @@ from rl.rollout.runner import Runner
 from rl.train.imitation import Measurement
 from rl.train.loop import TrainingStopped
 from rl.train.progress import Progress
+from rl.train.rollout_metrics import seat_metrics
 from rl.train.seats.opponents import stop_reason
 
 
@@ -104,6 +105,13 @@ async def _play(
 def success_rate(trajectories: Sequence[Trajectory]) -> float:
     """Return the share of `trajectories` that succeeded, in [0, 1]. There must be at least one."""
     return sum(trajectory.success for trajectory in trajectories) / len(trajectories)
+
+
+def success_by_seat(trajectories: Sequence[Trajectory]) -> str:
+    """Return the success of each seat as text, in brackets; "" with one agent."""
+    metrics = seat_metrics(trajectories)
+    rates = [f"{key.split('/')[1]} {value:.3f}" for key, value in metrics.items() if key.endswith("/success")]
+    return f" ({', '.join(rates)})" if rates else ""
 
 
 def run_summary(success_before: float | None, success_after: float | None, progress: Progress) -> dict[str, Any]:

@@ -70,6 +70,16 @@ class Opponents:
                 await stack.enter_async_context(self.player.client)
             return await work
 
+    def settle(self) -> None:
+        """Bring the opponent's engine to the state of a new one, as each update does with the policy's.
+
+        Replies that it is sampling go on behind the tokens that they have, as they do in a resumed run.
+        """
+        if self.player is not None and self.player.model is not None:
+            engine = self.player.model.engine
+            engine.sync_weights()
+            engine.version = 0  # of weights that never change
+
     def close(self) -> None:
         """Free what the opponent holds."""
         if self.player is not None:

@@ -31,6 +31,11 @@ class Runners:
     policy: Engine
     max_tokens: int
 
+    def sync_weights(self) -> None:
+        """Let the policy sample with the weights of an update, and both engines go on as new ones would."""
+        self.policy.sync_weights()
+        self.opponents.settle()
+
     def for_training(self, params: SamplingParams) -> Runner:
         """Return the runner of training."""
         return self._table(params)

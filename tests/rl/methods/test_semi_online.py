@@ -186,7 +186,7 @@ def test_an_interrupted_episode_goes_on_behind_its_patches(moment: int) -> None:
         task = asyncio.create_task(follower(on, make_ticket()))
         for _ in range(moment):
             await asyncio.sleep(0)
-        state = pickle.loads(pickle.dumps(on.play_state.state_dict(on.policy)))
+        state = pickle.loads(pickle.dumps(on.play_state.state_dict()))
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         return state

@@ -122,7 +122,7 @@ def assert_goes_on(strategy, moment, env) -> None:
         tasks = [asyncio.create_task(strategy(playing, chosen)) for chosen in TICKETS[:2]]
         for _ in range(moment):
             await asyncio.sleep(0)
-        state = pickle.loads(pickle.dumps(playing.play_state.state_dict(playing.policy)))
+        state = pickle.loads(pickle.dumps(playing.play_state.state_dict()))
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -142,7 +142,7 @@ def assert_goes_on(strategy, moment, env) -> None:
     groups = asyncio.run(whole(third))
     assert [without_group_times(group) for group in groups] == expected
     assert len(policy.requests) == sum(map(own_turns, groups)) - len(known)
-    assert third.play_state.state_dict(policy)["live"] == {}
+    assert third.play_state.state_dict()["live"] == {}
 
 
 @every_strategy

@@ -129,7 +129,7 @@ def test_an_interrupted_tree_goes_on_as_if_nothing_had_happened(moment):
         task = asyncio.create_task(turn_tree(runner, make_ticket(size=4)))
         for _ in range(moment):
             await asyncio.sleep(0)
-        state = pickle.loads(pickle.dumps(runner.play_state.state_dict(runner.policy)))
+        state = pickle.loads(pickle.dumps(runner.play_state.state_dict()))
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         return state
@@ -144,9 +144,9 @@ def test_an_interrupted_tree_goes_on_as_if_nothing_had_happened(moment):
     assert strip[0] == strip[1]
     known = len(state["finished"]) + sum(reply is not None for _, reply in state["live"].values())
     assert len(policy.requests) == len(whole.requests) - known
-    assert runner.play_state.state_dict(policy)["live"] == {}
+    assert runner.play_state.state_dict()["live"] == {}
     runner.play_state.close_group(make_ticket(size=4))
-    assert runner.play_state.state_dict(policy)["finished"] == {}
+    assert runner.play_state.state_dict()["finished"] == {}
 
 
 class Breaks(Relay):

@@ -179,7 +179,7 @@ def test_a_cancelled_episode_leaves_no_open_environment_and_no_session():
     assert asyncio.run(leave())
     runner.close()
     assert [env.closed for env in envs] == [1]
-    assert runner.play_state.state_dict(policy) == {"live": {}, "finished": {}, "failed": {}}
+    assert runner.play_state.state_dict() == {"live": {}, "finished": {}, "failed": {}}
     assert policy.releases == {"0/0": 1}
 
 

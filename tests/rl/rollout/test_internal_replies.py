@@ -194,7 +194,7 @@ def test_an_interrupted_episode_goes_on_as_if_nothing_had_happened(spec, moment)
         tasks = [asyncio.create_task(play_episode(runner, one, member)) for one in tickets for member in range(2)]
         for _ in range(moment):
             await asyncio.sleep(0)
-        state = pickle.loads(pickle.dumps(runner.play_state.state_dict(runner.policy)))
+        state = pickle.loads(pickle.dumps(runner.play_state.state_dict()))
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

@@ -17,30 +17,30 @@ class HalfReplies(FixedPolicy):
         return HALF
 
 
-def live(state, policy=None):
-    return state.state_dict(policy or FixedPolicy())["live"]
+def live(state):
+    return state.state_dict()["live"]
 
 
 def test_an_attempt_is_stored_turn_by_turn_with_its_next_reply():
     state, turns = PlayState(), []
     assert state.start("0/0", turns) == ([], None)
     assert live(state) == {"0/0": ([], None)}
-    state.begin_reply("0/0")
-    assert live(state, HalfReplies()) == {"0/0": ([], HALF)}
+    state.begin_reply("0/0", HalfReplies())
+    assert live(state) == {"0/0": ([], HALF)}
     state.receive_reply("0/0", REPLY)
-    assert live(state, HalfReplies()) == {"0/0": ([], REPLY)}
+    assert live(state) == {"0/0": ([], REPLY)}
     state.record_turn("0/0", TURN)
     assert turns == state.turns("0/0") == [TURN]
     # The policy may still know its last reply, which is no beginning of the next one.
-    assert live(state, HalfReplies()) == {"0/0": ([TURN], None)}
-    state.begin_reply("0/0")
-    assert live(state, HalfReplies()) == {"0/0": ([TURN], HALF)}
+    assert live(state) == {"0/0": ([TURN], None)}
+    state.begin_reply("0/0", HalfReplies())
+    assert live(state) == {"0/0": ([TURN], HALF)}
     state.finish("0/0", RESULT)
     state.stop("0/0")
-    assert state.state_dict(HalfReplies()) == {"live": {}, "finished": {"0/0": RESULT}, "failed": {}}
+    assert state.state_dict() == {"live": {}, "finished": {"0/0": RESULT}, "failed": {}}
     assert state.result("0/0") is RESULT and state.result("0/1") is None
     state.close_group(make_ticket())
-    assert state.state_dict(HalfReplies()) == {"live": {}, "finished": {}, "failed": {}}
+    assert state.state_dict() == {"live": {}, "finished": {}, "failed": {}}
 
 
 def test_until_its_replay_is_complete_an_attempt_is_stored_as_it_was():
@@ -52,8 +52,8 @@ def test_until_its_replay_is_complete_an_attempt_is_stored_as_it_was():
     assert state.turns_to_replay("0/0") == [TURN, OTHER] and state.turns_to_replay("0/2") == ()
     assert live(state) == {"0/0": ([TURN, OTHER], HALF), "0/1": ([TURN], None)}
     state.record_turn("0/0", OTHER)
-    state.begin_reply("0/0")
-    assert live(state, HalfReplies())["0/0"] == ([TURN, OTHER], HALF)
+    state.begin_reply("0/0", HalfReplies())
+    assert live(state)["0/0"] == ([TURN, OTHER], HALF)
     state.stop("0/0")
     state.stop("0/1")
     assert live(state) == {}
@@ -63,7 +63,7 @@ def test_a_stored_state_does_not_change_when_play_goes_on():
     state = PlayState()
     state.start("0/0", [])
     state.begin_reply("0/0")
-    before = state.state_dict(FixedPolicy())
+    before = state.state_dict()
     state.record_turn("0/0", TURN)
     state.finish("0/0", RESULT)
     state.failures("0/0").append(RESULT)
@@ -73,7 +73,7 @@ def test_a_stored_state_does_not_change_when_play_goes_on():
 def test_failures_are_stored_and_restored_and_a_stored_list_does_not_grow():
     state = PlayState()
     state.failures("0/0").append(RESULT)
-    stored = state.state_dict(FixedPolicy())
+    stored = state.state_dict()
     state.failures("0/0").append(RESULT)
     assert stored["failed"] == {"0/0": [RESULT]}
     other = PlayState()
@@ -91,6 +91,14 @@ def test_the_reply_that_an_attempt_is_to_give_is_stored_until_it_is_given():
     state.begin_reply("0/0")
     state.receive_reply("0/0", REPLY)
     assert live(state) == {"0/0": ([TURN], REPLY)}
+
+
+def test_each_session_is_asked_of_the_policy_that_samples_it():
+    state = PlayState()
+    for session, policy in (("0/0/a", HalfReplies()), ("0/0/b", FixedPolicy()), ("0/0/c", None)):
+        state.start(session, [])
+        state.begin_reply(session, policy)
+    assert live(state) == {"0/0/a": ([], HALF), "0/0/b": ([], None), "0/0/c": ([], None)}
 
 
 def test_the_session_that_a_policy_sees_is_the_tickets():

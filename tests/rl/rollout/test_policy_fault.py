@@ -67,7 +67,7 @@ def test_who_breaks_its_place_has_failed(env, way):
     assert len(runner.policy.requests) == 3  # no reply is asked for twice
     if way in RAISES:
         assert record.error.partition(":")[0] == type(RAISES[way]).__name__
-    assert runner.play_state.state_dict(runner.policy)["failed"] == {}
+    assert runner.play_state.state_dict()["failed"] == {}
     pickle.dumps(record)
 
 
@@ -336,7 +336,7 @@ def test_a_run_that_is_killed_during_a_trial_ends_with_the_same_verdict(attempt)
         task = asyncio.create_task(independent(runner, make_ticket()))
         while SlowBreakable.steps < attempt:
             await asyncio.sleep(0.001)
-        state = pickle.loads(pickle.dumps(runner.play_state.state_dict(policy)))
+        state = pickle.loads(pickle.dumps(runner.play_state.state_dict()))
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         return state
@@ -368,7 +368,7 @@ def test_seeds_of_new_draws_do_not_depend_on_an_interruption():
     first = make_runner(policy=Unlucky(), retries=1)
     group = play_group(first, make_ticket())
     assert len(group.errored) == 2
-    state = pickle.loads(pickle.dumps(first.play_state.state_dict(first.policy)))
+    state = pickle.loads(pickle.dumps(first.play_state.state_dict()))
     resumed = Unlucky(skip=2)
     play_group(make_runner(policy=resumed, state=state), make_ticket())
     assert seeds_of(first.policy) + seeds_of(resumed) == seeds_of(whole)

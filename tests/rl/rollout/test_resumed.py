@@ -112,7 +112,7 @@ def test_an_interrupted_run_goes_on_as_if_nothing_had_happened(env, moment):
         tasks = [asyncio.create_task(play_episode(runner, one, member)) for one in tickets for member in range(2)]
         for _ in range(moment):
             await asyncio.sleep(0.0005 if env.blocking else 0)
-        state = pickle.loads(pickle.dumps(runner.play_state.state_dict(runner.policy)))
+        state = pickle.loads(pickle.dumps(runner.play_state.state_dict()))
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -132,7 +132,7 @@ def test_an_interrupted_run_goes_on_as_if_nothing_had_happened(env, moment):
     for record, (one, member) in zip(records, [(one, m) for one in tickets for m in range(2)], strict=True):
         assert_alike(record, alone(one.number, member))
     assert third.policy.stats["sampled"] == sum(record.num_sampled for record in records) - num_known
-    assert third.play_state.state_dict(third.policy)["live"] == {}
+    assert third.play_state.state_dict()["live"] == {}
 
 
 def test_a_reply_that_an_environment_is_thinking_about_is_not_sampled_again():
@@ -142,10 +142,10 @@ def test_a_reply_that_an_environment_is_thinking_about_is_not_sampled_again():
 
     async def interrupted():
         task = asyncio.create_task(play_episode(runner, make_ticket(), 0))
-        state = runner.play_state.state_dict(policy)
+        state = runner.play_state.state_dict()
         while "0/0" not in state["live"] or state["live"]["0/0"][1] is None:
             await asyncio.sleep(0)
-            state = runner.play_state.state_dict(policy)
+            state = runner.play_state.state_dict()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         return state

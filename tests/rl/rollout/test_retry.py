@@ -38,9 +38,9 @@ def test_an_interrupted_member_goes_on_with_the_attempt_that_was_interrupted():
     attempts = asyncio.run(retry(play, runner, make_ticket(), 0))
     assert [attempt.error for attempt in attempts] == [f"OSError: {n}" for n in range(4)]
     assert num_calls == 2
-    assert runner.play_state.state_dict(runner.policy)["failed"] == {"0/0": attempts}
+    assert runner.play_state.state_dict()["failed"] == {"0/0": attempts}
     runner.play_state.close_group(make_ticket())
-    assert runner.play_state.state_dict(runner.policy)["failed"] == {}
+    assert runner.play_state.state_dict()["failed"] == {}
 
 
 def errored(turns, *, fault=None, redraw=False):

@@ -265,7 +265,7 @@ def test_an_interrupted_game_goes_on_as_if_nothing_had_happened(env, moment):
         tasks = [asyncio.create_task(play_seats(runner, one, member)) for one in tickets for member in range(2)]
         for _ in range(moment):
             await asyncio.sleep(0)
-        state = pickle.loads(pickle.dumps(runner.play_state.state_dict(runner.policy)))
+        state = pickle.loads(pickle.dumps(runner.play_state.state_dict()))
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -286,4 +286,4 @@ def test_an_interrupted_game_goes_on_as_if_nothing_had_happened(env, moment):
     strip = [[[turn.completion.ids for turn in t.turns] + [t.reward, t.stop] for t in ts] for ts in (found, expected)]
     assert strip[0] == strip[1]
     assert third.policy.stats["sampled"] == sum(t.num_sampled for t in found) - num_known  # exactly once
-    assert third.play_state.state_dict(third.policy)["live"] == {}
+    assert third.play_state.state_dict()["live"] == {}
