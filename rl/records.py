@@ -199,6 +199,7 @@ class Ticket:
         version: Policy version when the ticket was admitted.
         settled: Tickets with a lower number had been used up by updates when this one was admitted. What a strategy
             remembers of those does not depend on which group ended first.
+        opponent: Name of the player that was drawn for the seats that the policy leaves; "" where none was.
     """
 
     number: int
@@ -208,6 +209,7 @@ class Ticket:
     size: int
     version: int = 0
     settled: int = 0
+    opponent: str = ""
 
     def session(self, member: int, seat: str = "agent") -> str:
         """Return the key of a member's episode, such as "17/3", for the policy's cache and for checkpoints.

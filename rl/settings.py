@@ -62,8 +62,8 @@ class Settings:
     opponent: str = _flag(
         "",
         "who plays the other seats of an environment of several, without learning: what `rl.evaluate --opponent` "
-        "takes, such as a model folder, random, minimax:depth=2, file.py:function or openai:MODEL@URL (default: the "
-        "policy plays all seats)",
+        "takes, such as a model folder, random, minimax:depth=2, file.py:function or openai:MODEL@URL, or "
+        "pool:every=10,size=8,rule=uniform, its own past weights (default: the policy plays all seats)",
         absolute_player,
         metavar="SPEC",
     )

@@ -16,6 +16,7 @@ from rl.rollout.runner import Runner
 from rl.train.model import TrainedModel
 from rl.train.progress import Progress
 from rl.train.run_folder import RunFolder
+from rl.train.seats.pool import Pool
 
 
 class Checkpointer:
@@ -38,8 +39,10 @@ class Checkpointer:
         progress: Progress,
         runner: Runner,
         recipe: Recipe,
+        pool: Pool | None = None,
     ) -> None:
         """Take the parts of the run. `config` is the text of its `config.toml`."""
+        self.pool = pool
         self.folder, self.config, self.model, self.learner = folder, config, model, learner
         self.progress, self.runner, self.recipe = progress, runner, recipe
         self.success_before: float | None = None
@@ -63,6 +66,7 @@ class Checkpointer:
             "progress": self._recorded_progress,
             "learner": self.learner.state_dict(),
             "before": self.success_before,
+            **({"pool": self.pool.state_dict()} if self.pool else {}),
         }
         try:
             self.folder.save_checkpoint(self._recorded_progress["update"], self.model.save, state, self.config)
@@ -91,6 +95,8 @@ class Checkpointer:
                 self.learner.freeze_reference()
             self.learner.load_state_dict(state["learner"])
             self.progress.load_state_dict(state["progress"], self.runner, self.recipe)
+            if self.pool is not None:
+                self.pool.load_state_dict(state["pool"])
             self.success_before = state["before"]
         except UserError:
             raise

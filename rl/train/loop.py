@@ -28,7 +28,7 @@ from rl.settings import Settings
 from rl.train.learner_thread import LearnerThread
 from rl.train.progress import Progress
 from rl.train.rollout_metrics import rollout_metrics
-from rl.train.seats.opponents import stop_reason
+from rl.train.seats.opponents import Opponents, stop_reason
 
 MAX_REFUSALS = 10  # a run stops after refusing this many updates' worth of groups in a row
 
@@ -90,6 +90,7 @@ class Loop:
         scorer: Computes values and log-probabilities for the recipe's score parts.
         pause: Tells the engine that nothing is sampled until `sync_weights` (`Engine.pause`).
         between_updates: Awaited before the first update and after each one; cancelled once `stopping` is set.
+        opponents: Draws who plays the seats that the policy leaves, which is recorded in tickets; None for nobody.
         stopping: Set it to end `run` as soon as possible.
 
     """
@@ -104,6 +105,7 @@ class Loop:
     scorer: Scorer
     pause: Callable[[], None] = lambda: None
     between_updates: Callable[[], Coroutine[Any, Any, None]] | None = None
+    opponents: Opponents | None = None
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self, updates: int) -> None:
@@ -200,6 +202,9 @@ class Loop:
         progress.episodes += int(metrics["episodes/played"])
         progress.tokens += int(metrics["tokens/sampled"])
         progress.seconds += metrics["time/update_s"]
+        if self.opponents:
+            in_play = [*progress.open.values(), *(g.ticket for ended in progress.ended.values() for g, _ in ended)]
+            metrics |= self.opponents.finish_update(progress.update, groups, in_play)
         self._open_tickets()
         self.on_update(metrics, groups)
 
@@ -249,7 +254,8 @@ class Loop:
             progress.admitted += 1
             index = progress.history.draw(self.recipe.sampler, generator(plan.seed, "task", number))
             seed = derive(plan.seed, "ticket", number)
-            ticket = Ticket(number, index, plan.split, seed, plan.size, progress.update, progress.consumed)
+            opponent = self.opponents.choose(number) if self.opponents else ""
+            ticket = Ticket(number, index, plan.split, seed, plan.size, progress.update, progress.consumed, opponent)
             progress.open[number] = ticket
             self._start_group(ticket)
 

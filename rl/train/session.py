@@ -96,7 +96,8 @@ class Session:
         with self.memory_report.explain_out_of_memory():
             self._place_model(device, slots)
         params = SamplingParams(settings.turn_tokens or 0, settings.temperature, deadline_s=REPLY_DEADLINE_S)
-        self.runners = Runners(self.env.seating, self.opponents, self._make_agent, self.policy, self.max_tokens)
+        policy = self._make_agent, self.model, self.policy, self.max_tokens
+        self.runners = Runners(self.env.seating, self.opponents, *policy)
         self.runner = self.runners.for_training(params)
         self.progress = Progress(History(self.env.num_tasks["train"]))
 
@@ -145,9 +146,8 @@ class Session:
             upload.check_access(self.settings)
         self.config = to_toml(self.settings, words(self.recipe))
         self.folder = self.resume_from or RunFolder.create(out, self.config, subfolders=self.trained_model.base_folders)
-        self.checkpointer = Checkpointer(
-            self.folder, self.config, self.trained_model, self.learner, self.progress, self.runner, self.recipe
-        )
+        parts = self.trained_model, self.learner, self.progress, self.runner, self.recipe, self.opponents.pool
+        self.checkpointer = Checkpointer(self.folder, self.config, *parts)
         self.console = Console(self.updates)
         self.loggers = open_loggers(self.settings, words(self.recipe), self.folder)
         self.evaluations = Evaluations(self.checkpointer, self.settings.eval_every, self.loggers.log, self.console.say)
@@ -218,6 +218,7 @@ class Session:
             on_update=UpdateLog(s, self.checkpointer, self.loggers, self.console).on_update,
             scorer=ModelScorer(self.learner, self.renderer),
             pause=self.policy.pause,
+            opponents=self.opponents,
             between_updates=partial(self.evaluations.evaluate_if_due, partial(self._play_greedily, "val")),
         )
 
@@ -240,6 +241,7 @@ class Session:
             self.learner.freeze_reference()
         self.policy.sync_weights()
         self.policy.version = 0
+        self.opponents.begin()
 
     def _resume(self) -> bool:
         """Continue from the latest checkpoint; return False if the run was killed before its first one."""

@@ -186,11 +186,18 @@ def _games(plan: MatchPlan, groups: Sequence[Group]) -> list[_GameResult]:
         match, ticket = plan.match(group.ticket), group.ticket
         others = {t.member: t for t in group.others}  # one opponent of each member is enough: they are the same player
         for own in group.trajectories:
-            other = others.get(own.member)
-            other_wins = other.success if other else not own.success
-            score = float(own.success) if plan.is_team or own.success != other_wins else 0.5
+            score = game_score(own, others.get(own.member), is_team=plan.is_team)
             games.append(_GameResult(match, (ticket.split, ticket.index), own, score))
     return games
+
+
+def game_score(own: Trajectory, other: Trajectory | None, *, is_team: bool) -> float:
+    """Return the score of a game: 1 where only `own` succeeded, 0 where only `other` did, else 0.5; a team's success.
+
+    `other` is None for an opponent who was never asked; it then has what `own` has not.
+    """
+    other_wins = other.success if other else not own.success
+    return float(own.success) if is_team or own.success != other_wins else 0.5
 
 
 def _by_task(groups: Iterable[Group], value: Value, seat: str | None = None) -> dict[tuple[str, int], list[float]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
@@ -14,11 +14,12 @@ from rl.evaluate.clients.client import StopEvaluation, stop_errors
 from rl.evaluate.flags import add_policy_flags
 from rl.evaluate.seats.players import OpenPlayer, open_player, opponent_flags
 from rl.methods.recipe import Recipe, samples_by_turn
-from rl.records import Ticket
-from rl.rollout.player import Lineup
+from rl.records import Group, Ticket
+from rl.rollout.player import AnyPlayer, Lineup
 from rl.rollout.seating import VIEW_ARGUMENTS, Seating
 from rl.settings import Settings
 from rl.style import argument_key
+from rl.train.seats.pool import Pool, PoolOptions
 
 T = TypeVar("T")
 TOGETHER = "+"  # between seats that the policy plays in the same episode
@@ -35,33 +36,56 @@ class Opponents:
     Attributes:
         seats: The seats of the environment.
         own_seats: Seats that the policy plays at the same time; one such entry after the other.
-        player: Plays the other seats; None where the policy plays all of them.
+        player: Plays the other seats; None where the policy or its past selves play them.
+        pool: Past weights of the policy that play the other seats; None for no such pool.
     """
 
     seats: tuple[str, ...]
     own_seats: tuple[tuple[str, ...], ...]
     player: OpenPlayer | None = None
+    pool: Pool | None = None
 
     @property
     def most_own_seats(self) -> int:
         """The most seats that the policy plays in one episode."""
-        return max(map(len, self.own_seats))
+        return len(self.seats) if self.pool else max(map(len, self.own_seats))
 
     def lineup(self, ticket: Ticket) -> Lineup:
         """Return who plays the seats of a ticket that the policy does not play."""
-        if self.player is None:
+        opponent: AnyPlayer
+        if self.pool is not None and ticket.opponent:
+            opponent = self.pool.player_of(ticket.opponent)
+        elif self.player is not None:
+            opponent = replace(self.player.player, is_opponent=True)
+        else:
             return {}
         own = self.own_seats[ticket.number % len(self.own_seats)]
-        opponent = replace(self.player.player, is_opponent=True)
         return {seat: opponent for seat in self.seats if seat not in own}
+
+    def begin(self) -> None:
+        """Let the weights that training begins with be the first member of the pool, if there is one."""
+        if self.pool is not None:
+            self.pool.begin()
+
+    def choose(self, ticket: int) -> str:
+        """Return what the ticket with a number records as its opponent: a member of the pool, or ""."""
+        return self.pool.choose(ticket) if self.pool else ""
+
+    def finish_update(self, update: int, groups: Sequence[Group], in_play: Iterable[Ticket]) -> dict[str, float]:
+        """Rate the pool by the groups of an update, and let its weights enter if it is time; return metrics.
+
+        `in_play` are the tickets that no update has used up.
+        """
+        return self.pool.finish_update(update, groups, {t.opponent for t in in_play}) if self.pool else {}
 
     def description(self) -> str:
         """Return a line on who plays which seat; "" without an opponent."""
-        if self.player is None:
+        if self.player is None and self.pool is None:
             return ""
+        opponent = f"{self.player.player.name}, which does not learn" if self.player else "its past weights"
         own = [TOGETHER.join(seats) for seats in self.own_seats]
         where = f"each of {', '.join(own)} in turn" if len(own) > 1 else own[0]
-        return f"the policy plays {where} against {self.player.player.name}, which does not learn"
+        return f"the policy plays {where} against {opponent}"
 
     async def during(self, work: Coroutine[Any, Any, T]) -> T:
         """Await `work` while the opponent can be asked: an endpoint has its connections for as long."""
@@ -75,6 +99,8 @@ class Opponents:
 
         Replies that it is sampling go on behind the tokens that they have, as they do in a resumed run.
         """
+        if self.pool is not None:
+            self.pool.settle()
         if self.player is not None and self.player.model is not None:
             engine = self.player.model.engine
             engine.sync_weights()
@@ -82,6 +108,8 @@ class Opponents:
 
     def close(self) -> None:
         """Free what the opponent holds."""
+        if self.pool is not None:
+            self.pool.close()
         if self.player is not None:
             self.player.close()
 
@@ -112,6 +140,10 @@ def open_opponents(settings: Settings, seating: Seating, recipe: Recipe) -> Oppo
             "--strategy independent leaves some to others"
         )
     own_seats = _own_seats(settings.seat, seating.seats)
+    if options := PoolOptions.parse(spec):
+        if settings.engine != "hf":
+            raise ValueError(f"--opponent {spec}: past weights are sampled by --engine hf, not by {settings.engine}")
+        return Opponents(seating.seats, own_seats, pool=Pool(options, settings.seed, is_team=not seating.is_contest))
     flags = Parser()
     add_policy_flags(flags)
     args = flags.parse_args([f"--policy={spec}", f"--seed={settings.seed}", f"--temperature={settings.temperature}"])

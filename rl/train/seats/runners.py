@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from torch import nn
+
 from agents.chat import ChatAgent
 from rl.policy.engine import Engine
 from rl.records import SamplingParams
@@ -21,6 +23,7 @@ class Runners:
         seating: The environment and its seats.
         opponents: Who plays the seats that the policy leaves.
         make_agent: Creates the agent of one episode.
+        model: The model that is trained.
         policy: Samples the policy's replies.
         max_tokens: Most tokens of an episode.
     """
@@ -28,6 +31,7 @@ class Runners:
     seating: Seating
     opponents: Opponents
     make_agent: Callable[[], ChatAgent]
+    model: nn.Module
     policy: Engine
     max_tokens: int
 
@@ -37,8 +41,11 @@ class Runners:
         self.opponents.settle()
 
     def for_training(self, params: SamplingParams) -> Runner:
-        """Return the runner of training."""
-        return self._table(params)
+        """Return the runner of training, in which the policy's past weights sample as it does itself."""
+        runner = self._table(params)
+        if self.opponents.pool is not None:
+            self.opponents.pool.connect(self.model, runner.own_player)
+        return runner
 
     def for_evaluation(self, params: SamplingParams) -> Runner:
         """Return a runner in which the policy is measured: against its opponent, else as `Seating` says."""
