@@ -179,7 +179,7 @@ def documented(heading: str) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """One run without and one with a critic, of a model that is even smaller."""
+    """One run without and one with a critic, and one against past weights, of a model that is even smaller."""
     home = tmp_path_factory.mktemp("runs")
     save_pretrained(*tiny.create(hidden=64, layers=1, heads=2, intermediate=64), home / "model")
     (home / "generous.py").write_text(GENEROUS, encoding="utf-8")
@@ -187,7 +187,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     for algo in ("grpo", "ppo"):
         flags = ["--env", f"{home}/generous.py:Generous", "--algo", algo, "--model", f"{home}/model", *shape]
         assert train.main([*flags, "--out", str(home / algo)]) == 0
-    return [home / "grpo", home / "ppo"]
+    against = ["--env", "multi/Kuhn-v0", "--opponent", "pool:self_play=0", "--model", f"{home}/model", *shape]
+    assert train.main([*against, "--out", str(home / "pool")]) == 0
+    return [home / "grpo", home / "ppo", home / "pool"]
 
 
 def test_the_logged_keys_are_the_documented_ones(runs: list[Path]) -> None:
@@ -197,6 +199,7 @@ def test_the_logged_keys_are_the_documented_ones(runs: list[Path]) -> None:
     for run in runs:
         for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines():
             keys = {re.sub("^rewards/.*", "rewards/NAME", key) for key in json.loads(line)}
+            keys = {re.sub("^seats/[^/]+", "seats/NAME", key) for key in keys}
             assert always <= keys
             seen |= keys
     assert seen == listed.keys()
@@ -213,7 +216,8 @@ def test_rollouts_have_the_documented_keys(runs: list[Path]) -> None:
     for run in runs:
         lines = (run / "rollouts" / "update-000001.jsonl").read_text(encoding="utf-8").splitlines()
         for line in map(json.loads, lines):
-            assert line.keys() == documented("rollouts").keys()
+            assert line.keys() | {"player"} == documented("rollouts").keys()
+            assert line.get("player") in ({None, "update-000000"} if run.name == "pool" else {None})
             assert line["turns"]
             for turn in line["turns"]:
                 assert turn.keys() <= in_turns
