@@ -1,8 +1,8 @@
 """Continuous batching of requests on the event loop's own thread, as all sampling engines do it.
 
-Many coroutines await `sample`. A driver task lets every runnable coroutine reach its next `sample`, then computes one
-token for all active requests, and so on. With environments that answer at once this makes a run a pure function of its
-seed, because no thread decides which requests are batched together.
+Many coroutines await `sample`. A driver task (`rl.policy.driver`) lets every runnable coroutine reach its next
+`sample`, then computes one token for all active requests, and so on. With environments that answer at once this makes a
+run a pure function of its seed, because no thread decides which requests are batched together.
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ from typing import Any, NamedTuple
 
 from torch import nn
 
+from rl.policy.driver import Driver
 from rl.policy.engine import Engine
 from rl.policy.model_config import max_sequence_length, text_config
 from rl.policy.request import Request, natural_sort_key
 from rl.records import Completion, SamplingParams
-
-QUIET_ROUNDS = 4  # rounds of the event loop that it takes from a reply to the next request of its episode
 
 
 class NewToken(NamedTuple):
@@ -56,9 +55,7 @@ class BatchingEngine(Engine):
         self._waiting: deque[Request] = deque()
         self._active: list[Request] = []
         self._just_finished: list[Request] = []  # in the last step; their callers have not run since
-        self._num_events = 0  # counts new requests and new weights
-        self._quiet_rounds = QUIET_ROUNDS  # rounds of the event loop without a new event before the next step
-        self._driver: asyncio.Task[None] | None = None
+        self.driver: Driver | None = None  # of the event loop that is served
 
     async def sample(
         self, prompt: Sequence[int], params: SamplingParams, *, session: str = "", resume_from: Completion | None = None
@@ -76,9 +73,13 @@ class BatchingEngine(Engine):
         request = Request.create(prompt, params, session, resume_from, loop.create_future())
         if finish := request.finish_reason(self.context):
             return request.completion(finish)
-        self._ensure_driver(loop)
+        driver = Driver.of(loop)
+        if self.driver is not driver:
+            if self.driver is not None:
+                self._clear()  # the requests of an earlier loop ended with it
+            self.driver = driver
         self._waiting.append(request)
-        self._num_events += 1
+        driver.add(self, loop)
         return await request.future
 
     def partial(self, session: str) -> Completion | None:
@@ -109,35 +110,17 @@ class BatchingEngine(Engine):
     def _reset(self) -> None:
         """Hook: drop everything that is cached, which cannot be relied on after a failure."""
 
-    def _ensure_driver(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Start the driver task in `loop` unless one runs there."""
-        if self._driver is not None and self._driver.get_loop() is not loop:
-            self._clear()  # the requests of an earlier loop ended with it
-            self._driver = None
-        if self._driver is None or self._driver.done():
-            self._driver = loop.create_task(self._drive())
-            # An interrupt ends the loop and this task; unread, asyncio would print it once more with a traceback.
-            self._driver.add_done_callback(lambda task: task.cancelled() or task.exception())
+    def step(self) -> bool:
+        """See `Driver`."""
+        start = time.perf_counter()
+        any_finished = self._step()
+        self.stats["steps"] += 1
+        self.stats["seconds"] += time.perf_counter() - start
+        return any_finished
 
-    async def _drive(self) -> None:
-        """Step until no request is open."""
-        driver = self._driver
-        try:
-            self._quiet_rounds = QUIET_ROUNDS
-            while self._driver is driver:
-                await self._let_callers_run()
-                self._remove_done_requests()
-                if not self._waiting and not self._active:
-                    return
-                start = time.perf_counter()
-                self._quiet_rounds = QUIET_ROUNDS if self._step() else 1
-                self.stats["steps"] += 1
-                self.stats["seconds"] += time.perf_counter() - start
-        except BaseException as error:
-            if self._driver is driver:  # else its loop is gone, and another one is being served
-                self._fail(error)
-            if not isinstance(error, Exception):
-                raise
+    def fail(self, error: BaseException) -> None:
+        """See `Driver`."""
+        self._fail(error)
 
     def _fail(self, error: BaseException) -> None:
         """Fail all open requests with `error` and return to the state of a new engine."""
@@ -164,10 +147,11 @@ class BatchingEngine(Engine):
         for request in requests:
             request.slot, request.leader = -1, None
         self._active, self._waiting = [], deque(requests)
-        self._num_events, self._quiet_rounds = self._num_events + 1, QUIET_ROUNDS
+        if self.driver is not None:
+            self.driver.wait_for_callers()
 
-    def _remove_done_requests(self) -> None:
-        """Remove requests whose callers were cancelled, and end those whose deadline passed before the next token."""
+    def remove_done_requests(self) -> bool:
+        """End requests whose deadline passed before the next token; see `Driver`."""
         now = time.monotonic()
         for request in (*self._waiting, *self._active):
             if now > request.deadline and not request.future.done():
@@ -178,14 +162,7 @@ class BatchingEngine(Engine):
         self._waiting = deque(r for r in self._waiting if not r.future.done())
         self._active = [r for r in self._active if not r.future.done()]
         self._just_finished = []
-
-    async def _let_callers_run(self) -> None:
-        """Yield to the event loop until `_quiet_rounds` rounds in a row brought no new event."""
-        quiet, last_event = 0, -1
-        while quiet < self._quiet_rounds:
-            await asyncio.sleep(0)
-            quiet = quiet + 1 if self._num_events == last_event else 0
-            last_event = self._num_events
+        return bool(self._waiting or self._active)
 
     def _append_tokens(self, tokens: Iterable[NewToken]) -> bool:
         """Append new tokens to active requests; return whether one of these is complete now, or past its deadline."""

@@ -185,7 +185,7 @@ def test_an_engine_serves_one_event_loop_after_another():
     tasks = loop.run_until_complete(leave())
     loop.set_exception_handler(lambda loop, context: None)  # which says that they were left pending
     loop.close()
-    left = [tasks, policy._driver]
+    left = [tasks, policy.driver]
 
     async def play():
         task = asyncio.create_task(policy.sample(PROMPT, params(3, 20, stop=()), session="b"))
