@@ -28,6 +28,8 @@ ORIGINS = {
     "bfcl": "the files of the Berkeley Function-Calling Leaderboard, ShishirPatil/gorilla on GitHub (folder "
     "berkeley-function-call-leaderboard/bfcl_eval/data): questions as bfcl/BFCL_v4_CATEGORY.json, and those of "
     "possible_answer/ as bfcl/answers_BFCL_v4_CATEGORY.json",
+    "corpus": "your documents as text files or JSON lines in corpus/documents/, and questions about them as "
+    "corpus/SPLIT.jsonl",
     "tau2": "data/tau2/domains/ of sierra-research/tau2-bench on GitHub: db.json, tasks.json, policy.md and "
     "split_tasks.json of a domain, as tau2/DOMAIN/NAME",
 }
@@ -102,7 +104,7 @@ def load_rows(
     """
     text_fields = tuple(text_fields)
     if paths := find_files(pattern, data_root):
-        rows = [row for path in paths for row in _read_file(path)]
+        rows = [row for path in paths for row in read_rows(path)]
         origin = ", ".join(map(str, paths))
     else:
         rows = _load_from_hub(pattern, hub)
@@ -117,7 +119,8 @@ def load_rows(
     return rows
 
 
-def _read_file(path: Path) -> Iterator[Row]:
+def read_rows(path: Path) -> Iterator[Row]:
+    """Yield the rows of a JSON-lines file. Raises ValueError, with the line, for one that is not a JSON object."""
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             if not line.strip():

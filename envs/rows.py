@@ -82,6 +82,13 @@ ROWS = (
     ),
     Row("multi/PlanPath-v0", "envs.multi.plan_path:PlanPath", "a planner sees the map, an executor walks"),
     Row("tools/Search-v0", "envs.tools.search:Search", "search and read a small wiki to answer over several pages"),
+    Row(
+        "tools/Corpus-v0",
+        "envs.tools.corpus.corpus:CorpusQA",
+        "answer questions from a corpus of your own, citing its documents",
+        extra="search",
+        data="corpus",
+    ),
     Row("tools/Clarify-v0", "envs.tools.clarify.clarify:Clarify", "ask a user for missing details, then make one call"),
     Row("tools/Support-v0", "envs.tools.support.support:Support", "settle a customer's wish at a shop's support desk"),
     Row(

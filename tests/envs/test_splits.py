@@ -89,6 +89,7 @@ def test_play_takes_the_split_there_is_and_names_it_beside_a_missing_one(capsys,
     ("name", "origin", "layout"),
     [
         ("tools/BFCL-v0", "ShishirPatil/gorilla", "bfcl/answers_BFCL_v4_CATEGORY.json"),
+        ("tools/Corpus-v0", "your documents", "corpus/SPLIT.jsonl"),
         ("tools/Tau2-v0", "sierra-research/tau2-bench", "tau2/DOMAIN/NAME"),
         ("math/GSM8K-v0", "openai/grade-school-math", "gsm8k/test.jsonl"),
         ("math/MATH500-v0", "HuggingFaceH4/MATH-500", "math500/test.jsonl"),

@@ -1,0 +1,1 @@
+"""Questions about a corpus of documents that the user supplies."""
