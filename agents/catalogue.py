@@ -8,6 +8,7 @@ from typing import Any, Literal
 from agents.chat import ChatAgent
 from agents.reminders import ReminderAgent
 from agents.render import Renderer
+from agents.skills import SkillAgent
 from agents.summarise import SummaryAgent
 from agents.team import TeamAgent
 from agents.window import WindowAgent
@@ -19,6 +20,7 @@ AGENTS: Mapping[str, type[ChatAgent]] = {
     "summarise": SummaryAgent,
     "reminders": ReminderAgent,
     "team": TeamAgent,
+    "skills": SkillAgent,
 }
 
 

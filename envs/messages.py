@@ -17,8 +17,8 @@ _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]|\
 def parse_action(action: Any) -> Message:
     """Copy an assistant message, or build one whose content is the given str.
 
-    Keys whose value is None are dropped. Raises TypeError for an action of another type, ValueError for a message that
-    is malformed or has another role.
+    Keys whose value is None are dropped, and an agent's own key `skill`. Raises TypeError for an action of another
+    type, ValueError for a message that is malformed or has another role.
     """
     if isinstance(action, str):
         return assistant(action)
@@ -32,7 +32,7 @@ def parse_action(action: Any) -> Message:
     message: Any = {
         key: value if type(value) is str else copy_value(value)
         for key, value in action.items()
-        if value is not None  # OpenAI's client has None
+        if value is not None and key != "skill"  # OpenAI's client has None; skills are the agent's own
     }
     message.setdefault("content", "")
     return message

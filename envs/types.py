@@ -31,14 +31,30 @@ class ToolCall(TypedDict):
     error: NotRequired[str]
 
 
+class NextTask(TypedDict):
+    """What a message that begins another task of a chain (`envs.episodes.chain`) says besides its text.
+
+    `place` is the number of the task in the chain, from 0; `solved` says whether the task before it was solved.
+    """
+
+    place: int
+    solved: bool
+
+
 class Message(TypedDict):
-    """A chat message in OpenAI's format. `content` is a str, or a list of content blocks (text, images)."""
+    """A chat message in OpenAI's format. `content` is a str, or a list of content blocks (text, images).
+
+    Two keys are our own and are no part of what a model reads: `next_task`, of an environment's message, and `skill`,
+    the name of the skill that an agent has stored or carried out (`agents.skills`).
+    """
 
     role: Role
     content: Any
     tool_calls: NotRequired[list[ToolCall]]
     tool_call_id: NotRequired[str]
     name: NotRequired[str]
+    next_task: NotRequired[NextTask]
+    skill: NotRequired[str]
 
 
 Messages = tuple[Message, ...]

@@ -1,4 +1,4 @@
-"""Resolve `SCHEME:NAME` to the class that plays it: an environment of another project, or one that is simulated."""
+"""Resolve `SCHEME:NAME` to the class that plays it: of another project, simulated, or a chain of tasks."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ SCHEMES = {  # "module:Class" of each scheme; the class takes the name as its fi
     "openenv": "envs.adapters.openenv:OpenEnvEnv",
     "mcp": "envs.adapters.mcp.tools_env:MCPEnv",
     "simulated": "envs.simulated.simulated:Simulated",
+    "chain": "envs.episodes.chain:Chain",
     "transitions": "envs.simulated.transitions:Transitions",
 }
 

@@ -16,7 +16,14 @@ from envs.types import Message, assistant, final_text, system, text, user
 from rl.policy.tiny import byte_tokenizer
 from tests.support import chat_templates as styles
 
-SPECS = ("keep_all", "window:turns=2", "summarise:tokens=90,length=12", "reminders:turns=5", "team:rounds=2")
+SPECS = (
+    "keep_all",
+    "window:turns=2",
+    "summarise:tokens=90,length=12",
+    "reminders:turns=5",
+    "team:rounds=2",
+    "skills:most=2",
+)
 TOOLS = [{"type": "function", "function": {"name": "f", "description": "", "parameters": {"type": "object"}}}]
 CALL = '<tool_call>\n{"name": "f", "arguments": {}}\n</tool_call>'
 
@@ -29,6 +36,7 @@ def renderer(request: pytest.FixtureRequest) -> Renderer:
 def random_reply(renderer: Renderer, rng: np.random.Generator) -> tuple[int, ...]:
     """What a policy may say: a word of a role, a call, reasoning, nothing, or any tokens, closed or cut off."""
     words = ["continue", "stop", "", "<think>\nhm\n</think>\n7", "<think>\nnever ends", CALL, "7"]
+    words += ["s: it", f"s: it\n{CALL}", "t: it\n7 $1", "use s", "use t 8 | 9", "use s\n" + CALL]
     choice = int(rng.integers(len(words) + 1))
     if choice == len(words):
         return tuple(int(id) for id in rng.integers(renderer.tokenizer.vocab_size, size=6))
@@ -54,8 +62,12 @@ def walk(agent: ChatAgent, seed: int, turns: int = 12) -> Iterator[tuple[Context
         else:
             raise AssertionError("internal replies without end")
         calls = reply.get("tool_calls") or ()
-        answers = [{"role": "tool", "tool_call_id": call["id"], "content": "done"} for call in calls]
-        context = agent.observe(answers or [user("next " * int(rng.integers(1, 12)))])
+        answers: list[Message] = [{"role": "tool", "tool_call_id": call["id"], "content": "done"} for call in calls]
+        if rng.random() < 0.3:
+            next_task: Message = {**user("another task"), "next_task": {"place": 1, "solved": rng.random() < 0.7}}
+            context = agent.observe([*answers, next_task])
+        else:
+            context = agent.observe(answers or [user("next " * int(rng.integers(1, 12)))])
 
 
 def test_every_agent_has_a_spec_here() -> None:

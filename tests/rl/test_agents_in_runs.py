@@ -7,6 +7,7 @@ import signal
 import tomllib
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,11 @@ from rl.evaluate import __main__ as evaluate
 from rl.rollout.jsonl import read_file
 from tests.support import runs
 
-SPECS = ("keep_all", "window:turns=1", "summarise:tokens=20,turns=0,length=8", "reminders:turns=3", "team:rounds=1")
+SPECS = (
+    *("keep_all", "window:turns=1", "summarise:tokens=20,turns=0,length=8", "reminders:turns=3", "team:rounds=1"),
+    "skills:length=8",
+)
+CHAIN = f"chain:{runs.TASKS}:Low"  # which an untrained model solves now and then
 ENVS = ("games/GuessNumber-v0", "tools/Clarify-v0")
 MORE = {"lag": 1, "updates": 2, "save_every": 1, "env_arg": "style=short", "max_tokens": 1800, "size": 2}
 HALFWAY = ("rl.train.run_folder:RunFolder", "write_rollouts", 2)
@@ -56,7 +61,8 @@ def test_it_trains_on_its_own_tokens_and_is_recorded(trained: Any, env: str, spe
         assert line["episodes/errored"] == line["episodes/policy_faults"] == 0
         assert line["lag/mean"] or abs(line["kl/sampler_trainer"]) < 1e-4  # the trainer read what the sampler read
     turns = [turn for update in (1, 2) for episode in runs.rollouts(folder, update) for turn in episode["turns"]]
-    assert any(turn.get("internal") for turn in turns) == AGENTS[spec.partition(":")[0]].has_internal_replies
+    asks = AGENTS[spec.partition(":")[0]].has_internal_replies and not spec.startswith("skills")  # between tasks only
+    assert any(turn.get("internal") for turn in turns) == asks
     for turn in turns:
         assert len(turn["advantage"]) == len(turn["ids"])
         assert not (turn.get("internal") and turn["reward"])
@@ -107,6 +113,23 @@ def test_each_seat_has_its_own_replies_between_those_that_the_others_see(spec: s
     episodes = runs.rollouts(out, 1)
     assert {episode["agent"] for episode in episodes} == {"planner", "executor"}
     assert all(any(turn["internal"] for turn in episode["turns"] if "role" in turn) for episode in episodes)
+
+
+def test_skills_are_asked_for_between_the_tasks_of_a_chain_and_resumed_bit_for_bit(tmp_path: Path) -> None:
+    words = runs.flags(CHAIN, **{**MORE, "env_arg": "tasks=3"}, agent="skills:length=8", shape="skill_bonus")
+    whole, out = runs.train_run(*words, out=tmp_path / "whole"), tmp_path / "run"
+    episodes = [episode["turns"] for update in (1, 2) for episode in runs.rollouts(whole, update)]
+    for turns in episodes:
+        assert sum(not turn.get("internal") for turn in turns) == 3
+        for before, turn in pairwise(turns):
+            solved = before["metrics"].get("task_solved")
+            assert (turn.get("role") == "skill") == (solved == 1.0)
+            assert turn["fresh"] == (solved == 0.0 or bool(before.get("internal")))
+    assert any(turn.get("internal") for turns in episodes for turn in turns)
+    result = runs.Child(*words, "--out", str(out), log=tmp_path / "log", die=HALFWAY).wait()
+    assert result.code == -signal.SIGKILL, result.out
+    assert runs.train("--resume", "--out", str(out)).code == 0
+    runs.assert_same_run(out, whole)
 
 
 def test_a_method_that_samples_single_turns_refuses_agents_that_ask_themselves() -> None:

@@ -11,6 +11,7 @@ from envs.types import Message, ToolCall, call_id
 from rl.evaluate.clients.client import ChatRequest, ChatResponse
 
 REASONING_FIELDS = ("reasoning_content", "reasoning")  # where servers put what a model thought, beside the content
+OWN_FIELDS = ("next_task", "skill")  # of `envs.types.Message`, which servers do not know
 SEED_LIMIT = 2**31  # some servers reject larger seeds
 ABORT_REASONS = ("abort", "cancelled", "error")  # finish reasons of a server that was stopped while it sampled
 
@@ -82,8 +83,8 @@ def error_text(body: Any) -> str:
 
 
 def _encode_message(message: Message) -> Mapping[str, Any]:
-    """Set empty content to None next to tool calls, as servers require, and leave out the reasoning of replies."""
-    fields = {key: value for key, value in message.items() if key not in REASONING_FIELDS}
+    """Set empty content to None next to tool calls, as servers require, and leave out reasoning and our own keys."""
+    fields = {key: value for key, value in message.items() if key not in (*REASONING_FIELDS, *OWN_FIELDS)}
     return {**fields, "content": None} if fields.get("tool_calls") and fields["content"] == "" else fields
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from agents.skills import ROLE
+from envs.episodes.chain import SOLVED
 from rl.methods.options import Count, NonNegative
-from rl.records import Group
+from rl.records import Group, Trajectory
 
 
 def soft_overlong(
@@ -26,3 +28,34 @@ def invalid_turns(group: Group, *, penalty: NonNegative = 0.1) -> list[float]:
     """
     num_invalid = [sum(not turn.valid for turn in trajectory.replies) for trajectory in group.trajectories]
     return [reward - penalty * count for reward, count in zip(group.rewards, num_invalid, strict=True)]
+
+
+def skill_bonus(group: Group, *, bonus: NonNegative = 0.5) -> list[float]:
+    """SAGE (arXiv:2512.17102, section 4): add `bonus` for skills that helped, in a chain of tasks with agent `skills`.
+
+    It is added once for each task that was solved with a skill, and once for each task whose skill helped to solve a
+    later one. Storing or using alone earns nothing.
+
+    Returns one reward per trajectory, in order, from `group.rewards`.
+    """
+    rewards = zip(group.rewards, group.trajectories, strict=True)
+    return [reward + bonus * _num_helpful(trajectory) for reward, trajectory in rewards]
+
+
+def _num_helpful(trajectory: Trajectory) -> int:
+    """Count the tasks that were solved with a skill, and those whose skill helped to solve another."""
+    place, num_solved_with_skill = 0, 0
+    origins: dict[str, int] = {}  # the task that each skill is from
+    used, helpful = set[int](), set[int]()
+    for turn in trajectory.turns:
+        name = turn.reply.get("skill") if turn.reply else None
+        if turn.internal and turn.role == ROLE and name:
+            origins[name] = place - 1
+        elif name in origins:
+            used.add(origins[name])
+        if SOLVED in turn.metrics:
+            if turn.metrics[SOLVED]:
+                num_solved_with_skill += bool(used)
+                helpful |= used
+            used, place = set(), place + 1
+    return num_solved_with_skill + len(helpful)
