@@ -9,6 +9,7 @@ from agents.chat import ChatAgent
 from agents.reminders import ReminderAgent
 from agents.render import Renderer
 from agents.skills import SkillAgent
+from agents.stack import StackAgent
 from agents.summarise import SummaryAgent
 from agents.team import TeamAgent
 from agents.window import WindowAgent
@@ -21,6 +22,7 @@ AGENTS: Mapping[str, type[ChatAgent]] = {
     "reminders": ReminderAgent,
     "team": TeamAgent,
     "skills": SkillAgent,
+    "stack": StackAgent,
 }
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
 from envs.spaces import message_error
-from envs.types import Message, assistant
+from envs.types import Message, assistant, user
 
 # Lone surrogates, which have no UTF-8, and control characters other than tab and the ends of lines.
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]|\r(?!\n)")
@@ -60,6 +60,17 @@ def observed(message: Mapping[str, Any]) -> Message:
     return {  # type: ignore
         key: printable(value) if type(value) is str else _printable_copy(value) for key, value in message.items()
     }
+
+
+def join_messages(messages: Sequence[Message]) -> Message:
+    """Return one message of the user with the content of all, since chat templates refuse two of the user in a row."""
+    if all(isinstance(message["content"], str) for message in messages):
+        return user("\n\n".join(message["content"] for message in messages if message["content"]))
+    blocks: list[Any] = []
+    for message in messages:
+        content = message["content"]
+        blocks += [{"type": "text", "text": content}] if isinstance(content, str) else content
+    return {"role": "user", "content": blocks}
 
 
 def printable(text: str) -> str:

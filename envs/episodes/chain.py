@@ -9,6 +9,7 @@ import numpy as np
 
 import envs
 from envs.env import Env
+from envs.messages import join_messages
 from envs.types import Message, Messages, NextTask, Outcome, Stop, Task, text, user
 
 HEADING = {"full": "Task {task} of {tasks}.", "short": ""}
@@ -124,14 +125,8 @@ class Chain(Env):
         return f"{self.place} {self._num_solved} {self._inner.state()}"
 
     def oracle(self) -> Iterator[Message]:
-        """Yield the replies of the environment's oracle, task by task."""
-        while self.place < self.num_tasks:
-            place, replies = self.place, self._inner.oracle()
-            while self.place == place:
-                reply = next(replies, None)
-                if reply is None:
-                    return
-                yield reply
+        """Return the replies of the environment's oracle, task by task. Raises NotImplementedError if it has none."""
+        return self._replies(self._inner.oracle())
 
     def noop(self) -> Message:
         """Return the environment's own reply that does nothing."""
@@ -148,6 +143,20 @@ class Chain(Env):
     def close(self) -> None:
         """Close the environment."""
         self._inner.close()
+
+    def _replies(self, replies: Iterator[Message]) -> Iterator[Message]:
+        """Yield the replies to the current task, and then those of an oracle of each task that follows."""
+        while True:
+            place = self.place
+            for reply in replies:
+                yield reply
+                if self.place != place:
+                    break
+            else:
+                return
+            if self.place == self.num_tasks:
+                return
+            replies = self._inner.oracle()
 
     def _limit(self) -> Stop | None:
         return self._stop or super()._limit()
@@ -169,7 +178,7 @@ class Chain(Env):
         words = [message for message in final if message["role"] != "tool"]
         heading = user(NEXT[self.style].format(**numbers))
         opening = tuple(message for message in opening if message["role"] != "system" or not self._is_known(message))
-        begin: Message = {**_joined([*words, heading, *opening]), "next_task": _mark(self.place, is_solved)}
+        begin: Message = {**join_messages([*words, heading, *opening]), "next_task": _mark(self.place, is_solved)}
         return (*results, begin)
 
     def _is_known(self, message: Message) -> bool:
@@ -185,20 +194,9 @@ def _mark(place: int, is_solved: bool) -> NextTask:
     return {"place": place, "solved": is_solved}
 
 
-def _joined(messages: Sequence[Message]) -> Message:
-    """Return one message of the user with the content of all, since chat templates refuse two in a row."""
-    if all(isinstance(message["content"], str) for message in messages):
-        return user("\n\n".join(message["content"] for message in messages if message["content"]))
-    blocks: list[Any] = []
-    for message in messages:
-        content = message["content"]
-        blocks += [{"type": "text", "text": content}] if isinstance(content, str) else content
-    return {"role": "user", "content": blocks}
-
-
 def _with_heading(opening: Messages, heading: str) -> Messages:
     """Return an opening with a heading before its first message of the user."""
     place = next((i for i, message in enumerate(opening) if message["role"] == "user"), None)
     if place is None:
         return (*opening, user(heading))
-    return (*opening[:place], _joined([user(heading), opening[place]]), *opening[place + 1 :])
+    return (*opening[:place], join_messages([user(heading), opening[place]]), *opening[place + 1 :])

@@ -72,6 +72,13 @@ def test_the_oracle_solves_all_tasks_and_then_only_the_chain_is_a_success() -> N
     assert (total, terminated, info["success"]) == (3.0, True, True) and env.unwrapped.max_return == 3
 
 
+def test_a_chain_of_what_has_no_oracle_has_none() -> None:
+    env = envs.make("chain:gymnasium:CartPole-v1")
+    env.reset(seed=1)
+    with pytest.raises(ValueError, match="has no oracle policy"):
+        oracle(env, 1)
+
+
 def test_a_chain_may_be_of_one_kind() -> None:
     chains = Chain(f"{__name__}:Kinds", tasks=3, similar="kind").load("test")
     assert [chain.metadata["indices"] for chain in chains] == [[0, 2, 4], [1, 3, 1], [2, 4, 0], [3, 1, 3], [4, 0, 2]]

@@ -13,15 +13,22 @@ from typing import Any
 
 import pytest
 
-from agents.catalogue import AGENTS
+import envs
+from agents.catalogue import AGENTS, make_agent
+from agents.render import Renderer
+from agents.scripted import oracle
 from rl import cli
 from rl.evaluate import __main__ as evaluate
+from rl.policy.tiny import byte_tokenizer
+from rl.records import Ticket
 from rl.rollout.jsonl import read_file
+from rl.rollout.scripted import play_script, tokenize
 from tests.support import runs
 
 SPECS = (
     *("keep_all", "window:turns=1", "summarise:tokens=20,turns=0,length=8", "reminders:turns=3", "team:rounds=1"),
     "skills:length=8",
+    "stack:depth=2",
 )
 CHAIN = f"chain:{runs.TASKS}:Low"  # which an untrained model solves now and then
 ENVS = ("games/GuessNumber-v0", "tools/Clarify-v0")
@@ -61,7 +68,8 @@ def test_it_trains_on_its_own_tokens_and_is_recorded(trained: Any, env: str, spe
         assert line["episodes/errored"] == line["episodes/policy_faults"] == 0
         assert line["lag/mean"] or abs(line["kl/sampler_trainer"]) < 1e-4  # the trainer read what the sampler read
     turns = [turn for update in (1, 2) for episode in runs.rollouts(folder, update) for turn in episode["turns"]]
-    asks = AGENTS[spec.partition(":")[0]].has_internal_replies and not spec.startswith("skills")  # between tasks only
+    name = spec.partition(":")[0]
+    asks = AGENTS[name].has_internal_replies and name not in ("skills", "stack")  # between tasks; if the policy calls
     assert any(turn.get("internal") for turn in turns) == asks
     for turn in turns:
         assert len(turn["advantage"]) == len(turn["ids"])
@@ -113,6 +121,21 @@ def test_each_seat_has_its_own_replies_between_those_that_the_others_see(spec: s
     episodes = runs.rollouts(out, 1)
     assert {episode["agent"] for episode in episodes} == {"planner", "executor"}
     assert all(any(turn["internal"] for turn in episode["turns"] if "role" in turn) for episode in episodes)
+
+
+@pytest.mark.parametrize(
+    "spec, env, roles",
+    [
+        ("skills", f"chain:{runs.TASKS}:Low", ["", "skill", ""]),
+        ("stack", f"{runs.TASKS}:Steps", ["", "subtask", "subtask", "", ""]),
+    ],
+)
+def test_demonstrations_show_what_an_untrained_model_never_says(spec: str, env: str, roles: list[str]) -> None:
+    renderer = Renderer(byte_tokenizer())
+    played = play_script(envs.make(env), Ticket(0, 0, "train", 7, 1, 0), oracle)
+    trajectory = tokenize(played, make_agent(spec, renderer, style="short"), renderer.write)
+    assert [turn.role for turn in trajectory.turns] == roles
+    assert [turn.reply for turn in trajectory.replies] == [turn.reply for turn in played.turns]
 
 
 def test_skills_are_asked_for_between_the_tasks_of_a_chain_and_resumed_bit_for_bit(tmp_path: Path) -> None:
