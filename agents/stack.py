@@ -13,7 +13,9 @@ from envs.messages import join_messages
 from envs.types import Message, assistant, final_line, user
 
 ROLE = "subtask"  # of the replies of every policy but the first
-CALL, RETURN = "subtask:", "result:"  # what a last line begins with that calls a policy, or returns from one
+# What a last line begins with that calls a policy, or returns from one.
+CALL = {"full": "subtask:", "short": ">>"}
+RETURN = {"full": "result:", "short": "<<"}
 GUIDE = {
     "full": "You may hand a part of the task over: end your reply with the line `subtask: ` and a full instruction. "
     "Another agent then begins with this text, your instruction and the latest observation only, and acts in your "
@@ -42,10 +44,10 @@ class StackAgent(ChatAgent):
 
     Each policy has a context of its own: the opening of the episode, its instruction, and the turns since it was
     called. A reply whose last line begins with `subtask:` calls another policy, one whose last line begins with
-    `result:` returns to the caller. Both are internal, and the context after them is `fresh`: that of the called policy
-    with the latest observation, or that of the caller with the result and, if it has changed, the latest observation.
-    Any other reply goes to the environment. SteP's policies are instructions that are written by hand for a site; here
-    the caller writes them, and all are the same model.
+    `result:` returns to the caller (`>>` and `<<` in short style). Both are internal, and the context after them is
+    `fresh`: that of the called policy with the latest observation, or that of the caller with the result and, if it has
+    changed, the latest observation. Any other reply goes to the environment. SteP's policies are instructions that are
+    written by hand for a site; here the caller writes them, and all are the same model.
 
     Below `depth` policies a `subtask:` calls; with `depth` of them, and after `2 * depth` internal replies in a row,
     such a line is an ordinary reply. Where a chain goes on to its next task (`envs.episodes.chain`), all policies but
@@ -74,7 +76,7 @@ class StackAgent(ChatAgent):
         self._opening: list[Message] = []
         self._callers: list[Caller] = []  # all policies but the topmost, whose dialogue is `messages`
         self._latest: list[Message] = []  # the latest observation, where it is not in the opening
-        self._move = ""  # how the last reply moves the stack: CALL, RETURN or ""
+        self._move = ""  # what the last reply did: "call", "return" or ""
         self._num_internal = 0  # since the last reply to the environment
         self._num_replies = 0  # to the environment
         self._has_called = False  # whether there was a subtask in this episode, for demonstrations
@@ -101,9 +103,9 @@ class StackAgent(ChatAgent):
 
     def observe(self, messages: Sequence[Message]) -> Context:
         """Add `messages`; return their tokens, or the `fresh` context of the policy that is now the topmost."""
-        if self._move == CALL:
+        if self._move == "call":
             return self._call()
-        if self._move == RETURN:
+        if self._move == "return":
             return self._return()
         self._latest = [*messages]
         if self._callers and any("next_task" in message for message in messages):
@@ -115,21 +117,22 @@ class StackAgent(ChatAgent):
     def demonstrate(self, reply: Message) -> Message:
         """Return `reply`; once in an episode a call before it, and a return after it."""
         if not self._has_called:
-            return assistant(f"{CALL} {LATEST['short']}")
+            return assistant(f"{CALL[self.style]} go")
         if self._callers and self._num_replies > self._callers[-1].num_replies:
-            return assistant(f"{RETURN} {RESULT['short']}")
+            return assistant(f"{RETURN[self.style]} ok")
         return reply
 
     def _movement(self, message: Message) -> str:
         if message.get("tool_calls") or self._num_internal >= 2 * self.depth:
             return ""
         line = final_line(message).lower()
-        if line.startswith(CALL) and line != CALL and len(self._callers) < self.depth - 1:
-            return CALL
-        return RETURN if line.startswith(RETURN) and self._callers else ""
+        call = CALL[self.style]
+        if line.startswith(call) and line != call and len(self._callers) < self.depth - 1:
+            return "call"
+        return "return" if line.startswith(RETURN[self.style]) and self._callers else ""
 
     def _call(self) -> Context:
-        instruction = final_line(self.messages[-1])[len(CALL) :].strip()
+        instruction = final_line(self.messages[-1])[len(CALL[self.style]) :].strip()
         parts = [user(f"{SUBTASK[self.style]} {instruction}"), *self._observation()]
         self._callers.append(Caller(self.messages, self._num_replies))
         self.messages = _extended(self._opening, parts)
@@ -137,7 +140,7 @@ class StackAgent(ChatAgent):
         return self._with_role(self._fresh_context())
 
     def _return(self) -> Context:
-        result = final_line(self.messages[-1])[len(RETURN) :].strip()
+        result = final_line(self.messages[-1])[len(RETURN[self.style]) :].strip()
         caller = self._callers.pop()
         is_changed = self._num_replies > caller.num_replies
         parts = [user(f"{RESULT[self.style]} {result}"), *(self._observation() if is_changed else [])]

@@ -38,7 +38,7 @@ def random_reply(renderer: Renderer, rng: np.random.Generator) -> tuple[int, ...
     """What a policy may say: a word of a role, a call, reasoning, nothing, or any tokens, closed or cut off."""
     words = ["continue", "stop", "", "<think>\nhm\n</think>\n7", "<think>\nnever ends", CALL, "7"]
     words += ["s: it", f"s: it\n{CALL}", "t: it\n7 $1", "use s", "use t 8 | 9", "use s\n" + CALL]
-    words += ["subtask: look", "result: found"]
+    words += ["subtask: look", "result: found", ">> look", "<< found"]
     choice = int(rng.integers(len(words) + 1))
     if choice == len(words):
         return tuple(int(id) for id in rng.integers(renderer.tokenizer.vocab_size, size=6))

@@ -41,46 +41,46 @@ def short(renderer: Renderer, depth: int = 3) -> Play:
 def test_a_called_policy_reads_the_opening_its_part_and_the_latest_observation(renderer: Renderer) -> None:
     play = short(renderer)
     play.say("7")
-    assert play.say("I need it.\nsubtask: find x") == ["Rules.", "task\n\npart find x\n\nnow\n\nseen"]
+    assert play.say("I need it.\n>> find x") == ["Rules.", "task\n\npart find x\n\nnow\n\nseen"]
     assert play.context.fresh and play.context.role == "subtask"
     assert play.say("8", user("x is 3"))[-2:] == ["8", "x is 3"]
     assert not play.context.fresh and play.context.role == "subtask"
-    caller = play.say("result: it is 3")
-    assert caller == ["Rules.", "task", "7", "seen", "I need it.\nsubtask: find x", "done it is 3\n\nnow\n\nx is 3"]
+    caller = play.say("<< it is 3")
+    assert caller == ["Rules.", "task", "7", "seen", "I need it.\n>> find x", "done it is 3\n\nnow\n\nx is 3"]
     assert play.context.fresh and play.context.role == ""
     assert play.results == [False, True, False, True]
 
 
 def test_a_policy_that_did_nothing_returns_its_result_alone(renderer: Renderer) -> None:
     play = short(renderer)
-    play.say("subtask: x")
-    assert play.say("result: no")[-1] == "done no"
+    play.say(">> x")
+    assert play.say("<< no")[-1] == "done no"
 
 
 def test_policies_are_called_by_policies(renderer: Renderer) -> None:
     play = short(renderer)
-    play.say("subtask: a")
-    assert play.say("subtask: b")[-1] == "task\n\npart b"
+    play.say(">> a")
+    assert play.say(">> b")[-1] == "task\n\npart b"
     play.say("5")
-    assert play.say("result: five")[-3:] == ["task\n\npart a", "subtask: b", "done five\n\nnow\n\nseen"]
-    assert play.say("result: all")[-2:] == ["subtask: a", "done all\n\nnow\n\nseen"]
+    assert play.say("<< five")[-3:] == ["task\n\npart a", ">> b", "done five\n\nnow\n\nseen"]
+    assert play.say("<< all")[-2:] == [">> a", "done all\n\nnow\n\nseen"]
 
 
 def test_a_full_stack_an_empty_one_and_bad_forms_make_ordinary_replies(renderer: Renderer) -> None:
     play = short(renderer, depth=2)
-    for content in ("result: 7", "subtask:", "subtask", "<think>\nsubtask: x"):
+    for content in ("<< 7", ">>", ">", "<think>\n>> x"):
         play.say(content)
     assert not any(play.results)
-    play.say("subtask: a")
-    play.say("subtask: b")
+    play.say(">> a")
+    play.say(">> b")
     assert play.results[-2:] == [True, False]
 
 
 def test_it_comes_to_an_end_whatever_the_policy_says(renderer: Renderer) -> None:
     play = short(renderer)
     for _ in range(20):
-        play.say("subtask: a")
-        play.say("result: b")
+        play.say(">> a")
+        play.say("<< b")
     assert play.results.count(False) > 0 and "".join("01"[result] for result in play.results).count("1" * 7) == 0
 
 
@@ -97,9 +97,9 @@ def test_results_of_tools_reach_another_policy_as_text(renderer: Renderer) -> No
 
 def test_the_next_task_of_a_chain_ends_all_subtasks(renderer: Renderer) -> None:
     play = short(renderer)
-    play.say("subtask: a")
+    play.say(">> a")
     mark: Message = {**user("another"), "next_task": {"place": 1, "solved": True}}
-    assert play.say("7", mark) == ["Rules.", "task", "subtask: a", "another"]
+    assert play.say("7", mark) == ["Rules.", "task", ">> a", "another"]
     assert play.context.fresh and play.context.role == ""
 
 
