@@ -31,7 +31,7 @@ HEADING = {
 
 
 class SkillAgent(ChatAgent):
-    """SAGE's skill library (arXiv:2512.17102, section 3) over a chain of tasks (`envs.episodes.chain`).
+    """SAGE's skill library (arXiv:2512.17102) over a chain of tasks (`envs.episodes.chain`).
 
     After a task that was solved the policy is asked for a skill: a name, what it is for, and a reply with gaps. That
     reply is internal and is cut at `length` tokens. The next task begins in a `fresh` context: the opening's system

@@ -29,7 +29,7 @@ class Chain(Env):
     Episode end: with the last task. Success: every task was solved, as in AppWorld's scenario goal completion.
     Splits and tasks: those of the environment; task i is followed by those after it in the split, and after the last
     by the first. Seeds of the tasks are drawn from the episode's. State: the number of the task and its own state.
-    Source and licence: the sequential rollout of SAGE (arXiv:2512.17102, section 4), which chains two tasks of one
+    Source and licence: the sequential rollout of SAGE (arXiv:2512.17102), which chains two tasks of one
     scenario; own code. Version history: v0.
 
     Args:

@@ -31,10 +31,10 @@ def invalid_turns(group: Group, *, penalty: NonNegative = 0.1) -> list[float]:
 
 
 def skill_bonus(group: Group, *, bonus: NonNegative = 0.5) -> list[float]:
-    """SAGE (arXiv:2512.17102, section 4): add `bonus` for skills that helped, in a chain of tasks with agent `skills`.
+    """SAGE (arXiv:2512.17102): add `bonus` for skills that helped, in a chain of tasks with agent `skills`.
 
     It is added once for each task that was solved with a skill, and once for each task whose skill helped to solve a
-    later one. Storing or using alone earns nothing.
+    later one. Storing or using alone earns nothing. The size is our choice.
 
     Returns one reward per trajectory, in order, from `group.rewards`.
     """
