@@ -6,9 +6,12 @@ Importing this package registers their ids and those of installed plug-ins, with
 from envs.arguments import arguments
 from envs.catalogue import entries, entry, find, make, register, register_plug_ins
 from envs.rows import ROWS
+from envs.web.miniwob.names import TASKS
 
 __all__ = ["arguments", "entries", "entry", "find", "make", "register"]
 
 for _row in ROWS:
     register(_row.id, _row.entry_point)
+for _task in TASKS:
+    register(f"web/MiniWoB-{_task}-v0", "envs.web.miniwob.miniwob:MiniWoB", task=_task)
 register_plug_ins()

@@ -104,4 +104,5 @@ ROWS = (
     Row("web/Wiki-v0", "envs.web.wiki:Wiki", "follow links in a wiki, or correct an article"),
     Row("web/Board-v0", "envs.web.board:Board", "triage, link, move and count tickets on a board"),
     Row("web/Access-v0", "envs.web.access:Access", "give and take roles of people in projects"),
+    Row("web/MiniWoB-v0", "envs.web.miniwob.miniwob:MiniWoB", "any of the 130 pages of MiniWoB++", extra="web"),
 )

@@ -26,11 +26,16 @@ class Request:
 
 @dataclass(frozen=True)
 class Response:
-    """An answer: a page of HTML, or with `location` a redirection (303) to that path."""
+    """An answer: a page of HTML, or with `location` a redirection (303) to that path.
+
+    A browser may also be answered with the bytes of a file, `body`, whose media type is `kind`.
+    """
 
     html: str = ""
     location: str = ""
     status: int = 200
+    body: bytes = b""
+    kind: str = "text/html; charset=utf-8"
 
 
 class Site(Protocol):

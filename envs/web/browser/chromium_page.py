@@ -46,7 +46,8 @@ class ChromiumPage:
 
     def open(self, site: Site) -> None:
         """Begin an episode: drop everything of the last one, then show `site.start`. Raises BrowserFault."""
-        self.close()
+        self._end_episode()
+        self._host.users.add(self)
         self._snapshot = Snapshot("", "", ())
         self._origin, self._start = self._host.server.add(site), site.start
         error: Exception | None = None
@@ -110,7 +111,11 @@ class ChromiumPage:
         return {"type": "image_url", "image_url": {"url": f"data:image/jpeg;base64,{data}"}}
 
     def close(self) -> None:
-        """Give the context back."""
+        """Give the context back; the last page of the process ends the browser."""
+        self._end_episode()
+        self._host.leave(self)
+
+    def _end_episode(self) -> None:
         self._host.server.remove(self._origin)
         tabs, self._tabs = self._tabs, None
         if tabs is not None:

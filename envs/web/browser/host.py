@@ -8,6 +8,7 @@ import contextlib
 import os
 import signal
 import threading
+import weakref
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -48,13 +49,15 @@ class BrowserHost:
 
     Attributes:
         server: Serves the open sites.
-        restarts: How often the browser was started again after it had died.
+        restarts: How often the browser was started again.
+        users: The pages that are open or between two episodes.
     """
 
     def __init__(self, executable: str | None) -> None:
         self.executable = executable
         self.server = SiteServer()
         self.restarts = -1
+        self.users: weakref.WeakSet[Any] = weakref.WeakSet()
         self._driver: Any = None
         self._browser: Any = None
         self._watch: asyncio.Task | None = None
@@ -108,6 +111,13 @@ class BrowserHost:
         self._killed_pids.clear()
         return was_stopped
 
+    def leave(self, page: Any) -> None:
+        """Count a page out, and end the browser after the last one; a later page starts it again."""
+        self.users.discard(page)
+        if not self.users and self._driver is not None:
+            with contextlib.suppress(BrowserFault):
+                self.call(self._drop_unused, deadline_s=3 * CLOSE_S)
+
     def close(self) -> None:
         """Stop browser, driver, server and loop. The host cannot be used afterwards."""
         atexit.unregister(self.close)
@@ -136,6 +146,11 @@ class BrowserHost:
         self._browser = await asyncio.wait_for(launch, LAUNCH_S + 1)
         self.restarts += 1
         self._watch = asyncio.create_task(self._watch_memory(self._browser))
+
+    async def _drop_unused(self) -> None:
+        async with self._lock:
+            if not self.users:
+                await self._drop()
 
     async def _drop(self) -> None:
         if self._watch is not None:

@@ -85,12 +85,13 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(response)
 
     def _send(self, response: Response) -> None:
-        body = response.html.encode("utf-8", "replace")
+        body = response.body or response.html.encode("utf-8", "replace")
         self.send_response(303 if response.location else response.status)
         if response.location:
             self.send_header("Location", urljoin(self.path, response.location))
-        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.send_header("Content-Type", response.kind)
         self.send_header("Content-Length", str(len(body)))
-        self.send_header("Cache-Control", "no-store" if self.command == "GET" else "no-cache")
+        caching = "max-age=3600" if response.body else "no-store" if self.command == "GET" else "no-cache"
+        self.send_header("Cache-Control", caching)
         self.end_headers()
         self.wfile.write(body)

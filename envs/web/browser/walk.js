@@ -225,6 +225,7 @@
     const inner = node.getRootNode();
     return {inner, view};
   };
+  const POINTS = [[0.5, 0.5], [0.15, 0.15], [0.85, 0.15], [0.15, 0.85], [0.85, 0.85]];  // shares of width and height
   const locate = index => {
     const node = window[KEY]?.elements?.[index - 1];
     if (!node?.isConnected) return {error: "gone"};
@@ -236,15 +237,19 @@
       rects = target.getClientRects();
     }
     if (!rects.length || !rects[0].width || !rects[0].height) return {error: "no area"};
-    const box = rects[0], x = box.x + box.width / 2, y = box.y + box.height / 2;
-    const front = topAt(target, x, y);
-    let top = front;
-    if (front && front.inner) {
-      top = front.inner.elementFromPoint ? front.inner.elementFromPoint(x, y) : null;
-    }
-    const labels = [...(node.labels ?? [])];
-    if (!top || !(contains(node, top) || contains(top, node) || labels.some(label => contains(label, top))))
+    const box = rects[0], labels = [...(node.labels ?? [])];
+    let top = null, x = 0, y = 0;
+    const isHit = ([across, down]) => {
+      x = box.x + box.width * across;
+      y = box.y + box.height * down;
+      const front = topAt(target, x, y);
+      top = front?.inner ? front.inner.elementFromPoint?.(x, y) ?? null : front;
+      return top && (contains(node, top) || contains(top, node) || labels.some(label => contains(label, top)));
+    };
+    if (!POINTS.some(isHit)) {
+      isHit(POINTS[0]);
       return {error: "covered", by: top ? (textOf(top) || top.tagName.toLowerCase()).slice(0, 60) : "nothing"};
+    }
     let dx = 0, dy = 0;
     for (let view = node.ownerDocument.defaultView; view !== window && view.frameElement; view = view.parent) {
       const frame = view.frameElement.getBoundingClientRect();

@@ -1,0 +1,101 @@
+"""One task of MiniWoB++ as a site: the package's files, with a script that starts an episode and reports its end."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import threading
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from envs.web.site import Request, Response
+from sandboxes.extras import install_command
+
+MAX_GOAL = 4000
+_SCRIPT = Path(__file__).with_name("episode.js").read_text(encoding="utf-8")
+_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".png": "image/png",
+    ".gif": "image/gif",
+    ".jpg": "image/jpeg",
+    ".svg": "image/svg+xml",
+}
+
+
+class MiniWoBSite:
+    """The page of a task, whose episode is drawn from a seed. It reports to the site what happens.
+
+    Args:
+        task: Name of the task, such as "click-button".
+        seed: What the page draws its episode from.
+
+    Attributes:
+        goal: What the page asks for; "" until it has begun.
+        points: The page's own reward without its decay over time, -1 to 1; None until the episode has ended.
+    """
+
+    def __init__(self, task: str, seed: int) -> None:
+        self.task, self.seed = task, seed
+        self.start = f"/miniwob/{task}.html"
+        self.goal = ""
+        self.points: float | None = None
+        self._has_begun = threading.Event()
+
+    def respond(self, request: Request) -> Response:
+        """Answer with a file of the package, or take a report of the page."""
+        if request.method == "POST":
+            return self._take(request)
+        return self._file(request.path)
+
+    def state(self) -> Mapping[str, Any]:
+        """Return the goal and how the episode has ended."""
+        return {"task": self.task, "seed": self.seed, "goal": self.goal, "points": self.points}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in vars(self).items() if key != "_has_begun"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._has_begun = threading.Event()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until the page has begun its episode; return whether it has."""
+        return self._has_begun.wait(seconds)
+
+    def _take(self, request: Request) -> Response:
+        if request.path == "/begin":
+            self.goal = " ".join(request.form.get("goal", ("",))[0].split())[:MAX_GOAL]
+            self._has_begun.set()
+        elif request.path == "/end" and self.points is None:
+            try:
+                points = float(request.form.get("points", ("",))[0])
+            except ValueError:
+                points = 0.0
+            self.points = points if -1.0 <= points <= 1.0 else 0.0
+        return Response("")
+
+    def _file(self, path: str) -> Response:
+        root = html_folder()
+        file = (root / path.lstrip("/")).resolve()
+        if not file.is_relative_to(root) or not file.is_file() or file.suffix not in _TYPES:
+            return Response("<h1>Not found</h1>", status=404)
+        kind = _TYPES[file.suffix]
+        if path != self.start:
+            return Response(body=file.read_bytes(), kind=kind)
+        html = file.read_text(encoding="utf-8")
+        script = f"<script>{_SCRIPT.rstrip()}({json.dumps(str(self.seed))});</script>"
+        return Response(html.replace("<head>", f"<head>{script}", 1), kind=kind)
+
+
+@lru_cache
+def html_folder() -> Path:
+    """Return the folder of the package's pages, without importing it. Raises ImportError where it is not installed."""
+    spec = importlib.util.find_spec("miniwob")
+    for place in (spec.submodule_search_locations or ()) if spec else ():
+        if (folder := Path(place) / "html").is_dir():
+            return folder.resolve()
+    raise ImportError(f"web/MiniWoB-v0 needs miniwob: {install_command('web')}")
