@@ -49,15 +49,16 @@ class BrowserHost:
 
     Attributes:
         server: Serves the open sites.
-        restarts: How often the browser was started again.
+        restarts: How often the browser was started again after it had died.
         users: The pages that are open or between two episodes.
     """
 
     def __init__(self, executable: str | None) -> None:
         self.executable = executable
         self.server = SiteServer()
-        self.restarts = -1
+        self.restarts = 0
         self.users: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._has_died = False
         self._driver: Any = None
         self._browser: Any = None
         self._watch: asyncio.Task | None = None
@@ -95,6 +96,7 @@ class BrowserHost:
                 except ValueError:
                     raise
                 except Exception as error:
+                    self._has_died = True
                     await self._drop()
                     if attempt == 2:
                         raise BrowserFault(f"Chromium cannot be started: {_first_line(error)}") from error
@@ -103,6 +105,7 @@ class BrowserHost:
     async def invalidate(self) -> None:
         """Give up the browser and its driver; the next context starts new ones."""
         async with self._lock:
+            self._has_died = True
             await self._drop()
 
     def was_stopped_for_memory(self) -> bool:
@@ -133,6 +136,7 @@ class BrowserHost:
         self._loop.run_forever()
 
     async def _start(self) -> None:
+        self._has_died |= self._browser is not None
         await self._drop()
         try:
             from playwright.async_api import async_playwright
@@ -144,7 +148,8 @@ class BrowserHost:
         arguments = [*FLAGS, rules, *(["--no-sandbox"] if _is_root() else [])]
         launch = self._driver.chromium.launch(executable_path=path, args=arguments, timeout=1000 * LAUNCH_S)
         self._browser = await asyncio.wait_for(launch, LAUNCH_S + 1)
-        self.restarts += 1
+        self.restarts += self._has_died
+        self._has_died = False
         self._watch = asyncio.create_task(self._watch_memory(self._browser))
 
     async def _drop_unused(self) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from envs.web.miniwob.reading import Calls, Reading, choose, click, press, write
 from envs.web.page import Element, Text
 
-MONTHS = "January February March April May June July August September October November December".split()
+MONTHS = "January February March April May June July August September October November December".split()  # noqa: SIM905
 
 
 def _tick(page: Reading) -> Calls:
@@ -55,9 +55,9 @@ def _pick_date(page: Reading) -> Calls:
     month, day, year = (int(each) for each in re.findall(r"\d+", page.goal)[:3])
     yield click(page.all("textbox")[0])
     for _ in range(24):
-        shown = next((text for text in page.texts if text.split()[0] in MONTHS), "")
-        name = shown.split()[0]
-        distance = (year - int(shown.split()[-1])) * 12 + month - 1 - MONTHS.index(name)
+        heading = next((text for text in page.texts if text.split()[0] in MONTHS), "")
+        name = heading.split()[0]
+        distance = (year - int(heading.split()[-1])) * 12 + month - 1 - MONTHS.index(name)
         if not distance:
             break
         yield click(page.find("Next" if distance > 0 else "Prev"))
@@ -75,17 +75,17 @@ def _login(page: Reading) -> Calls:
 
 
 def _word(page: Reading) -> Calls:
-    found = re.search(r"(\d+)", page.goal)
+    match = re.search(r"(\d+)", page.goal)
     words = page.texts[0].split()
-    yield write(page.all("textbox")[0], re.sub(r"[.,]", "", words[int(found[1]) - 1 if found else -1]))
+    yield write(page.all("textbox")[0], re.sub(r"[.,]", "", words[int(match[1]) - 1 if match else -1]))
     yield click(page.find("Submit"))
 
 
 def _copy(page: Reading) -> Calls:
     *_, target = [each for each in page.all("textbox") if not each.value]
     sources = [each for each in page.all("textbox") if each.value]
-    found = re.search(r"(\d+)(st|nd|rd|th)", page.goal)
-    yield write(target, sources[int(found[1]) - 1 if found else 0].value)
+    match = re.search(r"(\d+)(st|nd|rd|th)", page.goal)
+    yield write(target, sources[int(match[1]) - 1 if match else 0].value)
     yield click(page.find("Submit"))
 
 
@@ -135,8 +135,8 @@ def _table_cells(page: Reading) -> Calls:
 
 
 def _spinner(page: Reading) -> Calls:
-    found = re.search(r"-?\d+", page.goal)
-    yield write(page.all("spinbutton")[0], found[0] if found else "")
+    match = re.search(r"-?\d+", page.goal)
+    yield write(page.all("spinbutton")[0], match[0] if match else "")
     yield click(page.find("Submit"))
 
 
@@ -154,8 +154,8 @@ def _guess(page: Reading) -> Calls:
 
 
 def _movies(page: Reading) -> Calls:
-    found = re.fullmatch(r"Search for (.*) movies directed by (.*) from year (.*)\.", page.goal)
-    words = dict(zip(("genre", "director", "year"), found.groups() if found else (), strict=False))
+    match = re.fullmatch(r"Search for (.*) movies directed by (.*) from year (.*)\.", page.goal)
+    words = dict(zip(("genre", "director", "year"), match.groups() if match else (), strict=False))
     nodes = page.nodes
     labels = [node.content.lower().strip(": ") if isinstance(node, Text) else "" for node in nodes]
     is_below = next(each for each in nodes if isinstance(each, Element) or each.content != "Movie Search") in page.all()
@@ -175,15 +175,15 @@ def _radio_and_text(page: Reading) -> Calls:
 
 
 def _dropdown_and_button(page: Reading) -> Calls:
-    found = re.match(r"Choose (.*) from the dropdown", page.goal)
+    match = re.match(r"Choose (.*) from the dropdown", page.goal)
     yield click(page.find("▾"))
-    yield click(page.find(found[1] if found else ""))
+    yield click(page.find(match[1] if match else ""))
     yield click(page.find(page.quotes[0]))
 
 
 def _slide_and_tick(page: Reading) -> Calls:
-    found = re.match(r"Select (-?\d+) with the slider, click the (\d+)", page.goal)
-    goal, place = (int(each) for each in found.groups()) if found else (0, 1)
+    match = re.match(r"Select (-?\d+) with the slider, click the (\d+)", page.goal)
+    goal, place = (int(each) for each in match.groups()) if match else (0, 1)
     yield click(next(each for each in page.all() if "slider handle" in each.name))
     while (value := next(int(text) for text in page.texts if re.fullmatch(r"-?\d+", text))) != goal:
         yield press("ArrowRight" if value < goal else "ArrowLeft")

@@ -10,14 +10,14 @@ from envs.web.page import Element, Text
 
 
 def _mail_icon(page: Reading) -> Calls:
-    found = re.search(r"email by (\S+) and click the (trash|star)", page.goal)
-    sender, icon = found.groups() if found else ("", "")
+    match = re.search(r"email by (\S+) and click the (trash|star)", page.goal)
+    sender, icon = match.groups() if match else ("", "")
     yield click(page.after(sender, icon))
 
 
 def _post(page: Reading) -> Calls:
-    found = re.search(r"user (@\S+?),", page.goal)
-    user, name = found[1] if found else "", page.quotes[0]
+    match = re.search(r"user (@\S+?),", page.goal)
+    user, name = match[1] if match else "", page.quotes[0]
     if name.lower() in ("reply", "retweet", "like"):
         yield click(page.after(user, name.lower()))
         return
@@ -26,8 +26,8 @@ def _post(page: Reading) -> Calls:
 
 
 def _posts(page: Reading) -> Calls:
-    found = re.search(r'Click the "(.*)" button on (all|\d+) posts? by (@\S+) and', page.goal)
-    name, count, user = found.groups() if found else ("", "0", "")
+    match = re.search(r'Click the "(.*)" button on (all|\d+) posts? by (@\S+) and', page.goal)
+    name, count, user = match.groups() if match else ("", "0", "")
     places = []
     is_theirs = False
     for node in page.nodes:
@@ -52,12 +52,12 @@ def _ticket(page: Reading) -> Calls:
     by_price = "cheapest" in page.goal or "expensive" in page.goal
     is_least = "cheapest" in page.goal or "shortest" in page.goal
     pick = min if is_least else max
-    yield click(pick(tickets, key=lambda ticket: ticket[0 if by_price else 1])[2])
+    yield click(pick(tickets, key=lambda ticket: ticket[0] if by_price else ticket[1])[2])
 
 
 def _search(page: Reading) -> Calls:
-    found = re.search(r"(\d+)(st|nd|rd|th)", page.goal)
-    place = int(found[1]) - 1 if found else 0
+    match = re.search(r"(\d+)(st|nd|rd|th)", page.goal)
+    place = int(match[1]) - 1 if match else 0
     yield write(page.all("textbox")[0], page.quotes[0])
     yield click(page.find("Search"))
     if place >= 3:
@@ -67,8 +67,8 @@ def _search(page: Reading) -> Calls:
 
 
 def _phone_book(page: Reading) -> Calls:
-    found = re.search(r"Find (.*) in the contact book and click on their (.*)\.", page.goal)
-    name, what = found.groups() if found else ("", "")
+    match = re.search(r"Find (.*) in the contact book and click on their (.*)\.", page.goal)
+    name, what = match.groups() if match else ("", "")
     for _ in range(12):
         if name in page.texts:
             break
@@ -96,8 +96,8 @@ def _order(page: Reading) -> Calls:
     if page.goal.startswith("Order one of each item: "):
         wishes = [page.after(name, "+").index for name in page.texts if len(name) > 1 and name in page.goal]
     else:
-        found = re.match(r"Order (\d+) items that are (.*)", page.goal)
-        count, kind = (int(found[1]), found[2].rstrip(".")) if found else (0, "")
+        match = re.match(r"Order (\d+) items that are (.*)", page.goal)
+        count, kind = (int(match[1]), match[2].rstrip(".")) if match else (0, "")
         nodes = page.nodes
         index = next(
             node.index

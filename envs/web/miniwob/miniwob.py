@@ -153,7 +153,9 @@ class MiniWoB(PageTools):
         if self.closing is not None:
             points = self.site.points or 0.0
             success = points == 1.0
-            return Outcome((), float(success), True, success, rewards={"page": float(success)}, metrics={"points": points})
+            return Outcome(
+                (), float(success), True, success, rewards={"page": float(success)}, metrics={"points": points}
+            )
         self.look()
         *others, last = results
         text = last["content"]

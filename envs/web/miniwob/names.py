@@ -22,5 +22,5 @@ TASKS = tuple(
     simon-says simple-algebra simple-arithmetic social-media-all social-media-some social-media stock-market
     terminal text-editor text-transform tic-tac-toe unicode-test use-autocomplete-nodelay use-autocomplete
     use-colorwheel-2 use-colorwheel use-slider-2 use-slider use-spinner visual-addition
-    """.split()
+    """.split()  # noqa: SIM905
 )

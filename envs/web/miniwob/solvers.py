@@ -121,8 +121,8 @@ def _values(page: Reading) -> list[int]:
 
 
 def _place(text: str) -> int:
-    found = re.search(r"(\d+)(st|nd|rd|th)", text)
-    return int(found[1]) - 1 if found else 0
+    match = re.search(r"(\d+)(st|nd|rd|th)", text)
+    return int(match[1]) - 1 if match else 0
 
 
 SOLVERS: Mapping[str, Solver] = {

@@ -11,7 +11,7 @@ from envs.web.dom.dom_page import DomPage
 from envs.web.page import PageError, Row, Snapshot
 from tests.support.pages import Pages, click, element, texts
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("chromium_installed")]
 
 
 @pytest.fixture(scope="module")

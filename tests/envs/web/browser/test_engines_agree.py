@@ -12,7 +12,7 @@ from envs.web.case import Step
 from envs.web.page import Element, Row, Snapshot, Text
 from tests.support.web_scripts import SITES, make
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("chromium_installed")]
 KINDS = [(id, kind) for id in SITES for kind in make(id).kinds]
 
 

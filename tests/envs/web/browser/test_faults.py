@@ -20,7 +20,7 @@ import envs
 from envs.web.page import BrowserFault, PageError, PageHung
 from tests.support.pages import Pages, click, texts
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("chromium_installed")]
 GO = "<button id=b>Go</button><p>here</p><script>b.onclick = () => { %s }</script>"
 
 

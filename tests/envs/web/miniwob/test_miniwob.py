@@ -6,15 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-import envs
 from envs.types import assistant
 from envs.web.miniwob.miniwob import MiniWoB
 from envs.web.miniwob.names import TASKS
 from envs.web.miniwob.solvers import SOLVERS
 
-pytestmark = pytest.mark.browser
-pytest.importorskip("miniwob", reason="the extra web is not installed")
-pytest.importorskip("playwright", reason="the extra web is not installed")
+pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("chromium_installed", "miniwob_installed")]
 WRONG = {
     "click-checkboxes": "Submit",
     "click-option": "Submit",
@@ -108,13 +105,3 @@ def test_every_page_begins_alike_from_the_same_seed(opened) -> None:
         if shown[0] != shown[1]:
             differing.append(task)
     assert len(TASKS) == 130 and not differing
-
-
-def test_every_page_has_an_id() -> None:
-    for task in ("click-test", "email-inbox", "use-slider-2"):
-        assert envs.make(f"web/MiniWoB-{task}-v0").unwrapped.page_name == task
-
-
-def test_an_unknown_page_is_one_line() -> None:
-    with pytest.raises(ValueError, match="click-buton.*click-button"):
-        MiniWoB(task="click-buton")
