@@ -54,7 +54,7 @@ ENVIRONMENTS: dict[str, list[str]] = {  # id -> flags beyond the defaults
 FULL_STYLE: dict[str, list[str]] = {
     "math/Arithmetic-v0": ["--updates", "100"],
     "games/GuessNumber-v0": ["--max-tokens", "1024", "--groups", "8", "--updates", "60"],
-    "math/Revise-v0": ["--groups", "8", "--updates", "60"],
+    "math/Revise-v0": ["--updates", "60"],
 }
 RESULTS = Path(__file__).with_name("results")
 
