@@ -27,6 +27,17 @@ def open_engine(engine: str, view: str, browser: str | None) -> Page:
     return ChromiumPage(view=view, executable=browser)
 
 
+def check_browser(engine: str, browser: str | None) -> None:
+    """Raise ValueError for a program that is none, or that the engine does not use."""
+    if browser is None:
+        return
+    if engine == "dom":
+        raise ValueError(f"browser {browser!r} needs engine 'chromium': without it there is no browser")
+    from envs.web.browser.executable import find_browser
+
+    find_browser(browser)
+
+
 def with_picture(text: str, page: Any) -> Message:
     """Return a user message of a page's text and its picture, a block `image_url`."""
     return {"role": "user", "content": [{"type": "text", "text": text}, page.picture()]}

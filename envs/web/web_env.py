@@ -15,7 +15,7 @@ from envs.episodes.guide import Guide
 from envs.procedural import drawn
 from envs.types import Message, Messages, Outcome, Task, assistant, user
 from envs.web.case import Case, Draw, Kind, Step
-from envs.web.engines import ENGINES, VIEWS, open_engine, with_picture
+from envs.web.engines import ENGINES, VIEWS, check_browser, open_engine, with_picture
 from envs.web.page_tools import PageTools
 from envs.web.script import call_of, element_of
 from envs.web.verification import changes, partial_score
@@ -74,6 +74,7 @@ class WebEnv(PageTools):
             raise ValueError(f"view {view!r} is not one of {', '.join(VIEWS)}")
         if view != "text" and engine == "dom":
             raise ValueError(f"view {view!r} needs engine 'chromium': without a browser there are no pictures")
+        check_browser(engine, browser)
         if max_chars is not None and max_chars < 200:
             raise ValueError(f"max_chars {max_chars!r} is below 200, too little for a page")
         self.kind, self.level, self.engine, self.pictures, self.browser = kind, level, engine, view, browser

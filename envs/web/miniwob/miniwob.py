@@ -13,7 +13,7 @@ from envs.episodes.guide import Guide
 from envs.procedural import drawn
 from envs.suggestions import unknown_message
 from envs.types import Message, Messages, Outcome, Task, ToolError, assistant, user
-from envs.web.engines import VIEWS, open_engine, with_picture
+from envs.web.engines import VIEWS, check_browser, open_engine, with_picture
 from envs.web.miniwob.names import TASKS
 from envs.web.miniwob.pages import MiniWoBSite, html_folder
 from envs.web.miniwob.reading import Reading
@@ -80,6 +80,7 @@ class MiniWoB(PageTools):
             raise ValueError(f"view {view!r} is not one of {', '.join(VIEWS)}")
         if max_chars is not None and max_chars < 200:
             raise ValueError(f"max_chars {max_chars!r} is below 200, too little for a page")
+        check_browser("chromium", browser)
         super().__init__(**limits)
         self.page_name, self.pictures, self.browser = task, view, browser
         self.max_chars = max_chars or MAX_CHARS["short" if self.style == "short" else "full"]

@@ -155,6 +155,8 @@ def test_changes_count_what_was_removed_added_and_replaced() -> None:
         ({"view": "pixels"}, "view 'pixels' is not one of"),
         ({"view": "marks"}, "needs engine 'chromium'"),
         ({"max_chars": 10}, "max_chars 10 is below 200"),
+        ({"browser": "/nowhere"}, "browser '/nowhere' needs engine 'chromium'"),
+        ({"browser": "/nowhere", "engine": "chromium"}, "browser '/nowhere' is not a program"),
     ],
 )
 def test_wrong_arguments(arguments: dict[str, Any], words: str) -> None:
