@@ -57,15 +57,20 @@ class PoolOptions:
         values: dict[str, Any] = {}
         for word in filter(None, words.split(",")):
             key, equals, value = word.partition("=")
-            if not equals or key not in types:
+            if key not in types:
                 raise ValueError(f"--opponent {spec}: {unknown_message('option', key, types, of=FORM)}")
+            if not equals:
+                raise ValueError(f"--opponent {spec}: {key} has no value; write {key}=VALUE, as in {FORM}")
             try:
                 values[key] = convert(value, types[key])
             except ValueError as error:
                 raise ValueError(f"--opponent {spec}: {key}={value}: {error}") from None
         options = cls(**values)
-        if options.every < 1 or options.size < 1 or not 0 <= options.self_play < 1:
-            raise ValueError(f"--opponent {spec}: every and size are at least 1, and self_play is below 1")
+        for key in ("every", "size"):
+            if values.get(key, 1) < 1:
+                raise ValueError(f"--opponent {spec}: {key}={values[key]}: must be at least 1")
+        if not 0 <= options.self_play < 1:
+            raise ValueError(f"--opponent {spec}: self_play={options.self_play}: must be at least 0 and below 1")
         return options
 
 

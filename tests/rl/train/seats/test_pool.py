@@ -136,3 +136,18 @@ def test_a_killed_run_goes_on_bit_for_bit_with_its_pool(rule: str, lag: int, tmp
 )
 def test_a_wrong_pool_is_refused_in_one_line(spec: str, reason: str) -> None:
     assert reason in training_error(*words(spec), "--dry-run")
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        ("pool:every", "every has no value; write every=VALUE"),
+        ("pool:every=0", "every=0: must be at least 1"),
+        ("pool:size=-1", "size=-1: must be at least 1"),
+        ("pool:self_play=-0.5", "self_play=-0.5: must be at least 0 and below 1"),
+        ("pool:self_play=nan", "self_play=nan: must be at least 0 and below 1"),
+    ],
+)
+def test_an_option_that_cannot_be_is_named_with_its_value(spec: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        PoolOptions.parse(spec)
