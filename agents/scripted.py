@@ -30,8 +30,10 @@ def oracle(env: gymnasium.Env, seed: int) -> Iterator[Message]:
     """
     try:
         return iter(_env_method(env, "oracle")())
-    except NotImplementedError:
-        raise _missing_method_error(env, "oracle") from None
+    except NotImplementedError as error:
+        missing = _missing_method_error(env, "oracle")
+        is_undefined = str(error).endswith("must define oracle()")  # as `envs.env.Env.oracle` says
+        raise missing if is_undefined else ValueError(f"{_label(env)} has no oracle policy: {error}") from None
 
 
 def random(env: gymnasium.Env, seed: int) -> Iterator[Message]:
@@ -71,5 +73,8 @@ def _env_method(env: gymnasium.Env, name: str) -> Callable[..., Any]:
 
 
 def _missing_method_error(env: gymnasium.Env, name: str) -> ValueError:
-    label = env.spec.id if env.spec else type(env.unwrapped).__name__
-    return ValueError(f"{label} has no {name} policy; define {name}() in {type(env.unwrapped).__name__}")
+    return ValueError(f"{_label(env)} has no {name} policy; define {name}() in {type(env.unwrapped).__name__}")
+
+
+def _label(env: gymnasium.Env) -> str:
+    return env.spec.id if env.spec else type(env.unwrapped).__name__

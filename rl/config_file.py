@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, fields
@@ -15,6 +16,9 @@ from rl import checksums
 from rl.cli import UserError, suggest
 from rl.methods.recipe import MANY, SLOTS
 from rl.settings import CHANGEABLE_ON_RESUME, DERIVED_FROM, LISTS, Settings, flag_name
+
+FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")  # module:function, as an argument of an environment
+INNER_SCHEMES = ("chain", "simulated", "transitions")  # what stands behind them is the name of an environment
 
 LIST_EXAMPLES = {
     "env_arg": "level=2",
@@ -122,14 +126,28 @@ def parse(text: str, path: Path | str) -> dict[str, Any]:
 def code_sources(settings: Settings, file: Mapping[str, Any]) -> list[str]:
     """Return what `settings` name of code outside of this package because `file` (from `read`) says so.
 
-    That is the file of an environment, a recipe or an opponent, or another name that is not an id, such as
-    `module:Class`.
+    That is the file of an environment, a recipe or an opponent, a function that an argument of the environment names,
+    or another name that is not an id, such as `module:Class` or `mcp:COMMAND`.
     """
-    env, algo, opponent = settings.env, settings.algo, settings.opponent
-    sources = [env.rpartition(":")[0] if ".py:" in env else env] if ":" in env and env == file.get("env") else []
-    sources += [algo] if algo.endswith(".py") and algo == file.get("algo") else []
-    is_code = ".py:" in opponent and opponent == file.get("opponent")
-    return sources + ([opponent.rpartition(":")[0]] if is_code else [])
+    names = [source_of(settings.env)] if settings.env == file.get("env") else []
+    names += [settings.algo] if settings.algo.endswith(".py") and settings.algo == file.get("algo") else []
+    for text in set(settings.env_arg) & set(file.get("env_arg", ())):
+        value = text.partition("=")[2]
+        names += [source_of(value)] if ".py:" in value or FUNCTION.fullmatch(value) else []
+    if ".py:" in settings.opponent and settings.opponent == file.get("opponent"):
+        names.append(source_of(settings.opponent))
+    return [*dict.fromkeys(name for name in names if name)]
+
+
+def source_of(name: str) -> str:
+    """Return the file that `name` takes code from, or `name` where that is a module or a command; "" for an id.
+
+    `mine.py:Game` comes from `mine.py`, `chain:mine.py:Game` too. `chain:math/Arithmetic-v0` is an id.
+    """
+    scheme, _, rest = name.partition(":")
+    if scheme in INNER_SCHEMES:
+        return source_of(rest)
+    return name.rpartition(":")[0] if ".py:" in name else name if ":" in name else ""
 
 
 def complete(file: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
+import numpy as np
 from pydantic import Field
 
 from envs.tools.text_calls import TextCall
 from envs.tools.tool import tool
 from envs.tools.tool_env import ToolEnv
-from envs.types import ToolError
+from envs.types import Message, ToolError, assistant
 from envs.web.page import BrowserFault, Element, Page, PageError, Snapshot
 from envs.web.view import View, describe
-from envs.web.wording import parse_words
+from envs.web.wording import parse_words, words_of
 
 MAX_TYPED = 2000
 Outline = tuple[str, int, tuple[tuple[str, str], ...]]
@@ -173,6 +174,25 @@ class PageTools(ToolEnv):
     def text_calls(self, line: str) -> Sequence[TextCall]:
         """Read calls in the form of the style."""
         return parse_words(line) if self.style == "short" else super().text_calls(line)
+
+    def random(self, rng: np.random.Generator) -> Message:
+        """Act on an element; stop on a page without any."""
+        elements = self.snapshot.elements()
+        if not elements:
+            return self.call_message("stop", {})
+        element = elements[int(rng.integers(len(elements)))]
+        if element.options:
+            option = element.options[int(rng.integers(len(element.options)))]
+            return self.call_message("select", {"element": element.index, "option": option})
+        if element.role in ("textbox", "searchbox", "spinbutton"):
+            return self.call_message("type", {"element": element.index, "text": str(rng.integers(10))})
+        return self.call_message("click", {"element": element.index})
+
+    def call_message(self, name: str, arguments: dict[str, Any]) -> Message:
+        """Return the reply that makes one call, in the form of the style."""
+        if self.style == "short":
+            return assistant(words_of(name, arguments))
+        return assistant(tool_calls=[(name, arguments)], first_id=self.turns)
 
     def close(self) -> None:
         """Close the page and its engine."""

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from envs.episodes.guide import Guide
 from envs.procedural import drawn
-from envs.types import Message, Messages, Outcome, Task, assistant, user
+from envs.types import Message, Messages, Outcome, Task, user
 from envs.web.case import Case, Draw, Kind, Step
 from envs.web.engines import ENGINES, VIEWS, check_browser, open_engine, with_picture
 from envs.web.page_tools import PageTools
@@ -97,7 +97,7 @@ class WebEnv(PageTools):
         page.open(self.site)
         self.begin(page)
         goal = self.case.short if self.style == "short" else f"Goal: {self.case.goal}"
-        return (self._shown_message(goal),)
+        return (self._page_message(goal),)
 
     def guide(self) -> Guide:
         """Say what the site is for, how pages are shown, and which tools there are."""
@@ -136,7 +136,7 @@ class WebEnv(PageTools):
         text = last["content"]
         if self.style == "short":
             text = "\n".join(line for line in text.split("\n") if line.startswith("error: "))
-        page = self._shown_message(text)
+        page = self._page_message(text)
         return self._go_on((*others, {**last, "content": page["content"]}))
 
     def ending(self, outcome: Outcome) -> str:
@@ -159,21 +159,14 @@ class WebEnv(PageTools):
         if step.act in ("click", "type", "select"):
             index = element_of(self.snapshot, step).index
             while (part := self.view.part_of(index)) != self.part:
-                yield self._call_message("scroll", {"direction": "down" if part > self.part else "up"})
-        yield self._call_message(*call_of(step, index))
+                yield self.call_message("scroll", {"direction": "down" if part > self.part else "up"})
+        yield self.call_message(*call_of(step, index))
 
     def random(self, rng: np.random.Generator) -> Message:
         """Act on an element, go back or stop."""
-        elements = self.snapshot.elements()
-        if not elements or rng.random() < 0.1:
-            return self._call_message(("back", "stop", "report_impossible")[int(rng.integers(3))], {})
-        element = elements[int(rng.integers(len(elements)))]
-        if element.options:
-            option = element.options[int(rng.integers(len(element.options)))]
-            return self._call_message("select", {"element": element.index, "option": option})
-        if element.role in ("textbox", "searchbox", "spinbutton"):
-            return self._call_message("type", {"element": element.index, "text": str(rng.integers(10))})
-        return self._call_message("click", {"element": element.index})
+        if not self.snapshot.elements() or rng.random() < 0.1:
+            return self.call_message(("back", "stop", "report_impossible")[int(rng.integers(3))], {})
+        return super().random(rng)
 
     def attacks(self) -> Sequence[str]:
         """Replies that must earn 0: endings without work, answers that name everything, markup in fields."""
@@ -203,16 +196,11 @@ class WebEnv(PageTools):
         metadata = {"kind": kind, "seed": seed, "level": self.level, "content": digest}
         return Task("", answer=case.answer or None, metadata=metadata)
 
-    def _shown_message(self, head: str) -> Message:
+    def _page_message(self, head: str) -> Message:
         text = f"{head}\n\n{self.view.text(self.part)}" if self.style != "short" else self.view.text(self.part)
         if self.style == "short" and head:
             text = f"{head}\n{text}"
         return user(text) if self.pictures == "text" else with_picture(text, self._live_page)
-
-    def _call_message(self, name: str, arguments: dict[str, Any]) -> Message:
-        if self.style == "short":
-            return assistant(words_of(name, arguments))
-        return assistant(tool_calls=[(name, arguments)], first_id=self.turns)
 
     def _go_on(self, messages: Messages, *, valid: bool = True) -> Outcome:
         if self.turns + 1 >= self.max_turns:

@@ -12,7 +12,7 @@ import numpy as np
 from envs.episodes.guide import Guide
 from envs.procedural import drawn
 from envs.suggestions import unknown_message
-from envs.types import Message, Messages, Outcome, Task, ToolError, assistant, user
+from envs.types import Message, Messages, Outcome, Task, ToolError, user
 from envs.web.engines import VIEWS, check_browser, open_engine, with_picture
 from envs.web.miniwob.names import TASKS
 from envs.web.miniwob.pages import MiniWoBSite, html_folder
@@ -101,7 +101,7 @@ class MiniWoB(PageTools):
         """Begin the page's episode; show its goal and the page."""
         self._calls: list[tuple[str, str]] = []
         self._open_page()
-        return (self._shown_message(self.site.goal if self.style == "short" else f"Goal: {self.site.goal}"),)
+        return (self._page_message(self.site.goal if self.style == "short" else f"Goal: {self.site.goal}"),)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the browser: a copy opens the page anew and makes the calls of its episode again."""
@@ -162,7 +162,7 @@ class MiniWoB(PageTools):
         text = last["content"]
         if self.style == "short":
             text = "\n".join(line for line in text.split("\n") if line.startswith("error: "))
-        return Outcome((*others, {**last, "content": self._shown_message(text)["content"]}), rewards={"page": 0.0})
+        return Outcome((*others, {**last, "content": self._page_message(text)["content"]}), rewards={"page": 0.0})
 
     def ending(self, outcome: Outcome) -> str:
         """Say what the page counted."""
@@ -173,22 +173,8 @@ class MiniWoB(PageTools):
     def oracle(self) -> Iterator[Message]:
         """Play the solver of this page. Raises NotImplementedError for a page that has none."""
         if self.page_name not in SOLVERS:
-            raise NotImplementedError(f"there is no solver for {self.page_name}")
-        for name, arguments in SOLVERS[self.page_name](Reading(self)):
-            yield self._call_message(name, arguments)
-
-    def random(self, rng: np.random.Generator) -> Message:
-        """Act on an element."""
-        elements = self.snapshot.elements()
-        if not elements:
-            return self._call_message("stop", {})
-        element = elements[int(rng.integers(len(elements)))]
-        if element.options:
-            option = element.options[int(rng.integers(len(element.options)))]
-            return self._call_message("select", {"element": element.index, "option": option})
-        if element.role in ("textbox", "searchbox", "spinbutton"):
-            return self._call_message("type", {"element": element.index, "text": str(rng.integers(10))})
-        return self._call_message("click", {"element": element.index})
+            raise NotImplementedError(f"the page {self.page_name} has no script that solves it")
+        return (self.call_message(*call) for call in SOLVERS[self.page_name](Reading(self)))
 
     def attacks(self) -> Sequence[str]:
         """Replies that must earn 0: endings without work, and calls on what is not there."""
@@ -216,13 +202,8 @@ class MiniWoB(PageTools):
             raise BrowserFault(f"the page {self.page_name} has not begun its episode within {BEGIN_S:g} s")
         self.begin(page)
 
-    def _shown_message(self, head: str) -> Message:
+    def _page_message(self, head: str) -> Message:
         text = self.view.text(self.part)
         if head:
             text = f"{head}\n{text}" if self.style == "short" else f"{head}\n\n{text}"
         return user(text) if self.pictures == "text" else with_picture(text, self._live_page)
-
-    def _call_message(self, name: str, arguments: dict[str, Any]) -> Message:
-        if self.style == "short":
-            return assistant(words_of(name, arguments))
-        return assistant(tool_calls=[(name, arguments)], first_id=self.turns)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from rl.config_file import merge, read, to_toml
+from rl.config_file import code_sources, merge, read, to_toml
 from rl.evaluate.__main__ import main as evaluate
 from rl.methods.recipe import SLOTS, load, words
 from rl.settings import DERIVED_FROM, Settings, add_flags
@@ -180,6 +180,22 @@ def test_a_config_that_names_code_says_so_before_it_runs(tmp_path: Path) -> None
     assert "runs code" not in flags_only.out
     other = train("--config", str(config), "--env", "math/Arithmetic-v0", "--algo", "grpo", "--dry-run")
     assert "runs code" not in other.out and other.code == 0
+
+
+@pytest.mark.parametrize(
+    ("values", "sources"),
+    [
+        ({"env": "tools/Corpus-v0", "env_arg": ["found=2", "retriever=near.py:embed"]}, ["near.py"]),
+        ({"env": "tools/Tau2-v0", "env_arg": ["user=seats.models:customer"]}, ["seats.models:customer"]),
+        ({"env": "chain:mine.py:Game"}, ["mine.py"]),
+        ({"env": "mcp:python server.py"}, ["mcp:python server.py"]),
+        ({"env": "package.module:Game-v0"}, ["package.module:Game-v0"]),
+        ({"env": "chain:games/Sets-v0", "opponent": "minimax:depth=2", "env_arg": ["at=9:30", "url=http://host"]}, []),
+    ],
+)
+def test_code_that_a_file_names_is_found_wherever_it_stands(values: dict[str, Any], sources: list[str]) -> None:
+    assert code_sources(Settings(**values), values) == sources
+    assert code_sources(Settings(**values), {}) == []
 
 
 def test_steps_of_the_bundled_model_have_eight_groups_and_others_make_four() -> None:
