@@ -88,6 +88,13 @@ COMPARISONS: dict[str, Comparison] = {
         (("igpo", "grpo"), ("infopo", "grpo"), ("step_search", "ppo")),
         start=("--turn-tokens", "16", "--cold-start", "4000", "--cold-start-until", "0.3"),
     ),
+    "clarify": Comparison(
+        "only the user knows",
+        "tools/Clarify-v0",
+        ("--turn-tokens", "24"),
+        300_000,
+        tuple((arm, "grpo") for arm in ("igpo", "infopo", "gdpo")),
+    ),
 }
 
 
@@ -102,7 +109,7 @@ def one(name: str, arm: str, seed: int, home: Path) -> dict[str, Any]:
     flags = ["--env", comparison.env, *comparison.flags, *SHARED, "--algo", algo, *more]
     flags += ["--sampled-tokens", str(comparison.tokens)]
     if comparison.start:
-        flags += ["--model", str(started(name, home))]
+        flags += ["--model", str(started(name, home)), "--env-arg", "style=short"]  # as the bundled model has learned
     lines, summary, wall_s, cpu_s = train(flags, seed, folder, home / "cache")
     found = {
         "seed": seed,

@@ -26,6 +26,7 @@ from rl.learner import batch
 from rl.methods import recipe as recipes
 from rl.records import Group
 from rl.settings import Settings
+from rl.train.loop import Loop
 from rl.train.session import Session
 
 OUT = record.RESULTS / "credit_cost.json"
@@ -89,20 +90,29 @@ def costs(env: str, rounds: int) -> list[dict[str, Any]]:
     ]
 
 
-def played(env: str) -> tuple[list[Group], float]:
+class Recording(Session):
+    """A session that keeps the groups of each update, and the CPU seconds of the process by then."""
+
+    recorded: list[tuple[list[Group], float]]
+
+    def _make_loop(self) -> Loop:
+        self.recorded, loop = [], super()._make_loop()
+        forward = loop.on_update
+
+        def after(metrics: dict[str, float], groups: list[Group]) -> None:
+            self.recorded.append((deepcopy(groups), time.process_time()))
+            forward(metrics, groups)
+
+        loop.on_update = after
+        return loop
+
+
+def played(env: str, **settings: Any) -> tuple[list[Group], float]:
     """The groups of the second update of a run, with all streams that credit may read, and its CPU seconds."""
-    seen: list[tuple[list[Group], float]] = []
-    session = Session(Settings(env=env, updates=2, eval_episodes=0, threads=1), recipes.load("grpo"))
-    forward = session._on_update
-
-    def after(metrics: dict[str, float], groups: list[Group]) -> None:
-        seen.append((deepcopy(groups), time.process_time()))
-        forward(metrics, groups)
-
-    session._on_update = after  # type: ignore[method-assign]
+    session = Recording(Settings(env=env, updates=2, eval_episodes=0, threads=1, **settings), recipes.load("grpo"))
     with tempfile.TemporaryDirectory() as folder:
         session.train(Path(folder) / "run")
-    (_, began), (groups, ended) = seen
+    (_, began), (groups, ended) = session.recorded
     for turn in (turn for group in groups for member in group.trajectories for turn in member.turns):
         for name in STREAMS:
             turn.streams[name] = (0.0,) * len(turn.completion.ids)
