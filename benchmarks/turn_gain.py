@@ -1,11 +1,11 @@
-"""What a turn is worth to IGPO: how much likelier the true answer gets when a turn reveals a needed fact, and elsewhere.
+"""What a turn is worth to IGPO: how much likelier the true answer gets when a turn reveals a fact, and elsewhere.
 
     python -m benchmarks.turn_gain                         # trains a start of the bundled model: about a minute
     python -m benchmarks.turn_gain --model RUN             # a trained one, such as the folder of a run
 
-The oracle plays held-out tasks and makes its first reply twice, so that one turn of each episode reveals nothing. A turn
-reveals a fact if the environment's own metric `gain` is above 0. Its information gain is the difference that it makes to
-the answer's mean token probability (IGPO, arXiv:2510.14967). An episode's last turn has none and is left out.
+The oracle plays held-out tasks and makes its first reply twice, so that one turn of each episode reveals nothing. A
+turn reveals a fact if the environment's own metric `gain` is above 0. Its information gain is the difference that it
+makes to the answer's mean token probability (IGPO, arXiv:2510.14967). An episode's last turn has none and is left out.
 """
 
 from __future__ import annotations

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from benchmarks import tool_steps
+from benchmarks.steps import tools
 
 
 def test_a_short_run_measures_every_environment_that_is_there(tmp_path: Path) -> None:
     out = tmp_path / "steps.json"
-    assert tool_steps.main(["--tasks", "2", "--rounds", "2", "--out", str(out)]) == 0
+    assert tools.main(["--tasks", "2", "--rounds", "2", "--out", str(out)]) == 0
     result = json.loads(out.read_text())
     assert {"command", "commit", "machine"} <= result.keys() and result["tau2_steps_per_s"] == 24.5
     names = {f"tools/{name}-v0{style}" for name in ("Support", "Travel") for style in ("", " short")}

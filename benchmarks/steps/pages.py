@@ -1,6 +1,6 @@
 """What a step on a page costs without a browser: the oracle's replies, without a model.
 
-    python -m benchmarks.pages.steps [--tasks 60] [--rounds 5]
+    python -m benchmarks.steps.pages [--tasks 60] [--rounds 5]
 
 Each round plays all tasks. Parsed pages are forgotten before every episode, so that a page counts as parsed once in an
 episode. `steps/s` is from the CPU time of the steps of a round, the median over rounds; `with resets` counts the resets

@@ -1,6 +1,6 @@
 """What a step of an environment costs, resets included, and what the same game costs as a bare Gymnasium environment.
 
-    python -m benchmarks.env_steps [--steps 20000] [--rounds 5]
+    python -m benchmarks.steps.environments [--steps 20000] [--rounds 5]
 
 Each row is the median over rounds of CPU microseconds per step, random replies drawn beforehand, tasks already made.
 The bare rival of GuessNumber has an integer for an action, a text for an observation and nothing else. `import envs`

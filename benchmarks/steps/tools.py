@@ -1,6 +1,6 @@
 """What a step of an environment with stateful tools costs: replies of the oracle, recorded beforehand, without a model.
 
-    python -m benchmarks.tool_steps [--tasks 60] [--rounds 30]
+    python -m benchmarks.steps.tools [--tasks 60] [--rounds 30]
 
 Each round plays all tasks. `steps/s` is from the CPU time of the steps of a round, the median over rounds; `with
 resets` counts the resets too. On a machine that does other work CPU time grows with its load, since cores share caches

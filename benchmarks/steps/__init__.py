@@ -1,0 +1,1 @@
+"""Steps per second of CPU without a model: of games and sums, of tools, and of pages."""
