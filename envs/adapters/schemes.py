@@ -9,8 +9,10 @@ from types import ModuleType
 from envs.env import Env
 from sandboxes.extras import install_command
 
-SCHEMES = {  # "module:Class" of each scheme; the class takes the name as its first argument
+# Of each scheme a class that takes the name as its first argument, or a function that returns a class for a name.
+SCHEMES = {
     "gymnasium": "envs.adapters.gymnasium:GymnasiumEnv",
+    "pettingzoo": "envs.adapters.pettingzoo.games:view_of",
     "gem": "envs.adapters.gem:GemEnv",
     "verifiers": "envs.adapters.verifiers:VerifiersEnv",
     "openenv": "envs.adapters.openenv:OpenEnvEnv",
@@ -21,18 +23,20 @@ SCHEMES = {  # "module:Class" of each scheme; the class takes the name as its fi
 }
 
 
-def resolve(spec: str) -> partial[Env] | None:
+def resolve(spec: str) -> partial[Env] | type[Env] | None:
     """Return what makes the environment `spec`, such as "gymnasium:CartPole-v1"; None if it has no known scheme.
 
-    Nothing of the other project is imported. Raises ValueError for a scheme without a name.
+    The other project is imported only where its class depends on the name. Raises ValueError for a scheme without a
+    name.
     """
     scheme, colon, name = spec.partition(":")
     if not colon or scheme not in SCHEMES:
         return None
     if not name:
         raise ValueError(f"{spec!r} names no environment; see docs/adapters.md for what stands behind {scheme!r}")
-    module, class_name = SCHEMES[scheme].split(":")
-    return partial(getattr(importlib.import_module(module), class_name), name)
+    module, attribute = SCHEMES[scheme].split(":")
+    target = getattr(importlib.import_module(module), attribute)
+    return partial(target, name) if isinstance(target, type) else target(name)
 
 
 def import_extra(module: str, extra: str) -> ModuleType:

@@ -122,7 +122,8 @@ def hostile_seats(under_test: EnvUnderTest) -> Iterator[str]:
                         yield f"{seat} {name}: {other} does not reach an end"
                     if other != seat and record.fault:
                         yield f"{seat} {name}: {other} fails: {record.fault}"
-                if seat in records and (records[seat].total_reward > 0 or records[seat].success):
+                was_asked = seat in records and bool(records[seat].replies or records[seat].fault)
+                if was_asked and (records[seat].total_reward > 0 or records[seat].success):
                     yield f"{seat} {name} earns {records[seat].total_reward:g}, success={records[seat].success}"
 
 
@@ -144,7 +145,16 @@ def _constructor(env: Any, under_test: EnvUnderTest) -> Callable[..., Any]:
 
 
 def _oracle(table: Any, seat: str) -> Callable[..., Message]:
-    return lambda messages, info: table.oracle(seat)
+    """The oracle of the game or, where there is none, random replies."""
+    draw = _random(table, seat)
+
+    def reply(messages: Any, info: Any) -> Message:
+        try:
+            return table.oracle(seat)
+        except NotImplementedError:
+            return draw(messages, info)
+
+    return reply
 
 
 def _random(table: Any, seat: str) -> Callable[..., Message]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator, Sequence
 from functools import cache
+from itertools import chain
 from typing import Any, ClassVar
 
 import numpy as np
@@ -98,9 +99,9 @@ class SeatView(Env):
         return self.table.state()
 
     def oracle(self) -> Iterator[Message]:
-        """Yield the replies of the game's oracle in the seat."""
-        while True:
-            yield self.table.oracle(self.seat)
+        """Return the replies of the game's oracle in the seat. Raises NotImplementedError if it has none."""
+        first = self.table.oracle(self.seat)
+        return chain([first], (self.table.oracle(self.seat) for _ in iter(int, 1)))
 
     def noop(self) -> Message:
         """Return the game's reply that does nothing."""

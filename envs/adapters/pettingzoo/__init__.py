@@ -1,0 +1,1 @@
+"""Games of PettingZoo as environments of messages: `pettingzoo:connect_four_v3`."""
