@@ -89,6 +89,11 @@ ROWS = (
         extra="search",
         data="corpus",
     ),
+    Row(
+        "tools/Workflow-v0",
+        "envs.tools.workflow.workflow:Workflow",
+        "settle requests by the many endpoints of an API, or of your own OpenAPI file",
+    ),
     Row("tools/Clarify-v0", "envs.tools.clarify.clarify:Clarify", "ask a user for missing details, then make one call"),
     Row("tools/Support-v0", "envs.tools.support.support:Support", "settle a customer's wish at a shop's support desk"),
     Row(
