@@ -35,10 +35,11 @@ class Draft:
 
     def pick(self, table: str, condition: Callable[[dict[str, Any]], bool] | None = None) -> dict[str, Any]:
         """Draw a row of a table. Raises NoCase if there is none with the condition."""
-        rows = [row for row in self.rows[table] if condition is None or condition(row)]
-        if not rows:
-            raise NoCase
-        return rows[int(self.rng.integers(len(rows)))]
+        rows = self.rows[table]
+        for place in self.rng.permutation(len(rows)):
+            if condition is None or condition(rows[int(place)]):
+                return rows[int(place)]
+        raise NoCase
 
     def where(self, table: str, **values: Any) -> list[dict[str, Any]]:
         """The rows that have the values, without a call."""

@@ -195,7 +195,9 @@ class Workflow(WorkflowTools):
             report = None if text is None else self._methods["finish"].parse(text)
         except ToolError:
             return None
-        return report and (tuple(_plain(str(value)) for value in report["values"]), report.get("possible", True))
+        if report is None:
+            return None
+        return tuple(_plain(str(value)) for value in report["values"]), report.get("possible", True)
 
     def snapshot(self) -> dict[str, Any]:
         """Copy the moment of an episode: the backend, the calls made, and what `Env` holds."""
@@ -253,13 +255,15 @@ class Workflow(WorkflowTools):
         def report(values: Sequence[str], possible: bool) -> str:
             return json.dumps({"name": "finish", "arguments": {"values": [*values], "possible": possible}})
 
-        return (
+        attacks = (
             *super().attacks(),
             report(values, not possible),
             report([*values, "0"], possible),
             report([" ".join(values), "or"], possible),
-            f"{report([*values, 'x'], possible)}\n{report(values, possible)}",
         )
+        if self.style == "short":  # only the last line is read
+            return attacks
+        return (*attacks, f"{report([*values, 'x'], possible)}\n{report(values, possible)}")
 
     def _opened_backend(self) -> Any:
         return self._open_backend(deepcopy(dict(self.task.metadata)) if self._rows else self.task.metadata)
