@@ -32,7 +32,7 @@ def payment(draft: Draft) -> None:
     if draft.possible:
         draft.do("createPayment", invoice_id=invoice["id"], amount=invoice["amount"], method=method, date=day)
     draft.request = (
-        f"On {day} the whole amount of the invoice for order number {order} was paid by {method}. Enter the payment. "
+        f"On {day} the whole amount of the invoice for order number {order} came in by {method}. Enter the payment. "
         f"{OTHERWISE} Report the number of the invoice, its amount, and the status that it had when you looked."
     )
     draft.values = [invoice["id"], invoice["amount"], invoice["status"]]
