@@ -94,6 +94,7 @@ ROWS = (
         "envs.tools.workflow.workflow:Workflow",
         "settle requests by the many endpoints of an API, or of your own OpenAPI file",
     ),
+    Row("tools/Plans-v0", "envs.tools.plans.plans:Plans", "write a whole plan of tool calls, as JSON or as code"),
     Row("tools/Clarify-v0", "envs.tools.clarify.clarify:Clarify", "ask a user for missing details, then make one call"),
     Row("tools/Support-v0", "envs.tools.support.support:Support", "settle a customer's wish at a shop's support desk"),
     Row(
