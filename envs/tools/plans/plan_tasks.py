@@ -59,12 +59,12 @@ def file_rows(path: str) -> list[dict[str, Any]]:
 
 def rows_of_split(rows: Sequence[Mapping[str, Any]], split: str) -> list[Task]:
     """Return the rows of a split as tasks. Raises NoSplit if there are none."""
-    chosen = [row for row in rows if row["split"] == split]
-    if not chosen:
+    chosen_rows = [row for row in rows if row["split"] == split]
+    if not chosen_rows:
         raise NoSplit(f"the file of tasks has no rows of the split {split!r}")
     return [
         Task(f"{split}/{place}", answer=row["result"], metadata={"request": row["request"], "plan": row["plan"]})
-        for place, row in enumerate(chosen)
+        for place, row in enumerate(chosen_rows)
     ]
 
 
@@ -113,8 +113,8 @@ def _draw(rng: np.random.Generator, length: int) -> Task | None:
             return None
         args = {name: Reference(place - 1, before) if name == link else drawn_values[name] for name in tool.inputs}
         steps.append(Step(place, tool.name, args))
-        shown = {name: "the result" if name == link else _quoted(drawn_values[name]) for name in tool.inputs}
-        phrases.append(tool.phrase.format(**shown))
+        words = {name: "the result" if name == link else _quoted(drawn_values[name]) for name in tool.inputs}
+        phrases.append(tool.phrase.format(**words))
         values.append(value)
     if PLAN_TOOLS[steps[-1].name].output == "table":
         return None

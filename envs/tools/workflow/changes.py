@@ -103,10 +103,10 @@ def leave(draft: Draft) -> None:
     draft.list("listAbsences", "absences", employee_id=employee["id"], status="requested")
     colleagues = draft.list("listEmployees", "employees", department_id=employee["department_id"])
     numbers = {row["id"] for row in colleagues} - {employee["id"]}
-    approved = draft.list("listAbsences", "absences", status="approved")
+    absences = draft.list("listAbsences", "absences", status="approved")
     clashes = [
         row
-        for row in approved
+        for row in absences
         if row["employee_id"] in numbers
         if row["first_day"] <= absence["last_day"] and absence["first_day"] <= row["last_day"]
     ]

@@ -173,14 +173,14 @@ def _endpoint(
     own_id = str(operation.get("operationId") or f"{method}_{path.strip('/')}")
     taken: set[str] = set()
     properties: dict[str, Any] = {}
-    required: list[str] = []
+    required_names: list[str] = []
     places: dict[str, tuple[str, str]] = {}
 
     def add(place: str, own_name: str, schema: dict[str, Any], is_required: bool) -> None:
         key = offered_name(own_name or "body", taken)
         properties[key], places[key] = schema, (place, own_name)
         if is_required:
-            required.append(key)
+            required_names.append(key)
 
     for parameter in _parameters(resolver, item, operation):
         schema = resolver.schema(parameter.get("schema") or _content_schema(parameter))
@@ -198,7 +198,7 @@ def _endpoint(
         else:
             add("body", "", schema, bool(body.get("required", False)))
     about = " ".join(filter(None, (operation.get("summary"), operation.get("description"))))
-    closed = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+    closed = {"type": "object", "properties": properties, "required": required_names, "additionalProperties": False}
     return Endpoint(offered_name(own_id, names), own_id, method.upper(), path, about, closed, places)
 
 

@@ -83,7 +83,7 @@ class Workflow(WorkflowTools):
             endpoints = read_endpoints(load_document(openapi))
             self._open_backend, self._rows = load_function(backend), file_tasks(tasks, endpoints)
         self.endpoints = {endpoint.name: endpoint for endpoint in endpoints}
-        self._offered = {endpoint.operation: endpoint.name for endpoint in endpoints}
+        self._tool_names = {endpoint.operation: endpoint.name for endpoint in endpoints}
         self.backend: Any = None
         self._calls_made: set[str] = set()
         if tools == "all":
@@ -223,7 +223,7 @@ class Workflow(WorkflowTools):
 
     def oracle(self) -> Iterator[Message]:
         """Search for the endpoints, make the calls of the task one after another, and report."""
-        calls = [(self._offered[call["name"]], call.get("arguments", {})) for call in self.task.metadata["calls"]]
+        calls = [(self._tool_names[call["name"]], call.get("arguments", {})) for call in self.task.metadata["calls"]]
         if self.offer == "search" and calls:
             descriptions = dict.fromkeys(self.endpoints[name].description or name for name, _ in calls)
             yield self._message(*(("find_endpoints", {"query": text}) for text in descriptions))
@@ -273,7 +273,7 @@ class Workflow(WorkflowTools):
         backend = self._opened_backend()
         try:
             for call in self.task.metadata["calls"]:
-                endpoint = self.endpoints[self._offered[call["name"]]]
+                endpoint = self.endpoints[self._tool_names[call["name"]]]
                 backend.call(endpoint.request(call.get("arguments", {})))
             return _canonical(backend.state())
         except ToolError as error:

@@ -58,10 +58,10 @@ def file_tasks(path: str, endpoints: Sequence[Endpoint]) -> list[dict[str, Any]]
 
 def rows_of_split(rows: Sequence[Mapping[str, Any]], split: str) -> list[Task]:
     """Return the rows of a split as tasks. Raises NoSplit if there are none."""
-    chosen = [row for row in rows if row["split"] == split]
-    if not chosen:
+    chosen_rows = [row for row in rows if row["split"] == split]
+    if not chosen_rows:
         raise NoSplit(f"the file of tasks has no rows of the split {split!r}")
-    return [_task(row, f"{split}/{place}") for place, row in enumerate(chosen)]
+    return [_task(row, f"{split}/{place}") for place, row in enumerate(chosen_rows)]
 
 
 def _draw(rng: np.random.Generator) -> Task:

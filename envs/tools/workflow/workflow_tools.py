@@ -91,8 +91,8 @@ class WorkflowTools(ToolEnv):
             raise ToolError(f"the arguments of {name} hold what JSON cannot") from None
         result = self.backend.call(request)
         self._calls_made.add(f"{name} {text}")
-        shown = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False, default=str)
-        return shown if len(shown) <= MAX_RESULT else f"{shown[:MAX_RESULT]}... ({len(shown)} characters)"
+        content = result if isinstance(result, str) else json.dumps(result, ensure_ascii=False, default=str)
+        return content if len(content) <= MAX_RESULT else f"{content[:MAX_RESULT]}... ({len(content)} characters)"
 
     def parse_arguments(self, name: str, arguments: str) -> dict[str, Any]:
         """Read the arguments of a call of an endpoint that is offered as a tool. Raises ToolError for no object."""
