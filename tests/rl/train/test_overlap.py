@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 import tomllib
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +20,12 @@ from rl.train.loop import TrainingStopped
 from tests.rl.train.test_loop import Stage
 from tests.support.runs import flags, metrics, rollouts, train, train_run
 
+PATIENCE = 20.0  # seconds
+
 
 class Overlapping(Stage):
-    """A stage whose learner waits for up to `patience` seconds until two groups have ended while it is at work."""
+    """A stage whose learner waits until two groups have ended while it is at work."""
 
-    patience = 20.0
     late: Sequence[int] = ()  # tickets whose groups wait for the learner to be at work
     ended = 0
 
@@ -47,9 +48,26 @@ class Overlapping(Stage):
         self.threads = threading.current_thread().name
         self._enough.clear()
         self.ended, self._is_learning = 0, True
-        self._enough.wait(self.patience)
+        self.wait()
         self._is_learning = False
         return super().update(rows, recipe, scale=scale, seed=seed)
+
+    def wait(self) -> None:
+        assert self._enough.wait(PATIENCE)
+
+
+class Filling(Overlapping):
+    """A stage whose learner waits until the groups of all the updates that sampling may be ahead have ended."""
+
+    def wait(self) -> None:
+        end = time.monotonic() + PATIENCE
+        while self.usable() + self.plan["groups"] < (self.plan["lag"] + 1) * self.plan["groups"]:
+            assert time.monotonic() < end
+            time.sleep(0.001)
+
+    def usable(self) -> int:
+        """Count the tickets that have ended with a group to train on, beside those that are trained on."""
+        return sum(any(is_kept for _, is_kept in results) for results in [*self.loop.progress.ended.values()])
 
 
 def test_groups_end_while_the_learner_is_at_work() -> None:
@@ -68,15 +86,15 @@ def test_no_group_is_older_than_the_lag_though_some_are_replaced_during_an_updat
     def keep(group: Group) -> bool:
         return len(set(group.rewards)) > 1
 
-    stage = Overlapping(rewards=rewards, delay=lambda number: 60 + number * 7919 % 41, changes={"keep": keep})
-    stage.patience = 0.2
-    stage.loop.plan = replace(stage.loop.plan, lag=lag, overlap=True)
-    stage.run(6)
-    assert max(line["lag/max"] for line in stage.metrics) == lag
-    open_or_ended = len(stage.loop.progress.open) + sum(
-        any(is_kept for _, is_kept in results) for results in stage.loop.progress.ended.values()
+    stage = Filling(
+        rewards=rewards,
+        delay=lambda number: 60 + number * 7919 % 41,
+        changes={"keep": keep},
+        plan={"groups": 2, "lag": lag, "overlap": True},
     )
-    assert open_or_ended <= (lag + 1) * 2
+    stage.run(6)
+    assert [line["lag/max"] for line in stage.metrics] == [min(update, lag) for update in range(6)]
+    assert len(stage.loop.progress.open) + stage.usable() <= (lag + 1) * 2
 
 
 def test_an_error_of_the_learner_ends_the_run_with_its_reason() -> None:
