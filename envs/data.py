@@ -27,7 +27,8 @@ ORIGINS = {
     "mbpp": "mbpp.jsonl of google-research/google-research on GitHub (folder mbpp), as mbpp/mbpp.jsonl",
     "bfcl": "the files of the Berkeley Function-Calling Leaderboard, ShishirPatil/gorilla on GitHub (folder "
     "berkeley-function-call-leaderboard/bfcl_eval/data): questions as bfcl/BFCL_v4_CATEGORY.json, and those of "
-    "possible_answer/ as bfcl/answers_BFCL_v4_CATEGORY.json",
+    "possible_answer/ as bfcl/answers_BFCL_v4_CATEGORY.json; for the multi-turn categories also the folder "
+    "multi_turn_func_doc/ as bfcl/multi_turn_func_doc/",
     "corpus": "your documents as text files or JSON lines in corpus/documents/, and questions about them as "
     "corpus/SPLIT.jsonl",
     "tau2": "data/tau2/domains/ of sierra-research/tau2-bench on GitHub: db.json, tasks.json, policy.md and "

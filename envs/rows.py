@@ -102,6 +102,12 @@ ROWS = (
     ),
     Row("tools/Tau2-v0", "envs.tools.tau2.tau2:Tau2", "serve a customer of a tau2 domain by its policy", data="tau2"),
     Row("tools/BFCL-v0", "envs.tools.bfcl.bfcl:BFCL", "call the right functions, judged as by BFCL", data="bfcl"),
+    Row(
+        "tools/BFCLMultiTurn-v0",
+        "envs.tools.bfcl.multi_turn:BFCLMultiTurn",
+        "settle requests in turns on eight small systems, judged as by BFCL",
+        data="bfcl",
+    ),
     Row("web/Widgets-v0", "envs.web.widgets:Widgets", "use one control of a web page: a form, a calendar, a table"),
     Row("web/Shop-v0", "envs.web.shop:Shop", "order, compare and return in a web shop"),
     Row("web/Mail-v0", "envs.web.mail:Mail", "reply, forward, label and archive in a mailbox"),

@@ -1,4 +1,4 @@
-"""Where the cities of VehicleControlAPI are: places along one road. Five zip codes and two distances occur in the files."""
+"""The cities of VehicleControlAPI along one road. Five zip codes and two distances occur in the files."""
 
 from __future__ import annotations
 

@@ -36,6 +36,10 @@ SYMBOLS = {
     "tesla": "TSLA",
     "zeta corp": "ZETA",
 }
+ORDERS = {  # of a row that does not describe any; gold answers cancel order 12446
+    "12345": {"symbol": "MSFT", "price": 305.5, "amount": 5, "status": "Completed"},
+    "12446": {"symbol": "GOOG", "price": 2835.0, "amount": 4, "status": "Open"},
+}
 SECTORS = {
     "technology": ("AAPL", "GOOG", "MSFT", "NVDA"),
     "automobile": ("TSLA",),
@@ -53,7 +57,7 @@ class TradingBot(Backing):
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        records = config.get("orders", {})
+        records = config.get("orders", ORDERS)
         kind = records.get("order_type", "Buy")  # some files give the type once, beside the orders
         self.orders: dict[int, dict[str, Any]] = {
             int(key): _order(int(key), order, kind) for key, order in records.items() if isinstance(order, Mapping)

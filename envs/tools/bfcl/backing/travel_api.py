@@ -27,7 +27,8 @@ class TravelAPI(Backing):
     """Bookings, cards, insurance and a budget limit of one user.
 
     Calls that take an access token need the current one. The budget limit is a record only: gold answers book above it.
-    Ids and tokens are drawn from a generator, `random_seed` of the configuration or the seed that fits the gold answers.
+    Ids and tokens are drawn from a generator whose seed is `random_seed` of the configuration, else one that fits the
+    gold answers.
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
@@ -144,7 +145,9 @@ class TravelAPI(Backing):
         return self._fault(access_token) or {"booking_history": self.booking_record}
 
     @tool
-    def get_budget_fiscal_year(self, lastModifiedAfter: Text | None = None, includeRemoved: Text | None = None) -> Result:
+    def get_budget_fiscal_year(
+        self, lastModifiedAfter: Text | None = None, includeRemoved: Text | None = None
+    ) -> Result:
         """Return the fiscal year of the budget."""
         if not is_absent(lastModifiedAfter):
             try:
@@ -288,9 +291,7 @@ class TravelAPI(Backing):
         card["balance"] = round(card["balance"] - cost, 2)
         return True
 
-    def _fault(
-        self, access_token: str, *, card_id: str | None = None, booking_id: str | None = None
-    ) -> Result | None:
+    def _fault(self, access_token: str, *, card_id: str | None = None, booking_id: str | None = None) -> Result | None:
         if self.access_token is None or access_token != self.access_token:
             return refuse("the access token is not valid")
         if card_id is not None and card_id not in self.credit_card_list:

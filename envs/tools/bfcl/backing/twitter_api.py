@@ -30,9 +30,7 @@ class TwitterAPI(Backing):
             ]
             for key, comments in config.get("comments", {}).items()
         }
-        self.retweets: dict[str, list[int]] = {
-            name: list(ids) for name, ids in config.get("retweets", {}).items()
-        }
+        self.retweets: dict[str, list[int]] = {name: list(ids) for name, ids in config.get("retweets", {}).items()}
         self.following_list: list[str] = list(config.get("following_list", ()))
         self.tweet_counter: int = config.get("tweet_counter", len(self.tweets))
 
