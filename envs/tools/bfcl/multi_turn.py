@@ -15,13 +15,24 @@ from envs.episodes.guide import Guide
 from envs.suggestions import unknown_message
 from envs.tools.bfcl.multi_turn_files import read_tasks
 from envs.tools.bfcl.schemas import function_schemas, offered_name
-from envs.tools.bfcl.world import World, digest, play_gold, turn_fault
+from envs.tools.bfcl.world import World, digest, play_gold, result_key, turn_fault
 from envs.tools.database_env import EPISODE_FIELDS
 from envs.tools.tool_env import ToolEnv
 from envs.types import Message, Messages, Outcome, Task, ToolError, assistant
 
 Category = Literal["multi_turn_base", "multi_turn_miss_param"]
 MAX_STEPS = 20  # replies with calls in a turn, as in the official evaluation
+MAX_SHOWN = 50_000  # characters of a result that are shown
+EXAMPLES = {  # a call that only reads, for each class
+    "GorillaFileSystem": '{"name": "ls", "arguments": {"a": true}}',
+    "MathAPI": '{"name": "add", "arguments": {"a": 2, "b": 3}}',
+    "MessageAPI": '{"name": "get_user_id", "arguments": {"user": "Ada"}}',
+    "TicketAPI": '{"name": "get_ticket", "arguments": {"ticket_id": 7}}',
+    "TradingBot": '{"name": "get_symbol_by_name", "arguments": {"name": "Tesla"}}',
+    "TravelAPI": '{"name": "get_nearest_airport_by_city", "arguments": {"location": "Rome"}}',
+    "TwitterAPI": '{"name": "search_tweets", "arguments": {"keyword": "garden"}}',
+    "VehicleControlAPI": '{"name": "displayCarStatus", "arguments": {"option": "climate"}}',
+}
 
 
 @dataclass
@@ -32,7 +43,7 @@ class MultiTurnMemory:
         turn: Place of the current turn.
         steps: Replies with calls in it.
         calls: Calls in it.
-        results: Results of all calls of the episode that were made.
+        results: Keys of the results of all calls that were made (`envs.tools.bfcl.world.result_key`).
         passes: Turns that have passed.
         fault: Why the first turn that did not pass failed; "" while all have passed.
     """
@@ -40,7 +51,7 @@ class MultiTurnMemory:
     turn: int = 0
     steps: int = 0
     calls: int = 0
-    results: list[Any] = field(default_factory=list)
+    results: list[str] = field(default_factory=list)
     passes: int = 0
     fault: str = ""
 
@@ -112,10 +123,10 @@ class BFCLMultiTurn(ToolEnv):
                 "the request, and the user makes the next one. The user does not answer questions."
             ),
             thinking="You may think first; JSON must stand alone on the last line of your reply.",
-            example='{"name": "get_weather", "arguments": {"city": "Rome", "days": 2}}',
+            example=EXAMPLES[self.task.metadata["classes"][-1]],
             ending=(
-                f"The episode ends after the last request, and without success if you make calls in {MAX_STEPS} "
-                "replies to one request."
+                f"The episode ends after the last request. It ends early, without success, once {MAX_STEPS} of your "
+                "replies to one request have made calls."
             ),
             invalid="A reply whose calls all fail is answered with what was wrong.",
             heading="The first request:",
@@ -127,8 +138,9 @@ class BFCLMultiTurn(ToolEnv):
         if name not in self._names and name not in self._names.values():
             raise ToolError(unknown_message("tool", name, self._names))
         result = self.world.call(self._names.get(name, name), arguments)
-        self.memory.results.append(result)
-        return json.dumps(result, ensure_ascii=False)
+        self.memory.results.append(result_key(result))
+        text = json.dumps(result, ensure_ascii=False)
+        return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]} ... ({len(text)} characters)"
 
     def after_calls(self, results: Messages) -> Outcome:
         """Go on with the turn, unless it has reached its limit."""

@@ -13,9 +13,9 @@ from envs.types import ToolError
 
 
 class GoldTurn(NamedTuple):
-    """What the gold calls of a turn return, and the state of every class after them."""
+    """What the gold calls of a turn return (`result_key`), and the state of every class after them."""
 
-    results: tuple[Any, ...]
+    results: tuple[str, ...]
     states: Mapping[str, Mapping[str, Any]]
 
 
@@ -56,6 +56,11 @@ def digest(text: str) -> str:
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=8).hexdigest()
 
 
+def result_key(result: Any) -> str:
+    """Return a hash of a result that is equal for equal results; 5 and 5.0 are."""
+    return digest(json.dumps(json.loads(json.dumps(result), parse_int=float), sort_keys=True))
+
+
 def play_gold(world: World, turns: Sequence[Sequence[tuple[str, Mapping[str, Any]]]]) -> list[GoldTurn]:
     """Make the gold calls of all turns on a fresh world.
 
@@ -65,12 +70,12 @@ def play_gold(world: World, turns: Sequence[Sequence[tuple[str, Mapping[str, Any
     """
     gold = []
     for calls in turns:
-        results = tuple(world.call(name, json.dumps(arguments)) for name, arguments in calls)
+        results = tuple(result_key(world.call(name, json.dumps(arguments))) for name, arguments in calls)
         gold.append(GoldTurn(results, world.states()))
     return gold
 
 
-def turn_fault(gold: GoldTurn, world: World, results: Sequence[Any], calls: int) -> str:
+def turn_fault(gold: GoldTurn, world: World, results: Sequence[str], calls: int) -> str:
     """Say why a turn does not pass; "" if it does.
 
     The rule is that of `multi_turn_checker.py` of bfcl_eval (ShishirPatil/gorilla), for a turn with gold calls:
@@ -85,7 +90,7 @@ def turn_fault(gold: GoldTurn, world: World, results: Sequence[Any], calls: int)
     Args:
         gold: The gold turn.
         world: The policy's world at the end of the turn.
-        results: Results of the policy's calls, of all turns so far.
+        results: Keys of the results of the policy's calls, of all turns so far.
         calls: The policy's calls in this turn.
     """
     if not gold.results:

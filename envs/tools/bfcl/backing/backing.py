@@ -13,12 +13,15 @@ from envs.suggestions import unknown_message
 from envs.tools.tool import Tool, class_tools
 from envs.types import ToolError
 
-MAX_TEXT = 10_000  # characters of a text argument
-MAX_ITEMS = 200  # items of a list argument, and records of a kind that calls may add
+MAX_ARGUMENTS = 20_000  # characters of a call's arguments as JSON
+MAX_TEXT = 5_000  # characters of a text argument
+MAX_NAME = 200  # characters of a tag, a user name and other texts of which an argument is a list
+MAX_ITEMS = 200  # items of a list argument
+MAX_RECORDS = 100  # records of a kind that a system takes
 LARGEST = 1e100
 
 Text = Annotated[str, Field(max_length=MAX_TEXT)]
-Texts = Annotated[list[Text], Field(max_length=MAX_ITEMS)]
+Names = Annotated[list[Annotated[str, Field(max_length=MAX_NAME)]], Field(max_length=MAX_ITEMS)]
 Number = Annotated[float, Field(ge=-LARGEST, le=LARGEST)]
 Numbers = Annotated[list[Number], Field(max_length=MAX_ITEMS)]
 Integer = Annotated[int, Field(ge=-(10**12), le=10**12)]
@@ -51,6 +54,8 @@ class Backing:
         """Call a function with JSON text. Raises ToolError for an unknown name and arguments that do not fit."""
         if name not in self._tools:
             raise ToolError(unknown_message("tool", name, self._tools))
+        if len(arguments) > MAX_ARGUMENTS:
+            raise ToolError(f"the arguments of {name} have {len(arguments)} characters; {MAX_ARGUMENTS} is the limit")
         function = self._tools[name]
         try:
             result = function.function(self, **function.parse(arguments))

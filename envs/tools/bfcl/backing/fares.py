@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import date
+
+from envs.tools.bfcl.backing.backing import Result, refuse
+
 # The nearest airport to each city that the documentation names. The order is that of the list of all airports.
 AIRPORTS = {
     "Rivermist": "RMS",
@@ -74,3 +78,26 @@ def fare(start: str, goal: str, travel_class: str) -> float:
     """Return the fare in USD between two different airports. Raises KeyError for an unknown class."""
     zones = sorted(ZONE_OF.get(code, "local") for code in (start, goal))
     return BASE_FARES[zones[0], zones[1]] * CLASS_FACTORS[travel_class]
+
+
+def flight_fault(start: str, goal: str, day: str, travel_class: str) -> Result | None:
+    """Return the refusal of a flight that does not exist; None for one that does."""
+    codes = list(AIRPORTS.values())
+    for code in (start, goal):
+        if code not in codes:
+            return refuse(f"airport {code[:20]!r} is not known; `list_all_airports` has all codes")
+    if start == goal:
+        return refuse("the flight ends where it begins")
+    if as_date(day) is None:
+        return refuse(f"date {day[:40]!r} is not of the form YYYY-MM-DD")
+    if travel_class not in CLASS_FACTORS:
+        return refuse(f"class {travel_class[:20]!r} is not one of {', '.join(CLASS_FACTORS)}")
+    return None
+
+
+def as_date(text: str) -> date | None:
+    """Read a date of the form YYYY-MM-DD; None for anything else."""
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        return None

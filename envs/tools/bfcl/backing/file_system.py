@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
+from itertools import zip_longest
 from typing import Any
 
 from envs.tools.bfcl.backing.backing import Backing, Integer, Result, Text, is_absent, refuse
@@ -13,8 +13,8 @@ from envs.tools.tool import tool
 Node = dict[str, Any]  # {"type": "directory", "contents": {name: Node}} or {"type": "file", "content": text}
 MAX_NODES = 500  # files and directories
 MAX_SIZE = 500_000  # characters of all files
-MAX_DEPTH = 40  # directories within each other
-MAX_NAME = 255  # characters
+MAX_DEPTH = 20  # directories within each other
+MAX_NAME = 100  # characters
 _UNITS = ("KB", "MB")
 
 
@@ -59,16 +59,15 @@ class GorillaFileSystem(Backing):
 
     @tool
     def diff(self, file_name1: Text, file_name2: Text) -> Result:
-        """Compare two files: lines of the first alone begin with `- `, those of the second alone with `+ `."""
+        """Compare two files line by line: where they differ, `- ` and the first's line, `+ ` and the second's."""
         first, second = self._file(file_name1), self._file(file_name2)
         for file in (first, second):
             if "error" in file:
                 return file
-        lines, other = first["content"].splitlines(), second["content"].splitlines()
         parts = []
-        for operation, i, j, k, m in difflib.SequenceMatcher(None, lines, other, autojunk=False).get_opcodes():
-            if operation != "equal":
-                parts += [f"- {line}" for line in lines[i:j]] + [f"+ {line}" for line in other[k:m]]
+        for line, other in zip_longest(first["content"].splitlines(), second["content"].splitlines()):
+            if line != other:
+                parts += [f"{sign} {each}" for sign, each in (("-", line), ("+", other)) if each is not None]
         return {"diff_lines": "\n".join(parts)}
 
     @tool

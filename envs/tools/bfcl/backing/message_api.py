@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from envs.tools.bfcl.backing.backing import MAX_ITEMS, Backing, Result, Text, refuse
+from envs.tools.bfcl.backing.backing import MAX_RECORDS, Backing, Result, Text, refuse
 from envs.tools.tool import tool
 
 # The workspace of a row that does not describe one. The first two names and ids occur in the gold answers.
@@ -39,7 +39,7 @@ class MessageAPI(Backing):
             return refuse("the user name is empty")
         if user_name in self.user_map:
             return refuse(f"user {user_name[:60]!r} is already there")
-        if len(self.user_map) >= MAX_ITEMS:
+        if len(self.user_map) >= MAX_RECORDS:
             return refuse("the workspace is full")
         self.user_count += 1
         number, ids = self.user_count, set(self.user_map.values())
@@ -112,7 +112,7 @@ class MessageAPI(Backing):
             return _no_login()
         if receiver_id not in self.user_map.values():
             return refuse(f"there is no user {receiver_id[:60]!r}")
-        if len(self.inbox) >= MAX_ITEMS:
+        if len(self.inbox) >= MAX_RECORDS:
             return refuse("the workspace is full")
         self.message_count += 1
         record = {"id": self.message_count, "sender_id": self.current_user, "receiver_id": receiver_id}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from envs.tools.bfcl.backing.backing import MAX_ITEMS, Backing, Integer, Result, Text, is_absent, refuse
+from envs.tools.bfcl.backing.backing import MAX_RECORDS, Backing, Integer, Result, Text, is_absent, refuse
 from envs.tools.tool import tool
 
 FIELDS = ("title", "description", "status", "priority")  # what `edit_ticket` changes
@@ -44,7 +44,7 @@ class TicketAPI(Backing):
             return refuse("nobody is logged in to the ticket system")
         if not 1 <= priority <= 5:
             return refuse(f"priority {priority} is not between 1 and 5")
-        if len(self.ticket_queue) >= MAX_ITEMS:
+        if len(self.ticket_queue) >= MAX_RECORDS:
             return refuse("the queue is full")
         ticket = {
             "id": self.ticket_counter,

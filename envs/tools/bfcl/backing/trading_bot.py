@@ -8,13 +8,13 @@ from datetime import date
 from typing import Any
 
 from envs.tools.bfcl.backing.backing import (
-    MAX_ITEMS,
+    MAX_RECORDS,
     Backing,
     Integer,
+    Names,
     Number,
     Result,
     Text,
-    Texts,
     is_absent,
     refuse,
 )
@@ -94,7 +94,7 @@ class TradingBot(Backing):
         return {"order_id": order_id, "status": "Cancelled"}
 
     @tool
-    def filter_stocks_by_price(self, stocks: Texts, min_price: Number, max_price: Number) -> Result:
+    def filter_stocks_by_price(self, stocks: Names, min_price: Number, max_price: Number) -> Result:
         """Keep the stocks whose price lies in a range."""
         prices = {name: float(self.stocks[name]["price"]) for name in stocks if name in self.stocks}
         return {"filtered_stocks": [name for name in stocks if min_price <= prices.get(name, -1.0) <= max_price]}
@@ -163,7 +163,7 @@ class TradingBot(Backing):
         return {"watchlist": self.watch_list} if self.authenticated else _no_login()
 
     @tool
-    def notify_price_change(self, stocks: Texts, threshold: Number) -> Result:
+    def notify_price_change(self, stocks: Names, threshold: Number) -> Result:
         """Name the stocks whose price has changed by at least `threshold` per cent."""
         changes = {name: abs(float(self.stocks[name]["percent_change"])) for name in stocks if name in self.stocks}
         names = [name for name in stocks if changes.get(name, -1.0) >= threshold]
@@ -180,7 +180,7 @@ class TradingBot(Backing):
             return refuse(f"order_type {order_type[:40]!r} is not Buy or Sell")
         if price <= 0 or amount <= 0:
             return refuse("price and amount must be above 0")
-        if len(self.orders) >= MAX_ITEMS:
+        if len(self.orders) >= MAX_RECORDS:
             return refuse("the account has too many orders")
         order_id, kind = self.order_counter, order_type.strip().capitalize()
         while order_id in self.orders:
@@ -235,7 +235,7 @@ class TradingBot(Backing):
             return refuse("the amount must be above 0")
         if kind == "withdrawal" and amount > self.account_info["balance"]:
             return refuse("the balance is lower than the amount")
-        if len(self.transaction_history) >= MAX_ITEMS:
+        if len(self.transaction_history) >= MAX_RECORDS:
             return refuse("the account has too many transactions")
         change = float(amount) if kind == "deposit" else -float(amount)
         self.account_info["balance"] = round(self.account_info["balance"] + change, 2)

@@ -9,8 +9,8 @@ from datetime import date, datetime
 from random import Random
 from typing import Any
 
-from envs.tools.bfcl.backing.backing import MAX_ITEMS, Backing, Integer, Number, Result, Text, is_absent, refuse
-from envs.tools.bfcl.backing.fares import AIRPORTS, CLASS_FACTORS, CURRENCIES, fare
+from envs.tools.bfcl.backing.backing import MAX_RECORDS, Backing, Integer, Number, Result, Text, is_absent, refuse
+from envs.tools.bfcl.backing.fares import AIRPORTS, CURRENCIES, as_date, fare, flight_fault
 from envs.tools.tool import tool
 
 SEED = 141053  # of the ids that are drawn; with it they are those that the gold answers name
@@ -80,11 +80,11 @@ class TravelAPI(Backing):
         travel_class: Text,
     ) -> Result:
         """Book a flight and pay for it with a card."""
-        if fault := self._fault(access_token, card_id=card_id) or _flight_fault(
+        if fault := self._fault(access_token, card_id=card_id) or flight_fault(
             travel_from, travel_to, travel_date, travel_class
         ):
             return fault
-        if len(self.booking_record) >= MAX_ITEMS:
+        if len(self.booking_record) >= MAX_RECORDS:
             return refuse("there are too many bookings")
         cost = fare(travel_from, travel_to, travel_class)
         if not self._pay(card_id, cost):
@@ -166,7 +166,7 @@ class TravelAPI(Backing):
     @tool
     def get_flight_cost(self, travel_from: Text, travel_to: Text, travel_date: Text, travel_class: Text) -> Result:
         """Return the costs of a flight in USD. There is one a day, at the same cost."""
-        fault = _flight_fault(travel_from, travel_to, travel_date, travel_class)
+        fault = flight_fault(travel_from, travel_to, travel_date, travel_class)
         return fault or {"travel_cost_list": [fare(travel_from, travel_to, travel_class)]}
 
     @tool
@@ -190,7 +190,7 @@ class TravelAPI(Backing):
             return fault
         if insurance_cost < 0 or not insurance_type.strip():
             return refuse("a type and a cost that is not negative are needed")
-        if len(self.insurance_record) >= MAX_ITEMS:
+        if len(self.insurance_record) >= MAX_RECORDS:
             return refuse("there are too many insurances")
         if not self._pay(card_id, insurance_cost):
             return refuse(f"the balance of card {card_id[:40]!r} is lower than the cost of {insurance_cost:.2f} USD")
@@ -219,7 +219,7 @@ class TravelAPI(Backing):
             return refuse("a card number of digits and an expiration date of the form MM/YYYY are needed")
         if not 0 <= card_verification_number <= 9999 or not cardholder_name.strip():
             return refuse("a verification number of at most four digits and the cardholder's name are needed")
-        if len(self.credit_card_list) >= MAX_ITEMS:
+        if len(self.credit_card_list) >= MAX_RECORDS:
             return refuse("there are too many cards")
         card_id = self._draw(12)
         self.credit_card_list[card_id] = {
@@ -275,7 +275,7 @@ class TravelAPI(Backing):
         reason = ""
         if (first_name, last_name) != (self.user_first_name, self.user_last_name):
             reason = "The name is not that of the user."
-        elif not (birth := _as_date(date_of_birth)) or birth >= TODAY:
+        elif not (birth := as_date(date_of_birth)) or birth >= TODAY:
             reason = "The date of birth is no date of the past in the form YYYY-MM-DD."
         elif not _PASSPORT.fullmatch(passport_number):
             reason = "The passport number does not have 6 to 12 letters and digits."
@@ -297,27 +297,6 @@ class TravelAPI(Backing):
         if card_id is not None and card_id not in self.credit_card_list:
             return refuse(f"there is no card {card_id[:40]!r}")
         return _no_booking(booking_id) if booking_id is not None and booking_id not in self.booking_record else None
-
-
-def _flight_fault(start: str, goal: str, day: str, travel_class: str) -> Result | None:
-    codes = list(AIRPORTS.values())
-    for code in (start, goal):
-        if code not in codes:
-            return refuse(f"airport {code[:20]!r} is not known; `list_all_airports` has all codes")
-    if start == goal:
-        return refuse("the flight ends where it begins")
-    if _as_date(day) is None:
-        return refuse(f"date {day[:40]!r} is not of the form YYYY-MM-DD")
-    if travel_class not in CLASS_FACTORS:
-        return refuse(f"class {travel_class[:20]!r} is not one of {', '.join(CLASS_FACTORS)}")
-    return None
-
-
-def _as_date(text: str) -> date | None:
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        return None
 
 
 def _no_booking(booking_id: str) -> Result:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
-from envs.tools.bfcl.backing.backing import MAX_ITEMS, Backing, Integer, Result, Text, Texts, refuse
+from envs.tools.bfcl.backing.backing import MAX_RECORDS, Backing, Integer, Names, Result, Text, refuse
 from envs.tools.tool import tool
 
 # The account of a row that does not name one.
@@ -46,10 +46,10 @@ class TwitterAPI(Backing):
         """Comment on a tweet."""
         if fault := self._fault(tweet_id):
             return fault
-        comments = self.comments.setdefault(tweet_id, [])
-        if len(comments) >= MAX_ITEMS:
-            return refuse("the tweet has too many comments")
-        comments.append({"username": self.username, "content": comment_content})
+        if sum(map(len, self.comments.values())) >= MAX_RECORDS:
+            return refuse("there are too many comments")
+        comment = {"username": self.username, "content": comment_content}
+        self.comments.setdefault(tweet_id, []).append(comment)
         return {"comment_status": f"The comment on tweet {tweet_id} is posted."}
 
     @tool
@@ -59,7 +59,7 @@ class TwitterAPI(Backing):
             return _no_login()
         if username_to_follow in self.following_list:
             return {"follow_status": False}
-        if len(self.following_list) >= MAX_ITEMS:
+        if len(self.following_list) >= MAX_RECORDS:
             return refuse("too many users are followed")
         self.following_list.append(username_to_follow)
         return {"follow_status": True}
@@ -96,22 +96,22 @@ class TwitterAPI(Backing):
         return {"following_list": self.following_list} if self.authenticated else _no_login()
 
     @tool
-    def mention(self, tweet_id: Integer, mentioned_usernames: Texts) -> Result:
+    def mention(self, tweet_id: Integer, mentioned_usernames: Names) -> Result:
         """Mention users in a tweet that exists."""
         if fault := self._fault(tweet_id):
             return fault
         mentions = self.tweets[tweet_id].setdefault("mentions", [])
-        if len(mentions) + len(mentioned_usernames) > MAX_ITEMS:
+        if len(mentions) + len(mentioned_usernames) > MAX_RECORDS:
             return refuse("the tweet has too many mentions")
         mentions.extend(mentioned_usernames)
         return {"mention_status": f"Mentions are added to tweet {tweet_id}."}
 
     @tool
-    def post_tweet(self, content: Text, tags: Texts = [], mentions: Texts = []) -> Result:  # noqa: B006
+    def post_tweet(self, content: Text, tags: Names = [], mentions: Names = []) -> Result:  # noqa: B006
         """Post a tweet."""
         if not self.authenticated:
             return _no_login()
-        if len(self.tweets) >= MAX_ITEMS:
+        if len(self.tweets) >= MAX_RECORDS:
             return refuse("the account has too many tweets")
         tweet = {
             "id": self.tweet_counter,

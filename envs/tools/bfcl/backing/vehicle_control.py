@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from envs.tools.bfcl.backing.backing import Backing, Integer, Number, Result, Text, Texts, refuse
+from envs.tools.bfcl.backing.backing import Backing, Integer, Names, Number, Result, Text, refuse
 from envs.tools.bfcl.backing.roads import CITIES, cities_between
 from envs.tools.tool import tool
 
@@ -133,7 +133,7 @@ class VehicleControlAPI(Backing):
         return {"status": status[option]}
 
     @tool
-    def display_log(self, messages: Texts) -> Result:
+    def display_log(self, messages: Names) -> Result:
         """Show messages."""
         return {"log": messages}
 
@@ -200,7 +200,7 @@ class VehicleControlAPI(Backing):
         return {"gallon": round(liter / LITERS_PER_GALLON, 6)}
 
     @tool
-    def lockDoors(self, unlock: bool, door: Texts) -> Result:
+    def lockDoors(self, unlock: bool, door: Names) -> Result:
         """Lock or unlock doors."""
         if unknown := [name for name in door if name not in DOORS]:
             return refuse(f"door {unknown[0][:40]!r} is not one of {', '.join(DOORS)}")
