@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import date
 
 from envs.tools.bfcl.backing.backing import Result, refuse
@@ -56,6 +57,7 @@ BASE_FARES = {  # in USD, economy, either way
     ("local", "west"): 280.0,
     ("west", "west"): 160.0,
 }
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 CLASS_FACTORS = {"economy": 1.0, "business": 2.0, "first": 5.0}
 
 # Units of each currency for one USD. Those of RMB, GBP and EUR follow from the gold answers.
@@ -98,6 +100,6 @@ def flight_fault(start: str, goal: str, day: str, travel_class: str) -> Result |
 def as_date(text: str) -> date | None:
     """Read a date of the form YYYY-MM-DD; None for anything else."""
     try:
-        return date.fromisoformat(text)
+        return date.fromisoformat(text) if _DATE.fullmatch(text) else None
     except ValueError:
         return None
