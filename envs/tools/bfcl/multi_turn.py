@@ -69,12 +69,13 @@ class BFCLMultiTurn(ToolEnv):
     among those of all calls so far, in any order. A turn without gold calls passes. This is the official rule, from
     `multi_turn_checker.py` of bfcl_eval (`envs.tools.bfcl.world.turn_fault`).
     Metrics: `calls` and `errors` of the turn; at the end `passes`, the share of turns that passed.
-    Episode end: terminated after the reply that ends the last turn, or at the 20th reply with calls in a turn, reward
-    0, which is the official limit.
+    Episode end: terminated after the reply that ends the last turn; or once 20 replies of a turn have made calls, the
+    official number of steps, with reward 0.
     Backing classes: file system, mathematics, messages, tickets, trading, travel, Twitter and a car, written from the
-    documentation of the functions (`envs.tools.bfcl.backing`). Where the documentation is silent, on fares or error
-    texts for instance, they differ from the official ones, so that scores compare among themselves and, with the
-    leaderboard's, only roughly.
+    documentation of the functions (`envs.tools.bfcl.backing`) so that all gold calls succeed. Where the documentation
+    is silent, as on fares and the texts of errors, they differ from the official ones: scores compare with each other,
+    and only roughly with the leaderboard's. As in the official evaluation, a few rows ask for what no tool returns:
+    row 4 posts the sorted lines of a file that has one line.
     Arguments: `category`: multi_turn_base, or multi_turn_miss_param, which has the same format; miss_func and
     long_context are not supported, since they change tools within an episode and need further official files.
     `data_root`, the folder that holds `bfcl/`, else TURNWISE_DATA.
@@ -111,6 +112,7 @@ class BFCLMultiTurn(ToolEnv):
 
     def guide(self) -> Guide:
         """Say what to do and how."""
+        classes = self.task.metadata.get("classes") or list(EXAMPLES)
         return Guide(
             goal=(
                 "Settle the requests of a user, who makes one after the other, by calling the tools that you are "
@@ -123,7 +125,7 @@ class BFCLMultiTurn(ToolEnv):
                 "the request, and the user makes the next one. The user does not answer questions."
             ),
             thinking="You may think first; JSON must stand alone on the last line of your reply.",
-            example=EXAMPLES[self.task.metadata["classes"][-1]],
+            example=EXAMPLES[classes[-1]],
             ending=(
                 f"The episode ends after the last request. It ends early, without success, once {MAX_STEPS} of your "
                 "replies to one request have made calls."
