@@ -64,7 +64,7 @@ class TradingBot(Backing):
         }
         account = {"account_id": 12345, "balance": 10000.0, "binding_card": 1974202140965533}
         self.account_info: dict[str, Any] = {**account, **config.get("account_info", {})}
-        self.authenticated: bool = config.get("authenticated", False)
+        self.is_authenticated: bool = config.get("authenticated", False)
         self.market_status: str = config.get("market_status", "Closed")
         self.order_counter: int = config.get("order_counter", max(self.orders, default=0) + 1)
         self.stocks: dict[str, dict[str, Any]] = deepcopy(dict(config.get("stocks", {})))
@@ -83,7 +83,7 @@ class TradingBot(Backing):
     @tool
     def cancel_order(self, order_id: Integer) -> Result:
         """Cancel an order that waits."""
-        if not self.authenticated:
+        if not self.is_authenticated:
             return _no_login()
         if order_id not in self.orders:
             return _no_order(order_id)
@@ -107,7 +107,7 @@ class TradingBot(Backing):
     @tool
     def get_account_info(self) -> Result:
         """Return account, balance and card."""
-        return self.account_info if self.authenticated else _no_login()
+        return self.account_info if self.is_authenticated else _no_login()
 
     @tool
     def get_available_stocks(self, sector: Text) -> Result:
@@ -130,7 +130,7 @@ class TradingBot(Backing):
     @tool
     def get_order_history(self) -> Result:
         """List the ids of all orders."""
-        return {"order_history": list(self.orders)} if self.authenticated else _no_login()
+        return {"order_history": list(self.orders)} if self.is_authenticated else _no_login()
 
     @tool
     def get_stock_info(self, symbol: Text) -> Result:
@@ -145,7 +145,7 @@ class TradingBot(Backing):
     @tool
     def get_transaction_history(self, start_date: Text | None = None, end_date: Text | None = None) -> Result:
         """List transfers, of all days or of some."""
-        if not self.authenticated:
+        if not self.is_authenticated:
             return _no_login()
         first, last = "0001-01-01" if is_absent(start_date) else start_date, end_date
         last = "9999-12-31" if is_absent(end_date) else end_date
@@ -160,7 +160,7 @@ class TradingBot(Backing):
     @tool
     def get_watchlist(self) -> Result:
         """Return the watch list."""
-        return {"watchlist": self.watch_list} if self.authenticated else _no_login()
+        return {"watchlist": self.watch_list} if self.is_authenticated else _no_login()
 
     @tool
     def notify_price_change(self, stocks: Names, threshold: Number) -> Result:
@@ -193,7 +193,7 @@ class TradingBot(Backing):
     @tool
     def remove_stock_from_watchlist(self, symbol: Text) -> Result:
         """Take a stock off the watch list."""
-        if not self.authenticated:
+        if not self.is_authenticated:
             return _no_login()
         if symbol not in self.watch_list:
             return refuse(f"stock {symbol[:40]!r} is not on the watch list")
@@ -203,24 +203,24 @@ class TradingBot(Backing):
     @tool
     def trading_get_login_status(self) -> Result:
         """Say whether the account is logged in."""
-        return {"status": self.authenticated}
+        return {"status": self.is_authenticated}
 
     @tool
     def trading_login(self, username: Text, password: Text) -> Result:
         """Log in."""
-        if self.authenticated:
+        if self.is_authenticated:
             return {"status": "The account is already logged in."}
         if not username.strip() or not password.strip():
             return refuse("a user name and a password are needed")
-        self.authenticated = True
+        self.is_authenticated = True
         return {"status": "The account is logged in."}
 
     @tool
     def trading_logout(self) -> Result:
         """Log out."""
-        if not self.authenticated:
+        if not self.is_authenticated:
             return {"status": "The account is not logged in."}
-        self.authenticated = False
+        self.is_authenticated = False
         return {"status": "The account is logged out."}
 
     @tool
@@ -229,7 +229,7 @@ class TradingBot(Backing):
         return self._transfer(amount, "withdrawal")
 
     def _transfer(self, amount: float, kind: str) -> Result:
-        if not self.authenticated:
+        if not self.is_authenticated:
             return _no_login()
         if amount <= 0:
             return refuse("the amount must be above 0")
@@ -243,7 +243,7 @@ class TradingBot(Backing):
         return {"status": f"The {kind} is done.", "new_balance": self.account_info["balance"]}
 
     def _fault(self, symbol: str) -> Result | None:
-        if not self.authenticated:
+        if not self.is_authenticated:
             return _no_login()
         return None if symbol in self.stocks else _no_stock(symbol)
 

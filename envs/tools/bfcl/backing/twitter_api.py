@@ -19,7 +19,7 @@ class TwitterAPI(Backing):
     def __init__(self, config: Mapping[str, Any]) -> None:
         self.username: str = config.get("username", USERNAME)
         self.password: str = config.get("password", PASSWORD)
-        self.authenticated: bool = config.get("authenticated", False)
+        self.is_authenticated: bool = config.get("authenticated", False)
         self.tweets: dict[int, dict[str, Any]] = {
             int(key): deepcopy(tweet) for key, tweet in config.get("tweets", {}).items()
         }
@@ -38,7 +38,7 @@ class TwitterAPI(Backing):
     def authenticate_twitter(self, username: Text, password: Text) -> Result:
         """Log in. A wrong password changes nothing."""
         is_right = (username, password) == (self.username, self.password)
-        self.authenticated |= is_right
+        self.is_authenticated |= is_right
         return {"authentication_status": is_right}
 
     @tool
@@ -55,7 +55,7 @@ class TwitterAPI(Backing):
     @tool
     def follow_user(self, username_to_follow: Text) -> Result:
         """Follow a user."""
-        if not self.authenticated:
+        if not self.is_authenticated:
             return _no_login()
         if username_to_follow in self.following_list:
             return {"follow_status": False}
@@ -93,7 +93,7 @@ class TwitterAPI(Backing):
     @tool
     def list_all_following(self) -> Result:
         """List the users whom the account follows."""
-        return {"following_list": self.following_list} if self.authenticated else _no_login()
+        return {"following_list": self.following_list} if self.is_authenticated else _no_login()
 
     @tool
     def mention(self, tweet_id: Integer, mentioned_usernames: Names) -> Result:
@@ -109,7 +109,7 @@ class TwitterAPI(Backing):
     @tool
     def post_tweet(self, content: Text, tags: Names = [], mentions: Names = []) -> Result:  # noqa: B006
         """Post a tweet."""
-        if not self.authenticated:
+        if not self.is_authenticated:
             return _no_login()
         if len(self.tweets) >= MAX_RECORDS:
             return refuse("the account has too many tweets")
@@ -127,7 +127,7 @@ class TwitterAPI(Backing):
     @tool
     def posting_get_login_status(self) -> Result:
         """Say whether the account is logged in."""
-        return {"login_status": self.authenticated}
+        return {"login_status": self.is_authenticated}
 
     @tool
     def retweet(self, tweet_id: Integer) -> Result:
@@ -156,7 +156,7 @@ class TwitterAPI(Backing):
     @tool
     def unfollow_user(self, username_to_unfollow: Text) -> Result:
         """Stop following a user."""
-        if not self.authenticated:
+        if not self.is_authenticated:
             return _no_login()
         if username_to_unfollow not in self.following_list:
             return {"unfollow_status": False}
@@ -164,7 +164,7 @@ class TwitterAPI(Backing):
         return {"unfollow_status": True}
 
     def _fault(self, tweet_id: int) -> Result | None:
-        if not self.authenticated:
+        if not self.is_authenticated:
             return _no_login()
         return None if tweet_id in self.tweets else _no_tweet(tweet_id)
 
