@@ -20,7 +20,7 @@ from envs.tools.database_env import EPISODE_FIELDS
 from envs.tools.tool_env import ToolEnv
 from envs.types import Message, Messages, Outcome, Task, ToolError, assistant
 
-Category = Literal["multi_turn_base", "multi_turn_miss_param"]
+Category = Literal["multi_turn_base", "multi_turn_miss_func", "multi_turn_miss_param"]
 MAX_STEPS = 20  # replies with calls in a turn, as in the official evaluation
 MAX_SHOWN = 50_000  # characters of a result that are shown
 EXAMPLES = {  # a call that only reads, for each class
@@ -76,9 +76,10 @@ class BFCLMultiTurn(ToolEnv):
     is silent, as on fares and the texts of errors, they differ from the official ones: scores compare with each other,
     and only roughly with the leaderboard's. As in the official evaluation, a few rows ask for what no tool returns:
     row 4 posts the sorted lines of a file that has one line.
-    Arguments: `category`: multi_turn_base, or multi_turn_miss_param, which has the same format; miss_func and
-    long_context are not supported, since they change tools within an episode and need further official files.
-    `data_root`, the folder that holds `bfcl/`, else TURNWISE_DATA.
+    Arguments: `category`: multi_turn_base; multi_turn_miss_param, where a detail comes a turn late; or
+    multi_turn_miss_func, where a tool comes a turn late: a message describes it, and it is not in `info["tools"]`. The
+    category long_context needs further official files and is not supported. `data_root`, the folder that holds
+    `bfcl/`, else TURNWISE_DATA.
     Splits: all rows are "test".
     Source and licence: Berkeley Function-Calling Leaderboard (Patil et al. 2025), Apache-2.0; the files are yours to
     provide, with the folder `multi_turn_func_doc`. Version history: v0.
@@ -106,8 +107,9 @@ class BFCLMultiTurn(ToolEnv):
         row = self.task.metadata
         self.world, self.memory = World(row["classes"], row["config"]), MultiTurnMemory()
         self._gold = play_gold(World(row["classes"], row["config"]), self.task.answer)
-        self.tools = tuple(function_schemas(row["functions"]))
-        self._names = {offered_name(function["name"]): function["name"] for function in row["functions"]}
+        self.tools = tuple(
+            function_schemas([each for each in row["functions"] if not row["first_turns"].get(each["name"])])
+        )
         return self.task.prompt
 
     def guide(self) -> Guide:
@@ -137,9 +139,10 @@ class BFCLMultiTurn(ToolEnv):
     def call(self, name: str, arguments: str) -> str:
         """Make one call on the systems of the episode. Raises ToolError for one that does not fit a tool."""
         self.memory.calls += 1
-        if name not in self._names and name not in self._names.values():
-            raise ToolError(unknown_message("tool", name, self._names))
-        result = self.world.call(self._names.get(name, name), arguments)
+        names = self._offered_names()
+        if name not in names:
+            raise ToolError(unknown_message("tool", name, names))
+        result = self.world.call(names[name], arguments)
         self.memory.results.append(result_key(result))
         text = json.dumps(result, ensure_ascii=False)
         return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]} ... ({len(text)} characters)"
@@ -201,6 +204,12 @@ class BFCLMultiTurn(ToolEnv):
         if not names or rng.random() < 0.5:
             return assistant("This is done.")
         return assistant(tool_calls=[(names[int(rng.integers(len(names)))], {})], first_id=self.turns)
+
+    def _offered_names(self) -> dict[str, str]:
+        """The functions that may be called in the current turn, by the names under which they are offered."""
+        row = self.task.metadata
+        names = [each["name"] for each in row["functions"]]
+        return {offered_name(name): name for name in names if row["first_turns"].get(name, 0) <= self.memory.turn}
 
     def _metrics(self) -> dict[str, float]:
         return {"passes": self.memory.passes / len(self._gold)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -10,9 +11,14 @@ from typing import Any
 
 from envs import data
 from envs.tools.bfcl.backing.classes import CLASSES, DOCUMENTS
-from envs.types import Task, user
+from envs.tools.bfcl.schemas import function_schemas
+from envs.types import Message, Task, user
 
 GoldCall = tuple[str, dict[str, Any]]
+NEW_TOOLS = (
+    "From now on you can call these tools too, in the same way as the others. Please do now what you could not do "
+    "without them."
+)
 
 
 def read_tasks(category: str, data_root: str | None) -> list[Task]:
@@ -32,8 +38,9 @@ def read_tasks(category: str, data_root: str | None) -> list[Task]:
             tasks.append(_as_task(row.fields, answers.get(row.fields["id"]), data_root))
         except data.MissingData:
             raise
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"{row.source}: {error}") from None
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            fault = f"no {error}" if isinstance(error, KeyError) else error
+            raise ValueError(f"{row.source}: {fault}") from None
     return tasks
 
 
@@ -72,21 +79,32 @@ def _as_task(fields: Mapping[str, Any], gold: Any, data_root: str | None) -> Tas
     classes: Sequence[str] = fields["involved_classes"]
     if unknown := [name for name in classes if name not in CLASSES]:
         raise ValueError(f"class {unknown[0]!r} is not one of {', '.join(CLASSES)}")
-    if fields.get("missed_function"):
-        raise ValueError("a row that adds functions later (missed_function) is not supported")
     functions = {name: each for key in classes for name, each in load_functions(key, data_root).items()}
     turns = [[parse_gold_call(source, functions) for source in calls] for calls in gold]
     questions = [tuple(user(message["content"]) for message in turn) for turn in fields["question"]]
     if len(questions) != len(turns) or not questions:
         raise ValueError(f"{len(questions)} turns are asked, and {len(turns)} answered")
     offers = [each for name, each in functions.items() if name not in fields.get("excluded_function", ())]
+    first_turns: dict[str, int] = {}
+    for turn, names in fields.get("missed_function", {}).items():
+        questions[int(turn)] += (_announcement([functions[name] for name in names]),)
+        first_turns |= dict.fromkeys(names, int(turn))
+    if not all(questions):
+        raise ValueError(f"turn {questions.index(())} asks nothing")
     metadata = {
+        "first_turns": first_turns,
         "questions": questions,
         "functions": offers,
         "classes": list(classes),
         "config": fields.get("initial_config", {}),
     }
     return Task(f"test/{fields['id']}", questions[0], turns, metadata)
+
+
+def _announcement(functions: Sequence[Mapping[str, Any]]) -> Message:
+    """The message of a turn that adds functions, with their schemas, since `info["tools"]` has those of the first turn."""
+    schemas = [json.dumps(schema["function"], ensure_ascii=False) for schema in function_schemas(functions)]
+    return user("\n".join((NEW_TOOLS, *schemas)))
 
 
 @cache

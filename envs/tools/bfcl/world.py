@@ -85,7 +85,8 @@ def turn_fault(gold: GoldTurn, world: World, results: Sequence[str], calls: int)
     - each result of the turn's gold calls is among the results of the policy's calls so far, those of earlier turns
       included, at least as many times (response-based).
 
-    A turn without gold calls passes whatever is called, but what a call changes counts in the next turn.
+    A turn without gold calls passes whatever is called, as it has since pull request 733 of that repository, but what a
+    call changes counts in the next turn with gold calls.
 
     Args:
         gold: The gold turn.

@@ -172,6 +172,25 @@ def test_the_last_turn_with_gold_decides_although_it_follows_an_empty_one(tmp_pa
     assert judge(env, [TURNS[0], []]) == (True, "")
 
 
+def test_a_tool_that_comes_later(tmp_path: Path) -> None:
+    gold = [[], GOLD[0], ["cat('a.txt')"]]
+    asks = [[{"role": "user", "content": "Write."}], [], [{"role": "user", "content": "Read."}]]
+    root = write(tmp_path, gold, "multi_turn_miss_func", question=asks, missed_function={"1": ["touch"]})
+    env = BFCLMultiTurn(category="multi_turn_miss_func", data_root=root)
+    assert play(env, oracle_replies).success
+    _, info = env.reset(seed=0)
+    assert "touch" not in {tool["function"]["name"] for tool in info["tools"]}
+    assert "unknown tool 'touch'" in text(env.step(assistant(tool_calls=[("touch", {"file_name": "b"})]))[0][0])
+    (message,) = env.step("I have no tool for that.")[0]
+    assert json.loads(text(message).splitlines()[1])["name"] == "touch"
+    env.step(assistant(tool_calls=[("cd", {"folder": "box"})]))
+    env.step('{"name": "touch", "arguments": {"file_name": "a.txt"}}')
+    env.step(assistant(tool_calls=list(TURNS[0][2:])))
+    assert text(env.step("Written.")[0][0]) == "Read."
+    env.step("cat(file_name='a.txt')")
+    assert env.step("It says one.")[1] == 1.0
+
+
 def test_a_turn_has_a_limit_of_steps(env: BFCLMultiTurn) -> None:
     for step in range(MAX_STEPS):
         messages, reward, terminated, _, info = env.step(
@@ -239,7 +258,9 @@ def test_hostile_replies_break_nothing(env: BFCLMultiTurn) -> None:
         ({}, [["(" * 5000], [], []], "gold call"),
         ({"question": [[{"role": "user", "content": "x"}]]}, GOLD, "1 turns are asked, and 3 answered"),
         ({"involved_classes": ["Nothing"]}, GOLD, "class 'Nothing' is not one of"),
-        ({"missed_function": {"1": ["cd"]}}, GOLD, "missed_function"),
+        ({"missed_function": {"1": ["nothing"]}}, GOLD, "'nothing'"),
+        ({"missed_function": {"7": ["cd"]}}, GOLD, "out of range"),
+        ({"question": [[{"role": "user", "content": "x"}], [], []]}, GOLD, "turn 1 asks nothing"),
         ({"id": "multi_turn_base_1"}, GOLD, "there is no answer to 'multi_turn_base_1'"),
     ],
 )
@@ -251,7 +272,7 @@ def test_malformed_rows_are_named(tmp_path: Path, fields: dict[str, Any], gold: 
 
 
 def test_missing_files_and_wrong_categories_are_named(tmp_path: Path) -> None:
-    for category in ("multi_turn_miss_func", "multi_turn_long_context", "simple_python"):
+    for category in ("multi_turn_long_context", "simple_python"):
         with pytest.raises(ValueError, match=f"category '{category}' is not one of multi_turn_base"):
             BFCLMultiTurn(category=category)  # type: ignore[arg-type]
     with pytest.raises(MissingData, match="multi_turn_func_doc"):
