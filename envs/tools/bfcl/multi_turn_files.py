@@ -102,7 +102,7 @@ def _as_task(fields: Mapping[str, Any], gold: Any, data_root: str | None) -> Tas
 
 
 def _announcement(functions: Sequence[Mapping[str, Any]]) -> Message:
-    """The message of a turn that adds functions, with their schemas, since `info["tools"]` has those of the first turn."""
+    """The message of a turn that adds functions, with their schemas; `info["tools"]` has those of the first turn."""
     schemas = [json.dumps(schema["function"], ensure_ascii=False) for schema in function_schemas(functions)]
     return user("\n".join((NEW_TOOLS, *schemas)))
 
