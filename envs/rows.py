@@ -81,6 +81,25 @@ ROWS = (
         "the prisoner's dilemma, several rounds, moves at the same time",
     ),
     Row("multi/PlanPath-v0", "envs.multi.plan_path:PlanPath", "a planner sees the map, an executor walks"),
+    Row(
+        "multi/Relay-v0",
+        "envs.multi.teams.relay:Relay",
+        "two carry on a calculation in turn, each with steps of its own",
+    ),
+    Row(
+        "multi/SolverVerifier-v0",
+        "envs.multi.teams.solver_verifier:SolverVerifier",
+        "one solves problems of another environment, the other checks",
+    ),
+    Row(
+        "multi/CoderTester-v0",
+        "envs.multi.teams.coder_tester:CoderTester",
+        "one writes a function, the other its tests",
+    ),
+    Row("multi/Negotiation-v0", "envs.multi.talk.negotiation:Negotiation", "divide things whose values are private"),
+    Row(
+        "multi/OddWord-v0", "envs.multi.talk.odd_word:OddWord", "give clues and find out which of four has another word"
+    ),
     Row("tools/Search-v0", "envs.tools.search:Search", "search and read a small wiki to answer over several pages"),
     Row(
         "tools/Corpus-v0",

@@ -1,0 +1,212 @@
+"""Four players give clues to their words, of which one is another word, and then vote."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from envs.episodes.guide import Guide, count
+from envs.games.game import check_range
+from envs.grading.choice import find_choice, plain_answer
+from envs.grading.lines import last_line
+from envs.multi.multi_env import MultiEnv
+from envs.multi.round import Round
+from envs.multi.talk.word_pairs import PAIRS
+from envs.procedural import enumerated
+from envs.types import Message, Task, assistant, final_text, user
+
+MAX_CLUE = 60  # characters
+MAX_WORDS = 8
+SILENCE = "no clue"
+_SPACES = re.compile(r"\s+")
+
+
+class OddWord(MultiEnv):
+    """Find out, by clues, which of four players has another word than the rest; it may be you.
+
+    Observation: the seat's own word; then the clues of all; at last the question whom to vote for.
+    Action: in turn a clue to the own word, in the last line, of at most 8 words and 60 characters, without the word;
+    then, all at once, the name of another seat.
+    Reward: at the end 1 for each winner. The player with the odd word wins if it does not alone have most votes, the
+    others win if it does. A seat that has given an invalid clue or vote wins nothing.
+    Episode end: terminated after the votes. Success: to win.
+    Arguments: `rounds` of clues.
+    Seats: `ann`, `ben`, `cleo` and `dan`, alike, in this order; which of them has the odd word is part of the task.
+    No one is told. Opponents: `honest` (the default) gives clues to its own word and votes for the seat whose clues
+    fit it least, as far as this environment's list of clues knows.
+    Splits: a pair of words with a division of the roles is in one split only; words occur in several.
+    State: words, clues and the phase.
+    Source and licence: a parlour game known as Undercover or Who Is the Spy; own code and words. Version history: v0.
+    """
+
+    seats = ("ann", "ben", "cleo", "dan")
+    default_opponent = "honest"
+    players = {"honest": "honest"}  # noqa: RUF012
+
+    def __init__(self, *, rounds: int = 2, max_turns: int | None = None, **limits: Any) -> None:
+        self.num_rounds = check_range("rounds", rounds, range(1, 6))
+        super().__init__(max_turns=rounds + 1 if max_turns is None else max_turns, **limits)
+
+    def tasks(self, split: str) -> Sequence[Task]:
+        """Return pairs of words, each with a majority's word and an odd seat."""
+        return enumerated(split, len(PAIRS) * 2 * len(self.seats), self._task, key="multi/OddWord-v0")
+
+    def start(self) -> Round:
+        """Give each seat its word, and ask the first for a clue."""
+        data = self.task.metadata
+        self.pair = PAIRS[data["pair"]]
+        self.odd_seat: str = data["odd"]
+        self.places = {seat: data["word"] ^ (seat == self.odd_seat) for seat in self.seats}
+        self.clues: list[tuple[str, str]] = []
+        self.faulty: set[str] = set()
+        first = self.seats[0]
+        return Round({seat: (user(self._word_text(seat)),) for seat in self.seats}, to_move=(first,))
+
+    def reply(self, replies: Mapping[str, Message]) -> Round:
+        """Tell all of a clue, or count the votes."""
+        if len(self.clues) == len(self.seats) * self.num_rounds:
+            return self._count({seat: self._vote(seat, message) for seat, message in replies.items()})
+        ((seat, message),) = replies.items()
+        clue = self._clue(seat, message)
+        self.clues.append((seat, clue or SILENCE))
+        self.faulty |= set() if clue else {seat}
+        quote = f'"{clue}"' if clue else SILENCE
+        texts = {other: (user(f"{seat}: {quote}"),) for other in self.others(seat)}
+        if not clue:
+            texts[seat] = (user("Your clue does not count. The others read: no clue." if self._is_full else "?"),)
+        invalid = () if clue else (seat,)
+        if len(self.clues) < len(self.seats) * self.num_rounds:
+            mover = self.seats[len(self.clues) % len(self.seats)]
+            texts[mover] = (*texts.get(mover, ()), user("Your clue?" if self._is_full else "clue?"))
+            return Round(texts, to_move=(mover,), invalid=invalid)
+        question = "Who has the odd word? Vote for one of the others." if self._is_full else "vote?"
+        for other in self.seats:
+            texts[other] = (*texts.get(other, ()), user(question))
+        return Round(texts, to_move=self.seats, invalid=invalid)
+
+    def guide(self, seat: str) -> Guide:
+        """Say how the odd word is found."""
+        others = ", ".join(self.others(seat))
+        return Guide(
+            goal=(
+                f"You are {seat}, and you play with {others}. Three of you have been given the same word, and one has "
+                "been given another, similar word: the odd word. No one knows who that is; it may be you. You succeed "
+                "if you have the common word and the votes find out who has the odd one, or if you have the odd word "
+                "and the votes do not find you."
+            ),
+            rules=(
+                f"In {count(self.num_rounds, 'round')} each of you in turn gives a short clue to the word that they "
+                "were given, and all read it. Then all vote at the same time for the player whom they "
+                "believe to have the odd word. That player is found if it alone has the most votes. The others read "
+                "your clues and nothing else of what you write."
+            ),
+            reply=(
+                f"When you are asked for a clue, reply with a few words about your word, at most {MAX_WORDS} words and "
+                f"{MAX_CLUE} characters, without the word itself. When you are asked for your vote, reply with one of "
+                f"the names {others}."
+            ),
+            noun="clue or vote",
+            example="I know it from my childhood",
+            ending="The episode ends after the votes.",
+            invalid="A clue or a vote that breaks these rules does not count, and whoever gives one does not succeed.",
+            heading="The game begins:",
+        )
+
+    def secrets(self, seat: str) -> Sequence[str]:
+        """Return the line with the seat's word."""
+        return (self._word_text(seat),) if seat == self.odd_seat else ()
+
+    def state(self) -> str:
+        """Return the task, the clues and who has broken the rules."""
+        return f"{self.task.id} {self.clues} {sorted(self.faulty)}"
+
+    def oracle(self, seat: str) -> Message:
+        """Give a clue that fits the common word, and vote for the odd seat, knowing who that is."""
+        if self._is_voting():
+            return assistant(self.odd_seat if seat != self.odd_seat else self.others(seat)[0])
+        return assistant(self._fresh(seat, self.pair.common if seat == self.odd_seat else self._own_clues(seat)))
+
+    def random(self, seat: str, rng: np.random.Generator) -> Message:
+        """Give any clue of the pair, or vote for any other seat."""
+        if self._is_voting():
+            return assistant(_pick(rng, self.others(seat)))
+        return assistant(_pick(rng, [*self.pair.common, *self.pair.clues[0], *self.pair.clues[1]]))
+
+    def honest(self, seat: str, rng: np.random.Generator) -> Message:
+        """Give a clue to the own word; vote for the seat whose clues fit it least."""
+        own = self._own_clues(seat)
+        if not self._is_voting():
+            return assistant(self._fresh(seat, own if rng.random() < 0.5 else self.pair.common))
+        fitting = {*own, *self.pair.common}
+        misfits = {
+            other: sum(clue not in fitting for name, clue in self.clues if name == other) for other in self.others(seat)
+        }
+        most = max(misfits.values())
+        return assistant(_pick(rng, [other for other in misfits if misfits[other] == most]))
+
+    @property
+    def _is_full(self) -> bool:
+        return self.style == "full"
+
+    def _is_voting(self) -> bool:
+        return len(self.to_move) > 1
+
+    def _own_clues(self, seat: str) -> Sequence[str]:
+        return self.pair.clues[self.places[seat]]
+
+    def _fresh(self, seat: str, clues: Sequence[str]) -> str:
+        """The first of the clues that no one has given, else the first."""
+        used = {clue for _, clue in self.clues}
+        return next((clue for clue in clues if clue not in used), clues[0])
+
+    def _word_text(self, seat: str) -> str:
+        word = self.pair.words[self.places[seat]]
+        if not self._is_full:
+            return f"{word}{' clue?' if seat == self.seats[0] else ''}"
+        return f"Your word: {word}.{' Your clue?' if seat == self.seats[0] else ''}"
+
+    def _clue(self, seat: str, message: Message) -> str | None:
+        """The clue of a reply's last line; None for one that breaks the rules."""
+        clue = _SPACES.sub(" ", last_line(final_text(message)).replace('"', "")).strip(" '`*")
+        words = clue.split()
+        own = self.pair.words[self.places[seat]]
+        is_short = 0 < len(words) <= MAX_WORDS and len(clue) <= MAX_CLUE
+        return clue if is_short and not says_word(clue, own) else None
+
+    def _vote(self, seat: str, message: Message) -> str | None:
+        names = {name: name for name in self.others(seat)}
+        answer = plain_answer(last_line(final_text(message))).lower()
+        return names.get(answer) or find_choice(final_text(message), names)
+
+    def _count(self, votes: Mapping[str, str | None]) -> Round:
+        invalid = [seat for seat, vote in votes.items() if vote is None]
+        self.faulty |= set(invalid)
+        counts = Counter(vote for vote in votes.values() if vote is not None)
+        most = max(counts.values(), default=0)
+        is_found = [seat for seat, number in counts.items() if number == most] == [self.odd_seat]
+        success = {seat: (seat == self.odd_seat) != is_found and seat not in self.faulty for seat in self.seats}
+        result = f"{self.odd_seat} had the odd word and was {'' if is_found else 'not '}found."
+        table = " ".join(f"{seat} votes for {vote or 'no one'}." for seat, vote in votes.items())
+        texts = {seat: (user(f"{table}\n{result}"),) for seat in self.seats} if self._is_full else {}
+        rewards = {seat: float(is_winner) for seat, is_winner in success.items()}
+        return Round(texts, rewards, success=success, invalid=invalid)
+
+    def _task(self, number: int) -> Task:
+        number, odd = divmod(number, len(self.seats))
+        pair, word = divmod(number, 2)
+        return Task("", metadata={"pair": pair, "word": word, "odd": self.seats[odd]})
+
+
+def says_word(clue: str, word: str) -> bool:
+    """Whether a clue has the word, its plural, or its letters one by one."""
+    parts = re.findall(r"[a-z]+", clue.lower())
+    letters = "".join(part for part in parts if len(part) == 1)
+    return word in letters or any(part in (word, f"{word}s", f"{word}es") for part in parts)
+
+
+def _pick(rng: np.random.Generator, items: Sequence[str]) -> str:
+    return items[int(rng.integers(len(items)))]

@@ -1,0 +1,1 @@
+"""Games in which all seats win together."""
