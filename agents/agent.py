@@ -16,6 +16,8 @@ class Context(NamedTuple):
         fresh: Whether they replace the token history instead of extending it.
         role: What the reply is asked for, such as "summary"; "" for the reply of an agent without roles.
         max_tokens: Most tokens of the reply; None for the limit of the run.
+        end: Whether the agent ends the episode instead, truncated with the stop "turn_limit". Only `observe` may say
+            so, and `ids` are of no meaning then.
 
     """
 
@@ -23,6 +25,7 @@ class Context(NamedTuple):
     fresh: bool = False
     role: str = ""
     max_tokens: int | None = None
+    end: bool = False
 
 
 class Internal(NamedTuple):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from agents.chat import ChatAgent
+from agents.extension import ExtensionAgent
 from agents.reminders import ReminderAgent
 from agents.render import Renderer
 from agents.skills import SkillAgent
@@ -20,6 +21,7 @@ AGENTS: Mapping[str, type[ChatAgent]] = {
     "window": WindowAgent,
     "summarise": SummaryAgent,
     "reminders": ReminderAgent,
+    "extension": ExtensionAgent,
     "team": TeamAgent,
     "skills": SkillAgent,
     "stack": StackAgent,

@@ -134,6 +134,8 @@ def tokenize(trajectory: Trajectory, agent: Agent, encode: Callable[[Message], S
         is_internal = True
         while is_internal:
             context = agent.observe(observation) if turns else agent.open(observation, trajectory.tools)
+            if context.end:
+                return replace(trajectory, turns=turns, stop=Stop.TURN_LIMIT, success=False)
             ids = tuple(encode(agent.demonstrate(turn.reply)))
             zeros = (0.0,) * len(ids)
             completion = Completion(ids, zeros, zeros, (0,) * len(ids))

@@ -101,13 +101,14 @@ class Seat:
             self._context = self._context._replace(ids=(*self._prompt, *self._context.ids), fresh=True)
 
     def extend_prompt(self, start_time: float) -> bool:
-        """Add what was read to the prompt; return False if a limit ends the seat's episode instead.
+        """Add what was read to the prompt; return False if a limit or the agent ends the seat's episode instead.
 
         `start_time` is when the episode began, by the runner's clock. Raises if the limit is reached before the first
         reply, and `RuntimeError` if a recorded reply was given in another context than this one.
         """
         self._prompt = [*self._context.ids] if self._context.fresh else [*self._prompt, *self._context.ids]
-        if self._is_cut_off(self._limit(start_time, len(self._prompt))):
+        limit = Stop.TURN_LIMIT if self._context.end else self._limit(start_time, len(self._prompt))
+        if self._is_cut_off(limit):
             return False
         self._check_context(self._context)
         return True

@@ -21,6 +21,7 @@ SPECS = (
     "window:turns=2",
     "summarise:tokens=90,length=12",
     "reminders:turns=5",
+    "extension:turns=2,more=3",
     "team:rounds=2",
     "skills:most=2",
     "stack:depth=2",

@@ -27,6 +27,7 @@ from tests.support import runs
 
 SPECS = (
     *("keep_all", "window:turns=1", "summarise:tokens=20,turns=0,length=8", "reminders:turns=3", "team:rounds=1"),
+    "extension:turns=1,more=1,length=8",
     "skills:length=8",
     "stack:depth=2",
 )

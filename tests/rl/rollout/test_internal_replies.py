@@ -37,6 +37,34 @@ from tests.support.episodes import (
     without_times,
 )
 
+
+class EndingAgent(LetterAgent):
+    """Ends the episode after two replies."""
+
+    def observe(self, messages):
+        context = super().observe(messages)
+        return context._replace(end=len(self.replies) == 2)
+
+
+def test_an_agent_may_end_an_episode_which_is_then_truncated():
+    trajectory = play_member(make_runner(Count, FixedPolicy(), EndingAgent))
+    assert trajectory.stop == Stop.TURN_LIMIT and not trajectory.success and not trajectory.error
+    assert len(trajectory.turns) == 2
+    assert play_member(make_runner(Count, FixedPolicy(), LetterAgent)).stop == Stop.TERMINATED
+
+
+def test_a_demonstration_ends_where_its_agent_ends_the_episode():
+    env = GuessNumber(style="short")
+    script = lambda env, seed: iter([assistant("1")] * 20)  # noqa: E731
+    trajectory = play_script(env, make_ticket(), script)
+    assert len(trajectory.turns) == 4
+    renderer = Renderer(tiny.byte_tokenizer())
+    agent = make_agent("extension:turns=1,more=2", renderer, style="short")
+    demonstration = tokenize(trajectory, agent, renderer.write)
+    assert [turn.role for turn in demonstration.turns] == ["", "extension", "", ""]
+    assert demonstration.stop == Stop.TURN_LIMIT and not demonstration.success
+
+
 SPECS = ("summarise:tokens=40,length=6", "summarise:tokens=30,turns=0,length=4", "team:rounds=2")
 
 
