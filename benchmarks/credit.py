@@ -16,13 +16,14 @@ import shutil
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from benchmarks.learn import scripted
 from benchmarks.support.record import RESULTS, commit, provenance, save, show
 from benchmarks.support.runs import interval, train
 from rl.cli import Parser, run, whole_number
@@ -95,7 +96,32 @@ COMPARISONS: dict[str, Comparison] = {
         300_000,
         tuple((arm, "grpo") for arm in ("igpo", "infopo", "gdpo")),
     ),
+    "clarify-weak-start": Comparison(
+        "a start that asks for one detail",
+        "tools/Clarify-v0",
+        ("--turn-tokens", "24", "--lr", "1.3e-4"),
+        150_000,
+        tuple((arm, "grpo") for arm in ("igpo", "infopo")),
+        start=(
+            *("--env-arg", "missing=1", "--env-arg", "fewest=1"),
+            *("--turn-tokens", "24", "--cold-start", "4000", "--cold-start-until", "0.3"),
+        ),
+    ),
+    "desk": Comparison(
+        "state, facts and policy of a customer's case",
+        "tools/Support-v0",
+        ("--env-arg", "case=track", "--turn-tokens", "64", "--lr", "1.3e-4"),
+        600_000,
+        (("gdpo", "grpo"),),
+        start=("--env-arg", "case=track", "--turn-tokens", "64", "--cold-start", "8000", "--cold-start-until", "0.55"),
+    ),
 }
+COMPARISONS["clarify-weak-start-longer"] = replace(
+    COMPARISONS["clarify-weak-start"],
+    tokens=450_000,
+    pairs=(("igpo", "grpo"),),
+    about="a start that asks for one detail, longer",
+)
 
 
 def one(name: str, arm: str, seed: int, home: Path) -> dict[str, Any]:
@@ -179,6 +205,16 @@ def compared(name: str, arm: str, parent: str, runs: dict[str, list[dict[str, An
     }
 
 
+def learnt(name: str, runs: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
+    """What each arm gains over its cold start in held-out greedy success; random play and the oracle on such tasks."""
+    comparison = COMPARISONS[name]
+    gains = {arm: [found["held_out"] - found["before"] for found in own] for arm, own in runs.items()}
+    return {
+        **{script: scripted(comparison.env, comparison.flags, script) for script in ("random", "oracle")},
+        "gains": {arm: {"mean": float(np.mean(values)), "interval": interval(values)} for arm, values in gains.items()},
+    }
+
+
 def plot(name: str, runs: dict[str, list[dict[str, Any]]], path: Path) -> None:
     """The mean curve of each arm, with the range of its seeds."""
     import matplotlib
@@ -225,7 +261,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             for (_, arm, _), found in zip(jobs, pool.map(lambda job: one(*job, home), jobs), strict=True):
                 runs[arm].append(found)
         own = [compared(name, arm, parent, runs) for arm, parent in COMPARISONS[name].pairs]
-        save(RESULTS / f"credit-{name}.json", {**origin, "jobs": args.jobs, "comparisons": own, "runs": runs})
+        found = {"comparisons": own, "learnt": learnt(name, runs), "runs": runs}
+        save(RESULTS / f"credit-{name}.json", {**origin, "jobs": args.jobs, **found})
         plot(name, runs, RESULTS / f"credit-{name}.png")
         results += own
     show(

@@ -64,8 +64,14 @@ def measured(name: str) -> str:
     files = sorted((ROOT / "benchmarks" / "results").glob("credit-*.json"))
     entries = [entry for file in files for entry in json.loads(file.read_text(encoding="utf-8"))["comparisons"]]
     return "; ".join(
-        f"{entry['env'].rsplit('/', 1)[-1].rsplit(':')[-1]}: {entry['area']['mean']:+.3f} "
+        f"{entry['env'].rsplit('/', 1)[-1].rsplit(':')[-1]}{_variant(entry['comparison'])}: "
+        f"{entry['area']['mean']:+.3f} "
         f"({entry['area']['interval'][0]:+.3f} to {entry['area']['interval'][1]:+.3f}) against `{entry['against']}`"
         for entry in entries
         if entry["arm"] == name
     )
+
+
+def _variant(comparison: str) -> str:
+    """What sets a comparison apart from others on the same environment: " (longer)" of `clarify-longer`."""
+    return f" ({variant})" if (variant := comparison.partition("-")[2]) else ""
