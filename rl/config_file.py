@@ -18,7 +18,12 @@ from rl.methods.recipe import MANY, SLOTS
 from rl.settings import CHANGEABLE_ON_RESUME, DERIVED_FROM, LISTS, Settings, flag_name
 
 FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")  # module:function, as an argument of an environment
-INNER_SCHEMES = ("chain", "simulated", "transitions")  # what stands behind them is the name of an environment
+INNER_SCHEMES = (
+    "chain",
+    "variants",
+    "simulated",
+    "transitions",
+)  # around the environment that they name
 
 LIST_EXAMPLES = {
     "env_arg": "level=2",

@@ -1,4 +1,4 @@
-"""Resolve `SCHEME:NAME` to the class that plays it: of another project, simulated, or a chain of tasks."""
+"""Resolve `SCHEME:NAME` to the class that plays it: of another project, or around environments of this one."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ SCHEMES = {
     "mcp": "envs.adapters.mcp.tools_env:MCPEnv",
     "simulated": "envs.simulated.simulated:Simulated",
     "chain": "envs.episodes.chain:Chain",
+    "variants": "envs.episodes.variants:Variants",
     "transitions": "envs.simulated.transitions:Transitions",
 }
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rl.methods.options import Share
+from rl.methods.options import Count, Share
 
 
 @dataclass(eq=False)
@@ -78,3 +78,32 @@ def skip_solved(history: History, rng: np.random.Generator, *, solved: float = 1
             weight[index] = keep
     total = weight.sum()
     return int(rng.choice(history.num_tasks, p=weight / total)) if total > 0 else uniform(history, rng)
+
+
+def in_reach(
+    history: History,
+    rng: np.random.Generator,
+    *,
+    kinds: Count,
+    low: Share = 0.2,
+    high: Share = 0.6,
+    keep: Share = 0.1,
+    window: Count = 20,
+) -> int:
+    """TRACE: draw from kinds of tasks that the policy solves now and then, `low` to `high`; others with chance `keep`.
+
+    Task i is of kind i % `kinds`, as in `variants:ID`. A kind's success is the mean reward of the last group of each of
+    its `window` tasks that were first finished most recently; until it has a quarter of them it is drawn like one
+    within reach. The band is that within which TRACE accepts an environment for a capability; TRACE itself judges once,
+    before training, this sampler at every draw. Rewards are taken to lie between 0 and 1.
+    """
+    kinds = min(kinds, history.num_tasks)
+    recent: list[list[float]] = [[] for _ in range(kinds)]
+    for index in reversed(history.rewards):
+        means = recent[index % kinds]
+        if len(means) < window:
+            means.append(history.rewards[index][-1])
+    weight = np.array([1.0 if 4 * len(means) < window or low <= np.mean(means) <= high else keep for means in recent])
+    weight = weight if weight.any() else np.ones(kinds)
+    kind = int(rng.choice(kinds, p=weight / weight.sum()))
+    return kind + kinds * int(rng.integers((history.num_tasks - kind + kinds - 1) // kinds))

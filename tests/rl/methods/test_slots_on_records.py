@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 import subprocess
 import sys
@@ -78,6 +79,45 @@ def test_skip_solved_draws_a_solved_task_as_often_as_told() -> None:
     assert {sampler.skip_solved(history, rng, keep=0.0) for _ in range(50)} == {0, 1}
     history.record(0, 0.5)  # unlearned again
     assert {sampler.skip_solved(history, rng, keep=0.0) for _ in range(50)} == {0}
+
+
+def weaknesses(level: list[float], draws: int) -> tuple[sampler.History, list[int]]:
+    """Draw from kinds of tasks on each of which a policy has a success of its own; how often each kind was drawn."""
+    history, rng = sampler.History(len(level) * 1000), np.random.default_rng(0)
+    counts = [0] * len(level)
+    for _ in range(draws):
+        index = history.draw(partial(sampler.in_reach, kinds=len(level)), rng)
+        counts[index % len(level)] += 1
+        history.record(index, float(rng.binomial(8, level[index % len(level)]) / 8))
+    return history, counts
+
+
+def test_in_reach_draws_the_kinds_that_are_solved_now_and_then() -> None:
+    _, counts = weaknesses([0.02, 0.4, 0.95], 1000)
+    assert counts[1] > 700 and min(counts) > 30
+    _, counts = weaknesses([0.0, 1.0, 0.05], 900)  # none is: all alike
+    assert max(counts) < 400
+    history, counts = weaknesses([0.4, 1.0], 400)
+    for index in range(0, 200, 2):
+        history.record(index, 1.0)  # the first kind is learned
+    for index in range(1, 200, 2):
+        history.record(index, 0.5)  # and the second unlearned
+    rng = np.random.default_rng(1)
+    assert sum(sampler.in_reach(history, rng, kinds=2, window=100) % 2 for _ in range(200)) > 100
+
+
+def test_in_reach_knows_tasks_of_uneven_numbers_and_goes_on_from_a_checkpoint() -> None:
+    rng = np.random.default_rng(0)
+    assert {sampler.in_reach(sampler.History(5), rng, kinds=3) for _ in range(200)} == set(range(5))
+    assert {sampler.in_reach(sampler.History(2), rng, kinds=9) for _ in range(50)} == {0, 1}
+    history, _ = weaknesses([0.02, 0.4, 0.95], 100)
+    restored = sampler.History(3000)
+    restored.load_state_dict(json.loads(json.dumps(history.state_dict())))
+    draws = [
+        [sampler.in_reach(one, rng, kinds=3) for _ in range(50)]
+        for one, rng in ((history, np.random.default_rng(2)), (restored, np.random.default_rng(2)))
+    ]
+    assert draws[0] == draws[1]
 
 
 def test_uniform_draws_every_task_and_depends_on_the_generator_only() -> None:
