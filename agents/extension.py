@@ -22,6 +22,11 @@ REQUEST = {
 GRANT = {"full": "You have {more}.", "short": "{number} left"}
 
 
+def asks_for_more(message: Message) -> bool:
+    """Whether a reply to the agent's question asks for more turns."""
+    return final_line(message).strip(" .!`*\"'").lower() == WORD
+
+
 class ExtensionAgent(ChatAgent):
     """A `ChatAgent` whose episode ends after `turns` turns unless the policy asks for `more`, once.
 
@@ -73,7 +78,7 @@ class ExtensionAgent(ChatAgent):
         message = self._read(ids)
         if not self._is_asking:
             return message
-        self._is_granted = final_line(message).strip(" .!`*\"'").lower() == WORD
+        self._is_granted = asks_for_more(message)
         return Internal(message)
 
     def observe(self, messages: Sequence[Message]) -> Context:

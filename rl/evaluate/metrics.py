@@ -13,6 +13,7 @@ from statistics import fmean
 
 import numpy as np
 
+from agents.extension import ROLE, asks_for_more
 from envs.types import Stop
 from rl.evaluate.attempts import cost
 from rl.evaluate.statistics import Interval, auc_at_k, cluster_bootstrap, pass_at_k, pass_hat_k, ratio_interval, wilson
@@ -64,6 +65,8 @@ def task_values(tasks: Iterable[Sequence[Trajectory]], counts: Sequence[int], vo
         vote: Reads the answer of a trajectory for cons@k.
     """
     values: dict[str, list[float]] = defaultdict(list)
+    tasks = list(tasks)
+    has_extensions = any(turn.role == ROLE for task in tasks for t in task for turn in t.turns)
     for task in tasks:
         if not task:
             continue
@@ -75,6 +78,8 @@ def task_values(tasks: Iterable[Sequence[Trajectory]], counts: Sequence[int], vo
         values["turns_mean"].append(fmean(each.turns for each in costs))
         values["tokens_mean"].append(fmean(each.tokens for each in costs))
         values["invalid_mean"].append(fmean(_invalid_share(t) for t in task))
+        if has_extensions:
+            values["metrics/extensions"].append(fmean(map(_num_extensions, task)))
         votes = [vote(t) for t in task]
         for k in counts:
             if k <= n:
@@ -155,6 +160,12 @@ def error_counts(groups: Iterable[Group]) -> dict[str, int]:
     """Return the number of failed episodes by the type of their error, such as "TimeoutError", most frequent first."""
     kinds = Counter((t.error or "unknown").partition(":")[0][:60] for group in groups for t in group.errored)
     return dict(kinds.most_common())
+
+
+def _num_extensions(trajectory: Trajectory) -> int:
+    """How often the policy got more turns from the agent `extension`."""
+    answers = [turn.reply for turn in trajectory.turns if turn.role == ROLE and turn.reply is not None]
+    return sum(map(asks_for_more, answers))
 
 
 def _invalid_share(trajectory: Trajectory) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from agents.extension import ROLE, asks_for_more
 from envs.types import Stop
 from rl.records import Group, Trajectory
 
@@ -44,6 +45,10 @@ def rollout_metrics(groups: list[Group], training_groups: list[Group]) -> dict[s
         "replies/cut": sum(turn.completion.finish == "length" for turn in replies) / max(len(replies), 1),
         "time/env_s": sum(turn.env_s for turn in turns),
     }
+    answers = [turn.reply for turn in turns if turn.role == ROLE and turn.reply is not None]
+    if answers:
+        metrics["extensions/asked"] = len(answers) / n
+        metrics["extensions/granted"] = sum(map(asks_for_more, answers)) / n
     names = sorted({name for turn in turns for name in turn.rewards})
     for name in names:
         metrics[f"rewards/{name}"] = sum(turn.rewards.get(name, 0.0) for turn in turns) / n

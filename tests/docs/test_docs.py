@@ -182,7 +182,7 @@ def documented(heading: str) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """One run without and one with a critic, and one against past weights, of a model that is even smaller."""
+    """Runs without and with a critic, against past weights, and with turns on demand, of a model that is even smaller."""
     home = tmp_path_factory.mktemp("runs")
     save_pretrained(*tiny.create(hidden=64, layers=1, heads=2, intermediate=64), home / "model")
     (home / "generous.py").write_text(GENEROUS, encoding="utf-8")
@@ -192,7 +192,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
         assert train.main([*flags, "--out", str(home / algo)]) == 0
     against = ["--env", "multi/Kuhn-v0", "--opponent", "pool:self_play=0", "--model", f"{home}/model", *shape]
     assert train.main([*against, "--out", str(home / "pool")]) == 0
-    return [home / "grpo", home / "ppo", home / "pool"]
+    brief = ["--env", "games/GuessNumber-v0", "--agent", "extension:turns=1,more=1", "--model", f"{home}/model"]
+    assert train.main([*brief, *shape, "--max-tokens", "1500", "--out", str(home / "brief")]) == 0
+    return [home / "grpo", home / "ppo", home / "pool", home / "brief"]
 
 
 def test_the_logged_keys_are_the_documented_ones(runs: list[Path]) -> None:

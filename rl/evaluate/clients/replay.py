@@ -11,7 +11,8 @@ from rl.evaluate.clients.stored import Sample
 from rl.policy.engine import CutOff
 from rl.records import Group, Ticket
 
-TRUNCATIONS = (Stop.TOKEN_LIMIT, Stop.TIME_LIMIT)  # ends that do not come from the environment
+# Ends that need not come from the environment: an agent may end an episode as if the limit of turns was reached.
+TRUNCATIONS = (Stop.TURN_LIMIT, Stop.TOKEN_LIMIT, Stop.TIME_LIMIT)
 
 
 @dataclass(slots=True)
