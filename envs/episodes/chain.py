@@ -9,11 +9,15 @@ import numpy as np
 
 import envs
 from envs.env import Env
+from envs.episodes.endings import verdict
 from envs.messages import join_messages
 from envs.types import Message, Messages, NextTask, Outcome, Stop, Task, text, user
 
 HEADING = {"full": "Task {task} of {tasks}.", "short": ""}
-NEXT = {"full": "Task {before} of {tasks} {outcome}. Task {task} of {tasks} follows.", "short": "{outcome}"}
+NEXT = {
+    "full": "Task {before} of {tasks} {outcome}. Task {task} of {tasks} follows, with data of its own.",
+    "short": "{outcome}",
+}
 OUTCOME = {"full": ("is over: it was not solved", "is over: it was solved"), "short": ("-", "+")}
 SOLVED = "task_solved"  # metric of the last turn of each task: 1 if the task was solved, else 0
 
@@ -175,7 +179,8 @@ class Chain(Env):
         numbers: dict[str, Any] = {"before": self.place, "task": self.place + 1, "tasks": self.num_tasks}
         numbers["outcome"] = OUTCOME[self.style][is_solved]
         results = tuple(message for message in final if message["role"] == "tool")
-        words = [message for message in final if message["role"] != "tool"]
+        words = [_without_verdict(message, is_solved) for message in final if message["role"] != "tool"]
+        words = [message for message in words if message["content"]]
         heading = user(NEXT[self.style].format(**numbers))
         opening = tuple(message for message in opening if message["role"] != "system" or not self._is_known(message))
         begin: Message = {**join_messages([*words, heading, *opening]), "next_task": _mark(self.place, is_solved)}
@@ -188,6 +193,14 @@ class Chain(Env):
 
 def _chain(tasks: Sequence[Task], first: int, indices: Sequence[int]) -> Task:
     return Task(tasks[first].id, metadata={"indices": [*indices], "tasks": [tasks[index].id for index in indices]})
+
+
+def _without_verdict(message: Message, is_success: bool) -> Message:
+    """A task's last message without the sentence that the episode is over: that goes on."""
+    content: Any = message["content"]
+    if not isinstance(content, str):
+        return message
+    return {**message, "content": content.replace(verdict(is_success), "").rstrip()}
 
 
 def _mark(place: int, is_solved: bool) -> NextTask:

@@ -13,6 +13,7 @@ from envs.tools.plans.plan_tools import PLAN_TOOLS
 from envs.tools.plans.plan_values import ValueFault, fits
 from envs.types import ToolError
 
+KEYS = {"id", "name", "args"}  # of a step
 MAX_STEPS = 20
 MAX_PLAN = 20_000  # characters
 MAX_FAULTS = 3  # that one error message names
@@ -46,7 +47,7 @@ def parse_json_plan(reply: str) -> list[Step]:
     else:
         starts = [match.start() for match in re.finditer(r"^\s*\[", text[-MAX_PLAN:], re.M)]
         candidates = [text[-MAX_PLAN:][start:] for start in starts[:20]]
-    fault = "the reply does not end with a JSON list"
+    fault = "the reply does not end with a JSON list, which stands in [ and ] even with one step"
     for candidate in candidates:
         try:
             return plan_steps(json.loads(candidate))
@@ -63,7 +64,7 @@ def plan_steps(value: Any) -> list[Step]:
         raise ToolError(f"parsing: a plan has at most {MAX_STEPS} steps")
     steps: list[Step] = []
     for place, entry in enumerate(value):
-        if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
+        if not isinstance(entry, dict) or not isinstance(entry.get("name"), str) or not entry.keys() <= KEYS:
             raise ToolError(f'parsing: step {place} needs the form {{"id": {place}, "name": ..., "args": {{...}}}}')
         number, args = entry.get("id", place), entry.get("args", {})
         if isinstance(number, bool) or not isinstance(number, int) or not isinstance(args, dict):
@@ -137,15 +138,20 @@ def _step_faults(step: Step, outputs: Mapping[int, str]) -> list[str]:
         kind = tool.inputs[name]
         if not isinstance(value, Reference):
             if not fits(value, kind):
-                faults.append(f"{place}: {name} must be of type {kind}")
+                faults.append(f"{place}: {name} must be of type {kind}, not {_written(value)}")
         elif value.id not in outputs:
             faults.append(f"{place}: {name} refers to step {value.id}, which is not before it")
         elif output := outputs[value.id]:
             if value.output and value.output != output:
-                faults.append(f"{place}: step {value.id} has no output {value.output[:40]!r}, but {output!r}")
+                faults.append(f"{place}: the result of step {value.id} is a {output}: write <node-{value.id}>.{output}")
             elif output != kind:
                 faults.append(f"{place}: {name} must be of type {kind}; step {value.id} returns {output}")
     return faults
+
+
+def _written(value: Any) -> str:
+    """A value as it stands in a plan, cut."""
+    return json.dumps(value, ensure_ascii=False, default=repr)[:60]
 
 
 def _last_block(text: str) -> str | None:
@@ -187,6 +193,8 @@ class _CodeReader:
     def _call(self, node: ast.expr) -> Reference:
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
             raise ToolError(f"parsing: line {node.lineno} is no call that is assigned to a name")
+        if node.func.id not in PLAN_TOOLS:
+            raise ToolError(f"parsing: line {node.lineno}: {unknown_message('tool', node.func.id, PLAN_TOOLS)}")
         if node.args or any(keyword.arg is None for keyword in node.keywords):
             raise ToolError(f"parsing: line {node.lineno}: give the arguments by name, as in add(first=1, second=2)")
         args = {str(keyword.arg): self._argument(keyword.value) for keyword in node.keywords}

@@ -226,7 +226,7 @@ PLAN_TOOLS = {
             "list:list",
             "list",
             "Keeps the first of equal entries of a list.",
-            "keep the first of equal entries of {list}",
+            "remove the repeated entries from {list}",
             lambda entries: list(dict.fromkeys(entries)),
         ),
         _tool(

@@ -116,7 +116,8 @@ def load_table(name: str) -> Table:
 def column_values(table: Table, column: str) -> list[Any]:
     """A column of a table. Raises ValueFault where there is none."""
     if not all(column in row for row in table):
-        raise ValueFault(f"the table has no column {column[:40]!r}")
+        names = ", ".join(dict.fromkeys(key for row in table for key in row))
+        raise ValueFault(f"the table has no column {column[:40]!r}; it has {names[:200]}")
     return [row[column] for row in table]
 
 

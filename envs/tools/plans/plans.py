@@ -97,9 +97,10 @@ class Plans(Env):
             )
         else:
             reply = (
-                "Reply with the plan as Python code in a block between ``` and ``` at the end. Each line calls one "
-                "tool, with its arguments by name, and assigns the result to a name that later lines use. There is "
-                "nothing else in it: no loops, no operators, no other functions."
+                "Reply with the plan as Python code in a block between ``` and ``` at the end. Each line calls a "
+                "tool, with its arguments by name, and assigns the result to a name that later lines use; a call may "
+                "also stand within the arguments of another. There is nothing else in it: no loops, no operators, no "
+                "other functions."
             )
         return Guide(
             goal=(

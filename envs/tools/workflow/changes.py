@@ -114,10 +114,10 @@ def leave(draft: Draft) -> None:
     if draft.possible:
         draft.do("approveAbsence", id=absence["id"])
     draft.request = (
-        f"Approve the requested absence of {employee['name']}, but only if no other employee of the same department "
-        "has an approved absence on any day of it. Otherwise change nothing and report that it is not possible. Report "
-        "the number of that requested absence, its first day, and how many approved absences of others in the "
-        "department share a day with it."
+        f"Approve the requested absence of {employee['name']}, but only if no other employee of the same department, "
+        "active or not, has an approved absence on any day of it. Otherwise change nothing and report that it is not "
+        "possible. Report the number of that requested absence, its first day, and how many approved absences of "
+        "others in the department share a day with it."
     )
     draft.values = [absence["id"], absence["first_day"], len(clashes)]
 
@@ -151,7 +151,7 @@ def restock(draft: Draft) -> None:
     for product in short:
         draft.do("restockProduct", id=product["id"], stock=level)
     draft.request = (
-        f"Everything that {name} supplies and of which fewer than {limit} pieces are in stock has come in. Set the "
+        f"A delivery has come of every product of {name} of which fewer than {limit} pieces are in stock. Set the "
         f"stock of each of these products to {level} pieces. Report how many products you have set, and how many "
         "pieces of them all together were in stock before."
     )

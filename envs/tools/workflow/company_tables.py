@@ -211,7 +211,7 @@ TABLES = (
         "Tickets",
         (
             _reference("customer_id", "Customer who reported it", "fc"),
-            _reference("assignee_id", "Employee who deals with it; null for nobody", "f"),
+            _reference("assignee_id", "Employee who deals with it, if there is one", "f"),
             Column("subject", "string", "Subject", (), "fcu"),
             Column("priority", "string", "Priority", PRIORITIES, "fcu"),
             Column("status", "string", "Status", TICKET_STATUS, "f"),

@@ -69,8 +69,8 @@ def workload(draft: Draft) -> None:
     if list(counts.values()).count(most) != 1:
         raise NoCase
     draft.request = (
-        f"Look at the active employees of the department {name} and at the tickets of high priority that are assigned "
-        "and not closed. Report the name of the employee who has most of these tickets, and how many of them the whole "
+        f"Look at the active employees of the department {name} and at the tickets of high priority with the status "
+        "assigned. Report the name of the employee who has the most of these tickets, and how many of them the whole "
         "department has."
     )
     draft.values = [max(counts, key=lambda key: counts[key]), sum(counts.values())]

@@ -120,7 +120,8 @@ class Workflow(WorkflowTools):
         else:
             how = (
                 f"The API has {len(self.endpoints)} endpoints. find_endpoints(query) lists at most {self.max_results} "
-                "of them that fit your words, with their arguments; call_endpoint(name, arguments) calls one."
+                "of them that fit your words, with their arguments; if none of these will do, search again in other "
+                "words, such as list, create or update and the thing. call_endpoint(name, arguments) calls one."
             )
             example = {"name": "find_endpoints", "arguments": {"query": "what you want to do"}}
         return Guide(
@@ -130,10 +131,11 @@ class Workflow(WorkflowTools):
                 "Change nothing that the request does not ask for."
             ),
             rules=(
-                f"{how} Look up the numbers of rows first; do not guess them. A list may have several pages. The API "
-                "refuses what its rules forbid and says why.\n\nfinish(values, possible) ends your work: `values` are "
-                "the values asked for, in the order of the request, each an entry of its own, a number without a unit "
-                "or a name as the API writes it. `possible` is false if the request could not be carried out; the "
+                f"{how} The number of a row is its id; look it up, do not guess it. A list may have several pages. "
+                "The API refuses what its rules forbid and says why.\n\nfinish(values, possible) ends your work: "
+                "`values` are the values asked for, in the order of the request, each an entry of its own: a number "
+                "without a unit, anything else, such as a name or a date, exactly as the API writes it. `possible` is "
+                "false if the request could not be carried out; the "
                 "values are reported all the same."
             ),
             reply=(

@@ -48,7 +48,7 @@ def test_a_chain_goes_on_where_a_task_ends() -> None:
     assert info["task"] == "test/3" and env.max_turns == 6
     env.step("")
     messages, reward, terminated, truncated, info = env.step("3")
-    words = "over\n\nTask 1 of 3 is over: it was solved. Task 2 of 3 follows.\n\nsay 4"
+    words = "over\n\nTask 1 of 3 is over: it was solved. Task 2 of 3 follows, with data of its own.\n\nsay 4"
     assert shown(messages) == [("user", words)]
     assert messages[0]["next_task"] == {"place": 1, "solved": True}
     assert (reward, terminated, truncated) == (1.0, False, False)
@@ -116,3 +116,13 @@ def test_wrong_arguments_are_refused() -> None:
         envs.make(SPEC, style="loud")
     with pytest.raises(ValueError, match=r"similar=colour: tasks of .*Kinds have no such metadata; they have kind"):
         envs.make(SPEC, similar="colour").unwrapped.load("test")
+
+
+def test_no_message_says_that_the_episode_is_over_while_it_goes_on() -> None:
+    env = Chain("math/Arithmetic-v0", tasks=2)
+    env.reset(seed=0, options={"split": "test", "index": 0})
+    messages, *_ = env.step("no number")
+    assert "Task 1 of 2 is over: it was not solved." in text(messages[-1])
+    assert "The episode is over" not in text(messages[-1])
+    messages, *_ = env.step("no number")
+    assert "The episode is over" in text(messages[-1])

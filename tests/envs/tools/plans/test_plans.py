@@ -172,7 +172,7 @@ def test_what_is_no_plan_is_refused(reply: str, words: str) -> None:
         ({"name": "square", "args": {"number": float("nan")}}, "number must be of type number"),
         ({"name": "square", "args": {"number": "<node-5>.number"}}, "refers to step 5, which is not before it"),
         ({"name": "square", "args": {"number": "<node-1>.number"}}, "refers to step 1, which is not before it"),
-        ({"name": "square", "args": {"number": "<node-0>.number"}}, "has no output 'number', but 'text'"),
+        ({"name": "square", "args": {"number": "<node-0>.number"}}, "is a text: write <node-0>.text"),
         ({"name": "square", "args": {"number": "<node-0>"}}, "step 0 returns text"),
         ({"id": 0, "name": "square", "args": {"number": 2}}, "the id 0 occurs twice"),
     ],
@@ -303,3 +303,25 @@ def test_the_vote_of_a_plan_is_its_result() -> None:
     ]
     assert votes[0] == votes[1] != votes[2]
     assert votes[3] is None
+
+
+@pytest.mark.parametrize(
+    ("reply", "form", "words"),
+    [
+        ('[{"id": 0, "name": "square", "arguments": {"number": 2}}]', "json", 'needs the form {"id": 0'),
+        ('{"id": 0, "name": "square", "args": {"number": 2}}', "json", "which stands in [ and ] even with one step"),
+        ('[{"name": "square", "args": {"number": "15"}}]', "json", 'must be of type number, not "15"'),
+        (
+            '[{"name": "load_table", "args": {"name": "stock"}}, {"id": 1, "name": "column_values", '
+            '"args": {"table": "<node-0>.table", "column": "Pieces"}}]',
+            "json",
+            "no column 'Pieces'; it has item, shelf, pieces",
+        ),
+        ("```python\nprint(square(number=57))\n```", "code", "'print'"),
+    ],
+)
+def test_an_error_says_how_to_mend_the_plan(reply: str, form: str, words: str) -> None:
+    env = Plans(form=form)
+    env.reset(seed=0)
+    messages, _, terminated, _, info = env.step(reply)
+    assert words in text(messages[-1]) and not terminated and not info["valid"]
