@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from agents.chains.experience import ExperienceAgent
+from agents.chains.skills import SkillAgent
 from agents.chat import ChatAgent
 from agents.extension import ExtensionAgent
 from agents.reminders import ReminderAgent
 from agents.render import Renderer
-from agents.skills import SkillAgent
 from agents.stack import StackAgent
 from agents.summarise import SummaryAgent
 from agents.team import TeamAgent
@@ -25,6 +26,7 @@ AGENTS: Mapping[str, type[ChatAgent]] = {
     "team": TeamAgent,
     "skills": SkillAgent,
     "stack": StackAgent,
+    "experience": ExperienceAgent,
 }
 
 

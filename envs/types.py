@@ -45,7 +45,7 @@ class Message(TypedDict):
     """A chat message in OpenAI's format. `content` is a str, or a list of content blocks (text, images).
 
     Two keys are our own and are no part of what a model reads: `next_task`, of an environment's message, and `skill`,
-    the name of the skill that an agent has stored or carried out (`agents.skills`).
+    the name of the skill that an agent has stored or carried out (`agents.chains.skills`).
     """
 
     role: Role

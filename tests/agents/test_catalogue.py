@@ -22,6 +22,7 @@ SPECS = (
     "summarise:tokens=90,length=12",
     "reminders:turns=5",
     "extension:turns=2,more=3",
+    "experience",
     "team:rounds=2",
     "skills:most=2",
     "stack:depth=2",

@@ -30,6 +30,7 @@ SPECS = (
     "extension:turns=1,more=1,length=8",
     "skills:length=8",
     "stack:depth=2",
+    "experience:length=8",
 )
 CHAIN = f"chain:{runs.TASKS}:Low"  # which an untrained model solves now and then
 ENVS = ("games/GuessNumber-v0", "tools/Clarify-v0")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agents.skills import ROLE
+from agents.chains.skills import ROLE
 from envs.episodes.chain import SOLVED
 from rl.methods.options import Count, NonNegative
 from rl.records import Group, Trajectory

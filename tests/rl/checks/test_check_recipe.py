@@ -29,7 +29,7 @@ NAMES = [name for name, _ in recipes.catalogue()]
 PARTS = [
     (slot, name) for slot in SLOTS for name in recipes.parts_of(importlib.import_module(f"rl.methods.parts.{slot}"))
 ]
-OPTIONS = {"constant": "constant:length=32"}  # of `reduce`, which has no default
+OPTIONS = {("reduce", "constant"): ":length=32", ("sampler", "in_reach"): ":kinds=2"}  # which have no default
 READERS = {
     "gae_with_gain": "step_search",
     "value_error": "ppo",
@@ -44,7 +44,7 @@ def test_every_bundled_recipe_passes(name: str) -> None:
 
 @pytest.mark.parametrize("slot, name", PARTS)
 def test_every_bundled_part_passes_in_a_plain_recipe(slot: str, name: str) -> None:
-    text = OPTIONS.get(name, name) if slot == "reduce" else name
+    text = name + OPTIONS.get((slot, name), "")
     check_recipe(recipes.load(READERS.get(name, "grpo")).but(**recipes.parse({slot: text})))
 
 

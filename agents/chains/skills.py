@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from agents.agent import Context, Internal
+from agents.chains.library import Library, Skill, read_skill
 from agents.chat import ChatAgent, Option
-from agents.library import Library, Skill, read_skill
 from agents.render import Renderer
 from agents.requests import add_text, ask
 from envs.types import Message, assistant, final_line, final_text

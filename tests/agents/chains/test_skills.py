@@ -6,8 +6,8 @@ import pytest
 
 from agents.agent import Internal
 from agents.catalogue import make_agent
+from agents.chains.skills import HEADING, REQUEST, SkillAgent
 from agents.render import Renderer
-from agents.skills import HEADING, REQUEST, SkillAgent
 from envs.types import Message, assistant, system, text, user
 from rl.policy.tiny import byte_tokenizer
 from tests.support import chat_templates as styles

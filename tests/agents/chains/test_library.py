@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from agents.library import MAX_CHARACTERS, Library, Skill, read_skill
+from agents.chains.library import MAX_CHARACTERS, Library, Skill, read_skill
 from envs.types import assistant, text
 
 TOOLS = [

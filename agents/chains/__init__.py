@@ -1,0 +1,1 @@
+"""Agents for chains of tasks, which keep something from one task for the next."""
