@@ -77,10 +77,15 @@ class Tabs:
         end = loop.time() + SETTLE_S
         while self.pages and (left := end - loop.time()) > 0:
             page = self.page
+            with contextlib.suppress(Exception):  # a new tab is shown as soon as its answer begins
+                await page.wait_for_load_state("domcontentloaded", timeout=1000 * left)
+            left = max(end - loop.time(), 0.01)
             try:
                 idle = page.evaluate("limit => window[Symbol.for('turnwise.idle')]?.(limit)", 1000 * left)
                 opened = await asyncio.wait_for(idle, left + 2.0)
                 await self._wait_for_tabs(opened or 0)
+                if self.pages and self.page is not page:
+                    continue
                 if not self._requests:
                     return
                 with contextlib.suppress(TimeoutError):
