@@ -89,6 +89,7 @@ class Turn:
     streams: dict[str, tuple[float, ...]] = field(default_factory=dict)
     sample_s: float = 0.0  # seconds to sample the reply, the wait for a slot included
     env_s: float = 0.0  # seconds to parse the reply and to step the environment
+    step: int | None = None  # with several seats: which step of the environment the reply is for, from 0
 
     def __post_init__(self) -> None:
         """Raise `ValueError` for a reward that is not a number or beyond `MAX_REWARD`."""

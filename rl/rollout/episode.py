@@ -120,6 +120,7 @@ class _Attempt:
         self.solo = SoloTable(runner, ticket, env, seats[0]) if runner.seats == ("agent",) else None
         member = seats[0].trajectory.member
         self.table: Table = self.solo or GameTable(runner, ticket, member, cast("MultiEnv", env))
+        self._num_steps = 0
 
     async def play(self) -> None:
         """Play to the end. Raises whatever goes wrong."""
@@ -138,6 +139,7 @@ class _Attempt:
                     stack.enter_context(self._suspicion(self.seats[name], turn))
                 messages = {name: turn.reply for name, turn in replies.items() if turn.reply is not None}
                 steps = await self.table.step(messages)
+                self._num_steps += 1
                 movers = [self.seats[name] for name in steps if self._answer(self.seats[name], steps[name])]
             is_over = not movers
 
@@ -154,6 +156,7 @@ class _Attempt:
             for seat in speakers:
                 turn = seat.pending
                 assert turn is not None
+                turn.step = None if self.solo else self._num_steps
                 with self._suspicion(seat, turn):
                     if seat.act():
                         replies[seat.trajectory.agent] = turn

@@ -85,6 +85,7 @@ def _record(update: int, env: str, group: Group, trajectory: Trajectory, shaped_
                 "valid": turn.valid,
                 "fresh": turn.fresh,
                 **({"role": turn.role, "internal": turn.internal} if turn.role else {}),
+                **({"step": turn.step} if turn.step is not None else {}),
                 "finish": turn.completion.finish,
                 **_tokens(turn),
                 "metrics": dict(turn.metrics),

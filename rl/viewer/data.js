@@ -23,11 +23,16 @@ const rows = episodeTexts.map((_, i) => ({
 }));
 
 const groups = new Map();
+const games = new Map(); // the seats that played one episode together
 const byKey = new Map();
 for (const row of rows) {
-  row.groupKey = `${row.env} ${row.update} ${row.group}`;
+  row.groupKey = `${row.env} ${row.update} ${row.group} ${row.agent}`;
   if (!groups.has(row.groupKey)) groups.set(row.groupKey, []);
   groups.get(row.groupKey).push(row);
+  row.gameKey = row.stop === "error" ? `error ${row.i}` : `${row.env} ${row.update} ${row.group}/${row.member}`;
+  while (games.get(row.gameKey)?.some(({agent}) => agent === row.agent)) row.gameKey += "+"; // the same seat again
+  if (!games.has(row.gameKey)) games.set(row.gameKey, []);
+  games.get(row.gameKey).push(row);
   row.key = `${row.update}/${row.group}/${row.member}`;
   while (byKey.has(row.key)) row.key += "+"; // another seat, or a failed attempt
   byKey.set(row.key, row);

@@ -101,6 +101,7 @@ def _episode(episode: Mapping[str, Any], indices: Mapping[int, int]) -> dict[str
         "answer": episode.get("answer"),
         "error": episode.get("error"),
         "final": _list(episode.get("final")) or None,
+        "player": episode.get("player") or None,
     }
     result = {name: _json_safe(value) for name, value in values.items() if value is not None}
     return result | {"turns": [_turn(turn, indices) for turn in episode["turns"]]}
@@ -120,6 +121,7 @@ def _turn(turn: Mapping[str, Any], indices: Mapping[int, int]) -> dict[str, Any]
         "internal": turn.get("internal") or None,
         "finish": turn.get("finish") if turn.get("finish") != "stop" else None,
         "context": len(_list(turn.get("context_ids"))) or None,
+        "step": _int(turn["step"]) if "step" in turn else None,
         "versions": _list(turn.get("versions")) or None,
         "tokens": _num_tokens(turn) if "tokens" in turn else None,
         "sample_s": _number(turn.get("sample_s"), 4),

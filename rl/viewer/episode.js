@@ -133,6 +133,7 @@ function episodeFacts(row, episode) {
     ["task", row.task],
     ["environment", row.env],
     ["agent", hasAgents ? row.agent : null],
+    ["player", episode.player],
     ["place in split", episode.index === undefined ? null : `${episode.split ?? ""} ${episode.index}`],
     ["seed", episode.seed],
     ["policy version", episode.version],
@@ -152,7 +153,7 @@ function showEpisode(row) {
   const cards = episode.turns.map((turn, k) => lazyTurn(k, () => turnCard(turn, k)));
   detail.classList.remove("comparing");
   document.body.classList.remove("alone");
-  detail.replaceChildren(detailBar(row, false), episodeFacts(row, episode), memberButtons(row, false), strip, ...cards, endCard(row, episode));
+  detail.replaceChildren(detailBar(row), episodeFacts(row, episode), seatButtons(row), memberButtons(row), strip, ...cards, endCard(row, episode));
   detail.scrollTop = 0;
   const firstHit = episode.turns.findIndex(hasHit);
   if (firstHit > 0) scrollToTurn(firstHit);

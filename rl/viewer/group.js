@@ -1,4 +1,4 @@
-// The bar above an episode, the members of its group, and their comparison: a column per member, a row per turn.
+// The bar above an episode, the members of its group, and episodes side by side, a column for each.
 
 const LEGEND = {
   logprob: ["likely", ["rare0", "rare1", "rare2", "rare3", "rare4", "rare5", "rare6"], "unlikely"],
@@ -15,7 +15,7 @@ function legend() {
     `${low}${top}`, classes.map((name) => el("i", {class: name})), `${high}${top}`);
 }
 
-function detailBar(row, isComparing) {
+function detailBar(row) {
   const names = ["logprob", ...Object.keys(colour.top), "none"];
   if (!names.includes(colour.by)) colour.by = "logprob";
   const choice = el("select", {id: "colour", change: (event) => {
@@ -23,29 +23,47 @@ function detailBar(row, isComparing) {
     detail.querySelector(".legend").replaceWith(legend());
     recolour();
   }}, names.map((name) => el("option", {value: name, selected: name === colour.by}, name === "logprob" ? "log-probability" : name)));
-  const count = groups.get(row.groupKey).length;
-  const place = [row.update < 0 ? null : `Update ${row.update}`, `group ${row.group}`, isComparing ? null : `member ${memberLabel(row)}`];
+  const member = {episode: `member ${memberLabel(row)}`, group: hasAgents ? row.agent : null, seats: `member ${row.member}`}[view];
+  const place = [row.update < 0 ? null : `Update ${row.update}`, `group ${row.group}`, member];
   return el("div", {class: "bar"},
     el("button", {type: "button", class: "back", click: leave}, "← Episodes"),
     el("h2", {}, place.filter(Boolean).join(", ")),
     el("label", {class: "by"}, "Colour ", choice), legend(),
-    count > 1 ? el("button", {type: "button", id: "compare", title: "group members side by side", "aria-pressed": String(isComparing), click: toggleCompare},
-      isComparing ? "One episode" : `Compare ${count}`) : null);
+    viewButton("seats", games.get(row.gameKey).length, "Seats", "what each seat saw, side by side"),
+    viewButton("group", groups.get(row.groupKey).length, "Compare", "group members side by side"));
 }
 
-function memberButtons(row, isComparing) {
-  const group = groups.get(row.groupKey);
-  if (group.length < 2) return el("nav", {class: "mates"});
-  const buttons = group.map((mate) => {
+function viewButton(name, count, label, title) {
+  if (count < 2) return null;
+  return el("button", {type: "button", id: name, title, "aria-pressed": String(view === name), click: () => toggleView(name)},
+    view === name ? "One episode" : `${label} ${count}`);
+}
+
+// A button for each member, or for each seat, as `labelOf` names it.
+function choiceButtons(mates, {title, caption, labelOf, isPressed, choose}) {
+  if (mates.length < 2) return el("nav", {class: "mates"});
+  const buttons = mates.map((mate) => {
     const [sign, kind, word] = outcome(mate);
-    const pressed = isComparing ? !hiddenMembers.has(mate.i) : mate === row;
-    return el("button", {type: "button", class: `mate ${kind}`, "aria-pressed": String(pressed),
-      "aria-label": `member ${memberLabel(mate)}, ${word}, return ${formatNumber(mate.reward)}`,
-      click: () => isComparing ? toggleMember(mate, row) : selectRow(mate)},
-    kind === "lost" ? null : el("span", {class: `sign ${kind}`}, `${sign} `), `${memberLabel(mate)}: `, el("b", {}, formatNumber(mate.reward)));
+    return el("button", {type: "button", class: `mate ${kind}`, "aria-pressed": String(isPressed(mate)),
+      "aria-label": `${caption === "seats" ? "seat" : "member"} ${labelOf(mate)}, ${word}, return ${formatNumber(mate.reward)}`, click: () => choose(mate)},
+    kind === "lost" ? null : el("span", {class: `sign ${kind}`}, `${sign} `), `${labelOf(mate)}: `, el("b", {}, formatNumber(mate.reward)));
   });
-  return el("nav", {class: "mates", "aria-label": isComparing ? "Members shown" : "Group mates"},
-    isComparing ? "shown" : "members", buttons);
+  return el("nav", {class: "mates", "aria-label": title}, caption, buttons);
+}
+
+function memberButtons(row) {
+  const isGroup = view === "group";
+  return choiceButtons(groups.get(row.groupKey), {
+    title: isGroup ? "Members shown" : "Group mates", caption: isGroup ? "shown" : "members", labelOf: memberLabel,
+    isPressed: (mate) => (isGroup ? !hiddenMembers.has(mate.i) : mate === row),
+    choose: (mate) => (isGroup ? toggleMember(mate, row) : selectRow(mate)),
+  });
+}
+
+function seatButtons(row) {
+  return choiceButtons(games.get(row.gameKey), {
+    title: "Seats", caption: "seats", labelOf: (seat) => seat.agent, isPressed: (seat) => seat === row, choose: (seat) => selectRow(seat),
+  });
 }
 
 function toggleMember(mate, row) {
@@ -53,7 +71,7 @@ function toggleMember(mate, row) {
   showGroup(row);
 }
 
-// The members in bands, one below the other, of as many columns as fit without scrolling sideways.
+// The columns in bands, one below the other, of as many as fit without scrolling sideways.
 function bandsOf(members) {
   const width = (alone) => (alone ? document.body.clientWidth : detail.clientWidth) - 30;
   document.body.classList.remove("alone"); // the list stays beside a comparison that leaves room for it
@@ -65,23 +83,10 @@ function bandsOf(members) {
   return Array.from({length: count}, (_, b) => members.slice(b * size, (b + 1) * size));
 }
 
-function memberBand(members, size, longest, opening) {
-  const episodes = members.map(episodeOf);
-  const band = el("div", {class: "band"});
-  band.style.gridTemplateColumns = `repeat(${size}, minmax(0, 1fr))`;
-  const rowOf = (cells) => band.append(...cells, ...Array.from({length: size - cells.length}, () => el("div")));
-  rowOf(members.map((mate, m) => memberHeader(mate, episodes[m])));
-  for (let k = 0; k < longest; k++) rowOf(episodes.map((episode) => turnCell(episode.turns[k], k, k === 0 && opening)));
-  rowOf(members.map((mate, m) => endCard(mate, episodes[m])));
-  return band;
-}
-
-function showGroup(row) {
-  const members = groups.get(row.groupKey).filter((mate) => !hiddenMembers.has(mate.i));
-  const episodes = members.map(episodeOf);
-  updateScales(episodes);
-  const opening = sharedOpening(episodes);
-  const grid = el("div", {class: "compared", tabindex: 0, role: "group", "aria-label": "Members side by side"});
+// Shows `members` side by side: what is shown to all, then a column each, with the rows of cells that rowsOf(band) gives.
+function showColumns(row, members, {title, labelOf, buttons, opening, rowsOf}) {
+  updateScales(members.map(episodeOf));
+  const grid = el("div", {class: "compared", tabindex: 0, role: "group", "aria-label": title});
   if (opening) {
     grid.append(el("article", {class: "turn opening"}, el("header", {}, el("h3", {}, "Shown to all")),
       opening.map((message) => messageBox(message, "environment"))));
@@ -89,27 +94,55 @@ function showGroup(row) {
   detail.classList.add("comparing");
   const bands = bandsOf(members);
   grid.classList.toggle("tight", bands[0]?.length > 0 && document.body.classList.contains("alone"));
-  for (const band of bands) {
-    grid.append(memberBand(band, bands[0].length, Math.max(0, ...band.map((mate) => mate.turns)), opening));
+  for (const members of bands) {
+    const band = el("div", {class: "band"});
+    band.style.gridTemplateColumns = `repeat(${bands[0].length}, minmax(0, 1fr))`;
+    const rowOf = (cells) => band.append(...cells, ...Array.from({length: bands[0].length - cells.length}, () => el("div")));
+    rowOf(members.map((mate) => columnHeader(mate, labelOf(mate))));
+    rowsOf(members).forEach(rowOf);
+    rowOf(members.map((mate) => endCard(mate, episodeOf(mate))));
+    grid.append(band);
   }
-  const answer = episodes[0]?.answer;
+  const answer = members[0] && episodeOf(members[0]).answer;
   const taskFacts = [row.task && fact("task", row.task), answer !== undefined && fact("answer", typeof answer === "string" ? answer : JSON.stringify(answer))];
-  detail.replaceChildren(detailBar(row, true), el("p", {class: "about"}, taskFacts.filter(Boolean)), memberButtons(row, true), grid);
+  detail.replaceChildren(detailBar(row), el("p", {class: "about"}, taskFacts.filter(Boolean)), buttons ?? "", grid);
   detail.scrollTop = 0;
   markHits();
 }
 
-function memberHeader(mate, episode) {
-  const [sign, kind, word] = outcome(mate);
-  return el("div", {class: "column"},
-    el("button", {type: "button", class: "small", click: () => { leaveCompare(); selectRow(mate); }}, `member ${memberLabel(mate)}`),
-    el("span", {class: `sign ${kind}`, title: word}, sign),
-    fact("return", mate.reward), mate.advantage === null ? null : fact("advantage", mate.advantage),
-    el("span", {class: "muted"}, `${mate.stop}, ${plural(episode.turns.length, "turn")}`));
+// The members of a group: a row for each number of a turn.
+function showGroup(row) {
+  const members = groups.get(row.groupKey).filter((mate) => !hiddenMembers.has(mate.i));
+  const opening = sharedOpening(members.map(episodeOf));
+  const cell = (turn, k) => (turn ? lazyTurn(k, () => turnCard(turn, k, k === 0 && opening)) : el("div"));
+  showColumns(row, members, {
+    title: "Members side by side", labelOf: (mate) => `member ${memberLabel(mate)}`, buttons: memberButtons(row), opening,
+    rowsOf: (band) => Array.from({length: Math.max(0, ...band.map((mate) => mate.turns))},
+      (_, k) => band.map((mate) => cell(episodeOf(mate).turns[k], k))),
+  });
 }
 
-function turnCell(turn, k, opening) {
-  return turn ? lazyTurn(k, () => turnCard(turn, k, opening)) : el("div");
+// The seats of an episode: a row for each step of the environment, in which some of them replied.
+function showSeats(row) {
+  const stepOf = (turn, k) => turn.step ?? k;
+  const cell = (seat, step) => el("div", {class: "seat-step"}, episodeOf(seat).turns.flatMap((turn, k) =>
+    stepOf(turn, k) === step ? [lazyTurn(k, () => turnCard(turn, k))] : []));
+  showColumns(row, games.get(row.gameKey), {
+    title: "Seats side by side", labelOf: (seat) => seat.agent,
+    rowsOf: (band) => [...new Set(band.flatMap((seat) => episodeOf(seat).turns.map(stepOf)))].sort((a, b) => a - b)
+      .map((step) => band.map((seat) => cell(seat, step))),
+  });
+}
+
+function columnHeader(mate, label) {
+  const [sign, kind, word] = outcome(mate);
+  const episode = episodeOf(mate);
+  return el("div", {class: "column"},
+    el("button", {type: "button", class: "small", click: () => { showOneEpisode(); selectRow(mate); }}, label),
+    el("span", {class: `sign ${kind}`, title: word}, sign),
+    fact("return", mate.reward), mate.advantage === null ? null : fact("advantage", mate.advantage),
+    episode.player ? fact("played by", episode.player) : null,
+    el("span", {class: "muted"}, `${mate.stop}, ${plural(episode.turns.length, "turn")}`));
 }
 
 // The first observation if it is the same for all members, else null.

@@ -62,7 +62,7 @@ function rowElement(row, at) {
   el("span", {class: `c-outcome sign ${kind}`, "aria-label": word}, sign),
   table.several ? el("span", {class: "c-update"}, formatNumber(row.update)) : null,
   el("span", {class: "c-group"}, `${row.group}·${row.member}`),
-  el("span", {class: "c-task", title: row.task}, hasAgents ? `${row.task} ${row.agent}` : row.task),
+  el("span", {class: "c-task", title: row.task}, hasAgents ? `${row.agent} ${row.task}` : row.task),
   el("span", {class: "c-stop"}, row.stop.replace("_", " ")),
   el("span", {class: "c-turns"}, String(row.turns)),
   el("span", {class: "c-tokens"}, formatCount(row.tokens)),

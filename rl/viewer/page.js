@@ -1,7 +1,7 @@
 // The page as a whole: filters, selection and keys.
 
 const field = Object.fromEntries([...document.getElementById("filters").elements].filter((one) => one.id).map((one) => [one.id, one]));
-let isComparing = false;
+let view = "episode"; // or "group", its members side by side, or "seats", those of one episode
 const included = [...new Set(rows.map((row) => row.update))].filter((update) => update >= 0).sort((a, b) => a - b);
 const allUpdates = head.updates.length ? head.updates : included;
 const isServed = location.protocol.startsWith("http");
@@ -109,10 +109,11 @@ function selectRow(row, read = false) {
   if (!row) return;
   const isOtherGroup = selectedRow?.groupKey !== row.groupKey;
   if (isOtherGroup) hiddenMembers.clear();
-  if (selectedRow !== row || !isComparing) {
+  if (selectedRow !== row || view === "episode") {
+    const isOtherGame = selectedRow?.gameKey !== row.gameKey;
     selectedRow = row;
-    if (!isComparing) showEpisode(row);
-    else if (isOtherGroup) showGroup(row);
+    if (view === "episode") showEpisode(row);
+    else if (view === "seats" ? isOtherGame : isOtherGroup) showColumnsOf(row);
     history.replaceState(null, "", `#${row.key}`);
   }
   if (read) document.body.classList.add("reading");
@@ -132,22 +133,26 @@ function moveMember(by) {
   selectRow(group[(group.indexOf(selectedRow) + by + group.length) % group.length]);
 }
 
-function toggleCompare() {
-  if (!selectedRow || groups.get(selectedRow.groupKey).length < 2) return;
-  isComparing = !isComparing;
+const showColumnsOf = (row) => (view === "seats" ? showSeats(row) : showGroup(row));
+
+function toggleView(name) {
+  if (!selectedRow) return;
+  const columns = name === "seats" ? games.get(selectedRow.gameKey) : groups.get(selectedRow.groupKey);
+  if (view !== name && columns.length < 2) return;
+  view = view === name ? "episode" : name;
   hiddenMembers.clear();
-  if (isComparing) showGroup(selectedRow);
-  else showEpisode(selectedRow);
+  if (view === "episode") showEpisode(selectedRow);
+  else showColumnsOf(selectedRow);
   document.body.classList.add("reading");
 }
 
-function leaveCompare() {
-  isComparing = false;
+function showOneEpisode() {
+  view = "episode";
   hiddenMembers.clear();
 }
 
 function leave() {
-  if (isComparing) toggleCompare();
+  if (view !== "episode") toggleView(view);
   else document.body.classList.remove("reading");
   listing.focus({preventScroll: true});
 }
@@ -162,7 +167,8 @@ function toggleGroup() {
 
 const KEYS = {
   j: () => moveSelection(1), k: () => moveSelection(-1), l: () => moveMember(1), h: () => moveMember(-1),
-  n: () => !isComparing && moveTurn(1), p: () => !isComparing && moveTurn(-1), c: toggleCompare, g: toggleGroup,
+  n: () => view === "episode" && moveTurn(1), p: () => view === "episode" && moveTurn(-1),
+  c: () => toggleView("group"), s: () => toggleView("seats"), g: toggleGroup,
   "/": () => field.search.focus(), "?": () => document.getElementById("help").showModal(), Escape: leave,
 };
 const IN_LIST = {
@@ -203,7 +209,7 @@ field.later.addEventListener("click", () => stepUpdate(1));
 let resizeTimer = 0;
 addEventListener("resize", () => {
   clearTimeout(resizeTimer);
-  resizeTimer = setTimeout(() => isComparing && showGroup(selectedRow), 120);
+  resizeTimer = setTimeout(() => view !== "episode" && showColumnsOf(selectedRow), 120);
 });
 document.getElementById("keys").addEventListener("click", KEYS["?"]);
 addEventListener("hashchange", () => selectRow(byKey.get(decodeURIComponent(location.hash.slice(1)))));

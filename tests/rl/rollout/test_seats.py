@@ -1,6 +1,7 @@
 """Several seats in one rollout: who reads what, moves that are made together, faults of one seat, interruptions."""
 
 import asyncio
+import json
 import pickle
 from functools import cache
 
@@ -16,8 +17,9 @@ from rl.methods.parts.strategy import independent, random_forks
 from rl.policy import tiny
 from rl.policy.hf import HFPolicy
 from rl.records import Completion
+from rl.rollout import jsonl
 from rl.rollout.episode import play_episode, play_seats
-from tests.support.episodes import END, FixedPolicy, make_runner, make_ticket, without_times
+from tests.support.episodes import END, FixedPolicy, LetterAgent, make_runner, make_ticket, without_times
 
 SEATS = ("first", "second")
 
@@ -131,6 +133,21 @@ def test_moves_that_are_made_together_are_sampled_together():
     assert [turn.reward for turn in second.turns] == [1.0] * 3 and first.reward == 0.0
     assert {session for session, *_ in policy.requests} == {"0/0/first", "0/0/second"}
     assert len({params.seed for _, _, params, _ in policy.requests}) == 6
+
+
+@pytest.mark.parametrize("env, steps", [(Relay, [[0, 2], [1, 3]]), (Bids, [[0, 1, 2], [0, 1, 2]])])
+def test_a_turn_says_which_step_of_the_environment_it_was_for(env, steps):
+    runner, ticket = table_runner(env), make_ticket(size=1)
+    groups = asyncio.run(independent(runner, ticket))
+    assert [[turn.step for turn in group.trajectories[0].turns] for group in groups] == steps
+    records = [json.loads(line) for line in jsonl.lines(1, "x", groups)]
+    assert [[turn["step"] for turn in record["turns"]] for record in records] == steps
+
+
+def test_a_turn_of_the_only_seat_has_no_step_of_its_own():
+    (group,) = asyncio.run(independent(make_runner(agent=LetterAgent), make_ticket(size=1)))
+    (line,) = jsonl.lines(1, "x", [group])
+    assert all("step" not in turn for turn in json.loads(line)["turns"])
 
 
 def test_the_groups_of_a_ticket_are_its_seats():

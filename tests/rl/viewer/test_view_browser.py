@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import random
 import re
 import shutil
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -354,4 +357,59 @@ def test_a_file_names_the_updates_that_it_does_not_hold(browser: Any, tmp_path: 
     assert [option.is_disabled() for option in options.all()] == [False, True, False, False]
     page.get_by_role("button", name="Later update").click()
     assert page.input_value("#update") == "3"
+    page.close()
+
+
+def games_page(browser: Any, tmp_path: Path) -> Any:
+    """A page of two games of tic-tac-toe, each played once from either seat."""
+    result = tmp_path / "result.json"
+    words = ["--env", "multi/TicTacToe-v0", "--policy", "random", "--opponent", "random", "--episodes", "2"]
+    subprocess.run([sys.executable, "-m", "rl.evaluate", *words, "--json", str(result)], check=True)
+    assert view.main([str(result), "--html", str(tmp_path / "page.html")]) == 0
+    page = browser.new_context(viewport={"width": 1400, "height": 850}).new_page()
+    page.set_default_timeout(20_000)
+    page.goto((tmp_path / "page.html").as_uri())
+    return page
+
+
+def test_the_seats_of_an_episode_have_a_lane_each(browser: Any, tmp_path: Path) -> None:
+    page = games_page(browser, tmp_path)
+    seats = page.get_by_role("navigation", name="Seats").get_by_role("button")
+    assert [re.split(r"[ :]", text.lstrip("✓ "))[0] for text in seats.all_inner_texts()] == ["player_0", "player_1"]
+    seats.nth(1).click()
+    assert page.locator('#rows [aria-selected="true"] .c-task').inner_text().startswith("player_1 ")
+    assert "Your marks are O" in page.locator("#detail").inner_text()
+    page.keyboard.press("s")
+    lanes = page.locator(".column")
+    assert [text.split("\n")[0] for text in lanes.all_inner_texts()] == ["player_0", "player_1"]
+    assert "played by random" in lanes.nth(0).inner_text()
+    page.locator('.compared article[aria-label="Turn 2"]').nth(1).wait_for()
+    first, second = (
+        [page.locator(f".seat-step:nth-child(2n+{n}) article >> nth={k}").bounding_box() for k in range(2)]
+        for n in (1, 2)
+    )
+    assert first[0]["y"] < second[0]["y"] < first[1]["y"] < second[1]["y"]  # they move in turn
+    assert first[0]["x"] == first[1]["x"] < second[0]["x"] == second[1]["x"]
+    lanes.nth(1).get_by_role("button").click()
+    assert page.locator(".compared").count() == 0
+    assert page.locator('#rows [aria-selected="true"] .c-task').inner_text().startswith("player_1 ")
+    page.context.close()
+
+
+def test_a_group_holds_the_members_of_one_seat(browser: Any, tmp_path: Path) -> None:
+    groups = [toy.group(0, 3, random.Random(0)) for _ in range(2)]
+    for seat, group in zip(("first", "second"), groups, strict=True):
+        for trajectory in group.trajectories:
+            trajectory.agent = seat
+    target = tmp_path / "page.html"
+    assert view.main([str(toy.run(tmp_path / "run", groups)), "--html", str(target)]) == 0
+    page = browser.new_page()
+    page.goto(target.as_uri())
+    assert count(page, "6 episodes in 2 groups")
+    page.locator("#rows .row").nth(4).click()
+    page.keyboard.press("c")
+    labels = [text.split("\n")[0] for text in page.locator(".column").all_inner_texts()]
+    assert labels == [f"member {member} second" for member in range(3)]
+    page.keyboard.press("s")  # turns without a step, of an older file, stand by their number
+    assert [text.split("\n")[0] for text in page.locator(".column").all_inner_texts()] == ["first", "second"]
     page.close()
