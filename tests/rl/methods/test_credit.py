@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 from envs.types import Stop
+from rl.methods import recipe as recipes
 from rl.methods.estimators import returns, statistics
 from rl.methods.parts import baseline, credit, scale, score
 from rl.methods.recipe import Recipe
+from rl.records import Group
 from tests.support.batches import ToyScorer, make_group, make_trajectory, toy_groups
 
 REWARDS = np.array([1.0, 0.0, 0.0, 1.0, 0.3, 0.3, 0.3, 2.0])
@@ -176,3 +178,59 @@ def test_an_episode_that_a_limit_cut_short_counts_like_any_other() -> None:
     cut.stop = Stop.TURN_LIMIT
     credits = credit.outcome([make_group(cut, make_trajectory((2, 1.0)))], Recipe().normalization)[0]
     assert credits[0].tolist() == [-0.5, -0.5]
+
+
+# The moving average of what each seat has earned.
+SPIRAL = recipes.load("spiral").normalization
+
+
+def seat_group(seat: str, *returns: float, rewards: tuple[float, ...] = ()) -> Group:
+    """One group of a seat; each member has two turns, the second of which is paid."""
+    members = [make_trajectory((1, 0.0), (2, value)) for value in returns]
+    for member in members:
+        member.agent = seat
+    return make_group(*members, rewards=rewards)
+
+
+def advantages(part: credit.role_average, *groups: Group) -> list[float]:
+    """Each trajectory's advantage, which is the same for all of its tokens."""
+    arrays = [array for of_group in part(groups, SPIRAL) for array in of_group]
+    assert all(array.shape == (3,) and len(set(array)) == 1 for array in arrays)
+    return [float(array[0]) for array in arrays]
+
+
+def test_each_seat_is_compared_with_its_own_average_before_the_return() -> None:
+    part = credit.role_average(decay=0.9)
+    first, second = seat_group("first", 1.0, 1.0, -1.0), seat_group("second", -1.0, -1.0, 1.0)
+    # averages of the first seat: 0, 0.1, 0.19 and then 0.071
+    np.testing.assert_allclose(advantages(part, first, second), [1.0, 0.9, -1.19, -1.0, -0.9, 1.19])
+    np.testing.assert_allclose(advantages(part, seat_group("second", 0.0), seat_group("third", 2.0)), [0.071, 2.0])
+
+
+def test_shaped_returns_are_compared_and_averaged() -> None:
+    part = credit.role_average(decay=0.5)
+    assert advantages(part, seat_group("first", 1.0, 1.0, rewards=(0.4, 0.6))) == pytest.approx([0.4, 0.4])
+
+
+def test_the_average_removes_what_a_seat_always_wins() -> None:
+    part = credit.role_average()
+    for _ in range(40):
+        last = advantages(part, *(seat_group("first", 1.0) for _ in range(4)))
+    assert max(map(abs, last)) < 1e-3
+
+
+def test_averages_outlive_the_update_and_a_saved_recipe() -> None:
+    groups = [seat_group("first", 1.0), seat_group("second", -1.0)]
+    recipe, resumed, fresh = (recipes.load("spiral") for _ in range(3))
+    first = [recipe.credit(groups, SPIRAL)[k][0][0] for k in range(1)]
+    resumed.load_state_dict(recipe.state_dict())
+    again, after_resume, from_zero = (one.credit(groups, SPIRAL)[0][0][0] for one in (recipe, resumed, fresh))
+    assert first == [1.0] and again == after_resume == pytest.approx(0.95) and from_zero == 1.0
+    assert recipe.state_dict() == {"credit": {"averages": pytest.approx({"first": 0.0975, "second": -0.0975})}}
+
+
+def test_the_decay_is_an_option_of_the_flag() -> None:
+    part = recipes.part("credit", "role_average:decay=0.5")
+    assert advantages(part, seat_group("agent", 1.0, 1.0)) == [1.0, 0.5]
+    with pytest.raises(ValueError, match="decay"):
+        recipes.part("credit", "role_average:decay=1.5")

@@ -36,7 +36,7 @@ EQUAL: dict[frozenset[str], str] = {
     frozenset(("pivotrl", "tree_grpo")): "each is GRPO here",
 }
 CRITICS = ["bilevel_ppo", "ppo", "step_search", "turn_ppo"]
-UNCOMPARED = ["archer", "reinforce", "reinforce_pp", *CRITICS]  # no reward is compared with another member's
+UNCOMPARED = ["archer", "reinforce", "reinforce_pp", "spiral", *CRITICS]  # no reward is compared in its group alone
 # Credit in which a constant added to returns is one, for those whose own choice discounts it or scales with it.
 UNDISCOUNTED = {
     "gigpo": partial(credit.anchored, gamma=1.0),
@@ -45,7 +45,9 @@ UNDISCOUNTED = {
     "portool": partial(credit.forked, gamma=1.0),
     "ui_s1": partial(credit.matched_returns, gamma=1.0),
 }
-ABSOLUTE = ["at_grpo", "grpo_roc"]  # the constant lies on the last turn only; it turns failures into successes
+# The constant lies on the last turn only; it turns failures into successes; averages begin at 0.
+ABSOLUTE = ["at_grpo", "grpo_roc", "spiral"]
+IN_ORDER = ["grpo_roc", "spiral"]  # they take the first failures; average the members one by one
 every_recipe = pytest.mark.parametrize("name", NAMES)
 
 
@@ -219,7 +221,7 @@ def test_what_was_not_sampled_is_never_read(name: str) -> None:
     torch.testing.assert_close(changed.logp.grad, gradient(name))
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "grpo_roc"])  # it takes the first failures
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in IN_ORDER])
 def test_permuting_the_members_of_groups_permutes_their_credit(name: str) -> None:
     recipe = recipes.load(name)
 

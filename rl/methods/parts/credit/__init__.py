@@ -10,6 +10,7 @@ group > trajectory > (T,) float64 array over the trajectory's T sampled tokens, 
 | `state` | returns of turns that began in the same state |
 | `gain` | information that turns gave the policy |
 | `reward` | several named rewards, roles, and some of the trajectories only |
+| `role` | returns of a seat, against a moving average |
 | `tree` | turns that members of a group share |
 | `critic` | a critic's values |
 | `scored` | advantages that a score part has computed |
@@ -19,6 +20,7 @@ from rl.methods.estimators.turn_table import TokenAdvantages
 from rl.methods.parts.credit.critic import bilevel_gae, gae, gae_with_gain, turn_gae
 from rl.methods.parts.credit.gain import gated_gain, information_gain
 from rl.methods.parts.credit.reward import by_role, decoupled, most_varied, resampled_on_correct
+from rl.methods.parts.credit.role import role_average
 from rl.methods.parts.credit.scored import scored
 from rl.methods.parts.credit.state import anchored, hierarchical
 from rl.methods.parts.credit.trajectory import outcome, reward_to_go
@@ -42,6 +44,7 @@ __all__ = [
     "outcome",
     "resampled_on_correct",
     "reward_to_go",
+    "role_average",
     "scored",
     "shared_prefix",
     "staged",
