@@ -32,7 +32,7 @@ DIGESTS: dict[str, dict[str, tuple[int, str]]] = {
         "code/Functions-v0[level=1]:test": (100, "f2e8608cf267970ef0563126b768b2cf"),
         "code/Functions-v0[level=2]:test": (100, "175713ff7f2764b0e1a8d5ab05e2c888"),
         "code/Functions-v0[level=3]:test": (100, "734cf8dc5b9abd6e590045e5202028da"),
-        "code/Functions-v0[level=4]:test": (100, "22818ea7deeabeab2f784a76d06a7486"),
+        "code/Functions-v0[level=4]:test": (100, "7c4ed1c6201b980b4172fed3207f5290"),
     },
     "games-v2": {
         "games/GuessNumber-v0:test": (100, "24b4b017f48c57782b5bfbe225ef5b52"),
@@ -97,7 +97,7 @@ DIGESTS: dict[str, dict[str, tuple[int, str]]] = {
         "code/Functions-v0[words=true level=1]:test": (100, "37db8a2a0d0bf1b5f7517289c881a29c"),
         "code/Functions-v0[words=true level=2]:test": (100, "785343beab7f94e36421dcabcb14e63d"),
         "code/Functions-v0[words=true level=3]:test": (100, "1f9899c02036122618320398aa16e39e"),
-        "code/Functions-v0[words=true level=4]:test": (100, "33e0df1acf31e8026e915760a19d0467"),
+        "code/Functions-v0[words=true level=4]:test": (100, "d7352549a685489270a6d014188655f8"),
     },
     "games-v1": {
         "games/GuessNumber-v0:test": (100, "95d7052fa40e88333c2e28ca210f781a"),

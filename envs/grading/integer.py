@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from envs.grading.doubts import is_denied, is_taken_back, keeps_value
-from envs.grading.lines import MAX_REPLY, answer_line
+from envs.grading.lines import MAX_REPLY, answer_line, last_line
 
 INTEGER = r"(?<![\w.])[-+\u2212]?(?:[0-9]{1,3}(?:,[0-9]{3}){1,5}|[0-9]{1,18})(?!\w|[.,][0-9])"
 WORK = rf"{INTEGER}(?: ?(?:[-+*/\u2212\u00d7\u00f7]|\\[a-z]{{2,5}}) ?{INTEGER}){{1,9}} ?= ?"  # 84 + 59 =
@@ -14,6 +14,10 @@ MARKS = (
     re.compile(rf"=[\s:*$]*({INTEGER})"),
 )
 CHECK = re.compile(WORK + INTEGER)
+CALCULATION = re.compile(
+    rf"\s*(?:[A-Za-z]\w{{0,9}}\s?=\s?)?{INTEGER}(?:\s?[-+*/\u2212\u00d7\u00f7]\s?{INTEGER}){{1,9}}(?:\s?=\s?{INTEGER})?[.,;]?\s*"
+)
+HEADING = re.compile(r"\s*[A-Za-z][A-Za-z ]{0,30}:\s*|\s*")
 CLAUSE_END = re.compile(r"[,;:.!?)](?=[\s*_$]|$)|\n")
 TOKEN = re.compile(INTEGER)
 PLAIN = re.compile(r"-?[0-9]{1,18}")
@@ -29,14 +33,14 @@ def declared_integer(reply: str) -> int | None:
     `=`. No other number may follow it in its clause, and later only the same one; after the stronger marks, whole
     equations are skipped, because they check the answer. Without any mark, the reply must contain one number only, once
     or repeated, among any words that do not deny or change it (`envs.grading.doubts`). Where the reply as a whole
-    gives no integer, its last line may, if reasoning stands before it (`envs.grading.lines`). Of a reply of more than
-    `envs.grading.lines.MAX_REPLY` characters only the last line is read. Integers are `132`, `-7` and `1,024`, but not
-    `132.0`, `1e3`, `13x` or numbers of more than 18 digits.
+    gives no integer, its last line may, if reasoning stands before it (`envs.grading.lines`) or nothing but
+    calculations, `66 + 76`. Of a reply of more than `envs.grading.lines.MAX_REPLY` characters only the last line is
+    read. Integers are `132`, `-7` and `1,024`, but not `132.0`, `1e3`, `13x` or numbers of more than 18 digits.
     """
     if PLAIN.fullmatch(reply):
         return int(reply)
     value = _declared_integer(reply) if len(reply) <= MAX_REPLY else None
-    if value is None and (line := answer_line(reply)):
+    if value is None and (line := answer_line(reply) or _line_after_calculations(reply)):
         return int(line) if PLAIN.fullmatch(line) else _declared_integer(line)
     return value
 
@@ -54,6 +58,16 @@ def _declared_integer(text: str) -> int | None:
             return value if is_single and not is_taken_back(rest) else None
     values = _integers(text)
     return values.pop() if len(values) == 1 and _keeps_values(text) else None
+
+
+def _line_after_calculations(reply: str) -> str:
+    """Return the last line of a reply in which only calculations and headings stand before it; "" for another."""
+    line = last_line(reply)
+    before = (
+        reply[:MAX_REPLY].rstrip("` \n\t\r").removesuffix(line).splitlines() if line and len(reply) <= MAX_REPLY else []
+    )
+    work = [one for one in before if not HEADING.fullmatch(one)]
+    return line if work and all(map(CALCULATION.fullmatch, work)) else ""
 
 
 def _keeps_values(text: str) -> bool:

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from envs.episodes.guide import Guide, count, listing
+from envs.episodes.guide import Guide, count, listing, replies_left
 from envs.games.game import check_range
-from envs.grading.choice import find_choice
+from envs.grading.choice import find_choice, plain_answer
 from envs.grading.lines import last_line
 from envs.multi.multi_env import MultiEnv
 from envs.multi.round import Round
@@ -25,10 +25,16 @@ MAX_NOTE = 200  # characters of a note
 MAX_INVALID = 2  # invalid replies in a row that end the talks
 ACCEPTANCE = "accept"
 SYNONYMS = dict.fromkeys(("y", "yes", "accepted", "accepts", "agree", "agreed", "deal"), ACCEPTANCE)
-FAULT = "The last line of your reply is neither one offer within what there is nor, where there is an offer, accept."
-_THING = re.compile(rf"(?<![\w.-])(\d+|no|a|an|one|two|three|four)\s+({'|'.join(KINDS)})s?\b", re.I)
-_KIND = re.compile(rf"\b(?:{'|'.join(KINDS)})s?\b", re.I)
-_NUMBERS = {"no": 0, "a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4}
+FAULT = (
+    "The last line of your reply is neither one offer within what there is nor, where there is an offer, accept. An "
+    "offer names only what you keep, each kind once with its number."
+)
+_AMOUNTS = r"all\s+the|all|both|\d+|no|a|an|the|one|two|three|four"
+_THING = re.compile(rf"(?<![\w.-])({_AMOUNTS})\s+({'|'.join(KINDS)})(s?)\b", re.I)
+_NUMBERS = {"no": 0, "a": 1, "an": 1, "one": 1, "both": 2, "two": 2, "three": 3, "four": 4}
+_WHOLE = {"nothing": 0, "everything": 1}  # what stands for no thing and for all things
+_FILLERS = frozenset(("i", "keep", "and"))  # beside what announces an answer
+_WORD = re.compile(r"\w+")
 _DIGITS = re.compile(r"(\d)[\s,]*(\d)[\s,]*(\d)\.?")
 Share = tuple[int, ...]  # how many things of each kind
 
@@ -90,7 +96,8 @@ class Negotiation(MultiEnv):
         if move is None:
             self.invalid_replies += 1
             if self.invalid_replies >= MAX_INVALID:
-                end = {name: (user("There is no deal: a second reply in a row was invalid."),) for name in self.seats}
+                whose = {seat: "your second reply in a row", other: "the other player's second reply in a row"}
+                end = {name: (user(f"There is no deal: {whose[name]} was invalid."),) for name in self.seats}
                 return Round(end if self.style == "full" else {}, invalid=(seat,))
             text = self.correction(seat, FAULT, self._table(seat), short=f"?\n{self._table(seat)}")
             return Round({seat: (user(text),)}, to_move=(seat,), invalid=(seat,))
@@ -105,27 +112,43 @@ class Negotiation(MultiEnv):
             )
         assert isinstance(move, Offer)
         self.offers.append(move)
-        return Round({other: (user(self._table(other)),)}, to_move=(other,))
+        news = self._table(other)
+        if self.style == "full" and self.turns[other]:
+            left = self.max_turns - self.turns[seat] - 1
+            news += f"\n{replies_left(self.max_turns - self.turns[other])} The other player has {left} left."
+        return Round({other: (user(news),)}, to_move=(other,))
 
     def read(self, seat: str, reply: str) -> Offer | str | None:
         """Return the offer of a reply's last line, "accept", or None for any other line."""
         line, _, note = last_line(reply).partition("|")
-        names = [(_NUMBERS.get(number.lower()), number, kind.lower()) for number, kind in _THING.findall(line)]
+        names = [match.groups() for match in _THING.finditer(line)]
+        others = {word.lower() for word in _WORD.findall(plain_answer(_THING.sub(" ", line)))} - _FILLERS
         is_accepted = find_choice(line, {ACCEPTANCE: ACCEPTANCE}, SYNONYMS) is not None
         digits = _DIGITS.fullmatch(line.strip())
         if digits and self.style != "full":
             keep: Share = tuple(map(int, digits.groups()))
         elif names:
-            counts = {kind: int(number) if value is None else value for value, number, kind in names}
-            if is_accepted or len(counts) < len(names) or len(names) < len(_KIND.findall(line)):
+            counts = {
+                kind.lower(): self._amount(amount.lower(), kind.lower(), plural) for amount, kind, plural in names
+            }
+            if is_accepted or others or len(counts) < len(names) or None in counts.values():
                 return None
-            keep = tuple(counts.get(kind, 0) for kind in KINDS)
+            keep = tuple(counts.get(kind) or 0 for kind in KINDS)
+        elif len(others) == 1 and (share := _WHOLE.get(*others)) is not None:
+            keep = tuple(number * share for number in self.things)
         elif is_accepted and self.offers:
             return ACCEPTANCE
         else:
             return None
         fits = all(number <= most for number, most in zip(keep, self.things, strict=True))
         return Offer(seat, keep, " ".join(note.split())[:MAX_NOTE]) if fits else None
+
+    def _amount(self, amount: str, kind: str, plural: str) -> int | None:
+        """The number of things that a word stands for; None for `the books`, which does not say how many."""
+        most = self.things[KINDS.index(kind)]
+        if amount.startswith("all") or (amount == "the" and most == 1 and not plural):
+            return most
+        return _NUMBERS.get(amount) if not amount.isdecimal() else int(amount)
 
     def points(self, seat: str, share: Share) -> int:
         """Return what a share is worth to a seat."""
@@ -148,15 +171,16 @@ class Negotiation(MultiEnv):
                 "of what you write."
             ),
             reply=(
-                "Reply with an offer in the form: I keep 1 book, 2 balls. A kind that you do not name goes to the "
-                "other. If the other has made an offer, you may reply with the one word accept instead."
+                "Reply with an offer in the form: I keep 1 book, 2 balls. Name only what you keep, each kind with its "
+                "number, and nothing about the other's share; a kind that you do not name goes to the other. If the "
+                "other has made an offer, you may reply with the one word accept instead."
             ),
             noun="offer, or accept,",
             example=f"I keep {_things_text(self._favourite(seat))} | I can be flexible.",
             ending="The episode ends with a deal, or without one when a player has no reply left.",
             invalid=(
-                "A reply whose last line is neither does not count: you are asked again, once. A second one in a row "
-                "ends the talks without a deal."
+                "A reply whose last line is neither uses up one of your replies, and you are asked again, once. A "
+                "second one in a row ends the talks without a deal."
             ),
             heading="The things:",
         )
@@ -258,7 +282,7 @@ class Negotiation(MultiEnv):
 
 def _things_text(share: Share) -> str:
     parts = [count(number, kind) for number, kind in zip(share, KINDS, strict=True) if number]
-    return listing(parts) if parts else "no book"
+    return listing(parts) if parts else "nothing"
 
 
 def _draw(rng: np.random.Generator) -> Task:

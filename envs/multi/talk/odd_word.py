@@ -71,13 +71,14 @@ class OddWord(MultiEnv):
         if len(self.clues) == len(self.seats) * self.num_rounds:
             return self._count({seat: self._vote(seat, message) for seat, message in replies.items()})
         ((seat, message),) = replies.items()
-        clue = self._clue(seat, message)
+        clue, fault = self._clue(seat, message)
         self.clues.append((seat, clue or SILENCE))
         self.faulty |= set() if clue else {seat}
         quote = f'"{clue}"' if clue else SILENCE
         texts = {other: (user(f"{seat}: {quote}"),) for other in self.others(seat)}
         if not clue:
-            texts[seat] = (user("Your clue does not count. The others read: no clue." if self._is_full else "?"),)
+            cost = "The others read: no clue. You cannot succeed any more."
+            texts[seat] = (user(f"{fault} {cost}" if self._is_full else "?"),)
         invalid = () if clue else (seat,)
         if len(self.clues) < len(self.seats) * self.num_rounds:
             mover = self.seats[len(self.clues) % len(self.seats)]
@@ -106,8 +107,8 @@ class OddWord(MultiEnv):
             ),
             reply=(
                 f"When you are asked for a clue, reply with a few words about your word, at most {MAX_WORDS} words and "
-                f"{MAX_CLUE} characters, without the word itself. When you are asked for your vote, reply with one of "
-                f"the names {others}."
+                f"{MAX_CLUE} characters, without the word itself or a form of it. When you are asked for your vote, "
+                f"reply with one of the names {others}."
             ),
             noun="clue or vote",
             example="I know it from my childhood",
@@ -169,13 +170,17 @@ class OddWord(MultiEnv):
             return f"{word}{' clue?' if seat == self.seats[0] else ''}"
         return f"Your word: {word}.{' Your clue?' if seat == self.seats[0] else ''}"
 
-    def _clue(self, seat: str, message: Message) -> str | None:
-        """The clue of a reply's last line; None for one that breaks the rules."""
+    def _clue(self, seat: str, message: Message) -> tuple[str | None, str]:
+        """The clue of a reply's last line, None for one that breaks the rules, and the rule that it breaks."""
         clue = _SPACES.sub(" ", last_line(final_text(message)).replace('"', "")).strip(" '`*")
         words = clue.split()
         own = self.pair.words[self.places[seat]]
-        is_short = 0 < len(words) <= MAX_WORDS and len(clue) <= MAX_CLUE
-        return clue if is_short and not says_word(clue, own) else None
+        if not words:
+            return None, "Your reply has no clue."
+        if len(words) > MAX_WORDS or len(clue) > MAX_CLUE:
+            size = f"{count(len(words), 'word')} and {count(len(clue), 'character')}"
+            return None, f"Your clue has {size}; {MAX_WORDS} words and {MAX_CLUE} characters are the most."
+        return (None, "Your clue says your word.") if says_word(clue, own) else (clue, "")
 
     def _vote(self, seat: str, message: Message) -> str | None:
         names = {name: name for name in self.others(seat)}
@@ -191,7 +196,11 @@ class OddWord(MultiEnv):
         success = {seat: (seat == self.odd_seat) != is_found and seat not in self.faulty for seat in self.seats}
         result = f"{self.odd_seat} had the odd word and was {'' if is_found else 'not '}found."
         table = " ".join(f"{seat} votes for {vote or 'no one'}." for seat, vote in votes.items())
-        texts = {seat: (user(f"{table}\n{result}"),) for seat in self.seats} if self._is_full else {}
+        common, odd = (self.pair.words[self.places[seat]] for seat in (*self.others(self.odd_seat)[:1], self.odd_seat))
+        result += f" The common word was {common}, the odd word {odd}."
+        penalty = "You have given an invalid clue or vote, so you do not succeed."
+        ends = {seat: f"{table}\n{result}" + f"\n{penalty}" * (seat in self.faulty) for seat in self.seats}
+        texts = {seat: (user(end),) for seat, end in ends.items()} if self._is_full else {}
         rewards = {seat: float(is_winner) for seat, is_winner in success.items()}
         return Round(texts, rewards, success=success, invalid=invalid)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -15,11 +16,14 @@ from envs.episodes.guide import Guide, count
 from envs.games.game import check_range
 from envs.multi.multi_env import MultiEnv
 from envs.multi.round import Round
+from envs.multi.teams.score_rule import score_rule
 from envs.types import Message, Task, assistant, final_text, user
 
 CODER, TESTER = "coder", "tester"
+TESTS = "the tester's tests"
 FULL_MARKS = 3  # true tests for which the tester gets its whole share
 MAX_LINE, MAX_SHOWN = 500, 100  # characters of a test, and of a value that is shown
+_MARKER = re.compile(r"(?:[-*•]|\d{1,2}[.)])\s+")  # of a list
 
 
 class Test(NamedTuple):
@@ -128,7 +132,7 @@ class CoderTester(MultiEnv):
                     "writes tests for it at the same time. You both succeed if in the end your function is right on "
                     "hidden arguments and passes at least one true test of the tester."
                 ),
-                rules=common.replace("your tests", "the tester's tests"),
+                rules=f"{common.replace('your tests', TESTS)} {self._score_rule(seat)}",
                 reply="Reply with the whole function, and the imports it needs, in a block between ```python and ```.",
                 thinking="You may think first; the last such block of your reply counts.",
                 example=f"```python\ndef {FUNCTION}({params}):\n    return None\n```",
@@ -144,10 +148,10 @@ class CoderTester(MultiEnv):
                 "tests for it at the same time. You both succeed if in the end the function is right on hidden "
                 "arguments and passes at least one of your tests, which has to be true."
             ),
-            rules=common,
+            rules=f"{common} {self._score_rule(seat)}",
             reply=(
-                f"End your reply with one to {self.most_tests} tests, each on a line of its own. A test is a call of "
-                f"{FUNCTION} with literal values, then ==, then the value that it should return, in value and type."
+                f"End your reply with one to {self.most_tests} tests, each on a line of its own; later ones are not "
+                f"read. {self._test_rule()}"
             ),
             thinking="You may think first; the lines at the end of your reply that are tests count.",
             example=f"{example}\n{example.replace('1', '5').replace('2', '10')}",
@@ -183,6 +187,19 @@ class CoderTester(MultiEnv):
         """Release the share in the sandbox."""
         self.functions.close()
 
+    def _test_rule(self) -> str:
+        return (
+            f"A test is a call of {FUNCTION} with literal values, then ==, then the literal value that it should "
+            "return, in value and type, without arithmetic; nothing stands after the tests."
+        )
+
+    def _score_rule(self, seat: str) -> str:
+        own = {
+            CODER: "times the share of the hidden arguments on which your last function is right",
+            TESTER: f"times the share of your last tests that are true, out of at least {FULL_MARKS} different tests",
+        }
+        return score_rule(self.local, own[seat])
+
     def _run(self, sources: Sequence[str]) -> SubmissionRun:
         """Run the tests' calls on a program."""
         calls = [Call(test.args) for test in self.tests]
@@ -201,8 +218,8 @@ class CoderTester(MultiEnv):
         parts = {seat: {"team": (1 - self.local) * success, "local": self.local * share} for seat, share in own.items()}
         end = (
             f"The function is right on {grade.correct} of {count(grade.total, 'hidden input')}, and "
-            f"{len(true_tests)} of {count(len(self.tests), 'test')} "
-            f"{'is' if len(true_tests) == 1 else 'are'} true."
+            f"{len(true_tests)} of {count(len(self.tests), 'different test')} "
+            f"{'is' if 1 in (len(true_tests), len(self.tests)) else 'are'} true."
         )
         return Round(
             {seat: (user(end),) for seat in self.seats} if self.style == "full" else {},
@@ -214,24 +231,26 @@ class CoderTester(MultiEnv):
 
     def _news(self, seat: str, run: SubmissionRun, failures: Sequence[tuple[Test, Answer]]) -> str:
         """What a seat reads after a round that has not ended the episode."""
-        lines = [f"{test.line}: {answer.error or literal(answer.value)[:MAX_SHOWN]}" for test, answer in failures]
+        lines = [f"{test.line}: {_shown(test, answer)}" for test, answer in failures]
         if self.style != "full":
             return ";".join(lines) or "?"
         if not run.is_compiled:
-            news = "The coder's reply has no program that can be read."
+            news = "The coder's reply has no Python program that can be compiled."
         elif not self.tests:
-            news = "The tester's reply does not end with a test that can be read."
+            news = "The tester's reply does not end with a test, so no test was run."
+            if seat == TESTER:
+                news += f" {self._test_rule()}"
         else:
             number = f"{len(failures)} of {count(len(self.tests), 'test')}"
-            news = "\n".join((f"The program fails {number}. Behind each stands what it returned:", *lines))
+            news = "\n".join((f"The program fails {number}. After each colon is what it returned:", *lines))
         task = "Send your program, mended or as it is." if seat == CODER else "Send your tests, mended or as they are."
         return f"{news}\n{task}"
 
 
 def read_tests(reply: str, most: int) -> list[Test]:
-    """Return the tests that a reply ends with, at most `most` of them, the first ones.
+    """Return the tests that a reply ends with, each once, at most `most` of them, the first ones.
 
-    They stand one a line, or on one line with `;` between them, perhaps in a code block that ends the reply.
+    They stand one a line, or on one line with `;` between them, perhaps in a list or a code block that ends the reply.
     """
     tests: list[Test] = []
     for line in reversed(reply.strip().splitlines()):
@@ -241,11 +260,12 @@ def read_tests(reply: str, most: int) -> list[Test]:
         if not parts or None in parts:
             break
         tests = [*(test for test in parts if test is not None), *tests]
-    return tests[:most]
+    return [*{(repr(test.args), repr(test.expected)): test for test in tests}.values()][:most]
 
 
 def _read_test(line: str) -> Test | None:
-    line = line.strip().removeprefix("assert ").strip()
+    line = _MARKER.sub("", line.strip(), count=1) if _MARKER.match(line.strip()) else line
+    line = line.strip(" `").removeprefix("assert ").strip()
     if len(line) > MAX_LINE:
         return None
     try:
@@ -259,3 +279,11 @@ def _read_test(line: str) -> Test | None:
         return Test(line, tuple(map(ast.literal_eval, call.args)), ast.literal_eval(node.comparators[0]))
     except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
         return None
+
+
+def _shown(test: Test, answer: Answer) -> str:
+    """What a call returned, with its type if only that is not as expected; or why it returned nothing."""
+    value = answer.error or literal(answer.value)[:MAX_SHOWN]
+    if answer.error or type(answer.value) is type(test.expected) or answer.value != test.expected:
+        return value
+    return f"{value} ({type(answer.value).__name__}, not {type(test.expected).__name__})"

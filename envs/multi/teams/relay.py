@@ -12,6 +12,7 @@ from envs.games.game import check_range
 from envs.grading.integer import declared_integer
 from envs.multi.multi_env import MultiEnv
 from envs.multi.round import Round
+from envs.multi.teams.score_rule import score_rule
 from envs.procedural import drawn
 from envs.types import Message, Task, assistant, final_text, user
 
@@ -85,11 +86,12 @@ class Relay(MultiEnv):
         if number is None or abs(number) > 10**9:
             self.invalid_replies += 1
             if self.invalid_replies > 1:
-                end = {name: (user("A second reply in a row states no number."),) for name in self.seats}
-                return Round(end if self.style == "full" else {}, invalid=(seat,))
+                end = "reply in a row does not state exactly one whole number, so the relay is over."
+                texts = {seat: (user(f"Your second {end}"),), other: (user(f"The other player's second {end}"),)}
+                return Round(texts if self.style == "full" else {}, invalid=(seat,))
             text = self.correction(seat, FAULT, self._leg_text(), short=f"?\n{self._leg_text()}")
             return Round({seat: (user(text),)}, to_move=(seat,), invalid=(seat,))
-        share = self.local / len(range(self.seats.index(seat), self.legs, 2))
+        share = self.local / self._num_legs(seat)
         own = share * (number == self._carried(self.number, self.leg))
         self.number, self.invalid_replies = number, 0
         self.leg += 1
@@ -110,23 +112,23 @@ class Relay(MultiEnv):
         """Say what is handed on."""
         return Guide(
             goal=(
-                f"You and another player work out a number together, in {self.legs} legs that you take in turn. In "
-                "each of your legs you read a number that the other hands to you, and steps that only you know. You "
-                "carry out the steps, one after another, and hand on the result. Both of you succeed if the number "
-                "after the last leg is right."
+                f"You and another player work out a number together, in {self.legs} legs that you take in turn; "
+                f"{self._num_legs(seat)} of them are yours. In each of your legs you read a number that the other "
+                "hands to you, and steps that only you know. You carry out the steps, one after another, and hand on "
+                "the result. Both of you succeed if the number after the last leg is right."
             ),
             rules=(
                 "The steps of a leg are carried out from left to right, each on the result of the one before. The "
-                "other player reads the number that you reply with, and nothing else. It may be wrong before it "
-                "reaches you; carry on with what you read."
+                "other player reads the number that you reply with, and nothing else. The other may have made a "
+                f"mistake; carry on with the number that you read. {self._score_rule(seat)}"
             ),
             reply="Reply with the result of your leg, a whole number in digits; it may be negative.",
             noun="number",
             example="42",
             ending="The episode ends after the last leg.",
             invalid=(
-                "A reply that states no whole number, or several, does not count: you are asked again, once. A second "
-                "one in a row ends the episode without success."
+                "A reply that states no whole number, or several, uses up one of your replies, and you are asked "
+                "again, once. A second one in a row ends the episode without success."
             ),
             heading="Your first leg:",
         )
@@ -146,6 +148,12 @@ class Relay(MultiEnv):
     def random(self, seat: str, rng: np.random.Generator) -> Message:
         """Return a number from 0 to 99."""
         return assistant(str(int(rng.integers(MOST + 1))))
+
+    def _num_legs(self, seat: str) -> int:
+        return len(range(self.seats.index(seat), self.legs, 2))
+
+    def _score_rule(self, seat: str) -> str:
+        return score_rule(self.local, "times the share of your legs that you carried on rightly")
 
     def _seat(self, leg: int) -> str:
         return self.seats[leg % 2]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,12 +10,13 @@ import numpy as np
 
 import envs
 from envs.env import Env
-from envs.episodes.guide import Guide
+from envs.episodes.guide import THINKING, Guide
 from envs.games.game import check_range
 from envs.grading.choice import find_choice
 from envs.grading.lines import last_line
 from envs.multi.multi_env import MultiEnv
 from envs.multi.round import Round
+from envs.multi.teams.score_rule import score_rule
 from envs.types import Message, Task, assistant, final_text, text, user
 
 SOLVER, VERIFIER = "solver", "verifier"
@@ -22,9 +24,14 @@ HEADING = "solution:"  # what stands after a line with this word is shown to the
 MAX_SOLUTION, MAX_REASON = 4000, 300  # characters that are passed on
 VERDICTS = {"correct": True, "wrong": False}
 SYNONYMS = {
-    **dict.fromkeys(("right", "true", "y", "yes"), True),
-    **dict.fromkeys(("incorrect", "false", "n", "no"), False),
+    **dict.fromkeys(("right", "true", "accept", "accepted", "y", "yes"), True),
+    **dict.fromkeys(("incorrect", "false", "reject", "rejected", "n", "no"), False),
 }
+_LABEL = re.compile(r"\W*(?:(?:my|the|final)\s+)*verdict\W+(?:is\W+)?", re.I)
+_DENIAL = re.compile(r"\W*(?:(?:it|this|that|the (?:solution|answer)) )?(?:is )?not (?:correct|right|true)\W*", re.I)
+_WORD = re.compile(r"\W*\w+(?=\s?[-–—.,;*])")
+UNREADABLE = "No single answer can be read from this reply."
+NO_VERDICT = "Your last reply was no verdict, so the solution went back without a reason."
 
 
 class SolverVerifier(MultiEnv):
@@ -79,7 +86,7 @@ class SolverVerifier(MultiEnv):
     def start(self) -> Round:
         """Show the problem to the solver."""
         self.attempts = self.verdicts = self.true_verdicts = 0
-        self.solution, self.is_right = "", False
+        self.solution, self.is_right, self.is_readable, self.was_unclear = "", False, True, False
         self._problem_seed = int(self.np_random.integers(2**31))
         self.question = self._open_problem()
         return Round({SOLVER: (user(self.question),)}, to_move=(SOLVER,))
@@ -92,6 +99,7 @@ class SolverVerifier(MultiEnv):
         verdict, reason = read_verdict(final_text(message))
         self.verdicts += 1
         self.true_verdicts += verdict is self.is_right
+        self.was_unclear = verdict is None
         invalid = (seat,) if verdict is None else ()
         if verdict or self.attempts == self.max_turns:
             return self._finish(bool(verdict), invalid)
@@ -111,7 +119,7 @@ class SolverVerifier(MultiEnv):
         """Say what the seat does for the team, with what the problem's own environment asks."""
         own = self.problem.guide()
         task = own.goal if own else "Answer the problem."
-        form = " ".join(filter(None, (own.reply, own.thinking))) if own else ""
+        thinking = own.thinking or THINKING.format(noun=own.noun) if own else "You may think first."
         if seat == SOLVER:
             return Guide(
                 goal=(
@@ -119,9 +127,11 @@ class SolverVerifier(MultiEnv):
                     "your solution and either accepts it or sends it back to you. You both succeed when the verifier "
                     "accepts a right solution."
                 ),
-                rules="\n\n".join(filter(None, (own.rules if own else "", self._solution_rule()))),
-                reply=form or "Reply with your answer.",
-                thinking="You may think first; what you write before the solution is not shown." if form else "",
+                rules="\n\n".join(
+                    filter(None, (own.rules if own else "", self._solution_rule(), self._score_rule(seat)))
+                ),
+                reply=own.reply if own else "Reply with your answer.",
+                thinking=f"{thinking} What you write before the solution is not shown to the verifier.",
                 example=own.example if own else "The answer is 42",
                 ending="The episode ends when the verifier accepts a solution or rejects your last one.",
                 heading="The problem:",
@@ -134,7 +144,7 @@ class SolverVerifier(MultiEnv):
             ),
             rules=(
                 f"The solver has been told: {task} If you send a solution back, the solver reads your reason and tries "
-                "again."
+                f"again.\n\n{self._score_rule(seat)}"
             ),
             reply=(
                 "Reply with the word correct to accept the solution, or with wrong and a colon and your reason, of at "
@@ -143,7 +153,7 @@ class SolverVerifier(MultiEnv):
             noun="verdict",
             example="correct",
             ending="The episode ends when you accept a solution, or with your last reply.",
-            invalid="A reply that is neither sends the solution back without a reason.",
+            invalid="A reply that is neither sends the solution back without a reason and counts as a wrong verdict.",
             heading="The problem and the solution:",
         )
 
@@ -171,6 +181,13 @@ class SolverVerifier(MultiEnv):
         """Close the problem's environment."""
         self.problem.close()
 
+    def _score_rule(self, seat: str) -> str:
+        own = {
+            SOLVER: "if your last solution is right",
+            VERIFIER: "times the share of your verdicts that are right",
+        }
+        return score_rule(self.local, own[seat])
+
     def _solution_rule(self) -> str:
         return (
             "The verifier sees the last line of your reply. To show it more, such as the steps of a calculation, write "
@@ -193,10 +210,11 @@ class SolverVerifier(MultiEnv):
         self.solution = shown_part(reply)
         self._open_problem()
         _, _, _, _, info = self.problem.step(message)
-        self.is_right = bool(info.get("success", False))
+        self.is_right, self.is_readable = bool(info.get("success", False)), info["valid"]
         if self.style == "full":
             heading = f"The solver's solution, attempt {self.attempts} of {self.max_turns}:"
-            news = f"{self.question}\n\n{heading}\n{self.solution}"
+            notes = [NO_VERDICT] * self.was_unclear + [self.question, "", heading, self.solution]
+            news = "\n".join([*notes, *[UNREADABLE] * (not self.is_readable)])
         else:
             news = f"{self.question} {self.solution}"
         invalid = () if info["valid"] else (SOLVER,)
@@ -208,7 +226,8 @@ class SolverVerifier(MultiEnv):
         own = {SOLVER: float(self.is_right), VERIFIER: self.true_verdicts / self.verdicts}
         parts = {seat: {"team": team, "local": self.local * share} for seat, share in own.items()}
         verdict, truth = "accepted" if is_accepted else "rejected", "right" if self.is_right else "wrong"
-        end = f"The solution was {verdict}, and it is {truth}."
+        cause = "" if self.is_readable else f": {UNREADABLE[0].lower()}{UNREADABLE[1:-1]}"
+        end = f"The solution was {verdict}, and it is {truth}{cause}."
         return Round(
             {seat: (user(end),) for seat in self.seats} if self.style == "full" else {},
             {seat: sum(values.values()) for seat, values in parts.items()},
@@ -227,7 +246,14 @@ def shown_part(reply: str) -> str:
 
 
 def read_verdict(reply: str) -> tuple[bool | None, str]:
-    """Return the verdict of a reply's last line, None for no or two verdicts, and the reason after the colon."""
-    head, _, reason = last_line(reply).partition(":")
-    reason = " ".join(reason.split())[:MAX_REASON]
-    return find_choice(head, VERDICTS, SYNONYMS), reason
+    """Return the verdict of a reply's last line, None for no or two verdicts, and the reason.
+
+    The reason is what follows the colon, or else the line's first word, if that is the verdict: `Wrong - it is 142`.
+    """
+    line = last_line(reply)
+    line = line[label.end() :] if (label := _LABEL.match(line)) else line
+    head, colon, reason = line.partition(":")
+    if not colon and (word := _WORD.match(line)) and find_choice(word[0], VERDICTS, SYNONYMS) is False:
+        head, reason = word[0], line[word.end() :].lstrip(" .,;-–—*")
+    verdict = False if _DENIAL.fullmatch(head) else find_choice(head, VERDICTS, SYNONYMS)
+    return verdict, " ".join(reason.split())[:MAX_REASON]

@@ -106,8 +106,8 @@ for x in xs:
 return misses * $j
 """, {"k": (1, 2, 3, 4), "j": range(1, 16)}),
     Template("life", "rows: cells",
-             "the rows after $k rounds of the game of life inside the table, where a cell # goes on with 2 or 3 of"
-             " its 8 neighbours #, and . becomes # with exactly $j",
+             "the rows after $k rounds of the game of life inside the table, where a cell is # in the next round with"
+             " exactly $j of its 8 neighbours #, or with 2 or 3 if it is #, and else .",
              """
 for _ in range($k):
     old, rows = rows, []

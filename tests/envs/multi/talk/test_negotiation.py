@@ -21,7 +21,7 @@ def begin(things=(2, 3, 1), values=((1, 2, 2), (2, 1, 3)), **options) -> Negotia
     [
         ("I keep 2 books, 1 hat", (2, 1, 0)),
         ("2 books, 1 hat and a ball", (2, 1, 1)),
-        ("Let us say: I keep two books and three hats.", (2, 3, 0)),
+        ("I would say: I keep two books and three hats.", (2, 3, 0)),
         ("I keep no books and 1 ball | fair, is it not? 3 hats for you", (0, 0, 1)),
         ("think\n\n**I keep 3 hats**", (0, 3, 0)),
         ("I keep 3 books", None),  # there are two
@@ -29,6 +29,17 @@ def begin(things=(2, 3, 1), values=((1, 2, 2), (2, 1, 3)), **options) -> Negotia
         ("I keep 2 books and the hat", None),
         ("I accept 2 books", None),
         ("I keep -1 books", None),
+        ("I keep 1 ball and you get 1 hat", None),  # what follows is about the other's share
+        ("You get 2 books", None),
+        ("I give you 1 ball", None),
+        ("I keep everything except 1 ball", None),
+        ("I keep 1 hat, not the 1 ball", None),
+        ("I would keep the ball and both books", (2, 0, 1)),
+        ("I keep the hat", None),  # there are three
+        ("I keep all the hats", (0, 3, 0)),
+        ("I keep nothing", (0, 0, 0)),
+        ("I keep everything | sorry!", (2, 3, 1)),
+        ("I do not keep 2 books", None),
         ("I keep 1.5 books", None),
         ("accept", None),  # there is no offer yet
         ("210", None),  # the short style's form
@@ -98,3 +109,18 @@ def test_accepting_what_the_conceder_leaves_at_the_end_is_a_success():
     for _ in range(4):
         env.step(assistant("".join(map(str, env.table.things))))  # all for oneself
     assert env.step("y")[2] and env.table.deal
+
+
+def test_both_read_how_many_replies_are_left_and_whose_reply_ended_the_talks():
+    table = begin(offers=3)
+    for reply in ("I keep 2 books", "I keep 3 hats"):
+        table.step(reply)
+    assert text(table.observe("player_0")[-1]).endswith("You have 2 replies left. The other player has 2 left.")
+    for reply in ("I keep 2 books", "I keep 3 hats"):
+        table.step(reply)
+    assert "That was" not in text(table.observe("player_0")[-1])
+    assert text(table.observe("player_0")[-1]).endswith("You have 1 reply left. The other player has 1 left.")
+    table = begin()
+    table.step("hm")
+    table.step("hm")
+    assert "your second reply in a row was invalid" in text(table.observe("player_0")[-1])

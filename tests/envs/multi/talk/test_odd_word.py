@@ -82,3 +82,26 @@ def test_clues_of_the_list_keep_the_rules_and_each_stands_for_one_side():
         assert len(set(clues)) == len(clues)
         for clue in clues:
             assert len(clue) <= 60 and len(clue.split()) <= 8 and not any(says_word(clue, word) for word in pair.words)
+
+
+@pytest.mark.parametrize(
+    ("clue", "reason"),
+    [
+        ("one two three four five six seven eight nine", "Your clue has 9 words and 44 characters"),
+        ("", "Your reply has no clue."),
+        ("{word}", "Your clue says your word."),
+    ],
+)
+def test_a_seat_reads_which_rule_its_clue_breaks_and_what_that_costs(clue, reason):
+    table = begin(rounds=2)
+    table.step(clue.format(word=table.pair.words[table.places["ann"]]))
+    for _ in table.seats[1:]:
+        table.step("hm")
+    news = "\n".join(text(message) for message in table.observe("ann"))
+    assert reason in news and "You cannot succeed any more." in news
+    for _ in table.seats:
+        table.step("hm")
+    for name in ("cleo", "ann", "ann", "ann"):
+        table.step(name)
+    end = "\n".join(text(message) for message in table.observe("ann"))
+    assert "so you do not succeed" in end and f"the odd word {table.pair.words[table.places['cleo']]}" in end

@@ -38,6 +38,8 @@ def play(table: CoderTester, program: str, *tests: str) -> dict[str, float]:
         ("Some thoughts, f(9) == 9 for one.\n```python\nassert f(1) == 2\nf([1, 'a']) == {'b': None}\n```", 2),
         ("f(1) == 2;f(-3) == -4", ["f(1) == 2", "f(-3) == -4"]),
         ("f(0) == 1\nnot a test\nf(1) == 2", ["f(1) == 2"]),
+        ("- f(1) == 2\n2. f(2) == 3\n`f(3) == 4`", ["f(1) == 2", "f(2) == 3", "f(3) == 4"]),
+        ("f(1) == 2\nf(1) == 2\nf(1) == 2.0", ["f(1) == 2", "f(1) == 2.0"]),  # each test once
         ("f(1) == 2\nThat is all.", []),
         ("f(g(1)) == 2", []),
         ("f(1) == f(1)", []),
@@ -106,3 +108,17 @@ def test_programs_that_end_hang_or_forge_cost_the_team_only(table):
     ):
         play(table, f"```python\n{program}\n```", *true_lines(table))
     assert all(table.terminations.values()) and table.rewards["tester"] == 0.5 and not table.infos["coder"]["success"]
+
+
+def test_a_value_of_another_type_and_a_missing_test_are_explained(table):
+    call, value = true_lines(table)[0].split(" == ")
+    play(
+        table,
+        text(table.oracle("coder")),
+        f"{call} == {float(value)}" if value.lstrip("-").isdigit() else f"{call} == 0",
+    )
+    if value.lstrip("-").isdigit():
+        assert f"{value} (int, not float)" in text(table.observe("coder")[-1])
+    play(table, text(table.oracle("coder")), "no test")
+    assert "A test is a call of f" in text(table.observe("tester")[-1])
+    assert "A test is a call of f" not in text(table.observe("coder")[-1])

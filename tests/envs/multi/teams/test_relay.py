@@ -59,6 +59,20 @@ def test_a_second_reply_without_a_number_ends_the_relay():
     assert all(table.terminations.values()) and not any(table.rewards.values())
 
 
+def test_calculations_before_the_number_are_no_numbers_of_the_reply():
+    table = begin()
+    table.step("5 + 3 = 8\n8 * 2\n16")
+    assert table.number == 16
+
+
+def test_both_read_whose_reply_ended_the_relay():
+    table = begin()
+    table.step("hm")
+    table.step("hm")
+    assert text(table.observe("first")[0]).startswith("Your second reply in a row")
+    assert "2 of them are yours" in table.guide("first").goal
+
+
 def test_no_number_on_the_way_is_negative_or_has_more_than_two_digits():
     table = Relay()
     for index in range(100):

@@ -27,7 +27,14 @@ def earned(table: SolverVerifier, *replies: str) -> dict[str, float]:
         ("I checked it.\ncorrect", True, ""),
         ("wrong: the sum: 3 too small", False, "the sum: 3 too small"),
         ("incorrect", False, ""),
-        ("not correct", None, ""),
+        ("not correct", False, ""),
+        ("This is not correct.", False, ""),
+        ("accept", True, ""),
+        ("My verdict: **correct**", True, ""),
+        ("reject: too big", False, "too big"),
+        ("Wrong - it is 142", False, "it is 142"),
+        ("wrong. The sum is 142", False, "The sum is 142"),
+        ("wrong or correct", None, ""),
         ("correct or wrong", None, ""),
         ("maybe", None, ""),
         (f"wrong: {'a ' * 300}", False, ("a " * 300)[:300]),
@@ -88,3 +95,28 @@ def test_problems_come_from_any_environment_that_one_reply_answers():
         SolverVerifier(problems="math/Revise-v0")
     with pytest.raises(Exception, match="NoSuch"):
         envs.make("multi/SolverVerifier-v0", problems="math/NoSuch-v0")
+
+
+def test_who_could_not_be_read_is_told_so():
+    table = begin()
+    table.step("it is 12 or 13")
+    assert text(table.observe("verifier")[-1]).endswith("No single answer can be read from this reply.")
+    table.step("hm")
+    table.step(table.task.answer)
+    read = text(table.observe("verifier")[-1])
+    assert read.startswith("Your last reply was no verdict") and "No single answer" not in read
+    table.step("correct")
+    assert "accepted, and it is right." in text(table.observe("solver")[-1])
+    table = begin(attempts=1)
+    table.step("it is 12 or 13")
+    table.step("correct")
+    assert "it is wrong: no single answer can be read from this reply." in text(table.observe("verifier")[-1])
+
+
+@pytest.mark.parametrize(
+    "seat, own", [("solver", "if your last solution"), ("verifier", "times the share of your verdicts")]
+)
+def test_each_seat_reads_how_its_score_is_made(seat, own):
+    rule = begin(local=0.25).guide(seat).rules
+    assert "Your score is 0.75 if you both succeed" in rule and f"0.25 {own}" in rule
+    assert "Your score is 1 if you both succeed, and 0 otherwise." in begin(local=0).guide(seat).rules
