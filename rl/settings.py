@@ -24,7 +24,7 @@ CHANGEABLE_ON_RESUME = (
     *("microbatch_tokens", "checkpoint_activations", "logger", "push_to_hub", "hub_private", "derived"),
     *("step_seconds", "episode_seconds", "load_seconds"),
 )
-LISTS = ("env_arg", "template_arg", "seat")  # of texts, by flags that are repeated
+LISTS = ("env_arg", "template_arg", "seat", "role")  # of texts, by flags that are repeated
 # What the defaults of `with_defaults` depend on.
 DERIVED_FROM = ("env", "env_arg", "model", "lora", "max_tokens", "groups", "engine", "dtype", "engine_dtype")
 
@@ -72,6 +72,13 @@ class Settings:
         "with --opponent, a seat that the policy plays, by name or index, or several at once, as 0+2; repeatable: "
         "groups take them in turn (default: every seat in turn)",
         metavar="SEAT",
+    )
+    role: list[str] = _flag(
+        [],
+        "a policy with weights (or, with --lora, adapters) of its own for some seats, as planner=planner or "
+        "wolves=0+2; repeatable, until every seat has one; all start from --model and are trained together; `each` "
+        "alone: one for every seat (default: all seats share one policy)",
+        metavar="NAME=SEATS",
     )
     algo: str = _flag(
         "grpo", "recipe: a name from rl/methods/recipes, or path/to/file.py; `list` shows them all", absolute_spec

@@ -42,7 +42,12 @@ def copy_weights(source: nn.Module, copy: nn.Module) -> bool:
     return True
 
 
+def twin_model(model: Any) -> Any:
+    """Return a copy of `model`, which can be trained apart from it and shares the weights that are not trained."""
+    frozen_weights = {id(weight): weight for weight in model.parameters() if not weight.requires_grad}
+    return deepcopy(model, frozen_weights)
+
+
 def copy_model(model: nn.Module) -> nn.Module:
     """Return a frozen copy of `model` in eval mode, which shares the weights that are not trained."""
-    frozen_weights = {id(weight): weight for weight in model.parameters() if not weight.requires_grad}
-    return deepcopy(model, frozen_weights).requires_grad_(False).eval()
+    return twin_model(model).requires_grad_(False).eval()

@@ -6,17 +6,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from rl import config_file
 from rl.cli import UserError, one_line
-from rl.learner.learner import Learner
 from rl.methods.recipe import Recipe, needs
 from rl.rollout.runner import Runner
-from rl.train.model import TrainedModel
 from rl.train.progress import Progress
 from rl.train.run_folder import RunFolder
 from rl.train.seats.pool import Pool
+from rl.train.seats.trainees import Trainees
 
 
 class Checkpointer:
@@ -34,8 +31,7 @@ class Checkpointer:
         self,
         folder: RunFolder,
         config: str,
-        model: TrainedModel,
-        learner: Learner,
+        trainees: Trainees,
         progress: Progress,
         runner: Runner,
         recipe: Recipe,
@@ -43,7 +39,7 @@ class Checkpointer:
     ) -> None:
         """Take the parts of the run. `config` is the text of its `config.toml`."""
         self.pool = pool
-        self.folder, self.config, self.model, self.learner = folder, config, model, learner
+        self.folder, self.config, self.trainees = folder, config, trainees
         self.progress, self.runner, self.recipe = progress, runner, recipe
         self.success_before: float | None = None
         self._save_time = time.monotonic()
@@ -55,7 +51,7 @@ class Checkpointer:
         Call it between two updates, before anything else is sampled.
         """
         self._recorded_progress = self.progress.state_dict(self.runner, self.recipe)
-        self.learner.weights_changed = False
+        self.trainees.mark_unchanged()
 
     def save(self) -> None:
         """Write a checkpoint of the progress that `record` remembered last, the present weights and the optimiser.
@@ -64,12 +60,14 @@ class Checkpointer:
         """
         state = {
             "progress": self._recorded_progress,
-            "learner": self.learner.state_dict(),
+            "learner": self.trainees.learner_state(),
             "before": self.success_before,
             **({"pool": self.pool.state_dict()} if self.pool else {}),
         }
         try:
-            self.folder.save_checkpoint(self._recorded_progress["update"], self.model.save, state, self.config)
+            self.folder.save_checkpoint(
+                self._recorded_progress["update"], self.trainees.save_models, state, self.config
+            )
         except TypeError as error:  # of an environment's or a part's own making
             raise UserError(f"no checkpoint can be written: {one_line(error)}; use JSON-able data there") from error
         self._save_time = time.monotonic()
@@ -81,19 +79,18 @@ class Checkpointer:
     def restore(self) -> bool:
         """Restore learner, progress, runner and recipe from the latest checkpoint; return False if there is none.
 
-        The weights are not read: `TrainedModel` has loaded them.
+        The weights are not read: they were loaded when the trainees were opened.
 
         Raises `UserError` if the checkpoint is damaged or belongs to a run with other settings.
         """
-        device: torch.device = next(self.model.model.parameters()).device
-        checkpoint, state = self.folder.latest_checkpoint(), self.folder.load_state(device)
+        checkpoint, state = self.folder.latest_checkpoint(), self.folder.load_state(self.trainees.device())
         if checkpoint is None or state is None:
             return False
         try:
             self._check_settings(checkpoint)
             if needs(self.recipe, "ref"):
-                self.learner.freeze_reference()
-            self.learner.load_state_dict(state["learner"])
+                self.trainees.freeze_references()
+            self.trainees.load_learner_state(state["learner"])
             self.progress.load_state_dict(state["progress"], self.runner, self.recipe)
             if self.pool is not None:
                 self.pool.load_state_dict(state["pool"])

@@ -4,21 +4,20 @@ The same loop serves every method and every `--lag`. A ticket is a group to be p
 `(lag + 1) * groups` tickets are open, and an update trains on the oldest ones whose groups were kept. So a group that
 is trained on was started at most `lag` updates ago, and it is not selected by how fast it ended, which would favour
 short episodes. A group that the recipe's `keep` refuses is replaced by a new ticket at once (dynamic sampling). With
-several seats, a ticket gives a group for each of them, and is replaced if all are refused.
+several seats, a ticket gives a group for each of them, and is replaced if all are refused. With several policies, each
+trains on the groups of its seats, in the same updates.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from rl.learner import batch
-from rl.learner.learner import Learner
 from rl.methods.options import PartError
-from rl.methods.parts.score import Scorer
 from rl.methods.recipe import Recipe, score_parts
 from rl.records import Group, Ticket
 from rl.rollout.runner import Runner
@@ -29,6 +28,7 @@ from rl.train.learner_thread import LearnerThread
 from rl.train.progress import Progress
 from rl.train.rollout_metrics import rollout_metrics
 from rl.train.seats.opponents import Opponents, stop_reason
+from rl.train.seats.trainees import Trainee, merge_metrics
 
 MAX_REFUSALS = 10  # a run stops after refusing this many updates' worth of groups in a row
 
@@ -81,14 +81,13 @@ class Loop:
 
     Attributes:
         runner: Plays episodes.
-        learner: Trains the model.
+        trainees: The policies that are trained. With several, each is credited and trained by the groups of its role.
         recipe: The method's parts.
         plan: The numbers that control the loop.
         progress: Where the run stands; changed in place.
-        sync_weights: Hands the learner's weights to the sampling engine (`Engine.sync_weights`).
+        sync_weights: Hands the learners' weights to the sampling engines (`Engine.sync_weights`).
         on_update: Called with the metrics and all groups of an update, once the engine has its weights.
-        scorer: Computes values and log-probabilities for the recipe's score parts.
-        pause: Tells the engine that nothing is sampled until `sync_weights` (`Engine.pause`).
+        pause: Tells the engines that nothing is sampled until `sync_weights` (`Engine.pause`).
         between_updates: Awaited before the first update and after each one; cancelled once `stopping` is set.
         opponents: Draws who plays the seats that the policy leaves, which is recorded in tickets; None for nobody.
         stopping: Set it to end `run` as soon as possible.
@@ -96,13 +95,12 @@ class Loop:
     """
 
     runner: Runner
-    learner: Learner
+    trainees: Iterable[Trainee]
     recipe: Recipe
     plan: Plan
     progress: Progress
     sync_weights: Callable[[], None]
     on_update: Callable[[dict[str, float], list[Group]], None]
-    scorer: Scorer
     pause: Callable[[], None] = lambda: None
     between_updates: Callable[[], Coroutine[Any, Any, None]] | None = None
     opponents: Opponents | None = None
@@ -175,16 +173,23 @@ class Loop:
     async def _compute(self, training_groups: list[Group]) -> dict[str, float]:
         """Score `training_groups` and make the optimiser steps of the update; return its metrics."""
         recipe, plan, update = self.recipe, self.plan, self.progress.update
+        shares = [(trainee, trainee.role.groups_of(training_groups)) for trainee in self.trainees]
         start_time = time.perf_counter()
-        for part in score_parts(recipe):
-            await part(self.scorer, training_groups)
+        for trainee, groups in shares:
+            for part in score_parts(recipe) if groups else ():
+                await part(trainee.scorer, groups)
         scoring_s = time.perf_counter() - start_time
-        rows = batch.build_rows(training_groups, recipe, temperature=plan.temperature)
+        rows = [batch.build_rows(groups, recipe, temperature=plan.temperature) for _, groups in shares if groups]
         scale = recipe.schedule(update, plan.total_updates)
         if not plan.overlap:
             self.pause()
-        diagnostics = self.learner.update(rows, recipe, scale=scale, seed=derive(plan.seed, "minibatch", update))
-        return {**diagnostics, "lr": self.learner.lr * scale, "time/score_s": scoring_s}
+        results: dict[str, dict[str, float]] = {}
+        trained = [trainee for trainee, groups in shares if groups]
+        for trainee, of_role in zip(trained, rows, strict=True):
+            seed = derive(plan.seed, "minibatch", update, *filter(None, [trainee.role.name]))
+            metrics = trainee.learner.update(of_role, recipe, scale=scale, seed=seed)
+            results[trainee.role.name] = {**metrics, "lr": trainee.learner.lr * scale}
+        return {**merge_metrics(results), "time/score_s": scoring_s}
 
     def _finish_update(
         self, groups: list[Group], training_groups: list[Group], results: dict[str, float], start_time: float

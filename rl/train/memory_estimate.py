@@ -43,6 +43,7 @@ class Workload:
         recompute: Whether blocks are recomputed in the backward pass.
         reference: Whether there is a frozen reference policy.
         cold_start: Whether a cold start comes first. It trains every weight, also below adapters.
+        policies: Policies that are trained, each with weights or adapters of its own.
 
     """
 
@@ -58,6 +59,7 @@ class Workload:
     recompute: bool = False
     reference: bool = False
     cold_start: bool = False
+    policies: int = 1
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,9 @@ class Estimate:
         return f"memory, about {size_text(self.total)}: {', '.join(parts)}"
 
 
-def workload(settings: Settings, prompt: int, slots: int, *, reference: bool, is_new: bool = True) -> Workload:
+def workload(
+    settings: Settings, prompt: int, slots: int, *, reference: bool, is_new: bool = True, policies: int = 1
+) -> Workload:
     """Return what a run with these settings does with its model, as far as memory depends on it.
 
     Args:
@@ -93,6 +97,7 @@ def workload(settings: Settings, prompt: int, slots: int, *, reference: bool, is
         slots: Sequences sampled at a time; not used for an engine other than `hf`.
         reference: Whether the recipe needs a frozen reference policy.
         is_new: False for a run that is resumed after its cold start.
+        policies: Policies that are trained.
 
     """
     sampler_dtype = settings.engine_dtype or settings.dtype or "float32"
@@ -109,6 +114,7 @@ def workload(settings: Settings, prompt: int, slots: int, *, reference: bool, is
         recompute=bool(settings.checkpoint_activations),
         reference=reference,
         cold_start=is_new and bool(settings.cold_start),
+        policies=policies,
     )
 
 
@@ -137,13 +143,14 @@ def estimate(model: nn.Module, work: Workload) -> Estimate:
     sampling = replace(work, itemsize=work.sampler_itemsize or work.itemsize)
     copy_size = shape.weights + shape.adapters if work.sampler_itemsize else trainable
     sampler = copy_size * sampling.itemsize + (shape.layers * _fused_bytes(shape, sampling) if work.rank else 0)
+    n = work.policies
     return Estimate(
-        weights=(shape.weights + shape.adapters) * work.itemsize,
-        gradients=trainable * FLOAT_BYTES,
-        optimizer=2 * FLOAT_BYTES * trainable + master,
-        reference=shape.weights * work.itemsize if work.reference and not work.rank else 0,
-        sampler=sampler if has_sampler else 0,
-        cache=_cache_bytes(shape, sampling) if has_sampler else 0,
+        weights=(shape.weights * (1 if work.rank else n) + shape.adapters * n) * work.itemsize,
+        gradients=n * trainable * FLOAT_BYTES,
+        optimizer=n * (2 * FLOAT_BYTES * trainable + master),
+        reference=n * shape.weights * work.itemsize if work.reference and not work.rank else 0,
+        sampler=n * sampler if has_sampler else 0,
+        cache=n * _cache_bytes(shape, sampling) if has_sampler else 0,
         activations=activation_bytes(model, work) + max(passing - logits, 0),
         logits=logits,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from safetensors import SafetensorError
 from rl.cli import one_line
 from rl.policy import lora
 from rl.policy.pretrained import load_pretrained, permanent_name, save_adapter, save_pretrained
+from rl.policy.weight_copies import twin_model
 from rl.seeds import derive
 from rl.settings import Settings
 from rl.train.run_folder import RunFolder
@@ -33,12 +35,14 @@ class TrainedModel:
 
     """
 
-    def __init__(self, settings: Settings, resume_from: RunFolder | None = None) -> None:
+    def __init__(self, settings: Settings, resume_from: RunFolder | None = None, *, role: str = "") -> None:
         """Load the model of a new run or of the latest checkpoint of `resume_from`, on the CPU.
+
+        `role` is the name of the policy whose model it is, where a run trains several; "" for the only one.
 
         Raises `ValueError` for a model that cannot be loaded or trained, `UserError` for an unusable checkpoint.
         """
-        self.settings = settings
+        self.settings, self.resume_from = settings, resume_from
         self.base = permanent_name(settings.model) if settings.lora and not settings.cold_start else None
         checkpoint = resume_from.latest_checkpoint() if resume_from else None
         self.is_new = checkpoint is None
@@ -48,15 +52,43 @@ class TrainedModel:
         resume_from.check_checkpoint(checkpoint)
         if not settings.lora:
             with _checkpoint_errors(resume_from, checkpoint):
-                self._load(str(checkpoint / "model"))
+                self._load(str(checkpoint / "model" / role))
             return
         with _checkpoint_errors(resume_from, checkpoint):
             # Not from `settings.model`: that name may stand for other weights by now.
-            self.base = lora.read_base_name(checkpoint / "model")
+            self.base = lora.read_base_name(checkpoint / "model" / role)
         with _checkpoint_errors(resume_from, checkpoint, suggest_older=False):  # older checkpoints have the same base
             self._load(self.base)
         with _checkpoint_errors(resume_from, checkpoint):
-            lora.restore(self.model, checkpoint / "model")
+            lora.restore(self.model, checkpoint / "model" / role)
+
+    def twin(self, role: str) -> TrainedModel:
+        """Return the model of another policy of the same run, on the device of this one.
+
+        In a new run it has the same weights; in a resumed one, those of the checkpoint. Weights that are not trained,
+        below adapters, are shared.
+        """
+        twin = copy(self)
+        twin.model = twin_model(self.model)
+        checkpoint = self.resume_from.latest_checkpoint() if self.resume_from else None
+        if self.resume_from is None or checkpoint is None:
+            return twin
+        with _checkpoint_errors(self.resume_from, checkpoint):
+            if self.settings.lora:
+                lora.restore(twin.model, checkpoint / "model" / role)
+            else:
+                twin.copy_weights(TrainedModel(self.settings, self.resume_from, role=role))
+        return twin
+
+    def copy_weights(self, other: TrainedModel) -> None:
+        """Take over the trained weights of another model of the same shape. Raises `ValueError` for other shapes."""
+        sources = dict(other.model.named_parameters())
+        with torch.no_grad():
+            for name, weight in self.model.named_parameters():
+                if weight.requires_grad:
+                    if name not in sources or sources[name].shape != weight.shape:
+                        raise ValueError(f"the policies of a run have models of one shape; they differ in {name}")
+                    weight.copy_(sources[name])
 
     @property
     def base_folders(self) -> tuple[str, ...]:

@@ -16,15 +16,12 @@ from envs.watchdog import WATCHDOG
 from rl.cli import INTERRUPTED, UserError, run_async
 from rl.config_file import to_toml
 from rl.evaluate.runner import REPLY_DEADLINE_S, sampling_params
-from rl.learner.learner import Learner
-from rl.learner.scorer import ModelScorer
 from rl.methods.parts.sampler import History
 from rl.methods.recipe import Recipe, needs, words
 from rl.policy import lora
 from rl.policy.engine import EngineDead
 from rl.policy.model_config import max_sequence_length
 from rl.policy.pretrained import resolve_device
-from rl.policy.registry import open_engine
 from rl.prompt_options import PromptOptions
 from rl.records import SamplingParams, Ticket, Trajectory
 from rl.settings import Settings
@@ -37,13 +34,15 @@ from rl.train.hub import upload
 from rl.train.imitation import Measurement
 from rl.train.loggers.logger import open_loggers
 from rl.train.loop import Loop, Plan, TrainingStopped
-from rl.train.memory_estimate import training_state_bytes, workload
+from rl.train.memory_estimate import workload
 from rl.train.memory_report import MemoryReport, free_bytes
 from rl.train.model import TrainedModel
 from rl.train.progress import Progress
 from rl.train.run_folder import RunFolder
 from rl.train.seats.opponents import open_opponents
+from rl.train.seats.roles import parse_roles
 from rl.train.seats.runners import Runners
+from rl.train.seats.trainees import Trainees
 from rl.train.update_log import UpdateLog
 
 
@@ -70,9 +69,10 @@ class Session:
         self.env = inspect_environment(settings, recipe)
         settings = self.env.settings
         self.opponents = open_opponents(settings, self.env.seating, recipe)
+        self.roles = parse_roles(settings.role, self.opponents.trained_seats)
         device = resolve_device(settings.device)
         settings = precision.with_precisions(settings, device)
-        self.trained_model = TrainedModel(settings, resume_from)
+        self.trained_model = TrainedModel(settings, resume_from, role=self.roles[0].name)
         self.model = self.trained_model.model
         settings = settings.within(max_sequence_length(self.model))
         settings = settings.with_derived(overlap=settings.lag > 0 and device.type != "cpu")
@@ -87,53 +87,30 @@ class Session:
             raise ValueError(f"--max-tokens {self.max_tokens}: a prompt of {settings.env} alone has {prompt} tokens")
         slots = min(settings.episodes * (settings.lag + 1) * self.opponents.most_own_seats, 512)
         has_reference, is_new = needs(recipe, "ref"), self.trained_model.is_new
-        work = workload(settings, prompt, slots, reference=has_reference, is_new=is_new)
+        num = len(self.roles)
+        work = workload(settings, prompt, slots, reference=has_reference, is_new=is_new, policies=num)
         recompute, is_resumed = settings.checkpoint_activations, resume_from is not None
         report = MemoryReport(self.model, work, free_bytes(device), recompute=recompute, is_resumed=is_resumed)
         self.settings, self.memory_report = settings.with_derived(checkpoint_activations=report.recompute), report
         if report.free is not None:
             print(*report.lines(), sep="\n", flush=True)
         with self.memory_report.explain_out_of_memory():
-            self._place_model(device, slots)
+            self.model.to(device)
+            model, renderer = self.trained_model, self.renderer
+            self.trainees = Trainees.open(self.roles, model, self.settings, recipe, renderer, slots=slots)
         params = SamplingParams(settings.turn_tokens or 0, settings.temperature, deadline_s=REPLY_DEADLINE_S)
-        policy = self._make_agent, self.model, self.policy, self.max_tokens
-        self.runners = Runners(self.env.seating, self.opponents, *policy)
+        policies = self._make_agent, self.trainees, self.max_tokens
+        self.runners = Runners(self.env.seating, self.opponents, *policies)
         self.runner = self.runners.for_training(params)
         self.progress = Progress(History(self.env.num_tasks["train"]))
-
-    def _place_model(self, device: torch.device, slots: int) -> None:
-        """Move the model to its device; start the engine and the learner there."""
-        settings = self.settings
-        self.model.to(device)
-        self.policy = open_engine(
-            settings.engine,
-            self.model,
-            reserve_bytes=training_state_bytes(self.model),
-            slots=slots,
-            context=self.max_tokens,
-            devices=settings.engine_devices,
-            dtype=settings.engine_dtype or "",
-        )
-        self.learner = Learner(
-            self.model,
-            lr=settings.lr or 0.0,
-            weight_decay=settings.weight_decay,
-            max_grad_norm=settings.max_grad_norm,
-            microbatch_tokens=settings.microbatch_tokens,
-            epochs=settings.epochs,
-            minibatches=settings.minibatches or 1,
-            critic=needs(self.recipe, "value"),
-            critic_lr=settings.critic_lr,
-            temperature=settings.temperature,
-            recompute=bool(settings.checkpoint_activations),
-        )
 
     def description(self) -> str:
         """Return a few lines on what is trained, the size of one update, and the engine."""
         model, tasks = self.trained_model.description(), self.env.num_tasks["train"]
         run = describe_run(self.settings, model, tasks, self.env.max_turns)
         seats = self.opponents.description() or self.env.seating.description()
-        notes = seats, self.policy.description, precision.description(self.settings)
+        engine = self.trainees.first.policy.description
+        notes = seats, self.trainees.description(), engine, precision.description(self.settings)
         return "\n".join(filter(None, (run, *notes)))
 
     def train(self, out: Path) -> int:
@@ -146,7 +123,7 @@ class Session:
             upload.check_access(self.settings)
         self.config = to_toml(self.settings, words(self.recipe))
         self.folder = self.resume_from or RunFolder.create(out, self.config, subfolders=self.trained_model.base_folders)
-        parts = self.trained_model, self.learner, self.progress, self.runner, self.recipe, self.opponents.pool
+        parts = self.trainees, self.progress, self.runner, self.recipe, self.opponents.pool
         self.checkpointer = Checkpointer(self.folder, self.config, *parts)
         self.console = Console(self.updates)
         self.loggers = open_loggers(self.settings, words(self.recipe), self.folder)
@@ -157,10 +134,11 @@ class Session:
             if not is_resumed:
                 with lora.without_adapters(self.model, trainable=True):
                     self._cold_start()
-                self.trained_model.save_base(self.folder)
+                self.trainees.start_alike()
+                self.trainees.save_base(self.folder)
             return run_async(lambda: self.opponents.during(self._train(is_resumed)))
         except (TrainingStopped, EngineDead, torch.OutOfMemoryError) as error:
-            reason = self.memory_report.stop_reason(error, self.policy.failure)
+            reason = self.memory_report.stop_reason(error, self.trainees.failure)
             raise UserError(f"{reason} (the run in {self.folder.path} can be resumed)") from None
         except KeyboardInterrupt:
             return self._report_interruption()
@@ -168,7 +146,7 @@ class Session:
             self.loggers.close()
             self.folder.close()
             self.runner.close()
-            self.policy.close()
+            self.trainees.close()
             self.opponents.close()
 
     async def _train(self, is_resumed: bool) -> int:
@@ -185,22 +163,23 @@ class Session:
         loop = self._make_loop()
         event_loop = asyncio.get_running_loop()
         event_loop.add_signal_handler(signal.SIGINT, self._interrupt, loop)
-        self.policy.on_failure = loop.stopping.set  # episodes in flight stay as they are, for the checkpoint
+        # If an engine fails, episodes in flight stay as they are, for the checkpoint.
+        self.trainees.notify_of_failure(loop.stopping.set)
         try:
             await loop.run(self.updates)
         except TrainingStopped:
             checkpointer.save()
             raise
         except torch.OutOfMemoryError:
-            if not self.learner.weights_changed:  # otherwise the weights are no longer those of the recorded progress
+            if not self.trainees.weights_changed:  # otherwise the weights are no longer those of the recorded progress
                 checkpointer.save()
             raise
         finally:
             event_loop.remove_signal_handler(signal.SIGINT)
-            self.policy.on_failure = None
+            self.trainees.notify_of_failure(None)
         checkpointer.save()
-        if self.policy.failure:
-            raise TrainingStopped(f"the sampling engine died: {self.policy.failure}")
+        if failure := self.trainees.failure:
+            raise TrainingStopped(f"the sampling engine died: {failure}")
         if loop.stopping.is_set():
             return self._report_interruption()
         self._summarise(await self._held_out_success("after training"))
@@ -210,14 +189,13 @@ class Session:
         s = self.settings
         return Loop(
             self.runner,
-            self.learner,
+            self.trainees,
             precision.trained_recipe(s, self.recipe),
             Plan.of(s, self.updates),
             self.progress,
             sync_weights=self.runners.sync_weights,
             on_update=UpdateLog(s, self.checkpointer, self.loggers, self.console).on_update,
-            scorer=ModelScorer(self.learner, self.renderer),
-            pause=self.policy.pause,
+            pause=self.trainees.pause,
             opponents=self.opponents,
             between_updates=partial(self.evaluations.evaluate_if_due, partial(self._play_greedily, "val")),
         )
@@ -238,9 +216,9 @@ class Session:
     def _start_from_current_weights(self) -> None:
         """Make the current weights the reference policy and version 0 of the sampled policy."""
         if needs(self.recipe, "ref"):
-            self.learner.freeze_reference()
-        self.policy.sync_weights()
-        self.policy.version = 0
+            self.trainees.freeze_references()
+        self.trainees.sync_weights()
+        self.trainees.set_version(0)
         self.opponents.begin()
 
     def _resume(self) -> bool:
@@ -249,8 +227,8 @@ class Session:
             self.console.say("no checkpoint was finished; starting from the beginning")
             self.folder.rewind(0)
             return False
-        self.policy.sync_weights()
-        self.policy.version = self.progress.update
+        self.trainees.sync_weights()
+        self.trainees.set_version(self.progress.update)
         for note in (*self.folder.unsigned_files(), *self.folder.rewind(self.progress.update)):
             self.console.say(note)
         self.evaluations.rewind(self.progress.update)
@@ -274,16 +252,16 @@ class Session:
             measure=self._measure,
             report=self.console.cold_start,
         )
-        self.policy.sync_weights()
+        self.trainees.first.policy.sync_weights()
         source = "from the cache" if result.is_cached else f"in {time.monotonic() - start_time:.0f} s"
         self.console.say(f"cold start: {result.episodes} oracle episodes imitated ({source}); {result.measurement}")
 
     def _measure(self, validation_tickets: Sequence[Ticket]) -> Measurement:
         """Play groups of validation tasks as in training, during the cold start."""
         s = self.settings
-        self.policy.sync_weights()
+        self.trainees.first.policy.sync_weights()
         params = sampling_params(s.size, turn_tokens=s.turn_tokens or 0, temperature=s.temperature)
-        return run_async(validation.measure, self.runners.for_cold_start(params), self.policy, validation_tickets)
+        return run_async(validation.measure, self.runners.for_cold_start(params), self.trainees, validation_tickets)
 
     async def _held_out_success(self, phase: str) -> float | None:
         """Return the greedy success on test tasks, None with `--eval-episodes 0`; `phase` is printed with it."""
@@ -302,7 +280,7 @@ class Session:
         tasks, seed, episodes = self.env.num_tasks[split], self.settings.seed, episodes or self.settings.eval_episodes
         runner = self.runners.for_evaluation(sampling_params(1, turn_tokens=self.settings.turn_tokens or 0))
         on_group = self.console.greedy_groups(split, min(tasks, episodes))
-        return await validation.play_greedily(runner, self.policy, tasks, episodes, seed, split, on_group)
+        return await validation.play_greedily(runner, self.trainees, tasks, episodes, seed, split, on_group)
 
     def _summarise(self, success_after: float | None) -> None:
         """Write `summary.json` and print the result."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 from rl.evaluate.runner import IncompleteEvaluation, OnGroup, evaluate, tickets
-from rl.policy.engine import Engine
+from rl.policy.engine import EngineDead
 from rl.records import Group, Ticket, Trajectory
 from rl.rollout.runner import Runner
 from rl.train.imitation import Measurement
@@ -17,9 +17,23 @@ from rl.train.rollout_metrics import seat_metrics
 from rl.train.seats.opponents import stop_reason
 
 
+class Engines(Protocol):
+    """The engines that a runner samples from: how much they can do at a time, and whether one has failed."""
+
+    @property
+    def slots(self) -> int:
+        """Most sequences that each samples at a time."""
+        ...
+
+    @property
+    def failure(self) -> EngineDead | None:
+        """Why one can no longer sample; None while all work."""
+        ...
+
+
 async def play_greedily(
     runner: Runner,
-    policy: Engine,
+    engines: Engines,
     tasks: int,
     episodes: int,
     seed: int,
@@ -30,7 +44,7 @@ async def play_greedily(
 
     Args:
         runner: Makes the environments; its sampling parameters should be greedy.
-        policy: The engine that `runner` samples from.
+        engines: Those that `runner` samples from.
         tasks: Number of tasks in the split; with fewer than `episodes`, all of them are played once.
         episodes: Number of episodes.
         seed: Seed of the choice of tasks.
@@ -45,13 +59,13 @@ async def play_greedily(
 
     """
     try:
-        groups = await _play(runner, policy, tickets(tasks, episodes, 1, seed, split), on_group)
+        groups = await _play(runner, engines, tickets(tasks, episodes, 1, seed, split), on_group)
     finally:
         runner.close()
     return [trajectory for group in groups for trajectory in group.trajectories]
 
 
-async def measure(runner: Runner, policy: Engine, validation_tickets: Sequence[Ticket]) -> Measurement:
+async def measure(runner: Runner, engines: Engines, validation_tickets: Sequence[Ticket]) -> Measurement:
     """Play groups of episodes, measure how they end, and close the runner.
 
     One member of each group is played first. If none of them succeeds and all earn the same, the others are not played:
@@ -59,7 +73,7 @@ async def measure(runner: Runner, policy: Engine, validation_tickets: Sequence[T
 
     Args:
         runner: Makes the environments; its sampling parameters should be those of training.
-        policy: The engine that `runner` samples from.
+        engines: Those that `runner` samples from.
         validation_tickets: The groups to play.
 
     Raises:
@@ -67,10 +81,10 @@ async def measure(runner: Runner, policy: Engine, validation_tickets: Sequence[T
 
     """
     try:
-        groups = await _play(runner, policy, [replace(ticket, size=1) for ticket in validation_tickets])
+        groups = await _play(runner, engines, [replace(ticket, size=1) for ticket in validation_tickets])
         first = [trajectory for group in groups for trajectory in group.trajectories]
         if any(trajectory.success for trajectory in first) or len({trajectory.reward for trajectory in first}) > 1:
-            groups = await _play(runner, policy, validation_tickets)
+            groups = await _play(runner, engines, validation_tickets)
     finally:
         runner.close()
     trajectories = [trajectory for group in groups for trajectory in group.trajectories]
@@ -80,22 +94,22 @@ async def measure(runner: Runner, policy: Engine, validation_tickets: Sequence[T
 
 
 async def _play(
-    runner: Runner, policy: Engine, groups_to_play: Sequence[Ticket], on_group: OnGroup = lambda group: None
+    runner: Runner, engines: Engines, groups_to_play: Sequence[Ticket], on_group: OnGroup = lambda group: None
 ) -> list[Group]:
     """Play the tickets; raise `TrainingStopped` if every episode fails, the environment hangs, or the engine fails."""
-    # The policy tells episodes apart by the numbers of their tickets, and episodes in training go on meanwhile.
+    # An engine tells episodes apart by the numbers of their tickets, and episodes in training go on meanwhile.
     own_tickets = [replace(ticket, number=-1 - ticket.number) for ticket in groups_to_play]
-    # The deadline of a reply includes the wait for a slot, so no more episodes are played than the engine has.
+    # The deadline of a reply includes the wait for a slot, so no more episodes are played than an engine has.
     try:
-        groups = await evaluate(runner, own_tickets, concurrency=policy.slots, on_group=on_group)
+        groups = await evaluate(runner, own_tickets, concurrency=engines.slots, on_group=on_group)
     except IncompleteEvaluation as error:
         raise TrainingStopped(f"{error}, while {own_tickets[0].split} tasks were played") from None
     except BaseException as error:
         if reason := stop_reason(error):
             raise TrainingStopped(reason) from None
         raise
-    if policy.failure:  # the episodes that had ended by then are a biased sample
-        raise TrainingStopped(f"the sampling engine died: {policy.failure}")
+    if engines.failure:  # the episodes that had ended by then are a biased sample
+        raise TrainingStopped(f"the sampling engine died: {engines.failure}")
     if not any(group.trajectories for group in groups):
         split = groups_to_play[0].split
         raise TrainingStopped(f"every {split} episode fails: {groups[0].errored[-1].error}")

@@ -1,1 +1,1 @@
-"""Seats that the trained policy leaves to others: who plays them, and the runners in which it meets them."""
+"""Who plays which seats: the policies that are trained, by role, others that are not, and the runners they meet in."""

@@ -15,7 +15,7 @@ from rl.evaluate.flags import add_policy_flags
 from rl.evaluate.seats.players import OpenPlayer, open_player, opponent_flags
 from rl.methods.recipe import Recipe, samples_by_turn
 from rl.records import Group, Ticket
-from rl.rollout.player import AnyPlayer, Lineup
+from rl.rollout.player import AnyPlayer, Lineup, ScriptPlayer
 from rl.rollout.seating import VIEW_ARGUMENTS, Seating
 from rl.settings import Settings
 from rl.style import argument_key
@@ -49,6 +49,13 @@ class Opponents:
     def most_own_seats(self) -> int:
         """The most seats that the policy plays in one episode."""
         return len(self.seats) if self.pool else max(map(len, self.own_seats))
+
+    @property
+    def trained_seats(self) -> tuple[str, ...]:
+        """The seats that the policy plays in some episode, in the environment's order."""
+        if self.pool:
+            return self.seats
+        return tuple(seat for seat in self.seats if any(seat in own for own in self.own_seats))
 
     def lineup(self, ticket: Ticket) -> Lineup:
         """Return who plays the seats of a ticket that the policy does not play."""
@@ -125,15 +132,15 @@ def open_opponents(settings: Settings, seating: Seating, recipe: Recipe) -> Oppo
         OSError: A file cannot be read.
     """
     spec = settings.opponent
+    if settings.role and not seating.has_table:
+        raise ValueError(f"--role {settings.role[0]}: {_why_one_seat(settings)}; leave it out")
     if not spec:
         if settings.seat:
             raise ValueError(f"--seat {settings.seat[0]}: needs --opponent SPEC, who plays the other seats")
         return Opponents(seating.seats, (seating.seats,))
     game: Any = getattr(envs.entry(settings.env), "game", None)
     if not seating.has_table:
-        is_view = {argument_key(text) for text in settings.env_arg} & set(VIEW_ARGUMENTS)
-        reason = "--env-arg seat= and opponent= ask for one seat" if is_view else f"{settings.env} has one seat"
-        raise ValueError(f"--opponent {spec}: {reason}; leave it out")
+        raise ValueError(f"--opponent {spec}: {_why_one_seat(settings)}; leave it out")
     if samples_by_turn(recipe):
         raise ValueError(
             f"--opponent {spec}: the strategy of --algo {settings.algo} plays all seats itself; "
@@ -141,6 +148,8 @@ def open_opponents(settings: Settings, seating: Seating, recipe: Recipe) -> Oppo
         )
     own_seats = _own_seats(settings.seat, seating.seats)
     if options := PoolOptions.parse(spec):
+        if settings.role:
+            raise ValueError(f"--opponent {spec}: a pool has past weights of one policy; leave out --role")
         if settings.engine != "hf":
             raise ValueError(f"--opponent {spec}: past weights are sampled by --engine hf, not by {settings.engine}")
         return Opponents(seating.seats, own_seats, pool=Pool(options, settings.seed, is_team=not seating.is_contest))
@@ -150,6 +159,20 @@ def open_opponents(settings: Settings, seating: Seating, recipe: Recipe) -> Oppo
     args.device = settings.device
     player = open_player(opponent_flags(args, spec), game, flag="--opponent", must_reply=True)
     return Opponents(seating.seats, own_seats, player)
+
+
+def default_opponents(seating: Seating) -> Opponents:
+    """Return the default opponent of a contest, which meets the policies in each of the seats in turn."""
+    from envs.multi.opponents import make_opponent  # imports PettingZoo
+
+    game: Any = getattr(envs.entry(seating.spec), "game", None)
+    player = OpenPlayer(ScriptPlayer(seating.opponent, make_opponent(seating.opponent, game)))
+    return Opponents(seating.seats, tuple((seat,) for seat in seating.seats), player)
+
+
+def _why_one_seat(settings: Settings) -> str:
+    is_view = {argument_key(text) for text in settings.env_arg} & set(VIEW_ARGUMENTS)
+    return "--env-arg seat= and opponent= ask for one seat" if is_view else f"{settings.env} has one seat"
 
 
 def stop_reason(error: BaseException) -> str:

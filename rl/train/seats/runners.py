@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from torch import nn
-
 from agents.chat import ChatAgent
-from rl.policy.engine import Engine
 from rl.records import SamplingParams
+from rl.rollout.player import Lineup, Player
 from rl.rollout.runner import Runner
 from rl.rollout.seating import Seating
-from rl.train.seats.opponents import Opponents
+from rl.train.seats.opponents import Opponents, default_opponents
+from rl.train.seats.trainees import Trainees
 
 
 @dataclass(frozen=True)
@@ -21,46 +20,62 @@ class Runners:
 
     Attributes:
         seating: The environment and its seats.
-        opponents: Who plays the seats that the policy leaves.
+        opponents: Who plays the seats that the trained policies leave.
         make_agent: Creates the agent of one episode.
-        model: The model that is trained.
-        policy: Samples the policy's replies.
+        trainees: The policies that are trained. A runner's own policy is the first of them.
         max_tokens: Most tokens of an episode.
     """
 
     seating: Seating
     opponents: Opponents
     make_agent: Callable[[], ChatAgent]
-    model: nn.Module
-    policy: Engine
+    trainees: Trainees
     max_tokens: int
 
     def sync_weights(self) -> None:
-        """Let the policy sample with the weights of an update, and both engines go on as new ones would."""
-        self.policy.sync_weights()
+        """Let the policies sample with the weights of an update, and all engines go on as new ones would."""
+        self.trainees.sync_weights()
         self.opponents.settle()
 
     def for_training(self, params: SamplingParams) -> Runner:
         """Return the runner of training, in which the policy's past weights sample as it does itself."""
-        runner = self._table(params)
+        runner = self._table(params, self.opponents)
         if self.opponents.pool is not None:
-            self.opponents.pool.connect(self.model, runner.own_player)
+            self.opponents.pool.connect(self.trainees.first.trained_model.model, runner.own_player)
         return runner
 
     def for_evaluation(self, params: SamplingParams) -> Runner:
-        """Return a runner in which the policy is measured: against its opponent, else as `Seating` says."""
-        return self._table(params) if self.opponents.player else self.for_cold_start(params)
+        """Return a runner in which the policies are measured: against their opponent, else as `Seating` says.
+
+        With several policies in a contest, each plays its seats in turn against the default opponent.
+        """
+        if self.opponents.player:
+            return self._table(params, self.opponents)
+        if len(self.trainees) > 1:
+            is_contest = self.seating.is_contest
+            return self._table(params, default_opponents(self.seating) if is_contest else self.opponents)
+        return self.for_cold_start(params)
 
     def for_cold_start(self, params: SamplingParams) -> Runner:
-        """Return a runner in which imitation is measured, whoever the opponent in training is."""
+        """Return a runner in which imitation is measured, of the first policy, whoever the opponent in training is."""
         if not self.seating.is_contest:
             return self._runner(self.seating.make_env, params, self.seating.seats)
         return self._runner(self.seating.make_view, params, ("agent",))
 
-    def _table(self, params: SamplingParams) -> Runner:
-        runner = self._runner(self.seating.make_env, params, self.seating.seats)
-        runner.lineup = self.opponents.lineup
+    def _table(self, params: SamplingParams, opponents: Opponents) -> Runner:
+        runner, of_roles = self._runner(self.seating.make_env, params, self.seating.seats), self._role_players(params)
+        runner.lineup = lambda ticket: {**of_roles, **opponents.lineup(ticket)}
         return runner
 
+    def _role_players(self, params: SamplingParams) -> Lineup:
+        """The players of all trained policies but the first, which is the runner's own."""
+        return {
+            seat: Player("", self.make_agent, one.policy, params, self.max_tokens)
+            for one in self.trainees
+            if one is not self.trainees.first
+            for seat in one.role.seats
+        }
+
     def _runner(self, make_env: Callable, params: SamplingParams, seats: tuple[str, ...]) -> Runner:
-        return Runner(make_env, self.make_agent, self.policy, params, self.max_tokens, seats=seats)
+        policy = self.trainees.first.policy
+        return Runner(make_env, self.make_agent, policy, params, self.max_tokens, seats=seats)

@@ -27,6 +27,8 @@ from rl.records import Group, Ticket, Trajectory
 from rl.rollout.play_state import PlayState
 from rl.train.loop import Loop, Plan, TrainingStopped
 from rl.train.progress import Progress
+from rl.train.seats.roles import Role
+from rl.train.seats.trainees import Trainee
 from tests.support.batches import ToyScorer, make_trajectory
 from tests.support.paths import ROOT
 from tests.support.runs import flags, metrics, rollouts, train, train_run
@@ -55,13 +57,12 @@ class Stage:
         nothing = SimpleNamespace(play_state=PlayState(), policy=None, clock=Clock())
         self.loop = Loop(
             nothing,
-            self,
+            [Trainee(Role("", ("agent",)), self, ToyScorer(), None, None)],  # type: ignore[arg-type]
             recipe,
             plan,
             Progress(History(50)),
             lambda: None,
             self.on_update,  # type: ignore[arg-type]
-            ToyScorer(),
         )
 
     async def strategy(self, runner: Any, ticket: Ticket) -> list[Group]:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from agents.agent import Agent, Internal
 from envs.types import Message, Stop
@@ -14,6 +14,7 @@ from rl.methods.options import NonNegative
 from rl.methods.parts import plays_seats, samples_by_turn
 from rl.records import Group, Ticket, Trajectory
 from rl.rollout.faults import set_error
+from rl.rollout.player import Player
 from rl.rollout.runner import Runner
 from rl.rollout.seat import Seat, Start
 from rl.rollout.table import GameTable, SoloTable
@@ -76,7 +77,8 @@ class _Tree:
 
     def __init__(self, runner: Runner, ticket: Ticket, select: str, score: str, alpha: float) -> None:
         self.runner, self.ticket, self.select, self.score, self.alpha = runner, ticket, select, score, alpha
-        self.players = {name: _Player(runner.make_agent()) for name in runner.seats}
+        self.policies = {name: cast(Player, runner.player(ticket, name)) for name in runner.seats}
+        self.players = {name: _Player(policy.make_agent()) for name, policy in self.policies.items()}
         self.line: list[dict[str, Message]] = []  # the replies that have gone on
         self.candidates: list[list[Trajectory]] = []  # of each turn and seat
 
@@ -155,7 +157,7 @@ class _Tree:
         seats = []
         for member in range(size or self.ticket.size):
             trajectory = Trajectory([], Stop.ERROR, seed=self.ticket.seed, member=member, agent=key)
-            seats.append(Seat(self.runner, self.ticket, trajectory, Start()))
+            seats.append(Seat(self.runner, self.ticket, trajectory, Start(), self.policies[name]))
         async with asyncio.TaskGroup() as tasks:
             for seat in seats:
                 tasks.create_task(self._sample_one(seat, player, step))
@@ -174,7 +176,7 @@ class _Tree:
             state.finish(seat.session, Trajectory([seat.pending], Stop.TERMINATED, member=seat.trajectory.member))
         finally:
             state.stop(seat.session)
-            self.runner.policy.release(seat.session)
+            seat.player.policy.release(seat.session)
 
     @staticmethod
     def _message(player: _Player, seat: Seat) -> Message:
