@@ -192,9 +192,11 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
         assert train.main([*flags, "--out", str(home / algo)]) == 0
     against = ["--env", "multi/Kuhn-v0", "--opponent", "pool:self_play=0", "--model", f"{home}/model", *shape]
     assert train.main([*against, "--out", str(home / "pool")]) == 0
+    roles = ["--env", "multi/Kuhn-v0", "--role", "each", "--model", f"{home}/model", *shape]
+    assert train.main([*roles, "--out", str(home / "roles")]) == 0
     brief = ["--env", "games/GuessNumber-v0", "--agent", "extension:turns=1,more=1", "--model", f"{home}/model"]
     assert train.main([*brief, *shape, "--max-tokens", "1500", "--out", str(home / "brief")]) == 0
-    return [home / "grpo", home / "ppo", home / "pool", home / "brief"]
+    return [home / "grpo", home / "ppo", home / "pool", home / "roles", home / "brief"]
 
 
 def test_the_logged_keys_are_the_documented_ones(runs: list[Path]) -> None:
@@ -205,6 +207,7 @@ def test_the_logged_keys_are_the_documented_ones(runs: list[Path]) -> None:
         for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines():
             keys = {re.sub("^rewards/.*", "rewards/NAME", key) for key in json.loads(line)}
             keys = {re.sub("^seats/[^/]+", "seats/NAME", key) for key in keys}
+            keys = {re.sub("^roles/[^/]+/.*", "roles/NAME/METRIC", key) for key in keys}
             assert always <= keys
             seen |= keys
     assert seen == listed.keys()
