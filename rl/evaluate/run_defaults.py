@@ -85,7 +85,7 @@ def run_folder(policy: str) -> Path | None:
     path = Path(policy).expanduser().absolute()
     if policy in (*SCRIPTS, "tiny") or not path.is_dir():
         return None
-    candidates = (path, *path.parents[:3])  # RUN/checkpoints/NAME/model
+    candidates = (path, *path.parents[:4])  # RUN/checkpoints/NAME/model/ROLE
     return next((at for at in candidates if (at / "config.toml").is_file() and (at / "checkpoints").is_dir()), None)
 
 

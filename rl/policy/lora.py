@@ -179,10 +179,21 @@ def read_base_name(folder: Path) -> str:
         raise ValueError(f"model {str(folder)!r}: its {CONFIG} is damaged") from error
     if not base:
         raise ValueError(f"model {str(folder)!r}: its {CONFIG} names no base model")
-    parts = folder.resolve().parts  # RUN/checkpoints/NAME/model
-    run_base = Path(*parts[:-3], "base")
-    is_run_adapter = parts[-3::2] == ("checkpoints", "model") and Path(base).name == "base"
+    run = run_of_model(folder)
+    run_base = run / "base" if run else folder
+    is_run_adapter = run is not None and Path(base).name == "base"
     return str(run_base) if is_run_adapter and (run_base / "config.json").is_file() else str(base)
+
+
+def run_of_model(folder: Path) -> Path | None:
+    """Return the folder of the run whose checkpoint the model in `folder` belongs to; None for any other folder.
+
+    It is `RUN/checkpoints/NAME/model`, or `RUN/checkpoints/NAME/model/ROLE` where a run has a model for each role.
+    """
+    path = folder.resolve()
+    home = path if path.name == "model" else path.parent
+    is_checkpoint = home.name == "model" and home.parent.parent.name == "checkpoints"
+    return home.parent.parent.parent if is_checkpoint else None
 
 
 def merge(model: Any, folder: Path) -> Any:

@@ -23,6 +23,7 @@ from transformers.utils import logging
 from rl import checksums
 from rl.policy import lora, tiny
 from rl.policy.extras import check_peft
+from rl.policy.lora import run_of_model
 from rl.policy.model_config import text_config
 
 _HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
@@ -94,8 +95,8 @@ def permanent_name(name: str) -> str | None:
     if name == "tiny" or not folder.is_dir():
         return None if name == "tiny" else name
     path = folder.resolve()
-    in_checkpoint = path.parent.parent.name == "checkpoints"  # RUN/checkpoints/NAME/model
-    return str(path) if (path / "config.json").is_file() and not in_checkpoint else None
+    is_permanent = (path / "config.json").is_file() and run_of_model(path) is None
+    return str(path) if is_permanent else None
 
 
 def resolve_device(name: str) -> torch.device:
@@ -170,6 +171,8 @@ def _find(name: str) -> tuple[str, bool]:
         for inner in (folder, folder / "model", folder / "checkpoints" / "latest" / "model"):
             if any((inner / config).is_file() for config in ("config.json", lora.CONFIG)):
                 return str(inner), True
+        if roles := _role_models(folder):
+            raise ValueError(f"model {name!r} is a run with a model for each role; give {' or '.join(map(str, roles))}")
         raise ValueError(f"model {name!r}: no config.json in this folder, its model/ or its checkpoints/latest/model/")
     if folder.exists():
         raise ValueError(f"model {name!r} is a file; give its folder, {str(folder.parent)!r}")
@@ -180,15 +183,27 @@ def _find(name: str) -> tuple[str, bool]:
     return name, _is_in_hub_cache(name, folder)
 
 
+def _role_models(folder: Path) -> list[Path]:
+    """The folders of the models of a run that has one for each role; [] for any other folder."""
+    homes = (folder, folder / "model", folder / "checkpoints" / "latest" / "model")
+    for home in homes:
+        for config in ("config.json", lora.CONFIG):
+            if found := sorted(path.parent for path in home.glob(f"*/{config}")):
+                return found if home.name == "model" else []
+    return []
+
+
 def _check_digests(folder: Path) -> None:
     """Raise `ValueError` if a file of the model, written by a run, is damaged; models of others have no digests."""
     folder = folder.resolve()
-    home, part = (folder, "") if (folder / checksums.NAME).is_file() else (folder.parent, folder.name)
+    homes = (folder, folder.parent, folder.parent.parent)  # a model with digests of its own, or CHECKPOINT/model/ROLE
+    home = next((path for path in homes if (path / checksums.NAME).is_file()), folder.parent)
+    part = folder.relative_to(home).as_posix() if home != folder else ""
     try:
         checksums.check(home, part)
     except checksums.DamagedFile as error:
-        older = [path for path in sorted(home.parent.glob("update-*/model")) if path < folder]
-        hint = f"; an earlier checkpoint is {older[-1].parent}" if older else ""
+        older = [path for path in sorted(home.parent.glob("update-*")) if path < home]
+        hint = f"; an earlier checkpoint is {older[-1]}" if older else ""
         raise ValueError(f"model {str(home)!r}: {error}{hint}") from None
 
 

@@ -108,9 +108,8 @@ class Session:
         """Return a few lines on what is trained, the size of one update, and the engine."""
         model, tasks = self.trained_model.description(), self.env.num_tasks["train"]
         run = describe_run(self.settings, model, tasks, self.env.max_turns)
-        seats = self.opponents.description() or self.env.seating.description()
         engine = self.trainees.first.policy.description
-        notes = seats, self.trainees.description(), engine, precision.description(self.settings)
+        notes = self.runners.description(), engine, precision.description(self.settings)
         return "\n".join(filter(None, (run, *notes)))
 
     def train(self, out: Path) -> int:

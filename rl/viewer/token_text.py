@@ -58,7 +58,8 @@ def token_texts(run: Path | None, config: Mapping[str, Any]) -> TokenTexts:
     `config`), if it is a local folder or the bundled model; else all texts are unknown.
     """
     initial_model = str(config.get("model", ""))
-    homes = sorted((run / "checkpoints").glob("update-*/model"), reverse=True) if run else []
+    checkpoints = sorted((run / "checkpoints").glob("update-*/model"), reverse=True) if run else []
+    homes = [home for model in checkpoints for home in (model, *sorted(model.glob("*/")))]
     for home in (*homes, *([Path(initial_model).expanduser()] if initial_model else [])):
         if (home / "tokenizer.json").is_file():
             from tokenizers import Tokenizer

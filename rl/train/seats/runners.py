@@ -32,6 +32,17 @@ class Runners:
     trainees: Trainees
     max_tokens: int
 
+    def description(self) -> str:
+        """Return lines on who plays which seat and is measured against whom; "" for one agent."""
+        against = self.opponents.description()
+        if len(self.trainees) == 1 or against:
+            lines = [against or self.seating.description(), self.trainees.description()]
+        else:
+            opponent = f"against {self.seating.opponent}, seat by seat"
+            where = opponent if self.seating.is_contest else "in all seats together"
+            lines = [f"{self.trainees.description()}; they are measured {where}"]
+        return "\n".join(filter(None, lines))
+
     def sync_weights(self) -> None:
         """Let the policies sample with the weights of an update, and all engines go on as new ones would."""
         self.trainees.sync_weights()

@@ -134,13 +134,30 @@ def test_adapters_of_two_roles_share_their_base(tmp_path: Path) -> None:
     folders = [out / "checkpoints" / "latest" / "model" / seat for seat in SEATS]
     assert all((folder / "adapter_config.json").is_file() for folder in folders)
     assert differ(role_weights(out, SEATS[0]), role_weights(out, SEATS[1]))
+    moved = out.rename(tmp_path / "moved")
+    adapter = moved / "checkpoints" / "latest" / "model" / SEATS[0]
+    assert train(*flags("Low", model=adapter), "--dry-run").code == 0
 
 
 def test_a_run_says_who_plays_what_and_measures_each(tmp_path: Path) -> None:
     result = train(*words(LOWS, "--role", "each", eval_episodes=6), "--out", str(tmp_path / "run"))
     assert result.code == 0, result.err
-    assert "2 policies with weights of their own: player_0 plays player_0; player_1 plays player_1" in result.out
+    roles = "2 policies with weights of their own: player_0 plays player_0; player_1 plays player_1"
+    assert f"{roles}; they are measured against random, seat by seat\n" in result.out
     assert re.search(r"before training: [\d.]+ on 6 tasks \(player_0 [\d.]+, player_1 [\d.]+\)", result.out)
+
+
+def test_a_run_of_several_roles_is_no_single_model(tmp_path: Path) -> None:
+    out = train_run(*words(LOWS, "--role", "each", updates=1), out=tmp_path / "run")
+    model = out / "checkpoints" / "latest" / "model"
+    error = training_error(*flags("Low", model=out), "--dry-run")
+    assert f"a model for each role; give {model}/player_0 or {model}/player_1" in error
+    assert train(*flags("Low", model=model / "player_0"), "--dry-run").code == 0
+    file = model / "player_0" / "model.safetensors"
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+    assert "player_0/model.safetensors is damaged" in training_error(*flags("Low", model=file.parent), "--dry-run")
 
 
 def test_roles_cannot_change_when_a_run_is_resumed(tmp_path: Path) -> None:
