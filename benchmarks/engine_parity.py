@@ -2,7 +2,7 @@
 
     python -m benchmarks.engine_parity                     # vLLM, in an environment that has it
     python -m benchmarks.engine_parity --env games/GuessNumber-v0 --seeds 3 --jobs 2  # as CI does
-    python -m benchmarks.engine_parity --sampler bfloat16  # the hf engine in bfloat16, beside a float32 trainer
+    python -m benchmarks.engine_parity --sampler bfloat16 --updates 20  # hf in bfloat16, beside a float32 trainer
 
 Each run is one `python -m rl.train` of its own on one thread. The cold start and what the two samplers made of it are
 then judged alike: by `rl.evaluate` with the hf engine, at the temperature of training, several episodes per task. The
@@ -44,11 +44,12 @@ class Course(NamedTuple):
     env: str
     flags: tuple[str, ...]  # such that much is learned in few updates
     samples: int
+    updates: int = 60
 
 
 COURSES = (
-    Course("math/Arithmetic-v0", ("--updates", "60"), 4),
-    Course("games/GuessNumber-v0", ("--updates", "60", "--cold-start", "60", "--env-arg", "size=4"), 10),
+    Course("math/Arithmetic-v0", (), 4),
+    Course("games/GuessNumber-v0", ("--cold-start", "60", "--env-arg", "size=4"), 10),
 )
 
 
@@ -107,7 +108,8 @@ def pair(course: Course, home: Path, sampler: str, seed: int) -> list[Path]:
     for name, options in (("hf", ()), (sampler, SAMPLERS[sampler])):
         out = home / f"{course.env.rpartition('/')[2]}-{name}-{seed}"
         if not (out / "summary.json").exists():
-            flags = ["--env", course.env, *course.flags, *options, "--save-every", "10000"]
+            length = ("--updates", str(course.updates))
+            flags = ["--env", course.env, *course.flags, *length, *options, "--save-every", "10000"]
             wall_s = train([*flags, "--eval-episodes", "0"], seed, out, home / "cache").wall_s
             print(f"{course.env} seed {seed} {name}: {wall_s:.0f} s", flush=True)
         folders.append(out)
@@ -143,6 +145,7 @@ def parser() -> Parser:
     made.add_argument("--env", choices=[course.env for course in COURSES], help="only this one")
     made.add_argument("--sampler", choices=SAMPLERS, default="vllm", help="compared with the hf engine (default: vllm)")
     made.add_argument("--seeds", type=whole_number(2), default=5)
+    made.add_argument("--updates", type=whole_number(1), help="of each run (default: 60)")
     made.add_argument("--jobs", type=whole_number(1), default=1, help="seeds trained at a time, one thread each")
     made.add_argument("--runs", metavar="DIR", help="where the run folders are kept (default: a temporary folder)")
     made.add_argument(
@@ -160,6 +163,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         home = Path(args.runs or temporary)
         home.mkdir(parents=True, exist_ok=True)
         chosen = [course for course in COURSES if args.env in (None, course.env)]
+        chosen = [course._replace(updates=args.updates or course.updates) for course in chosen]
         found = {course: compared(course, home, args.sampler, args.seeds, args.jobs) for course in chosen}
     verdicts = {course: judge(seeds) for course, seeds in found.items()}
     written: list[dict[str, Any]] = [

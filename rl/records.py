@@ -41,11 +41,11 @@ class Completion:
 
     `ids` (T,) are the tokens, with the stop token if there was one. `logprobs` (T,) are under the distribution that was
     sampled (temperature, top-p and top-k applied): the behaviour log-probabilities of importance ratios.
-    `model_logprobs` (T,) are under the model at temperature 1; the same tuple if both distributions are equal.
-    `versions` (T,) is the policy version, the number of updates behind the weights, that sampled each token. `finish`
-    says why the reply ended: with a stop token ("stop"), at its limit of tokens ("length"), out of time ("deadline"),
-    or incomplete ("abort"). `counted` is the number of sampled tokens if an id stands for more than one (a message of
-    an API); None if each id is one token.
+    `model_logprobs` (T,) are under the model at temperature 1; the same tuple if both distributions are equal, and NaN
+    where the engine does not tell them (`vllm:native` at other temperatures). `versions` (T,) is the policy version,
+    the number of updates behind the weights, that sampled each token. `finish` says why the reply ended: with a stop
+    token ("stop"), at its limit of tokens ("length"), out of time ("deadline"), or incomplete ("abort"). `counted` is
+    the number of sampled tokens if an id stands for more than one (a message of an API); None if each id is one token.
     """
 
     ids: tuple[int, ...]

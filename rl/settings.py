@@ -94,7 +94,10 @@ class Settings:
     tool_format: str | None = _flag(None, prompt_options.TOOL_FORMAT_HELP, choices=prompt_options.TOOL_FORMATS)
     agent: str = _flag("keep_all", prompt_options.AGENT_HELP, prompt_options.read_agent, metavar="NAME:OPTIONS")
     engine: str = _flag(
-        "hf", "sampler: `hf`, or with vLLM installed `vllm` (this process) or `vllm:process` (another)", choices=ENGINES
+        "hf",
+        "sampler: `hf`, or with vLLM installed `vllm` (this process) or `vllm:process` (another); with `:native` vLLM "
+        "draws by itself, the default on a GPU, with `:keyed` by the draws of hf",
+        choices=ENGINES,
     )
     engine_devices: str = _flag(
         "",

@@ -50,7 +50,10 @@ def _add_model_flags(parser: Parser) -> None:
     """Add the flags of sampling; `--device` and `--engine` concern local models only."""
     add = parser.add_argument_group("models", "how a model replies; scripted policies ignore these flags").add_argument
     add("--device", default="auto", help="auto, cpu, cuda or cuda:N (default: auto)")
-    engines = "sampling engine: `hf`, `vllm` in this process, or `vllm:process` in another (default: hf)"
+    engines = (
+        "sampling engine: `hf`, `vllm` in this process, or `vllm:process` in another, both also with `:keyed` (the "
+        "draws of hf, the default here) or `:native` (vLLM's own); default: hf"
+    )
     add("--engine", default="hf", choices=ENGINES, help=engines)
     devices = "CUDA devices of vllm:process, as 1,2: several share every layer (default: the model's)"
     add("--engine-devices", type=parse_device_list, default="", metavar="N,N", help=devices)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from pathlib import Path
@@ -142,15 +142,24 @@ def merged_weights(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
                 yield name, value + adapter.get_delta_weight(ADAPTER)
 
 
-def save(model: Any, folder: Path | str, base: str) -> None:
-    """Write the adapters of `model` in peft's layout; `base` is the folder or hub id of the base model."""
+def adapter_weights(model: nn.Module) -> dict[str, Tensor]:
+    """Return the adapters' parameters by their names in the model."""
+    return {name: weight for name, weight in model.named_parameters() if is_adapter_weight(name)}
+
+
+def save(model: Any, folder: Path | str, base: str, weights: Mapping[str, Tensor] | None = None) -> None:
+    """Write the adapters of `model` in peft's layout; `base` is the folder or hub id of the base model.
+
+    `weights` are written in place of the adapters' own, by the names of `adapter_weights`.
+    """
     Path(folder).mkdir(parents=True, exist_ok=True)
     config = copy(model.peft_config[ADAPTER])
     config.base_model_name_or_path, config.inference_mode = base, True
     config.target_modules = sorted(config.target_modules)  # a set has no order, and files are compared
     config.save_pretrained(str(folder))
-    weights = {_file_name(name): weight.detach().contiguous() for name, weight in _adapter_weights(model).items()}
-    save_file(weights, Path(folder) / WEIGHTS, metadata={"format": "pt"})
+    weights = adapter_weights(model) if weights is None else weights
+    contents = {_file_name(name): weight.detach().contiguous() for name, weight in weights.items()}
+    save_file(contents, Path(folder) / WEIGHTS, metadata={"format": "pt"})
 
 
 def restore(model: nn.Module, folder: Path | str) -> None:
@@ -158,7 +167,7 @@ def restore(model: nn.Module, folder: Path | str) -> None:
 
     Raises `ValueError` if names or shapes differ.
     """
-    saved_weights, weights = load_file(Path(folder) / WEIGHTS), _adapter_weights(model)
+    saved_weights, weights = load_file(Path(folder) / WEIGHTS), adapter_weights(model)
     shapes = {name: tuple(weight.shape) for name, weight in saved_weights.items()}
     if shapes != {_file_name(name): tuple(weight.shape) for name, weight in weights.items()}:
         raise ValueError(f"the adapters in {folder} are not those of this model and these settings")
@@ -221,11 +230,6 @@ def _layer_adapters(layer: Any) -> list[Any]:
     while hasattr(adapters[-1].base_layer, "lora_A"):
         adapters.append(adapters[-1].base_layer)
     return adapters
-
-
-def _adapter_weights(model: nn.Module) -> dict[str, Tensor]:
-    """The adapters' parameters by their names in the model."""
-    return {name: weight for name, weight in model.named_parameters() if is_adapter_weight(name)}
 
 
 def _file_name(name: str) -> str:

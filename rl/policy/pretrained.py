@@ -59,10 +59,16 @@ def load_pretrained(
     return model.to(target).eval(), tokenizer
 
 
-def save_pretrained(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path | str) -> None:
+def save_pretrained(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    folder: Path | str,
+    weights: dict[str, torch.Tensor] | None = None,
+) -> None:
     """Write both to `folder` in Hugging Face layout, so that `from_pretrained` of an Auto class and vLLM read them.
 
-    End and padding tokens that the model's generation config lacks are set from the tokenizer.
+    End and padding tokens that the model's generation config lacks are set from the tokenizer. `weights` are written in
+    place of the model's own, by the names in its `state_dict`.
     """
     generation = model.generation_config
     if generation is not None:
@@ -71,16 +77,23 @@ def save_pretrained(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, 
         if generation.pad_token_id is None:
             generation.pad_token_id = tokenizer.pad_token_id
     with _quiet():
-        model.save_pretrained(folder)
+        model.save_pretrained(folder, state_dict=weights)
         tokenizer.save_pretrained(folder)
 
 
-def save_adapter(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path | str, base: str) -> None:
+def save_adapter(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    folder: Path | str,
+    base: str,
+    weights: dict[str, torch.Tensor] | None = None,
+) -> None:
     """Write the adapters of `model` in peft's layout to `folder`, and the tokenizer.
 
-    `base` is the folder or hub id of the model below the adapters.
+    `base` is the folder or hub id of the model below the adapters. `weights` are written in place of the adapters' own,
+    by the names that `lora.adapter_weights` gives them.
     """
-    lora.save(model, folder, base)
+    lora.save(model, folder, base, weights)
     with _quiet():
         tokenizer.save_pretrained(folder)
 

@@ -10,7 +10,11 @@ if TYPE_CHECKING:
 
     from rl.policy.engine import Engine
 
-ENGINES = ("hf", "vllm", "vllm:process")
+DRAWS = ("keyed", "native")  # who draws vLLM's tokens: the code of the hf engine, or vLLM's own sampler
+ENGINES = (
+    *("hf", "vllm", "vllm:process"),
+    *(f"{engine}:{draws}" for engine in ("vllm", "vllm:process") for draws in DRAWS),
+)
 DTYPES = ("float32", "bfloat16")
 SEPARATE_PROCESS = "vllm:process"
 
@@ -33,7 +37,7 @@ def engine_devices(engine: str, devices: str) -> tuple[int, ...]:
 
     Raises `ValueError` if `engine` does not run in a process of its own and so has no devices of its own.
     """
-    if devices and engine != SEPARATE_PROCESS:
+    if devices and not engine.startswith(SEPARATE_PROCESS):
         raise ValueError(
             f"--engine-devices {devices}: only an engine of its own process has them; add --engine {SEPARATE_PROCESS}"
         )
@@ -64,7 +68,8 @@ def open_engine(
     """Start a sampling engine on `model`.
 
     Args:
-        name: `hf`, `vllm` or `vllm:process`.
+        name: One of `ENGINES`. Without `:keyed` or `:native` vLLM's own sampler is used where a model is trained on a
+            GPU, and that of the hf engine elsewhere.
         model: A Hugging Face causal language model.
         slots: Most sequences sampled at a time.
         context: Most tokens of one sequence; None for the most that the model can compute.
@@ -84,9 +89,10 @@ def open_engine(
             slots=slots,
             context=context,
             reserve_bytes=reserve_bytes,
-            separate_process=name == SEPARATE_PROCESS,
+            separate_process=name.startswith(SEPARATE_PROCESS),
             devices=device_numbers,
             dtype=dtype,
+            draws=name.rpartition(":")[2] if name.endswith(DRAWS) else "",
         )
     import torch
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,8 @@ from rl.train.progress import Progress
 from rl.train.run_folder import RunFolder
 from rl.train.seats.pool import Pool
 from rl.train.seats.trainees import Trainees
+from rl.train.storage.checkpoint_writer import CheckpointWriter, copies_on_cpu, is_worth_copying
+from rl.train.storage.state_file import StateSnapshot
 
 
 class Checkpointer:
@@ -44,33 +48,71 @@ class Checkpointer:
         self.success_before: float | None = None
         self._save_time = time.monotonic()
         self._recorded_progress: dict[str, Any] = {}
+        self._writer = CheckpointWriter()
 
     def record(self) -> None:
         """Remember the present progress: counters, open episodes and the state of the recipe's parts, in memory only.
 
-        Call it between two updates, before anything else is sampled.
+        Call it between two updates, before anything else is sampled. Raises what writing a checkpoint raised meanwhile.
         """
+        self._writer.check()
         self._recorded_progress = self.progress.state_dict(self.runner, self.recipe)
         self.trainees.mark_unchanged()
 
-    def save(self) -> None:
+    def save(self, then: Callable[[], None] = lambda: None) -> None:
         """Write a checkpoint of the progress that `record` remembered last, the present weights and the optimiser.
 
-        Raises `UserError` if the disk is full or read-only.
+        The checkpoint of a large model is copied into the CPU's memory, and written by a thread while the run goes on,
+        if there is memory for the copy; `wait` returns once it is complete. `then` is called after that, on the same
+        thread. If a checkpoint is being written still, this waits for it first, so there is one copy at a time.
+
+        Raises `UserError` if the disk is full or read-only, also where that was so for the checkpoint before.
         """
+        self._writer.wait()
+        update = self._recorded_progress["update"]
+        if self.folder.has_checkpoint(update):
+            then()
+            return
+        state, weights = self._snapshot(), self.trainees.weights()
+        if is_worth_copying({**state.tensors, **weights}):
+            save_model = partial(self.trainees.save_models, weights=copies_on_cpu(weights))
+            state = state._replace(tensors=copies_on_cpu(state.tensors))
+            self._writer.submit(partial(self._write, update, save_model, state, then))
+        else:
+            self._write(update, self.trainees.save_models, state, then)
+        self._save_time = time.monotonic()
+
+    def _write(
+        self, update: int, save_model: Callable[[Path], None], state: StateSnapshot, then: Callable[[], None]
+    ) -> None:
+        self.folder.save_checkpoint(update, save_model, state, self.config)
+        then()
+
+    def wait(self) -> None:
+        """Wait until the checkpoint that `save` began last is complete. Raises what writing it raised."""
+        self._writer.wait()
+
+    def finish(self) -> None:
+        """Write a checkpoint as `save` does, and wait until it is complete."""
+        self.save()
+        self.wait()
+
+    def close(self) -> None:
+        """Wait until the checkpoint that `save` began last is complete, or has failed."""
+        self._writer.close()
+
+    def _snapshot(self) -> StateSnapshot:
         state = {
             "progress": self._recorded_progress,
             "learner": self.trainees.learner_state(),
             "before": self.success_before,
             **({"pool": self.pool.state_dict()} if self.pool else {}),
+            "metrics": self.folder.metrics_fingerprint(),
         }
         try:
-            self.folder.save_checkpoint(
-                self._recorded_progress["update"], self.trainees.save_models, state, self.config
-            )
+            return StateSnapshot.of(state)
         except TypeError as error:  # of an environment's or a part's own making
             raise UserError(f"no checkpoint can be written: {one_line(error)}; use JSON-able data there") from error
-        self._save_time = time.monotonic()
 
     def seconds_since_save(self) -> float:
         """Return the seconds since the last call of `save`, or since the start."""
@@ -79,11 +121,12 @@ class Checkpointer:
     def restore(self) -> bool:
         """Restore learner, progress, runner and recipe from the latest checkpoint; return False if there is none.
 
-        The weights are not read: they were loaded when the trainees were opened.
+        The state is read into the CPU's memory, and copied to the device tensor by tensor. The weights are not read:
+        they were loaded when the trainees were opened.
 
         Raises `UserError` if the checkpoint is damaged or belongs to a run with other settings.
         """
-        checkpoint, state = self.folder.latest_checkpoint(), self.folder.load_state(self.trainees.device())
+        checkpoint, state = self.folder.latest_checkpoint(), self.folder.load_state()
         if checkpoint is None or state is None:
             return False
         try:

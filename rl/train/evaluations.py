@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -79,8 +80,7 @@ class Evaluations:
         self._log(update, {"eval/success": entry.success, "eval/return": entry.return_mean, **by_seat})
         is_best = best is None or entry.success > best.success
         if is_best:
-            self._checkpointer.save()
-            self._folder.mark_best(update)
+            self._checkpointer.save(then=partial(self._folder.mark_best, update))
         self._say(f"update {update}: validation success {entry.success:.3f}{' (the best so far)' * is_best}")
 
     def is_due(self, update: int) -> bool:

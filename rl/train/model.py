@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
+from torch import Tensor
 
 from rl.cli import one_line
 from rl.policy import lora
@@ -102,16 +103,21 @@ class TrainedModel:
                 path = folder.write_folder(name, lambda path: save_pretrained(self.model, self.tokenizer, path))
             self.base = str(path.resolve())
 
-    def save(self, folder: Path) -> None:
+    def weights(self) -> dict[str, Tensor]:
+        """Return the weights that `save` writes, by name: those of the model, or with adapters those alone."""
+        return lora.adapter_weights(self.model) if self.settings.lora else self.model.state_dict()
+
+    def save(self, folder: Path, weights: dict[str, Tensor] | None = None) -> None:
         """Write the model, or its adapters alone, and the tokenizer into `folder`, that of a checkpoint.
 
-        With adapters, call `save_base` first, unless the base model is known by its name.
+        `weights` are written in place of the model's own, by the names that `weights` gives them. With adapters, call
+        `save_base` first, unless the base model is known by its name.
         """
         if self.settings.lora:
             assert self.base is not None, "call `save_base` first"
-            save_adapter(self.model, self.tokenizer, folder, self.base)
+            save_adapter(self.model, self.tokenizer, folder, self.base, weights)
         else:
-            save_pretrained(self.model, self.tokenizer, folder)
+            save_pretrained(self.model, self.tokenizer, folder, weights)
 
     def description(self) -> str:
         """Return the model's name, number of parameters and device, as in `tiny (1.0 M parameters, cpu)`."""

@@ -20,15 +20,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from rl import checksums
 from rl.cli import UserError
 from rl.records import Group
 from rl.rollout.jsonl import lines
 from rl.train.storage import metrics_file, rollout_files
 from rl.train.storage.durable_files import disk_errors, remove_folder, replace_file, sync
-from rl.train.storage.state_file import STATE, read_state, write_state
+from rl.train.storage.state_file import STATE, StateSnapshot, read_state, write_state
 
 MAX_CHECKPOINTS = 2  # older ones are removed
 
@@ -135,8 +133,12 @@ class RunFolder:
             os.close(self._lock_file)
             self._lock_file = None
 
+    def metrics_fingerprint(self) -> dict[str, Any]:
+        """Return length and digest of `metrics.jsonl` as it is now, for a checkpoint."""
+        return metrics_file.fingerprint(self.path / "metrics.jsonl")
+
     def save_checkpoint(
-        self, update: int, save_model: Callable[[Path], None], state: Mapping[str, Any], config: str
+        self, update: int, save_model: Callable[[Path], None], state: StateSnapshot, config: str
     ) -> None:
         """Write `checkpoints/update-N`, point `latest` at it, and remove all but the last `MAX_CHECKPOINTS`.
 
@@ -145,14 +147,13 @@ class RunFolder:
         Args:
             update: Number of updates that the checkpoint contains.
             save_model: Writes the model into the folder that it is given.
-            state: The trainer's state, written to `trainer/` by `write_state`.
+            state: The trainer's state, with `metrics_fingerprint` under "metrics"; written to `trainer/`.
             config: The text of `config.toml`, of which `trainer/` gets a copy.
 
         """
         checkpoints = self.path / "checkpoints"
         name = f"update-{update:06d}"
-        latest = self.latest_checkpoint()
-        if latest is not None and latest.name == name:
+        if self.has_checkpoint(update):
             return
         partial = checkpoints / f".{name}.partial"
         try:
@@ -162,8 +163,7 @@ class RunFolder:
                 (partial / "trainer").mkdir(parents=True)
                 save_model(partial / "model")
                 (partial / "trainer" / "config.toml").write_text(checksums.seal(config), encoding="utf-8")
-                fingerprint = metrics_file.fingerprint(self.path / "metrics.jsonl")
-                write_state(partial / "trainer", {**state, "metrics": fingerprint})
+                write_state(partial / "trainer", state)
                 checksums.write(partial)
                 for path in (*partial.rglob("*"), partial):
                     sync(path)
@@ -237,16 +237,21 @@ class RunFolder:
         checkpoints = self._checkpoints()  # the link does not exist yet, or its target was removed
         return checkpoints[-1].resolve() if checkpoints else None
 
-    def load_state(self, device: torch.device) -> dict[str, Any] | None:
+    def has_checkpoint(self, update: int) -> bool:
+        """Whether the latest checkpoint is the one of this update."""
+        latest = self.latest_checkpoint()
+        return latest is not None and latest.name == f"update-{update:06d}"
+
+    def load_state(self) -> dict[str, Any] | None:
         """Return what `save_checkpoint` stored as `state`, from the latest checkpoint; None without one.
 
-        Its tensors are put on `device`. Raises `UserError` if it is damaged. Call `check_checkpoint` before.
+        Its tensors are in the CPU's memory. Raises `UserError` if it is damaged. Call `check_checkpoint` before.
         """
         checkpoint = self.latest_checkpoint()
         if checkpoint is None:
             return None
         try:
-            state = read_state(checkpoint / "trainer", device)
+            state = read_state(checkpoint / "trainer")
         except Exception as error:
             reason = f"its trainer/{STATE} is damaged ({type(error).__name__})"
             raise self.checkpoint_error(checkpoint, reason) from error

@@ -142,6 +142,7 @@ class Session:
         except KeyboardInterrupt:
             return self._report_interruption()
         finally:
+            self.checkpointer.close()
             self.loggers.close()
             self.folder.close()
             self.runner.close()
@@ -167,16 +168,16 @@ class Session:
         try:
             await loop.run(self.updates)
         except TrainingStopped:
-            checkpointer.save()
+            checkpointer.finish()
             raise
         except torch.OutOfMemoryError:
             if not self.trainees.weights_changed:  # otherwise the weights are no longer those of the recorded progress
-                checkpointer.save()
+                checkpointer.finish()
             raise
         finally:
             event_loop.remove_signal_handler(signal.SIGINT)
             self.trainees.notify_of_failure(None)
-        checkpointer.save()
+        checkpointer.finish()
         if failure := self.trainees.failure:
             raise TrainingStopped(f"the sampling engine died: {failure}")
         if loop.stopping.is_set():
@@ -201,6 +202,7 @@ class Session:
 
     def _report_interruption(self) -> int:
         """After Ctrl-C, print how to continue from the latest checkpoint, if there is one; return the exit code."""
+        self.checkpointer.wait()
         where = "before the first checkpoint; start from the beginning"
         if checkpoint := self.folder.latest_checkpoint():
             where = f"after update {int(checkpoint.name.rpartition('-')[2])}; continue"

@@ -11,6 +11,7 @@ import pkgutil
 import signal
 import tempfile
 import time
+from collections.abc import Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
 from multiprocessing.context import ForkServerProcess
@@ -95,16 +96,23 @@ class Child:
     """`python -m rl.train` in a child process, which starts fast because it is forked after all imports.
 
     `die=("rl.train.run_folder", "sync", 3)` kills it with SIGKILL instead of the third call of that function; `by` are
-    other signals, which it sends itself before that call.
+    other signals, which it sends itself before that call. `constants` are values that it replaces, by place.
     """
 
     def __init__(
-        self, *words: str, log: Path, die: tuple[str, str, int] | None = None, by: tuple[int, ...] = (signal.SIGKILL,)
+        self,
+        *words: str,
+        log: Path,
+        die: tuple[str, str, int] | None = None,
+        by: tuple[int, ...] = (signal.SIGKILL,),
+        constants: Mapping[str, Any] | None = None,
     ) -> None:
         self.log = log
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(["tests.support.runs", "rl.train.session", "torch.utils.tensorboard"])
-        self.process: ForkServerProcess = context.Process(target=_child, args=(words, str(log), die, by))
+        self.process: ForkServerProcess = context.Process(
+            target=_child, args=(words, str(log), die, by, constants or {})
+        )
         self.process.start()
 
     def wait_for(self, text: str, timeout_s: float = 60.0) -> bool:
@@ -131,10 +139,19 @@ class Child:
         return Result(self.process.exitcode, self.output(), "")
 
 
-def _child(words: tuple[str, ...], log: str, die: tuple[str, str, int] | None, by: tuple[int, ...]) -> None:
+def _child(
+    words: tuple[str, ...],
+    log: str,
+    die: tuple[str, str, int] | None,
+    by: tuple[int, ...],
+    constants: Mapping[str, Any],
+) -> None:
     handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(handle, 1)
     os.dup2(handle, 2)
+    for place, value in constants.items():
+        owner, _, name = place.rpartition(".")
+        setattr(pkgutil.resolve_name(owner), name, value)
     if die:
         _kill_at_call(*die, by)
     run(lambda: main(words))
@@ -187,7 +204,7 @@ def assert_same_run(one: Path, other: Path) -> None:
     mine, theirs = weights(one), weights(other)
     assert mine.keys() == theirs.keys()
     assert all(torch.equal(mine[name], theirs[name]) for name in mine)
-    states = [read_state(run / "checkpoints/latest/trainer", torch.device("cpu")) for run in (one, other)]
+    states = [read_state(run / "checkpoints/latest/trainer") for run in (one, other)]
     _assert_same(states[0]["learner"], states[1]["learner"], "learner")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -150,6 +151,8 @@ def mean_logprob(trajectory: Trajectory) -> float:
     # a completion with `counted` is a whole message of a chat client, whose log-probability is a placeholder
     if not logprobs or any(completion.counted is not None for completion in completions):
         raise ValueError("scorer=logprob needs the log-probabilities of the replies, and this policy gives none")
+    if any(map(math.isnan, logprobs)):
+        raise ValueError("scorer=logprob: vLLM's own sampler gives none at this temperature; use --engine vllm:keyed")
     return sum(logprobs) / len(logprobs)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -16,7 +16,9 @@ from torch import Tensor
 from rl.policy.vllm.engine_config import EngineConfig
 from rl.policy.vllm.launch import contain_side_effects, launch_vllm
 from rl.policy.vllm.memory import explain_out_of_memory
-from rl.policy.vllm.requests import EXTRA_ARG, EngineRequest, SampledToken, StepOutput
+from rl.policy.vllm.requests import EngineRequest, StepOutput
+from rl.policy.vllm.samples import KeyedSamples, NativeSamples
+from rl.policy.vllm.shared_weights import SharedTensor, rebuild_weights, release_shared
 
 
 class VLLMEngine:
@@ -46,6 +48,7 @@ class VLLMEngine:
         self._adapter_ids = count(1)
         with contain_side_effects(), explain_out_of_memory("at its start", self._memory):
             self._engine = launch_vllm(config, home)
+        self._reader = NativeSamples(self._engine) if config.draws == "native" else KeyedSamples(self._engine)
         VLLMEngine._is_running = True
         self._shutdown = weakref.finalize(self, _shut_down, self._engine)
 
@@ -60,13 +63,12 @@ class VLLMEngine:
         key = next(self._keys) if key is None else key
         tokens = [*request.prompt, *request.ids]
         params = SamplingParams(
-            temperature=0.0,  # `KeyedSampler` leaves one token to choose
+            **self._reader.params(request, key),
             max_tokens=min(request.params.max_tokens - len(request.ids), self.context - len(tokens)),
             stop_token_ids=list(request.params.stop),
             ignore_eos=True,
             detokenize=False,
             output_kind=RequestOutputKind.DELTA,
-            extra_args={EXTRA_ARG: (key, request.params)},
         )
         self.requests[key] = request
         if not request.ids:
@@ -82,32 +84,23 @@ class VLLMEngine:
             self._engine.abort_request([str(key) for key in present])
 
     def step(self) -> list[StepOutput]:
-        """Compute one step and return the new tokens. A request may have none: a long prompt takes several steps."""
+        """Compute one step and return the new tokens.
+
+        A request may have none, since a long prompt takes several steps and a vLLM that schedules ahead is one behind.
+        """
         results = []
         with explain_out_of_memory("while sampling", self._memory):
             outputs = self._engine.step()
-        samples = self._take_samples()
-        for output in outputs:
+        for output, samples in zip(outputs, self._reader.samples(outputs, self.requests), strict=True):
             key = int(output.request_id)
-            tokens = list(output.outputs[0].token_ids)
-            sample = samples.get(key)
-            if sample is None or tokens != [sample.token]:
-                raise RuntimeError(f"vLLM returned the tokens {tokens}, but {sample and sample.token} was sampled")
             if key in self._new:
                 self._new.discard(key)
                 self.num_cached_tokens += output.num_cached_tokens or 0
             if output.finished:
                 del self.requests[key]
-            results.append(StepOutput(key, sample, output.finished))
+            last = len(samples) - 1
+            results += [StepOutput(key, one, output.finished and i == last) for i, one in enumerate(samples)]
         return results
-
-    def _take_samples(self) -> dict[int, SampledToken]:
-        """The samples of the last step by key, the same from each of vLLM's workers; else their caches would differ."""
-        samples, *others = self._engine.model_executor.collective_rpc("turnwise_take_samples")
-        tokens = [sample.token for sample in samples.values()]
-        if any([sample.token for sample in other.values()] != tokens for other in others):
-            raise RuntimeError("vLLM's workers sampled different tokens from the same logits")
-        return samples
 
     def load_weights(self, weights: Iterable[tuple[str, Tensor]]) -> None:
         """Replace the weights, given as `(name in a checkpoint, tensor)`; remove adapters and the prefix cache.
@@ -117,6 +110,14 @@ class VLLMEngine:
         with self._replacing_weights():
             self._remove_adapters()
             self._engine.model_executor.driver_worker.worker.reload_weights(weights_iterator=iter(weights))
+
+    def load_shared_weights(self, shared: Sequence[tuple[str, SharedTensor]]) -> None:
+        """Replace the weights by tensors of another process, as `share_weights` made them; see `load_weights`.
+
+        They are copied on their device, and not needed any more afterwards.
+        """
+        self.load_weights(rebuild_weights(shared))
+        release_shared()
 
     def load_weight_file(self, path: str, tied: Mapping[str, str]) -> None:
         """Replace the weights by those in the safetensors file at `path`; remove adapters and the prefix cache.
@@ -161,6 +162,7 @@ class VLLMEngine:
     @contextmanager
     def _replacing_weights(self) -> Iterator[None]:
         with explain_out_of_memory("taking over weights", self._memory):
+            self._drain()
             self._wake("weights")  # its cache comes last: until then the memory may be needed for the weights
             yield
             self._wake("kv_cache")
@@ -172,6 +174,7 @@ class VLLMEngine:
 
         There must be no requests. Base weights of adapters are kept in the CPU's memory meanwhile.
         """
+        self._drain()
         self.reset_prefix_cache()
         self._engine.sleep(level=1 if self.config.lora_rank else 2)
         torch.cuda.empty_cache()
@@ -181,6 +184,12 @@ class VLLMEngine:
         """Drop the cached keys and values of prompts. Raises `RuntimeError` if there are requests."""
         if not self._engine.reset_prefix_cache():
             raise RuntimeError("vLLM kept its prefix cache: it still has a request")
+
+    def _drain(self) -> None:
+        """Complete steps that were scheduled ahead for requests that are gone: they hold blocks of the cache."""
+        core = getattr(self._engine.engine_core, "engine_core", None)
+        while getattr(core, "batch_queue", None):
+            self._engine.step()
 
     def _wake(self, tag: str) -> None:
         if self._is_asleep:

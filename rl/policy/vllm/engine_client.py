@@ -13,6 +13,7 @@ from torch import Tensor
 from rl.policy.vllm.engine_config import EngineConfig
 from rl.policy.vllm.process import EngineLost, EngineProcess
 from rl.policy.vllm.requests import EngineRequest, RequestSnapshot, StepOutput, UnsupportedAdapters
+from rl.policy.vllm.shared_weights import release_shared, share_weights
 from rl.policy.vllm.weight_file import make_folder, write_weights
 
 # Errors that the user can fix or that have a fallback; a new process would raise them again.
@@ -83,9 +84,15 @@ class VLLMEngineClient:
     def load_weights(self, weights: Iterable[tuple[str, Tensor]]) -> None:
         """Replace the weights, given as `(name in a checkpoint, tensor)`; remove adapters and the prefix cache.
 
-        The weights are transferred in a file, which is deleted afterwards.
+        A process on the same GPU reads them where they are. Others get them in a file, which is deleted afterwards.
         """
         assert self._process is not None
+        if self.config.shares_memory:
+            shared, kept = share_weights(weights)
+            self._call("load_shared_weights", shared)
+            del kept
+            release_shared()
+            return
         path = Path(self._process.home, "weights.safetensors")
         try:
             self._call("load_weight_file", str(path), write_weights(weights, path, self.config.dtype))

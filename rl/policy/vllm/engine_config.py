@@ -28,6 +28,8 @@ class EngineConfig(NamedTuple):
     tensor_parallel_size: int = 1  # devices that share every layer (Shoeybi et al. 2019)
     lora_rank: int = 0  # largest rank of adapters that are served beside the weights; 0 if merged, or none
     lora_targets: tuple[str, ...] = ()  # last names of the layers with adapters
+    draws: str = "keyed"  # or "native": by `rl.policy.vllm.sampler`, or by vLLM's own sampler
+    shares_memory: bool = False  # whether a process of its own can read the trainer's weights where they are
 
 
 def make_engine_config(

@@ -2,7 +2,7 @@
 
 What remains: the default process group of `torch.distributed` (taken over if there is one, gone once the engine is
 closed), a NUMA policy for memory on machines with several nodes, and on a CPU build `torch.cuda.Stream`,
-`torch.Tensor.pin_memory` and their like, which do nothing any more.
+`torch.Tensor.pin_memory` and their like, which do nothing any more; with its own sampler there, `torch.compile` too.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_args
 
@@ -23,8 +24,9 @@ import torch
 from rl.policy.vllm.engine_config import EngineConfig
 from rl.policy.vllm.requests import UnsupportedAdapters
 
-# Read by vLLM, some when it is imported. V1's second model runner takes no logits processors.
-ENVIRONMENT = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_USE_V2_MODEL_RUNNER": "0"}
+ENVIRONMENT = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0"}  # read by vLLM, some of it when it is imported
+# The second model runner, where it is the default, does not take `KeyedSampler`.
+KEYED_ENVIRONMENT = {"VLLM_USE_V2_MODEL_RUNNER": "0"}
 # Unless they are set already. A forked worker would hold open what the engine's process does.
 DEFAULT_ENVIRONMENT = {
     "VLLM_NO_USAGE_STATS": "1",
@@ -38,15 +40,14 @@ def launch_vllm(config: EngineConfig, home: str | None) -> Any:
 
     Raises `ValueError` if it does not start, and `UnsupportedAdapters` if it would start without the adapters.
     """
-    os.environ.update(ENVIRONMENT)
+    os.environ.update(ENVIRONMENT | (KEYED_ENVIRONMENT if config.draws == "keyed" else {}))
     for name, value in DEFAULT_ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     from vllm.config import WeightTransferConfig
 
-    from rl.policy.vllm.sampler import KeyedSampler
     from rl.policy.vllm.worker import BACKEND, WorkerExtension
 
-    options = {**config.memory.options, **_lora_options(config)}
+    options = {**config.memory.options, **_lora_options(config), **_sampler_options(config)}
     if config.can_sleep:
         options["enable_sleep_mode"] = True
     if config.tensor_parallel_size > 1:
@@ -57,7 +58,6 @@ def launch_vllm(config: EngineConfig, home: str | None) -> Any:
         engine = _make_llm_engine(
             config,
             model=folder,
-            logits_processors=[KeyedSampler],
             worker_extension_cls=f"{WorkerExtension.__module__}.{WorkerExtension.__qualname__}",
             weight_transfer_config=WeightTransferConfig(backend=BACKEND),
             **options,
@@ -66,6 +66,28 @@ def launch_vllm(config: EngineConfig, home: str | None) -> Any:
     if config.lora_rank:
         engine.model_executor.collective_rpc("turnwise_multiply_by_one_adapter")
     return engine
+
+
+def _sampler_options(config: EngineConfig) -> dict[str, Any]:
+    """Return vLLM's options about who draws tokens, and what that allows.
+
+    `KeyedSampler` needs a step to end with its tokens, so that vLLM neither schedules ahead nor computes by CUDA
+    graphs. vLLM's own sampler allows both; its graphs compute with weights that were replaced, because these stay in
+    their places. Raises `ValueError` if this vLLM does not tell log-probabilities under the sampled distribution.
+    """
+    if config.draws == "keyed":
+        from rl.policy.vllm.sampler import KeyedSampler
+
+        return {"logits_processors": [KeyedSampler], "enforce_eager": True, "async_scheduling": False}
+    from vllm.engine.arg_utils import EngineArgs
+    from vllm.platforms import current_platform
+
+    if "logprobs_mode" not in {field.name for field in fields(EngineArgs)}:
+        raise ValueError("this vLLM has no logprobs_mode, which its own sampler needs: use --engine vllm:keyed")
+    is_cpu = current_platform.is_cpu()
+    if is_cpu:  # otherwise vLLM compiles its sampler for a minute, for nothing on models that a CPU can train
+        torch._dynamo.config.disable = True
+    return {"logprobs_mode": "processed_logprobs", "enforce_eager": is_cpu}
 
 
 def _lora_options(config: EngineConfig) -> dict[str, Any]:
@@ -101,9 +123,7 @@ def _make_llm_engine(config: EngineConfig, **options: Any) -> Any:
         dtype=str(config.dtype).removeprefix("torch."),  # type: ignore[arg-type]
         max_model_len=config.context,
         max_num_seqs=config.slots,
-        enforce_eager=True,
         enable_prefix_caching=True,
-        async_scheduling=False,  # a step ends with its tokens
         disable_log_stats=True,
         **options,
     )

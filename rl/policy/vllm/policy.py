@@ -56,6 +56,7 @@ class VLLMPolicy(BatchingEngine):
         separate_process: bool = False,
         devices: Sequence[int] = (),
         dtype: str = "",
+        draws: str = "",
     ) -> None:
         """Start vLLM and load the weights, which takes seconds.
 
@@ -68,6 +69,8 @@ class VLLMPolicy(BatchingEngine):
             separate_process: Whether vLLM runs in a process of its own.
             devices: CUDA devices of that process; empty for the model's.
             dtype: Precision to compute in, "float32" or "bfloat16"; empty for the device's default.
+            draws: "native" for vLLM's own sampler, "keyed" for that of the hf engine; empty for "native" where a model
+                is trained on a GPU and "keyed" elsewhere.
 
         Raises:
             ValueError: vLLM is not installed, or cannot compute the model on its device or within the memory.
@@ -92,6 +95,8 @@ class VLLMPolicy(BatchingEngine):
             memory=memory,
             can_sleep=engine_devices.with_trainer and reserve_bytes is not None,
             tensor_parallel_size=max(len(devices), 1),
+            draws=draws or ("native" if device.type == "cuda" and reserve_bytes is not None else "keyed"),
+            shares_memory=separate_process and engine_devices.with_trainer and len(engine_devices.numbers) == 1,
         )
         environment = engine_devices.environment() if separate_process else None
         try:
@@ -99,8 +104,9 @@ class VLLMPolicy(BatchingEngine):
         except UnsupportedAdapters as error:
             self.engine = _start_engine(self._merging_config(config, error), environment)
         where = ", in a process of its own" if separate_process else ""
+        sampler = ", its own sampler" if config.draws == "native" else ""
         self.description = (
-            f"vLLM {vllm.version}{where}: {slots} sequences of {self.context} tokens, {memory.description}"
+            f"vLLM {vllm.version}{where}{sampler}: {slots} sequences of {self.context} tokens, {memory.description}"
         )
         self._num_losses = 0  # engines lost since the last token
         try:

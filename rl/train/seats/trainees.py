@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
+from torch import Tensor
 
 from agents.render import Renderer
 from rl.learner.learner import Learner
@@ -192,10 +192,21 @@ class Trainees:
         for one in self:
             one.trained_model.base = self.first.trained_model.base
 
-    def save_models(self, folder: Path) -> None:
-        """Write the model into `folder`, or with several roles each one's into a subfolder with the role's name."""
+    def weights(self) -> dict[str, Tensor]:
+        """Return what `save_models` writes, by the name of the role, a slash, and the weight's name in its model."""
+        return {f"{one.role.name}/{name}": value for one in self for name, value in one.trained_model.weights().items()}
+
+    def save_models(self, folder: Path, weights: Mapping[str, Tensor] | None = None) -> None:
+        """Write the model into `folder`, or with several roles each one's into a subfolder with the role's name.
+
+        `weights`, by the names of `weights()`, are written in place of the present ones.
+        """
         for one in self:
-            one.trained_model.save(folder / one.role.name)
+            prefix = f"{one.role.name}/"
+            own = {
+                name.removeprefix(prefix): value for name, value in (weights or {}).items() if name.startswith(prefix)
+            }
+            one.trained_model.save(folder / one.role.name, own or None)
 
     def learner_state(self) -> dict[str, Any]:
         """Return the state of the learner, or with several roles that of each by its name."""
@@ -206,10 +217,6 @@ class Trainees:
         """Continue from `learner_state()`. Raises `ValueError` or `LookupError` for that of other models or roles."""
         for one in self:
             one.learner.load_state_dict(state[one.role.name] if one.role.name else dict(state))
-
-    def device(self) -> torch.device:
-        """Return the device of the models."""
-        return next(self.first.trained_model.model.parameters()).device
 
     def description(self) -> str:
         """Return a line on which policy plays which seats; "" for a single one."""

@@ -198,7 +198,7 @@ def test_a_killed_run_goes_on_bit_for_bit(name: str, tmp_path: Path) -> None:
     assert train("--resume", "--out", str(out)).code == 0
     assert_same_run(out, train_run(*words, out=tmp_path / "whole"))
     assert {value.dtype for value in weights(out).values()} == {HALF}
-    state = read_state(out / "checkpoints/latest/trainer", torch.device("cpu"))["learner"]["optimizer"]
+    state = read_state(out / "checkpoints/latest/trainer")["learner"]["optimizer"]
     assert {copy.dtype for copy in state["masters"]} == {torch.float32}
     assert any((copy != copy.to(HALF).float()).any() for copy in state["masters"])
 

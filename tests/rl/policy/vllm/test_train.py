@@ -30,7 +30,7 @@ def home():
 @cache
 def whole(engine, name):
     """A run without interruption."""
-    return train_run(*words(engine, name), out=Path(home().name) / f"{engine} {name}")
+    return train_run(*words(engine, name), out=Path(home().name) / f"{engine} {name}".replace(":", " "))
 
 
 def words(engine, name):
@@ -121,3 +121,12 @@ def test_an_evaluation_scores_a_folder_as_the_hf_engine_does(tmp_path):
     assert len(same) == 12
     assert sum(same) >= 11
     assert reports[0]["errors"] == 0
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_training_on_what_vllm_draws_by_itself(name):
+    """Other tokens than those of the hf engine, from the same policy: the trainer finds the same log-probabilities."""
+    for line in metrics(whole("vllm:native", name)):
+        assert line["episodes/errored"] == 0
+        assert line["tokens/trained"] > 0
+        assert "lagging" in name or line["logp_gap/max"] < 1e-4

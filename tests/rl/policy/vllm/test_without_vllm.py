@@ -1,15 +1,22 @@
 """Parts of the vLLM engine that do not need vLLM: flags, devices, the engine's process, weight files."""
 
+import math
+import multiprocessing
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
 from rl.evaluate import __main__ as evaluate
-from rl.policy.vllm import process, weight_file
+from rl.policy import registry
+from rl.policy.vllm import process, shared_weights, weight_file
 from rl.policy.vllm.devices import EngineDevices
+from rl.policy.vllm.requests import RequestSnapshot
+from rl.policy.vllm.samples import NativeSamples
+from rl.records import SamplingParams
 from tests.support.models import model
 from tests.support.runs import flags, train
 
@@ -144,3 +151,85 @@ def test_a_file_that_memory_has_no_room_for_goes_to_the_disk(tmp_path, monkeypat
     assert folder.parent == tmp_path
     os.rmdir(folder)
     os.rmdir(weight_file.make_folder(0))
+
+
+class Reader:
+    """What `NativeSamples` reads of vLLM's engine: whether it draws by seed and position."""
+
+    def __init__(self, by_position):
+        self.vllm_config = SimpleNamespace(use_v2_model_runner=by_position)
+
+
+def test_vllms_own_sampler_gets_a_seed_for_each_reply_and_another_behind_an_interruption():
+    first, second = (NativeSamples(Reader(by_position)) for by_position in (False, True))
+    whole, cut = (RequestSnapshot((1, 2), SamplingParams(9, seed=-5, top_p=0.9), ids) for ids in ([], [4, 4]))
+    assert first.params(whole, 0) == second.params(cut, 1) == second.params(whole, 2)
+    assert first.params(cut, 0)["seed"] != first.params(whole, 0)["seed"]
+    assert all(0 <= one.params(request, 0)["seed"] < 2**63 for one in (first, second) for request in (whole, cut))
+    greedy = RequestSnapshot((1, 2), SamplingParams(9, temperature=0.0), [])
+    assert first.params(greedy, 0) == {"temperature": 0.0, "logprobs": 0}
+
+
+def test_a_step_may_bring_several_tokens_or_numbers_that_are_none():
+    reader, requests = NativeSamples(Reader(False)), {7: RequestSnapshot((1,), SamplingParams(9, temperature=0.5), [])}
+
+    def output(*pairs):
+        logprobs = [{token: SimpleNamespace(logprob=value)} for token, value in pairs]
+        reply = SimpleNamespace(token_ids=[token for token, _ in pairs], logprobs=logprobs)
+        return SimpleNamespace(request_id="7", outputs=[reply])
+
+    ((one, two),) = reader.samples([output((3, -1.0), (5, -2.0))], requests)
+    assert (one.token, one.logprob, two.token) == (3, -1.0, 5) and math.isnan(one.model_logprob)
+    assert reader.samples([], requests) == []
+    with pytest.raises(FloatingPointError):
+        reader.samples([output((3, math.nan))], requests)
+
+
+def read_and_double(channel):
+    weights = dict(shared_weights.rebuild_weights(channel.recv()))
+    for value in weights.values():
+        value *= 2
+    channel.send({name: float(value.sum()) for name, value in weights.items()})
+
+
+def test_another_process_reads_weights_where_they_are():
+    torch.multiprocessing.set_sharing_strategy("file_system")
+    weight = torch.arange(6.0).reshape(2, 3)
+    shared, kept = shared_weights.share_weights([("a", weight), ("b", weight.T)])
+    context = multiprocessing.get_context("fork")
+    mine, theirs = context.Pipe()
+    process = context.Process(target=read_and_double, args=(theirs,))
+    process.start()
+    mine.send(shared)
+    assert mine.recv() == {"a": 30.0, "b": 30.0}
+    process.join(60)
+    assert kept[0].sum() == 30 and weight.sum() == 30  # the same memory
+
+
+def test_handles_of_a_gpu_are_opened_on_this_processes_number_of_it(monkeypatch):
+    calls = []
+
+    def rebuild(*arguments):
+        calls.append(arguments)
+
+    monkeypatch.setattr(shared_weights, "rebuild_cuda_tensor", rebuild)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    list(shared_weights.rebuild_weights([("a", (rebuild, (*"abcdef", 3, "handle", 8)))]))
+    assert calls == [(*"abcdef", 0, "handle", 8)]
+
+
+@pytest.mark.parametrize(
+    ("name", "process", "draws"),
+    [
+        ("vllm", False, ""),
+        ("vllm:process", True, ""),
+        ("vllm:native", False, "native"),
+        ("vllm:process:keyed", True, "keyed"),
+    ],
+)
+def test_an_engines_name_says_where_it_runs_and_who_draws(name, process, draws, monkeypatch):
+    found = {}
+    monkeypatch.setattr("rl.policy.vllm.policy.VLLMPolicy", lambda model, **options: found.update(options))
+    registry.open_engine(name, model())
+    assert (found["separate_process"], found["draws"]) == (process, draws)
+    assert name in registry.ENGINES

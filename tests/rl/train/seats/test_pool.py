@@ -103,7 +103,7 @@ def test_past_weights_play_the_other_seats_and_only_the_present_ones_learn(tmp_p
         assert logged["tokens/sampled"] == sampled
         assert logged["pool/members"] == min(2, 1 + update // 2)
     assert "update-000000" in met and len(met) > 1
-    state = read_state(out / "checkpoints/latest/trainer", torch.device("cpu"))
+    state = read_state(out / "checkpoints/latest/trainer")
     assert [member["update"] for member in state["pool"]["members"]] == [2, 4]
 
 
@@ -117,7 +117,7 @@ def test_a_killed_run_goes_on_bit_for_bit_with_its_pool(rule: str, lag: int, tmp
     result = train("--resume", "--out", str(out))
     assert result.code == 0 and "resuming after update 4" in result.out, result.err
     assert_same_run(out, whole)
-    states = [read_state(run / "checkpoints/latest/trainer", torch.device("cpu"))["pool"] for run in (out, whole)]
+    states = [read_state(run / "checkpoints/latest/trainer")["pool"] for run in (out, whole)]
     for mine, theirs in zip(*(state["members"] for state in states), strict=True):
         weights = mine.pop("weights"), theirs.pop("weights")
         assert mine == theirs and all(torch.equal(weights[0][name], weights[1][name]) for name in weights[1])

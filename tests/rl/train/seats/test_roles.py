@@ -15,6 +15,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from rl.train.seats.roles import Role, parse_roles
 from rl.train.seats.trainees import merge_metrics
+from rl.train.storage import checkpoint_writer
 from tests.support.runs import Child, assert_same_run, flags, metrics, rollouts, train, train_run, training_error
 
 GAMES = Path(__file__).parents[3] / "support" / "seats.py"
@@ -189,3 +190,11 @@ def test_rollouts_of_a_turn_tree_are_of_each_role(tmp_path: Path) -> None:
     out = train_run(*command, out=tmp_path / "run")
     assert {line["agent"] for line in rollouts(out, 1)} == set(SEATS)
     assert metrics(out)[-1]["roles/player_1/tokens/trained"] > 0
+
+
+def test_models_of_several_roles_are_written_from_copies(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    command = words(LOWS, "--role", "each", updates=3, save_every=1)
+    at_once = train_run(*command, out=tmp_path / "at_once")
+    monkeypatch.setattr(checkpoint_writer, "ASYNC_BYTES", 1)
+    by_thread = train_run(*command, out=tmp_path / "by_thread")
+    assert_same_run(at_once, by_thread)

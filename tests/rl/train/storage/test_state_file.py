@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from rl.train.storage.state_file import STATE, TENSORS, read_state, write_state
-
-CPU = torch.device("cpu")
+from rl.train.storage.state_file import STATE, TENSORS, StateSnapshot, read_state, write_state
 
 
 def test_tensors_and_arrays_come_back_with_their_bits(tmp_path: Path) -> None:
@@ -25,8 +23,8 @@ def test_tensors_and_arrays_come_back_with_their_bits(tmp_path: Path) -> None:
         "array": np.arange(6, dtype=np.int64).reshape(2, 3)[:, ::-1],
         "betas": (0.9, 0.99),
     }
-    write_state(tmp_path, state)
-    result = read_state(tmp_path, CPU)
+    write_state(tmp_path, StateSnapshot.of(state))
+    result = read_state(tmp_path)
     assert result["state"].keys() == {0, 1} and result["betas"] == (0.9, 0.99)
     pairs = [(result["state"][0]["step"], torch.tensor(3.0)), (result["state"][0]["exp_avg"], weight)]
     pairs += [
@@ -41,6 +39,6 @@ def test_tensors_and_arrays_come_back_with_their_bits(tmp_path: Path) -> None:
     assert (tmp_path / TENSORS).stat().st_size < 1200  # a tied weight is stored once
 
 
-def test_a_state_that_no_file_can_hold_is_refused(tmp_path: Path) -> None:
+def test_a_state_that_no_file_can_hold_is_refused() -> None:
     with pytest.raises(TypeError, match="/answer: Fraction"):
-        write_state(tmp_path, {"answer": Fraction(1, 2)})
+        StateSnapshot.of({"answer": Fraction(1, 2)})

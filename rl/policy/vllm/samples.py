@@ -1,0 +1,95 @@
+"""What a request asks of vLLM's sampler and how its tokens are read, for each of the two ways of drawing them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from rl.policy.vllm.requests import EXTRA_ARG, EngineRequest, SampledToken
+from rl.records import SamplingParams
+from rl.seeds import derive
+
+_INT63 = 2**63 - 1  # the largest seed of vLLM
+
+
+class Samples(Protocol):
+    """Options of requests, and the tokens of a step."""
+
+    def params(self, request: EngineRequest, key: int) -> dict[str, Any]:
+        """Return the options of vLLM's `SamplingParams` that decide how a token is drawn."""
+
+    def samples(self, outputs: Sequence[Any], requests: Mapping[int, EngineRequest]) -> list[list[SampledToken]]:
+        """Return the new tokens of each of vLLM's `outputs` of a step."""
+
+
+class KeyedSamples:
+    """Tokens that `rl.policy.vllm.sampler.KeyedSampler` draws: those of the hf engine, whoever else is in the batch."""
+
+    def __init__(self, engine: Any) -> None:
+        """Read the samples of this `LLMEngine`."""
+        self._engine = engine
+
+    def params(self, request: EngineRequest, key: int) -> dict[str, Any]:
+        """See `Samples`."""
+        # `KeyedSampler` leaves one token to choose
+        return {"temperature": 0.0, "extra_args": {EXTRA_ARG: (key, request.params)}}
+
+    def samples(self, outputs: Sequence[Any], requests: Mapping[int, EngineRequest]) -> list[list[SampledToken]]:
+        """See `Samples`. Each of vLLM's workers must have drawn the same; else their caches would differ."""
+        by_key, *others = self._engine.model_executor.collective_rpc("turnwise_take_samples")
+        drawn = [sample.token for sample in by_key.values()]
+        if any([sample.token for sample in other.values()] != drawn for other in others):
+            raise RuntimeError("vLLM's workers sampled different tokens from the same logits")
+        results = []
+        for output in outputs:
+            sample, tokens = by_key.get(int(output.request_id)), list(output.outputs[0].token_ids)
+            if sample is None or tokens != [sample.token]:
+                raise RuntimeError(f"vLLM returned the tokens {tokens}, but {sample and sample.token} was sampled")
+            results.append([sample])
+        return results
+
+
+class NativeSamples:
+    """Tokens that vLLM draws by itself, with a seed for each reply.
+
+    The same seed gives the same reply, up to rounding, as long as nothing interrupts it. A reply that goes on after an
+    interruption gets another seed, because the first model runner counts draws from there: the same numbers again
+    would make its tokens depend on each other. The second one draws by seed and position, so the seed can stay.
+    """
+
+    def __init__(self, engine: Any) -> None:
+        """Read the samples of this `LLMEngine`."""
+        self._draws_by_position = bool(getattr(engine.vllm_config, "use_v2_model_runner", False))
+
+    def params(self, request: EngineRequest, key: int) -> dict[str, Any]:
+        """See `Samples`."""
+        how = request.params
+        options = {"temperature": max(how.temperature, 0.0), "logprobs": 0}
+        if how.temperature <= 0:
+            return options
+        is_continued = bool(request.ids) and not self._draws_by_position
+        seed = derive(how.seed, "continued", len(request.ids)) if is_continued else how.seed
+        return {**options, "seed": seed & _INT63, "top_p": how.top_p, "top_k": max(how.top_k, 0)}
+
+    def samples(self, outputs: Sequence[Any], requests: Mapping[int, EngineRequest]) -> list[list[SampledToken]]:
+        """See `Samples`. Raises `FloatingPointError` if a log-probability is not finite."""
+        results = []
+        for output in outputs:
+            (reply,), how = output.outputs, requests[int(output.request_id)].params
+            pairs = zip(reply.token_ids, reply.logprobs or (), strict=True)
+            results.append([_sampled_token(token, entry[token].logprob, how) for token, entry in pairs])
+        return results
+
+
+def _sampled_token(token: int, logprob: float, how: SamplingParams) -> SampledToken:
+    """A token and its log-probability under the distribution that vLLM sampled, with vLLM's for greedy: at 1.
+
+    That under the model is the same number at temperature 1 without cuts. vLLM tells one of both: elsewhere it is NaN.
+    """
+    if not math.isfinite(logprob):
+        raise FloatingPointError("the model's logits are not finite")
+    if how.temperature <= 0:
+        return SampledToken(token, 0.0, logprob)
+    is_whole = how.temperature == 1 and how.top_p >= 1 and how.top_k <= 0
+    return SampledToken(token, logprob, logprob if is_whole else math.nan)
