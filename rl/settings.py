@@ -101,7 +101,8 @@ class Settings:
     )
     engine_devices: str = _flag(
         "",
-        "CUDA devices of vllm:process, such as 1,2; several split every layer (default: the trainer's device)",
+        "CUDA devices of vllm:process, such as 1,2; several split every layer; with several --role, a list for each, "
+        "such as 1;2 (default: the trainer's device)",
         parse_device_list,
         metavar="N,N",
     )

@@ -20,10 +20,12 @@ SEPARATE_PROCESS = "vllm:process"
 
 
 def parse_device_list(text: str) -> str:
-    """Check a flag that lists CUDA devices, such as `1,2`; return it without blanks.
+    """Check a flag that lists CUDA devices, such as `1,2`, or `1;2,3` for two engines; return it without blanks.
 
     Raises `argparse.ArgumentTypeError` for anything but distinct numbers.
     """
+    if ";" in text:
+        return ";".join(map(parse_device_list, text.split(";")))
     numbers = [part.strip() for part in text.split(",")] if text.strip() else []
     if not all(number.isascii() and number.isdigit() for number in numbers):
         raise argparse.ArgumentTypeError("must be numbers of CUDA devices such as 1,2")
@@ -35,12 +37,15 @@ def parse_device_list(text: str) -> str:
 def engine_devices(engine: str, devices: str) -> tuple[int, ...]:
     """Return the CUDA devices in a list such as `1,2`, () for an empty one.
 
-    Raises `ValueError` if `engine` does not run in a process of its own and so has no devices of its own.
+    Raises `ValueError` if `engine` does not run in a process of its own and so has no devices of its own, or for
+    several lists.
     """
     if devices and not engine.startswith(SEPARATE_PROCESS):
         raise ValueError(
             f"--engine-devices {devices}: only an engine of its own process has them; add --engine {SEPARATE_PROCESS}"
         )
+    if ";" in devices:
+        raise ValueError(f"--engine-devices {devices}: an engine takes one list, such as 1,2")
     return tuple(int(number) for number in devices.split(",") if number)
 
 
@@ -62,6 +67,7 @@ def open_engine(
     slots: int = 256,
     context: int | None = None,
     reserve_bytes: int | None = None,
+    following: int = 0,
     devices: str = "",
     dtype: str = "",
 ) -> Engine:
@@ -74,6 +80,7 @@ def open_engine(
         slots: Most sequences sampled at a time.
         context: Most tokens of one sequence; None for the most that the model can compute.
         reserve_bytes: Memory that a trainer will still take on the model's device; None if nothing is trained.
+        following: Engines that will be started after it on the same device, and get as much of the memory.
         devices: CUDA devices of an engine in a process of its own, such as `1,2`; empty for the model's device.
         dtype: Precision that replies are sampled in, one of `DTYPES`; empty for `default_dtype`.
 
@@ -89,6 +96,7 @@ def open_engine(
             slots=slots,
             context=context,
             reserve_bytes=reserve_bytes,
+            following=following,
             separate_process=name.startswith(SEPARATE_PROCESS),
             devices=device_numbers,
             dtype=dtype,

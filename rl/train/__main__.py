@@ -135,7 +135,8 @@ def _check_settings(settings: Settings, recipe: recipes.Recipe) -> None:
         raise UserError("--env is missing; `--env list` shows the environments")
     envs.arguments(settings.env_arg, envs.entry(settings.env))
     parse_template_args(settings.template_arg)
-    engine_devices(settings.engine, settings.engine_devices)
+    for devices in settings.engine_devices.split(";"):
+        engine_devices(settings.engine, devices)
     if settings.engine.startswith("vllm"):
         require_vllm()
     if settings.lora:

@@ -44,17 +44,20 @@ class EngineDevices(NamedTuple):
         return cls(tuple(numbers) or (own,), not numbers or own in numbers, reserve_bytes)
 
     def memory_budget(
-        self, model: nn.Module, slots: int, context: int, itemsize: int, cache_gib: float
+        self, model: nn.Module, slots: int, context: int, itemsize: int, cache_gib: float, following: int = 0
     ) -> MemoryBudget:
         """Return the memory that the engine may take, on GPUs of its own or beside a trainer on the device of `model`.
 
         `slots` is the most sequences at a time, `context` the most tokens of one, `itemsize` the bytes of a number in
-        the engine's precision, `cache_gib` the most GiB of keys and values on a CPU. Raises `ValueError` if next to
-        nothing of a shared GPU is left.
+        the engine's precision, `cache_gib` the most GiB of keys and values on a CPU, `following` the number of engines
+        that will share the GPU with it. Raises `ValueError` if next to nothing of a shared GPU is left.
         """
         if self.numbers and not self.with_trainer:
             return whole_gpu_budget(self.numbers)
-        return shared_budget(model, slots, context, itemsize, reserve_bytes=self.reserve_bytes, cache_gib=cache_gib)
+        reserve = self.reserve_bytes
+        return shared_budget(
+            model, slots, context, itemsize, reserve_bytes=reserve, cache_gib=cache_gib, following=following
+        )
 
     def environment(self) -> dict[str, str]:
         """Return environment variables for the engine's process.

@@ -27,7 +27,14 @@ class MemoryBudget(NamedTuple):
 
 
 def shared_budget(
-    model: nn.Module, slots: int, context: int, itemsize: int, *, reserve_bytes: int | None, cache_gib: float
+    model: nn.Module,
+    slots: int,
+    context: int,
+    itemsize: int,
+    *,
+    reserve_bytes: int | None,
+    cache_gib: float,
+    following: int = 0,
 ) -> MemoryBudget:
     """Return the budget of an engine on the device of `model`, which it may share with a trainer.
 
@@ -38,6 +45,7 @@ def shared_budget(
         itemsize: Bytes of a number in the engine's precision.
         reserve_bytes: GPU memory that a trainer will still take; None for none.
         cache_gib: Most GiB of keys and values on a CPU. One sequence always gets its cache.
+        following: Engines that will be started after it on the same GPU, and get as much of it.
 
     Raises:
         ValueError: Next to nothing of the GPU is left.
@@ -50,7 +58,7 @@ def shared_budget(
         options = {"kv_cache_memory_bytes": size, "block_size": CPU_BLOCK_SIZE}
         return MemoryBudget(options, f"{size / GIB:.2f} GiB of cache")
     free, total = torch.cuda.mem_get_info(device)
-    share = gpu_memory_utilization(free, total, reserve_bytes or 0)
+    share = gpu_memory_utilization(free, total, reserve_bytes or 0, following)
     description = f"{share:.2f} of {total / GIB:.1f} GiB, of which {free / GIB:.1f} GiB are free"
     return MemoryBudget({"gpu_memory_utilization": share}, description)
 
@@ -61,12 +69,13 @@ def whole_gpu_budget(devices: Sequence[int]) -> MemoryBudget:
     return MemoryBudget({"gpu_memory_utilization": MAX_UTILIZATION}, description)
 
 
-def gpu_memory_utilization(free: int, total: int, reserve_bytes: int) -> float:
+def gpu_memory_utilization(free: int, total: int, reserve_bytes: int, following: int = 0) -> float:
     """Return the share of a GPU that vLLM may fill, in hundredths, given its `free` and `total` bytes.
 
-    `reserve_bytes` and `TRAINING_HEADROOM` stay for the trainer. Raises `ValueError` if next to nothing is left.
+    `reserve_bytes` and `TRAINING_HEADROOM` stay for the trainer, and of the rest an equal share for each of the
+    `following` engines. Raises `ValueError` if next to nothing is left.
     """
-    share = math.floor(100 * (free - reserve_bytes - TRAINING_HEADROOM) / total) / 100
+    share = math.floor(100 * (free - reserve_bytes - TRAINING_HEADROOM) / total / (following + 1)) / 100
     if share < 0.05:
         raise ValueError(
             f"{free / GIB:.1f} GiB of GPU memory are free and training needs "

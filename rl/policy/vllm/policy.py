@@ -53,6 +53,7 @@ class VLLMPolicy(BatchingEngine):
         context: int | None = None,
         cache_gib: float = 1.0,
         reserve_bytes: int | None = None,
+        following: int = 0,
         separate_process: bool = False,
         devices: Sequence[int] = (),
         dtype: str = "",
@@ -66,6 +67,7 @@ class VLLMPolicy(BatchingEngine):
             context: Most tokens of one sequence; None for the most that the model can compute.
             cache_gib: Most GiB of keys and values on a CPU.
             reserve_bytes: GPU memory that a trainer of the same model will still take; None if nothing is trained.
+            following: Engines that will be started after it on the same device, and get as much of the memory.
             separate_process: Whether vLLM runs in a process of its own.
             devices: CUDA devices of that process; empty for the model's.
             dtype: Precision to compute in, "float32" or "bfloat16"; empty for the device's default.
@@ -86,7 +88,7 @@ class VLLMPolicy(BatchingEngine):
         self.slots = slots
         self.dtype: torch.dtype = getattr(torch, dtype or default_dtype("vllm", device.type, ""))
         engine_devices = EngineDevices.resolve(device, devices, reserve_bytes=reserve_bytes)
-        memory = engine_devices.memory_budget(model, slots, self.context, self.dtype.itemsize, cache_gib)
+        memory = engine_devices.memory_budget(model, slots, self.context, self.dtype.itemsize, cache_gib, following)
         config = make_engine_config(
             model,
             slots=slots,

@@ -51,12 +51,13 @@ class Trainee:
         renderer: Renderer,
         *,
         slots: int,
+        devices: str = "",
         others: int = 0,
     ) -> Trainee:
         """Start the engine and the learner of a model that is on its device.
 
-        `slots` is the most sequences that are sampled at a time. `others` counts policies that follow on the same
-        device, for which an engine leaves memory.
+        `slots` is the most sequences that are sampled at a time, `devices` is as of `open_engine`. `others` counts
+        policies that follow on the same device, for which an engine leaves memory.
 
         Raises `ValueError` for an engine or a learner that cannot compute the model.
         """
@@ -68,7 +69,8 @@ class Trainee:
             reserve_bytes=(others + 1) * training_state_bytes(model) + others * weights,
             slots=slots,
             context=s.max_tokens or 0,
-            devices=s.engine_devices,
+            following=others,
+            devices=devices,
             dtype=s.engine_dtype or "",
         )
         learner = Learner(
@@ -110,13 +112,19 @@ class Trainees:
         *,
         slots: int,
     ) -> Trainees:
-        """Open a policy for each role, the first of them on `trained_model` and the others on twins of it."""
+        """Open a policy for each role, the first of them on `trained_model` and the others on twins of it.
+
+        Raises `ValueError` if the engines of several policies cannot be told apart, and as `Trainee.open`.
+        """
+        devices = devices_by_role(settings, len(roles))
         trainees: list[Trainee] = []
         try:
             for number, role in enumerate(roles):
                 model = trained_model.twin(role.name) if number else trained_model
-                others = len(roles) - 1 - number
-                trainees.append(Trainee.open(role, model, settings, recipe, renderer, slots=slots, others=others))
+                others, own = len(roles) - 1 - number, devices[number]
+                trainees.append(
+                    Trainee.open(role, model, settings, recipe, renderer, slots=slots, devices=own, others=others)
+                )
         except BaseException:
             for trainee in trainees:
                 trainee.policy.close()
@@ -222,6 +230,22 @@ class Trainees:
         """Return a line on which policy plays which seats; "" for a single one."""
         roles = [f"{one.role.name} plays {', '.join(one.role.seats)}" for one in self if one.role.name]
         return f"{len(roles)} policies with weights of their own: {'; '.join(roles)}" if roles else ""
+
+
+def devices_by_role(settings: Settings, count: int) -> list[str]:
+    """Return the `--engine-devices` of each of `count` policies. Raises `ValueError` for another number of lists."""
+    if count > 1 and settings.engine == "vllm":
+        raise ValueError(f"--role {settings.role[0]}: one process holds one engine of vLLM; add --engine vllm:process")
+    lists = settings.engine_devices.split(";")
+    if lists == [""]:
+        return [""] * count
+    if len(lists) != count:
+        example = ";".join(str(number + 1) for number in range(count))
+        raise ValueError(
+            f"--engine-devices {settings.engine_devices}: each policy has an engine of its own; give one list of devices "
+            f"for each (here {count}), as {example}"
+        )
+    return lists
 
 
 def merge_metrics(by_role: Mapping[str, Mapping[str, float]]) -> dict[str, float]:

@@ -73,6 +73,7 @@ def test_hf_is_the_other_engine():
 def test_a_gpu_is_filled_but_for_what_training_needs():
     assert gpu_memory_utilization(free=70 * GIB, total=80 * GIB, reserve_bytes=20 * GIB) == 0.6
     assert gpu_memory_utilization(free=80 * GIB, total=80 * GIB, reserve_bytes=0) == 0.9
+    assert gpu_memory_utilization(free=70 * GIB, total=80 * GIB, reserve_bytes=20 * GIB, following=2) == 0.2
     with pytest.raises(ValueError, match=r"training needs 52\.0 GiB more.*--max-tokens"):
         gpu_memory_utilization(free=50 * GIB, total=80 * GIB, reserve_bytes=50 * GIB)
 

@@ -13,8 +13,9 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from rl.settings import Settings
 from rl.train.seats.roles import Role, parse_roles
-from rl.train.seats.trainees import merge_metrics
+from rl.train.seats.trainees import devices_by_role, merge_metrics
 from rl.train.storage import checkpoint_writer
 from tests.support.runs import Child, assert_same_run, flags, metrics, rollouts, train, train_run, training_error
 
@@ -66,6 +67,19 @@ def test_roles_are_named_with_their_seats(flags_: list[str], expected: list[tupl
 )
 def test_wrong_roles_are_refused_in_one_line(more: tuple[str, ...], reason: str) -> None:
     assert reason in training_error(*words(LOWS, *more), "--dry-run")
+
+
+def test_each_policy_has_devices_of_its_own() -> None:
+    def devices(count: int, text: str, engine: str = "vllm:process") -> list[str]:
+        return devices_by_role(Settings(role=["each"], engine=engine, engine_devices=text), count)
+
+    assert [devices(2, ""), devices(2, "1;2,3"), devices(1, "1,2")] == [["", ""], ["1", "2,3"], ["1,2"]]
+    with pytest.raises(ValueError, match=r"--engine-devices 1: .* \(here 2\), as 1;2$"):
+        devices(2, "1")
+    with pytest.raises(ValueError, match=r"\(here 1\), as 1$"):
+        devices(1, "1;2")
+    with pytest.raises(ValueError, match="add --engine vllm:process"):
+        devices(2, "", engine="vllm")
 
 
 def test_an_environment_of_one_agent_has_no_roles() -> None:
