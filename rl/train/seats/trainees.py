@@ -242,7 +242,7 @@ def devices_by_role(settings: Settings, count: int) -> list[str]:
     if len(lists) != count:
         example = ";".join(str(number + 1) for number in range(count))
         raise ValueError(
-            f"--engine-devices {settings.engine_devices}: each policy has an engine of its own; give one list of devices "
+            f"--engine-devices {settings.engine_devices}: every policy has its own engine; give one list of devices "
             f"for each (here {count}), as {example}"
         )
     return lists
