@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from envs.types import Stop
 from rl.methods.options import Count, PartError
 from rl.methods.parts import plays_seats
 from rl.methods.parts.strategy.independent import independent
@@ -31,10 +30,10 @@ async def by_role(runner: Runner, ticket: Ticket, *, train: str = "") -> list[Gr
         return groups
     pupils = [group for group in groups if _name(group) in names]
     rest = [group for group in groups if _name(group) not in names]
-    members = [trajectory for group in groups for trajectory in group.trajectories]
-    if not pupils and members and all(trajectory.stop == Stop.TERMINATED for trajectory in members):
-        present = ", ".join(filter(None, map(_name, groups)))
-        raise PartError(f"by_role: train={train}: nobody of that name has spoken; there are {present}")
+    known = {*runner.seats, *getattr(runner.make_agent(), "roles", ()), *filter(None, map(_name, groups))}
+    if not known & {*names}:
+        there = ", ".join(sorted(filter(None, map(_name, groups))))
+        raise PartError(f"strategy by_role: train={train}: nobody of that name speaks; there are {there}")
     first = pupils[0] if pupils else Group(ticket, [])
     for group in rest:
         first.errored.extend(group.errored)

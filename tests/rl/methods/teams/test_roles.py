@@ -78,7 +78,7 @@ def test_only_the_roles_that_are_named_are_learned_and_the_others_recorded() -> 
     (plan,) = play(partial(strategy.by_role, train="plan"))
     assert {t.agent for t in plan.trajectories} == {"plan"} and {t.agent for t in plan.others} == {"do"}
     assert len(play(partial(strategy.by_role, train="do+plan"))) == 2
-    with pytest.raises(PartError, match="train=planner: nobody of that name has spoken; there are plan, do"):
+    with pytest.raises(PartError, match="train=planner: nobody of that name speaks; there are do, plan"):
         play(partial(strategy.by_role, train="planner"))
 
 
