@@ -24,10 +24,10 @@ SHORT_SIGNS = {"free": ".", "a wall": "#", "a box that can be pushed": "B", "a b
 
 
 class SokobanTeam(MultiEnv):
-    """Sokoban as planner and executor: a planner, who sees the map, proposes steps; an executor, who sees little, pushes.
+    """Sokoban for two: a planner, who sees the map, proposes steps; an executor, who sees little, pushes boxes.
 
-    Observation: the planner reads the map, one row per line: `P` the player, `B` a box, `G` a goal, `*` a box on a goal,
-    `+` the player on a goal, `#` a wall, `.` floor; walls surround the map. The executor reads the planner's steps and
+    Observation: the planner reads the map, one row per line: `P` the player, `B` a box, `G` a goal, `*` a box on a
+    goal, `+` the player on a goal, `#` a wall, `.` floor; walls surround the map. The executor reads the planner's steps and
     what the four neighbouring cells hold: nothing, a wall, a box that can be pushed, or one that cannot.
     Action: one to three of `up`, `down`, `left`, `right` (in the last line, also as the letters `u`, `d`, `l`, `r`), or
     `stay`. The planner's are sent to the executor; the executor's are taken, up to the first that is blocked. A step
@@ -38,8 +38,8 @@ class SokobanTeam(MultiEnv):
     Episode end: terminated when every box is on a goal, which is success for both; truncated when the planner or the
     executor has no reply left. An invalid reply uses up a reply: the executor is sent no steps, or stays where it is. A
     box that can no longer be moved does not end the episode.
-    Arguments: `size`, the side of the map, 3 to 7; `boxes`, 1 to 3; `longest`, 4 to 40: the shortest solution of a level
-    has at most so many steps, and at least half as many.
+    Arguments: `size`, the side of the map, 3 to 7; `boxes`, 1 to 3; `longest`, 4 to 40: the shortest solution of a
+    level has at most so many steps, and at least half as many.
     Seats: `planner`, `executor`; they reply in turn, and win together. Opponents: `oracle` (the default) plays the
     other seat as a good teammate, who knows only what that seat is sent.
     Splits: a level is in one split only. State: the map and the steps that were proposed.
@@ -101,11 +101,11 @@ class SokobanTeam(MultiEnv):
         """Say what the seat does for the team."""
         is_planner = seat == "planner"
         task = (
-            "You are the planner: you see the map and send steps to your teammate, the executor, who sees what is in the "
-            "four cells next to itself, and takes steps."
+            "You are the planner: you see the map and send steps to your teammate, the executor, who sees what is in "
+            "the four cells next to itself, and takes steps."
             if is_planner
-            else "You are the executor: you are the one who walks and pushes. You do not see the map, only what is in the "
-            "four cells next to you. Your teammate, the planner, sees the whole map and sends you steps."
+            else "You are the executor: you are the one who walks and pushes. You do not see the map, only what is in "
+            "the four cells next to you. Your teammate, the planner, sees the whole map and sends you steps."
         )
         return Guide(
             goal=(
@@ -114,8 +114,8 @@ class SokobanTeam(MultiEnv):
                 f"{'the goal' if self.boxes == 1 else 'the goals'}. {task} Both succeed when the puzzle is solved."
             ),
             rules=(
-                f"The map has {self.size} rows of {self.size} cells; its edge is a wall. A step goes one cell up, down, "
-                "left or right; up is towards the first row. If a box is in that cell, the step pushes it one cell "
+                f"The map has {self.size} rows of {self.size} cells; its edge is a wall. A step goes one cell up, "
+                "down, left or right; up is towards the first row. If a box is in that cell, the step pushes it one cell "
                 "further, unless a wall, the edge or another box is behind it; then nothing moves. A box cannot be "
                 f"pulled. One reply holds one to {STRIDE} steps, or the word stay. "
                 + (

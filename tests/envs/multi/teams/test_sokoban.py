@@ -41,7 +41,7 @@ def test_two_oracles_solve_every_level_and_earn_one(arguments):
 
 
 def test_the_executor_sees_what_is_next_to_it_and_whether_a_box_can_be_pushed():
-    env = begin("..#.", ".PBB", ".#..", "..GG", boxes=2, style="short")
+    env = begin("....", ".PBB", ".#..", "..GG", boxes=2, style="short")
     env.step("rru")
     assert text(env.observe("executor")[0]) == "rru|.#.X"
     env = begin("....", ".PB.", "G.#.", "....", style="full")
