@@ -27,8 +27,8 @@ class SokobanTeam(MultiEnv):
     """Sokoban for two: a planner, who sees the map, proposes steps; an executor, who sees little, pushes boxes.
 
     Observation: the planner reads the map, one row per line: `P` the player, `B` a box, `G` a goal, `*` a box on a
-    goal, `+` the player on a goal, `#` a wall, `.` floor; walls surround the map. The executor reads the planner's steps and
-    what the four neighbouring cells hold: nothing, a wall, a box that can be pushed, or one that cannot.
+    goal, `+` the player on a goal, `#` a wall, `.` floor; walls surround the map. The executor reads the planner's
+    steps and what the four neighbouring cells hold: nothing, a wall, a box that can be pushed, or one that cannot.
     Action: one to three of `up`, `down`, `left`, `right` (in the last line, also as the letters `u`, `d`, `l`, `r`), or
     `stay`. The planner's are sent to the executor; the executor's are taken, up to the first that is blocked. A step
     into a box pushes it.
@@ -115,8 +115,8 @@ class SokobanTeam(MultiEnv):
             ),
             rules=(
                 f"The map has {self.size} rows of {self.size} cells; its edge is a wall. A step goes one cell up, "
-                "down, left or right; up is towards the first row. If a box is in that cell, the step pushes it one cell "
-                "further, unless a wall, the edge or another box is behind it; then nothing moves. A box cannot be "
+                "down, left or right; up is towards the first row. If a box is in that cell, the step pushes it one "
+                "cell further, unless a wall, the edge or another box is behind it; then nothing moves. A box cannot be "
                 f"pulled. One reply holds one to {STRIDE} steps, or the word stay. "
                 + (
                     "After each of your replies the executor reads your steps, and nothing else of what you write; it "
