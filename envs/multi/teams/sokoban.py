@@ -116,8 +116,8 @@ class SokobanTeam(MultiEnv):
             rules=(
                 f"The map has {self.size} rows of {self.size} cells; its edge is a wall. A step goes one cell up, "
                 "down, left or right; up is towards the first row. If a box is in that cell, the step pushes it one "
-                "cell further, unless a wall, the edge or another box is behind it; then nothing moves. A box cannot be "
-                f"pulled. One reply holds one to {STRIDE} steps, or the word stay. "
+                "cell further, unless a wall, the edge or another box is behind it; then nothing moves. A box cannot "
+                f"be pulled. One reply holds one to {STRIDE} steps, or the word stay. "
                 + (
                     "After each of your replies the executor reads your steps, and nothing else of what you write; it "
                     "decides which steps to take. Then you see the map again."
