@@ -1,7 +1,7 @@
 """How many different outputs several policies, samples or seats amount to: effective channels, K* (arXiv:2602.03794).
 
-An output stands for the words that it consists of, and pairs of neighbouring words, by their counts, because no model of
-meaning is at hand: two ways to say the same count as different. Legend: n outputs of one task, d features.
+An output stands for the words that it consists of, and pairs of neighbouring words, by their counts. There is no model
+of meaning behind it: two ways to say the same count as different. Legend: n outputs of one task, d features.
 """
 
 from __future__ import annotations

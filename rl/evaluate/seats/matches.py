@@ -41,8 +41,8 @@ class MatchPlan:
     """All matches of each task.
 
     Player 0 is the policy that is measured. It meets every other player once from each seat, in the same episode seeds,
-    and so do the others among each other. Alone, it plays all seats itself. Where players have seats of their own, there
-    is one match, in which the policy has all seats that are left.
+    and so do the others among each other. Alone, it plays all seats itself. Where players have seats of their own,
+    there is one match, in which the policy has all seats that are left.
 
     Attributes:
         seats: The seats of the environment.

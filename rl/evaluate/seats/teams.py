@@ -19,8 +19,8 @@ SEAT_FORM = re.compile(r"(\w+)=(.+)", re.DOTALL)  # SEAT=SPEC; other specificati
 def read_opponents(texts: Sequence[str], seats: Sequence[str]) -> tuple[list[str], dict[str, int]]:
     """Return the players that `--opponent` names, and which of them has which seat, numbered from 1.
 
-    There are no seats in the result if no text is of the form SEAT=SPEC: then the players change seats. Equal players of
-    several seats are one.
+    There are no seats in the result if no text is of the form SEAT=SPEC: then the players change seats. Equal players
+    of several seats are one.
 
     Raises:
         ValueError: Some texts have a seat and others none, a seat is unknown or named twice, or none is left.
