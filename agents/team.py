@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 from agents.agent import Context, Internal
 from agents.chat import ChatAgent, Option
@@ -47,6 +47,7 @@ class TeamAgent(ChatAgent):
     """
 
     has_internal_replies = True
+    roles = get_args(Role)
     options: ClassVar[Mapping[str, Option]] = {"rounds": Option("most steps before an answer (default: 3)")}
 
     def __init__(self, renderer: Renderer, system: str = "", *, rounds: int = 3) -> None:

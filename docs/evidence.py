@@ -35,6 +35,7 @@ VECTORS: dict[
     "reinforce_pp_baseline": ("mt_reinforce_plus_plus_baseline_advantage",),
     "rloo": ("mt_rloo_outcome_advantage",),
     "seeupo": ("mt_seeupo_advantage", "mt_seeupo_ratio_update"),
+    "seeupo_agents": ("mt_seeupo_ratio_update",),
     "starpo_s": ("mt_starpos_filter", "mt_ragen_reward_normalisation"),
     "step_search": ("mt_stepsearch_step_reward",),
     "tree_opo": ("mt_tree_opo_advantage",),

@@ -82,6 +82,9 @@ ROWS = (
     ),
     Row("multi/PlanPath-v0", "envs.multi.plan_path:PlanPath", "a planner sees the map, an executor walks"),
     Row(
+        "multi/Sokoban-v0", "envs.multi.teams.sokoban:SokobanTeam", "a planner sees the boxes, an executor pushes them"
+    ),
+    Row(
         "multi/Relay-v0",
         "envs.multi.teams.relay:Relay",
         "two carry on a calculation in turn, each with steps of its own",

@@ -123,7 +123,7 @@ class Sokoban(Game):
     def opening(self) -> str:
         """Set up the level and return its map."""
         self.map_text: str = self.task.metadata["map"]
-        self.warehouse, self.situation = _parse_level(self.map_text)
+        self.warehouse, self.situation = parse_level(self.map_text)
         return self._describe_map()
 
     def state(self) -> str:
@@ -192,22 +192,30 @@ class Sokoban(Game):
         return (self.situation.boxes & self.warehouse.goals).bit_count() / self.boxes
 
     def _draw(self, rng: np.random.Generator) -> Task:
-        cells = self.size**2
-        for _ in range(MAX_DRAWS):
-            walls = sum(1 << cell for cell, number in enumerate(rng.random(cells).tolist()) if number < WALLS)
-            floor = [cell for cell in range(cells) if not walls >> cell & 1]
-            if len(floor) <= 2 * self.boxes:
-                continue
-            goals = sum(1 << floor[place] for place in rng.permutation(len(floor))[: self.boxes].tolist())
-            warehouse = Warehouse(self.size, walls, goals)
-            distances = warehouse.distances(self.longest)
-            choices = [situation for situation, distance in distances.items() if 2 * distance >= self.longest]
-            if choices:
-                return Task("", metadata={"map": warehouse.render(choices[int(rng.integers(len(choices)))])})
-        settings = f"size={self.size}, boxes={self.boxes}"
-        raise ValueError(f"longest={self.longest} is out of reach with {settings}; ask for fewer steps")
+        return Task("", metadata={"map": draw_level(rng, self.size, self.boxes, self.longest)})
+
+
+def draw_level(rng: np.random.Generator, size: int, boxes: int, longest: int) -> str:
+    """Return the map of a random level whose shortest solution has at most `longest` steps, and at least half as many.
+
+    Raises ValueError if many maps of this `size` with so many `boxes` have no such level.
+    """
+    cells = size**2
+    for _ in range(MAX_DRAWS):
+        walls = sum(1 << cell for cell, number in enumerate(rng.random(cells).tolist()) if number < WALLS)
+        floor = [cell for cell in range(cells) if not walls >> cell & 1]
+        if len(floor) <= 2 * boxes:
+            continue
+        goals = sum(1 << floor[place] for place in rng.permutation(len(floor))[:boxes].tolist())
+        warehouse = Warehouse(size, walls, goals)
+        distances = warehouse.distances(longest)
+        choices = [situation for situation, distance in distances.items() if 2 * distance >= longest]
+        if choices:
+            return warehouse.render(choices[int(rng.integers(len(choices)))])
+    raise ValueError(f"longest={longest} is out of reach with size={size}, boxes={boxes}; ask for fewer steps")
 
 
 @lru_cache(maxsize=1024)
-def _parse_level(map_text: str) -> tuple[Warehouse, Situation]:
+def parse_level(map_text: str) -> tuple[Warehouse, Situation]:
+    """Return the warehouse and the situation of a map, which are not to be changed."""
     return parse_map(map_text)

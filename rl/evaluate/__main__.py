@@ -44,7 +44,8 @@ from rl.records import Group, Ticket, Trajectory
 
 OPPONENT_HELP = (
     "who plays the other seats of an environment of several: what --policy takes, or a script of the game, such as "
-    "minimax:depth=2; --policy plays each seat in turn; repeatable, for a table of all pairs (default: itself)"
+    "minimax:depth=2; --policy plays each seat in turn; repeatable, for a table of all pairs (default: itself); "
+    "SEAT=SPEC names the player of one seat, for a team of different policies"
 )
 MAX_ERROR_SHARE = 0.01  # of errored episodes, above which a line warns
 

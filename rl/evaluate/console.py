@@ -54,6 +54,8 @@ def report_table(report: Report) -> RenderableType:
         sections += [Text(), _strategy_table(report.strategy)]
     if report.seats:
         sections += seat_sections(report.seats)
+    if report.diversity:
+        sections += [Text(), _diversity_table(report)]
     return Stack(*sections)
 
 
@@ -193,6 +195,17 @@ def _stop_table(report: Report) -> Table:
     total = sum(summary.episodes for summary in report.stops.values())
     for stop, summary in report.stops.items():
         table.add_row(stop, str(summary.episodes), _percent(summary.episodes / total), _percent(summary.success))
+    return table
+
+
+def _diversity_table(report: Report) -> Table:
+    """The effective number of different outputs, of samples, players and seats; what each player adds to it."""
+    table = _table("outputs", 9, "of", "effective", "95% interval", "right less wrong", "95% interval")
+    for name, d in report.diversity.items():
+        numbers = (_number(d.effective.mean), _interval(_ends(d.effective)), _number(d.right.mean))
+        table.add_row(name, str(d.size), *numbers, _interval(_ends(d.right)))
+        for player, gain in d.gains.items():
+            table.add_row(Text(f"  {player} adds"), "", f"{gain:+.2f}", "", "", "")
     return table
 
 

@@ -21,6 +21,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 from envs.types import Stop
 from rl import checksums
 from rl.evaluate.attempts import cost
+from rl.evaluate.diversity import Diversity, of_samples
 from rl.evaluate.metrics import (
     StopSummary,
     cost_per_success,
@@ -107,6 +108,7 @@ class Report:
     strategy: Gain | None = None  # of the test-time strategy
     opponents: list[str] | None = None  # who played the other seats; [] if the policy played all; None without seats
     seats: SeatResults | None = None  # the results by seat
+    diversity: dict[str, Diversity] = field(default_factory=dict)  # of what is compared: samples, players, seats
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(allow_inf_nan=False)
 
@@ -186,6 +188,7 @@ class Report:
             success_counting_errors=_estimate_counting_errors(ordered_groups, samples, seed),
             policy_faults=stops[Stop.POLICY_FAULT].episodes if Stop.POLICY_FAULT in stops else 0,
             faults=error_counts(ordered_groups),
+            diversity=of_samples(tasks, samples, seed),
             **fields,
         )
 

@@ -29,11 +29,16 @@ def vote_function(env: gymnasium.Env) -> Vote:
 
 
 def final_reply(trajectory: Trajectory) -> str | None:
-    """Return the text and tool calls of an episode's last reply as one line; None if they are empty.
+    """Return the text and tool calls of an episode's last reply as `reply_text` does; None if it has none."""
+    return reply_text(trajectory.replies[-1].reply) if trajectory.replies else None
+
+
+def reply_text(reply: Mapping[str, Any] | None) -> str | None:
+    """Return the text and tool calls of a reply as one line; None if they are empty.
 
     Each run of white space becomes one space. A tool call is its name and its JSON arguments: `read {"path": "a.py"}`.
     """
-    reply: Mapping[str, Any] = (trajectory.replies[-1].reply if trajectory.replies else None) or {}
+    reply = reply or {}
     content = reply.get("content") or ""
     if not isinstance(content, str):
         content = " ".join(block.get("text", "") for block in content)

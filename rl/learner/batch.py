@@ -22,7 +22,13 @@ STREAMS = ("ref", "value", "returns", "proximal")
 
 
 def trajectory_rows(
-    trajectory: Trajectory, advantages: np.ndarray, *, number: int = 0, group: int = 0, temperature: float = 1.0
+    trajectory: Trajectory,
+    advantages: np.ndarray,
+    *,
+    number: int = 0,
+    group: int = 0,
+    episode: int = 0,
+    temperature: float = 1.0,
 ) -> list[Row]:
     """Return the rows of one trajectory, one per unbroken token history.
 
@@ -31,6 +37,7 @@ def trajectory_rows(
         advantages: (M,), one per sampled token of the trajectory, in order.
         number: Index of the trajectory in the optimiser step; the rows' `trajectory`.
         group: Index of its group; the rows' `group`.
+        episode: Index of its episode; the rows' `episode`.
         temperature: Sampling temperature of the recorded log-probabilities.
 
     Raises:
@@ -75,6 +82,8 @@ def trajectory_rows(
                 group=group,
                 temperature=temperature,
                 replayed=trajectory.replayed,
+                agent=trajectory.agent,
+                episode=episode,
             )
         )
     return rows
@@ -89,12 +98,16 @@ def build_rows(groups: Sequence[Group], recipe: Recipe, *, temperature: float = 
     """
     rows: list[Row] = []
     number = 0
+    episodes: dict[tuple[int, int], int] = {}  # by ticket and member
     credit = recipe.credit(groups, recipe.normalization)
     if [[len(x) for x in part] for part in credit] != [[t.num_sampled for t in group.trajectories] for group in groups]:
         raise PartError("credit returned another number of advantages than there are sampled tokens")
     for index, (group, credits) in enumerate(zip(groups, credit, strict=True)):
         for trajectory, advantages in zip(group.trajectories, credits, strict=True):
-            rows += trajectory_rows(trajectory, advantages, number=number, group=index, temperature=temperature)
+            episode = episodes.setdefault((group.ticket.number, trajectory.member), len(episodes))
+            rows += trajectory_rows(
+                trajectory, advantages, number=number, group=index, episode=episode, temperature=temperature
+            )
             number += 1
             remaining = iter(np.asarray(advantages).tolist())
             for turn in trajectory.turns:

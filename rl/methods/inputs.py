@@ -48,6 +48,8 @@ class Row:
     group: int
     temperature: float = 1.0
     replayed: bool = False
+    agent: str = "agent"  # whose trajectory it is: a seat, or a role
+    episode: int = 0  # trajectories of the same episode have the same number
 
     @property
     def size(self) -> int:

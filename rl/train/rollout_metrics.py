@@ -21,6 +21,7 @@ def rollout_metrics(groups: list[Group], training_groups: list[Group]) -> dict[s
     """
     members_by_group = [[member for member in group.trajectories if not member.replayed] for group in groups]
     trajectories = [trajectory for members in members_by_group for trajectory in members]
+    own_others = [trajectory for group in groups for trajectory in group.others if not trajectory.player]  # own replies
     turns = [turn for trajectory in trajectories for turn in trajectory.turns]
     replies = [turn for turn in turns if not turn.internal]
     n = max(len(trajectories), 1)
@@ -38,7 +39,7 @@ def rollout_metrics(groups: list[Group], training_groups: list[Group]) -> dict[s
         "groups/zero_variance": 1 - sum(has_variance) / max(len(has_variance), 1),
         "turns/mean": len(replies) / n,
         "turns/invalid": sum(not turn.valid for turn in replies) / max(len(replies), 1),
-        "tokens/sampled": float(sum(t.num_new_sampled for t in trajectories)),
+        "tokens/sampled": float(sum(t.num_new_sampled for t in (*trajectories, *own_others))),
         "tokens/reply": sum(len(turn.completion.ids) for turn in turns) / max(len(turns), 1),
         "truncated/mean": sum(t.stop in TRUNCATIONS for t in trajectories) / n,
         "truncated/tokens": sum(t.stop == Stop.TOKEN_LIMIT for t in trajectories) / n,

@@ -1,7 +1,7 @@
 // One episode, turn by turn, and the members of a group beside each other.
 
 const detail = document.getElementById("detail");
-const LONG = 1400; // characters of a message beyond which it opens folded
+const LONG = 1400, LONG_IN_COLUMN = 350; // characters of a message beyond which it opens folded
 const hiddenMembers = new Set(); // indices of episodes left out of the comparison
 const GAIN_NAME = /gain|(^|_)bits$/; // names of numbers that measure the information a turn has gained; shown first
 
@@ -27,7 +27,7 @@ function contentBlock(part) {
 
 function foldable(text) {
   const body = el("div", {class: "text"}, String(text));
-  if (String(text).length <= LONG) return body;
+  if (String(text).length <= (detail.classList.contains("comparing") ? LONG_IN_COLUMN : LONG)) return body;
   body.classList.add("folded");
   const button = el("button", {type: "button", class: "small", click: () => {
     body.classList.remove("folded");

@@ -24,7 +24,7 @@ function detailBar(row) {
     recolour();
   }}, names.map((name) => el("option", {value: name, selected: name === colour.by}, name === "logprob" ? "log-probability" : name)));
   const member = {episode: `member ${memberLabel(row)}`, group: hasAgents ? row.agent : null, seats: `member ${row.member}`}[view];
-  const place = [row.update < 0 ? null : `Update ${row.update}`, `group ${row.group}`, member];
+  const place = [row.update < 0 || head.result.policy ? null : `Update ${row.update}`, `group ${row.group}`, member];
   return el("div", {class: "bar"},
     el("button", {type: "button", class: "back", click: leave}, "← Episodes"),
     el("h2", {}, place.filter(Boolean).join(", ")),

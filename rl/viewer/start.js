@@ -24,7 +24,9 @@ function start() {
   for (const name of ["stop", "env", "agent"]) fillSelect(name, table[name].names);
   table.several = fillUpdates();
   drawColumns(table.several);
-  document.getElementById("list").classList.toggle("several", table.several);
+  const list = document.getElementById("list");
+  list.classList.toggle("several", table.several);
+  for (const name of ["logprob", "advantage"]) list.classList.toggle(`no-${name}`, rows.every((row) => row[name] === null));
   updateCount();
   drawRows();
   const linkedRow = byKey.get(decodeURIComponent(location.hash.slice(1)));

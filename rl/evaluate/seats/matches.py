@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, cast
 
@@ -18,6 +18,7 @@ from rl.evaluate.runner import OnGroup, evaluate
 from rl.evaluate.seats.exploitability import measure_exploitability
 from rl.evaluate.seats.players import NOT_IN_SEATS, OpenPlayer, open_player, opponent_flags
 from rl.evaluate.seats.results import overall, own_groups, seat_results
+from rl.evaluate.seats.teams import opponent_names, read_opponents, seat_diversity
 from rl.evaluate.target import EvaluationTarget
 from rl.policy.engine import Policy
 from rl.records import Group, SamplingParams, Ticket
@@ -40,17 +41,20 @@ class MatchPlan:
     """All matches of each task.
 
     Player 0 is the policy that is measured. It meets every other player once from each seat, in the same episode seeds,
-    and so do the others among each other. Alone, it plays all seats itself.
+    and so do the others among each other. Alone, it plays all seats itself. Where players have seats of their own,
+    there is one match, in which the policy has all seats that are left.
 
     Attributes:
         seats: The seats of the environment.
         players: The players; opponents in all matches but their own.
         is_team: Whether all seats win and lose together.
+        places: The number of the player by seat, for seats that always have the same other player.
     """
 
     seats: tuple[str, ...]
     players: tuple[AnyPlayer, ...]
     is_team: bool
+    places: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def names(self) -> list[str]:
@@ -59,11 +63,32 @@ class MatchPlan:
         return [name if name not in names[:at] else f"{name} ({at})" for at, name in enumerate(names)]
 
     @property
+    def is_single(self) -> bool:
+        """Whether there is one match of each task, because nobody changes seats."""
+        return len(self.players) == 1 or bool(self.places)
+
+    @property
+    def own_seats(self) -> list[str]:
+        """The seats that the policy plays in some match."""
+        return [seat for seat in self.seats if seat not in self.places]
+
+    @property
+    def opponents(self) -> list[str]:
+        """Who the policy meets, a name for each of its matches in a seat: itself where it is alone."""
+        if self.places:
+            return [" + ".join(self.names[self.places[seat]] for seat in self.seats if seat in self.places)]
+        return self.names[1:] or self.names
+
+    def opponent(self, match: Match) -> str:
+        """Return which of `opponents` a match of the policy is against."""
+        return self.opponents[0] if self.is_single else self.names[match.second]
+
+    @property
     def matches(self) -> list[Match]:
         """The matches of one task, those of player 0 first."""
         count = len(self.players)
-        if count == 1:
-            return [Match(0, 0, self.seats[0])]
+        if self.is_single:
+            return [Match(0, 0, self.own_seats[0])]
         return [Match(i, j, seat) for i in range(count) for j in range(i + 1, count) for seat in self.seats]
 
     def tickets(self, tickets: list[Ticket]) -> list[Ticket]:
@@ -78,6 +103,9 @@ class MatchPlan:
 
     def lineup(self, ticket: Ticket) -> Lineup:
         """Return who plays the seats of a ticket."""
+        if self.places:
+            numbers = {seat: self.places.get(seat, 0) for seat in self.seats}
+            return {seat: self._player(number, is_opponent=bool(number)) for seat, number in numbers.items()}
         match = self.match(ticket)
         first = self._player(match.first, is_opponent=False)
         second = first if match.second == match.first else self._player(match.second, is_opponent=True)
@@ -113,8 +141,9 @@ class SeatedPolicies:
             # The others would take the seats of a task for tasks of their own.
             intervals={"return_mean": (return_mean.low or 0.0, return_mean.high)} if is_bounded else {},
             errors=len({(group.ticket.number, t.member) for group in own for t in group.errored}),
-            opponents=[one.player.name for one in self.players[1:]],
+            opponents=opponent_names(plan),
             seats=seat_results(plan, groups, seed, exploitability),
+            diversity={**report.diversity, **seat_diversity(plan, groups, seed)},
         )
 
 
@@ -146,18 +175,19 @@ def seating_for(args: argparse.Namespace, *, has_strategy: bool) -> Seating | No
 def open_seated(args: argparse.Namespace, seating: Seating) -> SeatedPolicies:
     """Open the policy and all opponents that the flags name, for the seats of an environment.
 
-    Raises `ValueError` or `OSError` as `open_player`.
+    Raises `ValueError` or `OSError` as `open_player`, and `ValueError` as `read_opponents`.
     """
     game: Any = getattr(envs.entry(seating.spec), "game", None)
+    specs, places = read_opponents(args.opponent, seating.seats)
     players: list[OpenPlayer] = []
     try:
         players.append(open_player(args, game))
-        for spec in args.opponent:
+        for spec in specs:
             players.append(open_player(opponent_flags(args, spec), game, flag="--opponent"))
     except BaseException:
         _close(players)
         raise
-    plan = MatchPlan(seating.seats, tuple(one.player for one in players), not seating.is_contest)
+    plan = MatchPlan(seating.seats, tuple(one.player for one in players), not seating.is_contest, places)
     episode_s = args.episode_seconds or max(one.episode_s for one in players)
     runner = Runner(
         seating.make_env,

@@ -86,8 +86,8 @@ def seat_results(
     plan: MatchPlan, groups: Sequence[Group], seed: int, exploitability: Exploitability | None = None
 ) -> SeatResults:
     """Compute the results of the groups of a plan; `seed` seeds the bootstrap of the intervals."""
-    pairs = [] if len(plan.players) == 1 else _pairs(plan, groups, seed)
-    ratings = {} if plan.is_team or len(plan.players) == 1 else _ratings(plan, groups, seed)
+    pairs = [] if plan.is_single else _pairs(plan, groups, seed)
+    ratings = {} if plan.is_team or plan.is_single else _ratings(plan, groups, seed)
     return SeatResults(plan.is_team, _by_seat(plan, groups, seed), pairs, ratings, exploitability)
 
 
@@ -106,7 +106,7 @@ def overall(plan: MatchPlan, groups: Sequence[Group], seed: int) -> tuple[Estima
     success, returns = (
         [fmean(values) for values in _by_task(groups, value).values()] for value in (_success, _return_of)
     )
-    is_single = plan.is_team and len(plan.players) == 1 and all(group.ticket.size == 1 for group in groups)
+    is_single = plan.is_team and plan.is_single and all(group.ticket.size == 1 for group in groups)
     all_values = _by_task(groups, _success)
     for group in groups:
         failures = {t.member for t in group.errored} - {t.member for t in group.trajectories}
@@ -121,15 +121,14 @@ def overall(plan: MatchPlan, groups: Sequence[Group], seed: int) -> tuple[Estima
 
 
 def _by_seat(plan: MatchPlan, groups: Sequence[Group], seed: int) -> list[SeatRow]:
-    names = plan.names
     by_key: dict[tuple[str, str], list[Group]] = defaultdict(list)
     for group in own_groups(plan, groups):
         for seat in plan.seats:
             if any(t.agent == seat for t in group.trajectories):
-                by_key[seat, names[plan.match(group.ticket).second]].append(group)
+                by_key[seat, plan.opponent(plan.match(group.ticket))].append(group)
     rows = []
-    for opponent in names if len(names) == 1 else names[1:]:
-        for seat in plan.seats:
+    for opponent in plan.opponents:
+        for seat in plan.own_seats:
             own = by_key[seat, opponent]
             success = [fmean(values) for values in _by_task(own, _success, seat).values()]
             returns = [fmean(values) for values in _by_task(own, _return_of, seat).values()]

@@ -58,6 +58,49 @@ def by_turn(
             )
 
 
+def by_agent(
+    rows: Sequence[Row],
+    logprobs: Logprobs,
+    *,
+    order: Literal["reverse", "forward"] = "reverse",
+    names: str = "",
+    low: NonNegative = 0.2,
+    high: NonNegative = 0.2,
+) -> Iterator[Sequence[Row]]:
+    """SeeUPO (arXiv:2602.06554) over the agents of a team: all turns of one agent after those of another.
+
+    As `by_turn`, with agents in place of turns: an advantage is multiplied by how much likelier the replies of the
+    agents of earlier phases became in the same episode, by the mean over their tokens. Agents are seats, or roles where
+    the strategy tells them apart (`by_role`). They come in the order in which the update names them, which is that of
+    the seats, or of who speaks first, reversed by default; or in that of `names`, joined by `+`, with any others last.
+    """
+    agents = [*dict.fromkeys(row.agent for row in rows)][:: -1 if order == "reverse" else 1]
+    first = [name for name in names.split("+") if name in agents]
+    sequence = [*first, *(name for name in agents if name not in first)]
+    place = {episode: index for index, episode in enumerate(dict.fromkeys(row.episode for row in rows))}
+    factors = np.ones(len(place))  # one per episode
+    for name in sequence:
+        phase = [row for row in rows if row.agent == name]
+        before = logprobs(phase)
+        yield [_rebase(row, old, factors[place[row.episode]]) for row, old in zip(phase, before, strict=True)]
+        if name != sequence[-1]:
+            episodes = [*dict.fromkeys(row.episode for row in phase)]
+            old_table, mask = _pad(_join(phase, before, episodes))
+            new_table, _ = _pad(_join(phase, logprobs(phase), episodes))
+            indices = [place[episode] for episode in episodes]
+            factors[indices] = turn_by_turn.carry_ratio(
+                old_table, new_table, mask, factors[indices], low=low, high=high
+            )
+
+
+def _join(rows: Sequence[Row], values: Sequence[np.ndarray], episodes: Sequence[int]) -> list[np.ndarray]:
+    """The values of all rows of each episode, one array after the other."""
+    of_episode: dict[int, list[np.ndarray]] = {episode: [] for episode in episodes}
+    for row, value in zip(rows, values, strict=True):
+        of_episode[row.episode].append(value)
+    return [np.concatenate(parts) for parts in of_episode.values()]
+
+
 def _cut_to_turn(row: Row, turn: int) -> Row:
     """The row up to the end of `turn`, with only that turn's tokens sampled."""
     end = int(np.flatnonzero(row.turn == turn)[-1]) + 1

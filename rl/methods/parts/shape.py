@@ -30,6 +30,15 @@ def invalid_turns(group: Group, *, penalty: NonNegative = 0.1) -> list[float]:
     return [reward - penalty * count for reward, count in zip(group.rewards, num_invalid, strict=True)]
 
 
+def turn_cost(group: Group, *, cost: NonNegative = 0.01) -> list[float]:
+    """JADE (arXiv:2601.21916): subtract `cost` for each turn, so that a team asks its members no more than it has to.
+
+    Returns one reward per trajectory, in order, from `group.rewards`. The size is our choice.
+    """
+    rewards = zip(group.rewards, group.trajectories, strict=True)
+    return [reward - cost * len(trajectory.turns) for reward, trajectory in rewards]
+
+
 def skill_bonus(group: Group, *, bonus: NonNegative = 0.5) -> list[float]:
     """SAGE (arXiv:2512.17102): add `bonus` for skills that helped, in a chain of tasks with agent `skills`.
 

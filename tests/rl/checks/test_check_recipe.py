@@ -396,7 +396,7 @@ def test_a_recipe_that_is_only_unusual_passes(number: int) -> None:
 
 def test_methods_that_compare_members_do_not_learn_from_single_episodes() -> None:
     singles = {name for name in NAMES if learns_from_single_episodes(recipes.load(name))}
-    critics = {"archer", "bilevel_ppo", "ppo", "step_search", "turn_ppo"}
+    critics = {"archer", "bilevel_ppo", "jade", "ppo", "step_search", "turn_ppo"}
     assert singles == critics | {"reinforce", "reinforce_pp", "spiral"}
 
 

@@ -28,6 +28,11 @@ EQUAL: dict[frozenset[str], str] = {
     frozenset(
         ("dapo", "rlep")
     ): "differ in which groups are kept and who is put into them: here nothing is done to any",
+    **{
+        frozenset((name, "m_grpo")): "differs where an agent has roles: here none does"
+        for name in ("grpo", "infopo", "pivotrl", "tree_grpo")
+    },
+    frozenset(("seeupo", "seeupo_agents")): "differ in the phases of an update",
     frozenset(("grpo", "pivotrl")): "differ in which groups are kept: here all are",
     frozenset(("grpo", "infopo")): "differ where outcomes agree: here no group's do",
     frozenset(("infopo", "pivotrl")): "each is GRPO here",
@@ -35,7 +40,7 @@ EQUAL: dict[frozenset[str], str] = {
     frozenset(("infopo", "tree_grpo")): "each is GRPO here",
     frozenset(("pivotrl", "tree_grpo")): "each is GRPO here",
 }
-CRITICS = ["bilevel_ppo", "ppo", "step_search", "turn_ppo"]
+CRITICS = ["bilevel_ppo", "jade", "ppo", "step_search", "turn_ppo"]
 UNCOMPARED = ["archer", "reinforce", "reinforce_pp", "spiral", *CRITICS]  # no reward is compared in its group alone
 # Credit in which a constant added to returns is one, for those whose own choice discounts it or scales with it.
 UNDISCOUNTED = {

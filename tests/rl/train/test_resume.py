@@ -44,6 +44,11 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
         "multi/PlanPath-v0",
         {"algo": "at_grpo", "lag": 1, "turn_tokens": 12, "env_arg": "style=short", "max_tokens": 200, "size": 2},
     ),
+    "calls of sub-agents, lagging": (
+        "Talk",
+        {"algo": "m_grpo", "agent": "team:rounds=2", "lag": 1, "turn_tokens": 12, "groups": 1, "size": 2},
+    ),
+    "roles in phases": ("Talk", {"algo": "seeupo_agents", "agent": "team:rounds=1", "groups": 1, "size": 2}),
     "seats together, lagging": ("multi/IteratedDilemma-v0", {"lag": 1, "turn_tokens": 12, "env_arg": "style=short"}),
     "several steps": ("Talk", {"epochs": 2, "minibatches": 2, "sampler": "skip_solved:solved=0.5"}),
 }

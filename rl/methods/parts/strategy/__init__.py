@@ -11,15 +11,18 @@ from rl.methods.parts.strategy.forks import chain_forks, entropy_forks, level_fo
 from rl.methods.parts.strategy.independent import independent
 from rl.methods.parts.strategy.pivot import pivot
 from rl.methods.parts.strategy.replay import replay
+from rl.methods.parts.strategy.roles import by_role, main_and_calls
 from rl.methods.parts.strategy.search import value_forks
 from rl.methods.parts.strategy.semi_online import semi_online
 from rl.methods.parts.strategy.turn_tree import turn_tree
 
 __all__ = [
+    "by_role",
     "chain_forks",
     "entropy_forks",
     "independent",
     "level_forks",
+    "main_and_calls",
     "pivot",
     "random_forks",
     "replay",
