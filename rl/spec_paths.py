@@ -1,4 +1,7 @@
-"""File paths in the names of environments, recipes, models and players: made absolute, so that a run can move."""
+"""File paths in the names of environments, recipes, models and players: made absolute, so that a run can move.
+
+The models of a run are in `RUN/checkpoints/NAME/model`, or in `.../model/ROLE` for each of several roles.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from pathlib import Path
 
 from envs.adapters.schemes import SCHEMES
 
+MODEL_CONFIGS = ("config.json", "adapter_config.json")  # of a model, and of adapters
 MODEL_FILES = ("config.toml", "config.json", "adapter_config.json", "model/config.json")  # of a run or a model
 
 
@@ -46,3 +50,24 @@ def absolute_player(spec: str) -> str:
     folder = Path(spec).expanduser()
     is_path = os.sep in spec or any((folder / name).is_file() for name in MODEL_FILES)
     return absolute_path(spec) if spec and folder.is_dir() and is_path else spec
+
+
+def run_of_model(folder: Path) -> Path | None:
+    """Return the folder of the run whose checkpoint the model in `folder` belongs to; None for any other folder."""
+    path = folder.resolve()
+    home = path if path.name == "model" else path.parent
+    is_checkpoint = home.name == "model" and home.parent.parent.name == "checkpoints"
+    return home.parent.parent.parent if is_checkpoint else None
+
+
+def role_models(folder: Path) -> list[Path]:
+    """Return the folders of the models of a run, a checkpoint or its `model/` that has one for each role.
+
+    They are in the order of their names; [] for any other folder.
+    """
+    for home in (folder, folder / "model", folder / "checkpoints" / "latest" / "model"):
+        if run_of_model(home) and not any((home / config).is_file() for config in MODEL_CONFIGS):
+            models = {path.parent for config in MODEL_CONFIGS for path in home.glob(f"*/{config}")}
+            if models:
+                return sorted(models)
+    return []

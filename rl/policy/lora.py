@@ -20,6 +20,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from rl.policy.extras import check_peft
+from rl.spec_paths import run_of_model
 
 ADAPTER = "default"  # peft's name for the only adapter
 ALL = "all-linear"
@@ -192,17 +193,6 @@ def read_base_name(folder: Path) -> str:
     run_base = run / "base" if run else folder
     is_run_adapter = run is not None and Path(base).name == "base"
     return str(run_base) if is_run_adapter and (run_base / "config.json").is_file() else str(base)
-
-
-def run_of_model(folder: Path) -> Path | None:
-    """Return the folder of the run whose checkpoint the model in `folder` belongs to; None for any other folder.
-
-    It is `RUN/checkpoints/NAME/model`, or `RUN/checkpoints/NAME/model/ROLE` where a run has a model for each role.
-    """
-    path = folder.resolve()
-    home = path if path.name == "model" else path.parent
-    is_checkpoint = home.name == "model" and home.parent.parent.name == "checkpoints"
-    return home.parent.parent.parent if is_checkpoint else None
 
 
 def merge(model: Any, folder: Path) -> Any:

@@ -23,8 +23,8 @@ from transformers.utils import logging
 from rl import checksums
 from rl.policy import lora, tiny
 from rl.policy.extras import check_peft
-from rl.policy.lora import run_of_model
 from rl.policy.model_config import text_config
+from rl.spec_paths import role_models, run_of_model
 
 _HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
 
@@ -184,7 +184,7 @@ def _find(name: str) -> tuple[str, bool]:
         for inner in (folder, folder / "model", folder / "checkpoints" / "latest" / "model"):
             if any((inner / config).is_file() for config in ("config.json", lora.CONFIG)):
                 return str(inner), True
-        if roles := _role_models(folder):
+        if roles := role_models(folder):
             raise ValueError(f"model {name!r} is a run with a model for each role; give {' or '.join(map(str, roles))}")
         raise ValueError(f"model {name!r}: no config.json in this folder, its model/ or its checkpoints/latest/model/")
     if folder.exists():
@@ -194,16 +194,6 @@ def _find(name: str) -> tuple[str, bool]:
     if "/" not in name and get_close_matches(name.lower(), ["tiny"]):
         raise ValueError(f"no model {name!r}; did you mean 'tiny'?")
     return name, _is_in_hub_cache(name, folder)
-
-
-def _role_models(folder: Path) -> list[Path]:
-    """The folders of the models of a run that has one for each role; [] for any other folder."""
-    homes = (folder, folder / "model", folder / "checkpoints" / "latest" / "model")
-    for home in homes:
-        for config in ("config.json", lora.CONFIG):
-            if found := sorted(path.parent for path in home.glob(f"*/{config}")):
-                return found if home.name == "model" else []
-    return []
 
 
 def _check_digests(folder: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -59,6 +59,25 @@ class ScriptPlayer:
     name: str
     reply: Reply
     is_opponent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TeamPlayer:
+    """Policies of several roles that were trained together, each with seats of its own.
+
+    Attributes:
+        name: What rollouts call it.
+        by_seat: Who plays each seat.
+    """
+
+    name: str
+    by_seat: Mapping[str, Player]
+
+
+def in_seat(player: AnyPlayer | TeamPlayer, seat: str, *, name: str, is_opponent: bool) -> AnyPlayer:
+    """Return who plays a seat for `player`, with another name and, perhaps, as an opponent."""
+    one = player.by_seat[seat] if isinstance(player, TeamPlayer) else player
+    return replace(one, name=name, is_opponent=is_opponent)
 
 
 AnyPlayer = Player | ScriptPlayer

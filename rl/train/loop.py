@@ -173,19 +173,19 @@ class Loop:
     async def _compute(self, training_groups: list[Group]) -> dict[str, float]:
         """Score `training_groups` and make the optimiser steps of the update; return its metrics."""
         recipe, plan, update = self.recipe, self.plan, self.progress.update
-        shares = [(trainee, trainee.role.groups_of(training_groups)) for trainee in self.trainees]
+        by_trainee = [(trainee, trainee.role.groups_of(training_groups)) for trainee in self.trainees]
+        by_trainee = [(trainee, groups) for trainee, groups in by_trainee if groups]
         start_time = time.perf_counter()
-        for trainee, groups in shares:
-            for part in score_parts(recipe) if groups else ():
+        for trainee, groups in by_trainee:
+            for part in score_parts(recipe):
                 await part(trainee.scorer, groups)
         scoring_s = time.perf_counter() - start_time
-        rows = [batch.build_rows(groups, recipe, temperature=plan.temperature) for _, groups in shares if groups]
+        rows = [batch.build_rows(groups, recipe, temperature=plan.temperature) for _, groups in by_trainee]
         scale = recipe.schedule(update, plan.total_updates)
         if not plan.overlap:
             self.pause()
         results: dict[str, dict[str, float]] = {}
-        trained = [trainee for trainee, groups in shares if groups]
-        for trainee, of_role in zip(trained, rows, strict=True):
+        for (trainee, _), of_role in zip(by_trainee, rows, strict=True):
             seed = derive(plan.seed, "minibatch", update, *filter(None, [trainee.role.name]))
             metrics = trainee.learner.update(of_role, recipe, scale=scale, seed=seed)
             results[trainee.role.name] = {**metrics, "lr": trainee.learner.lr * scale}

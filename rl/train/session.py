@@ -24,6 +24,7 @@ from rl.policy.model_config import max_sequence_length
 from rl.policy.pretrained import resolve_device
 from rl.prompt_options import PromptOptions
 from rl.records import SamplingParams, Ticket, Trajectory
+from rl.rollout.roles import parse_roles
 from rl.settings import Settings
 from rl.train import cold_start, precision, validation
 from rl.train.checkpoint import Checkpointer
@@ -40,7 +41,6 @@ from rl.train.model import TrainedModel
 from rl.train.progress import Progress
 from rl.train.run_folder import RunFolder
 from rl.train.seats.opponents import open_opponents
-from rl.train.seats.roles import parse_roles
 from rl.train.seats.runners import Runners
 from rl.train.seats.trainees import Trainees
 from rl.train.update_log import UpdateLog

@@ -22,7 +22,7 @@ from rl.evaluate.seats.teams import opponent_names, read_opponents, seat_diversi
 from rl.evaluate.target import EvaluationTarget
 from rl.policy.engine import Policy
 from rl.records import Group, SamplingParams, Ticket
-from rl.rollout.player import AnyPlayer, Lineup
+from rl.rollout.player import AnyPlayer, Lineup, TeamPlayer, in_seat
 from rl.rollout.runner import Runner
 from rl.rollout.seating import Seating, seating_of
 
@@ -52,7 +52,7 @@ class MatchPlan:
     """
 
     seats: tuple[str, ...]
-    players: tuple[AnyPlayer, ...]
+    players: tuple[AnyPlayer | TeamPlayer, ...]
     is_team: bool
     places: Mapping[str, int] = field(default_factory=dict)
 
@@ -103,16 +103,14 @@ class MatchPlan:
 
     def lineup(self, ticket: Ticket) -> Lineup:
         """Return who plays the seats of a ticket."""
-        if self.places:
-            numbers = {seat: self.places.get(seat, 0) for seat in self.seats}
-            return {seat: self._player(number, is_opponent=bool(number)) for seat, number in numbers.items()}
-        match = self.match(ticket)
-        first = self._player(match.first, is_opponent=False)
-        second = first if match.second == match.first else self._player(match.second, is_opponent=True)
-        return {seat: first if seat == match.seat else second for seat in self.seats}
-
-    def _player(self, number: int, *, is_opponent: bool) -> AnyPlayer:
-        return replace(self.players[number], name=self.names[number], is_opponent=is_opponent)
+        match, numbers = self.match(ticket), {seat: self.places.get(seat, 0) for seat in self.seats}
+        if not self.places:
+            numbers = {seat: match.first if seat == match.seat else match.second for seat in self.seats}
+        names, own = self.names, match.first
+        return {
+            seat: in_seat(self.players[number], seat, name=names[number], is_opponent=number != own)
+            for seat, number in numbers.items()
+        }
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import copy
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from math import inf
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rl import config_file
@@ -16,7 +17,9 @@ from rl.evaluate.policies import EPISODE_S, LocalModel, open_endpoint_client, op
 from rl.evaluate.run_defaults import RUN_SETTINGS, fill_prompts, run_folder
 from rl.evaluate.runner import SCRIPT_CONCURRENCY
 from rl.prompt_options import PromptOptions
-from rl.rollout.player import AnyPlayer, Player, ScriptPlayer
+from rl.rollout.player import AnyPlayer, Player, ScriptPlayer, TeamPlayer
+from rl.rollout.roles import parse_roles
+from rl.spec_paths import role_models
 
 if TYPE_CHECKING:  # imports PettingZoo
     from envs.multi.multi_env import MultiEnv
@@ -34,20 +37,27 @@ class OpenPlayer:
         episode_s: Seconds after which an episode is truncated, unless a flag says otherwise.
         client: What must be entered while it plays; None for nothing.
         close: Frees what it holds.
-        model: The model in this process; None for any other player.
+        model: The model in this process; None for any other player, among them a team.
+        team: The models in this process of a run that has one for each role.
     """
 
-    player: AnyPlayer
+    player: AnyPlayer | TeamPlayer
     slots: int = SCRIPT_CONCURRENCY
     episode_s: float = EPISODE_S
     client: AbstractAsyncContextManager[Any] | None = None
     close: Callable[[], None] = lambda: None
     model: LocalModel | None = None
+    team: tuple[LocalModel, ...] = ()
 
     @property
     def failure(self) -> Exception | None:
-        """Why its engine can no longer sample; None while it works."""
-        return self.model.engine.failure if self.model else None
+        """Why an engine of it can no longer sample; None while all work."""
+        return next((model.engine.failure for model in self.models if model.engine.failure), None)
+
+    @property
+    def models(self) -> tuple[LocalModel, ...]:
+        """All its models in this process."""
+        return (self.model, *self.team) if self.model else self.team
 
 
 def is_script(spec: str, game: type[MultiEnv]) -> bool:
@@ -86,10 +96,41 @@ def open_player(
         return OpenPlayer(ScriptPlayer(spec, make_opponent(spec, game)))
     if spec.startswith("openai:"):
         return _open_endpoint(args, must_reply)
+    if roles := role_models(Path(spec).expanduser()):
+        return _open_team(args, game, roles, flag, must_reply)
     model = open_local_model(args, names=(*game.players,), flag=flag)
     engine = model.engine
     player = Player(spec, model.make_agent, engine, model.params, engine.context, must_reply=must_reply)
     return OpenPlayer(player, engine.slots, close=engine.close, model=model)
+
+
+def _open_team(
+    args: argparse.Namespace, game: type[MultiEnv], folders: Sequence[Path], flag: str, must_reply: bool
+) -> OpenPlayer:
+    """Open all models of a run, one for each role, for the seats that they were trained in."""
+    run = run_folder(args.policy)
+    settings = config_file.read_run(run) if run else {}
+    seats_of = {role.name: role.seats for role in parse_roles(settings.get("role", []), game.seats, must_cover=False)}
+    by_seat: dict[str, Player] = {}
+    models: list[LocalModel] = []
+    for folder in folders:
+        flags = copy.copy(args)
+        flags.policy = str(folder)
+        models.append(open_local_model(flags, flag=flag))
+        model = models[-1]
+        player = Player(
+            args.policy, model.make_agent, model.engine, model.params, model.engine.context, must_reply=must_reply
+        )
+        by_seat |= dict.fromkeys(seats_of.get(folder.name, ()), player)
+    if missing := [seat for seat in game.seats if seat not in by_seat]:
+        raise ValueError(f"{flag} {args.policy}: no role of this run plays {missing[0]}; give {folders[0]}")
+
+    def close() -> None:
+        for model in models:
+            model.engine.close()
+
+    slots = min(model.engine.slots for model in models)
+    return OpenPlayer(TeamPlayer(args.policy, by_seat), slots, close=close, team=tuple(models))
 
 
 def opponent_flags(args: argparse.Namespace, spec: str) -> argparse.Namespace:

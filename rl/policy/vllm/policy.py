@@ -105,11 +105,9 @@ class VLLMPolicy(BatchingEngine):
             self.engine = _start_engine(config, environment)
         except UnsupportedAdapters as error:
             self.engine = _start_engine(self._merging_config(config, error), environment)
-        where = ", in a process of its own" if separate_process else ""
-        sampler = ", its own sampler" if config.draws == "native" else ""
-        self.description = (
-            f"vLLM {vllm.version}{where}{sampler}: {slots} sequences of {self.context} tokens, {memory.description}"
-        )
+        where = ", in a process of its own" * separate_process + ", its own sampler" * (config.draws == "native")
+        sizes = f"{slots} sequences of {self.context} tokens, {memory.description}"
+        self.description = f"vLLM {vllm.version}{where}: {sizes}"
         self._num_losses = 0  # engines lost since the last token
         try:
             self._restart_on_loss(self._push_weights)

@@ -38,8 +38,8 @@ class KeyedSamples:
     def samples(self, outputs: Sequence[Any], requests: Mapping[int, EngineRequest]) -> list[list[SampledToken]]:
         """See `Samples`. Each of vLLM's workers must have drawn the same; else their caches would differ."""
         by_key, *others = self._engine.model_executor.collective_rpc("turnwise_take_samples")
-        drawn = [sample.token for sample in by_key.values()]
-        if any([sample.token for sample in other.values()] != drawn for other in others):
+        tokens = [sample.token for sample in by_key.values()]
+        if any([sample.token for sample in other.values()] != tokens for other in others):
             raise RuntimeError("vLLM's workers sampled different tokens from the same logits")
         results = []
         for output in outputs:

@@ -22,10 +22,10 @@ def share_weights(weights: Iterable[tuple[str, Tensor]]) -> tuple[list[tuple[str
 
     Work that computes the weights is waited for. Raises `RuntimeError` if the memory cannot be shared.
     """
-    kept = [(name, value.detach().contiguous()) for name, value in weights]
+    tensors = [(name, value.detach().contiguous()) for name, value in weights]
     if torch.cuda.is_initialized():
         torch.cuda.synchronize()
-    return [(name, reduce_tensor(value)) for name, value in kept], [value for _, value in kept]
+    return [(name, reduce_tensor(value)) for name, value in tensors], [value for _, value in tensors]
 
 
 def rebuild_weights(shared: Sequence[tuple[str, SharedTensor]]) -> Iterator[tuple[str, Tensor]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Coroutine, Iterable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import envs
@@ -15,7 +15,7 @@ from rl.evaluate.flags import add_policy_flags
 from rl.evaluate.seats.players import OpenPlayer, open_player, opponent_flags
 from rl.methods.recipe import Recipe, samples_by_turn
 from rl.records import Group, Ticket
-from rl.rollout.player import AnyPlayer, Lineup, ScriptPlayer
+from rl.rollout.player import AnyPlayer, Lineup, ScriptPlayer, TeamPlayer, in_seat
 from rl.rollout.seating import VIEW_ARGUMENTS, Seating
 from rl.settings import Settings
 from rl.style import argument_key
@@ -59,15 +59,16 @@ class Opponents:
 
     def lineup(self, ticket: Ticket) -> Lineup:
         """Return who plays the seats of a ticket that the policy does not play."""
-        opponent: AnyPlayer
+        opponent: AnyPlayer | TeamPlayer
         if self.pool is not None and ticket.opponent:
             opponent = self.pool.player_of(ticket.opponent)
         elif self.player is not None:
-            opponent = replace(self.player.player, is_opponent=True)
+            opponent = self.player.player
         else:
             return {}
         own = self.own_seats[ticket.number % len(self.own_seats)]
-        return {seat: opponent for seat in self.seats if seat not in own}
+        others = [seat for seat in self.seats if seat not in own]
+        return {seat: in_seat(opponent, seat, name=opponent.name, is_opponent=True) for seat in others}
 
     def begin(self) -> None:
         """Let the weights that training begins with be the first member of the pool, if there is one."""
@@ -108,10 +109,9 @@ class Opponents:
         """
         if self.pool is not None:
             self.pool.settle()
-        if self.player is not None and self.player.model is not None:
-            engine = self.player.model.engine
-            engine.sync_weights()
-            engine.version = 0  # of weights that never change
+        for model in self.player.models if self.player is not None else ():
+            model.engine.sync_weights()
+            model.engine.version = 0  # of weights that never change
 
     def close(self) -> None:
         """Free what the opponent holds."""

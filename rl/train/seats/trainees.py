@@ -16,11 +16,11 @@ from rl.methods.parts.score import Scorer
 from rl.methods.recipe import Recipe, needs
 from rl.policy.engine import Engine, EngineDead
 from rl.policy.registry import open_engine
+from rl.rollout.roles import Role
 from rl.settings import Settings
 from rl.train.memory_estimate import training_state_bytes
 from rl.train.model import TrainedModel
 from rl.train.run_folder import RunFolder
-from rl.train.seats.roles import Role
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from rl.evaluate.seats.teams import read_opponents
 from rl.records import Ticket
 from rl.rollout.player import ScriptPlayer
 from tests.rl.evaluate.test_seats import command, lines_of, report_of
+from tests.support.runs import flags, train_run
 
 SOKOBAN = ("--env", "multi/Sokoban-v0", "--episodes", 6)
 
@@ -73,3 +74,25 @@ def test_players_that_change_seats_are_compared_in_the_same_seat(
     players = report.diversity["players"]
     assert players.size == 3 and players.sets <= 16 and set(players.gains) == {"oracle", "noop", "random"}
     assert 1 < (players.effective.mean or 0) < 3
+
+
+def test_a_run_of_several_roles_plays_each_seat_by_its_own_policy(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    game = f"{Path(__file__).parents[2] / 'support' / 'seats.py'}:Lows"
+    roles = ("--role", "late=1", "--role", "early=0", "--env-arg", "style=short", "--updates", "2", "--groups", "4")
+    run = train_run(*flags(game, *roles), out=tmp_path / "run")
+    model = run / "checkpoints" / "latest" / "model"
+    words = ("--env", game, "--env-arg", "style=short", "--episodes", 6, "--turn-tokens", 6, "--temperature", 1)
+
+    def replies(*players: object) -> list[tuple[str, list[str]]]:
+        report_of(capsys, tmp_path, *words, *players)
+        return [(line["agent"], [turn["reply"]["content"] for turn in line["turns"]]) for line in lines_of(tmp_path)]
+
+    team = replies("--policy", run)
+    assert team == replies("--policy", model / "early", "--opponent", f"player_1={model / 'late'}")
+    assert team != replies("--policy", model / "late", "--opponent", f"player_1={model / 'early'}")
+    against = replies("--policy", "random", "--opponent", run)
+    assert {agent for agent, _ in against} == {"player_0", "player_1"}
+    status, _, err = command(capsys, "--env", "math/Arithmetic-v0", "--policy", run)
+    assert status == 2 and f"a model for each role; give {model}/early or {model}/late" in err

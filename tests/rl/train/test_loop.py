@@ -25,9 +25,9 @@ from rl.methods.parts.sampler import History, uniform
 from rl.methods.recipe import Recipe
 from rl.records import Group, Ticket, Trajectory
 from rl.rollout.play_state import PlayState
+from rl.rollout.roles import Role
 from rl.train.loop import Loop, Plan, TrainingStopped
 from rl.train.progress import Progress
-from rl.train.seats.roles import Role
 from rl.train.seats.trainees import Trainee
 from tests.support.batches import ToyScorer, make_trajectory
 from tests.support.paths import ROOT

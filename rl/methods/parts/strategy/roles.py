@@ -30,8 +30,8 @@ async def by_role(runner: Runner, ticket: Ticket, *, train: str = "") -> list[Gr
         return groups
     pupils = [group for group in groups if _name(group) in names]
     rest = [group for group in groups if _name(group) not in names]
-    known = {*runner.seats, *getattr(runner.make_agent(), "roles", ()), *filter(None, map(_name, groups))}
-    if not known & {*names}:
+    names_here = {*runner.seats, *getattr(runner.make_agent(), "roles", ()), *filter(None, map(_name, groups))}
+    if not names_here & {*names}:
         there = ", ".join(sorted(filter(None, map(_name, groups))))
         raise PartError(f"strategy by_role: train={train}: nobody of that name speaks; there are {there}")
     first = pupils[0] if pupils else Group(ticket, [])

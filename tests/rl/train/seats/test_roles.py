@@ -13,8 +13,8 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from rl.rollout.roles import Role, parse_roles
 from rl.settings import Settings
-from rl.train.seats.roles import Role, parse_roles
 from rl.train.seats.trainees import devices_by_role, merge_metrics
 from rl.train.storage import checkpoint_writer
 from tests.support.runs import Child, assert_same_run, flags, metrics, rollouts, train, train_run, training_error

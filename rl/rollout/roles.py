@@ -28,12 +28,13 @@ class Role:
         return [group for group in groups if group.trajectories and group.trajectories[0].agent in self.seats]
 
 
-def parse_roles(words: Sequence[str], seats: Sequence[str]) -> tuple[Role, ...]:
+def parse_roles(words: Sequence[str], seats: Sequence[str], *, must_cover: bool = True) -> tuple[Role, ...]:
     """Return the roles that the `--role` flags name; without any, one role without a name for all seats.
 
     Args:
         words: Each `NAME=SEAT+SEAT`, or `each` alone. Seats are given by name or index.
-        seats: The seats that the policy plays; every one needs exactly one role.
+        seats: The seats that the policy plays.
+        must_cover: Whether every one of them needs a role; none may have two.
 
     Raises:
         ValueError: A word of another form, an unknown seat, or a seat with no role or with two.
@@ -56,7 +57,7 @@ def parse_roles(words: Sequence[str], seats: Sequence[str]) -> tuple[Role, ...]:
                 raise ValueError(f"--role {word}: the seat {seat} has the role {role_of[seat]} already")
             role_of[seat] = name
         roles.append(Role(name, tuple(names)))
-    if missing := [seat for seat in seats if seat not in role_of]:
+    if must_cover and (missing := [seat for seat in seats if seat not in role_of]):
         raise ValueError(f"--role {words[-1]}: no role plays {', '.join(missing)}; add --role NAME={'+'.join(missing)}")
     return tuple(roles)
 
