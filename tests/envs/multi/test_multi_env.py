@@ -10,6 +10,8 @@ from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.test import api_test, max_cycles_test, parallel_api_test, parallel_seed_test, render_test, seed_test
 
 import envs
+from envs.checks.env_under_test import EnvUnderTest
+from envs.checks.seats import privacy
 from envs.env import Env
 from envs.multi.iterated_dilemma import IteratedDilemma
 from envs.multi.kuhn import Kuhn
@@ -150,6 +152,28 @@ def test_each_seat_can_be_played_alone_in_each_style(row, seat, style):
             if terminated or truncated:
                 break
         assert terminated and info["stop"] == "terminated"
+
+
+OPEN_GAMES = {"multi/TicTacToe-v0", "multi/ConnectFour-v0", "multi/IteratedDilemma-v0", "multi/SolverVerifier-v0"}
+
+
+@pytest.mark.parametrize("row", [row for row in MULTI_ROWS if row.id not in OPEN_GAMES], ids=lambda row: row.id)
+def test_the_doctor_finds_a_private_observation_that_another_seat_reads(row, monkeypatch):
+    """In every game but those in which all is open, so that no game is found clean for want of secrets."""
+    game = game_class(row)
+    plain, secrets = game.unguided_messages, {}
+
+    def leak(env, seat):
+        """What the seat may read, and everything that only others might since the game began."""
+        for other in env.seats:
+            secrets.setdefault((env.task.id, other), set()).update(env.secrets(other))
+        others = [user(secret) for other in env.others(seat) for secret in sorted(secrets[env.task.id, other])]
+        return (*plain(env, seat), *others) if seat in env.to_move else plain(env, seat)
+
+    under_test = EnvUnderTest(row.id, {}, 3)
+    assert not [*privacy(under_test)]
+    monkeypatch.setattr(game, "unguided_messages", leak)
+    assert [fault for fault in privacy(under_test) if " reads " in fault]
 
 
 def test_a_seat_may_be_drawn_by_the_seed():
