@@ -19,6 +19,7 @@ from envs.multi.match import play_match
 from envs.multi.multi_env import MultiEnv
 from envs.multi.parallel import ParallelView
 from envs.multi.round import Round
+from envs.multi.teams.coder_tester import CoderTester
 from envs.rows import ROWS
 from envs.types import Task, assistant, final_line, text, user
 
@@ -63,17 +64,23 @@ def test_pettingzoos_own_tests_pass(kind):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("kind", [IteratedDilemma, Lifeboat])
+@pytest.mark.parametrize("kind", [IteratedDilemma, CoderTester, Lifeboat])
 def test_pettingzoos_parallel_tests_pass_where_seats_move_at_once(kind):
     assert isinstance(kind(), AECEnv) and isinstance(kind.parallel(), ParallelEnv)
     parallel_api_test(kind.parallel(), 100)
     parallel_seed_test(kind.parallel, 100)
 
 
-def test_pettingzoos_max_cycles_test_passes():
+@pytest.mark.parametrize("kind", [IteratedDilemma, CoderTester])
+def test_pettingzoos_max_cycles_test_passes_where_the_limit_alone_ends_random_play(kind):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        max_cycles_test(SimpleNamespace(env=IteratedDilemma, parallel_env=IteratedDilemma.parallel))
+        max_cycles_test(SimpleNamespace(env=kind, parallel_env=kind.parallel))
+
+
+@pytest.mark.parametrize("row", MULTI_ROWS, ids=lambda row: row.id)
+def test_the_limit_has_pettingzoos_name_too(row):
+    assert game_class(row)(max_cycles=4).max_turns == game_class(row)(max_turns=4).max_turns == 4
 
 
 def test_a_game_of_turns_has_no_parallel_view():
