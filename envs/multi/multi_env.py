@@ -87,7 +87,7 @@ class MultiEnv(GameViews, TaskLoading, AECEnv[str, Messages, "Message | str"]):
             raise ValueError(f"render_mode {render_mode!r} is not one of {', '.join(self.metadata['render_modes'])}")
         if max_seconds is not None and not max_seconds > 0:
             raise ValueError(f"max_seconds must be above 0, not {max_seconds}")
-        limit = max_cycles if max_turns is None else max_turns  # PettingZoo's name of the limit
+        limit = max_turns if max_cycles is None else max_cycles  # PettingZoo's name of the limit
         self.max_turns = self.max_turns if limit is None else operator.index(limit)
         if self.max_turns < 1:
             raise ValueError(f"max_turns must be at least 1, not {self.max_turns}")

@@ -160,6 +160,10 @@ class CoderTester(MultiEnv):
             heading="The function, which the coder writes:",
         )
 
+    def secrets(self, seat: str) -> Sequence[str]:
+        """Return the coder's last program, if it is more than an expression."""
+        return [source for source in self.sources[:1] if seat == CODER and "return" in source]
+
     def state(self) -> str:
         """Return the task, the round, the program and the tests."""
         return f"{self.task.id} {self.rounds} {self.sources[:1]} {[test.line for test in self.tests]}"

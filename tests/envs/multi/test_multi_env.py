@@ -10,6 +10,8 @@ from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.test import api_test, max_cycles_test, parallel_api_test, parallel_seed_test, render_test, seed_test
 
 import envs
+from envs.checks.env_under_test import EnvUnderTest
+from envs.checks.seats import privacy
 from envs.env import Env
 from envs.multi.iterated_dilemma import IteratedDilemma
 from envs.multi.kuhn import Kuhn
@@ -17,6 +19,7 @@ from envs.multi.match import play_match
 from envs.multi.multi_env import MultiEnv
 from envs.multi.parallel import ParallelView
 from envs.multi.round import Round
+from envs.multi.teams.coder_tester import CoderTester
 from envs.rows import ROWS
 from envs.types import Task, assistant, final_line, text, user
 
@@ -61,17 +64,23 @@ def test_pettingzoos_own_tests_pass(kind):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("kind", [IteratedDilemma, Lifeboat])
+@pytest.mark.parametrize("kind", [IteratedDilemma, CoderTester, Lifeboat])
 def test_pettingzoos_parallel_tests_pass_where_seats_move_at_once(kind):
     assert isinstance(kind(), AECEnv) and isinstance(kind.parallel(), ParallelEnv)
     parallel_api_test(kind.parallel(), 100)
     parallel_seed_test(kind.parallel, 100)
 
 
-def test_pettingzoos_max_cycles_test_passes():
+@pytest.mark.parametrize("kind", [IteratedDilemma, CoderTester])
+def test_pettingzoos_max_cycles_test_passes_where_the_limit_alone_ends_random_play(kind):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        max_cycles_test(SimpleNamespace(env=IteratedDilemma, parallel_env=IteratedDilemma.parallel))
+        max_cycles_test(SimpleNamespace(env=kind, parallel_env=kind.parallel))
+
+
+@pytest.mark.parametrize("row", MULTI_ROWS, ids=lambda row: row.id)
+def test_the_limit_has_pettingzoos_name_too(row):
+    assert game_class(row)(max_cycles=4).max_turns == game_class(row)(max_turns=4).max_turns == 4
 
 
 def test_a_game_of_turns_has_no_parallel_view():
@@ -150,6 +159,28 @@ def test_each_seat_can_be_played_alone_in_each_style(row, seat, style):
             if terminated or truncated:
                 break
         assert terminated and info["stop"] == "terminated"
+
+
+OPEN_GAMES = {"multi/TicTacToe-v0", "multi/ConnectFour-v0", "multi/IteratedDilemma-v0", "multi/SolverVerifier-v0"}
+
+
+@pytest.mark.parametrize("row", [row for row in MULTI_ROWS if row.id not in OPEN_GAMES], ids=lambda row: row.id)
+def test_the_doctor_finds_a_private_observation_that_another_seat_reads(row, monkeypatch):
+    """In every game but those in which all is open, so that no game is found clean for want of secrets."""
+    game = game_class(row)
+    plain, secrets = game.unguided_messages, {}
+
+    def leak(env, seat):
+        """What the seat may read, and everything that only others might since the game began."""
+        for other in env.seats:
+            secrets.setdefault((env.task.id, other), set()).update(env.secrets(other))
+        others = [user(secret) for other in env.others(seat) for secret in sorted(secrets[env.task.id, other])]
+        return (*plain(env, seat), *others) if seat in env.to_move else plain(env, seat)
+
+    under_test = EnvUnderTest(row.id, {}, 3)
+    assert not [*privacy(under_test)]
+    monkeypatch.setattr(game, "unguided_messages", leak)
+    assert [fault for fault in privacy(under_test) if " reads " in fault]
 
 
 def test_a_seat_may_be_drawn_by_the_seed():
