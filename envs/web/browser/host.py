@@ -13,8 +13,9 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from envs.web.browser.executable import find_browser
+from envs.web.browser.places import Places
 from envs.web.browser.server import DOMAIN, SiteServer
-from envs.web.page import BrowserFault
+from envs.web.page import VIEWPORT, BrowserFault
 from sandboxes.extras import install_command
 
 T = TypeVar("T")
@@ -33,7 +34,7 @@ FLAGS = (
     "--js-flags=--max-old-space-size=256",
 )
 CONTEXT = {
-    "viewport": {"width": 800, "height": 600},
+    "viewport": dict(zip(("width", "height"), VIEWPORT, strict=True)),
     "locale": "en-US",
     "timezone_id": "UTC",
     "reduced_motion": "reduce",
@@ -47,14 +48,21 @@ class BrowserHost:
 
     Only the server's port can be reached from a page: every other host name and address is unknown to the browser.
 
+    Args:
+        executable: The browser's program; None to look for one.
+        headed: Whether it has a window.
+        reachable: Hosts with their ports, such as `127.0.0.1:7770`, that pages can reach too.
+
     Attributes:
+        places: How many pages may be open at once.
         server: Serves the open sites.
         restarts: How often the browser was started again after it had died.
         users: The pages that are open or between two episodes.
     """
 
-    def __init__(self, executable: str | None) -> None:
-        self.executable = executable
+    def __init__(self, executable: str | None, headed: bool = False, reachable: tuple[str, ...] = ()) -> None:
+        self.executable, self.headed, self.reachable = executable, headed, reachable
+        self.places = Places()
         self.server = SiteServer()
         self.restarts = 0
         self.users: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -85,14 +93,19 @@ class BrowserHost:
             future.cancel()
             raise
 
-    async def new_context(self) -> Any:
-        """Return a fresh context, after starting the browser if it does not run. Raises BrowserFault if it cannot."""
+    async def new_context(self, storage: str | None = None) -> Any:
+        """Return a fresh context, after starting the browser if it does not run. Raises BrowserFault if it cannot.
+
+        Args:
+            storage: File of the cookies and the local storage that it begins with.
+        """
         async with self._lock:
             for attempt in range(3):
                 try:
                     if self._browser is None or not self._browser.is_connected():
                         await self._start()
-                    return await asyncio.wait_for(self._browser.new_context(**CONTEXT), LAUNCH_S)
+                    context = self._browser.new_context(**CONTEXT, storage_state=storage)
+                    return await asyncio.wait_for(context, LAUNCH_S)
                 except ValueError:
                     raise
                 except Exception as error:
@@ -143,10 +156,13 @@ class BrowserHost:
         except ImportError as error:
             raise ValueError(f"engine 'chromium' needs playwright: {install_command('web')} ({error})") from None
         self._driver = await asyncio.wait_for(async_playwright().start(), LAUNCH_S)
-        path = find_browser(self.executable, self._driver.chromium.executable_path)
-        rules = f"--host-resolver-rules=MAP *.{DOMAIN} 127.0.0.1:{self.server.port}, MAP * ~NOTFOUND"
-        arguments = [*FLAGS, rules, *(["--no-sandbox"] if _is_root() else [])]
-        launch = self._driver.chromium.launch(executable_path=path, args=arguments, timeout=1000 * LAUNCH_S)
+        path = find_browser(self.executable, self._driver.chromium.executable_path, headed=self.headed)
+        places = {f"*.{DOMAIN}": f"127.0.0.1:{self.server.port}", **{each: each for each in self.reachable}}
+        rules = ", ".join(f"MAP {name} {place}" for name, place in {**places, "*": "~NOTFOUND"}.items())
+        arguments = [*FLAGS, f"--host-resolver-rules={rules}", *(["--no-sandbox"] if _is_root() else [])]
+        launch = self._driver.chromium.launch(
+            executable_path=path, args=arguments, headless=not self.headed, timeout=1000 * LAUNCH_S
+        )
         self._browser = await asyncio.wait_for(launch, LAUNCH_S + 1)
         self.restarts += self._has_died
         self._has_died = False
@@ -179,16 +195,18 @@ class BrowserHost:
                         os.kill(process["id"], signal.SIGKILL)
 
 
-_hosts: dict[str | None, BrowserHost] = {}
+Key = tuple[str | None, bool, tuple[str, ...]]
+_hosts: dict[Key, BrowserHost] = {}
 _hosts_lock = threading.Lock()
 
 
-def shared_host(executable: str | None) -> BrowserHost:
-    """Return the process's host of this program; it starts the browser with its first page."""
+def shared_host(executable: str | None, headed: bool = False, reachable: tuple[str, ...] = ()) -> BrowserHost:
+    """Return the process's host for these arguments of BrowserHost; it starts the browser with its first page."""
+    key = (executable, headed, reachable)
     with _hosts_lock:
-        if executable not in _hosts:
-            _hosts[executable] = BrowserHost(executable)
-        return _hosts[executable]
+        if key not in _hosts:
+            _hosts[key] = BrowserHost(*key)
+        return _hosts[key]
 
 
 def _forget_hosts() -> None:

@@ -226,7 +226,7 @@
     return {inner, view};
   };
   const POINTS = [[0.5, 0.5], [0.15, 0.15], [0.85, 0.15], [0.15, 0.85], [0.85, 0.85]];  // shares of width and height
-  const locate = index => {
+  const locate = (index, origins = []) => {
     const node = window[KEY]?.elements?.[index - 1];
     if (!node?.isConnected) return {error: "gone"};
     if (isDisabled(node)) return {error: "disabled"};
@@ -257,7 +257,7 @@
       dy += frame.y + view.frameElement.clientTop;
     }
     const href = node.tagName === "A" && node.href ? node.href : "";
-    const leaves = /^https?:/i.test(href) && new URL(href).origin !== location.origin ? attr(node, "href") : "";
+    const leaves = /^https?:/i.test(href) && ![location.origin, ...origins].includes(new URL(href).origin) ? attr(node, "href") : "";
     return {x: x + dx, y: y + dy, leaves, role: roleOf(node), name: nameOf(node)};
   };
   const fill = (index, text) => {
