@@ -77,7 +77,13 @@ class PageActions:
             raise PageError(f"element {index} has changed since the page was shown; look at it again")
         if place["leaves"]:
             raise PageError(f"the address {place['leaves'][:80]!r} leads out of this site and cannot be opened")
-        await self._live_tabs.page.mouse.click(place["x"], place["y"])
+        mouse = self._live_tabs.page.mouse
+        await mouse.move(place["x"], place["y"])
+        aim = await self._evaluate("aim", index, place["x"], place["y"])
+        if "error" in aim:
+            raise refusal(index, aim)
+        await mouse.down()
+        await mouse.up()
         await self._finish()
 
     async def _type(self, index: int, text: str, submit: bool) -> None:

@@ -8,11 +8,13 @@ import contextlib
 import os
 import signal
 import threading
+import time
 import weakref
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from envs.web.browser.executable import find_browser
+from envs.web.browser.folders import BrowserFolders
 from envs.web.browser.places import Places
 from envs.web.browser.server import DOMAIN, SiteServer
 from envs.web.page import VIEWPORT, BrowserFault
@@ -69,6 +71,7 @@ class BrowserHost:
         self._has_died = False
         self._driver: Any = None
         self._browser: Any = None
+        self._folders: BrowserFolders | None = None
         self._watch: asyncio.Task | None = None
         self._killed_pids: set[int] = set()
         self._loop = asyncio.new_event_loop()
@@ -163,7 +166,9 @@ class BrowserHost:
         launch = self._driver.chromium.launch(
             executable_path=path, args=arguments, headless=not self.headed, timeout=1000 * LAUNCH_S
         )
+        launch_time = time.time()
         self._browser = await asyncio.wait_for(launch, LAUNCH_S + 1)
+        self._folders = BrowserFolders(await _process_id(self._browser), launch_time)
         self.restarts += self._has_died
         self._has_died = False
         self._watch = asyncio.create_task(self._watch_memory(self._browser))
@@ -182,6 +187,9 @@ class BrowserHost:
             if stop:
                 with contextlib.suppress(Exception):
                     await asyncio.wait_for(stop(), CLOSE_S)
+        if self._folders is not None:
+            folders, self._folders = self._folders, None
+            await asyncio.to_thread(folders.remove)
 
     async def _watch_memory(self, browser: Any) -> None:
         """End renderers that have grown beyond `MEMORY_LIMIT`."""
@@ -219,6 +227,14 @@ def _forget_hosts() -> None:
 
 
 os.register_at_fork(after_in_child=_forget_hosts)
+
+
+async def _process_id(browser: Any) -> int:
+    """The browser's process; 0 if it does not say so."""
+    devtools = await browser.new_browser_cdp_session()
+    processes = (await devtools.send("SystemInfo.getProcessInfo"))["processInfo"]
+    await devtools.detach()
+    return next((process["id"] for process in processes if process["type"] == "browser"), 0)
 
 
 def _is_root() -> bool:

@@ -27,6 +27,18 @@
     const style = getComputedStyle(node);
     return style.display === "none" || style.visibility === "hidden" || style.visibility === "collapse";
   };
+  // Text that is laid out where, or as, nobody can see it.
+  const isUnseen = node => {
+    if (node.nodeType !== 1) node = node.host;  // a shadow root
+    const style = getComputedStyle(node);
+    const boxed = style.display === "contents" ? node.parentElement ?? node : node;
+    if (style.fontSize === "0px" || /^rgba\(.*, 0\)$/.test(style.color) || !boxed.checkVisibility({opacityProperty: true}))
+      return true;
+    const box = node.getBoundingClientRect(), view = node.ownerDocument.defaultView;
+    if (!box.width && !box.height) return false;  // display: contents
+    if (box.width <= 1 && box.height <= 1 && style.overflow !== "visible") return true;
+    return box.right + view.scrollX <= 0 || box.bottom + view.scrollY <= 0;
+  };
   const isEditable = node => ["", "true"].includes((attr(node, "contenteditable") ?? "false").toLowerCase());
   const isInteractive = node => {
     if (["BUTTON", "SELECT", "TEXTAREA", "SUMMARY"].includes(node.tagName)) return true;
@@ -133,7 +145,9 @@
     };
     const walk = node => {
       for (const child of childrenOf(node)) {
-        if (child.nodeType === 3) { if (!mute) run.push(child.data); }
+        if (child.nodeType === 3) {
+          if (!mute) run.push(child.data.trim() && isUnseen(node) ? " " : child.data);
+        }
         else if (child.nodeType === 1) visit(child);
       }
     };
@@ -260,6 +274,31 @@
     const leaves = /^https?:/i.test(href) && ![location.origin, ...origins].includes(new URL(href).origin) ? attr(node, "href") : "";
     return {x: x + dx, y: y + dy, leaves, role: roleOf(node), name: nameOf(node)};
   };
+  // Whether a click at this point of the viewport still reaches the element, now that the pointer is there.
+  const aim = (index, x, y) => {
+    const node = window[KEY]?.elements?.[index - 1];
+    if (!node?.isConnected) return {error: "gone"};
+    let root = document, top = null;
+    for (;;) {
+      top = root.elementFromPoint(x, y);
+      if (top?.shadowRoot && top !== node && !contains(node, top)) {
+        const inner = top.shadowRoot.elementFromPoint(x, y);
+        if (!inner || inner === top) break;
+        root = top.shadowRoot;
+      } else if ((top?.tagName === "IFRAME" || top?.tagName === "FRAME") && top !== node && top.contentDocument) {
+        const box = top.getBoundingClientRect();
+        x -= box.x + top.clientLeft;
+        y -= box.y + top.clientTop;
+        root = top.contentDocument;
+      } else break;
+    }
+    const labels = [...(node.labels ?? [])];
+    const isThere = () => [...node.getClientRects()].some(box =>
+      x >= box.left - 1 && x <= box.right + 1 && y >= box.top - 1 && y <= box.bottom + 1);
+    if (top && (contains(node, top) || (contains(top, node) && isThere()) || labels.some(label => contains(label, top))))
+      return {};
+    return {error: "moved", by: top ? (textOf(top) || top.tagName.toLowerCase()).slice(0, 60) : ""};
+  };
   const fill = (index, text) => {
     const node = window[KEY]?.elements?.[index - 1];
     if (!node?.isConnected) return {error: "gone"};
@@ -318,5 +357,5 @@
     node.dispatchEvent(new Event("change", {bubbles: true}));
     return {};
   };
-  return {read, locate, fill, clear, choose};
+  return {read, locate, aim, fill, clear, choose};
 })()
