@@ -184,14 +184,20 @@ class PageTools(Pointing):
 
     def call(self, name: str, arguments: str) -> str:
         """Make a call; whatever it does, the page is read anew."""
+        result, mistake = "", None
         try:
-            return super().call(name, arguments)
+            try:
+                result = super().call(name, arguments)
+            except ToolError as error:
+                mistake = error
+            if self.closing is None:
+                self.snapshot = self._live_page.observe()
         except BrowserFault:
-            self.page = None
+            self.release()
             raise
-        finally:
-            if self.page is not None and self.closing is None:
-                self.snapshot = self.page.observe()
+        if mistake is not None:
+            raise mistake
+        return result
 
     def text_calls(self, line: str) -> Sequence[TextCall]:
         """Read calls in the form of the style."""
