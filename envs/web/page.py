@@ -7,8 +7,8 @@ Both engines read a page by the same rules, so that their snapshots differ in bo
   `onclick`, `contenteditable` or a `tabindex` of at least 0. An element within an element is not listed.
 - Left out is what is not rendered: `hidden`, `display: none`, `visibility: hidden`, `aria-hidden="true"`, the content
   of closed `details` and `dialog`, `svg`, `script`, `style`, `template`, `noscript`. In a browser also texts, though
-  not elements, that nobody can see: with opacity 0, font size 0 or a transparent colour, clipped to a pixel, or beyond
-  the upper or left edge of the page.
+  not elements, that nobody can see: with opacity 0 or font size 0, clipped to a pixel, or beyond the upper or left edge
+  of the page; not those in the colour of what is behind them.
 - Role: the attribute `role`; else link, button (`button`, `summary`, `input` of type submit, button, reset, image and
   file), checkbox, radio, slider (range), spinbutton (number), searchbox (search), combobox (`select`), listbox (`select
   multiple`), textbox (every other `input`, `textarea`, `contenteditable`); "generic" for anything else.

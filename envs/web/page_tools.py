@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, cast
 
@@ -33,6 +34,7 @@ class PageTools(Pointing):
         view: The page as it was last shown; `part` is the part of it.
         closing: The tool that ended the episode and its text; None while it goes on.
         max_chars: Characters of a page that are shown at once, about.
+        _events: The calls of the episode; None where the policy was shown the page.
     """
 
     page: Page | None = None
@@ -42,12 +44,27 @@ class PageTools(Pointing):
     closing: tuple[str, str] | None = None
     max_chars: int
     _outline: Outline = ("", 0, ())
+    _events: list[tuple[str, str] | None]
 
     def begin(self, page: Page) -> None:
         """Show a page whose site has just been opened."""
-        self.page, self.closing, self.part, self._outline = page, None, 0, ("", 0, ())
+        self.page, self.closing, self.part, self._outline, self._events = page, None, 0, ("", 0, ()), []
         self.snapshot = page.observe()
         self.look()
+        self._events = []
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave a browser out: a copy opens the episode's first page anew and makes its calls again."""
+        return {**vars(self), "page": None} if self.blocking else dict(vars(self))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        if self.blocking and self._phase == "playing":
+            events = self._events
+            self.start()
+            for event in events:
+                with contextlib.suppress(ToolError):
+                    self.look() if event is None else self.call(*event)
 
     def look(self) -> None:
         """Make the latest snapshot the one that the policy is shown; another page is shown from its top."""
@@ -57,6 +74,7 @@ class PageTools(Pointing):
             self.part = 0
         self.part = min(self.part, self.view.parts - 1)
         self._outline = outline
+        self._events.append(None)
 
     def page_message(self, head: str) -> Message:
         """Return the message that shows the part of the page below `head`, with its picture where there is one."""
@@ -184,6 +202,7 @@ class PageTools(Pointing):
 
     def call(self, name: str, arguments: str) -> str:
         """Make a call; whatever it does, the page is read anew."""
+        self._events.append((name, arguments))
         result, mistake = "", None
         try:
             try:

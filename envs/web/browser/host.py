@@ -6,6 +6,7 @@ import asyncio
 import atexit
 import contextlib
 import os
+import random
 import signal
 import threading
 import time
@@ -158,7 +159,11 @@ class BrowserHost:
             from playwright.async_api import async_playwright
         except ImportError as error:
             raise ValueError(f"engine 'chromium' needs playwright: {install_command('web')} ({error})") from None
-        self._driver = await asyncio.wait_for(async_playwright().start(), LAUNCH_S)
+        state = random.getstate()  # Playwright draws a name from the process's generator
+        try:
+            self._driver = await asyncio.wait_for(async_playwright().start(), LAUNCH_S)
+        finally:
+            random.setstate(state)
         path = find_browser(self.executable, self._driver.chromium.executable_path, headed=self.headed)
         places = {f"*.{DOMAIN}": f"127.0.0.1:{self.server.port}", **{each: each for each in self.reachable}}
         rules = ", ".join(f"MAP {name} {place}" for name, place in {**places, "*": "~NOTFOUND"}.items())

@@ -24,19 +24,22 @@
   const isHidden = node => {
     if (NEVER.has(node.tagName)) return true;
     if (attr(node, "aria-hidden") === "true" || node.hasAttribute("hidden")) return true;
+    if (node.checkVisibility({visibilityProperty: true})) return false;
     const style = getComputedStyle(node);
     return style.display === "none" || style.visibility === "hidden" || style.visibility === "collapse";
   };
-  // Text that is laid out where, or as, nobody can see it.
+  // Whether the text of a node is laid out, but so that nobody can see it.
   const isUnseen = node => {
     if (node.nodeType !== 1) node = node.host;  // a shadow root
-    const style = getComputedStyle(node);
-    const boxed = style.display === "contents" ? node.parentElement ?? node : node;
-    if (style.fontSize === "0px" || /^rgba\(.*, 0\)$/.test(style.color) || !boxed.checkVisibility({opacityProperty: true}))
-      return true;
-    const box = node.getBoundingClientRect(), view = node.ownerDocument.defaultView;
-    if (!box.width && !box.height) return false;  // display: contents
-    if (box.width <= 1 && box.height <= 1 && style.overflow !== "visible") return true;
+    if (!node.checkVisibility({opacityProperty: true}))
+      for (let each = node; each; each = each.parentElement) if (getComputedStyle(each).opacity === "0") return true;
+    const box = node.getBoundingClientRect();
+    if (box.height <= 1) {
+      const style = getComputedStyle(node);
+      if (style.fontSize === "0px" || (box.width <= 1 && style.overflow !== "visible")) return true;
+      if (!box.width && !box.height) return false;  // display: contents
+    }
+    const view = node.ownerDocument.defaultView;
     return box.right + view.scrollX <= 0 || box.bottom + view.scrollY <= 0;
   };
   const isEditable = node => ["", "true"].includes((attr(node, "contenteditable") ?? "false").toLowerCase());
@@ -144,11 +147,11 @@
       emit(one);
     };
     const walk = node => {
+      let unseen = null;
       for (const child of childrenOf(node)) {
         if (child.nodeType === 3) {
-          if (!mute) run.push(child.data.trim() && isUnseen(node) ? " " : child.data);
-        }
-        else if (child.nodeType === 1) visit(child);
+          if (!mute) run.push(/\S/.test(child.data) && (unseen ??= isUnseen(node)) ? " " : child.data);
+        } else if (child.nodeType === 1) visit(child);
       }
     };
     const visit = node => {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
@@ -12,7 +11,7 @@ import numpy as np
 from envs.episodes.guide import Guide
 from envs.procedural import drawn
 from envs.suggestions import unknown_message
-from envs.types import Message, Messages, Outcome, Task, ToolError
+from envs.types import Message, Messages, Outcome, Task
 from envs.web.engines import check_browser, open_engine
 from envs.web.miniwob.names import TASKS
 from envs.web.miniwob.pages import MiniWoBSite, html_folder
@@ -99,24 +98,8 @@ class MiniWoB(PageTools):
 
     def start(self) -> Messages:
         """Begin the page's episode; show its goal and the page."""
-        self._calls: list[tuple[str, str]] = []
         self._open_page()
         return (self.page_message(self.site.goal if self.style == "short" else f"Goal: {self.site.goal}"),)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out the browser: a copy opens the page anew and makes the calls of its episode again."""
-        return {**vars(self), "page": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        if "site" in state and self.closing is None:
-            shown = self.view, self.part, self._outline
-            calls, self._calls = self._calls, []
-            self._open_page()
-            for name, arguments in calls:
-                with contextlib.suppress(ToolError):
-                    self.call(name, arguments)
-            self.view, self.part, self._outline = shown
 
     def guide(self) -> Guide:
         """Say how the page is shown, and which tools there are."""
@@ -137,7 +120,6 @@ class MiniWoB(PageTools):
 
     def call(self, name: str, arguments: str) -> str:
         """Make a call; none is made once the page has ended its episode."""
-        self._calls.append((name, arguments))
         try:
             return super().call(name, arguments)
         finally:

