@@ -157,6 +157,10 @@ class PageActions:
                 await page.close()
                 tabs.show(shown)
 
+    async def _run(self, script: str) -> None:
+        await self._live_tabs.page.evaluate(script)
+        await self._live_tabs.settle()
+
     async def _finish(self) -> None:
         """Wait for the effects of an action; leave a page that cannot be shown."""
         tabs = self._live_tabs

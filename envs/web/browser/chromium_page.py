@@ -16,6 +16,7 @@ from envs.web.browser.tabs import LOAD_S, Tabs
 from envs.web.page import VIEWPORT, BrowserFault, PageError, PageHung, Snapshot, Text
 from envs.web.site import LiveSite, Site
 
+IDLE_S = 5.0  # that a page is kept for the next episode
 OPEN_S = 60.0  # of starting a browser and showing the first page
 MOST_KEY = 40
 _DEATHS = ("has been closed", "Connection closed", "Target closed", "Browser closed", "disconnected")
@@ -41,6 +42,7 @@ class ChromiumPage(PageActions):
         self.view, self.picture_size = view, picture_size
         self._host: BrowserHost = shared_host(executable, headed, reachable)
         self._storage: str | None = None
+        self._idle: object | None = None  # while the page is kept for another episode
 
     def open(self, site: Site | LiveSite) -> None:
         """Begin an episode: drop everything of the last one, then show `site.start`. Raises BrowserFault."""
@@ -145,6 +147,28 @@ class ChromiumPage(PageActions):
         finally:
             self._host.places.give_back(self)
 
+    def rest(self) -> None:
+        """End the episode, but keep the page for `restart`: for `IDLE_S`, or not at all if others wait for a place."""
+        if self._host.places.num_waiting or self._tabs is None:
+            self.release()
+        else:
+            self._host.call(self._rest, deadline_s=ACTION_S)
+
+    def restart(self, site: Site, script: str) -> bool:
+        """Begin an episode on the page that `rest` has kept; return whether that could be done, else call `open`.
+
+        Args:
+            site: Answers from now on.
+            script: What the page has to run; it returns when the episode has begun.
+        """
+        if not self._host.call(self._resume, site, deadline_s=ACTION_S):
+            return False
+        try:
+            self._act(self._run, script)
+        except (PageError, PageHung, BrowserFault):
+            return False
+        return True
+
     def close(self) -> None:
         """End the episode; the last page of the process ends the browser."""
         self.release()
@@ -152,12 +176,33 @@ class ChromiumPage(PageActions):
 
     def _close_tabs(self) -> None:
         self._host.server.remove(self._origin)
-        tabs, self._tabs = self._tabs, None
+        tabs, self._tabs, self._idle = self._tabs, None, None
         if tabs is not None:
             with contextlib.suppress(BrowserFault):
                 self._host.call(self._close, tabs, deadline_s=ACTION_S)
 
     # On the browser's loop.
+
+    async def _rest(self) -> None:
+        self._idle = token = object()
+        loop = asyncio.get_running_loop()
+        loop.call_later(IDLE_S, lambda: loop.create_task(self._expire(token)))
+
+    async def _resume(self, site: Site) -> bool:
+        is_kept, self._idle = self._idle is not None, None
+        tabs = self._tabs
+        if not is_kept or tabs is None or len(tabs.pages) != 1 or tabs.has_crashed:
+            return False
+        self._host.server.replace(self._origin, site)
+        return True
+
+    async def _expire(self, token: object) -> None:
+        if self._idle is not token or self._tabs is None:
+            return
+        tabs, self._idle, self._tabs = self._tabs, None, None
+        self._host.server.remove(self._origin)
+        self._host.places.give_back(self)
+        await self._close(tabs)
 
     def _act(self, function: Callable[..., Coroutine[Any, Any, Any]], *args: Any) -> Any:
         return self._host.call(self._guarded, partial(function, *args), deadline_s=2 * ACTION_S)
@@ -191,7 +236,7 @@ class ChromiumPage(PageActions):
 
     async def _fail(self, error: Exception) -> None:
         if not self._live_tabs.has_crashed:
-            await self._host.invalidate()
+            await self._host.invalidate(self._live_tabs.context.browser)
         raise BrowserFault(f"the browser died: {str(error).splitlines()[0][:200]}") from error
 
     async def _open(self) -> None:
@@ -204,11 +249,9 @@ class ChromiumPage(PageActions):
             await tabs.settle()
         except BaseException as error:
             self._tabs = None
-            if "net::ERR_" in str(error):  # somebody else's site is not there, and the browser is well
-                await _close_context(context)
-            elif isinstance(error, Exception):
-                await self._host.invalidate()
             if isinstance(error, Exception):
+                await _close_context(context)
+                await self._host.invalidate(context.browser)
                 raise BrowserFault(f"the first page cannot be shown: {str(error).splitlines()[:1]}") from error
             raise
 
@@ -223,7 +266,7 @@ class ChromiumPage(PageActions):
             pass
         except Exception as error:
             if any(mark in str(error) for mark in _DEATHS):
-                await self._host.invalidate()
+                await self._host.invalidate(tabs.context.browser)
                 raise BrowserFault(f"the browser died: {str(error).splitlines()[0][:200]}") from error
 
     async def _close(self, tabs: Tabs) -> None:

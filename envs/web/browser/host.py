@@ -23,7 +23,7 @@ from sandboxes.extras import install_command
 
 T = TypeVar("T")
 
-LAUNCH_S, CLOSE_S = 30.0, 5.0
+LAUNCH_S, CLOSE_S, ANSWER_S = 30.0, 5.0, 5.0
 GRACE_S = 5.0  # beyond the deadline of an operation, within which the loop must have given it up
 MEMORY_LIMIT = 1_000_000_000  # bytes of one renderer, beyond which its page is ended
 WATCH_S = 0.1
@@ -119,11 +119,15 @@ class BrowserHost:
                         raise BrowserFault(f"Chromium cannot be started: {_first_line(error)}") from error
         raise AssertionError
 
-    async def invalidate(self) -> None:
-        """Give up the browser and its driver; the next context starts new ones."""
+    async def invalidate(self, browser: Any) -> None:
+        """Give up the browser, in which something has failed, and its driver; the next context starts new ones.
+
+        A browser that answers, and one that has been replaced meanwhile, serves other episodes and stays.
+        """
         async with self._lock:
-            self._has_died = True
-            await self._drop()
+            if self._browser is browser and not await _answers(browser):
+                self._has_died = True
+                await self._drop()
 
     def was_stopped_for_memory(self) -> bool:
         """Whether a page was ended because it took too much memory, since this was asked last."""
@@ -144,7 +148,7 @@ class BrowserHost:
         if self._loop.is_closed() or not self._loop.is_running():
             return
         with contextlib.suppress(Exception):
-            asyncio.run_coroutine_threadsafe(self.invalidate(), self._loop).result(3 * CLOSE_S)
+            asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result(3 * CLOSE_S)
         self.server.close()
         self._loop.call_soon_threadsafe(self._loop.stop)
 
@@ -177,6 +181,10 @@ class BrowserHost:
         self.restarts += self._has_died
         self._has_died = False
         self._watch = asyncio.create_task(self._watch_memory(self._browser))
+
+    async def _stop(self) -> None:
+        async with self._lock:
+            await self._drop()
 
     async def _drop_unused(self) -> None:
         async with self._lock:
@@ -232,6 +240,14 @@ def _forget_hosts() -> None:
 
 
 os.register_at_fork(after_in_child=_forget_hosts)
+
+
+async def _answers(browser: Any) -> bool:
+    """Whether a browser still does what it is asked; `is_connected` says so of one whose driver is dead, too."""
+    try:
+        return bool(await asyncio.wait_for(_process_id(browser), ANSWER_S))
+    except Exception:
+        return False
 
 
 async def _process_id(browser: Any) -> int:

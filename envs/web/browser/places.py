@@ -45,6 +45,11 @@ class Places:
         """How many pages have a place."""
         return len(self._holders)
 
+    @property
+    def num_waiting(self) -> int:
+        """How many pages wait for one."""
+        return len(self._waiting)
+
     def take(self, page: object) -> None:
         """Return when `page` has a place; at once if it has one already. Raises BrowserFault if none becomes free."""
         my_turn = threading.Event()
