@@ -249,9 +249,16 @@ class Env(TaskLoading, gymnasium.Env[Messages, Message]):
         }
         if terminated or limit:
             info["success"], info["stop"] = bool(outcome.success), str(limit or Stop.TERMINATED)
+            self.release()
         else:
             self._phase = "playing"
         return messages, float(outcome.reward), terminated, limit is not None, info
+
+    def release(self) -> None:
+        """Give back what others may be waiting for, such as a place in a browser. Only `reset` follows.
+
+        It is called when an episode has ended, by whatever reason, also by its player's. Default: nothing.
+        """
 
     def render(self) -> str | None:  # type: ignore[override]
         """Return the dialogue so far, a line `role: text` per message, in render mode "ansi"; None without a mode."""

@@ -17,6 +17,8 @@ SCHEMES = {
     "verifiers": "envs.adapters.verifiers:VerifiersEnv",
     "openenv": "envs.adapters.openenv:OpenEnvEnv",
     "mcp": "envs.adapters.mcp.tools_env:MCPEnv",
+    "webarena": "envs.web.webarena.webarena:WebArena",
+    "browsergym": "envs.adapters.browsergym:BrowserGymEnv",
     "simulated": "envs.simulated.simulated:Simulated",
     "chain": "envs.episodes.chain:Chain",
     "variants": "envs.episodes.variants:Variants",

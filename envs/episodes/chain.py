@@ -144,6 +144,10 @@ class Chain(Env):
         """Return the environment's own attacks."""
         return self._inner.attacks()
 
+    def release(self) -> None:
+        """Give back what the current task holds."""
+        self._inner.release()
+
     def close(self) -> None:
         """Close the environment."""
         self._inner.close()

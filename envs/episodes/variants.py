@@ -114,6 +114,11 @@ class Variants(Env):
         """Return the environment's own attacks."""
         return self._inner.attacks()
 
+    def release(self) -> None:
+        """Give back what the current task holds."""
+        for env in self._all:
+            env.release()
+
     def close(self) -> None:
         """Close all environments."""
         for env in self._all:

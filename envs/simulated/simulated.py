@@ -110,6 +110,10 @@ class Simulated(Env):
         """Return the environment's own attacks. A world model that believes one is no better than it was made."""
         return self._inner.attacks()
 
+    def release(self) -> None:
+        """Give back what the real environment holds."""
+        self._inner.release()
+
     def close(self) -> None:
         """Close the real environment and the model."""
         self._inner.close()

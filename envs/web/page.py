@@ -6,7 +6,9 @@ Both engines read a page by the same rules, so that their snapshots differ in bo
   widget (button, link, checkbox, radio, switch, tab, menuitem, option, slider, textbox, searchbox, combobox), an
   `onclick`, `contenteditable` or a `tabindex` of at least 0. An element within an element is not listed.
 - Left out is what is not rendered: `hidden`, `display: none`, `visibility: hidden`, `aria-hidden="true"`, the content
-  of closed `details` and `dialog`, `svg`, `script`, `style`, `template`, `noscript`.
+  of closed `details` and `dialog`, `svg`, `script`, `style`, `template`, `noscript`. In a browser also texts, though
+  not elements, that nobody can see: with opacity 0 or font size 0, clipped to a pixel, or beyond the upper or left edge
+  of the page; not those in the colour of what is behind them.
 - Role: the attribute `role`; else link, button (`button`, `summary`, `input` of type submit, button, reset, image and
   file), checkbox, radio, slider (range), spinbutton (number), searchbox (search), combobox (`select`), listbox (`select
   multiple`), textbox (every other `input`, `textarea`, `contenteditable`); "generic" for anything else.
@@ -28,10 +30,12 @@ Both engines read a page by the same rules, so that their snapshots differ in bo
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from envs.types import ToolError
 from envs.web.site import Site
+
+VIEWPORT = (800, 600)  # width and height in CSS pixels, where pages are laid out
 
 
 @dataclass(frozen=True)
@@ -148,5 +152,28 @@ class Page(Protocol):
     def switch(self, tab: int) -> None:
         """Show the open tab with this place in `Snapshot.tabs`, from 0. A new tab is shown when it opens."""
 
+    def release(self) -> None:
+        """End the episode and give back what others may be waiting for; `open` begins the next one."""
+
     def close(self) -> None:
         """Give back what the page holds. It can be called more than once."""
+
+
+class PicturePage(Page, Protocol):
+    """A page that is laid out. Points are in CSS pixels of the viewport."""
+
+    def picture(self) -> dict[str, Any]:
+        """Return the viewport as a content block `image_url`."""
+        ...
+
+    def click_at(self, x: float, y: float, *, double: bool = False) -> None:
+        """Click a point."""
+
+    def type_at(self, x: float, y: float, text: str, *, submit: bool = False) -> None:
+        """Click a point and replace what the field there holds by `text`; with `submit` press Enter."""
+
+    def scroll_at(self, x: float, y: float, pixels: int) -> None:
+        """Turn the wheel over a point, downwards for positive `pixels`."""
+
+    def drag(self, x: float, y: float, to_x: float, to_y: float) -> None:
+        """Press the mouse on a point, move it to another and let go."""

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 import numpy as np
 from pydantic import Field
 
 from envs.tools.text_calls import TextCall
 from envs.tools.tool import tool
-from envs.tools.tool_env import ToolEnv
-from envs.types import Message, ToolError, assistant
-from envs.web.page import BrowserFault, Element, Page, PageError, Snapshot
+from envs.types import Message, Messages, ToolError, assistant, user
+from envs.web.engines import with_picture
+from envs.web.page import BrowserFault, Element, Page, PageError, PicturePage, Snapshot
+from envs.web.pointing import MAX_TYPED, Pointing
 from envs.web.view import View, describe
 from envs.web.wording import parse_words, words_of
 
-MAX_TYPED = 2000
+MAX_CHARS = {"full": 6000, "short": 1500}
 Outline = tuple[str, int, tuple[tuple[str, str], ...]]
 
 
-class PageTools(ToolEnv):
+class PageTools(Pointing):
     """Tools over `page`, an `envs.web.page.Page`. Numbers of elements are those of the page as it was last shown.
 
     A subclass opens a page in `start`, calls `look` whenever the policy is shown the page, and judges the episode once
@@ -32,6 +34,7 @@ class PageTools(ToolEnv):
         view: The page as it was last shown; `part` is the part of it.
         closing: The tool that ended the episode and its text; None while it goes on.
         max_chars: Characters of a page that are shown at once, about.
+        _events: The calls of the episode; None where the policy was shown the page.
     """
 
     page: Page | None = None
@@ -41,12 +44,27 @@ class PageTools(ToolEnv):
     closing: tuple[str, str] | None = None
     max_chars: int
     _outline: Outline = ("", 0, ())
+    _events: list[tuple[str, str] | None]
 
     def begin(self, page: Page) -> None:
         """Show a page whose site has just been opened."""
-        self.page, self.closing, self.part, self._outline = page, None, 0, ("", 0, ())
+        self.page, self.closing, self.part, self._outline, self._events = page, None, 0, ("", 0, ()), []
         self.snapshot = page.observe()
         self.look()
+        self._events = []
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave a browser out: a copy opens the episode's first page anew and makes its calls again."""
+        return {**vars(self), "page": None} if self.blocking else dict(vars(self))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        if self.blocking and self._phase == "playing":
+            events = self._events
+            self.start()
+            for event in events:
+                with contextlib.suppress(ToolError):
+                    self.look() if event is None else self.call(*event)
 
     def look(self) -> None:
         """Make the latest snapshot the one that the policy is shown; another page is shown from its top."""
@@ -56,6 +74,28 @@ class PageTools(ToolEnv):
             self.part = 0
         self.part = min(self.part, self.view.parts - 1)
         self._outline = outline
+        self._events.append(None)
+
+    def page_message(self, head: str) -> Message:
+        """Return the message that shows the part of the page below `head`, with its picture where there is one."""
+        text = self.view.text(self.part)
+        if head:
+            text = f"{head}\n{text}" if self.style == "short" else f"{head}\n\n{text}"
+        return user(text) if self.pictures == "text" else with_picture(text, self._live_page)
+
+    def shown_results(self, results: Messages) -> Messages:
+        """Return the results of calls with the page, as it is now, below the last one; in short style errors only."""
+        self.look()
+        *others, last = results
+        text = last["content"]
+        if self.style == "short":
+            text = "\n".join(line for line in text.split("\n") if line.startswith("error: "))
+        return (*others, {**last, "content": self.page_message(text)["content"]})
+
+    def refusal_message(self) -> Message:
+        """Return the answer to a reply without a call."""
+        page = self.view.text(self.part)
+        return user(self.correction("There is no call of a tool in this reply.", page, short="?"))
 
     @tool
     def click(self, element: int) -> str:
@@ -162,14 +202,21 @@ class PageTools(ToolEnv):
 
     def call(self, name: str, arguments: str) -> str:
         """Make a call; whatever it does, the page is read anew."""
+        self._events.append((name, arguments))
+        result, mistake = "", None
         try:
-            return super().call(name, arguments)
+            try:
+                result = super().call(name, arguments)
+            except ToolError as error:
+                mistake = error
+            if self.closing is None:
+                self.snapshot = self._live_page.observe()
         except BrowserFault:
-            self.page = None
+            self.release()
             raise
-        finally:
-            if self.page is not None and self.closing is None:
-                self.snapshot = self.page.observe()
+        if mistake is not None:
+            raise mistake
+        return result
 
     def text_calls(self, line: str) -> Sequence[TextCall]:
         """Read calls in the form of the style."""
@@ -194,6 +241,11 @@ class PageTools(ToolEnv):
             return assistant(words_of(name, arguments))
         return assistant(tool_calls=[(name, arguments)], first_id=self.turns)
 
+    def release(self) -> None:
+        """End the page's episode, so that another one has room in the browser."""
+        if self.page is not None:
+            self.page.release()
+
     def close(self) -> None:
         """Close the page and its engine."""
         if self.page is not None:
@@ -211,12 +263,19 @@ class PageTools(ToolEnv):
         if self.closing is not None:
             raise ToolError("the episode has been ended by an earlier call")
 
-    def _element(self, index: int) -> Element:
-        """The element of this index on the page as it was last shown. Raises PageError if the page is another now."""
+    @property
+    def _pointed_page(self) -> PicturePage:
+        return cast(PicturePage, self._live_page)
+
+    def _check_shown(self) -> None:
         self._check_playing()
-        elements = self.snapshot.elements()
         if _outline_of(self.snapshot) != self._outline:
             raise PageError("the page has changed since it was shown; look at it before you act on an element")
+
+    def _element(self, index: int) -> Element:
+        """The element of this index on the page as it was last shown. Raises PageError if the page is another now."""
+        self._check_shown()
+        elements = self.snapshot.elements()
         if not 1 <= index <= len(elements):
             raise PageError(f"there is no element {index}; this page has {len(elements)}, counted from 1")
         return elements[index - 1]

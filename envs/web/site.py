@@ -38,6 +38,21 @@ class Response:
     kind: str = "text/html; charset=utf-8"
 
 
+@dataclass(frozen=True)
+class LiveSite:
+    """Pages that another program serves, which only the engine "chromium" can show.
+
+    Attributes:
+        start: The whole address of the first page.
+        origins: Origins that links may lead to, such as `http://127.0.0.1:7770`.
+        storage: A file of cookies and local storage to begin with, as Playwright writes it; None for nothing.
+    """
+
+    start: str
+    origins: tuple[str, ...]
+    storage: str | None = None
+
+
 class Site(Protocol):
     """The site of one episode. Its pages load nothing from elsewhere: styles and pictures stand in the HTML.
 

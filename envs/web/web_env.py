@@ -13,18 +13,16 @@ from pydantic import Field
 
 from envs.episodes.guide import Guide
 from envs.procedural import drawn
-from envs.types import Message, Messages, Outcome, Task, user
+from envs.types import Message, Messages, Outcome, Task
 from envs.web.case import Case, Draw, Kind, Step
-from envs.web.engines import ENGINES, VIEWS, check_browser, open_engine, with_picture
-from envs.web.page_tools import PageTools
+from envs.web.engines import ENGINES, check_browser, open_engine
+from envs.web.page_tools import MAX_CHARS, PageTools
 from envs.web.script import call_of, element_of
 from envs.web.verification import changes, partial_score
 from envs.web.wording import INVALID, REPLY, RULES, words_of
 
 LENGTHS = {"train": 1_500, "val": 60, "test": 80}
 LEVELS = (1, 2, 3)
-MAX_CHARS = {"full": 6000, "short": 1500}
-MAX_TYPED = 2000
 Index = Annotated[int, Field(description="The number of the element, as the page was last shown.")]
 
 
@@ -39,9 +37,13 @@ class WebEnv(PageTools):
         kind: One kind of task only, "any" for all.
         level: Difficulty, 1 to 3.
         engine: "dom" reads and acts on the HTML in this process; "chromium" shows the same pages in a browser.
-        view: "text"; with the engine "chromium" also "screenshot" and "marks", which add a picture of the page.
+        view: "text"; with the engine "chromium" also "screenshot" and "marks", which add a picture of the page and
+            tools that act on points of it.
+        picture_width: Width of a picture in pixels; None for that of the viewport, 800.
+        points: How points of a picture are given: "pixels" or "thousandths" of its size.
         max_chars: Characters of a page that are shown at once, about; None for 6,000, in short style 1,500.
         browser: Path of the browser's program; None to look for one.
+        headed: Whether the engine "chromium" shows its window.
         limits: Arguments of `Env`.
     """
 
@@ -59,8 +61,11 @@ class WebEnv(PageTools):
         level: int = 1,
         engine: Literal["dom", "chromium"] = "dom",
         view: Literal["text", "screenshot", "marks"] = "text",
+        picture_width: int | None = None,
+        points: Literal["pixels", "thousandths"] = "pixels",
         max_chars: int | None = None,
         browser: str | None = None,
+        headed: bool = False,
         **limits: Any,
     ) -> None:
         super().__init__(**limits)
@@ -70,18 +75,16 @@ class WebEnv(PageTools):
             raise ValueError(f"level {level!r} is not one of 1, 2, 3")
         if engine not in ENGINES:
             raise ValueError(f"engine {engine!r} is not one of {', '.join(ENGINES)}")
-        if view not in VIEWS:
-            raise ValueError(f"view {view!r} is not one of {', '.join(VIEWS)}")
+        self.use_pictures(view, picture_width, points)
         if view != "text" and engine == "dom":
             raise ValueError(f"view {view!r} needs engine 'chromium': without a browser there are no pictures")
-        check_browser(engine, browser)
+        check_browser(engine, browser, headed)
         if max_chars is not None and max_chars < 200:
             raise ValueError(f"max_chars {max_chars!r} is below 200, too little for a page")
-        self.kind, self.level, self.engine, self.pictures, self.browser = kind, level, engine, view, browser
+        self.kind, self.level, self.engine, self.browser = kind, level, engine, browser
+        self.headed = headed
         self.max_chars = max_chars or MAX_CHARS["short" if self.style == "short" else "full"]
         self.blocking = engine == "chromium"
-        if self.style == "short":
-            self.tools = ()
 
     def tasks(self, split: str) -> Sequence[Task]:
         """Cases by their seeds. No goal on the same data is in two splits."""
@@ -93,17 +96,17 @@ class WebEnv(PageTools):
         metadata = self.task.metadata
         self.case = _load_case(self.kinds[metadata["kind"]], metadata["seed"], metadata["level"])
         self.site = self.case.site.fork()
-        page = self.page or open_engine(self.engine, self.pictures, self.browser)
+        page = self.page or open_engine(self.engine, self.pictures, self.browser, self.picture_size, self.headed)
         page.open(self.site)
         self.begin(page)
         goal = self.case.short if self.style == "short" else f"Goal: {self.case.goal}"
-        return (self._page_message(goal),)
+        return (self.page_message(goal),)
 
     def guide(self) -> Guide:
         """Say what the site is for, how pages are shown, and which tools there are."""
         return Guide(
             goal=f"{self.purpose} You succeed if the site is left as the goal says and nothing else has changed in it.",
-            rules=RULES,
+            rules=RULES + self.point_rules(),
             reply=REPLY,
             thinking="You may think first; put your calls at the end of your reply.",
             example='{"name": "scroll", "arguments": {"direction": "down"}}',
@@ -123,21 +126,13 @@ class WebEnv(PageTools):
 
     def answer(self, reply: str) -> Outcome:
         """Refuse a reply without a call."""
-        page = self.view.text(self.part)
-        text = self.correction("There is no call of a tool in this reply.", page, short="?")
-        return self._go_on((user(text),), valid=False)
+        return self._go_on((self.refusal_message(),), valid=False)
 
     def after_calls(self, results: Messages) -> Outcome:
         """Show the page below the last result, or judge the state once the episode is ended."""
         if self.closing is not None:
             return self._judge((), is_over=True)
-        self.look()
-        *others, last = results
-        text = last["content"]
-        if self.style == "short":
-            text = "\n".join(line for line in text.split("\n") if line.startswith("error: "))
-        page = self._page_message(text)
-        return self._go_on((*others, {**last, "content": page["content"]}))
+        return self._go_on(self.shown_results(results))
 
     def ending(self, outcome: Outcome) -> str:
         """Say which parts are right."""
@@ -195,12 +190,6 @@ class WebEnv(PageTools):
         digest = hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
         metadata = {"kind": kind, "seed": seed, "level": self.level, "content": digest}
         return Task("", answer=case.answer or None, metadata=metadata)
-
-    def _page_message(self, head: str) -> Message:
-        text = f"{head}\n\n{self.view.text(self.part)}" if self.style != "short" else self.view.text(self.part)
-        if self.style == "short" and head:
-            text = f"{head}\n{text}"
-        return user(text) if self.pictures == "text" else with_picture(text, self._live_page)
 
     def _go_on(self, messages: Messages, *, valid: bool = True) -> Outcome:
         if self.turns + 1 >= self.max_turns:

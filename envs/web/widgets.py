@@ -18,7 +18,8 @@ class Widgets(WebEnv):
 
     Observation: the goal and the first page as text, then after each reply the page again. In full style the
     instructions come first, and an element is a line such as `[3] button "Save"`; in short style `[3]b Save`, with `+`
-    after the letter for checked, `!` for invalid and `-` for disabled. `view=screenshot` and `view=marks` add pictures.
+    after the letter for checked, `!` for invalid and `-` for disabled. `view=screenshot` and `view=marks` add pictures,
+    and tools for points of them: click_at, type_at, scroll_at, drag.
     Action: calls of tools, native or as JSON on the last line; all calls of a reply are made, in order, but none on an
     element of a page that an earlier one has changed. In short style a line of words: `click 3`, `type 4 Ada Abel`,
     `select 5 Large`, `stop`, `impossible`.
@@ -33,8 +34,9 @@ class Widgets(WebEnv):
     they are.
     Kinds: press, tick, radio, login, contact, region (selects that depend on each other), date, settings, find, table,
     delete, reorder, tabs, attach, wizard. About a tenth of press, find and delete cannot be reached.
-    Arguments: `kind`; `level`, 1 to 3; `engine`, "dom" or "chromium"; `view`; `max_chars` of a page that are shown at
-    once; `browser`, the program.
+    Arguments: `kind`; `level`, 1 to 3; `engine`, "dom" or "chromium"; `view`; `picture_width`; `points`, "pixels" or
+    "thousandths" of a picture; `max_chars` of a page that are shown at once; `browser`, the program; `headed`, with its
+    window.
     Splits: drawn from seeds; no goal on the same data is in two splits.
     State: a digest of the data and of the page as it stands.
     Source and licence: generated. Version history: v0.

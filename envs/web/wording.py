@@ -29,6 +29,10 @@ _WORDS: Mapping[str, tuple[str, ...]] = {  # the arguments of each call in short
     "click": ("element",),
     "type": ("element", "text"),
     "select": ("element", "option"),
+    "click_at": ("x", "y"),
+    "type_at": ("x", "y", "text"),
+    "scroll_at": ("x", "y", "pixels"),
+    "drag": ("from_x", "from_y", "to_x", "to_y"),
     "press": ("key",),
     "scroll": ("direction",),
     "back": (),
@@ -37,6 +41,7 @@ _WORDS: Mapping[str, tuple[str, ...]] = {  # the arguments of each call in short
     "answer": ("text",),
     "report_impossible": (),
 }
+_TEXTS = ("text", "option", "key", "direction")
 _SHORT_NAMES = {"switch_tab": "tab", "report_impossible": "impossible"}
 _LONG_NAMES = {_SHORT_NAMES.get(name, name): name for name in _WORDS}
 
@@ -51,7 +56,7 @@ def parse_words(line: str) -> Sequence[TextCall]:
     words = line.split(maxsplit=len(keys))[1:]
     if not keys and len(line.split()) > 1:
         return ()
-    values = {key: _number(text) if key in ("element", "tab") else text for key, text in zip(keys, words, strict=False)}
+    values = {key: text if key in _TEXTS else _number(text) for key, text in zip(keys, words, strict=False)}
     return (TextCall(name, json.dumps(values)),)
 
 
@@ -62,4 +67,5 @@ def words_of(name: str, arguments: Mapping[str, Any]) -> str:
 
 
 def _number(text: str) -> int | str:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else text
+    digits = text.removeprefix("-")
+    return int(text) if digits.isascii() and digits.isdigit() and len(digits) < 10 else text

@@ -124,8 +124,8 @@ class _Attempt:
 
     async def play(self) -> None:
         """Play to the end. Raises whatever goes wrong."""
-        start_time = self.runner.clock.now()
         steps = await self.table.reset()
+        start_time = self.runner.clock.now()
         movers = [self.seats[name] for name in steps]
         for seat in movers:
             seat.read(steps[seat.trajectory.agent])

@@ -13,6 +13,7 @@ from typing import Any
 import gymnasium
 
 from agents.agent import Agent
+from envs.episodes.queue_times import QUEUE_TIMES
 from envs.exits import call_contained, close_env
 from envs.watchdog import WATCHDOG, Clock, Overrun, Watchdog, interrupt_thread
 from rl.policy.engine import Policy
@@ -37,8 +38,10 @@ class Runner:
         policy: Samples the replies. It must accept prompts of up to `max_tokens` tokens.
         params: How replies are sampled. `params.max_tokens` limits one reply; seed and stop tokens are set per reply.
         max_tokens: Most tokens of an episode, context included. A longer episode is truncated.
-        step_s: Deadline of one environment call in seconds. Default: the watchdog's budget.
-        episode_s: Seconds by `clock` after which an episode is truncated, at its next reply. Default: the same.
+        step_s: Deadline of one environment call in seconds. Default: the watchdog's budget. What a call waits in a
+            queue (`envs.episodes.queue_times`) does not count.
+        episode_s: Seconds by `clock` from the end of its reset, after which an episode is truncated at its next reply.
+            Default: the same.
         retries: How often an errored member is played again (`rl.rollout.retry`).
         watchdog: Reports what takes too long and interrupts environment calls on the event loop's thread.
         play_state: The episodes under way.
@@ -151,11 +154,12 @@ class Runner:
         thread.start()
         try:
             while not future.done():
-                if self.clock.now() >= deadline:
+                queue_s = QUEUE_TIMES.seconds(thread.ident or 0)
+                if self.clock.now() >= deadline + queue_s:
                     if thread.is_alive() and thread.ident:
                         interrupt_thread(thread.ident)
                     raise Overrun(f"{label} took longer than {self.step_s:g} s ({STEP_FLAG})", start)
-                await asyncio.wait([future], timeout=deadline - self.clock.now())
+                await asyncio.wait([future], timeout=deadline + queue_s - self.clock.now())
         finally:
             future.cancel()  # if it is not done
         return future.result()
@@ -174,6 +178,7 @@ def _resolve(
     kwargs: dict[str, Any],
 ) -> None:
     """Call `function` on this thread, and set the future to its result or exception on the event loop's."""
+    QUEUE_TIMES.forget(threading.get_ident())  # of an earlier thread with this identity
     result, error = None, None
     try:
         result = call_contained(function, *args, **kwargs)

@@ -58,8 +58,10 @@ class SoloTable:
         return {"agent": (messages, 0.0, False, False, info)}
 
     async def step(self, replies: Mapping[str, Message]) -> dict[str, Step]:
-        """Give the reply of the agent."""
+        """Give the reply of the agent; without one, give back what the episode holds."""
         if not replies:
+            if release := getattr(self.env.unwrapped, "release", None):
+                await self._call("release of", release)
             return {}
         self._num_steps += 1
         if self._num_steps <= len(self._saved_steps):

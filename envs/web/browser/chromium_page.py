@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
-import json
 from collections.abc import Callable, Coroutine
 from functools import partial
-from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from envs.suggestions import unknown_message
+from envs.web.browser import pointer
+from envs.web.browser.actions import ACTION_S, PageActions
 from envs.web.browser.host import BrowserHost, shared_host
-from envs.web.browser.reading import parse_snapshot, refusal
 from envs.web.browser.tabs import LOAD_S, Tabs
-from envs.web.page import BrowserFault, Element, PageError, PageHung, Snapshot, Text
-from envs.web.site import Site
+from envs.web.page import VIEWPORT, BrowserFault, PageError, PageHung, Snapshot, Text
+from envs.web.site import LiveSite, Site
 
-ACTION_S = 10.0  # of one action with its effects
+IDLE_S = 5.0  # that a page is kept for the next episode
 OPEN_S = 60.0  # of starting a browser and showing the first page
 MOST_KEY = 40
-_FOLDER = Path(__file__).parent
-_WALK = "([name, ...rest]) => " + (_FOLDER / "walk.js").read_text(encoding="utf-8").rstrip() + "[name](...rest)"
-_MARKS = (_FOLDER / "marks.js").read_text(encoding="utf-8")
 _DEATHS = ("has been closed", "Connection closed", "Target closed", "Browser closed", "disconnected")
 
 
-class ChromiumPage:
+class ChromiumPage(PageActions):
     """The engine `chromium`: a context of its own in the process's browser for every episode.
 
     Every action waits until its effects are there: requests, navigations and timers of up to a second. A page that does
@@ -36,29 +30,39 @@ class ChromiumPage:
     starts another one.
     """
 
-    def __init__(self, *, view: str = "text", executable: str | None = None) -> None:
-        self.view = view
-        self._host: BrowserHost = shared_host(executable)
-        self._tabs: Tabs | None = None
-        self._origin = ""
-        self._start = "/"
-        self._snapshot = Snapshot("", "", ())
+    def __init__(
+        self,
+        *,
+        view: str = "text",
+        executable: str | None = None,
+        picture_size: tuple[int, int] = VIEWPORT,
+        headed: bool = False,
+        reachable: tuple[str, ...] = (),
+    ) -> None:
+        self.view, self.picture_size = view, picture_size
+        self._host: BrowserHost = shared_host(executable, headed, reachable)
+        self._storage: str | None = None
+        self._idle: object | None = None  # while the page is kept for another episode
 
-    def open(self, site: Site) -> None:
+    def open(self, site: Site | LiveSite) -> None:
         """Begin an episode: drop everything of the last one, then show `site.start`. Raises BrowserFault."""
-        self._end_episode()
-        self._host.users.add(self)
-        self._snapshot = Snapshot("", "", ())
-        self._origin, self._start = self._host.server.add(site), site.start
-        error: Exception | None = None
-        for _ in range(2):  # a browser that another page's fault has ended is started again
+        self._close_tabs()
+        self._host.places.take(self)
+        try:
+            self._host.users.add(self)
+            self._snapshot = Snapshot("", "", ())
+            self._start = site.start
+            if isinstance(site, LiveSite):
+                self._origin, self._origins, self._storage = "", site.origins, site.storage
+            else:
+                self._origin = self._host.server.add(site)
             try:
                 self._host.call(self._open, deadline_s=OPEN_S)
-                return
-            except BrowserFault as fault:
-                error = fault
-        self.close()
-        raise BrowserFault(str(error)) from error
+            except BrowserFault:  # a browser that another page's fault has ended is started again
+                self._host.call(self._open, deadline_s=OPEN_S)
+        except BaseException:
+            self.close()
+            raise
 
     def observe(self) -> Snapshot:
         """Return the page as it is now; of one that does not answer, a snapshot that says so."""
@@ -88,6 +92,22 @@ class ChromiumPage:
             )
         self._act(self._press, key)
 
+    def click_at(self, x: float, y: float, *, double: bool = False) -> None:
+        """Click a point of the viewport."""
+        self._act(self._point, pointer.click, x, y, double)
+
+    def type_at(self, x: float, y: float, text: str, *, submit: bool = False) -> None:
+        """Click a point and replace what the field there holds. Raises PageError where there is none."""
+        self._act(self._point, pointer.type_text, x, y, text, submit)
+
+    def scroll_at(self, x: float, y: float, pixels: int) -> None:
+        """Turn the wheel over a point."""
+        self._act(self._point, pointer.scroll, x, y, pixels)
+
+    def drag(self, x: float, y: float, to_x: float, to_y: float) -> None:
+        """Drag from a point to another."""
+        self._act(self._point, pointer.drag, x, y, to_x, to_y)
+
     def scroll(self, direction: str) -> None:
         """Scroll by most of a screen, "up" or "down"."""
         if direction not in ("up", "down"):
@@ -107,32 +127,82 @@ class ChromiumPage:
 
     def picture(self) -> dict[str, Any]:
         """Return the viewport as a block `image_url`, a JPEG; the view "marks" adds the numbers of the elements."""
-        data = self._act(self._screenshot)
+        boxes = [element.box for element in self._snapshot.elements()] if self.view == "marks" else None
+        data = self._act(self._point, pointer.picture, self.picture_size, boxes, ACTION_S)
         return {"type": "image_url", "image_url": {"url": f"data:image/jpeg;base64,{data}"}}
 
+    def inspect(self, url: str, script: str) -> str:
+        """Return what a script of the caller's makes of a page, as a text; "" for nothing, or for one that fails.
+
+        Args:
+            url: Where to look, in a tab of its own; "" for the page that is shown.
+            script: An expression; "" for the page's HTML.
+        """
+        return self._act(self._inspect, url, script)
+
+    def release(self) -> None:
+        """Give back the context, and the place in the browser, that another episode may be waiting for."""
+        try:
+            self._close_tabs()
+        finally:
+            self._host.places.give_back(self)
+
+    def rest(self) -> None:
+        """End the episode, but keep the page for `restart`: for `IDLE_S`, or not at all if others wait for a place."""
+        if self._host.places.num_waiting or self._tabs is None:
+            self.release()
+        else:
+            self._host.call(self._rest, deadline_s=ACTION_S)
+
+    def restart(self, site: Site, script: str) -> bool:
+        """Begin an episode on the page that `rest` has kept; return whether that could be done, else call `open`.
+
+        Args:
+            site: Answers from now on.
+            script: What the page has to run; it returns when the episode has begun.
+        """
+        if not self._host.call(self._resume, site, deadline_s=ACTION_S):
+            return False
+        try:
+            self._act(self._run, script)
+        except (PageError, PageHung, BrowserFault):
+            return False
+        return True
+
     def close(self) -> None:
-        """Give the context back; the last page of the process ends the browser."""
-        self._end_episode()
+        """End the episode; the last page of the process ends the browser."""
+        self.release()
         self._host.leave(self)
 
-    def _end_episode(self) -> None:
+    def _close_tabs(self) -> None:
         self._host.server.remove(self._origin)
-        tabs, self._tabs = self._tabs, None
+        tabs, self._tabs, self._idle = self._tabs, None, None
         if tabs is not None:
             with contextlib.suppress(BrowserFault):
                 self._host.call(self._close, tabs, deadline_s=ACTION_S)
 
-    @property
-    def _live_tabs(self) -> Tabs:
-        if self._tabs is None:
-            raise BrowserFault("no page is open; call open() first")
-        return self._tabs
-
-    def _path(self) -> str:
-        parts = urlsplit(self._live_tabs.page.url if self._live_tabs.pages else "")
-        return parts._replace(scheme="", netloc="").geturl() or "/"
-
     # On the browser's loop.
+
+    async def _rest(self) -> None:
+        self._idle = token = object()
+        loop = asyncio.get_running_loop()
+        loop.call_later(IDLE_S, lambda: loop.create_task(self._expire(token)))
+
+    async def _resume(self, site: Site) -> bool:
+        is_kept, self._idle = self._idle is not None, None
+        tabs = self._tabs
+        if not is_kept or tabs is None or len(tabs.pages) != 1 or tabs.has_crashed:
+            return False
+        self._host.server.replace(self._origin, site)
+        return True
+
+    async def _expire(self, token: object) -> None:
+        if self._idle is not token or self._tabs is None:
+            return
+        tabs, self._idle, self._tabs = self._tabs, None, None
+        self._host.server.remove(self._origin)
+        self._host.places.give_back(self)
+        await self._close(tabs)
 
     def _act(self, function: Callable[..., Coroutine[Any, Any, Any]], *args: Any) -> Any:
         return self._host.call(self._guarded, partial(function, *args), deadline_s=2 * ACTION_S)
@@ -166,11 +236,11 @@ class ChromiumPage:
 
     async def _fail(self, error: Exception) -> None:
         if not self._live_tabs.has_crashed:
-            await self._host.invalidate()
+            await self._host.invalidate(self._live_tabs.context.browser)
         raise BrowserFault(f"the browser died: {str(error).splitlines()[0][:200]}") from error
 
     async def _open(self) -> None:
-        context = await self._host.new_context()
+        context = await self._host.new_context(self._storage)
         try:
             tabs = Tabs(context)
             await asyncio.wait_for(tabs.open(), LOAD_S)
@@ -180,139 +250,29 @@ class ChromiumPage:
         except BaseException as error:
             self._tabs = None
             if isinstance(error, Exception):
-                await self._host.invalidate()
+                await _close_context(context)
+                await self._host.invalidate(context.browser)
                 raise BrowserFault(f"the first page cannot be shown: {str(error).splitlines()[:1]}") from error
             raise
-
-    async def _reopen(self, tabs: Tabs) -> None:
-        """Open the site's first page after all tabs were closed."""
-        await tabs.context.new_page()
-        await tabs.page.goto(self._origin + self._start, wait_until="domcontentloaded", timeout=1000 * LOAD_S)
-        await tabs.settle()
 
     async def _reload(self, tabs: Tabs) -> None:
         """Load the page that is shown again, in a new tab in its place; leave that empty if it hangs as well."""
         url = tabs.page.url
         try:
             await asyncio.wait_for(tabs.replace(), ACTION_S)
-            if url.startswith(self._origin):
+            if url.startswith(self._origin or "http"):
                 await asyncio.wait_for(tabs.page.goto(url, wait_until="domcontentloaded", timeout=3000), 4.0)
         except TimeoutError:
             pass
         except Exception as error:
             if any(mark in str(error) for mark in _DEATHS):
-                await self._host.invalidate()
+                await self._host.invalidate(tabs.context.browser)
                 raise BrowserFault(f"the browser died: {str(error).splitlines()[0][:200]}") from error
 
     async def _close(self, tabs: Tabs) -> None:
-        with contextlib.suppress(Exception):
-            await asyncio.wait_for(tabs.context.close(), ACTION_S / 2)
+        await _close_context(tabs.context)
 
-    async def _evaluate(self, name: str, *args: Any) -> Any:
-        return await self._live_tabs.page.evaluate(_WALK, [name, *args])
 
-    async def _read(self) -> Snapshot:
-        tabs = self._live_tabs
-        for _ in range(5):
-            try:
-                data = json.loads(await self._evaluate("read"))
-                break
-            except Exception as error:
-                if "Execution context was destroyed" not in str(error):
-                    raise
-                await tabs.settle()
-        else:
-            raise PageHung("the page loads itself again and again")
-        titles = tuple([await page.title() for page in tabs.pages]) if len(tabs.pages) > 1 else ()
-        return parse_snapshot(data, self._path(), titles, tabs.place)
-
-    async def _click(self, index: int) -> None:
-        element = self._element(index)
-        place = await self._evaluate("locate", index)
-        if "error" in place:
-            raise refusal(index, place)
-        if (place["role"], place["name"]) != (element.role, element.name):
-            raise PageError(f"element {index} has changed since the page was shown; look at it again")
-        if place["leaves"]:
-            raise PageError(f"the address {place['leaves'][:80]!r} leads out of this site and cannot be opened")
-        await self._live_tabs.page.mouse.click(place["x"], place["y"])
-        await self._finish()
-
-    async def _type(self, index: int, text: str, submit: bool) -> None:
-        self._element(index)
-        result = await self._evaluate("fill", index, text)
-        if "error" in result:
-            raise refusal(index, result, text)
-        page = self._live_tabs.page
-        if result.get("insert"):
-            await page.keyboard.insert_text(result["insert"])
-        elif result.get("empty"):
-            await self._evaluate("clear", index)
-        if submit:
-            await page.keyboard.press("Enter")
-        await self._finish()
-
-    async def _select(self, index: int, option: str) -> None:
-        self._element(index)
-        wish = " ".join(option.split())
-        result = await self._evaluate("choose", index, wish)
-        if "error" in result:
-            raise refusal(index, result, wish)
-        await self._finish()
-
-    async def _press(self, key: str) -> None:
-        try:
-            await self._live_tabs.page.keyboard.press(key)
-        except Exception as error:
-            if "Unknown key" in str(error):
-                raise PageError(f"{key!r} is no key; keys are named Enter, Tab, Space, ArrowDown, a, ...") from None
-            raise
-        await self._finish()
-
-    async def _scroll(self, sign: int) -> None:
-        move = "sign => scrollBy({top: sign * innerHeight * 0.8, behavior: 'instant'})"
-        await self._live_tabs.page.evaluate(move, sign)
-        await self._finish()
-
-    async def _back(self) -> None:
-        page = self._live_tabs.page
-        before = await page.evaluate("() => history.length")
-        response = await page.go_back(wait_until="load", timeout=1000 * ACTION_S)
-        if page.url == "about:blank":
-            await page.go_forward(wait_until="domcontentloaded", timeout=1000 * ACTION_S)
-            response, before = None, 1
-        if response is None and before <= 2 and page.url.startswith(self._origin):
-            raise PageError("this is the first page of this tab; there is nothing to go back to")
-        await self._finish()
-
-    async def _switch(self, tab: int) -> None:
-        self._live_tabs.place = tab
-        await self._live_tabs.page.bring_to_front()
-
-    async def _finish(self) -> None:
-        """Wait for the effects of an action; leave a page that cannot be shown."""
-        tabs = self._live_tabs
-        await tabs.settle()
-        if not tabs.pages:
-            await self._reopen(tabs)
-            raise PageHung("the page has closed itself; the first page was opened again")
-        if tabs.page.url.startswith("chrome-error:"):
-            await tabs.page.go_back(wait_until="load", timeout=1000 * ACTION_S)
-            await tabs.settle()
-            raise PageError("the page leads out of this site and cannot be opened")
-
-    async def _screenshot(self) -> str:
-        page = self._live_tabs.page
-        if self.view == "marks":
-            boxes = [element.box for element in self._snapshot.elements()]
-            await page.evaluate(_MARKS, boxes)
-        data = await page.screenshot(type="jpeg", quality=70, timeout=1000 * ACTION_S)
-        if self.view == "marks":
-            await page.evaluate(_MARKS, False)
-        return base64.b64encode(data).decode()
-
-    def _element(self, index: int) -> Element:
-        elements = self._snapshot.elements()
-        if not 1 <= index <= len(elements):
-            raise PageError(f"there is no element {index}; the page has {len(elements)}")
-        return elements[index - 1]
+async def _close_context(context: Any) -> None:
+    with contextlib.suppress(Exception):
+        await asyncio.wait_for(context.close(), ACTION_S / 2)

@@ -6,20 +6,24 @@ import asyncio
 import atexit
 import contextlib
 import os
+import random
 import signal
 import threading
+import time
 import weakref
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from envs.web.browser.executable import find_browser
+from envs.web.browser.folders import BrowserFolders
+from envs.web.browser.places import Places
 from envs.web.browser.server import DOMAIN, SiteServer
-from envs.web.page import BrowserFault
+from envs.web.page import VIEWPORT, BrowserFault
 from sandboxes.extras import install_command
 
 T = TypeVar("T")
 
-LAUNCH_S, CLOSE_S = 30.0, 5.0
+LAUNCH_S, CLOSE_S, ANSWER_S = 30.0, 5.0, 5.0
 GRACE_S = 5.0  # beyond the deadline of an operation, within which the loop must have given it up
 MEMORY_LIMIT = 1_000_000_000  # bytes of one renderer, beyond which its page is ended
 WATCH_S = 0.1
@@ -33,7 +37,7 @@ FLAGS = (
     "--js-flags=--max-old-space-size=256",
 )
 CONTEXT = {
-    "viewport": {"width": 800, "height": 600},
+    "viewport": dict(zip(("width", "height"), VIEWPORT, strict=True)),
     "locale": "en-US",
     "timezone_id": "UTC",
     "reduced_motion": "reduce",
@@ -47,20 +51,28 @@ class BrowserHost:
 
     Only the server's port can be reached from a page: every other host name and address is unknown to the browser.
 
+    Args:
+        executable: The browser's program; None to look for one.
+        headed: Whether it has a window.
+        reachable: Hosts with their ports, such as `127.0.0.1:7770`, that pages can reach too.
+
     Attributes:
+        places: How many pages may be open at once.
         server: Serves the open sites.
         restarts: How often the browser was started again after it had died.
         users: The pages that are open or between two episodes.
     """
 
-    def __init__(self, executable: str | None) -> None:
-        self.executable = executable
+    def __init__(self, executable: str | None, headed: bool = False, reachable: tuple[str, ...] = ()) -> None:
+        self.executable, self.headed, self.reachable = executable, headed, reachable
+        self.places = Places()
         self.server = SiteServer()
         self.restarts = 0
         self.users: weakref.WeakSet[Any] = weakref.WeakSet()
         self._has_died = False
         self._driver: Any = None
         self._browser: Any = None
+        self._folders: BrowserFolders | None = None
         self._watch: asyncio.Task | None = None
         self._killed_pids: set[int] = set()
         self._loop = asyncio.new_event_loop()
@@ -85,14 +97,19 @@ class BrowserHost:
             future.cancel()
             raise
 
-    async def new_context(self) -> Any:
-        """Return a fresh context, after starting the browser if it does not run. Raises BrowserFault if it cannot."""
+    async def new_context(self, storage: str | None = None) -> Any:
+        """Return a fresh context, after starting the browser if it does not run. Raises BrowserFault if it cannot.
+
+        Args:
+            storage: File of the cookies and the local storage that it begins with.
+        """
         async with self._lock:
             for attempt in range(3):
                 try:
                     if self._browser is None or not self._browser.is_connected():
                         await self._start()
-                    return await asyncio.wait_for(self._browser.new_context(**CONTEXT), LAUNCH_S)
+                    context = self._browser.new_context(**CONTEXT, storage_state=storage)
+                    return await asyncio.wait_for(context, LAUNCH_S)
                 except ValueError:
                     raise
                 except Exception as error:
@@ -102,11 +119,15 @@ class BrowserHost:
                         raise BrowserFault(f"Chromium cannot be started: {_first_line(error)}") from error
         raise AssertionError
 
-    async def invalidate(self) -> None:
-        """Give up the browser and its driver; the next context starts new ones."""
+    async def invalidate(self, browser: Any) -> None:
+        """Give up the browser, in which something has failed, and its driver; the next context starts new ones.
+
+        A browser that answers, and one that has been replaced meanwhile, serves other episodes and stays.
+        """
         async with self._lock:
-            self._has_died = True
-            await self._drop()
+            if self._browser is browser and not await _answers(browser):
+                self._has_died = True
+                await self._drop()
 
     def was_stopped_for_memory(self) -> bool:
         """Whether a page was ended because it took too much memory, since this was asked last."""
@@ -127,7 +148,7 @@ class BrowserHost:
         if self._loop.is_closed() or not self._loop.is_running():
             return
         with contextlib.suppress(Exception):
-            asyncio.run_coroutine_threadsafe(self.invalidate(), self._loop).result(3 * CLOSE_S)
+            asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result(3 * CLOSE_S)
         self.server.close()
         self._loop.call_soon_threadsafe(self._loop.stop)
 
@@ -142,15 +163,28 @@ class BrowserHost:
             from playwright.async_api import async_playwright
         except ImportError as error:
             raise ValueError(f"engine 'chromium' needs playwright: {install_command('web')} ({error})") from None
-        self._driver = await asyncio.wait_for(async_playwright().start(), LAUNCH_S)
-        path = find_browser(self.executable, self._driver.chromium.executable_path)
-        rules = f"--host-resolver-rules=MAP *.{DOMAIN} 127.0.0.1:{self.server.port}, MAP * ~NOTFOUND"
-        arguments = [*FLAGS, rules, *(["--no-sandbox"] if _is_root() else [])]
-        launch = self._driver.chromium.launch(executable_path=path, args=arguments, timeout=1000 * LAUNCH_S)
+        state = random.getstate()  # Playwright draws a name from the process's generator
+        try:
+            self._driver = await asyncio.wait_for(async_playwright().start(), LAUNCH_S)
+        finally:
+            random.setstate(state)
+        path = find_browser(self.executable, self._driver.chromium.executable_path, headed=self.headed)
+        places = {f"*.{DOMAIN}": f"127.0.0.1:{self.server.port}", **{each: each for each in self.reachable}}
+        rules = ", ".join(f"MAP {name} {place}" for name, place in {**places, "*": "~NOTFOUND"}.items())
+        arguments = [*FLAGS, f"--host-resolver-rules={rules}", *(["--no-sandbox"] if _is_root() else [])]
+        launch = self._driver.chromium.launch(
+            executable_path=path, args=arguments, headless=not self.headed, timeout=1000 * LAUNCH_S
+        )
+        launch_time = time.time()
         self._browser = await asyncio.wait_for(launch, LAUNCH_S + 1)
+        self._folders = BrowserFolders(await _process_id(self._browser), launch_time)
         self.restarts += self._has_died
         self._has_died = False
         self._watch = asyncio.create_task(self._watch_memory(self._browser))
+
+    async def _stop(self) -> None:
+        async with self._lock:
+            await self._drop()
 
     async def _drop_unused(self) -> None:
         async with self._lock:
@@ -166,6 +200,9 @@ class BrowserHost:
             if stop:
                 with contextlib.suppress(Exception):
                     await asyncio.wait_for(stop(), CLOSE_S)
+        if self._folders is not None:
+            folders, self._folders = self._folders, None
+            await asyncio.to_thread(folders.remove)
 
     async def _watch_memory(self, browser: Any) -> None:
         """End renderers that have grown beyond `MEMORY_LIMIT`."""
@@ -179,16 +216,18 @@ class BrowserHost:
                         os.kill(process["id"], signal.SIGKILL)
 
 
-_hosts: dict[str | None, BrowserHost] = {}
+Key = tuple[str | None, bool, tuple[str, ...]]
+_hosts: dict[Key, BrowserHost] = {}
 _hosts_lock = threading.Lock()
 
 
-def shared_host(executable: str | None) -> BrowserHost:
-    """Return the process's host of this program; it starts the browser with its first page."""
+def shared_host(executable: str | None, headed: bool = False, reachable: tuple[str, ...] = ()) -> BrowserHost:
+    """Return the process's host for these arguments of BrowserHost; it starts the browser with its first page."""
+    key = (executable, headed, reachable)
     with _hosts_lock:
-        if executable not in _hosts:
-            _hosts[executable] = BrowserHost(executable)
-        return _hosts[executable]
+        if key not in _hosts:
+            _hosts[key] = BrowserHost(*key)
+        return _hosts[key]
 
 
 def _forget_hosts() -> None:
@@ -201,6 +240,22 @@ def _forget_hosts() -> None:
 
 
 os.register_at_fork(after_in_child=_forget_hosts)
+
+
+async def _answers(browser: Any) -> bool:
+    """Whether a browser still does what it is asked; `is_connected` says so of one whose driver is dead, too."""
+    try:
+        return bool(await asyncio.wait_for(_process_id(browser), ANSWER_S))
+    except Exception:
+        return False
+
+
+async def _process_id(browser: Any) -> int:
+    """The browser's process; 0 if it does not say so."""
+    devtools = await browser.new_browser_cdp_session()
+    processes = (await devtools.send("SystemInfo.getProcessInfo"))["processInfo"]
+    await devtools.detach()
+    return next((process["id"] for process in processes if process["type"] == "browser"), 0)
 
 
 def _is_root() -> bool:

@@ -48,6 +48,9 @@ def refusal(index: int, result: Mapping[str, Any], wish: str = "") -> PageError:
     reason = result["error"]
     if reason == "covered":
         return PageError(f"element {index} cannot be clicked: {result['by']!r} is in front of it")
+    if reason == "moved":
+        by = f"; {result['by']!r} is there now" if result["by"] else ""
+        return PageError(f"element {index} moved away from the pointer and was not clicked{by}")
     if reason == "value":
         return PageError(_value_refusal(result, wish))
     if reason == "no option":

@@ -39,6 +39,10 @@ class SiteServer:
         self._sites[host] = (site, threading.Lock())
         return f"http://{host}"
 
+    def replace(self, origin: str, site: Site) -> None:
+        """Let another site answer under an origin from now on."""
+        self._sites[urlsplit(origin).netloc] = (site, threading.Lock())
+
     def remove(self, origin: str) -> None:
         """Serve a site no longer."""
         self._sites.pop(urlsplit(origin).netloc, None)

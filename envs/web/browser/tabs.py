@@ -54,6 +54,10 @@ class Tabs:
         """The page that is shown."""
         return self.pages[self.place]
 
+    def show(self, page: Any) -> None:
+        """Make this page the one that is shown."""
+        self.place = self.pages.index(page)
+
     async def replace(self) -> None:
         """Put a new tab in the place of the one that is shown, which hangs or has crashed."""
         old, place = self.page, self.place

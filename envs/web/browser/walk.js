@@ -24,8 +24,23 @@
   const isHidden = node => {
     if (NEVER.has(node.tagName)) return true;
     if (attr(node, "aria-hidden") === "true" || node.hasAttribute("hidden")) return true;
+    if (node.checkVisibility({visibilityProperty: true})) return false;
     const style = getComputedStyle(node);
     return style.display === "none" || style.visibility === "hidden" || style.visibility === "collapse";
+  };
+  // Whether the text of a node is laid out, but so that nobody can see it.
+  const isUnseen = node => {
+    if (node.nodeType !== 1) node = node.host;  // a shadow root
+    if (!node.checkVisibility({opacityProperty: true}))
+      for (let each = node; each; each = each.parentElement) if (getComputedStyle(each).opacity === "0") return true;
+    const box = node.getBoundingClientRect();
+    if (box.height <= 1) {
+      const style = getComputedStyle(node);
+      if (style.fontSize === "0px" || (box.width <= 1 && style.overflow !== "visible")) return true;
+      if (!box.width && !box.height) return false;  // display: contents
+    }
+    const view = node.ownerDocument.defaultView;
+    return box.right + view.scrollX <= 0 || box.bottom + view.scrollY <= 0;
   };
   const isEditable = node => ["", "true"].includes((attr(node, "contenteditable") ?? "false").toLowerCase());
   const isInteractive = node => {
@@ -132,9 +147,11 @@
       emit(one);
     };
     const walk = node => {
+      let unseen = null;
       for (const child of childrenOf(node)) {
-        if (child.nodeType === 3) { if (!mute) run.push(child.data); }
-        else if (child.nodeType === 1) visit(child);
+        if (child.nodeType === 3) {
+          if (!mute) run.push(/\S/.test(child.data) && (unseen ??= isUnseen(node)) ? " " : child.data);
+        } else if (child.nodeType === 1) visit(child);
       }
     };
     const visit = node => {
@@ -226,7 +243,7 @@
     return {inner, view};
   };
   const POINTS = [[0.5, 0.5], [0.15, 0.15], [0.85, 0.15], [0.15, 0.85], [0.85, 0.85]];  // shares of width and height
-  const locate = index => {
+  const locate = (index, origins = []) => {
     const node = window[KEY]?.elements?.[index - 1];
     if (!node?.isConnected) return {error: "gone"};
     if (isDisabled(node)) return {error: "disabled"};
@@ -257,8 +274,33 @@
       dy += frame.y + view.frameElement.clientTop;
     }
     const href = node.tagName === "A" && node.href ? node.href : "";
-    const leaves = /^https?:/i.test(href) && new URL(href).origin !== location.origin ? attr(node, "href") : "";
+    const leaves = /^https?:/i.test(href) && ![location.origin, ...origins].includes(new URL(href).origin) ? attr(node, "href") : "";
     return {x: x + dx, y: y + dy, leaves, role: roleOf(node), name: nameOf(node)};
+  };
+  // Whether a click at this point of the viewport still reaches the element, now that the pointer is there.
+  const aim = (index, x, y) => {
+    const node = window[KEY]?.elements?.[index - 1];
+    if (!node?.isConnected) return {error: "gone"};
+    let root = document, top = null;
+    for (;;) {
+      top = root.elementFromPoint(x, y);
+      if (top?.shadowRoot && top !== node && !contains(node, top)) {
+        const inner = top.shadowRoot.elementFromPoint(x, y);
+        if (!inner || inner === top) break;
+        root = top.shadowRoot;
+      } else if ((top?.tagName === "IFRAME" || top?.tagName === "FRAME") && top !== node && top.contentDocument) {
+        const box = top.getBoundingClientRect();
+        x -= box.x + top.clientLeft;
+        y -= box.y + top.clientTop;
+        root = top.contentDocument;
+      } else break;
+    }
+    const labels = [...(node.labels ?? [])];
+    const isThere = () => [...node.getClientRects()].some(box =>
+      x >= box.left - 1 && x <= box.right + 1 && y >= box.top - 1 && y <= box.bottom + 1);
+    if (top && (contains(node, top) || (contains(top, node) && isThere()) || labels.some(label => contains(label, top))))
+      return {};
+    return {error: "moved", by: top ? (textOf(top) || top.tagName.toLowerCase()).slice(0, 60) : ""};
   };
   const fill = (index, text) => {
     const node = window[KEY]?.elements?.[index - 1];
@@ -318,5 +360,5 @@
     node.dispatchEvent(new Event("change", {bubbles: true}));
     return {};
   };
-  return {read, locate, fill, clear, choose};
+  return {read, locate, aim, fill, clear, choose};
 })()

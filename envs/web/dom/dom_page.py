@@ -114,6 +114,9 @@ class DomPage:
             raise PageError(f"there is no tab {tab}; there are {len(self._tabs)}, counted from 0")
         self._tab = tab
 
+    def release(self) -> None:
+        """Keep everything: nobody waits for it."""
+
     def close(self) -> None:
         """Drop the site and its pages."""
         self._site, self._tabs, self._sources = None, [], []

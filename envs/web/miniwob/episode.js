@@ -59,6 +59,12 @@
     request.setRequestHeader("Content-Type", "application/x-www-form-urlencoded");
     request.send(new URLSearchParams(values).toString());
   };
+  const start = seed => { Math.seedrandom(seed); core.startEpisodeReal(); };
+  const tell = () => {
+    mark();
+    const goal = core.getUtterance();
+    report("/begin", {goal: typeof goal === "string" ? goal : goal.utterance ?? JSON.stringify(goal)});
+  };
   const begin = () => {
     if (window.jQuery) jQuery.fx.off = true;
     const end = core.endEpisode;
@@ -68,15 +74,20 @@
       if (isPlaying) report("/end", {points: WOB_RAW_REWARD_GLOBAL});
     };
     core.EPISODE_MAX_TIME = 1e8;
-    Math.seedrandom(seed);
-    core.startEpisodeReal();
+    start(seed);
     const hidden = document.createElement("style");
     hidden.textContent = "#reward-display, #click-canvas { display: none !important }";
     document.head.append(hidden);
     new MutationObserver(later).observe(document.body, {childList: true, subtree: true, attributeFilter: ["class"]});
-    mark();
-    const goal = core.getUtterance();
-    report("/begin", {goal: typeof goal === "string" ? goal : goal.utterance ?? JSON.stringify(goal)});
+    tell();
+    Object.defineProperty(window, Symbol.for("turnwise.restart"), {value: seed => {
+      if (core.EP_TIMER !== null) core.endEpisode(0);
+      for (const node of clickable) if (!node.isConnected) clickable.delete(node);
+      scrollTo(0, 0);
+      document.activeElement?.blur();
+      start(seed);
+      tell();
+    }});
   };
   const hoverImages = () => [...document.styleSheets].flatMap(sheet =>
     [...sheet.cssRules].filter(rule => rule.selectorText?.includes(":hover")).flatMap(rule =>

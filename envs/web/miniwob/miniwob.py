@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
@@ -12,19 +11,18 @@ import numpy as np
 from envs.episodes.guide import Guide
 from envs.procedural import drawn
 from envs.suggestions import unknown_message
-from envs.types import Message, Messages, Outcome, Task, ToolError, user
-from envs.web.engines import VIEWS, check_browser, open_engine, with_picture
-from envs.web.miniwob.names import TASKS
+from envs.types import Message, Messages, Outcome, Task
+from envs.web.engines import check_browser, open_engine
+from envs.web.miniwob.names import KEEPS_STATE, TASKS
 from envs.web.miniwob.pages import MiniWoBSite, html_folder
 from envs.web.miniwob.reading import Reading
 from envs.web.miniwob.solvers import SOLVERS
 from envs.web.page import BrowserFault
-from envs.web.page_tools import PageTools
+from envs.web.page_tools import MAX_CHARS, PageTools
 from envs.web.wording import words_of
 
 LENGTHS = {"train": 2_000, "val": 100, "test": 100}
 BEGIN_S = 20.0
-MAX_CHARS = {"full": 6000, "short": 1500}
 RULES = (
     'You see a page as text. A line such as [3] button "Save" is an element that you can act on; 3 is its number, '
     "button its role and Save its name. What a field holds follows a =, and in brackets stands whether an element is "
@@ -38,13 +36,15 @@ REPLY = (
     "an earlier call has changed."
 )
 
+_RESTART = "window[Symbol.for('turnwise.restart')]({seed})"
+
 
 class MiniWoB(PageTools):
     """Do one small task on a page of MiniWoB++: press a button, fill a form, pick a date, answer a mail.
 
     Observation: the page's own goal and the page as text, then after each reply the page again, as `web/Widgets-v0`
     shows pages. `view=screenshot` and `view=marks` add pictures. What reacts to a click but is no control is a button
-    here. Drawings (SVG) are on the pictures only.
+    here. Drawings (SVG) are on the pictures only, with tools for points of them: click_at, type_at, scroll_at, drag.
     Action: calls of tools, native or as JSON on the last line; in short style a line of words, such as `click 3`.
     Tools: click, type, select, press, scroll, back, switch_tab, stop, answer, report_impossible; offered in
     `info["tools"]` in full style. The last three give the task up.
@@ -53,8 +53,10 @@ class MiniWoB(PageTools):
     Metrics: `calls` and `errors` of the turn; at the end `points`, the page's own reward without the decay.
     Episode end: terminated when the page ends its episode, which it does once the task is done or failed, or by stop;
     truncated after 30 turns. The page's limit on time is off.
-    Arguments: `task`, one of the 130 pages of the package; ids such as `web/MiniWoB-click-button-v0` set it. `view`;
-    `max_chars` of a page that are shown at once; `browser`, the program.
+    Arguments: `task`, one of the 130 pages of the package; ids such as `web/MiniWoB-click-button-v0` set it. `view`,
+    `picture_width` and `points` as in `web/Widgets-v0`; `max_chars` of a page that are shown at once; `browser`, the
+    program; `headed`, with its window. `reuse` begins the next episode on the same page, as the package does, without
+    a context of its own: several times faster, for pages of which nothing stays, else it has no effect.
     Splits: each seed of the page's generator is in one split only; pages with few episodes repeat them.
     State: the seed and the page as it stands.
     Source and licence: the package miniwob (MIT), which must be installed, as must playwright and a Chromium; Liu et
@@ -70,22 +72,23 @@ class MiniWoB(PageTools):
         *,
         task: str = "click-button",
         view: Literal["text", "screenshot", "marks"] = "text",
+        picture_width: int | None = None,
+        points: Literal["pixels", "thousandths"] = "pixels",
         max_chars: int | None = None,
         browser: str | None = None,
+        headed: bool = False,
+        reuse: bool = False,
         **limits: Any,
     ) -> None:
         if task not in TASKS:
             raise ValueError(unknown_message("task", task, TASKS, of="MiniWoB++"))
-        if view not in VIEWS:
-            raise ValueError(f"view {view!r} is not one of {', '.join(VIEWS)}")
         if max_chars is not None and max_chars < 200:
             raise ValueError(f"max_chars {max_chars!r} is below 200, too little for a page")
-        check_browser("chromium", browser)
+        check_browser("chromium", browser, headed)
         super().__init__(**limits)
-        self.page_name, self.pictures, self.browser = task, view, browser
+        self.use_pictures(view, picture_width, points)
+        self.page_name, self.browser, self.headed, self.reuse = task, browser, headed, reuse
         self.max_chars = max_chars or MAX_CHARS["short" if self.style == "short" else "full"]
-        if self.style == "short":
-            self.tools = ()
 
     def tasks(self, split: str) -> Sequence[Task]:
         """Seeds of the page's generator. Raises ImportError without the package miniwob."""
@@ -99,30 +102,14 @@ class MiniWoB(PageTools):
 
     def start(self) -> Messages:
         """Begin the page's episode; show its goal and the page."""
-        self._calls: list[tuple[str, str]] = []
         self._open_page()
-        return (self._page_message(self.site.goal if self.style == "short" else f"Goal: {self.site.goal}"),)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out the browser: a copy opens the page anew and makes the calls of its episode again."""
-        return {**vars(self), "page": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        if "site" in state and self.closing is None:
-            shown = self.view, self.part, self._outline
-            calls, self._calls = self._calls, []
-            self._open_page()
-            for name, arguments in calls:
-                with contextlib.suppress(ToolError):
-                    self.call(name, arguments)
-            self.view, self.part, self._outline = shown
+        return (self.page_message(self.site.goal if self.style == "short" else f"Goal: {self.site.goal}"),)
 
     def guide(self) -> Guide:
         """Say how the page is shown, and which tools there are."""
         return Guide(
             goal="Do what a web page asks for. You succeed if the page counts the task as done.",
-            rules=RULES,
+            rules=RULES + self.point_rules(),
             reply=REPLY,
             thinking="You may think first; put your calls at the end of your reply.",
             example='{"name": "click", "arguments": {"element": 1}}',
@@ -137,7 +124,6 @@ class MiniWoB(PageTools):
 
     def call(self, name: str, arguments: str) -> str:
         """Make a call; none is made once the page has ended its episode."""
-        self._calls.append((name, arguments))
         try:
             return super().call(name, arguments)
         finally:
@@ -146,8 +132,7 @@ class MiniWoB(PageTools):
 
     def answer(self, reply: str) -> Outcome:
         """Refuse a reply without a call."""
-        text = self.correction("There is no call of a tool in this reply.", self.view.text(self.part), short="?")
-        return Outcome((user(text),), valid=False, rewards={"page": 0.0})
+        return Outcome((self.refusal_message(),), valid=False, rewards={"page": 0.0})
 
     def after_calls(self, results: Messages) -> Outcome:
         """Show the page below the last result, or end the episode."""
@@ -157,12 +142,7 @@ class MiniWoB(PageTools):
             return Outcome(
                 (), float(success), True, success, rewards={"page": float(success)}, metrics={"points": points}
             )
-        self.look()
-        *others, last = results
-        text = last["content"]
-        if self.style == "short":
-            text = "\n".join(line for line in text.split("\n") if line.startswith("error: "))
-        return Outcome((*others, {**last, "content": self._page_message(text)["content"]}), rewards={"page": 0.0})
+        return Outcome(self.shown_results(results), rewards={"page": 0.0})
 
     def ending(self, outcome: Outcome) -> str:
         """Say what the page counted."""
@@ -192,18 +172,25 @@ class MiniWoB(PageTools):
             *(words_of(name, arguments) for name, arguments in calls),
         )
 
+    def release(self) -> None:
+        """Give the page back, or with `reuse` keep it for the next episode for a moment."""
+        if self.reuse and self.page is not None:
+            kept: Any = self.page
+            kept.rest()
+        else:
+            super().release()
+
     def _open_page(self) -> None:
         self.site = MiniWoBSite(self.page_name, self.task.metadata["seed"])
-        page = self.page or open_engine("chromium", self.pictures, self.browser)
+        if self.reuse and self.page is not None and self.page_name not in KEEPS_STATE:
+            kept: Any = self.page
+            if kept.restart(self.site, _RESTART.format(seed=json.dumps(str(self.site.seed)))) and self.site.goal:
+                self.begin(self.page)
+                return
+        page = self.page or open_engine("chromium", self.pictures, self.browser, self.picture_size, self.headed)
         page.open(self.site)
         if not self.site.wait(BEGIN_S):
             page.close()
             self.page = None
             raise BrowserFault(f"the page {self.page_name} has not begun its episode within {BEGIN_S:g} s")
         self.begin(page)
-
-    def _page_message(self, head: str) -> Message:
-        text = self.view.text(self.part)
-        if head:
-            text = f"{head}\n{text}" if self.style == "short" else f"{head}\n\n{text}"
-        return user(text) if self.pictures == "text" else with_picture(text, self._live_page)

@@ -24,3 +24,10 @@ TASKS = tuple(
     use-colorwheel-2 use-colorwheel use-slider-2 use-slider use-spinner visual-addition
     """.split()  # noqa: SIM905
 )
+# Pages of which something stays when the next episode begins on them, or that move by themselves.
+KEEPS_STATE = frozenset(
+    task
+    for task in TASKS
+    if task.startswith(("drag-", "draw-", "use-slider", "form-sequence", "click-pie"))
+    or task in ("chase-circle", "focus-text-2", "moving-items", "search-engine", "stock-market")
+)

@@ -227,7 +227,7 @@ def test_new_windows_are_tabs(page):
 
 
 def test_a_new_window_is_shown_when_it_has_been_read_to_its_end(page):
-    page.open(Pages({"/": "<a href=/b target=_blank>Other</a>", "/b": "<p>x</p>" * 60_000 + "<button>End</button>"}))
+    page.open(Pages({"/": "<a href=/b target=_blank>Other</a>", "/b": "<p>x</p>" * 25_000 + "<button>End</button>"}))
     click(page, "Other")
     assert [element.name for element in page.observe().elements()] == ["End"]
 

@@ -1,0 +1,1 @@
+"""What pages in a browser cost."""

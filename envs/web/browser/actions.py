@@ -1,0 +1,187 @@
+"""What the actions on a page do in the browser; all of it runs on the browser's loop."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from envs.web.browser import pointer
+from envs.web.browser.reading import parse_snapshot, refusal
+from envs.web.browser.tabs import LOAD_S, Tabs
+from envs.web.page import BrowserFault, Element, PageError, PageHung, Snapshot
+
+ACTION_S = 10.0  # of one action with its effects
+_FOLDER = Path(__file__).parent
+_WALK = "([name, ...rest]) => " + (_FOLDER / "walk.js").read_text(encoding="utf-8").rstrip() + "[name](...rest)"
+
+
+class PageActions:
+    """The tabs of an episode and what is done with them.
+
+    Attributes of the episode: `_origin`, before the paths of its site, "" where pages are named by their whole address;
+    `_start`, its first page; `_origins` that links may lead to besides the page's own.
+    """
+
+    _tabs: Tabs | None = None
+    _origin = ""
+    _start = "/"
+    _origins: tuple[str, ...] = ()
+    _snapshot = Snapshot("", "", ())
+
+    @property
+    def _live_tabs(self) -> Tabs:
+        if self._tabs is None:
+            raise BrowserFault("no page is open; call open() first")
+        return self._tabs
+
+    def _path(self) -> str:
+        url = self._live_tabs.page.url if self._live_tabs.pages else ""
+        if not self._origin:
+            return url
+        parts = urlsplit(url)
+        return parts._replace(scheme="", netloc="").geturl() or "/"
+
+    async def _reopen(self, tabs: Tabs) -> None:
+        """Open the site's first page after all tabs were closed."""
+        await tabs.context.new_page()
+        await tabs.page.goto(self._origin + self._start, wait_until="domcontentloaded", timeout=1000 * LOAD_S)
+        await tabs.settle()
+
+    async def _evaluate(self, name: str, *args: Any) -> Any:
+        return await self._live_tabs.page.evaluate(_WALK, [name, *args])
+
+    async def _read(self) -> Snapshot:
+        tabs = self._live_tabs
+        for _ in range(5):
+            try:
+                data = json.loads(await self._evaluate("read"))
+                break
+            except Exception as error:
+                if "Execution context was destroyed" not in str(error):
+                    raise
+                await tabs.settle()
+        else:
+            raise PageHung("the page loads itself again and again")
+        titles = tuple([await page.title() for page in tabs.pages]) if len(tabs.pages) > 1 else ()
+        return parse_snapshot(data, self._path(), titles, tabs.place)
+
+    async def _click(self, index: int) -> None:
+        element = self._element(index)
+        place = await self._evaluate("locate", index, self._origins)
+        if "error" in place:
+            raise refusal(index, place)
+        if (place["role"], place["name"]) != (element.role, element.name):
+            raise PageError(f"element {index} has changed since the page was shown; look at it again")
+        if place["leaves"]:
+            raise PageError(f"the address {place['leaves'][:80]!r} leads out of this site and cannot be opened")
+        mouse = self._live_tabs.page.mouse
+        await mouse.move(place["x"], place["y"])
+        aim = await self._evaluate("aim", index, place["x"], place["y"])
+        if "error" in aim:
+            raise refusal(index, aim)
+        await mouse.down()
+        await mouse.up()
+        await self._finish()
+
+    async def _type(self, index: int, text: str, submit: bool) -> None:
+        self._element(index)
+        result = await self._evaluate("fill", index, text)
+        if "error" in result:
+            raise refusal(index, result, text)
+        page = self._live_tabs.page
+        if result.get("insert"):
+            await page.keyboard.insert_text(result["insert"])
+        elif result.get("empty"):
+            await self._evaluate("clear", index)
+        if submit:
+            await page.keyboard.press("Enter")
+        await self._finish()
+
+    async def _select(self, index: int, option: str) -> None:
+        self._element(index)
+        wish = " ".join(option.split())
+        result = await self._evaluate("choose", index, wish)
+        if "error" in result:
+            raise refusal(index, result, wish)
+        await self._finish()
+
+    async def _press(self, key: str) -> None:
+        try:
+            await self._live_tabs.page.keyboard.press(key)
+        except Exception as error:
+            if "Unknown key" in str(error):
+                raise PageError(f"{key!r} is no key; keys are named Enter, Tab, Space, ArrowDown, a, ...") from None
+            raise
+        await self._finish()
+
+    async def _scroll(self, sign: int) -> None:
+        move = "sign => scrollBy({top: sign * innerHeight * 0.8, behavior: 'instant'})"
+        await self._live_tabs.page.evaluate(move, sign)
+        await self._finish()
+
+    async def _back(self) -> None:
+        page = self._live_tabs.page
+        before = await page.evaluate("() => history.length")
+        response = await page.go_back(wait_until="load", timeout=1000 * ACTION_S)
+        if page.url == "about:blank":
+            await page.go_forward(wait_until="domcontentloaded", timeout=1000 * ACTION_S)
+            response, before = None, 1
+        if response is None and before <= 2 and page.url.startswith(self._origin):
+            raise PageError("this is the first page of this tab; there is nothing to go back to")
+        await self._finish()
+
+    async def _switch(self, tab: int) -> None:
+        self._live_tabs.place = tab
+        await self._live_tabs.page.bring_to_front()
+
+    async def _inspect(self, url: str, script: str) -> str:
+        tabs = self._live_tabs
+        page = shown = tabs.page
+        try:
+            if url:
+                page = await tabs.context.new_page()
+                await page.goto(url, wait_until="load", timeout=1000 * LOAD_S)
+            if not script:
+                return await page.content()
+            try:
+                return await page.evaluate(f"() => {{ const it = ({script}); return it == null ? '' : String(it) }}")
+            except Exception as error:
+                if not str(error).startswith("Page.evaluate:"):
+                    raise
+                return ""  # what it looks for is not there
+        finally:
+            if page is not shown:
+                await page.close()
+                tabs.show(shown)
+
+    async def _run(self, script: str) -> None:
+        await self._live_tabs.page.evaluate(script)
+        await self._live_tabs.settle()
+
+    async def _finish(self) -> None:
+        """Wait for the effects of an action; leave a page that cannot be shown."""
+        tabs = self._live_tabs
+        await tabs.settle()
+        if not tabs.pages:
+            await self._reopen(tabs)
+            raise PageHung("the page has closed itself; the first page was opened again")
+        if tabs.page.url.startswith("chrome-error:"):
+            await tabs.page.go_back(wait_until="load", timeout=1000 * ACTION_S)
+            await tabs.settle()
+            raise PageError("the page leads out of this site and cannot be opened")
+
+    async def _point(self, function: Callable[..., Coroutine[Any, Any, Any]], *args: Any) -> Any:
+        """Do something at a point of the page that is shown and wait for its effects, or take its picture."""
+        result = await function(self._live_tabs.page, *args)
+        if function is not pointer.picture:
+            await self._finish()
+        return result
+
+    def _element(self, index: int) -> Element:
+        elements = self._snapshot.elements()
+        if not 1 <= index <= len(elements):
+            raise PageError(f"there is no element {index}; the page has {len(elements)}")
+        return elements[index - 1]

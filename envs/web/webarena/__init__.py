@@ -1,0 +1,1 @@
+"""Tasks on sites that somebody else serves, in files as those of WebArena."""

@@ -1,0 +1,78 @@
+"""Wrong work on the pages that a script solves earns nothing: the script with one of its calls changed or left out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from envs.types import assistant
+from envs.web.miniwob.miniwob import MiniWoB
+from envs.web.miniwob.reading import Reading
+from envs.web.miniwob.solvers import SOLVERS
+
+pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("chromium_installed", "miniwob_installed")]
+# There the first call may differ and the rest makes it good: another section, tab or guess first, any widget of a kind.
+FREE = frozenset(
+    """click-collapsible-2 click-collapsible-2-nodelay click-tab-2 click-tab-2-hard click-widget navigate-tree
+    guess-number multi-layouts use-autocomplete-nodelay use-spinner phone-book""".split()
+)
+EPISODES = 3
+
+
+@pytest.fixture(scope="module")
+def opened() -> Iterator[Any]:
+    """Makes environments that share a page."""
+    last: list[MiniWoB] = []
+
+    def make(task: str) -> MiniWoB:
+        env = MiniWoB(task=task)
+        if last:
+            env.page, last[-1].page = last[-1].page, None
+        last.append(env)
+        return env
+
+    yield make
+    last[-1].close()
+
+
+def changed(call: tuple[str, dict[str, Any]], env: MiniWoB) -> tuple[str, dict[str, Any]] | None:
+    """A call like this one that does something else; None if there is no other."""
+    name, arguments = call
+    if name == "type":
+        text = arguments["text"]
+        other = str(int(text) + 1) if text.isdigit() else f"{text}x"
+        return name, {**arguments, "text": other}
+    if name == "select":
+        options = env.snapshot.elements()[arguments["element"] - 1].options
+        others = [each for each in options if each != arguments["option"] and each]
+        return (name, {**arguments, "option": others[-1]}) if others else None
+    if name == "click":
+        target = env.snapshot.elements()[arguments["element"] - 1]
+        others = [
+            each
+            for each in env.snapshot.elements()
+            if each.role == target.role and each.name != target.name and "checked" not in each.states
+            and each.name not in ("Submit", "Cancel", "OK", "Next", "Previous", "Search")
+        ]  # fmt: skip
+        return (name, {"element": others[0].index}) if others else None
+    return None
+
+
+@pytest.mark.parametrize("task", [task for task in SOLVERS if task not in FREE])
+def test_a_script_with_one_wrong_call_earns_nothing(task: str, opened: Any) -> None:
+    env, rewards = opened(task), Counter[float]()
+    for index in range(EPISODES):
+        env.reset(options={"split": "train", "index": index})
+        is_changed, reward, is_over = False, 0.0, False
+        for call in SOLVERS[task](Reading(env)):
+            other = None if is_changed else changed(call, env)
+            is_changed = is_changed or other is not None
+            *_, reward, terminated, truncated, _ = env.step(assistant(tool_calls=[other or call]))
+            if is_over := terminated or truncated:
+                break
+        if is_changed:
+            rewards[reward if is_over else 0.0] += 1
+    assert rewards[1.0] == 0, f"{rewards[1.0]} of {sum(rewards.values())} wrong scripts earned 1"
