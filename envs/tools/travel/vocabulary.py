@@ -49,21 +49,7 @@ VOCABULARY = Vocabulary(
             r"|\bwhich of (?:the|these|those) (?:two )?(?:start )?(?:times|hours)\b|\bpart of the day\b"
             r"|\band (?:the )?time\b|\btime of (?:the )?day|\bwhen\b|\b(?:how|too) (?:early|late)|\bdepart|\bleave\b"
             rf"|{_choice(_CLOCK)}|{_choice(_PART)}",
-            *(
-                "time",
-                "hour",
-                "when",
-                "early",
-                "late",
-                "depart",
-                "leave",
-                ":",
-                "am ",
-                "pm",
-                "noon",
-                "evening",
-                "part of",
-            ),
+            *("time", "hour", "when", "early", "late", "depart", "leave", " or ", "which", "part of"),
         ),
         "ticket": _cue(r"\b(?:saver|flex\w*|ticket|fare)\b", "saver", "flex", "ticket", "fare"),
         "nights": _cue(r"\bnights?\b|\bhow long\b[^?]*\bstay|\buntil when\b", "night", "long", "until"),
@@ -74,7 +60,7 @@ VOCABULARY = Vocabulary(
             rf"|\bwhich (?!{_DAY})(?-i:{_NAME})\b"
             rf"|(?-i:\b({_NAME}) {_NAME}\b[^?]{{0,40}}\b(?:or|and)\b[^?]{{0,40}}\b\1 {_NAME})",
             *("colleague", "person", "employee", "who", "last name", "full name", "family name", "surname", "which"),
-            *("mean", "is that", "is it", "is this", " or ", " and "),
+            *("mean", "is that", "is it", "is this", " or "),
         ),
         "length": _cue(
             r"\bhow long|\blength\b|\bduration\b|\bhow many minutes", "long", "length", "duration", "minutes"
@@ -87,8 +73,21 @@ VOCABULARY = Vocabulary(
         "reason": _cue(r"\b(?:reason|why|ill|sick)\b", "reason", "why", "ill", "sick"),
         "answer": _cue(
             r"\baccept|\bdecline|\battend\b|\bwill you (?:come|be there)|\banswer\b|\brespond\b|\bgo to\b"
-            r"|\bwant to (?:go|come)\b|\bjoin\b|\btake part\b|\b(?:say|reply) (?:yes|no)\b|\byes or no\b",
-            *("accept", "decline", "attend", "come", "answer", "respond", "go", "you be", "join", "part", "yes", "no"),
+            r"|\bwant to (?:go|come)\b|\bjoin\b|\btake part\b|\b(?:say|reply) yes\b|\byes or no\b",
+            *(
+                "accept",
+                "decline",
+                "attend",
+                "come",
+                "answer",
+                "respond",
+                "to go",
+                "go to",
+                "you be",
+                "join",
+                "take part",
+                "yes",
+            ),
         ),
         "else": _cue(r"\b(?:any|some)thing else|\belse I can|\bother (?:wish|question|request)", "else", "other"),
     },
