@@ -148,7 +148,7 @@ def one(name: str, arm: str, seed: int, home: Path) -> dict[str, Any]:
         "scoring": sum(line["time/score_s"] for line in lines) / sum(line["time/update_s"] for line in lines),
         "commit": commit(),
         "cpu_seconds": round(cpu_s, 1),
-        "flags": flags,
+        "flags": [word.replace(str(home), "DIR") for word in flags],
     }
     print(
         f"{name} {arm} seed {seed}: {found['before']:.3f} -> {found['held_out']:.3f}, area {area(found):.3f}, "

@@ -7,7 +7,7 @@ resets` counts the resets too. On a machine that does other work CPU time grows 
 and execution units; `unhindered` is from the least time of each single step over the rounds.
 
 tau2's gym wrapper makes 24.5 steps/s. That figure is not from this script: it was measured once, on two cores without a
-GPU, with tau2 from its repository, which is on no package index.
+GPU. `benchmarks.steps.tau2_gym` measures the wrapper and `tools/Tau2-v0` in turns.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ FORM = '{"name": "TOOL", "arguments": {"KEY": "VALUE"}}'
 _CODE = re.compile(r"([A-Za-z_]\w{0,63})\((.*)\)")
 _DECODER, _BETWEEN = json.JSONDecoder(), re.compile(r"[\s,]*")
 _FENCE, _OPENING, _CLOSING = "```", "<tool_call>", "</tool_call>"
+_BRACKETS = {"}": "{", "]": "["}  # what a value over several lines ends with, and begins with
 
 
 class TextCall(NamedTuple):
@@ -92,8 +93,9 @@ def _in_tags(text: str, read: Callable[[str], Sequence[TextCall]]) -> list[TextC
 
 def _on_lines(text: str, read: Callable[[str], Sequence[TextCall]]) -> list[TextCall]:
     """Calls of the last lines of a text, or of the object or array that its last lines are."""
-    lines = text[-2 * MAX_LINE :].rsplit("\n", MAX_PARTS)
-    if (bracket := {"}": "{", "]": "["}.get(lines[-1].rstrip())) is not None:
+    end = text[-2 * MAX_LINE :]
+    lines = end.rsplit("\n", MAX_PARTS)
+    if (bracket := _BRACKETS.get(lines[-1].rstrip())) is not None:
         first = max((i for i, line in enumerate(lines) if line.startswith(bracket)), default=None)
         return [] if first is None else list(read("\n".join(lines[first:]).strip()))
     calls: list[TextCall] = []
@@ -102,7 +104,7 @@ def _on_lines(text: str, read: Callable[[str], Sequence[TextCall]]) -> list[Text
         if not line_calls:
             break
         calls = [*line_calls, *calls]
-    if not calls:
+    if not calls and '{"name"' in end:
         _refuse_hidden_calls([line.strip() for line in lines[-2:]])
     return calls
 

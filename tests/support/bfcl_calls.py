@@ -258,7 +258,7 @@ EXAMPLES: Mapping[str, Sequence[Example]] = {
         (
             "notify_price_change",
             {"stocks": ["ZETA", "AAPL"], "threshold": 2},
-            {"notification": "Stocks that have changed by at least 2 %: ZETA."},
+            {"notification": "Stocks that have changed that much: ZETA."},
         ),
         (
             "notify_price_change",
@@ -356,6 +356,17 @@ EXAMPLES: Mapping[str, Sequence[Example]] = {
             {"access_token": "t", "booking_id": "3426812"},
             {"invoice": {**PAID, **FLIGHT, "travel_cost": 2800.0}},
         ),
+        (
+            "retrieve_invoice",
+            {"access_token": "t", "booking_id": "3426812", "insurance_id": "498276044"},
+            {"invoice": {**PAID, **FLIGHT, "travel_cost": 2800.0}},
+        ),
+        (
+            "retrieve_invoice",
+            {"access_token": "t", "insurance_id": "498276044"},
+            {"invoice": {**PAID, **FLIGHT, "travel_cost": 2800.0}},
+        ),
+        ("retrieve_invoice", {"access_token": "t", "insurance_id": "498276045"}, ERROR),
         ("get_booking_history", {"access_token": "t"}, ...),
         (
             "contact_customer_support",
@@ -494,6 +505,7 @@ EXAMPLES: Mapping[str, Sequence[Example]] = {
         ("get_outside_temperature_from_google", {}, {"outsideTemperature": 18.5}),
         ("get_outside_temperature_from_weather_com", {}, {"outsideTemperature": 18.5}),
         ("setHeadlights", {"mode": "on"}, {"headlightStatus": "on"}),
+        ("setHeadlights", {"mode": "auto"}, {"headlightStatus": "off"}),
         ("setHeadlights", {"mode": "off"}, {"headlightStatus": "off"}),
         ("set_navigation", {"destination": ""}, ERROR),
         ("set_navigation", {"destination": "Main Street 1"}, {"status": "Navigating to Main Street 1"}),

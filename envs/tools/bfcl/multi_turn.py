@@ -75,7 +75,7 @@ class BFCLMultiTurn(ToolEnv):
     documentation of the functions (`envs.tools.bfcl.backing`) so that all gold calls succeed. Where the documentation
     is silent, as on fares and the texts of errors, they differ from the official ones: scores compare with each other,
     and only roughly with the leaderboard's. As in the official evaluation, a few rows ask for what no tool returns:
-    row 4 posts the sorted lines of a file that has one line.
+    row 4 posts the sorted lines of a file that has one line, and row 188 logs in with a password that nobody tells.
     Arguments: `category`: multi_turn_base; multi_turn_miss_param, where a detail comes a turn late; or
     multi_turn_miss_func, where a tool comes a turn late: a message describes it, and it is not in `info["tools"]`. The
     category long_context needs further official files and is not supported. `data_root`, the folder that holds

@@ -6,6 +6,9 @@ import re
 
 from envs.tools.desk.customer import Cue, Vocabulary
 
+_COLOUR = r"\b(?:black|blue|green|pink|red|white)"
+_RETURN = r"(?:return|exchange|swap|cancel|send back)"
+
 VOCABULARY = Vocabulary(
     topics={
         "email": Cue(re.compile(r"\be-?mail", re.I), ("mail",)),
@@ -14,25 +17,46 @@ VOCABULARY = Vocabulary(
             re.compile(r"\border (?:number|no\b|id\b)|\bwhich order|\bnumber of (?:the|your) order", re.I), ("order",)
         ),
         "item": Cue(
-            re.compile(r"\b(?:which|what) (?:item|product|article|goods)", re.I),
-            ("item", "product", "article", "goods"),
+            re.compile(
+                r"\b(?:which|what) (?:one )?(?:of (?:the|your|these) )?(?:item|product|article|goods)"
+                rf"|\bwhat (?:would you like|do you want) (?:me |us )?to {_RETURN}\b",
+                re.I,
+            ),
+            ("item", "product", "article", "goods", "what"),
         ),
         "reason": Cue(
             re.compile(r"\b(?:reason|why|damaged|broken|fault\w*|defect\w*)\b|\bwrong with", re.I),
             ("reason", "why", "damaged", "broken", "fault", "defect", "wrong"),
         ),
         "refund": Cue(
-            re.compile(r"\b(?:card|store credit|refund method|paid back|money back)\b", re.I),
-            ("card", "credit", "refund", "paid", "money"),
+            re.compile(
+                r"\b(?:card|(?:store|as) credit|refund method|payment method|paid back|money back)\b"
+                r"|\bhow\b[^?]*\brefund",
+                re.I,
+            ),
+            ("card", "credit", "refund", "paid", "pay", "money"),
         ),
-        "colour": Cue(re.compile(r"\b(?:which|what|wanted|desired|new) colou?r", re.I), ("colo",)),
+        "colour": Cue(
+            re.compile(
+                rf"\b(?:which|what|wanted|desired|new) colou?r|{_COLOUR}\b[^?]{{0,30}}\bor\b[^?]{{0,30}}{_COLOUR}\b",
+                re.I,
+            ),
+            ("colo", " or "),
+        ),
         "fallback": Cue(
-            re.compile(r"\bsold out|\bout of stock|\binstead|\balternativ", re.I),
-            ("sold", "stock", "instead", "alternativ"),
+            re.compile(
+                r"\bsold out|\bout of stock|\bno longer in stock|\bnot available|\bunavailable|\binstead|\balternativ",
+                re.I,
+            ),
+            ("sold", "stock", "available", "instead", "alternativ"),
         ),
         "address": Cue(
-            re.compile(r"\b(?:new|which|what|full|exact|delivery|shipping) (?:delivery |shipping )?address", re.I),
-            ("address",),
+            re.compile(
+                r"\b(?:new|which|what|full|exact|delivery|shipping) (?:delivery |shipping )?address"
+                r"|\b(?:give|tell|send) (?:me|us) (?:the|your) address|\bwhere\b[^?]*\b(?:deliver|ship|send\b|sent\b)",
+                re.I,
+            ),
+            ("address", "where"),
         ),
         "else": Cue(
             re.compile(r"\b(?:any|some)thing else|\belse I can|\bother (?:wish|question|request)", re.I),

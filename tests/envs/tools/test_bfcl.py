@@ -15,39 +15,12 @@ from envs.checks.env_under_test import EnvUnderTest, oracle_replies, play
 from envs.data import MissingData
 from envs.tools.bfcl.bfcl import BFCL, Category
 from envs.types import Message, assistant
+from tests.support.bfcl_files import write_single_turn as write
 from tests.support.hostile_calls import hostile_reply
 
-FUNCTIONS: list[dict[str, Any]] = [
-    {
-        "name": "trip.book",
-        "description": "Book a trip.",
-        "parameters": {
-            "type": "dict",
-            "properties": {
-                "city": {"type": "string", "description": "The city."},
-                "price": {"type": "float", "description": "The price."},
-                "days": {"type": "integer", "description": "The days."},
-                "stops": {"type": "array", "items": {"type": "string"}, "description": "The stops."},
-                "room": {"type": "dict", "properties": {"beds": {"type": "integer"}, "view": {"type": "string"}}},
-                "note": {"type": "any", "description": "Anything."},
-            },
-            "required": ["city", "days"],
-        },
-    },
-    {"name": "trip.cancel", "description": "Cancel.", "parameters": {"type": "dict", "properties": {}, "required": []}},
-]
 RIGHT = {"city": ["New York", "NYC"], "price": [9.0, ""], "days": [3], "stops": [["Rome", "Oslo"], ""]}
 RIGHT_ROOM: dict[str, Any] = {**RIGHT, "room": [{"beds": [1, 2], "view": ["sea", ""]}, ""]}
 CALL = {"city": "New York", "days": 3}
-
-
-def write(root: Path, category: str, gold: list[dict[str, Any]], functions: Any = FUNCTIONS) -> None:
-    folder = root / "bfcl"
-    folder.mkdir(exist_ok=True)
-    row = {"id": f"{category}_0", "question": [[{"role": "user", "content": "Book it."}]], "function": functions}
-    (folder / f"BFCL_v4_{category}.json").write_text(json.dumps(row) + "\n")
-    answer = {"id": f"{category}_0", "ground_truth": gold}
-    (folder / f"answers_BFCL_v4_{category}.json").write_text(json.dumps(answer) + "\n")
 
 
 def judge(tmp_path: Path, category: Any, gold: list[dict[str, Any]], reply: Message | str) -> bool:

@@ -12,6 +12,7 @@ import pytest
 import envs
 from envs.checks import contract, isolation, rewards
 from envs.checks.env_under_test import EnvUnderTest, oracle_replies, play
+from envs.tools.desk.case import Case
 from envs.tools.desk.customer import MAX_VALUES, Conversation, RuleCustomer
 from envs.tools.support.cases import KINDS, TRAPS, SupportCase, sample_case
 from envs.tools.support.support import Support
@@ -260,6 +261,25 @@ def test_a_request_without_a_question_mark_is_answered(message: str, topics: lis
     answer = customer.answer(message, conversation)
     assert sorted(conversation.questions) == sorted(topics)
     assert (answer == "All right.") == (not topics)
+
+
+@pytest.mark.parametrize(
+    ("question", "topics"),
+    [
+        ("Which of the items is it about?", "item"),
+        ("What would you like to return?", "item"),
+        ("How would you like to be refunded?", "refund"),
+        ("Do you want the money on the original payment method?", "refund"),
+        ("Blue or green?", "colour"),
+        ("The blue one is not available. What now?", "fallback"),
+        ("Where should we send it?", "address"),
+        ("Could you give me the address?", "address"),
+    ],
+)
+def test_ordinary_questions_are_understood(question: str, topics: str) -> None:
+    answers = {topic: [("", "")] for topic in VOCABULARY.topics}
+    case = Case(kind="", trap="", owner=None, answers=answers)
+    assert RuleCustomer(case, VOCABULARY, is_short=False).topics(question) == topics.split()
 
 
 def test_the_customer_is_not_asked_to_confirm_a_change_by_other_uses_of_the_word() -> None:

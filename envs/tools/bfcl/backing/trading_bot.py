@@ -169,7 +169,7 @@ class TradingBot(Backing):
         names = [name for name in stocks if changes.get(name, -1.0) >= threshold]
         if not names:
             return {"notification": "No stock has changed that much."}
-        return {"notification": f"Stocks that have changed by at least {threshold:g} %: {', '.join(names)}."}
+        return {"notification": f"Stocks that have changed that much: {', '.join(names)}."}
 
     @tool
     def place_order(self, order_type: Text, symbol: Text, price: Number, amount: Integer) -> Result:

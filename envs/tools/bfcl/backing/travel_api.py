@@ -28,13 +28,13 @@ class TravelAPI(Backing):
 
     Calls that take an access token need the current one. The budget limit is a record only: gold answers book above it.
     Ids and tokens are drawn from a generator whose seed is `random_seed` of the configuration, else one that fits the
-    gold answers.
+    gold answers. As in the official system, what an insurance is called is no part of the state, and an invoice is that
+    of a booking alone, so that neither a type of insurance that the user left open nor an id more decides a turn.
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self.credit_card_list: dict[str, dict[str, Any]] = deepcopy(dict(config.get("credit_card_list", {})))
         self.booking_record: dict[str, dict[str, Any]] = deepcopy(dict(config.get("booking_record", {})))
-        self.insurance_record: dict[str, dict[str, Any]] = deepcopy(dict(config.get("insurance_record", {})))
         self.access_token: str | None = config.get("access_token")
         self.token_type: str | None = config.get("token_type")
         self.token_expires_in: int | None = config.get("token_expires_in")
@@ -42,6 +42,7 @@ class TravelAPI(Backing):
         self.user_first_name: str | None = config.get("user_first_name")
         self.user_last_name: str | None = config.get("user_last_name")
         self.budget_limit: float | None = config.get("budget_limit")
+        self._bookings_by_insurance: dict[str, str] = {}
         self._random = Random(config.get("random_seed", SEED))
 
     @tool
@@ -190,17 +191,12 @@ class TravelAPI(Backing):
             return fault
         if insurance_cost < 0 or not insurance_type.strip():
             return refuse("a type and a cost that is not negative are needed")
-        if len(self.insurance_record) >= MAX_RECORDS:
+        if len(self._bookings_by_insurance) >= MAX_RECORDS:
             return refuse("there are too many insurances")
         if not self._pay(card_id, insurance_cost):
             return refuse(f"the balance of card {card_id[:40]!r} is lower than the cost of {insurance_cost:.2f} USD")
         insurance_id = self._draw(9)
-        self.insurance_record[insurance_id] = {
-            "insurance_type": insurance_type,
-            "insurance_cost": float(insurance_cost),
-            "booking_id": booking_id,
-            "card_id": card_id,
-        }
+        self._bookings_by_insurance[insurance_id] = booking_id
         return {"insurance_id": insurance_id, "insurance_status": True}
 
     @tool
@@ -235,22 +231,19 @@ class TravelAPI(Backing):
     def retrieve_invoice(
         self, access_token: Text, booking_id: Text | None = None, insurance_id: Text | None = None
     ) -> Result:
-        """Return the invoice for a booking, an insurance, or both."""
+        """Return the invoice for a booking, which an insurance of it may name instead."""
         if fault := self._fault(access_token):
             return fault
         if is_absent(booking_id) and is_absent(insurance_id):
             return refuse("booking_id or insurance_id is needed")
-        invoice: dict[str, Any] = {}
-        if not is_absent(booking_id):
-            if booking_id not in self.booking_record:
-                return _no_booking(str(booking_id))
-            booking = self.booking_record[str(booking_id)]
-            invoice |= {"booking_id": booking_id, **{key: booking[key] for key in booking if key != "card_id"}}
-        if not is_absent(insurance_id):
-            if insurance_id not in self.insurance_record:
+        if is_absent(booking_id):
+            booking_id = self._bookings_by_insurance.get(str(insurance_id))
+            if booking_id is None:
                 return refuse(f"there is no insurance {str(insurance_id)[:40]!r}")
-            invoice |= {"insurance_id": insurance_id, **self.insurance_record[str(insurance_id)]}
-        return {"invoice": invoice}
+        booking = self.booking_record.get(str(booking_id))
+        if booking is None:
+            return _no_booking(str(booking_id))
+        return {"invoice": {"booking_id": booking_id, **{key: booking[key] for key in booking if key != "card_id"}}}
 
     @tool
     def set_budget_limit(self, access_token: Text, budget_limit: Number) -> Result:

@@ -243,8 +243,8 @@ class VehicleControlAPI(Backing):
 
     @tool
     def setHeadlights(self, mode: Literal["on", "off", "auto"]) -> Result:
-        """Switch the headlights; `auto` switches them on, since it may be dark."""
-        self.headLightStatus = "off" if mode == "off" else "on"
+        """Switch the headlights; `auto` leaves them off, as in the official system."""
+        self.headLightStatus = "on" if mode == "on" else "off"
         return {"headlightStatus": self.headLightStatus}
 
     @tool

@@ -71,6 +71,24 @@ def test_functions_have_the_documented_arguments_and_response_fields(class_name:
             assert set(fields) - optional <= set(value) <= set(fields), (name, value)
 
 
+def test_what_a_user_left_open_is_no_part_of_the_state() -> None:
+    states, invoices = [], []
+    for kind in ("comprehensive", "travel"):
+        system = CLASSES["TravelAPI"](CONFIGS["TravelAPI"])
+        for name, arguments, _ in EXAMPLES["TravelAPI"]:
+            if name in ("book_flight", "purchase_insurance"):
+                system.call(
+                    name, json.dumps({**arguments, **({"insurance_type": kind} if "cost" in str(arguments) else {})})
+                )
+        states.append(system.public_state())
+        invoices += [
+            system.call("retrieve_invoice", json.dumps({"access_token": "t", "booking_id": "3426812", **more}))
+            for more in ({}, {"insurance_id": "498276044"})
+        ]
+    assert states[0] == states[1] and "3426812" in states[0]["booking_record"]
+    assert all(invoice == invoices[0] and "invoice" in invoice for invoice in invoices)
+
+
 def test_a_copy_is_independent_and_equal_seeds_draw_equal_ids() -> None:
     world = World(NAMES, CONFIGS)
     copy = deepcopy(world)

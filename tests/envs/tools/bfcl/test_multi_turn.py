@@ -14,64 +14,23 @@ import envs
 from envs.checks import contract, rewards
 from envs.checks.env_under_test import EnvUnderTest, oracle_replies, play
 from envs.data import MissingData
-from envs.tools.bfcl.backing.classes import CLASSES, DOCUMENTS
+from envs.tools.bfcl.backing.classes import CLASSES
 from envs.tools.bfcl.multi_turn import MAX_STEPS, BFCLMultiTurn
 from envs.tools.bfcl.multi_turn_files import parse_gold_call
 from envs.tools.bfcl.schemas import offered_name
 from envs.tools.bfcl.world import World
 from envs.types import assistant, text
 from tests.support.bfcl_calls import CONFIGS
+from tests.support.bfcl_files import MULTI_TURN_GOLD as GOLD
+from tests.support.bfcl_files import write_multi_turn as write
 from tests.support.hostile_calls import hostile_reply
 
 Calls = Sequence[tuple[str, dict[str, Any]]]
-GOLD = [
-    ["cd('box')", "touch(file_name='a.txt')", "echo('one', file_name='a.txt')"],
-    [],
-    ["cat('a.txt')", "post_tweet('one', tags=['#a'])"],
-]
-CONFIG = {
-    "GorillaFileSystem": {
-        "root": {"home": {"type": "directory", "contents": {"box": {"type": "directory", "contents": {}}}}}
-    },
-    "TwitterAPI": {"authenticated": True, "username": "ada"},
-}
 TURNS: list[Calls] = [
     [("cd", {"folder": "box"}), ("touch", {"file_name": "a.txt"}), ("echo", {"content": "one", "file_name": "a.txt"})],
     [],
     [("cat", {"file_name": "a.txt"}), ("post_tweet", {"content": "one", "tags": ["#a"]})],
 ]
-
-
-def write(root: Path, gold: Any = GOLD, category: str = "multi_turn_base", **fields: Any) -> str:
-    """Write a row, and documents of its classes' functions in the form of the official ones."""
-    folder = root / "bfcl"
-    (folder / "multi_turn_func_doc").mkdir(parents=True, exist_ok=True)
-    for name in ("GorillaFileSystem", "TwitterAPI"):
-        lines = []
-        for tool in CLASSES[name].tools().values():
-            about = tool.schema["function"]
-            types = {"object": "dict", "number": "float"}
-            properties = {
-                key: {"type": types.get(each.get("type", "string"), each.get("type", "string")), "description": key}
-                for key, each in about["parameters"]["properties"].items()
-            }
-            parameters = {"type": "dict", "properties": properties, "required": about["parameters"].get("required", [])}
-            lines.append(
-                json.dumps({**about, "parameters": parameters, "response": {"type": "dict", "properties": {}}})
-            )
-        (folder / "multi_turn_func_doc" / DOCUMENTS[name]).write_text("\n".join(lines))
-    row = {
-        "id": f"{category}_0",
-        "question": [[{"role": "user", "content": f"Request {turn}"}] for turn in range(len(gold))],
-        "initial_config": CONFIG,
-        "involved_classes": list(CONFIG),
-        "excluded_function": ["cp"],
-        **fields,
-    }
-    (folder / f"BFCL_v4_{category}.json").write_text(json.dumps(row) + "\n")
-    answer = {"id": f"{category}_0", "ground_truth": gold}
-    (folder / f"answers_BFCL_v4_{category}.json").write_text(json.dumps(answer) + "\n")
-    return str(root)
 
 
 @pytest.fixture
