@@ -120,12 +120,12 @@ def measure(game: Game, rounds: int, groups: int) -> dict[str, Any]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Time, print and write; 1 where several seats cost more than they may."""
     parser = Parser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--rounds", type=whole_number(1), default=9, help="timed rounds (default: 9)")
+    parser.add_argument("--rounds", type=whole_number(1), default=7, help="timed rounds (default: 7)")
     parser.add_argument("--quick", action="store_true", help="one game, one small round: does it work?")
     args, console = parser.parse_args(argv), Console(highlight=False, width=118)
     torch.set_num_threads(1)
     games = GAMES[:1] if args.quick else GAMES
-    entries = [measure(game, 1 if args.quick else args.rounds, 2 if args.quick else 8) for game in games]
+    entries = [measure(game, 1 if args.quick else args.rounds, 2 if args.quick else 4) for game in games]
     record.show(
         f"CPU time per sampled token at a table, over that in the view: at most {1 + WANTED:.2f} is wanted",
         ("game", "seats move", "table, us", "view, us", "ratio (quartiles)"),
