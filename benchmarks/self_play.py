@@ -1,8 +1,8 @@
 """Does self-play approach an equilibrium? Exact exploitability in Kuhn poker, of a table of logits and of the model.
 
-    python -m benchmarks.self_play --policy table            # five seeds, 300 updates, every arm
-    python -m benchmarks.self_play --policy tiny --only pull # the bundled model
-    python -m benchmarks.self_play --policy tiny --seeds 1   # every arm once
+    python -m benchmarks.self_play --policy table            # every arm, five seeds
+    python -m benchmarks.self_play --policy tiny --only pull # the bundled model; results of other arms stay
+    python -m benchmarks.self_play --policy tiny --runs DIR  # goes on where it was stopped
 
 Both run through the same loop, rollout, strategy and recipe parts, one group for each deal and seat. The table
 replaces engine, agent and learner (`benchmarks.support.table_policy`), so that what the rule of learning does can be
@@ -20,7 +20,6 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,15 +28,14 @@ import torch
 
 from benchmarks.support.record import RESULTS, commit, provenance, save, show
 from benchmarks.support.runs import interval, train
+from benchmarks.support.self_play_arms import ENV, FIELDS, Arm, Field
 from benchmarks.support.table_policy import Table, TableAgent, TableEngine, TableLearner
 from envs.multi import game_tree
 from envs.multi.kuhn import Kuhn
 from rl.cli import Parser, run, whole_number
 from rl.evaluate.seats.exploitability import ModelStrategy
 from rl.learner.scorer import ModelScorer
-from rl.methods import recipe as recipes
 from rl.methods.parts.sampler import History
-from rl.methods.recipe import Recipe
 from rl.records import SamplingParams
 from rl.rollout.runner import Runner
 from rl.settings import Settings
@@ -46,86 +44,8 @@ from rl.train.progress import Progress
 from rl.train.session import Session
 
 Strategy = Mapping[str, Sequence[float]]  # probabilities of the legal words by information state
-ENV = "multi/Kuhn-v0"
 LATE = 5  # points of the curve
-PLAIN = {"scale": "none", "reduce": "token_mean"}
-
-
-@dataclass(frozen=True)
-class Arm:
-    """One way to learn: a recipe, with other parts in some slots, and settings of the run."""
-
-    about: str
-    algo: str = "grpo"
-    parts: Mapping[str, Any] = field(default_factory=lambda: PLAIN)
-    settings: Mapping[str, Any] = field(default_factory=dict)
-
-    def recipe(self) -> Recipe:
-        """The parts of the method."""
-        recipe = recipes.load(self.algo)
-        return recipe.but(**recipes.parse(self.parts))
-
-
-@dataclass(frozen=True)
-class Field:
-    """The arms of one kind of policy, and the settings that they share."""
-
-    updates: int
-    every: int  # updates between two points of the curve
-    settings: Mapping[str, Any]
-    arms: Mapping[str, Arm]
-    start: Sequence[str] = ()  # flags of a run without updates, whose model all arms of a seed begin with
-
-
-ENTROPY = {"penalty": ["entropy_bonus:coef=0.1"]}
-ANNEALED = {"schedule": "linear:floor=0.1"}
-PULL = {"penalty": ["kl_k2:coef=0.4"]}  # of a KL estimate, the one with the right gradient on policy
-FIELDS = {
-    "table": Field(
-        updates=300,
-        every=10,
-        settings={"groups": 12, "size": 16, "lr": 6.0},
-        arms={
-            "plain": Arm("less the mean of the group, no scale"),
-            "std": Arm("divided by the group's deviation", parts={"reduce": "token_mean"}),
-            "entropy": Arm("plain, pulled towards random play", parts={**PLAIN, **ENTROPY}),
-            "entropy-std": Arm("the same, divided by the group's deviation", parts={"reduce": "token_mean", **ENTROPY}),
-            "annealed": Arm("pulled towards random play, falling rate", parts={**PLAIN, **ENTROPY, **ANNEALED}),
-            "spiral": Arm(
-                "annealed, less an average of the seat instead of the group",
-                algo="spiral",
-                parts={**PLAIN, **ENTROPY, **ANNEALED},
-            ),
-        },
-    ),
-    "tiny": Field(
-        updates=80,
-        every=5,
-        settings={
-            **{"groups": 12, "size": 8, "minibatches": 1, "lr": 6e-5, "turn_tokens": 8, "max_tokens": 256},
-            **{"env_arg": ["style=short"], "cold_start": 0, "save_every": 1000, "save_minutes": 60.0},
-        },
-        arms={
-            "pull": Arm("pulled towards the start with coefficient 0.4", parts={**PLAIN, **PULL}),
-            "weak-pull": Arm("the coefficient is 0.1", parts={**PLAIN, "penalty": ["kl_k2:coef=0.1"]}),
-            "no-pull": Arm("no pull", parts=PLAIN),
-            "pull-std": Arm("pull, divided by the group's deviation", parts={"reduce": "token_mean", **PULL}),
-            "pull-fast": Arm("pull, three times the rate", parts={**PLAIN, **PULL}, settings={"lr": 1.8e-4}),
-            "spiral": Arm(
-                "pull, less an average of the seat instead of the group", algo="spiral", parts={**PLAIN, **PULL}
-            ),
-            "pull-annealed": Arm(
-                "pull that begins at twice the rate and ends at a fifth",
-                parts={**PLAIN, **PULL, "schedule": "linear:floor=0.1"},
-                settings={"lr": 1.2e-4},
-            ),
-        },
-        start=(
-            *("--env", "benchmarks/support/soft_kuhn.py:SoftKuhn", "--env-arg", "style=short"),
-            *("--turn-tokens", "8", "--cold-start", "4000", "--cold-start-until", "0.3", "--eval-episodes", "0"),
-        ),
-    ),
-}
+MEASURES = ("start", "last", "late", "mixture", "legal")
 
 
 def play_table(arm: Arm, shared: Field, seed: int, updates: int, note: Callable[[int, Strategy], None]) -> None:
@@ -139,7 +59,7 @@ def play_table(arm: Arm, shared: Field, seed: int, updates: int, note: Callable[
         engine,
         SamplingParams(1),
         64,
-        seats=Kuhn.seats,
+        seats=tuple(Kuhn.seats),
     )
 
     def on_update(metrics: dict[str, float], groups: Sequence[Any]) -> None:
@@ -201,9 +121,9 @@ def play_model(
     arm: Arm, shared: Field, seed: int, updates: int, note: Callable[[int, Strategy, float], None], home: Path
 ) -> None:
     """Train the bundled model by `rl.train`."""
-    folder = home / f"start-{seed}"
+    folder = home / "start"
     if not (folder / "summary.json").exists():
-        train([*shared.start, "--updates", "0"], seed, folder, home / "cache")
+        train([*shared.start, "--updates", "0"], 0, folder, home / "cache")
     model = str(folder / "checkpoints" / "latest" / "model")
     fixed: dict[str, Any] = {"eval_episodes": 0, "threads": 1, "rollouts": "none", "logger": "none"}
     values = {**fixed, **shared.settings, **arm.settings}
@@ -265,6 +185,23 @@ def one(policy: str, name: str, seed: int, updates: int, home: Path) -> dict[str
     return found
 
 
+def summarise(runs: Mapping[str, Sequence[Mapping[str, Any]]], arms: Mapping[str, Arm]) -> dict[str, Any]:
+    """Mean, highest value and 95 % interval over seeds of each measure, arm by arm."""
+    return {
+        name: {
+            "about": arms[name].about,
+            "seeds": len(found),
+            **{
+                key: {"mean": float(np.mean(values)), "most": max(values), "interval": interval(values)}
+                for key in MEASURES
+                if (values := [one[key] for one in found])
+            },
+            "cpu_seconds": float(np.mean([one["cpu_seconds"] for one in found])),
+        }
+        for name, found in runs.items()
+    }
+
+
 def plot(runs: Mapping[str, Sequence[Mapping[str, Any]]], path: Path) -> None:
     """The mean curve of each arm over seeds, with their range: the weights themselves, and the mixture so far."""
     import matplotlib
@@ -304,37 +241,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     os.environ.setdefault("TURNWISE_CACHE", str(home / "cache"))
     torch.set_num_threads(1)
     updates = args.updates or FIELDS[args.policy].updates
+    out = RESULTS / f"self_play-{args.policy}.json"
+    earlier = json.loads(out.read_text())["runs"] if out.exists() and args.only else {}
     names = args.only or [*arms]
     runs = {name: [one(args.policy, name, seed, updates, home) for seed in range(args.seeds)] for name in names}
-    measures = ("start", "last", "late", "mixture", "legal")
-    summary = {
-        name: {
-            "about": arms[name].about,
-            **{
-                key: {
-                    "mean": float(np.mean(values := [one[key] for one in found])),
-                    "most": max(values),
-                    "interval": interval(values),
-                }
-                for key in measures
-            },
-            "cpu_seconds": float(np.mean([one["cpu_seconds"] for one in found])),
-        }
-        for name, found in runs.items()
-    }
     show(
         f"exploitability in {ENV}, {args.policy}, {args.seeds} seeds: mean (highest)",
-        ("arm", "start", "last", f"last {LATE} points", "mixture"),
+        ("arm", "start", "last", f"last {LATE} points", "mixture", "CPU seconds"),
         [
-            (name, *(f"{entry[key]['mean']:.3f} ({entry[key]['most']:.3f})" for key in measures[:-1]))
-            for name, entry in summary.items()
+            (
+                name,
+                *(f"{entry[key]['mean']:.3f} ({entry[key]['most']:.3f})" for key in MEASURES[:-1]),
+                f"{entry['cpu_seconds']:.0f}",
+            )
+            for name, entry in summarise(runs, arms).items()
         ],
     )
-    if not args.only:
-        origin = provenance(torch.device("cpu"), range(args.seeds))
-        result = {**origin, "env": ENV, "updates": updates, "summary": summary, "runs": runs}
-        save(RESULTS / f"self_play-{args.policy}.json", result)
-        plot(runs, RESULTS / f"self_play-{args.policy}.png")
+    runs = {name: found for name in arms if (found := {**earlier, **runs}.get(name))}
+    origin = provenance(torch.device("cpu"), range(args.seeds))
+    save(out, {**origin, "env": ENV, "updates": updates, "summary": summarise(runs, arms), "runs": runs})
+    plot(runs, out.with_suffix(".png"))
     return 0
 
 

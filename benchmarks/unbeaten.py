@@ -68,7 +68,7 @@ def one(seed: int, updates: int, home: Path) -> dict[str, Any]:
     folder = home / f"trained-{updates}-{seed}"
     flags = [*TRAINING, "--model", str(model / "checkpoints" / "latest" / "model"), "--updates", str(updates)]
     trained = train(flags, seed, folder, home / "cache")
-    found = {
+    found: dict[str, Any] = {
         "seed": seed,
         "commit": commit(),
         "before": before,

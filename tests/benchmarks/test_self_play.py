@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from benchmarks import self_play
+from benchmarks.support.self_play_arms import PLAIN
 from benchmarks.support.table_policy import Table, TableAgent, TableLearner
 from envs.types import text, user
 from rl.methods import recipe as recipes
@@ -27,7 +28,7 @@ def test_a_word_with_an_advantage_becomes_more_probable_in_its_state_alone():
     """One token of advantage 1 at odds 1/2 and one of advantage 0: the mean gradient of the logits is -/+ 1/4."""
     table = Table(STATES)
     first = table.first_word
-    recipe = recipes.load("grpo").but(**recipes.parse(self_play.PLAIN))
+    recipe = recipes.load("grpo").but(**recipes.parse(PLAIN))
     TableLearner(table, lr=1.0).update([row((0,), [first + 1, 1, first], [1, 0, 1], [1, 0, 0])], recipe)
     expected = torch.tensor([[-0.25, 0.25], [0, 0], [0, 0]], dtype=torch.float64)
     assert torch.allclose(table.logits.detach(), expected, atol=1e-6)
