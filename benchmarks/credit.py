@@ -6,7 +6,9 @@
 Every run is one `python -m rl.train` on one thread that ends after the same number of sampled tokens. Arms of a
 comparison share seeds, and with them the cold start and the order of tasks. `area` is the mean of training success
 over the sampled tokens, from the first to the last: what is learned, and how soon. `held-out` is greedy success on
-test tasks at the end. Differences are paired by seed; their intervals are percentile bootstraps over seeds.
+test tasks at the end. Differences are paired by seed; their intervals are percentile bootstraps over seeds. Where arms
+sample their training episodes in different ways (`is_judged_apart`), training success says nothing about them: then
+curves and areas are of greedy play on validation tasks.
 """
 
 from __future__ import annotations
@@ -16,7 +18,6 @@ import shutil
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,104 +25,13 @@ import numpy as np
 import torch
 
 from benchmarks.learn import scripted
+from benchmarks.support.comparisons import COMPARISONS
 from benchmarks.support.record import RESULTS, commit, provenance, save, show
 from benchmarks.support.runs import interval, train
 from rl.cli import Parser, run, whole_number
 
 SHARED = ["--groups", "32", "--size", "8", "--updates", "100000", "--schedule", "constant:warmup=10"]
 GRID = 200  # places on the token axis at which curves are read
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Methods on one task, in pairs (method, parent): recipes, maybe with flags such as `grpo --scale none`.
-
-    With `start`, flags of a run without updates, imitation is done once, and all seeds go on from its model.
-    """
-
-    about: str
-    env: str
-    flags: tuple[str, ...]
-    tokens: int
-    pairs: tuple[tuple[str, str], ...]
-    start: tuple[str, ...] = ()
-
-    @property
-    def arms(self) -> list[str]:
-        """Every method once, the first parent first."""
-        return list(dict.fromkeys([self.pairs[0][1], *(arm for pair in self.pairs for arm in pair)]))
-
-
-COMPARISONS: dict[str, Comparison] = {
-    "guess": Comparison(
-        "information is worth something",
-        "games/GuessNumber-v0",
-        ("--turn-tokens", "8"),
-        160_000,
-        tuple((arm, "grpo") for arm in ("igpo", "infopo", "gigpo", "arpo", "portool")),
-    ),
-    "lake": Comparison(
-        "states that repeat",
-        "games/FrozenLake-v0",
-        ("--turn-tokens", "8", "--cold-start", "400", "--cold-start-until", "0.2"),
-        220_000,
-        (("gigpo", "grpo"), ("hgpo", "grpo")),
-    ),
-    "revise": Comparison(
-        "several tries with hints",
-        "math/Revise-v0",
-        ("--turn-tokens", "8", "--cold-start", "600", "--cold-start-until", "0.3"),
-        200_000,
-        (("trloo", "grpo"), ("trloo", "grpo --scale none"), ("turn_ppo", "grpo")),
-    ),
-    "pair": Comparison(
-        "two rewards of unlike units",
-        "benchmarks/support/pair.py:Pair",
-        ("--turn-tokens", "12", "--cold-start-until", "0.2"),
-        400_000,
-        (("gdpo", "grpo"),),
-    ),
-    "search": Comparison(
-        "information must be fetched",
-        "tools/Search-v0",
-        ("--turn-tokens", "16", "--lr", "2.7e-4"),
-        100_000,
-        (("igpo", "grpo"), ("infopo", "grpo"), ("step_search", "ppo")),
-        start=("--turn-tokens", "16", "--cold-start", "4000", "--cold-start-until", "0.3"),
-    ),
-    "clarify": Comparison(
-        "only the user knows",
-        "tools/Clarify-v0",
-        ("--turn-tokens", "24"),
-        300_000,
-        tuple((arm, "grpo") for arm in ("igpo", "infopo", "gdpo")),
-    ),
-    "clarify-weak-start": Comparison(
-        "a start that asks for one detail",
-        "tools/Clarify-v0",
-        ("--turn-tokens", "24", "--lr", "1.3e-4"),
-        150_000,
-        tuple((arm, "grpo") for arm in ("igpo", "infopo")),
-        start=(
-            *("--env-arg", "missing=1", "--env-arg", "fewest=1"),
-            *("--turn-tokens", "24", "--cold-start", "4000", "--cold-start-until", "0.3"),
-        ),
-    ),
-    "desk": Comparison(
-        "state, facts and policy of a customer's case",
-        "tools/Support-v0",
-        ("--env-arg", "case=track", "--turn-tokens", "64", "--lr", "1.3e-4"),
-        600_000,
-        (("gdpo", "grpo"),),
-        start=("--env-arg", "case=track", "--turn-tokens", "64", "--cold-start", "8000", "--cold-start-until", "0.55"),
-    ),
-}
-COMPARISONS["clarify-weak-start-longer"] = replace(
-    COMPARISONS["clarify-weak-start"],
-    tokens=450_000,
-    pairs=(("igpo", "grpo"),),
-    about="a start that asks for one detail, longer",
-)
 
 
 def one(name: str, arm: str, seed: int, home: Path) -> dict[str, Any]:
@@ -132,7 +42,7 @@ def one(name: str, arm: str, seed: int, home: Path) -> dict[str, Any]:
     if kept.exists():
         return json.loads(kept.read_text())
     algo, *more = arm.split()
-    flags = ["--env", comparison.env, *comparison.flags, *SHARED, "--algo", algo, *more]
+    flags = ["--env", comparison.env, *SHARED, *comparison.flags, "--algo", algo, *more]
     flags += ["--sampled-tokens", str(comparison.tokens)]
     if comparison.start:
         flags += ["--model", str(started(name, home)), "--env-arg", "style=short"]  # as the bundled model has learned
@@ -144,12 +54,19 @@ def one(name: str, arm: str, seed: int, home: Path) -> dict[str, Any]:
         "success": [round(line["success/mean"], 4) for line in lines],
         "before": summary["success_before"],
         "held_out": summary["success_after"],
+        "validation": validated(folder, lines),
         "replies": round(sum(line["tokens/sampled"] / line["tokens/reply"] for line in lines)),
         "scoring": sum(line["time/score_s"] for line in lines) / sum(line["time/update_s"] for line in lines),
         "commit": commit(),
         "cpu_seconds": round(cpu_s, 1),
         "flags": [word.replace(str(home), "DIR") for word in flags],
     }
+    if comparison.is_judged_apart and "--env-arg" in more:
+        shared = ["--env", comparison.env, *comparison.flags, "--env-arg", "style=short", "--updates", "0"]
+        shared += ["--model", str(folder / "checkpoints" / "latest" / "model")]
+        judge = train(shared, seed, folder.with_name(f"{folder.name}-judge"), home / "cache")
+        found["shared_held_out"] = judge.summary["success_before"]
+        shutil.rmtree(folder.with_name(f"{folder.name}-judge"))
     print(
         f"{name} {arm} seed {seed}: {found['before']:.3f} -> {found['held_out']:.3f}, area {area(found):.3f}, "
         f"{len(lines)} updates, {wall_s:.0f} s",
@@ -169,8 +86,22 @@ def started(name: str, home: Path) -> Path:
     return folder / "checkpoints" / "latest" / "model"
 
 
+def validated(folder: Path, lines: Sequence[dict[str, Any]]) -> list[tuple[int, float]]:
+    """Sampled tokens so far and greedy success on validation tasks, for each evaluation of a run."""
+    path = folder / "evaluations.jsonl"
+    entries = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    tokens = np.cumsum([line["tokens/sampled"] for line in lines])
+    return [(int(tokens[entry["update"] - 1]), entry["success"]) for entry in entries]
+
+
 def curve(found: dict[str, Any], tokens: int) -> np.ndarray:
-    """Training success at `GRID` places between 0 and `tokens`: that of the update which sampled there."""
+    """Training success at `GRID` places between 0 and `tokens`: that of the update which sampled there.
+
+    Of a run with evaluations, the success of greedy play instead, between two evaluations in a straight line.
+    """
+    if found.get("validation"):
+        points = [(0, found["before"]), *found["validation"], (found["tokens"][-1], found["held_out"])]
+        return np.interp(np.linspace(0, tokens, GRID, endpoint=False), *zip(*points, strict=True))
     places = np.minimum(np.linspace(0, tokens, GRID, endpoint=False), found["tokens"][-1] - 1)
     return np.asarray(found["success"])[np.searchsorted(found["tokens"], places, side="right")]
 
@@ -229,7 +160,8 @@ def plot(name: str, runs: dict[str, list[dict[str, Any]]], path: Path) -> None:
         curves = [np.convolve(curve(one, comparison.tokens), np.ones(width) / width, mode="valid") for one in found]
         (line,) = axis.plot(places, np.mean(curves, axis=0), lw=1.4, label=arm)
         axis.fill_between(places, np.min(curves, axis=0), np.max(curves, axis=0), alpha=0.12, color=line.get_color())
-    axis.set(xlabel="thousand sampled tokens", ylabel="training success (sampled)")
+    success = "success of greedy play" if comparison.is_judged_apart else "training success (sampled)"
+    axis.set(xlabel="thousand sampled tokens", ylabel=success)
     axis.set_title(f"{comparison.env.rsplit(':')[-1]}: {comparison.about}", size=9)
     axis.legend(fontsize=8)
     figure.tight_layout()

@@ -145,6 +145,7 @@ class Trajectory:
     fault: Turn | None = None  # of an errored attempt: the turn whose reply the environment failed to answer
     redraw: bool = False  # of an errored attempt: whether the next one draws replies with new seeds
     unasked_reward: float = 0  # return of a seat that was never asked, and has no turns
+    num_side_sampled: int = 0  # tokens of replies that were sampled for this one and are in no record
     player: str = ""  # who played the seat; "" for the policy that the episode is played for
 
     @property
@@ -165,8 +166,10 @@ class Trajectory:
     @property
     def num_new_sampled(self) -> int:
         """Number of tokens sampled for this trajectory: none if it is replayed, and none of turns shared by a fork."""
-        own_turns = [] if self.replayed else self.turns[self.fork.turns if self.fork else 0 :]
-        return sum(turn.completion.num_sampled for turn in own_turns)
+        if self.replayed:
+            return 0
+        own_turns = self.turns[self.fork.turns if self.fork else 0 :]
+        return self.num_side_sampled + sum(turn.completion.num_sampled for turn in own_turns)
 
     def sequences(self) -> Iterator[History]:
         """Yield each unbroken token sequence; a turn that is `fresh`, with a context that replaces all, begins another.

@@ -95,6 +95,16 @@ def test_by_its_own_step_a_planner_earns_nothing_of_what_the_team_makes_of_it():
     assert len(own) == len(team) == 4
 
 
+def test_tokens_of_replies_that_only_judge_a_candidate_count_as_sampled():
+    runner = tree_runner(Drawn())
+    sampled = sum(t.num_new_sampled for group in grow(runner) for t in group.trajectories)
+    requests = runner.policy.requests
+    assert len(requests) > 16  # of the candidates alone
+    assert sampled == sum(2 + params.seed % 4 for _, _, params, _ in requests)
+    own = grow(score="own")
+    assert all(t.num_new_sampled == t.num_sampled for group in own for t in group.trajectories)
+
+
 def test_the_teams_part_of_a_reward_has_a_weight():
     local, equal = grow(alpha=0.0, select="first"), grow(select="first")
     plan = length(local[0].trajectories[0])

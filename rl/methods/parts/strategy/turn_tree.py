@@ -115,8 +115,9 @@ class _Tree:
                 trajectories = []
                 for member, (seat, reply) in enumerate(zip(seats, replies[name], strict=True)):
                     table, _ = await self._replay(env)
-                    after = await self._score(table, {**others, name: reply}, name, f"{turn}.{member}")
+                    after, num_tokens = await self._score(table, {**others, name: reply}, name, f"{turn}.{member}")
                     trajectories.append(self._record(seat, name, reply, after, movers[name]))
+                    trajectories[-1].num_side_sampled = num_tokens
                 self.candidates.append(trajectories)
                 choice = self._choose([trajectory.reward for trajectory in trajectories], turn)
                 line[name] = replies[name][choice]
@@ -187,9 +188,13 @@ class _Tree:
             raise TypeError("turn_tree samples single turns, and this agent asks for replies of its own")
         return reply
 
-    async def _score(self, table: Any, replies: Mapping[str, Message], name: str, key: str) -> Step | None:
-        """Give a candidate; return what its seat is told next, after the seats in between have answered it once."""
+    async def _score(self, table: Any, replies: Mapping[str, Message], name: str, key: str) -> tuple[Step | None, int]:
+        """Give a candidate; return what its seat is told next, after the seats in between have answered it once.
+
+        The second number is how many tokens these answers took.
+        """
         steps: Steps = await table.step(replies)
+        num_tokens = 0
         players = {other: _Player(_copy(p.agent), [*p.prompt], p.is_open) for other, p in self.players.items()}
         while name not in steps and self.score == "round" and steps:
             answers = {}
@@ -201,12 +206,13 @@ class _Tree:
                     continue
                 (seat,) = await self._sample(other, f"{other}.{key}.{name}", players[other], step, size=1)
                 answers[other] = self._message(players[other], seat)
+                num_tokens += seat.pending.completion.num_sampled  # type: ignore[union-attr]
             if not answers:
                 break
             steps = await table.step(answers)
         if name in steps:
-            return steps[name]
-        return table.current(name) if isinstance(table, GameTable) else None
+            return steps[name], num_tokens
+        return (table.current(name) if isinstance(table, GameTable) else None), num_tokens
 
     def _record(self, seat: Seat, name: str, reply: Message, after: Step | None, before: Step) -> Trajectory:
         assert seat.pending is not None

@@ -1,0 +1,118 @@
+"""Which methods `benchmarks.credit` compares, on which tasks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Methods on one task, in pairs (method, parent): recipes, maybe with flags such as `grpo --scale none`.
+
+    With `start`, flags of a run without updates, imitation is done once, and all seeds go on from its model. With
+    `is_judged_apart`, runs have `--eval-every`, and an arm that changes the environment is judged in that of the others
+    too, as `shared_held_out`.
+    """
+
+    about: str
+    env: str
+    flags: tuple[str, ...]
+    tokens: int
+    pairs: tuple[tuple[str, str], ...]
+    start: tuple[str, ...] = ()
+    is_judged_apart: bool = False
+
+    @property
+    def arms(self) -> list[str]:
+        """Every method once, the first parent first."""
+        return list(dict.fromkeys([self.pairs[0][1], *(arm for pair in self.pairs for arm in pair)]))
+
+
+COMPARISONS: dict[str, Comparison] = {
+    "guess": Comparison(
+        "information is worth something",
+        "games/GuessNumber-v0",
+        ("--turn-tokens", "8"),
+        160_000,
+        tuple((arm, "grpo") for arm in ("igpo", "infopo", "gigpo", "arpo", "portool")),
+    ),
+    "lake": Comparison(
+        "states that repeat",
+        "games/FrozenLake-v0",
+        ("--turn-tokens", "8", "--cold-start", "400", "--cold-start-until", "0.2"),
+        220_000,
+        (("gigpo", "grpo"), ("hgpo", "grpo")),
+    ),
+    "revise": Comparison(
+        "several tries with hints",
+        "math/Revise-v0",
+        ("--turn-tokens", "8", "--cold-start", "600", "--cold-start-until", "0.3"),
+        200_000,
+        (("trloo", "grpo"), ("trloo", "grpo --scale none"), ("turn_ppo", "grpo")),
+    ),
+    "pair": Comparison(
+        "two rewards of unlike units",
+        "benchmarks/support/pair.py:Pair",
+        ("--turn-tokens", "12", "--cold-start-until", "0.2"),
+        400_000,
+        (("gdpo", "grpo"),),
+    ),
+    "search": Comparison(
+        "information must be fetched",
+        "tools/Search-v0",
+        ("--turn-tokens", "16", "--lr", "2.7e-4"),
+        100_000,
+        (("igpo", "grpo"), ("infopo", "grpo"), ("step_search", "ppo")),
+        start=("--turn-tokens", "16", "--cold-start", "4000", "--cold-start-until", "0.3"),
+    ),
+    "clarify": Comparison(
+        "only the user knows",
+        "tools/Clarify-v0",
+        ("--turn-tokens", "24"),
+        300_000,
+        tuple((arm, "grpo") for arm in ("igpo", "infopo", "gdpo")),
+    ),
+    "clarify-weak-start": Comparison(
+        "a start that asks for one detail",
+        "tools/Clarify-v0",
+        ("--turn-tokens", "24", "--lr", "1.3e-4"),
+        150_000,
+        tuple((arm, "grpo") for arm in ("igpo", "infopo")),
+        start=(
+            *("--env-arg", "missing=1", "--env-arg", "fewest=1"),
+            *("--turn-tokens", "24", "--cold-start", "4000", "--cold-start-until", "0.3"),
+        ),
+    ),
+    "desk": Comparison(
+        "state, facts and policy of a customer's case",
+        "tools/Support-v0",
+        ("--env-arg", "case=track", "--turn-tokens", "64", "--lr", "1.3e-4"),
+        600_000,
+        (("gdpo", "grpo"),),
+        start=("--env-arg", "case=track", "--turn-tokens", "64", "--cold-start", "8000", "--cold-start-until", "0.55"),
+    ),
+}
+COMPARISONS["clarify-weak-start-longer"] = replace(
+    COMPARISONS["clarify-weak-start"],
+    tokens=450_000,
+    pairs=(("igpo", "grpo"),),
+    about="a start that asks for one detail, longer",
+)
+TEAM = ("--env-arg", "size=4", "--turn-tokens", "8", "--max-tokens", "512")
+COMPARISONS["plan"] = Comparison(
+    "a planner and an executor",
+    "multi/PlanPath-v0",
+    (
+        *(*TEAM, "--lr", "1.2e-4", "--schedule", "constant:warmup=3", "--minibatches", "1", "--groups", "4"),
+        *("--eval-every", "8", "--eval-episodes", "100"),
+    ),
+    40_000,
+    (
+        ("at_grpo", "grpo"),
+        ("at_grpo", "grpo --env-arg seat=planner"),  # one agent: the oracle in the other seat walks what it is sent
+        ("at_grpo", "at_grpo --strategy turn_tree:compare=agent"),
+        ("at_grpo", "at_grpo --strategy turn_tree:compare=all"),
+    ),
+    start=(*TEAM, "--size", "3", "--cold-start", "8000", "--cold-start-until", "0.2", "--eval-episodes", "0"),
+    is_judged_apart=True,
+)
