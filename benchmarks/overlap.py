@@ -3,19 +3,21 @@
     python -m benchmarks.overlap                     # five seeds, a quarter of an hour, most of it asleep
     python -m benchmarks.overlap --seeds 2 --updates 5
 
-Each run is one `python -m rl.train` of its own on one thread for the trainer and, with `--overlap`, one for the
-sampler. An environment's step takes 0.4 seconds in the mean and 1.5 at most (`benchmarks.support.slow_games`), and no
-episode may fail by its deadline. Wall time is that of the updates, without start, cold start and evaluations, which are
-equal; the runs of a seed follow each other. Success is the held-out greedy one after training. Runs that `--runs DIR`
-already holds are not made again.
+All runs are made in this process, one after the other, from one and the same cold start, with one thread for the
+trainer and, with `--overlap`, one for the sampler. An environment's step takes 0.4 seconds in the mean and 1.5 at most
+(`benchmarks.support.slow_games`), and no episode may fail by its deadline. Wall time is that of the updates, without
+start and evaluations, which are equal; the runs of a seed follow each other. Success is the held-out greedy one after
+training. What `--runs DIR` already holds is not made again.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,11 +26,14 @@ import torch
 
 from benchmarks.support import slow_games
 from benchmarks.support.record import RESULTS, provenance, save, show
-from benchmarks.support.runs import interval, train
+from benchmarks.support.runs import interval
 from rl.cli import Parser, output_file, run, whole_number
+from rl.train import __main__ as rl_train
 
 ENV = f"{Path(slow_games.__file__)}:SlowGuess"
-FLAGS = ["--env-arg", "size=4", "--cold-start", "60", "--groups", "4", "--size", "8", "--step-seconds", "6"]
+FLAGS = ["--env-arg", "size=4", "--env-arg", "style=short", "--groups", "4", "--size", "8", "--step-seconds", "6"]
+COLD = ["--cold-start", "60", "--updates", "0", "--eval-episodes", "0", "--seed", "0"]
+FROM_COLD = ["--cold-start", "0", "--lr", "3e-4", "--minibatches", "1", "--turn-tokens", "8", "--max-tokens", "128"]
 MEAN_S = 0.4  # of a step
 WAYS: Mapping[str, Sequence[str]] = {"alternating": ("--lag", "0"), "overlapping": ("--lag", "2", "--overlap")}
 
@@ -45,27 +50,43 @@ class Run(NamedTuple):
 
 def measured(way: str, seed: int, updates: int, episodes: int, home: Path, more: Sequence[str] = ()) -> Run:
     """Train one seed one way, unless its result is there already."""
-    out = home / f"{way}-{seed}"
-    kept = home / f"{out.name}.json"
+    kept = home / f"{way}-{seed}.json"
     if not kept.exists():
-        flags = ["--env", ENV, *FLAGS, *more, *WAYS[way], "--updates", str(updates), "--save-every", "10000"]
-        cold = ["--env", ENV, *FLAGS, *more, "--updates", "0", "--eval-episodes", "0"]
-        train(cold, seed, home / f"cold-{seed}", home / "cache")  # without waiting
+        cold = home / "cold"
+        if not (cold / "summary.json").exists():
+            _train([*FLAGS, *COLD, *more], cold)  # its episodes follow each other: without waiting
+        out = home / f"{way}-{seed}"
+        flags = [*FLAGS, *more, "--model", str(cold), *FROM_COLD, *WAYS[way], "--updates", str(updates)]
         os.environ[slow_games.MEAN_STEP_S] = str(MEAN_S)
         try:
-            trained = train([*flags, "--eval-episodes", str(episodes)], seed, out, home / "cache")
+            _train([*flags, "--eval-episodes", str(episodes), "--save-every", "10000", "--seed", str(seed)], out)
         finally:
             del os.environ[slow_games.MEAN_STEP_S]
+        lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+        summary = json.loads((out / "summary.json").read_text())
         found = Run(
-            sum(line["time/update_s"] for line in trained.metrics),
-            trained.summary["success_before"],
-            trained.summary["success_after"],
-            int(sum(line["episodes/errored"] for line in trained.metrics)),
-            int(max(line["lag/max"] for line in trained.metrics)),
+            sum(line["time/update_s"] for line in lines),
+            summary["success_before"],
+            summary["success_after"],
+            int(sum(line["episodes/errored"] for line in lines)),
+            int(max(line["lag/max"] for line in lines)),
         )
         print(f"seed {seed} {way}: {found.seconds:.0f} s, success {found.success_after:.3f}", flush=True)
         kept.write_text(json.dumps(found._asdict()))
     return Run(**json.loads(kept.read_text()))
+
+
+def _train(flags: Sequence[str], out: Path) -> None:
+    """`python -m rl.train` in this process, begun anew; what it prints goes beside its folder."""
+    shutil.rmtree(out, ignore_errors=True)
+    threads = torch.get_num_threads()
+    try:
+        with open(out.with_suffix(".log"), "w") as log, redirect_stdout(log):
+            code = rl_train.main(["--env", ENV, *flags, "--threads", "1", "--out", str(out)])
+    finally:
+        torch.set_num_threads(threads)
+    if code:
+        raise RuntimeError(f"the run in {out} ended with {code}: see {out.with_suffix('.log')}")
 
 
 def summary(runs: Mapping[str, Sequence[Run]]) -> dict[str, Any]:
