@@ -1,6 +1,6 @@
 """What `--overlap` saves: runs over slow environments with it and with `--lag 0`, from the same cold starts.
 
-    python -m benchmarks.overlap                     # five seeds, a quarter of an hour, most of it asleep
+    python -m benchmarks.overlap                     # five seeds, a quarter of an hour, most of it waiting
     python -m benchmarks.overlap --seeds 2 --updates 5
 
 All runs are made in this process, one after the other, from one and the same cold start, with one thread for the
@@ -31,9 +31,9 @@ from rl.cli import Parser, output_file, run, whole_number
 from rl.train import __main__ as rl_train
 
 ENV = f"{Path(slow_games.__file__)}:SlowGuess"
-FLAGS = ["--env-arg", "size=4", "--env-arg", "style=short", "--groups", "4", "--size", "8", "--step-seconds", "6"]
+FLAGS = ["--env-arg", "size=4", "--env-arg", "style=short", "--groups", "8", "--size", "8", "--step-seconds", "6"]
 COLD = ["--cold-start", "60", "--updates", "0", "--eval-episodes", "0", "--seed", "0"]
-FROM_COLD = ["--cold-start", "0", "--lr", "3e-4", "--minibatches", "1", "--turn-tokens", "8", "--max-tokens", "128"]
+FROM_COLD = ["--cold-start", "0", "--lr", "1e-4", "--minibatches", "1", "--turn-tokens", "8", "--max-tokens", "128"]
 MEAN_S = 0.4  # of a step
 WAYS: Mapping[str, Sequence[str]] = {"alternating": ("--lag", "0"), "overlapping": ("--lag", "2", "--overlap")}
 
@@ -108,8 +108,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Train, print the table and write JSON."""
     parser = Parser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seeds", type=whole_number(1), default=5)
-    parser.add_argument("--updates", type=whole_number(1), default=40)
-    parser.add_argument("--episodes", type=whole_number(1), default=200, help="held-out ones (default: 200)")
+    parser.add_argument("--updates", type=whole_number(1), default=20)
+    parser.add_argument("--episodes", type=whole_number(1), default=100, help="held-out ones (default: 100)")
     parser.add_argument(
         "--runs", metavar="DIR", help="where the results of runs are kept (default: a temporary folder)"
     )
