@@ -76,7 +76,7 @@ def bound(model: LlamaForCausalLM, dialogues: Sequence[Dialogue]) -> Callable[[]
 
 def afresh(policy: BatchingEngine, dialogues: Sequence[Dialogue]) -> Callable[[], Any]:
     """A call that plays all dialogues with an engine that remembers none of them."""
-    forget = policy.cache.forget if hasattr(policy, "cache") else policy.engine.forget  # type: ignore[attr-defined]
+    forget = policy.cache.invalidate if hasattr(policy, "cache") else policy.engine.reset_prefix_cache  # type: ignore[attr-defined]
 
     def call() -> Any:
         forget()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from envs.env import Env
 from envs.types import Outcome, Task, assistant, text, user
 
@@ -31,6 +33,20 @@ class Talk(Low):
         metrics = {"gain": share, "redundancy": 0.0, "matched": 1.0}
         messages = () if done else (user("." * (1 + self.turns)),)
         return Outcome(messages, share, done, done, rewards={"share": share}, metrics=metrics)
+
+
+class Slow(Talk):
+    """`Talk` in a thread of its own; a step takes up to `most_s` seconds, by the task and the turn."""
+
+    blocking = True
+
+    def __init__(self, *, most_s: float = 0.3, **arguments):
+        super().__init__(**arguments)
+        self.most_s = most_s
+
+    def reply(self, action):
+        time.sleep(self.most_s * ((self.turns + len(self.task.id)) % 4 + 1) / 4)
+        return super().reply(action)
 
 
 class Steps(Low):

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from rl.learner.learner import Learner
 from rl.methods.options import PartError
 from rl.methods.recipe import Recipe
 from rl.records import Group, Ticket
@@ -146,6 +147,34 @@ def test_a_run_samples_with_weights_up_to_the_lag_old_and_can_be_resumed(tmp_pat
         for record in rollouts(out, update):
             versions = [version for turn in record["turns"] for version in turn["versions"]]
             assert all(update - 1 - 2 <= version <= update - 1 for version in versions)
+
+
+def check_slow_steps(most_s: float, deadline_s: float, update_s: float, overlap: str, out: Path, patch: Any) -> None:
+    """Train with steps of up to `most_s` and updates of `update_s` seconds; no step may miss its deadline."""
+    update = Learner.update
+
+    def slow_update(*arguments: Any, **options: Any) -> dict[str, float]:
+        time.sleep(update_s)
+        return update(*arguments, **options)
+
+    patch.setattr(Learner, "update", slow_update)
+    words = flags("Slow", overlap, "--env-arg", f"most_s={most_s}", updates=3, lag=2, step_seconds=deadline_s)
+    lines = metrics(train_run(*words, out=out))
+    assert [line["episodes/errored"] for line in lines] == [0, 0, 0]
+    assert lines[-1]["lag/max"] > 0
+
+
+@pytest.mark.parametrize("overlap", ["--overlap", "--no-overlap"])
+def test_no_step_pays_for_an_update_that_is_longer_than_its_deadline(
+    overlap: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    check_slow_steps(0.2, 1.5, 2.0, overlap, tmp_path / "run", monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("overlap", ["--overlap", "--no-overlap"])
+def test_no_step_pays_for_updates_of_ten_seconds(overlap: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    check_slow_steps(1.5, 6.0, 10.0, overlap, tmp_path / "run", monkeypatch)
 
 
 def test_on_a_cpu_it_has_to_be_asked_for_and_the_choice_is_recorded(tmp_path: Path) -> None:
