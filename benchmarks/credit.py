@@ -28,7 +28,7 @@ from benchmarks.support.record import RESULTS, commit, provenance, save, show
 from benchmarks.support.runs import interval, train
 from rl.cli import Parser, run, whole_number
 
-SHARED = ["--groups", "32", "--size", "8", "--updates", "100000", "--schedule", "constant:warmup=10"]
+SHARED = ["--size", "8", "--updates", "100000", "--schedule", "constant:warmup=10"]
 GRID = 200  # places on the token axis at which curves are read
 
 
@@ -45,6 +45,7 @@ class Comparison:
     tokens: int
     pairs: tuple[tuple[str, str], ...]
     start: tuple[str, ...] = ()
+    groups: int = 32
 
     @property
     def arms(self) -> list[str]:
@@ -132,7 +133,8 @@ def one(name: str, arm: str, seed: int, home: Path) -> dict[str, Any]:
     if kept.exists():
         return json.loads(kept.read_text())
     algo, *more = arm.split()
-    flags = ["--env", comparison.env, *comparison.flags, *SHARED, "--algo", algo, *more]
+    flags = ["--env", comparison.env, *comparison.flags, "--groups", str(comparison.groups), *SHARED]
+    flags += ["--algo", algo, *more]
     flags += ["--sampled-tokens", str(comparison.tokens)]
     if comparison.start:
         flags += ["--model", str(started(name, home)), "--env-arg", "style=short"]  # as the bundled model has learned

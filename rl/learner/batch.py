@@ -75,6 +75,7 @@ def trajectory_rows(
                 group=group,
                 temperature=temperature,
                 replayed=trajectory.replayed,
+                images=tuple(history.images),
             )
         )
     return rows

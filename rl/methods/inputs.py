@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from agents.images import PlacedImage
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -48,6 +50,7 @@ class Row:
     group: int
     temperature: float = 1.0
     replayed: bool = False
+    images: tuple[PlacedImage, ...] = ()  # those that tokens of `prefix` and `ids` stand for
 
     @property
     def size(self) -> int:

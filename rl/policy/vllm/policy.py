@@ -15,6 +15,7 @@ from itertools import islice
 import torch
 from torch import nn
 
+from agents.images import PlacedImage
 from rl.policy.batching import BatchingEngine, NewToken
 from rl.policy.engine import EngineDead
 from rl.policy.registry import default_dtype
@@ -110,7 +111,13 @@ class VLLMPolicy(BatchingEngine):
             raise ValueError(f"{error}") from error
 
     async def sample(
-        self, prompt: Sequence[int], params: SamplingParams, *, session: str = "", resume_from: Completion | None = None
+        self,
+        prompt: Sequence[int],
+        params: SamplingParams,
+        *,
+        session: str = "",
+        resume_from: Completion | None = None,
+        images: Sequence[PlacedImage] = (),
     ) -> Completion:
         """Sample one reply to the token ids `prompt`; arguments and result are as `Policy.sample` says.
 
@@ -119,7 +126,7 @@ class VLLMPolicy(BatchingEngine):
         """
         if self.failure is not None and self.on_failure is None:
             raise self.failure
-        return await super().sample(prompt, params, session=session, resume_from=resume_from)
+        return await super().sample(prompt, params, session=session, resume_from=resume_from, images=images)
 
     def pause(self) -> None:
         """Free the engine's memory for an optimiser step, if it can sleep; open requests continue afterwards."""
