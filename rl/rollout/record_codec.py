@@ -19,7 +19,9 @@ from agents.images import PlacedImage
 from envs.types import Stop
 from rl.records import Completion, Fork, Group, Ticket, Trajectory, Turn
 
-_RECORDS: dict[str, Any] = {cls.__name__: cls for cls in (Completion, Fork, Group, PlacedImage, Ticket, Trajectory, Turn)}
+_RECORDS: dict[str, Any] = {
+    cls.__name__: cls for cls in (Completion, Fork, Group, PlacedImage, Ticket, Trajectory, Turn)
+}
 _TYPE, _NUMBER = "!", "#"
 LONG_TEXT = 1000  # characters
 

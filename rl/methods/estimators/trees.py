@@ -136,10 +136,7 @@ def prefix_subtrees(group: Group) -> Bools:
     A member's prefix is what it shares as a fork: its first `fork.turns` turns. One prefix lies in the subtree of
     another if it begins with it.
     """
-    paths = [
-        tuple(_tokens(turn) for turn in t.turns[: t.fork.turns if t.fork else 0])
-        for t in group.trajectories
-    ]
+    paths = [tuple(_tokens(turn) for turn in t.turns[: t.fork.turns if t.fork else 0]) for t in group.trajectories]
     return np.array([[path[: len(other)] == other for path in paths] for other in paths], dtype=np.bool_)
 
 

@@ -276,6 +276,9 @@ def _join(images: Sequence[_Seen]) -> dict[str, np.ndarray]:
         parts = [image.arrays[name] for image in images]
         if axis:
             shape = np.max([part.shape[2:] for part in parts], axis=0)
-            parts = [np.pad(p, [(0, 0), (0, 0), *((0, int(m) - n) for m, n in zip(shape, p.shape[2:], strict=True))]) for p in parts]
+            parts = [
+                np.pad(p, [(0, 0), (0, 0), *((0, int(m) - n) for m, n in zip(shape, p.shape[2:], strict=True))])
+                for p in parts
+            ]
         joined[name] = np.concatenate(parts, axis=axis)
     return joined

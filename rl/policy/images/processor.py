@@ -51,7 +51,9 @@ def save_processor(processor: Any, folder: Path) -> None:
         return
     processor.image_processor.save_pretrained(folder)
     names = inspect.signature(type(processor).__mro__[1].__init__).parameters
-    options = {name: getattr(processor, name) for name in names if isinstance(getattr(processor, name, None), int | str)}
+    options = {
+        name: getattr(processor, name) for name in names if isinstance(getattr(processor, name, None), int | str)
+    }
     options = {name: value for name, value in options.items() if name != "chat_template"}
     text = json.dumps({"processor_class": type(processor).__name__, **options}, indent=2)
     (folder / CONFIGS[0]).write_text(text + "\n", encoding="utf-8")
