@@ -38,11 +38,11 @@ class Renderer:
 
     `options` go to the template (such as `enable_thinking=False`). Of a text that must have more than `most_tokens`
     tokens, at least so many are returned and not all: no context would hold it, and tokenizing takes a second per
-    megabyte. `stop` are the token ids that end a reply: the tokenizer's, those that the template ends replies with, and
-    `stop_ids`, which are those of the model's generation config; `terminator` is the one that the template writes after
-    a reply, None if that is not a single added token. `images` says which tokens stand for images, None for a model that
-    reads text only. `tool_format` names the form of tool calls
-    (`agents.tool_calls.FORMATS`), by default the one that the template writes. `extends` is the result of `check`.
+    megabyte. `stop` are the token ids that end a reply: the tokenizer's, those that the template ends replies with,
+    and `stop_ids`, which are those of the model's generation config; `terminator` is the one that the template writes
+    after a reply, None if that is not a single added token. `images` says which tokens stand for images, None for a
+    model that reads text only. `tool_format` names the form of tool calls (`agents.tool_calls.FORMATS`), by default
+    the one that the template writes. `extends` is the result of `check`.
 
     Raises `ValueError` if the tokenizer has no chat template, if there is no such tool format, or if text of messages
     could become control tokens in spite of `agents.control_tokens`. Every method that renders messages raises

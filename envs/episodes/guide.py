@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from envs.episodes.endings import LAST_REPLY
-from envs.types import Messages, text, user
+from envs.types import Messages, text
 
 Style = Literal["full", "short", "v1"]
 STYLES: tuple[str, ...] = get_args(Style)

@@ -21,7 +21,9 @@ SIZES, PIXELS, ROUNDS, NAMED = range(2, 7), range(8, 129), range(1, 9), range(1,
 KINDS = ("count", "colour", "shape", "row")
 NUMBERS = {str(number): str(number) for number in range(37)} | {
     word: str(number)
-    for number, word in enumerate("zero one two three four five six seven eight nine ten eleven twelve".split())
+    for number, word in enumerate(
+        ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
+    )
 }
 
 

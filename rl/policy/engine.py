@@ -10,7 +10,6 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from agents.images import PlacedImage
 from envs.types import Stop
 from rl.records import Completion, SamplingParams
 
@@ -45,15 +44,12 @@ class Policy(Protocol):
 
     @abstractmethod
     async def sample(
-        self,
-        prompt: Sequence[int],
-        params: SamplingParams,
-        *,
-        session: str = "",
-        resume_from: Completion | None = None,
-        images: Sequence[PlacedImage] = (),
+        self, prompt: Sequence[int], params: SamplingParams, *, session: str = "", resume_from: Completion | None = None
     ) -> Completion:
         """Sample one reply to `prompt`.
+
+        Where tokens of the prompt stand for images, these are passed as `images`, a sequence of
+        `agents.images.PlacedImage`; a policy that reads text alone need not take this argument.
 
         Args:
             prompt: Token ids of everything before the reply. Never empty.
@@ -63,8 +59,6 @@ class Policy(Protocol):
                 keep their cached keys and values until `release(session)`. At most one request per session is open.
             resume_from: Tokens of this same reply that were sampled before an interruption (what `partial` returned).
                 Continue after them; they count towards `params.max_tokens` and are part of the result.
-            images: The images that some tokens of `prompt` stand for. Only passed where there are some, so a policy
-                that reads text alone need not take this argument.
 
         Returns:
             The reply. `finish` is "stop" after a token of `params.stop`, "length" at `params.max_tokens` or at the

@@ -24,7 +24,7 @@ from transformers.utils import logging
 from rl import checksums
 from rl.policy import lora, tiny
 from rl.policy.extras import check_peft
-from rl.policy.images.inputs import ImageInputs, image_inputs
+from rl.policy.images.inputs import attach_images, image_inputs
 from rl.policy.images.processor import load_processor, reads_images, save_processor
 from rl.policy.model_config import text_config
 
@@ -145,7 +145,7 @@ def _read(name: str, dtype: torch.dtype | str, adapters: tuple[Path, ...] = ()) 
         return _load_model(source, is_local, dtype), tokenizer
     processor = load_processor(source, tokenizer, is_local)
     model = _load_model(source, is_local, dtype, AutoModelForImageTextToText)
-    model.image_inputs = ImageInputs(processor, model)
+    attach_images(model, processor)
     return model, tokenizer
 
 

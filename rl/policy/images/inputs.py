@@ -160,22 +160,22 @@ class ImageInputs:
             index, _ = self._rope_index(ids, **types, **grids)
         return {"input_ids": ids, "position_ids": index + begin, **more}
 
-    def pictures(self, coded: Sequence[int]) -> tuple[list[int], list[Any]]:
-        """Return a prompt with one placeholder for each image, and the images as PIL ones, as other engines take them."""
-        codes, prompt, images = np.asarray(coded, np.int64), list[int](), list[Any]()
+    def pictures(self, coded: Sequence[int]) -> tuple[tuple[int, ...], tuple[str, ...]]:
+        """Return a prompt as other engines take it: one placeholder for each image, and the images beside it."""
+        codes, prompt, images = np.asarray(coded, np.int64), list[int](), list[str]()
         placeholder, index = self.processor.tokenizer.convert_tokens_to_ids(self.placeholder), 0
-        begins = {int(at): self._by_code(int(codes[at])) for at in np.flatnonzero(_begins(codes))}
-        starts = {at - int(seen.filled[0]): (seen, int(codes[at])) for at, seen in begins.items()}
+        starts: dict[int, int] = {}  # where the tokens of an image begin -> the code of its first filled one
+        for at in np.flatnonzero(_begins(codes)).tolist():
+            starts[at - int(self._by_code(int(codes[at])).filled[0])] = int(codes[at])
         while index < len(codes):
             if index in starts:
-                seen, code = starts[index]
                 prompt.append(placeholder)
-                images.append(read_image(self._by_digest[_digest_of(code)]))
-                index += len(seen.ids)
-                continue
-            prompt.append(self._stand_in if codes[index] == self.token else int(codes[index]))
-            index += 1
-        return prompt, images
+                images.append(self._by_digest[_digest_of(starts[index])])
+                index += len(self._by_code(starts[index]).ids)
+            else:
+                prompt.append(self._stand_in if codes[index] == self.token else int(codes[index]))
+                index += 1
+        return tuple(prompt), tuple(images)
 
     def _look(self, image: str) -> _Seen:
         with self._lock:
@@ -231,6 +231,11 @@ class ImageInputs:
         if image is None:
             raise RuntimeError(f"over {MOST_IMAGE_BYTES >> 20} MiB of images are in use at a time")
         return self._look(image)
+
+
+def attach_images(model: Any, processor: Any) -> None:
+    """Give a vision-language model the inputs that its processor makes; copies of the model share them."""
+    model.image_inputs = ImageInputs(processor, model)
 
 
 def image_inputs(model: Any) -> ImageInputs | None:

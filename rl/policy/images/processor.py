@@ -45,12 +45,12 @@ def load_processor(source: str, tokenizer: PreTrainedTokenizerBase, is_local: bo
 
 
 def save_processor(processor: Any, folder: Path) -> None:
-    """Write a processor into the folder of its model and tokenizer, so that `AutoProcessor` and `load_processor` read it."""
+    """Write a processor into its model's folder, so that `AutoProcessor` and `load_processor` read it."""
     if all(getattr(processor, name, None) is not None for name in processor.get_attributes()):
         processor.save_pretrained(folder)
         return
     processor.image_processor.save_pretrained(folder)
-    names = inspect.signature(type(processor).__mro__[1].__init__).parameters
+    names = inspect.signature(type(processor).__mro__[1]).parameters
     options = {
         name: getattr(processor, name) for name in names if isinstance(getattr(processor, name, None), int | str)
     }

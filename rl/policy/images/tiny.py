@@ -15,7 +15,7 @@ from transformers import AutoModelForImageTextToText, PreTrainedTokenizerFast, Q
 
 from rl.cli import Parser, run, whole_number
 from rl.policy import tiny
-from rl.policy.images.inputs import ImageInputs
+from rl.policy.images.inputs import attach_images
 from rl.policy.images.processor import images_only
 
 IMAGE_TOKENS = ("<|vision_start|>", "<|image_pad|>", "<|vision_end|>", "<|video_pad|>")
@@ -50,7 +50,7 @@ def create(
     tokenizer = tiny.byte_tokenizer()
     tokenizer.chat_template = CHAT_TEMPLATE
     tokenizer.add_special_tokens({"additional_special_tokens": list(IMAGE_TOKENS)})
-    start, image, end, video = tokenizer.convert_tokens_to_ids(list(IMAGE_TOKENS))
+    start, image, end, video = (int(tokenizer.convert_tokens_to_ids(token)) for token in IMAGE_TOKENS)  # type: ignore[arg-type]
     head_dim = hidden // heads
     config = Qwen2VLConfig(
         text_config={
@@ -96,7 +96,7 @@ def create(
     size = {"shortest_edge": (PATCH * MERGE) ** 2, "longest_edge": MOST_PIXELS}
     image_processor = Qwen2VLImageProcessorPil(patch_size=PATCH, merge_size=MERGE, size=size)
     processor = images_only(Qwen2VLProcessor, image_processor=image_processor, tokenizer=tokenizer)
-    model.image_inputs = ImageInputs(processor, model)
+    attach_images(model, processor)
     return model.eval(), tokenizer
 
 

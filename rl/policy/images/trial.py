@@ -1,4 +1,4 @@
-"""A trial of a vision-language model: does its cached forward see an image as its plain forward does?"""
+"""A trial of vision-language models, whose cached forward must see an image as the plain forward does."""
 
 from __future__ import annotations
 

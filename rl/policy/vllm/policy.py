@@ -18,6 +18,7 @@ from torch import nn
 from agents.images import PlacedImage
 from rl.policy.batching import BatchingEngine, NewToken
 from rl.policy.engine import EngineDead
+from rl.policy.images.inputs import image_inputs
 from rl.policy.registry import default_dtype
 from rl.policy.request import Request
 from rl.policy.vllm import weight_sync
@@ -26,7 +27,7 @@ from rl.policy.vllm.engine import VLLMEngine
 from rl.policy.vllm.engine_client import VLLMEngineClient
 from rl.policy.vllm.engine_config import EngineConfig, make_engine_config
 from rl.policy.vllm.process import EngineLost
-from rl.policy.vllm.requests import UnsupportedAdapters
+from rl.policy.vllm.requests import EngineRequest, UnsupportedAdapters, as_snapshot
 from rl.policy.vllm.version import require_vllm
 from rl.records import Completion, SamplingParams
 
@@ -209,8 +210,10 @@ class VLLMPolicy(BatchingEngine):
     def _step_engine(self) -> bool:
         """Add waiting requests to the engine and compute one step; return whether a request finished."""
         entering = list(islice(self._waiting, self.slots - len(self._active)))
+        images = image_inputs(self.model)
         for request in entering:
-            request.slot = self.engine.add_request(request)
+            sent: EngineRequest = as_snapshot(request, images) if images else request
+            request.slot = self.engine.add_request(sent)
         self._active += entering
         self._waiting = deque(islice(self._waiting, len(entering), None))
         by_key = {request.slot: request for request in self._active}
