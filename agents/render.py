@@ -202,11 +202,11 @@ class Renderer:
         if not images or self.images is None:
             return ids
         placeholder = self.tokenizer.convert_tokens_to_ids(self.images.placeholder)
-        expanded, remaining = list[int](), iter(images)
+        longer, remaining = list[int](), iter(images)
         for id in ids:
             image = next(remaining, None) if id == placeholder else None
-            expanded += [id] if image is None else self.images.expand(image)
-        return tuple(expanded)
+            longer += [id] if image is None else self.images.expand(image)
+        return tuple(longer)
 
     def _check_data(self) -> None:
         control = self.template.control

@@ -82,11 +82,11 @@ def _with_codes(model: Any, rows: Sequence[Row]) -> Sequence[Row]:
     images = image_inputs(model)
     if images is None or not any(row.images for row in rows):
         return rows
-    coded = []
+    codes = []
     for row in rows:
         start, ids = len(row.prefix), images.code((*row.prefix, *row.ids.tolist()), row.images)
-        coded.append(replace(row, prefix=ids[:start], ids=np.asarray(ids[start:], np.int64)))
-    return coded
+        codes.append(replace(row, prefix=ids[:start], ids=np.asarray(ids[start:], np.int64)))
+    return codes
 
 
 def _states(model: Any, rows: Sequence[Row], device: torch.device, recompute: bool) -> tuple[Tensor, Tensor]:

@@ -29,19 +29,19 @@ from agents.images import PlacedImage
 
 _PLACES = 1 << 17  # most tokens of one image
 _TEXT_KEYS = {"input_ids", "attention_mask", "mm_token_type_ids", "token_type_ids"}  # of a processor's output
-MOST_PIXEL_BYTES, MOST_IMAGE_BYTES = 2**28, 2**30  # of what is kept of images that were seen
+MOST_PIXEL_BYTES, MOST_IMAGE_BYTES = 2**28, 2**30  # of what is kept of images that were entry
 
 
-class _Seen(NamedTuple):
+class _Entry(NamedTuple):
     """What a processor makes of one image: its tokens, the arrays for the vision tower, and two facts.
 
-    `filled` are the indices of the tokens that the vision tower fills. `shift` is by how much the positions of later
+    `slots` are the indices of the tokens that the vision tower fills. `shift` is by how much the positions of later
     tokens differ from their indices.
     """
 
     ids: tuple[int, ...]
     arrays: dict[str, np.ndarray]
-    filled: np.ndarray
+    slots: np.ndarray
     shift: int
 
     @property
@@ -80,7 +80,7 @@ class ImageInputs:
         ordinary = (tokenizer.pad_token_id, tokenizer.eos_token_id, 0, 1)
         self._stand_in = next(id for id in ordinary if id is not None and id != self.token)
         self._lock = Lock()
-        self._seen: OrderedDict[str, _Seen] = OrderedDict()  # the latest used last
+        self._entries: OrderedDict[str, _Entry] = OrderedDict()  # the latest used last
         self._by_digest: OrderedDict[int, str] = OrderedDict()  # digest -> image
         self._bytes = self._image_bytes = 0
 
@@ -102,15 +102,15 @@ class ImageInputs:
 
         Raises `ValueError` if other tokens stand where an image should be.
         """
-        coded = list(ids)
+        codes = list(ids)
         for at, image in images:
-            seen = self._look(image)
-            if tuple(coded[at : at + len(seen.ids)]) != seen.ids:
+            entry = self._look(image)
+            if tuple(codes[at : at + len(entry.ids)]) != entry.ids:
                 raise ValueError(f"the tokens from index {at} on are not those of the image that belongs there")
             first = self._register(image) * _PLACES
-            for place, index in enumerate(seen.filled.tolist()):
-                coded[at + index] = -1 - (first + place)
-        return tuple(coded)
+            for place, index in enumerate(entry.slots.tolist()):
+                codes[at + index] = -1 - (first + place)
+        return tuple(codes)
 
     def start_of_image(self, coded: Sequence[int], index: int) -> int:
         """Return where the image begins that would be cut at `index`; `index` itself where none would be.
@@ -130,14 +130,14 @@ class ImageInputs:
     def resolve(self, coded: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """Return the ids (B, L) that the model's forward takes for `coded` ones, and its arguments for their images."""
         codes = coded.cpu().numpy()
-        filled = codes < 0
-        ids = np.where(filled, self.token, np.where(codes == self.token, self._stand_in, codes))
+        slots = codes < 0
+        ids = np.where(slots, self.token, np.where(codes == self.token, self._stand_in, codes))
         more: dict[str, Tensor] = {}
-        if filled.any():
+        if slots.any():
             images = [self._by_code(code) for code in codes[_begins(codes)].tolist()]
             more = {name: torch.as_tensor(array, device=coded.device) for name, array in _join(images).items()}
             if self._takes_types:
-                more["mm_token_type_ids"] = torch.as_tensor(filled.astype(np.int64), device=coded.device)
+                more["mm_token_type_ids"] = torch.as_tensor(slots.astype(np.int64), device=coded.device)
         return torch.as_tensor(ids, device=coded.device), more
 
     def of_parts(self, coded: np.ndarray, valid: np.ndarray, first: np.ndarray, device: Any) -> dict[str, Tensor]:
@@ -150,13 +150,13 @@ class ImageInputs:
             device: Where the tensors go.
 
         """
-        codes = torch.as_tensor(np.where(valid, coded, self._stand_in), device=device)
-        ids, more = self.resolve(codes)
+        tensor = torch.as_tensor(np.where(valid, coded, self._stand_in), device=device)
+        ids, more = self.resolve(tensor)
         index = torch.arange(ids.shape[1], device=device).expand(ids.shape)
         begin = torch.as_tensor(first, device=device)
         grids = {name: value for name, value in more.items() if name.endswith("_grid_thw")}
         if self._rope_index is not None and grids:
-            types = {"mm_token_type_ids": (codes < 0).long()} if self._rope_takes_types else {}
+            types = {"mm_token_type_ids": (tensor < 0).long()} if self._rope_takes_types else {}
             index, _ = self._rope_index(ids, **types, **grids)
         return {"input_ids": ids, "position_ids": index + begin, **more}
 
@@ -164,9 +164,9 @@ class ImageInputs:
         """Return a prompt as other engines take it: one placeholder for each image, and the images beside it."""
         codes, prompt, images = np.asarray(coded, np.int64), list[int](), list[str]()
         placeholder, index = self.processor.tokenizer.convert_tokens_to_ids(self.placeholder), 0
-        starts: dict[int, int] = {}  # where the tokens of an image begin -> the code of its first filled one
+        starts: dict[int, int] = {}  # where the tokens of an image begin -> the code of its first slot
         for at in np.flatnonzero(_begins(codes)).tolist():
-            starts[at - int(self._by_code(int(codes[at])).filled[0])] = int(codes[at])
+            starts[at - int(self._by_code(int(codes[at])).slots[0])] = int(codes[at])
         while index < len(codes):
             if index in starts:
                 prompt.append(placeholder)
@@ -177,21 +177,21 @@ class ImageInputs:
                 index += 1
         return tuple(prompt), tuple(images)
 
-    def _look(self, image: str) -> _Seen:
+    def _look(self, image: str) -> _Entry:
         with self._lock:
-            if image in self._seen:
-                self._seen.move_to_end(image)
-                return self._seen[image]
-        seen = self._process(image)
+            if image in self._entries:
+                self._entries.move_to_end(image)
+                return self._entries[image]
+        entry = self._process(image)
         with self._lock:
-            if image not in self._seen:
-                self._seen[image] = seen
-                self._bytes += seen.size
-            while self._bytes > MOST_PIXEL_BYTES and len(self._seen) > 1:
-                self._bytes -= self._seen.popitem(last=False)[1].size
-        return seen
+            if image not in self._entries:
+                self._entries[image] = entry
+                self._bytes += entry.size
+            while self._bytes > MOST_PIXEL_BYTES and len(self._entries) > 1:
+                self._bytes -= self._entries.popitem(last=False)[1].size
+        return entry
 
-    def _process(self, image: str) -> _Seen:
+    def _process(self, image: str) -> _Entry:
         picture = read_image(image)
         try:
             out = self.processor(
@@ -201,18 +201,18 @@ class ImageInputs:
             raise ValueError(f"the model's processor refuses an image of {picture.size} pixels: {error}") from error
         ids = tuple(int(id) for id in out["input_ids"][0])
         arrays = {name: np.asarray(array) for name, array in out.items() if name not in _TEXT_KEYS}
-        filled = np.flatnonzero(np.asarray(ids) == self.token)
-        if not len(filled):
+        slots = np.flatnonzero(np.asarray(ids) == self.token)
+        if not len(slots):
             raise ValueError(f"the model's processor has no token {self.token} for an image of {picture.size} pixels")
-        seen = _Seen(ids, arrays, filled, 0)
-        return seen._replace(shift=self._shift(seen)) if self.has_positions else seen
+        entry = _Entry(ids, arrays, slots, 0)
+        return entry._replace(shift=self._shift(entry)) if self.has_positions else entry
 
-    def _shift(self, seen: _Seen) -> int:
-        types = torch.as_tensor([[int(id == self.token) for id in seen.ids]])
-        grids = {k: torch.as_tensor(v) for k, v in seen.arrays.items() if k.endswith("_grid_thw")}
-        named = {"mm_token_type_ids": types} if self._rope_takes_types else {}
-        positions, _ = self._rope_index(torch.as_tensor([seen.ids]), **named, **grids)  # type: ignore[misc]
-        return int(positions.max()) + 1 - len(seen.ids)
+    def _shift(self, entry: _Entry) -> int:
+        types = torch.as_tensor([[int(id == self.token) for id in entry.ids]])
+        grids = {k: torch.as_tensor(v) for k, v in entry.arrays.items() if k.endswith("_grid_thw")}
+        keywords = {"mm_token_type_ids": types} if self._rope_takes_types else {}
+        positions, _ = self._rope_index(torch.as_tensor([entry.ids]), **keywords, **grids)  # type: ignore[misc]
+        return int(positions.max()) + 1 - len(entry.ids)
 
     def _register(self, image: str) -> int:
         """Remember an image by its digest, of 45 bits, so that its codes can be resolved."""
@@ -226,7 +226,7 @@ class ImageInputs:
                 self._image_bytes -= len(self._by_digest.popitem(last=False)[1])
         return digest
 
-    def _by_code(self, code: int) -> _Seen:
+    def _by_code(self, code: int) -> _Entry:
         image = self._by_digest.get(_digest_of(code))
         if image is None:
             raise RuntimeError(f"over {MOST_IMAGE_BYTES >> 20} MiB of images are in use at a time")
@@ -269,14 +269,14 @@ def _begins(coded: np.ndarray) -> np.ndarray:
     return (coded < 0) & ((-1 - coded) % _PLACES == 0)
 
 
-def _join(images: Sequence[_Seen]) -> dict[str, np.ndarray]:
+def _join(images: Sequence[_Entry]) -> dict[str, np.ndarray]:
     """The arrays of several images as the model takes them.
 
     A processor gives pixels either with the number of images as the first dimension, or (1, images, C, H, W) for one
     text. The parts of the latter are padded to the largest.
     """
     axis = 1 if images[0].arrays["pixel_values"].ndim == 5 else 0
-    joined = {}
+    arrays = {}
     for name in images[0].arrays:
         parts = [image.arrays[name] for image in images]
         if axis:
@@ -285,5 +285,5 @@ def _join(images: Sequence[_Seen]) -> dict[str, np.ndarray]:
                 np.pad(p, [(0, 0), (0, 0), *((0, int(m) - n) for m, n in zip(shape, p.shape[2:], strict=True))])
                 for p in parts
             ]
-        joined[name] = np.concatenate(parts, axis=axis)
-    return joined
+        arrays[name] = np.concatenate(parts, axis=axis)
+    return arrays

@@ -70,8 +70,8 @@ def images_only(kind: type, **parts: Any) -> Any:
 
     names = kind.get_attributes()  # type: ignore[attr-defined]
     missing = {name: None for name in names if name not in parts}
-    relaxed: Any = type(kind.__name__, (kind,), {"check_argument_for_proper_class": check})
-    return relaxed(**parts, **missing)
+    lenient: Any = type(kind.__name__, (kind,), {"check_argument_for_proper_class": check})
+    return lenient(**parts, **missing)
 
 
 def _without_videos(source: str, tokenizer: PreTrainedTokenizerBase, is_local: bool) -> Any:

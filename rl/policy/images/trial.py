@@ -31,20 +31,20 @@ def image_trial_error(forward: CachedForward, model: Any, step: type[StepInput])
     images = image_inputs(model)
     if images is None:
         return 0.0
-    coded, after_first = _sequence(images, text_config(model).vocab_size)
+    codes, after_first = _sequence(images, text_config(model).vocab_size)
     parameter = next(model.parameters())
     shape: dict[str, int] = {"layers": forward.layers, "kv_heads": forward.kv_heads, "head_dim": forward.head_dim}
-    cache = KVCache(**shape, slots=1, context=len(coded), device=parameter.device, dtype=parameter.dtype)
-    cache.reserve(1, len(coded))
-    cache.ids[0, : len(coded)] = coded
+    cache = KVCache(**shape, slots=1, context=len(codes), device=parameter.device, dtype=parameter.dtype)
+    cache.reserve(1, len(codes))
+    cache.ids[0, : len(codes)] = codes
     training = model.training
     with torch.no_grad():
-        ids, more = images.resolve(torch.as_tensor(coded[None], device=parameter.device))
+        ids, more = images.resolve(torch.as_tensor(codes[None], device=parameter.device))
         plain: Tensor = model.eval()(input_ids=ids, attention_mask=torch.ones_like(ids), use_cache=False, **more).logits
         model.train(training)
         plain = plain[0].float()
         error, rounding = 0.0, 2 * torch.finfo(parameter.dtype).eps * plain.abs().max()
-        for end in (TEXT - 1, after_first + 2, after_first + 3, len(coded) - 2, len(coded)):
+        for end in (TEXT - 1, after_first + 2, after_first + 3, len(codes) - 2, len(codes)):
             cache.num_tokens[:] = end
             gap = (forward.logits(cache, step.pending(cache, 1))[0].float() - plain[end - 1]).abs().max()
             gap = (gap - rounding).clamp(min=0)

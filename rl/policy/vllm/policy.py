@@ -212,8 +212,8 @@ class VLLMPolicy(BatchingEngine):
         entering = list(islice(self._waiting, self.slots - len(self._active)))
         images = image_inputs(self.model)
         for request in entering:
-            sent: EngineRequest = as_snapshot(request, images) if images else request
-            request.slot = self.engine.add_request(sent)
+            message: EngineRequest = as_snapshot(request, images) if images else request
+            request.slot = self.engine.add_request(message)
         self._active += entering
         self._waiting = deque(islice(self._waiting, len(entering), None))
         by_key = {request.slot: request for request in self._active}
