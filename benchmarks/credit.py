@@ -29,6 +29,8 @@ from benchmarks.support.runs import interval, train
 from rl.cli import Parser, run, whole_number
 
 SHARED = ["--size", "8", "--updates", "100000", "--schedule", "constant:warmup=10"]
+PAGE = ("--env-arg", "kind=radio", "--env-arg", "max_turns=6", "--turn-tokens", "12", "--max-tokens", "768")
+CLONING = "grpo --strategy recorded --surrogate nll"
 GRID = 200  # places on the token axis at which curves are read
 
 
@@ -115,6 +117,16 @@ COMPARISONS: dict[str, Comparison] = {
         600_000,
         (("gdpo", "grpo"),),
         start=("--env-arg", "case=track", "--turn-tokens", "64", "--cold-start", "8000", "--cold-start-until", "0.55"),
+    ),
+    # Curves are not comparable here: each arm's episodes are of another kind. Held-out success is.
+    "page": Comparison(
+        "recorded trajectories of a page",
+        "web/Widgets-v0",
+        (*PAGE, "--lr", "2e-4", "--eval-episodes", "80", "--minibatches", "1"),
+        16_000,
+        tuple((arm, "grpo") for arm in ("ui_s1", "pivotrl", CLONING)),
+        start=(*PAGE, "--cold-start", "4000", "--cold-start-until", "0.03", "--groups", "8"),
+        groups=8,
     ),
 }
 COMPARISONS["clarify-weak-start-longer"] = replace(

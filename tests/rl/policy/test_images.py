@@ -33,7 +33,7 @@ def test_sampler_learner_and_plain_forward_agree(family):
             np.testing.assert_allclose(reply.logprobs, plain_logprobs(family, prompt, images, reply.ids), atol=1e-4)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", ["qwen3_vl", "idefics3"])
 def test_other_pixels_give_other_probabilities(family):
     trajectories, _ = play(family, turns=1, members=1)
     (turn,) = trajectories[0].turns
@@ -45,7 +45,7 @@ def test_other_pixels_give_other_probabilities(family):
     assert max(abs(a - b) for a, b in zip(before, after, strict=True)) > 1e-3
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", ["qwen3_vl", "idefics3"])
 def test_the_gradient_reaches_the_vision_tower_and_is_that_of_single_rows(family):
     model, _ = vision_model(family)
     trajectories, _ = play(family, turns=2, members=3)

@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rl.methods.estimators import gains
-from rl.methods.options import NonNegative
+from rl.methods.options import NonNegative, PartError
 from rl.methods.parts import needs
-from rl.methods.options import PartError
 from rl.methods.parts.score.scorer import Branch, Scorer
 from rl.records import Group, Trajectory
 
