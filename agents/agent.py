@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+from agents.images import PlacedImage
 from envs.types import Message
 
 
@@ -18,6 +19,7 @@ class Context(NamedTuple):
         max_tokens: Most tokens of the reply; None for the limit of the run.
         end: Whether the agent ends the episode instead, truncated with the stop "turn_limit". Only `observe` may say
             so, and `ids` are of no meaning then.
+        images: The images that some of the tokens stand for.
 
     """
 
@@ -26,6 +28,7 @@ class Context(NamedTuple):
     role: str = ""
     max_tokens: int | None = None
     end: bool = False
+    images: tuple[PlacedImage, ...] = ()
 
 
 class Internal(NamedTuple):

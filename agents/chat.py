@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from agents.agent import Context, Internal
+from agents.images import images_of, place
 from agents.render import Renderer
 from agents.reply import has_thinking, split_thinking
 from envs.types import Message, system
@@ -51,7 +52,7 @@ class ChatAgent:
         """
         self.messages, self._tools = with_system(messages, self.system), tuple(tools)
         self._last_token, self._thinking, self._num_calls = (), set(), 0
-        return self._context(self.renderer.open(self.messages, self._tools))
+        return self._context(self.renderer.open(self.messages, self._tools), self.messages)
 
     def act(self, ids: Sequence[int]) -> Message | Internal:
         """Parse the token ids of a sampled reply into an assistant message, and add it to the dialogue.
@@ -86,7 +87,7 @@ class ChatAgent:
         self.messages.extend(messages)
         extension = self._extension(messages)
         if extension is not None:
-            return self._context(extension)
+            return self._context(extension, messages)
         return self._fresh_context()
 
     def demonstrate(self, reply: Message) -> Message:
@@ -97,11 +98,11 @@ class ChatAgent:
         """Write the whole dialogue anew."""
         ids = self.renderer.render(self.messages, self._tools, generation=True)
         self._forget_dropped_thinking(ids)
-        return self._context(ids, fresh=True)
+        return self._context(ids, self.messages, fresh=True)
 
-    def _context(self, ids: tuple[int, ...], *, fresh: bool = False) -> Context:
+    def _context(self, ids: tuple[int, ...], messages: Sequence[Message], *, fresh: bool = False) -> Context:
         self._prompt_end = ids
-        return Context(ids, fresh)
+        return Context(ids, fresh, images=place(ids, images_of(messages), self.renderer.images))
 
     def _extension(self, messages: Sequence[Message]) -> tuple[int, ...] | None:
         closed = bool(self._last_token) and self._last_token[0] in self.stop

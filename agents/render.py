@@ -14,6 +14,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from agents.history import After, History, split_after_reply
+from agents.images import ImageTokens, images_of
 from agents.reply import calls, compose, parse, split_thinking
 from agents.response_template import parse_response
 from agents.template import QUESTION, ChatTemplate, Ids, dummy_reply
@@ -37,10 +38,11 @@ class Renderer:
 
     `options` go to the template (such as `enable_thinking=False`). Of a text that must have more than `most_tokens`
     tokens, at least so many are returned and not all: no context would hold it, and tokenizing takes a second per
-    megabyte. `stop` are the token ids that end a reply: the tokenizer's, those that the template ends replies with, and
-    `stop_ids`, which are those of the model's generation config; `terminator` is the one that the template writes after
-    a reply, None if that is not a single added token. `tool_format` names the form of tool calls
-    (`agents.tool_calls.FORMATS`), by default the one that the template writes. `extends` is the result of `check`.
+    megabyte. `stop` are the token ids that end a reply: the tokenizer's, those that the template ends replies with,
+    and `stop_ids`, which are those of the model's generation config; `terminator` is the one that the template writes
+    after a reply, None if that is not a single added token. `images` says which tokens stand for images, None for a
+    model that reads text only. `tool_format` names the form of tool calls (`agents.tool_calls.FORMATS`), by default
+    the one that the template writes. `extends` is the result of `check`.
 
     Raises `ValueError` if the tokenizer has no chat template, if there is no such tool format, or if text of messages
     could become control tokens in spite of `agents.control_tokens`. Every method that renders messages raises
@@ -54,6 +56,7 @@ class Renderer:
         most_tokens: int | None = None,
         stop_ids: Iterable[int] = (),
         tool_format: str | None = None,
+        images: ImageTokens | None = None,
         **options: Any,
     ) -> None:
         if not getattr(tokenizer, "chat_template", None):
@@ -64,8 +67,9 @@ class Renderer:
             )
         if tool_format and tool_format not in FORMATS:
             raise ValueError(f"tool format {tool_format!r} is unknown; choose from {', '.join(FORMATS)}")
-        self.tokenizer = tokenizer
-        self.template = ChatTemplate(tokenizer, options, most_tokens, FORMATS[tool_format] if tool_format else None)
+        self.tokenizer, self.images = tokenizer, images
+        form = FORMATS[tool_format] if tool_format else None
+        self.template = ChatTemplate(tokenizer, options, most_tokens, form, images.placeholder if images else None)
         self._uses_response_template = not tool_format and getattr(tokenizer, "response_template", None) is not None
         self._cached_open = lru_cache(_CACHE_SIZE)(self._open)
         self._cached_extend = lru_cache(_CACHE_SIZE)(self._extend)
@@ -92,7 +96,7 @@ class Renderer:
             log.warning(
                 "the chat template knows no tools: the first message describes them, calls are read as %s", form
             )
-        return _through_cache(self._cached_open, json.dumps((messages, tools)))
+        return self._expand(_through_cache(self._cached_open, json.dumps((messages, tools))), messages)
 
     def extend(
         self,
@@ -121,11 +125,12 @@ class Renderer:
             not have ended the reply with `end`; then `render` the whole dialogue.
         """
         after = After(closed, thinking, tuple((id, name) for id, name in calls), end, has_system)
-        return _through_cache(self._cached_extend, json.dumps((messages, tools)), after)
+        ids = _through_cache(self._cached_extend, json.dumps((messages, tools)), after)
+        return None if ids is None else self._expand(ids, messages)
 
     def render(self, messages: Sequence[Message], tools: Sequence[dict] = (), *, generation: bool = False) -> Ids:
         """Return the tokens of a whole dialogue; with `generation`, the header of the next reply follows."""
-        return self.template.encode(self.template.text(messages, tools, generation=generation))
+        return self._expand(self.template.encode(self.template.text(messages, tools, generation=generation)), messages)
 
     def parse(
         self, ids: Sequence[int], *, calls_before: int = 0, tools: Sequence[dict] = (), prompt: Sequence[int] = ()
@@ -191,6 +196,18 @@ class Renderer:
             for role, message in examples.items()
         }
 
+    def _expand(self, ids: Ids, messages: Sequence[Message]) -> Ids:
+        """Write the tokens that stand for the images of `messages` in the place of the template's placeholders."""
+        images = images_of(messages) if self.images else []
+        if not images or self.images is None:
+            return ids
+        placeholder = self.tokenizer.convert_tokens_to_ids(self.images.placeholder)
+        longer, remaining = list[int](), iter(images)
+        for id in ids:
+            image = next(remaining, None) if id == placeholder else None
+            longer += [id] if image is None else self.images.expand(image)
+        return tuple(longer)
+
     def _check_data(self) -> None:
         control = self.template.control
         texts = list(control.texts.values())
@@ -217,7 +234,7 @@ class Renderer:
 
     def _open(self, key: str) -> Ids:
         messages, tools = json.loads(key)
-        return self.render(messages, tools, generation=True)
+        return self.template.encode(self.template.text(messages, tools, generation=True))
 
     def _extend(self, key: str, after: After) -> Ids | None:
         messages, tools = json.loads(key)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import TemplateError
 
 from agents.control_tokens import ControlTokens, map_texts
+from agents.images import TEXT_ONLY, images_of, without_images
 from agents.reply import calls, mark_thinking_apart, split_thinking
 from agents.tool_calls import ToolFormat, detect_format
 from agents.tool_calls.tagged import HERMES
@@ -53,6 +54,7 @@ class ChatTemplate:
         own_form: The form that the text of the template speaks of, whether or not it can show calls.
         thinking_key: The key of a message where it expects reasoning, "" for `<think>` in the content, None if it shows
             no reasoning.
+        needs_blocks: Whether it shows a text only as a content block, as templates of vision-language models may.
 
     """
 
@@ -62,8 +64,13 @@ class ChatTemplate:
         options: dict[str, Any],
         most_tokens: int | None = None,
         form: ToolFormat | None = None,
+        image: str | None = None,
     ) -> None:
-        self.tokenizer, self._options = tokenizer, options
+        """Try what the template shows. `image` is what it writes for an image, None if it is to write none.
+
+        Raises `ValueError` if it does not write `image` for one.
+        """
+        self.tokenizer, self._options, self._image = tokenizer, options, image
         self.control = ControlTokens(tokenizer)
         self._most_tokens = sys.maxsize if most_tokens is None else most_tokens + DUMMY_TOKENS
         self._longest_token = max((len(token) for token in tokenizer.get_vocab()), default=1)
@@ -71,6 +78,11 @@ class ChatTemplate:
         self.shows_tools = self.shows_calls = True
         self.has_single_calls = self._has_text_arguments = False
         question = {"role": "user", "content": QUESTION}
+        self.needs_blocks = False
+        self.needs_blocks = image is not None and not self._shows([question], words=(QUESTION,))
+        picture = {"role": "user", "content": [{"type": "image"}, {"type": "text", "text": QUESTION}]}
+        if image is not None and not self._shows([picture], words=(image, QUESTION)):
+            raise ValueError(f"the chat template does not write {image!r} for an image, which its processor expands")
         reply = dummy_reply([(call_id(0), TOOL)])
         result = {"role": "tool", "content": RESULT, "tool_call_id": call_id(0)}
         self.shows_tools = self._shows([question], [_dummy_tool()], words=(TOOL,))
@@ -91,7 +103,9 @@ class ChatTemplate:
 
         It has marks in data. Raises `ValueError` if the template refuses the messages.
         """
-        data = [self.mark(self._for_template(message)) for message in messages]
+        if self._image is None and images_of(messages):
+            raise ValueError(TEXT_ONLY)
+        data = [self.mark(self._for_template(without_images(message))) for message in messages]
         tool_data = map_texts(list(tools), self.control.mark)
         if not self.shows_calls:
             data = list(_calls_as_text(data))
@@ -105,6 +119,8 @@ class ChatTemplate:
         content = message.get("content")
         if message["role"] == "assistant" and isinstance(content, str):
             data["content"] = mark_thinking_apart(content, self.control.mark)
+        if self.needs_blocks and isinstance(data.get("content"), str):
+            data["content"] = [{"type": "text", "text": data["content"]}]
         return {**data, "role": message["role"]}
 
     def encode(self, text: str) -> Ids:

@@ -60,7 +60,7 @@ def unrolled(prompts: Sequence[Sequence[int]], play: Play) -> list[History]:
     sampled = [False] * start + play.sampled.tolist()
     found = []
     for i, (ids, logp) in enumerate(zip(play.ids.tolist(), play.logp.tolist(), strict=True)):
-        found.append(History([*prompts[i // group], *ids], sampled, [0.0] * start + logp, []))
+        found.append(History([*prompts[i // group], *ids], sampled, [0.0] * start + logp, [], []))
     return found
 
 

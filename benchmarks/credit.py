@@ -30,7 +30,9 @@ from benchmarks.support.record import RESULTS, commit, provenance, save, show
 from benchmarks.support.runs import interval, train
 from rl.cli import Parser, run, whole_number
 
-SHARED = ["--groups", "32", "--size", "8", "--updates", "100000", "--schedule", "constant:warmup=10"]
+SHARED = ["--size", "8", "--updates", "100000", "--schedule", "constant:warmup=10"]
+PAGE = ("--env-arg", "kind=radio", "--env-arg", "max_turns=6", "--turn-tokens", "12", "--max-tokens", "768")
+CLONING = "grpo --strategy recorded --surrogate nll"
 GRID = 200  # places on the token axis at which curves are read
 
 

@@ -53,6 +53,7 @@ ROWS = (
     Row("games/Rooms-v0", "envs.games.rooms:Rooms", "fetch and carry in a small house, in text commands"),
     Row("games/Taxi-v0", "envs.games.taxi:Taxi", "drive a passenger home through a town with walls"),
     Row("games/CliffWalking-v0", "envs.games.cliff_walking:CliffWalking", "walk along a cliff without falling down"),
+    Row("games/Shapes-v0", "envs.games.shapes:Shapes", "questions about pictures of coloured shapes"),
     Row("games/Blackjack-v0", "envs.games.blackjack:Blackjack", "win several hands of blackjack in a row"),
     Row(
         "games/TextArena-v0",

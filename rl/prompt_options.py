@@ -68,7 +68,8 @@ class PromptOptions:
 
     def make_renderer(self, tokenizer: PreTrainedTokenizerBase, model: Any, most_tokens: int) -> Renderer:
         """Return the renderer of a model. Raises `ValueError` for an argument that its template does not use."""
-        from rl.policy.model_config import end_tokens  # imports torch
+        from rl.policy.images.inputs import image_inputs  # imports torch
+        from rl.policy.model_config import end_tokens
 
         template = str(getattr(tokenizer, "chat_template", None) or "")
         for key in self.template_args:
@@ -79,6 +80,7 @@ class PromptOptions:
             most_tokens=most_tokens,
             stop_ids=end_tokens(model),
             tool_format=self.tool_format,
+            images=image_inputs(model),
             **self.template_args,
         )
 

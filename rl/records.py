@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, SupportsFloat
 
+from agents.images import PlacedImage, moved
 from envs.types import Message, Messages, Stop
 
 Finish = Literal["stop", "length", "abort", "deadline"]
@@ -67,7 +68,8 @@ class Turn:
 
     `context` holds only the tokens *added* before the reply, so storage is linear in turns. `fresh` marks a context
     that replaces the history, for instance because the chat template rewrites it: a new token sequence starts there.
-    An `internal` reply has no reward of its own, and the turn after it no observation.
+    An `internal` reply has no reward of its own, and the turn after it no observation. The tokens of `images` are part
+    of `context`; the images themselves go beside them.
     `streams` are named numbers per sampled token, (T,) each, such as `value`, which a method's score parts fill in
     before the update.
 
@@ -90,6 +92,7 @@ class Turn:
     sample_s: float = 0.0  # seconds to sample the reply, the wait for a slot included
     env_s: float = 0.0  # seconds to parse the reply and to step the environment
     step: int | None = None  # with several seats: which step of the environment the reply is for, from 0
+    images: tuple[PlacedImage, ...] = ()  # the images in `context`
 
     def __post_init__(self) -> None:
         """Raise `ValueError` for a reward that is not a number or beyond `MAX_REWARD`."""
@@ -106,13 +109,15 @@ class History(NamedTuple):
     """One unbroken token sequence of a trajectory, as lists of equal length, one entry per token.
 
     `sampled` says whether the policy sampled the token. `logprobs` are those of the distribution that was sampled and
-    `turn` is the index of its turn; for tokens that were not sampled they are 0.0 and -1.
+    `turn` is the index of its turn; for tokens that were not sampled they are 0.0 and -1. `images` are those that some
+    of the tokens stand for.
     """
 
     ids: list[int]
     sampled: list[bool]
     logprobs: list[float]
     turn: list[int]
+    images: list[PlacedImage]
 
 
 class Fork(NamedTuple):
@@ -176,12 +181,13 @@ class Trajectory:
 
         The sampled tokens of all sequences, in order, are those of the turns. Yields nothing without tokens.
         """
-        sequence = History([], [], [], [])
+        sequence = History([], [], [], [], [])
         for k, turn in enumerate(self.turns):
             if turn.fresh and sequence.ids:
                 yield sequence
-                sequence = History([], [], [], [])
+                sequence = History([], [], [], [], [])
             n, m = len(turn.context), len(turn.completion.ids)
+            sequence.images.extend(moved(turn.images, len(sequence.ids)))
             sequence.ids.extend((*turn.context, *turn.completion.ids))
             sequence.sampled.extend([False] * n + [True] * m)
             sequence.logprobs.extend([0.0] * n + list(turn.completion.logprobs))

@@ -28,6 +28,9 @@ class Comparison:
         return list(dict.fromkeys([self.pairs[0][1], *(arm for pair in self.pairs for arm in pair)]))
 
 
+PAGE = ("--env-arg", "kind=radio", "--env-arg", "max_turns=6", "--turn-tokens", "12", "--max-tokens", "768")
+CLONING = "grpo --strategy recorded --surrogate nll"
+
 COMPARISONS: dict[str, Comparison] = {
     "guess": Comparison(
         "information is worth something",
@@ -90,6 +93,15 @@ COMPARISONS: dict[str, Comparison] = {
         600_000,
         (("gdpo", "grpo"),),
         start=("--env-arg", "case=track", "--turn-tokens", "64", "--cold-start", "8000", "--cold-start-until", "0.55"),
+    ),
+    # Curves are not comparable here: each arm's episodes are of another kind. Held-out success is.
+    "page": Comparison(
+        "recorded trajectories of a page",
+        "web/Widgets-v0",
+        (*PAGE, "--groups", "8", "--lr", "2e-4", "--eval-episodes", "80", "--minibatches", "1"),
+        16_000,
+        tuple((arm, "grpo") for arm in ("ui_s1", "pivotrl", CLONING)),
+        start=(*PAGE, "--cold-start", "4000", "--cold-start-until", "0.03", "--groups", "8"),
     ),
 }
 COMPARISONS["clarify-weak-start-longer"] = replace(

@@ -50,7 +50,7 @@ def generate(
 
 def converse(model: LlamaForCausalLM, dialogues: Sequence[Any]) -> list[History]:
     """Play ragged dialogues turn by turn: all that are still running are one batch of `generate`."""
-    histories = [History([], [], [], []) for _ in dialogues]
+    histories = [History([], [], [], [], []) for _ in dialogues]
     for turn in range(max(len(dialogue.replies) for dialogue in dialogues)):
         live = [(d, h) for d, h in zip(dialogues, histories, strict=True) if turn < len(d.replies)]
         for dialogue, history in live:

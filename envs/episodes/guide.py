@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from envs.episodes.endings import LAST_REPLY
-from envs.types import Messages, text, user
+from envs.types import Messages, text
 
 Style = Literal["full", "short", "v1"]
 STYLES: tuple[str, ...] = get_args(Style)
@@ -73,7 +73,7 @@ class Guide:
         content = first["content"]
         head = f"{self.format(max_turns)}\n\n{self.heading}\n"
         if not isinstance(content, str):
-            return (user(head.rstrip("\n")), *messages)
+            return ({**first, "content": [{"type": "text", "text": head}, *content]}, *others)
         return ({**first, "content": head + content}, *others)
 
     def correct(self, fault: str, left: int, observation: str = "") -> str:

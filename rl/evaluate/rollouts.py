@@ -10,6 +10,7 @@ from pathlib import Path
 from rl.cli import one_line
 from rl.evaluate.attempts import Choice
 from rl.records import Group, Trajectory
+from rl.rollout.image_files import ImageFiles
 from rl.rollout.jsonl import lines
 
 ENDING = ".rollouts.jsonl"
@@ -41,13 +42,14 @@ class EpisodeLog:
         self._is_open = result is not None and (result.is_file() or not result.exists())
         self.path = rollouts_path(result or "none")
         self.partial = self.path.with_name(f"{self.path.name.removesuffix(ENDING)}.partial{ENDING}")
+        self._images = ImageFiles(self.path.with_name(f"{self.path.name.removesuffix(ENDING)}.images"))
         if self._is_open:
             self._attempt(lambda: self.partial.unlink(missing_ok=True))  # of an earlier evaluation
 
     def add(self, group: Group) -> None:
         """Append the episodes of a group that has ended to the partial file."""
         if self._is_open:
-            self._attempt(lambda: _append(self.partial, "a", [(self.name(group), group)]))
+            self._attempt(lambda: self._append(self.partial, "a", [(self.name(group), group)]))
 
     def write(self, groups: Sequence[Group]) -> None:
         """Write the episodes of all groups to the final file, and remove the partial one.
@@ -59,7 +61,7 @@ class EpisodeLog:
         whole = self.path.with_name(f".{self.path.name}.partial")
 
         def write() -> None:
-            _append(whole, "w", [(self.name(group), _all_episodes(group)) for group in groups])
+            self._append(whole, "w", [(self.name(group), _all_episodes(group)) for group in groups])
             whole.replace(self.path)
             self.partial.unlink(missing_ok=True)
 
@@ -67,18 +69,17 @@ class EpisodeLog:
         with suppress(OSError):
             whole.unlink(missing_ok=True)
 
+    def _append(self, path: Path, mode: str, groups: Sequence[tuple[str, Group]]) -> None:
+        """Write every episode of the groups, each with the name of its environment, as one line of `path`."""
+        with open(path, mode, encoding="utf-8", errors="backslashreplace") as file:
+            for env, group in groups:
+                file.writelines(line + "\n" for line in lines(0, env, [group], self._images.store))
+
     def _attempt(self, action: Callable[[], None]) -> None:
         try:
             action()
         except OSError as error:
             self._is_open, self.error = False, one_line(error)
-
-
-def _append(path: Path, mode: str, groups: Sequence[tuple[str, Group]]) -> None:
-    """Write every episode of the groups, each with the name of its environment, as one line of `path`."""
-    with open(path, mode, encoding="utf-8", errors="backslashreplace") as file:
-        for env, group in groups:
-            file.writelines(line + "\n" for line in lines(0, env, [group]))
 
 
 def _all_episodes(group: Group) -> Group:

@@ -84,6 +84,7 @@ def trajectory_rows(
                 replayed=trajectory.replayed,
                 agent=trajectory.agent,
                 episode=episode,
+                images=tuple(history.images),
             )
         )
     return rows

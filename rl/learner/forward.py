@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -27,6 +28,7 @@ from rl.learner.own_forward import abilities, own_head, packed_states
 from rl.learner.packing import Packing
 from rl.methods.inputs import Row
 from rl.policy.decoder import Decoder, is_supported
+from rl.policy.images.inputs import image_inputs
 from rl.policy.model_config import text_config
 
 
@@ -53,6 +55,7 @@ def score_tokens(
     """
     per_token = np.concatenate([np.full(int(row.mask.sum()), row.temperature, np.float32) for row in rows])
     temperature = torch.as_tensor(per_token, device=device)[:, None] if (per_token != 1).any() else None
+    rows = _with_codes(model, rows)
     if not is_supported(model) and not abilities(model).has_head:
         states, logits, target = _whole(model, rows, device, recompute)
         return TokenScores(states, *logprobs.of_logits(logits, target, temperature, entropy_grad=entropy_grad))
@@ -68,9 +71,22 @@ def score_tokens(
 
 def hidden_states(model: Any, rows: Sequence[Row], device: torch.device) -> Tensor:
     """Return the last hidden states (M, E) that predict the sampled tokens of `rows`, in the model's precision."""
+    rows = _with_codes(model, rows)
     if not is_supported(model) and not abilities(model).has_head:
         return _whole(model, rows, device, False)[0]
     return _states(model, rows, device, False)[0]
+
+
+def _with_codes(model: Any, rows: Sequence[Row]) -> Sequence[Row]:
+    """Rows in which the tokens of images have codes that tell images apart (`rl.policy.images.inputs`)."""
+    images = image_inputs(model)
+    if images is None or not any(row.images for row in rows):
+        return rows
+    codes = []
+    for row in rows:
+        start, ids = len(row.prefix), images.code((*row.prefix, *row.ids.tolist()), row.images)
+        codes.append(replace(row, prefix=ids[:start], ids=np.asarray(ids[start:], np.int64)))
+    return codes
 
 
 def _states(model: Any, rows: Sequence[Row], device: torch.device, recompute: bool) -> tuple[Tensor, Tensor]:
@@ -82,14 +98,14 @@ def _states(model: Any, rows: Sequence[Row], device: torch.device, recompute: bo
             weights, packing.ids, packing.position, packing, packing.max_length, recompute=recompute
         )
         return states.index_select(0, packing.predict), packing.target
-    if abilities(model).packs:
+    if abilities(model).packs and not any(row.images for row in rows):
         packing = Packing(rows, device)
         with _recompute_blocks(model, recompute, partial(packed_attention, model)):
             states = packed_states(model, packing)
         return states.index_select(0, packing.predict), packing.target
     batch = _Padded(rows, device)
     with _recompute_blocks(model, recompute):
-        out = model.base_model(input_ids=batch.ids, attention_mask=batch.attention, use_cache=False)
+        out = model.base_model(**batch.inputs(model), use_cache=False)
     return out.last_hidden_state[batch.row, batch.column], batch.target
 
 
@@ -99,8 +115,7 @@ def _whole(model: Any, rows: Sequence[Row], device: torch.device, recompute: boo
     columns, column = batch.column.unique(return_inverse=True)
     with _recompute_blocks(model, recompute):
         out = model(
-            input_ids=batch.ids,
-            attention_mask=batch.attention,
+            **batch.inputs(model),
             use_cache=False,
             output_hidden_states=True,
             logits_to_keep=columns,
@@ -122,6 +137,15 @@ class _Padded:
         self.ids, self.attention = torch.as_tensor(ids, device=device), torch.as_tensor(attention, device=device)
         self.row, self.column = (torch.as_tensor(index, device=device) for index in np.asarray(places).T)
         self.target = torch.as_tensor(np.concatenate([row.ids[row.mask] for row in rows]), device=device)
+
+    def inputs(self, model: Any) -> dict[str, Tensor]:
+        """The arguments of a model's forward."""
+        images = image_inputs(model)
+        if images is None:
+            return {"input_ids": self.ids, "attention_mask": self.attention}
+        first = np.zeros((len(self.ids), 1), np.int64)
+        parts = images.of_parts(self.ids.cpu().numpy(), self.attention.cpu().numpy() > 0, first, self.ids.device)
+        return {**parts, "attention_mask": self.attention}
 
 
 def _blocks(model: nn.Module) -> list[nn.Module]:

@@ -59,4 +59,5 @@ def _row(history: History, tokens: Sequence[int], number: int) -> Row:
     mask[np.array(tokens) - start] = True
     zeros = np.zeros(len(ids), np.float32)
     turn = np.where(mask, 0, -1)
-    return Row(tuple(history.ids[:start]), ids, mask, zeros, zeros, turn, {}, trajectory=number, group=0)
+    images = tuple(history.images)
+    return Row(tuple(history.ids[:start]), ids, mask, zeros, zeros, turn, {}, number, group=0, images=images)

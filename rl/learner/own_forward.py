@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from rl.learner.attention import can_replace_attention, packed_attention
 from rl.learner.packing import Packing
 from rl.methods.inputs import Row
+from rl.policy.images.inputs import image_inputs
 from rl.policy.model_config import text_config
 
 Head = Callable[[Tensor], Tensor]  # hidden states (M, E) to logits (M, V)
@@ -68,6 +69,8 @@ def may_pack(model: Any) -> bool:
 def packed_states(model: Any, packing: Packing) -> Tensor:
     """Return the last hidden states (N, E) of packed tokens, computed by the model's own blocks."""
     ids, position = packing.ids[None], packing.position[None]
+    if images := image_inputs(model):
+        ids, _ = images.resolve(ids)
     with packed_attention(model):
         out = model.base_model(input_ids=ids, position_ids=position, use_cache=False, packing=packing)
     return out.last_hidden_state[0]

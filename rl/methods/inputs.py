@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from agents.images import PlacedImage
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -50,6 +52,7 @@ class Row:
     replayed: bool = False
     agent: str = "agent"  # whose trajectory it is: a seat, or a role
     episode: int = 0  # trajectories of the same episode have the same number
+    images: tuple[PlacedImage, ...] = ()  # those that tokens of `prefix` and `ids` stand for
 
     @property
     def size(self) -> int:

@@ -15,8 +15,10 @@ from typing import Any, NamedTuple
 
 from torch import nn
 
+from agents.images import TEXT_ONLY, PlacedImage
 from rl.policy.driver import Driver
 from rl.policy.engine import Engine
+from rl.policy.images.inputs import image_inputs
 from rl.policy.model_config import max_sequence_length, text_config
 from rl.policy.request import Request, natural_sort_key
 from rl.records import Completion, SamplingParams
@@ -58,13 +60,24 @@ class BatchingEngine(Engine):
         self.driver: Driver | None = None  # of the event loop that is served
 
     async def sample(
-        self, prompt: Sequence[int], params: SamplingParams, *, session: str = "", resume_from: Completion | None = None
+        self,
+        prompt: Sequence[int],
+        params: SamplingParams,
+        *,
+        session: str = "",
+        resume_from: Completion | None = None,
+        images: Sequence[PlacedImage] = (),
     ) -> Completion:
         """Queue a request for one reply to the token ids `prompt`; return the reply once its last token is sampled.
 
-        The arguments and the result are as `Policy.sample` says. Raises `ValueError` for an empty prompt, or one that
-        fills the engine's `context`, and `RuntimeError` if the computation fails.
+        The arguments and the result are as `Policy.sample` says. Raises `ValueError` for an empty prompt, one that
+        fills the engine's `context`, or images that the model cannot read, and `RuntimeError` if the computation fails.
         """
+        if images:
+            inputs = image_inputs(self.model)
+            if inputs is None:
+                raise ValueError(TEXT_ONLY)
+            prompt = inputs.code(prompt, images)
         if not 0 < len(prompt) < self.context:
             raise ValueError(
                 f"a prompt of {len(prompt)} tokens; a context of {self.context} has room for 1 to {self.context - 1}"

@@ -18,6 +18,8 @@ from transformers.cache_utils import Cache
 
 from rl.policy import lora
 from rl.policy.decoder import Decoder, Weights, is_supported
+from rl.policy.images.inputs import image_inputs
+from rl.policy.images.trial import image_trial_error
 from rl.policy.kv_cache import KVCache
 from rl.policy.model_config import text_config
 from rl.policy.weight_copies import copy_model, copy_trainable
@@ -63,7 +65,7 @@ def make_forward(model: nn.Module) -> CachedForward:
     kind = text_config(model).model_type
     try:
         forward: CachedForward = DecoderForward(model) if is_supported(model) else ModelForward(model)
-        error = _trial_error(forward, model)
+        error = max(_trial_error(forward, model), image_trial_error(forward, model, StepInput))
     except torch.OutOfMemoryError:
         raise  # not the model's fault
     except Exception as fault:
@@ -235,6 +237,7 @@ class ModelForward:
         """Copy the model; the cache's geometry is read from its config."""
         config = text_config(model)
         self.source = model
+        self.images = image_inputs(model)
         self.model: Any = copy_model(model)
         self.layers = config.num_hidden_layers
         self.kv_heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
@@ -280,10 +283,13 @@ class ModelForward:
             cache, torch.as_tensor(rows, device=device), at, torch.as_tensor(valid, device=device), max_length
         )
         last_columns, column = np.unique(counts - 1, return_inverse=True)
+        inputs: dict[str, Tensor] = {"input_ids": torch.as_tensor(ids, device=device), "position_ids": at}
+        if self.images is not None:
+            first = [self.images.shift_before(cache.ids[row, :begin]) for row, begin in zip(rows, start, strict=True)]
+            inputs = self.images.of_parts(ids, valid, start[:, None] + np.asarray(first)[:, None], device)
         out = self.model(
-            input_ids=torch.as_tensor(ids, device=device),
+            **inputs,
             attention_mask=mask[:, None],
-            position_ids=at,
             past_key_values=view,
             use_cache=True,
             logits_to_keep=torch.as_tensor(last_columns, device=device),

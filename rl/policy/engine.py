@@ -48,6 +48,9 @@ class Policy(Protocol):
     ) -> Completion:
         """Sample one reply to `prompt`.
 
+        Where tokens of the prompt stand for images, these are passed as `images`, a sequence of
+        `agents.images.PlacedImage`; a policy that reads text alone need not take this argument.
+
         Args:
             prompt: Token ids of everything before the reply. Never empty.
             params: How to sample. The token at absolute position `p` must depend only on `params.seed`, `p` and the

@@ -12,6 +12,7 @@ from torch import nn
 from rl.policy.batching import BatchingEngine, NewToken
 from rl.policy.cached_forward import CachedForward, StepInput, make_forward
 from rl.policy.engine import EngineDead
+from rl.policy.images.inputs import image_inputs
 from rl.policy.kv_cache import KVCache
 from rl.policy.request import Request
 from rl.policy.sampling import sample_rows
@@ -153,6 +154,8 @@ class HFPolicy(BatchingEngine):
         for request in entering:
             tokens = request.tokens()
             keep = 0 if request.leader else self.cache.share_prefix(request.slot, tokens[:-1])
+            if keep and (images := image_inputs(self.model)):
+                keep = images.start_of_image(tokens, keep)
             self.cache.write(request.slot, tokens, keep)
         leaders.sort(key=lambda r: r.slot)
         self._active = [*leaders, *followers]

@@ -13,6 +13,7 @@ import torch
 from safetensors import SafetensorError
 from transformers import (
     AutoModelForCausalLM,
+    AutoModelForImageTextToText,
     AutoTokenizer,
     PreTrainedModel,
     PreTrainedTokenizerBase,
@@ -23,6 +24,8 @@ from transformers.utils import logging
 from rl import checksums
 from rl.policy import lora, tiny
 from rl.policy.extras import check_peft
+from rl.policy.images.inputs import attach_images, image_inputs
+from rl.policy.images.processor import load_processor, reads_images, save_processor
 from rl.policy.model_config import text_config
 from rl.spec_paths import role_models, run_of_model
 
@@ -33,6 +36,8 @@ def load_pretrained(
     name: str, *, device: str = "cpu", seed: int = 0, dtype: torch.dtype | str = torch.float32
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """Return a causal language model in eval mode on `device`, and its tokenizer, which has a chat template.
+
+    A vision-language model has its processor in `rl.policy.images.inputs.image_inputs(model)`.
 
     Args:
         name: `tiny`, a model folder, a checkpoint or run folder that holds one, or a hub id. An adapter is returned
@@ -79,6 +84,8 @@ def save_pretrained(
     with _quiet():
         model.save_pretrained(folder, state_dict=weights)
         tokenizer.save_pretrained(folder)
+        if images := image_inputs(model):
+            save_processor(images.processor, Path(folder))
 
 
 def save_adapter(
@@ -148,7 +155,12 @@ def _read(name: str, dtype: torch.dtype | str, adapters: tuple[Path, ...] = ()) 
     if (Path(source) / lora.CONFIG).is_file():
         return _read_adapter(Path(source), dtype, adapters)
     tokenizer = _load_tokenizer(source, is_local)
-    return _load_model(source, is_local, dtype), tokenizer
+    if not reads_images(source, is_local):
+        return _load_model(source, is_local, dtype), tokenizer
+    processor = load_processor(source, tokenizer, is_local)
+    model = _load_model(source, is_local, dtype, AutoModelForImageTextToText)
+    attach_images(model, processor)
+    return model, tokenizer
 
 
 def _read_adapter(
@@ -265,8 +277,9 @@ def _load_tokenizer(source: str, is_local: bool) -> PreTrainedTokenizerBase:
     return tokenizer
 
 
-def _load_model(source: str, is_local: bool, dtype: torch.dtype | str) -> PreTrainedModel:
-    auto: Any = AutoModelForCausalLM
+def _load_model(
+    source: str, is_local: bool, dtype: torch.dtype | str, auto: Any = AutoModelForCausalLM
+) -> PreTrainedModel:
     try:
         with _quiet():
             model, info = auto.from_pretrained(

@@ -5,26 +5,31 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from rl import checksums
 from rl.records import Group, Trajectory, Turn
+from rl.rollout.image_files import with_images
 
 
-def lines(update: int, env: str, groups: Iterable[Group]) -> Iterator[str]:
+def lines(
+    update: int, env: str, groups: Iterable[Group], store_image: Callable[[str], str] | None = None
+) -> Iterator[str]:
     """Yield one JSON object per trajectory of an update, group by group, a group's errored ones last.
 
     Each is text without a line break. `update` is the update's number and `env` the environment's name, as the objects
     state them. The "shaped_reward" of an errored trajectory, and of an opponent's, is null. "player" is there only if
-    the trajectory names one.
+    the trajectory names one. `store_image` puts an image elsewhere and returns what stands for it
+    (`rl.rollout.image_files`); without it images stand in the lines.
     """
+    store = store_image or str
     for group in groups:
         for trajectory, reward in zip(group.trajectories, group.rewards, strict=True):
-            yield _json(_record(update, env, group, trajectory, reward))
+            yield _json(_record(update, env, group, trajectory, reward, store))
         for trajectory in (*group.errored, *group.others):
-            yield _json(_record(update, env, group, trajectory, None))
+            yield _json(_record(update, env, group, trajectory, None, store))
 
 
 def read_file(path: Path) -> tuple[bytes, str]:
@@ -53,7 +58,14 @@ def _json(record: dict[str, Any]) -> str:
     return json.dumps(record, ensure_ascii=False, default=_json_default)
 
 
-def _record(update: int, env: str, group: Group, trajectory: Trajectory, shaped_reward: float | None) -> dict[str, Any]:
+def _record(
+    update: int,
+    env: str,
+    group: Group,
+    trajectory: Trajectory,
+    shaped_reward: float | None,
+    store: Callable[[str], str],
+) -> dict[str, Any]:
     ticket = group.ticket
     return {
         "update": update,
@@ -77,7 +89,7 @@ def _record(update: int, env: str, group: Group, trajectory: Trajectory, shaped_
         "answer": trajectory.answer,
         "turns": [
             {
-                "observation": list(turn.observation),
+                "observation": with_images(turn.observation, store),
                 "reply": turn.reply,
                 "reward": turn.reward,
                 "rewards": dict(turn.rewards),
@@ -88,6 +100,7 @@ def _record(update: int, env: str, group: Group, trajectory: Trajectory, shaped_
                 **({"step": turn.step} if turn.step is not None else {}),
                 "finish": turn.completion.finish,
                 **_tokens(turn),
+                **({"images": [[at, store(image)] for at, image in turn.images]} if turn.images else {}),
                 "metrics": dict(turn.metrics),
                 "sample_s": round(turn.sample_s, 4),
                 "env_s": round(turn.env_s, 4),
@@ -95,7 +108,7 @@ def _record(update: int, env: str, group: Group, trajectory: Trajectory, shaped_
             }
             for turn in trajectory.turns
         ],
-        "final": list(trajectory.final),
+        "final": with_images(trajectory.final, store),
     }
 
 

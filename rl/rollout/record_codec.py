@@ -2,7 +2,8 @@
 
 Numbers, text, lists and dicts with text keys stay what they are. Anything else becomes an object with its type under
 the key "!": tuples, sets, bytes, dicts with other keys, and the records of `rl.records`. A record that occurs several
-times (forks share turns) is one object again after decoding.
+times (forks share turns) is one object again after decoding. A long text, such as an image that all members of a group
+were shown, is stored once.
 """
 
 from __future__ import annotations
@@ -14,11 +15,15 @@ from typing import Any
 
 import numpy as np
 
+from agents.images import PlacedImage
 from envs.types import Stop
 from rl.records import Completion, Fork, Group, Ticket, Trajectory, Turn
 
-_RECORDS: dict[str, Any] = {cls.__name__: cls for cls in (Completion, Fork, Group, Ticket, Trajectory, Turn)}
+_RECORDS: dict[str, Any] = {
+    cls.__name__: cls for cls in (Completion, Fork, Group, PlacedImage, Ticket, Trajectory, Turn)
+}
 _TYPE, _NUMBER = "!", "#"
+LONG_TEXT = 1000  # characters
 
 
 def encode(value: Any, store_array: Callable[[Any], Any] | None = None) -> Any:
@@ -29,11 +34,16 @@ def encode(value: Any, store_array: Callable[[Any], Any] | None = None) -> Any:
 
     Raises `TypeError` for a value of a type that cannot be stored; the text says where it is.
     """
-    numbers: dict[int, int] = {}  # of the records so far, by id
+    numbers: dict[int | str, int] = {}  # of the records so far, by id, and of the long texts
 
     def convert(value: Any, place: str) -> Any:
         if isinstance(value, np.generic):
             value = value.item()
+        if type(value) is str and len(value) >= LONG_TEXT:
+            if value in numbers:
+                return {_TYPE: "same", _NUMBER: numbers[value]}
+            numbers[value] = len(numbers)
+            return {_TYPE: "text", "value": value}
         if value is None or type(value) in (bool, int, float, str):
             return value
         if isinstance(value, Stop):
@@ -85,6 +95,9 @@ def decode(data: Any, load_array: Callable[[Any], Any] | None = None) -> Any:
         kind = data[_TYPE]
         if kind == "same":
             return records[data[_NUMBER]]
+        if kind == "text":
+            records.append(data["value"])
+            return records[-1]
         if kind in _RECORDS:
             records.append(_RECORDS[kind](**{key: restore(one) for key, one in data.items() if key != _TYPE}))
             return records[-1]

@@ -143,7 +143,12 @@ def tokenize(trajectory: Trajectory, agent: Agent, encode: Callable[[Message], S
             base = turn
             if is_internal := isinstance(reply, Internal):
                 base = Turn((), NO_TOKENS, reply=reply.message, state=turn.state, internal=True)
-            changes: dict[str, Any] = {"observation": observation, "role": context.role, "streams": {}}
+            changes: dict[str, Any] = {
+                "observation": observation,
+                "role": context.role,
+                "streams": {},
+                "images": context.images,
+            }
             fresh = context.fresh and bool(turns)
             turns.append(replace(base, context=tuple(context.ids), completion=completion, fresh=fresh, **changes))
             observation = ()

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from agents.agent import Context, Internal
+from agents.images import PlacedImage, moved
 from envs.exits import error_text
 from envs.step_info import StepInfo
 from envs.types import Message, Messages, Stop
@@ -82,6 +83,7 @@ class Seat:
         self.has_diverged = False
         self._agent = self.player.make_agent()
         self._prompt: list[int] = []
+        self._images: list[PlacedImage] = []  # in the prompt
         self._is_open = False
         self._replacement: Message | None = None
         self._env_time = 0.0
@@ -98,7 +100,8 @@ class Seat:
         self._context = self._agent.observe(messages)
         if self._replacement is not None and not self._context.fresh:
             # The sampled reply is trained in its own context; later prompts hold the replacement instead.
-            self._context = self._context._replace(ids=(*self._prompt, *self._context.ids), fresh=True)
+            images = (*self._images, *moved(self._context.images, len(self._prompt)))
+            self._context = self._context._replace(ids=(*self._prompt, *self._context.ids), fresh=True, images=images)
 
     def extend_prompt(self, start_time: float) -> bool:
         """Add what was read to the prompt; return False if a limit or the agent ends the seat's episode instead.
@@ -106,7 +109,10 @@ class Seat:
         `start_time` is when the episode began, by the runner's clock. Raises if the limit is reached before the first
         reply, and `RuntimeError` if a recorded reply was given in another context than this one.
         """
-        self._prompt = [*self._context.ids] if self._context.fresh else [*self._prompt, *self._context.ids]
+        if self._context.fresh:
+            self._prompt, self._images = [], []
+        self._images += moved(self._context.images, len(self._prompt))
+        self._prompt = [*self._prompt, *self._context.ids]
         limit = Stop.TURN_LIMIT if self._context.end else self._limit(start_time, len(self._prompt))
         if self._is_cut_off(limit):
             return False
@@ -117,7 +123,7 @@ class Seat:
         """Ask for one reply to a whole prompt, which stands for everything that was read before."""
         self.messages, self.info = step[0], step[4]
         self._context = Context(tuple(prompt), fresh=True)
-        self._prompt, self._is_open = [*prompt], True
+        self._prompt, self._images, self._is_open = [*prompt], [], True
 
     @property
     def is_replaying(self) -> bool:
@@ -140,7 +146,7 @@ class Seat:
         self._env_time = time.perf_counter()
         self.pending = record = make_turn(self._context.ids, completion, self.messages, self.info)
         record.fresh, record.sample_s = self._context.fresh and turn > 0, self._env_time - sample_time
-        record.role = self._context.role
+        record.role, record.images = self._context.role, self._context.images
         return True
 
     def act(self) -> bool:
@@ -221,6 +227,8 @@ class Seat:
             expected = self.replay[turn].context
         if expected is not None and expected != tuple(context.ids):
             raise self._divergence("says something else than")
+        if turn < len(self.replay) and self.replay[turn].images != context.images:
+            raise self._divergence("shows another image than")
 
     def _check_end(self, is_over: bool) -> None:
         """Raise `RuntimeError` if the episode is over before all recorded replies are given."""
@@ -248,7 +256,10 @@ class Seat:
             max_tokens = min(most_tokens, player.max_tokens - len(self._prompt))
             params = replace(player.params, max_tokens=max_tokens, seed=self._seed(turn), stop=self._agent.stop)
             with self._redraw_on_error(), runner.watchdog.waiting(f"sampling for {self.label}", params.deadline_s):
-                completion = await player.policy.sample(self._prompt, params, session=self.session, resume_from=partial)
+                more = {"images": self._images} if self._images else {}  # other policies need not know of any
+                completion = await player.policy.sample(
+                    self._prompt, params, session=self.session, resume_from=partial, **more
+                )
                 if completion.finish in ("deadline", "abort"):
                     raise TimeoutError(f"the sampler gave up after {params.deadline_s:g} s")
         state.receive_reply(self.session, completion)

@@ -23,6 +23,7 @@ from typing import Any
 from rl import checksums
 from rl.cli import UserError
 from rl.records import Group
+from rl.rollout.image_files import ImageFiles
 from rl.rollout.jsonl import lines
 from rl.train.storage import metrics_file, rollout_files
 from rl.train.storage.durable_files import disk_errors, remove_folder, replace_file, sync
@@ -37,6 +38,7 @@ class RunFolder:
     def __init__(self, path: Path) -> None:
         """Refer to the folder at `path`, without reading or locking it; see `create` and `open_existing`."""
         self.path = path
+        self._images = ImageFiles(path / "rollouts" / "images")
         self._lock_file: int | None = None
         self._metrics_fingerprint: Mapping[str, Any] | None = None  # of the checkpoint that was loaded
 
@@ -110,8 +112,8 @@ class RunFolder:
 
     def write_rollouts(self, update: int, groups: Iterable[Group]) -> None:
         """Write the trajectories of one update to `rollouts/update-000012.jsonl`, one per line, group by group."""
-        text = "".join(line + "\n" for line in lines(update, self._env, groups))
         with self.disk_errors(self.path / "rollouts" / f"update-{update:06d}.jsonl"):
+            text = "".join(line + "\n" for line in lines(update, self._env, groups, self._images.store))
             rollout_files.write(self.path / "rollouts", update, text)
 
     def write_config(self, config: str) -> None:

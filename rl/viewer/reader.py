@@ -7,10 +7,12 @@ import re
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from envs.suggestions import nearest
+from rl.rollout.image_files import load, with_images
 from rl.rollout.jsonl import read_file
 
 PATTERN = "update-*.jsonl"  # and the same with .gz behind it
@@ -160,7 +162,7 @@ def _read_backwards(files: Sequence[Path], notes: list[str]) -> Iterator[dict[st
             if not line.strip():
                 continue
             try:
-                yield _parse_episode(line)
+                yield _with_images(_parse_episode(line), file.parent)
             except ValueError as error:
                 if number == len(lines):  # it does not end with a line break
                     notes.append(f"{file.name}: its last line is incomplete and left out (still being written?)")
@@ -188,6 +190,14 @@ def _parse_episode(line: bytes) -> dict[str, Any]:
         ids, logprobs = turn.get("ids", []), turn.get("logprobs", [])
         if not (_is_list_of(ids, int) and _is_list_of(logprobs, (int, float)) and len(ids) == len(logprobs)):
             raise ValueError(f"not an episode (the ids of turn {number} do not go with its logprobs)")
+    return episode
+
+
+def _with_images(episode: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Put the images that stand in files below `folder` into the messages."""
+    for part, key in ((episode, "final"), *((turn, "observation") for turn in episode["turns"])):
+        if any(isinstance(one, dict) and isinstance(one.get("content"), list) for one in part.get(key) or ()):
+            part[key] = with_images(part[key], partial(load, folder=folder))
     return episode
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from rl.methods.estimators import statistics
 from rl.methods.estimators.shapes import expect_shapes
 from rl.methods.estimators.statistics import Bools, Floats, Ints
-from rl.records import Group
+from rl.records import Group, Turn
 
 NO_NODE = -1
 
@@ -27,16 +27,21 @@ def nodes(groups: Sequence[Group]) -> tuple[Ints, Ints]:
     Nodes are numbered from 0, equal for members of a group with the same tokens so far. The first turns of a group have
     a parent of their own, numbered below 0.
     """
-    node_ids: dict[tuple[int, tuple[int, ...], tuple[int, ...]], int] = {}
+    node_ids: dict[tuple, int] = {}
     node, parent = [], []
     for number, group in enumerate(groups):
         for trajectory in group.trajectories:
             current = NO_NODE - number
             for turn in trajectory.turns:
                 parent.append(current)
-                current = node_ids.setdefault((current, turn.context, turn.completion.ids), len(node_ids))
+                current = node_ids.setdefault((current, *_tokens(turn)), len(node_ids))
                 node.append(current)
     return np.array(node, dtype=np.int64), np.array(parent, dtype=np.int64)
+
+
+def _tokens(turn: Turn) -> tuple:
+    """All that a turn's node depends on."""
+    return turn.context, turn.images, turn.completion.ids
 
 
 def node_mean(advantages: Floats, node: Ints) -> Floats:
@@ -131,10 +136,7 @@ def prefix_subtrees(group: Group) -> Bools:
     A member's prefix is what it shares as a fork: its first `fork.turns` turns. One prefix lies in the subtree of
     another if it begins with it.
     """
-    paths = [
-        tuple((turn.context, turn.completion.ids) for turn in t.turns[: t.fork.turns if t.fork else 0])
-        for t in group.trajectories
-    ]
+    paths = [tuple(_tokens(turn) for turn in t.turns[: t.fork.turns if t.fork else 0]) for t in group.trajectories]
     return np.array([[path[: len(other)] == other for path in paths] for other in paths], dtype=np.bool_)
 
 

@@ -13,10 +13,11 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from rl.policy.images.inputs import read_image
 from rl.policy.vllm.engine_config import EngineConfig
 from rl.policy.vllm.launch import contain_side_effects, launch_vllm
 from rl.policy.vllm.memory import explain_out_of_memory
-from rl.policy.vllm.requests import EngineRequest, StepOutput
+from rl.policy.vllm.requests import EngineRequest, RequestSnapshot, StepOutput
 from rl.policy.vllm.samples import KeyedSamples, NativeSamples
 from rl.policy.vllm.shared_weights import SharedTensor, rebuild_weights, release_shared
 
@@ -62,9 +63,14 @@ class VLLMEngine:
 
         key = next(self._keys) if key is None else key
         tokens = [*request.prompt, *request.ids]
+        prompt: dict[str, Any] = {"prompt_token_ids": tokens}
+        expansion = 0
+        if isinstance(request, RequestSnapshot) and request.images:
+            prompt["multi_modal_data"] = {"image": [read_image(image) for image in request.images]}
+            expansion = request.expansion
         params = SamplingParams(
             **self._reader.params(request, key),
-            max_tokens=min(request.params.max_tokens - len(request.ids), self.context - len(tokens)),
+            max_tokens=min(request.params.max_tokens - len(request.ids), self.context - len(tokens) - expansion),
             stop_token_ids=list(request.params.stop),
             ignore_eos=True,
             detokenize=False,
@@ -73,7 +79,7 @@ class VLLMEngine:
         self.requests[key] = request
         if not request.ids:
             self._new.add(key)
-        self._engine.add_request(str(key), {"prompt_token_ids": tokens}, params, lora_request=self._lora_request)
+        self._engine.add_request(str(key), prompt, params, lora_request=self._lora_request)
         return key
 
     def abort(self, keys: Iterable[int]) -> None:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from rl.policy.vllm.engine_config import EngineConfig
 from rl.policy.vllm.process import EngineLost, EngineProcess
-from rl.policy.vllm.requests import EngineRequest, RequestSnapshot, StepOutput, UnsupportedAdapters
+from rl.policy.vllm.requests import EngineRequest, StepOutput, UnsupportedAdapters, as_snapshot
 from rl.policy.vllm.shared_weights import release_shared, share_weights
 from rl.policy.vllm.weight_file import make_folder, write_weights
 
@@ -127,10 +127,7 @@ class VLLMEngineClient:
 
     def _call(self, method: str, *arguments: Any) -> Any:
         """Send a message of `rl.policy.vllm.engine_server` and return the method's result."""
-        new_requests = [
-            (key, RequestSnapshot(request.prompt, request.params, list(request.ids)))
-            for key, request in self._added_requests.items()
-        ]
+        new_requests = [(key, as_snapshot(request)) for key, request in self._added_requests.items()]
         aborted_keys, self._added_requests, self._aborted_keys = self._aborted_keys, {}, []
         assert self._process is not None
         status, *values = self._process.call((method, arguments, new_requests, aborted_keys))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import tempfile
 from copy import deepcopy
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
 from rl.policy import lora
+from rl.policy.images.inputs import image_inputs
+from rl.policy.images.processor import save_processor
 from rl.policy.model_config import text_config
 from rl.policy.vllm.memory import MemoryBudget, head_size
 
@@ -30,6 +34,7 @@ class EngineConfig(NamedTuple):
     lora_targets: tuple[str, ...] = ()  # last names of the layers with adapters
     draws: str = "keyed"  # or "native": by `rl.policy.vllm.sampler`, or by vLLM's own sampler
     shares_memory: bool = False  # whether a process of its own can read the trainer's weights where they are
+    processor: tuple[tuple[str, bytes], ...] = ()  # files of the processor, of a model that reads images
 
 
 def make_engine_config(
@@ -43,7 +48,8 @@ def make_engine_config(
         raise ValueError(
             f"heads of size {head_size(model)}: vLLM on a CPU takes {MIN_HEAD_SIZE} or more; use --engine hf"
         )
-    config: Any = deepcopy(text_config(model))
+    images = image_inputs(model)
+    config: Any = deepcopy(text_config(model) if images is None else model.config)
     config.architectures = [type(model).__name__]
     size = sum(weight.numel() for weight in model.parameters()) * dtype.itemsize
     rank, targets = lora.rank_and_targets(model)
@@ -56,5 +62,14 @@ def make_engine_config(
         memory,
         lora_rank=rank,
         lora_targets=targets,
+        processor=() if images is None else _files(images.processor),
         **options,
     )
+
+
+def _files(processor: Any) -> tuple[tuple[str, bytes], ...]:
+    """The files that a processor and its tokenizer are read from, by name."""
+    with tempfile.TemporaryDirectory(prefix="turnwise-") as folder:
+        processor.tokenizer.save_pretrained(folder)
+        save_processor(processor, Path(folder))
+        return tuple((path.name, path.read_bytes()) for path in sorted(Path(folder).iterdir()))

@@ -27,6 +27,7 @@ from rl.policy.vllm.requests import UnsupportedAdapters
 ENVIRONMENT = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0"}  # read by vLLM, some of it when it is imported
 # The second model runner, where it is the default, does not take `KeyedSampler`.
 KEYED_ENVIRONMENT = {"VLLM_USE_V2_MODEL_RUNNER": "0"}
+MOST_IMAGES = 64  # in one prompt
 # Unless they are set already. A forked worker would hold open what the engine's process does.
 DEFAULT_ENVIRONMENT = {
     "VLLM_NO_USAGE_STATS": "1",
@@ -54,6 +55,8 @@ def launch_vllm(config: EngineConfig, home: str | None) -> Any:
         options |= {"tensor_parallel_size": config.tensor_parallel_size, "distributed_executor_backend": "mp"}
     with tempfile.TemporaryDirectory(prefix="turnwise-", dir=home) as folder:
         # only the config: the weights are loaded later
+        for name, content in config.processor:
+            Path(folder, name).write_bytes(content)
         Path(folder, "config.json").write_text(config.model_config, encoding="utf-8")
         engine = _make_llm_engine(
             config,
@@ -118,13 +121,14 @@ def _make_llm_engine(config: EngineConfig, **options: Any) -> Any:
 
     args = EngineArgs(
         load_format="dummy",
-        skip_tokenizer_init=True,
+        skip_tokenizer_init=not config.processor,  # a processor of images has the tokenizer that it writes for
         generation_config="vllm",  # no defaults from a model's generation config
         dtype=str(config.dtype).removeprefix("torch."),  # type: ignore[arg-type]
         max_model_len=config.context,
         max_num_seqs=config.slots,
         enable_prefix_caching=True,
         disable_log_stats=True,
+        **({"limit_mm_per_prompt": {"image": MOST_IMAGES, "video": 0}} if config.processor else {}),
         **options,
     )
     try:

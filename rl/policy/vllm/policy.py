@@ -15,8 +15,10 @@ from itertools import islice
 import torch
 from torch import nn
 
+from agents.images import PlacedImage
 from rl.policy.batching import BatchingEngine, NewToken
 from rl.policy.engine import EngineDead
+from rl.policy.images.inputs import image_inputs
 from rl.policy.registry import default_dtype
 from rl.policy.request import Request
 from rl.policy.vllm import weight_sync
@@ -25,7 +27,7 @@ from rl.policy.vllm.engine import VLLMEngine
 from rl.policy.vllm.engine_client import VLLMEngineClient
 from rl.policy.vllm.engine_config import EngineConfig, make_engine_config
 from rl.policy.vllm.process import EngineLost
-from rl.policy.vllm.requests import UnsupportedAdapters
+from rl.policy.vllm.requests import EngineRequest, UnsupportedAdapters, as_snapshot
 from rl.policy.vllm.version import require_vllm
 from rl.records import Completion, SamplingParams
 
@@ -116,7 +118,13 @@ class VLLMPolicy(BatchingEngine):
             raise ValueError(f"{error}") from error
 
     async def sample(
-        self, prompt: Sequence[int], params: SamplingParams, *, session: str = "", resume_from: Completion | None = None
+        self,
+        prompt: Sequence[int],
+        params: SamplingParams,
+        *,
+        session: str = "",
+        resume_from: Completion | None = None,
+        images: Sequence[PlacedImage] = (),
     ) -> Completion:
         """Sample one reply to the token ids `prompt`; arguments and result are as `Policy.sample` says.
 
@@ -125,7 +133,7 @@ class VLLMPolicy(BatchingEngine):
         """
         if self.failure is not None and self.on_failure is None:
             raise self.failure
-        return await super().sample(prompt, params, session=session, resume_from=resume_from)
+        return await super().sample(prompt, params, session=session, resume_from=resume_from, images=images)
 
     def pause(self) -> None:
         """Free the engine's memory for an optimiser step, if it can sleep; open requests continue afterwards."""
@@ -208,8 +216,10 @@ class VLLMPolicy(BatchingEngine):
     def _step_engine(self) -> bool:
         """Add waiting requests to the engine and compute one step; return whether a request finished."""
         entering = list(islice(self._waiting, self.slots - len(self._active)))
+        images = image_inputs(self.model)
         for request in entering:
-            request.slot = self.engine.add_request(request)
+            message: EngineRequest = as_snapshot(request, images) if images else request
+            request.slot = self.engine.add_request(message)
         self._active += entering
         self._waiting = deque(islice(self._waiting, len(entering), None))
         by_key = {request.slot: request for request in self._active}

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from rl.records import SamplingParams
+
+if TYPE_CHECKING:
+    from rl.policy.images.inputs import ImageInputs
 
 EXTRA_ARG = "turnwise"  # the entry of vLLM's `extra_args` that holds a request's key and sampling parameters
 
@@ -21,12 +25,26 @@ class EngineRequest(Protocol):
     ids: list[int]
 
 
-class RequestSnapshot(NamedTuple):
-    """An `EngineRequest` as it was when it was sent to another process."""
+@dataclass(slots=True)
+class RequestSnapshot:
+    """An `EngineRequest` as it was when it was sent to another process.
+
+    With `images`, data URLs, `prompt` has one placeholder for each, which vLLM expands by `expansion` tokens in all.
+    """
 
     prompt: tuple[int, ...]
     params: SamplingParams
     ids: list[int]
+    images: tuple[str, ...] = ()
+    expansion: int = 0
+
+
+def as_snapshot(request: EngineRequest, images: ImageInputs | None = None) -> RequestSnapshot:
+    """Return a request as it is now. `images` turn codes in its prompt (`rl.policy.images.inputs`) into images."""
+    if isinstance(request, RequestSnapshot):
+        return replace(request, ids=list(request.ids))
+    prompt, pictures = (request.prompt, ()) if images is None else images.pictures(request.prompt)
+    return RequestSnapshot(prompt, request.params, list(request.ids), pictures, len(request.prompt) - len(prompt))
 
 
 class SampledToken(NamedTuple):

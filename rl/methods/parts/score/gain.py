@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rl.methods.estimators import gains
-from rl.methods.options import NonNegative
+from rl.methods.options import NonNegative, PartError
 from rl.methods.parts import needs
 from rl.methods.parts.score.scorer import Branch, Scorer
 from rl.records import Group, Trajectory
@@ -100,6 +100,8 @@ def _layout(trajectory: Trajectory) -> Iterator[tuple[list[int], list[_Place]]]:
     """Yield the token ids of every unbroken history, with the places of its turns."""
     turns = iter(trajectory.turns)
     for history in trajectory.sequences():
+        if history.images:
+            raise PartError("--score: gains are not computed for histories with images; leave the part out")
         places, end = list[_Place](), 0
         while end < len(history.ids):
             turn = next(turns)

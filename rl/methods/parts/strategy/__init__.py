@@ -10,6 +10,7 @@ members replied and were rewarded, never on which of them was faster. So a resum
 from rl.methods.parts.strategy.forks import chain_forks, entropy_forks, level_forks, random_forks
 from rl.methods.parts.strategy.independent import independent
 from rl.methods.parts.strategy.pivot import pivot
+from rl.methods.parts.strategy.recorded import recorded
 from rl.methods.parts.strategy.replay import replay
 from rl.methods.parts.strategy.roles import by_role, main_and_calls
 from rl.methods.parts.strategy.search import value_forks
@@ -25,6 +26,7 @@ __all__ = [
     "main_and_calls",
     "pivot",
     "random_forks",
+    "recorded",
     "replay",
     "semi_online",
     "turn_tree",

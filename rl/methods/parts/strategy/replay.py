@@ -129,5 +129,5 @@ def _sampled_ids(trajectory: Trajectory) -> tuple[tuple[int, ...], ...]:
     return tuple(turn.completion.ids for turn in trajectory.turns)
 
 
-def _first_prompt(trajectory: Trajectory) -> tuple[int, ...]:
-    return trajectory.turns[0].context
+def _first_prompt(trajectory: Trajectory) -> tuple:
+    return trajectory.turns[0].context, trajectory.turns[0].images
