@@ -7,7 +7,8 @@ has such an agent and its subtasks, and `--agent team` one whose executor is cal
 Deviations: one set of weights plays all agents, where the paper trains one for each, on servers of their own; so in the
 joint loss the calls of an episode weigh `calls` times as much as its main agent (`reduce=group_mean` evens that).
 A call earns the outcome and what the environment pays on the way; there is no judge of its report (the paper adds one,
-and a reward for the form, which is `shape=(shape.invalid_turns,)`). The number of calls is our choice. There is no KL term.
+and a reward for the form, which is `shape=(shape.invalid_turns,)`). The number of calls is our choice. There is no
+KL term.
 """
 
 from rl.methods.parts import strategy
