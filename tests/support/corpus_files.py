@@ -11,7 +11,7 @@ ROWS = [
     {"contents": '"Walworth"\nWalworth is a district of London, in the borough of Southwark.'},
     {"title": "Charles Babbage", "text": "His machine was never finished."},
 ]
-QUESTIONS = [
+QUESTIONS: list[dict] = [
     {
         "question": "In which borough was the designer of the Difference Engine born?",
         "answers": ["Southwark", "London Borough of Southwark"],

