@@ -16,8 +16,19 @@ from envs.web.miniwob.solvers import SOLVERS
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("chromium_installed", "miniwob_installed")]
 # There the first call may differ and the rest makes it good: another section, tab or guess first, any widget of a kind.
 FREE = frozenset(
-    """click-collapsible-2 click-collapsible-2-nodelay click-tab-2 click-tab-2-hard click-widget navigate-tree
-    guess-number multi-layouts use-autocomplete-nodelay use-spinner phone-book""".split()
+    [
+        "click-collapsible-2",
+        "click-collapsible-2-nodelay",
+        "click-tab-2",
+        "click-tab-2-hard",
+        "click-widget",
+        "navigate-tree",
+        "guess-number",
+        "multi-layouts",
+        "use-autocomplete-nodelay",
+        "use-spinner",
+        "phone-book",
+    ]
 )
 EPISODES = 3
 
