@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import importlib
-import io
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
@@ -12,11 +9,11 @@ import gymnasium
 import numpy as np
 from pydantic import Field
 
+from envs.adapters.browsergym.task_ids import find_task, picture
 from envs.adapters.browsergym.worker import CLOSED, WORKER, launches
 from envs.adapters.foreign_env import ForeignEnv, Style, finite_reward
 from envs.adapters.schemes import import_extra
 from envs.episodes.guide import Guide
-from envs.suggestions import unknown_message
 from envs.tools.tool import tool
 from envs.tools.tool_env import ToolEnv
 from envs.types import Message, Messages, Outcome, ToolError, assistant, user
@@ -99,7 +96,7 @@ class BrowserGymEnv(ToolEnv, ForeignEnv):
             self.task_args["base_url"] = f"{(html_folder() / 'miniwob').as_uri()}/"
         self.inner: Any = None
         self._thread = 0  # the worker's, in which `inner` was made
-        self.shown: Mapping[str, Any] = {}
+        self.observation: Mapping[str, Any] = {}
         self._reward, self._is_over = 0.0, False
         self._return = 0.0
 
@@ -107,8 +104,8 @@ class BrowserGymEnv(ToolEnv, ForeignEnv):
         """Reset the task with the seed of `self.task`."""
         self._reward = self._return = 0.0
         self._is_over = False
-        self.shown = WORKER.call(self._reset, int(self.task.metadata["seed"]), seconds=self.seconds)
-        goal = self.shown["goal"]
+        self.observation = WORKER.call(self._reset, int(self.task.metadata["seed"]), seconds=self.seconds)
+        goal = self.observation["goal"]
         head = goal if self.style == "short" else f"Goal: {goal}"
         return (self._page_message(head),)
 
@@ -258,7 +255,7 @@ class BrowserGymEnv(ToolEnv, ForeignEnv):
 
     def random(self, rng: np.random.Generator) -> Message:
         """Click an element, if the page has one."""
-        bids = list(self.shown.get("extra_element_properties") or ())
+        bids = list(self.observation.get("extra_element_properties") or ())
         bid = bids[int(rng.integers(len(bids)))] if bids else "0"
         return assistant(tool_calls=[("click", {"bid": str(bid)})], first_id=self.turns)
 
@@ -277,10 +274,10 @@ class BrowserGymEnv(ToolEnv, ForeignEnv):
         if self._is_over:
             raise ToolError("the episode has been ended by an earlier call")
         text = f"{action}({', '.join(map(repr, values))})"  # texts, numbers and lists of texts: literals only
-        self.shown, payment, is_over = WORKER.call(self._step, text, seconds=self.seconds)
+        self.observation, payment, is_over = WORKER.call(self._step, text, seconds=self.seconds)
         self._reward += finite_reward(payment, self.name)
         self._is_over = is_over
-        if error := self.shown.get("last_action_error"):
+        if error := self.observation.get("last_action_error"):
             raise ToolError(" ".join(str(error).split())[:400])
         return "done"
 
@@ -298,37 +295,11 @@ class BrowserGymEnv(ToolEnv, ForeignEnv):
 
     def _tree(self) -> str:
         flatten = import_extra("browsergym.utils.obs", "browsergym").flatten_axtree_to_str
-        tree = flatten(self.shown["axtree_object"], extra_properties=self.shown["extra_element_properties"])
+        tree = flatten(self.observation["axtree_object"], extra_properties=self.observation["extra_element_properties"])
         return tree if len(tree) <= MAX_CHARS else f"{tree[:MAX_CHARS]}\n(the rest is left out)"
 
     def _page_message(self, head: str) -> Message:
-        text = f"{head}\n\nPage at {self.shown['url']}:\n{self._tree()}"
+        text = f"{head}\n\nPage at {self.observation['url']}:\n{self._tree()}"
         if self.pictures == "text":
             return user(text)
-        return {"role": "user", "content": [{"type": "text", "text": text}, _picture(self.shown["screenshot"])]}
-
-
-def find_task(name: str) -> str:
-    """Return BrowserGym's id of a task, after importing its benchmark. Raises ValueError for an unknown one."""
-    import_extra("browsergym.core", "browsergym")
-    benchmark = name.partition(".")[0]
-    if benchmark != name:
-        try:
-            importlib.import_module(f"browsergym.{benchmark}")
-        except ImportError as error:
-            raise ImportError(f"pip install browsergym-{benchmark} first ({error})") from None
-    id = f"browsergym/{name}"
-    if id not in gymnasium.registry:
-        ids = [each.removeprefix("browsergym/") for each in gymnasium.registry if each.startswith("browsergym/")]
-        raise ValueError(unknown_message("task", name, ids, of="BrowserGym"))
-    return id
-
-
-def _picture(pixels: np.ndarray) -> dict[str, Any]:
-    image = import_extra("PIL.Image", "browsergym").fromarray(pixels)
-    file = io.BytesIO()
-    image.convert("RGB").save(file, "JPEG", quality=70)
-    return {
-        "type": "image_url",
-        "image_url": {"url": f"data:image/jpeg;base64,{base64.b64encode(file.getvalue()).decode()}"},
-    }
+        return {"role": "user", "content": [{"type": "text", "text": text}, picture(self.observation["screenshot"])]}

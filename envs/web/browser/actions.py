@@ -139,7 +139,7 @@ class PageActions:
 
     async def _inspect(self, url: str, script: str) -> str:
         tabs = self._live_tabs
-        page = shown = tabs.page
+        page = first = tabs.page
         try:
             if url:
                 page = await tabs.context.new_page()
@@ -153,9 +153,9 @@ class PageActions:
                     raise
                 return ""  # what it looks for is not there
         finally:
-            if page is not shown:
+            if page is not first:
                 await page.close()
-                tabs.show(shown)
+                tabs.show(first)
 
     async def _run(self, script: str) -> None:
         await self._live_tabs.page.evaluate(script)

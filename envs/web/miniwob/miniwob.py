@@ -175,17 +175,17 @@ class MiniWoB(PageTools):
     def release(self) -> None:
         """Give the page back, or with `reuse` keep it for the next episode for a moment."""
         if self.reuse and self.page is not None:
-            kept: Any = self.page
-            kept.rest()
+            page: Any = self.page
+            page.rest()
         else:
             super().release()
 
     def _open_page(self) -> None:
         self.site = MiniWoBSite(self.page_name, self.task.metadata["seed"])
         if self.reuse and self.page is not None and self.page_name not in KEEPS_STATE:
-            kept: Any = self.page
-            if kept.restart(self.site, _RESTART.format(seed=json.dumps(str(self.site.seed)))) and self.site.goal:
-                self.begin(self.page)
+            page: Any = self.page
+            if page.restart(self.site, _RESTART.format(seed=json.dumps(str(self.site.seed)))) and self.site.goal:
+                self.begin(page)
                 return
         page = self.page or open_engine("chromium", self.pictures, self.browser, self.picture_size, self.headed)
         page.open(self.site)

@@ -150,8 +150,8 @@ class WebArena(PageTools):
         how, text = self.closing or ("stop", "")
         parts: dict[str, float] = {}
         if judgement.answer is not None:
-            given = judge.NOT_POSSIBLE if how == "impossible" else text
-            parts["answer"] = float(judge.answer_fits(judgement.answer, given))
+            words = judge.NOT_POSSIBLE if how == "impossible" else text
+            parts["answer"] = float(judge.answer_fits(judgement.answer, words))
         if judgement.urls:
             parts["url"] = float(judge.url_fits(judgement.urls, self.snapshot.url))
         if judgement.targets:
