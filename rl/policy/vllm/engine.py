@@ -111,12 +111,12 @@ class VLLMEngine:
             self._remove_adapters()
             self._engine.model_executor.driver_worker.worker.reload_weights(weights_iterator=iter(weights))
 
-    def load_shared_weights(self, shared: Sequence[tuple[str, SharedTensor]]) -> None:
+    def load_shared_weights(self, handles: Sequence[tuple[str, SharedTensor]]) -> None:
         """Replace the weights by tensors of another process, as `share_weights` made them; see `load_weights`.
 
         They are copied on their device, and not needed any more afterwards.
         """
-        self.load_weights(rebuild_weights(shared))
+        self.load_weights(rebuild_weights(handles))
         release_shared()
 
     def load_weight_file(self, path: str, tied: Mapping[str, str]) -> None:
@@ -172,7 +172,7 @@ class VLLMEngine:
     def sleep(self) -> None:
         """Free the memory of weights and cache until the next `load_weights` or `load_adapters`.
 
-        There must be no requests. Base weights of adapters are kept in the CPU's memory meanwhile.
+        There must be no requests. Base weights of adapters are tensors in the CPU's memory meanwhile.
         """
         self._drain()
         self.reset_prefix_cache()
@@ -183,7 +183,7 @@ class VLLMEngine:
     def reset_prefix_cache(self) -> None:
         """Drop the cached keys and values of prompts. Raises `RuntimeError` if there are requests."""
         if not self._engine.reset_prefix_cache():
-            raise RuntimeError("vLLM kept its prefix cache: it still has a request")
+            raise RuntimeError("vLLM tensors its prefix cache: it still has a request")
 
     def _drain(self) -> None:
         """Complete steps that were scheduled ahead for requests that are gone: they hold blocks of the cache."""

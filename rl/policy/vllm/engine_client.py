@@ -88,9 +88,9 @@ class VLLMEngineClient:
         """
         assert self._process is not None
         if self.config.shares_memory:
-            shared, kept = share_weights(weights)
-            self._call("load_shared_weights", shared)
-            del kept
+            handles, tensors = share_weights(weights)
+            self._call("load_shared_weights", handles)
+            del tensors
             release_shared()
             return
         path = Path(self._process.home, "weights.safetensors")

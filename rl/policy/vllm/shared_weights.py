@@ -18,22 +18,22 @@ _DEVICE = 6  # place of the device's number in the arguments of `rebuild_cuda_te
 
 
 def share_weights(weights: Iterable[tuple[str, Tensor]]) -> tuple[list[tuple[str, SharedTensor]], list[Tensor]]:
-    """Return handles for `weights` by name, and the tensors, to be kept until the handles have been used.
+    """Return handles for `weights` by name, and the tensors, to be tensors until the handles have been used.
 
     Work that computes the weights is waited for. Raises `RuntimeError` if the memory cannot be shared.
     """
-    kept = [(name, value.detach().contiguous()) for name, value in weights]
+    tensors = [(name, value.detach().contiguous()) for name, value in weights]
     if torch.cuda.is_initialized():
         torch.cuda.synchronize()
-    return [(name, reduce_tensor(value)) for name, value in kept], [value for _, value in kept]
+    return [(name, reduce_tensor(value)) for name, value in tensors], [value for _, value in tensors]
 
 
-def rebuild_weights(shared: Sequence[tuple[str, SharedTensor]]) -> Iterator[tuple[str, Tensor]]:
+def rebuild_weights(handles: Sequence[tuple[str, SharedTensor]]) -> Iterator[tuple[str, Tensor]]:
     """Yield the tensors of the other process, by name.
 
     The GPU that they are on has another number here if each process sees other devices; it is this process's current.
     """
-    for name, (rebuild, arguments) in shared:
+    for name, (rebuild, arguments) in handles:
         if rebuild is rebuild_cuda_tensor:
             arguments = (*arguments[:_DEVICE], torch.cuda.current_device(), *arguments[_DEVICE + 1 :])
         yield name, rebuild(*arguments)
