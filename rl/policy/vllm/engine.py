@@ -172,7 +172,7 @@ class VLLMEngine:
     def sleep(self) -> None:
         """Free the memory of weights and cache until the next `load_weights` or `load_adapters`.
 
-        There must be no requests. Base weights of adapters are tensors in the CPU's memory meanwhile.
+        There must be no requests. Base weights of adapters are kept in the CPU's memory meanwhile.
         """
         self._drain()
         self.reset_prefix_cache()
@@ -183,7 +183,7 @@ class VLLMEngine:
     def reset_prefix_cache(self) -> None:
         """Drop the cached keys and values of prompts. Raises `RuntimeError` if there are requests."""
         if not self._engine.reset_prefix_cache():
-            raise RuntimeError("vLLM tensors its prefix cache: it still has a request")
+            raise RuntimeError("vLLM kept its prefix cache: it still has a request")
 
     def _drain(self) -> None:
         """Complete steps that were scheduled ahead for requests that are gone: they hold blocks of the cache."""

@@ -18,7 +18,7 @@ _DEVICE = 6  # place of the device's number in the arguments of `rebuild_cuda_te
 
 
 def share_weights(weights: Iterable[tuple[str, Tensor]]) -> tuple[list[tuple[str, SharedTensor]], list[Tensor]]:
-    """Return handles for `weights` by name, and the tensors, to be tensors until the handles have been used.
+    """Return handles for `weights` by name, and the tensors, to be kept until the handles have been used.
 
     Work that computes the weights is waited for. Raises `RuntimeError` if the memory cannot be shared.
     """
