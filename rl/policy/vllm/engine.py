@@ -117,12 +117,12 @@ class VLLMEngine:
             self._remove_adapters()
             self._engine.model_executor.driver_worker.worker.reload_weights(weights_iterator=iter(weights))
 
-    def load_shared_weights(self, shared: Sequence[tuple[str, SharedTensor]]) -> None:
+    def load_shared_weights(self, handles: Sequence[tuple[str, SharedTensor]]) -> None:
         """Replace the weights by tensors of another process, as `share_weights` made them; see `load_weights`.
 
         They are copied on their device, and not needed any more afterwards.
         """
-        self.load_weights(rebuild_weights(shared))
+        self.load_weights(rebuild_weights(handles))
         release_shared()
 
     def load_weight_file(self, path: str, tied: Mapping[str, str]) -> None:

@@ -28,12 +28,12 @@ def share_weights(weights: Iterable[tuple[str, Tensor]]) -> tuple[list[tuple[str
     return [(name, reduce_tensor(value)) for name, value in tensors], [value for _, value in tensors]
 
 
-def rebuild_weights(shared: Sequence[tuple[str, SharedTensor]]) -> Iterator[tuple[str, Tensor]]:
+def rebuild_weights(handles: Sequence[tuple[str, SharedTensor]]) -> Iterator[tuple[str, Tensor]]:
     """Yield the tensors of the other process, by name.
 
     The GPU that they are on has another number here if each process sees other devices; it is this process's current.
     """
-    for name, (rebuild, arguments) in shared:
+    for name, (rebuild, arguments) in handles:
         if rebuild is rebuild_cuda_tensor:
             arguments = (*arguments[:_DEVICE], torch.cuda.current_device(), *arguments[_DEVICE + 1 :])
         yield name, rebuild(*arguments)
