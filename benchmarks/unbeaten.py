@@ -39,7 +39,9 @@ UPDATES, GAMES = 40, 100  # games from each seat
 def judge(folder: Path) -> dict[str, float]:
     """Shares of games against `minimax` that a run's model wins, draws and loses, and of replies that are no move."""
     result = folder.with_suffix(".games.json")
-    command = [sys.executable, "-m", "rl.evaluate", "--env", ENV, "--policy", str(folder), "--opponent", "minimax"]
+    model = folder / "checkpoints" / "latest" / "model"  # the run itself names an opponent in its `env_arg`
+    command = [sys.executable, "-m", "rl.evaluate", "--env", ENV, "--policy", str(model), "--opponent", "minimax"]
+    command += ["--env-arg", "style=short", "--turn-tokens", "6"]
     command += ["--episodes", str(GAMES), "--seed", "1", "--json", str(result), "--no-rollouts"]
     subprocess.run(command, check=True, capture_output=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
     found = json.loads(result.read_text())
