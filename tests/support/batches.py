@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from envs.types import Stop
 from rl.checks import toy
+from rl.learner.loss import step_streams
 from rl.methods.inputs import Labels, Tokens
 from rl.methods.recipe import Recipe, score_parts
 from rl.records import Completion, Group, Ticket, Trajectory, Turn
@@ -112,7 +114,10 @@ def off_policy(groups: Sequence[Group], recipe: Recipe, *, moved: Sequence[float
     for fill in score_parts(recipe):
         asyncio.run(fill(ToyScorer(), groups))
     trajectories = [trajectory for group in groups for trajectory in group.trajectories]
-    credit = [tokens for per_group in recipe.credit(groups, recipe.normalization) for tokens in per_group]
+    nested = recipe.credit(groups, recipe.normalization)
+    for reweigh in recipe.reweigh:
+        nested = reweigh(groups, nested)
+    credit = [tokens for per_group in nested for tokens in per_group]
     histories = [next(iter(trajectory.sequences())) for trajectory in trajectories]
     mask = torch.zeros(len(histories), max(len(history.ids) for history in histories), dtype=torch.bool)
     for row, history in zip(mask, histories, strict=True):
@@ -130,8 +135,10 @@ def off_policy(groups: Sequence[Group], recipe: Recipe, *, moved: Sequence[float
     noise = torch.randn(mask.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64) * mask
     log_ratio, drift = (table(moved), 0 * noise) if moved else (0.5 * noise, 0.3 * noise)
     value = stream("value")
+    proximal, reward = stream("proximal"), stream("reward")
     group_index = [i for i, group in enumerate(groups) for _ in group.trajectories]
-    return Tokens(
+    behaviour, old = old, old if proximal is None else proximal
+    tokens = Tokens(
         logp=(old + log_ratio).requires_grad_(),
         old=old,
         adv=table(np.concatenate(credit)),
@@ -143,4 +150,9 @@ def off_policy(groups: Sequence[Group], recipe: Recipe, *, moved: Sequence[float
         value=None if value is None else (value + drift).requires_grad_(),
         old_value=value,
         returns=stream("returns"),
+        behaviour=None if proximal is None else behaviour,
+        streams={} if reward is None else {"reward": reward},
     )
+    with torch.no_grad():
+        streams, _ = step_streams(tokens, recipe)
+    return replace(tokens, streams={**tokens.streams, **streams})
