@@ -5,6 +5,7 @@ Legend: B rows, T token positions, N tokens that are counted.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import torch
@@ -41,12 +42,12 @@ def below_second_moment(log_ratio: Tensor, counted: Tensor, budget: float) -> Te
 def second_moment_cap(log_ratio: Tensor, budget: float) -> float:
     """The cap on |log-ratio| (N,) with which the mean of the capped squares is at most `budget`.
 
-    It is the largest of the |log-ratios| themselves that keeps to the budget; 0 if none does, infinite if no cap is
-    needed.
+    It is the largest of the |log-ratios| themselves that keeps to the budget; 0 if none does, and that of a ratio of
+    100,000 if no cap is needed.
     """
     squares = log_ratio.square()
     if not len(squares) or squares.mean() <= budget:
-        return float("inf")
+        return math.log(1e5)
     ordered = squares.sort().values
     rest = torch.arange(len(ordered) - 1, -1, -1, device=ordered.device, dtype=ordered.dtype)
     means = (ordered.cumsum(0) + rest * ordered) / len(ordered)
@@ -104,7 +105,7 @@ def at_least(value: Tensor, mask: Tensor, share: float) -> Tensor:
     values = value[mask]
     if not len(values):
         return mask
-    count = max(1, int(share * len(values) + 1e-9))
+    count = max(1, round(share * len(values)))
     threshold = values.sort(descending=True).values[count - 1]
     return mask & (value >= threshold)
 

@@ -86,7 +86,7 @@ def mismatch_icepop(tokens: Tokens, *, low: NonNegative = 0.5, high: Positive = 
 def mismatch_mask(
     tokens: Tokens,
     *,
-    measure: Literal["ratio", "k2", "k3"] = "ratio",
+    measure: Literal["ratio", "k2", "k3", "change"] = "ratio",
     level: Literal["token", "turn", "sequence"] = "token",
     over: Literal["mean", "sum", "max"] = "mean",
     low: NonNegative = 0.5,
@@ -95,7 +95,8 @@ def mismatch_mask(
     """Weight 1 where trainer and sampler agree before the update, 0 elsewhere (B, T).
 
     With `d` the trainer's log-probability of a token minus the sampler's, `measure="ratio"` keeps what has
-    `low <= exp(d) <= high`; `"k2"`, `d^2 / 2`, and `"k3"`, `exp(d) - 1 - d`, keep what is at most `high`. At the level
+    `low <= exp(d) <= high`; `"k2"`, `d^2 / 2`, `"k3"`, `exp(d) - 1 - d`, and `"change"`, the distance of the two
+    probabilities, keep what is at most `high`. At the level
     of a turn or a sequence (a trajectory) all its tokens are kept or left out together: `over="mean"` compares the
     mean of `d` (a geometric mean of ratios) or of the measure, `"sum"` its sum, and `"max"` asks it of every token.
     """
@@ -104,6 +105,8 @@ def mismatch_mask(
         difference = difference.square() / 2
     elif measure == "k3":
         difference = difference.exp() - 1 - difference
+    elif measure == "change":
+        difference = (tokens.old.exp() - tokens.sampler_logp.exp()).abs()
 
     def agrees(x: Tensor) -> Tensor:
         return (x.exp() >= low) & (x.exp() <= high) if measure == "ratio" else x <= high
