@@ -79,8 +79,20 @@ def make_tokens(
     )
 
 
+MISMATCH = (0.05, -0.1, 0.8, 0.1, 1.8)  # of trainer against sampler, by a token's id: beyond caps and bands, and within
+
+
 class ToyScorer(toy.ToyScorer):
-    """A critic whose values follow from the token's id, so that a test can choose them."""
+    """A critic whose values follow from the token's id, so that a test can choose them, and a trainer's mismatch."""
+
+    def logprobs(self, trajectories: Sequence[Trajectory]) -> list[list[tuple[float, ...]]]:
+        """The sampler's, moved by `MISMATCH`."""
+
+        def moved(turn: Turn) -> tuple[float, ...]:
+            pairs = zip(turn.completion.logprobs, turn.completion.ids, strict=True)
+            return tuple(x + MISMATCH[id % len(MISMATCH)] for x, id in pairs)
+
+        return [[moved(turn) for turn in t.turns] for t in trajectories]
 
     def values(self, trajectories: Sequence[Trajectory]) -> list[list[tuple[float, ...]]]:
         """0.1 for token 0, 0.2 for token 1, and so on."""
@@ -88,7 +100,10 @@ class ToyScorer(toy.ToyScorer):
 
 
 def toy_groups(*, seed: int = 0) -> list[Group]:
-    """Four groups of four trajectories with one to three turns, unequal lengths, dense rewards and mixed outcomes."""
+    """Four groups of four trajectories with one to three turns, unequal lengths, dense rewards and mixed outcomes.
+
+    One success of the third group has an invalid reply on its way.
+    """
     rng = np.random.default_rng(seed)
     groups = []
     for number in range(4):
@@ -97,7 +112,9 @@ def toy_groups(*, seed: int = 0) -> list[Group]:
             lengths = rng.integers(1, 6, size=rng.integers(1, 4))
             rewards = [0.1 * (k % 2) for k in range(len(lengths) - 1)] + [float((member + number) % 3 == 0)]
             members.append(make_trajectory(*zip(map(int, lengths), rewards, strict=True), rng=rng))
+            members[-1].success = bool(rewards[-1])
         groups.append(make_group(*members, number=number))
+    next(member for member in groups[2].trajectories if member.success).turns[0].valid = False
     return groups
 
 

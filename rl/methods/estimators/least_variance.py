@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rl.methods.estimators import turn_table
+from rl.methods.estimators import statistics, turn_table
 from rl.methods.estimators.shapes import expect_shapes
 from rl.methods.estimators.statistics import Bools, Floats, Ints
 from rl.records import Group
@@ -22,9 +22,7 @@ def compact(groups: Sequence[Group]) -> tuple[Bools, Ints]:
     return np.arange(int(lengths.max(initial=0))) < lengths[:, None], table.group
 
 
-def token_baseline(
-    to_go: Floats, weight: Floats, mask: Bools, group: Ints, *, zero_tail: bool, eps: float = 1e-8
-) -> Floats:
+def token_baseline(to_go: Floats, weight: Floats, mask: Bools, group: Ints, *, zero_tail: bool) -> Floats:
     """The mean (B, T) of `to_go` at each position over the members of the group that have it, weighted by `weight`.
 
     All tables are (B, T), `group` (B,). With `zero_tail` it is 0 where the longest member is alone; a group of one has
@@ -38,7 +36,10 @@ def token_baseline(
         if not len(rows):
             continue
         weights = weight[rows] * mask[rows]
-        shared = (weights * to_go[rows]).sum(0) / (weights.sum(0) + eps)
+        anchor = np.where(mask[rows], to_go[rows], -np.inf).max(0)  # from which equal values deviate by exactly 0
+        anchor = np.where(np.isfinite(anchor), anchor, 0.0)
+        deviation = np.where(mask[rows], to_go[rows] - anchor, 0.0)
+        shared = anchor + (weights * deviation).sum(0) / (weights.sum(0) + 1e-8)
         if zero_tail and len(rows) > 1:
             shared = np.where(np.arange(mask.shape[1]) < np.sort(lengths[rows])[-2], shared, 0.0)
         baseline[rows] = shared if len(rows) > 1 else to_go[rows]
@@ -46,11 +47,9 @@ def token_baseline(
 
 
 def weighted_baseline(
-    returns: Floats, norms: Floats, ratio: Floats, group: Ints, lengths: Ints | None = None, *, eps: float = 1e-8
+    returns: Floats, norms: Floats, ratio: Floats, group: Ints, lengths: Ints | None = None
 ) -> Floats:
     """The mean (B,) of `returns` weighted by `norms^2 ratio^2` (B,), over `lengths^2` if given, in each `group` (B,)."""
     expect_shapes(returns=(returns, "B"), norms=(norms, "B"), ratio=(ratio, "B"), group=(group, "B"))
     weight = (norms * ratio) ** 2 / (1 if lengths is None else lengths.astype(np.float64) ** 2)
-    _, member, count = np.unique(group, return_inverse=True, return_counts=True)
-    mean = np.bincount(member, weight * returns) / (np.bincount(member, weight) + eps)
-    return np.where(count[member] == 1, returns, mean[member])
+    return statistics.group_mean(returns, group, weight)

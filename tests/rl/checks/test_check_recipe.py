@@ -373,7 +373,7 @@ def test_the_check_leaves_the_recipe_and_the_global_generator_as_they_were() -> 
 
 def harmless() -> list[Recipe]:
     """Recipes that are unusual, and right."""
-    late = Recipe(select=lambda tokens: tokens.mask & (tokens.entropy > 99))  # a Boolean weight, 0 on all tokens
+    late = Recipe(select=(lambda tokens: tokens.mask & (tokens.entropy > 99),))  # a Boolean weight, 0 on all tokens
     none = Recipe(credit=lambda groups, norm: [[0 * array for array in of] for of in credit.outcome(groups, norm)])
     return [
         late,

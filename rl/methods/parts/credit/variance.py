@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 @traits(BASELINE, expects={"baseline": ("none", "group_mean"), "scale": ("none",)})
 @needs("square")
 def optimal_token(
-    groups: Sequence[Group], norm: Normalization, *, zero_tail: bool = True, singleton: Literal["zero", "raw"] = "zero"
+    groups: Sequence[Group], norm: Normalization, *, zero_tail: bool = False, singleton: Literal["zero", "raw"] = "zero"
 ) -> TokenAdvantages:
     """OTB (arXiv:2602.07078): the reward from each token on, less the group's weighted mean at the same token.
 
     The weight of a member at a token is the sum, over its tokens so far, of `1 - 2 p + sum of p^2`, the squared length of
     the gradient of the logits, times the squared ratio of trainer against sampler where the run computes `proximal`.
-    Tokens are counted over all turns, without what was read in between. With `zero_tail` the tokens of the longest member
-    beyond the second longest, which have nothing to be compared with, keep their reward. A group of one has advantage 0, with
+    Tokens are counted over all turns, without what was read in between. The tokens of the longest member
+    beyond the second longest have nothing to be compared with: their advantage is 0, with `zero_tail` their reward. A group of one has advantage 0, with
     `singleton="raw"` its reward. `norm` is not read.
     """
     mask, owner = least_variance.compact(groups)

@@ -191,6 +191,17 @@ def test_flawed_successes_are_suppressed_once_they_are_outnumbered(file: str, ca
             agrees(file, credit[kinds.index(kind)], expected[f"adv_{kind}"])
 
 
+@vectors("fapo_policy_reward")
+def test_a_flawed_success_earns_what_was_released(file: str, case: dict[str, Any]) -> None:
+    """The judge's verdict on a reply stands for its validity; a judge that says nothing has found no flaw."""
+    inputs, expected = case["inputs"], case["expected"]
+    (one,) = members([2], success=[bool(inputs["rule_correct"])])
+    one.turns[0].valid = not expected["judge"]
+    records = Records([one], ["task"])
+    (shape,) = recipe_of("fapo", shape=part("flawed_successes", penalty=case["params"]["lambda_"])).shape
+    agrees(file, shape(records.groups[0]), [expected["score"]])
+
+
 @vectors("stepwiser_labels")
 def test_turns_are_labelled_by_what_they_lead_to(file: str, case: dict[str, Any]) -> None:
     """A tree of one path: at each node members leave, so that those who go on have the given success rate."""
