@@ -227,7 +227,7 @@ def test_decoupled_losses_match(file: str, case: dict[str, Any]) -> None:
     )
     ratio, rule = "sequence" if params.get("level") == "sequence" else "token", params["rejection_sampling"]
     surrogate = "soft_gate" if params["sapo"] else "clip:high=0.2,low=0.2"
-    recipe = recipe_of("ppo", ratio=ratio, surrogate=surrogate, reduce="token_mean", penalty=())
+    recipe = recipe_of("decoupled_ppo", ratio=ratio, surrogate=surrogate, penalty=()).but(select=())
     if rule:
         where = {"level": rule["level"], "over": rule["agg"]}
         if rule["action"] == "clamp":

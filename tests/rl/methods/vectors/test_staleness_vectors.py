@@ -113,9 +113,10 @@ def test_losses_of_skyrl_match(file: str, case: dict[str, Any]) -> None:
                 "divergence_mask", measure="kl", low=delta.get("delta_low", 0), high=delta.get("delta_high", 0)
             )
         },
-        "cispo_rollout": {"surrogate": "cispo:low=1.0,high=4.0", "select": "every_token"},
+        "cispo_rollout": {"surrogate": "cispo:low=1.0,high=4.0"},
     }[kind]
-    check_loss(file, case, tokens_of(inputs), recipe_of("dppo", **words), plain_sum=True)
+    name = "cispo_sampler" if kind == "cispo_rollout" else "dppo"
+    check_loss(file, case, tokens_of(inputs), recipe_of(name, **words), plain_sum=True)
 
 
 def check_shares(file: str, case: dict[str, Any]) -> None:
@@ -214,6 +215,9 @@ def sampler_weight(batch: Tokens, params: dict[str, Any]) -> Tensor:
         weight += f",floor={low}"
     (select,) = recipe_of("tis", select=weight).select
     if action == "truncate":
+        return select(batch)
+    if level == "token":
+        (select,) = recipe_of("icepop", select=part("mismatch_icepop", low=low, high=high)).select
         return select(batch)
     mask = part("mismatch_mask", level=level, over="sum", low=low, high=high)
     (keep,) = recipe_of("mis", select=mask).select
