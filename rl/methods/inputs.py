@@ -92,6 +92,7 @@ class Tokens:
 
     def stream(self, name: str) -> Tensor:
         """The numbers (B, T) that a score or a step part gives by this name. Raises `PartError` where none does."""
-        if name not in self.streams:
-            raise PartError(f"reads the stream {name!r}, which no score or step part of this recipe gives")
-        return self.streams[name]
+        try:
+            return self.streams[name]
+        except KeyError:
+            raise PartError(f"a part reads the stream {name!r}, which no score or step part of this recipe gives") from None
