@@ -125,7 +125,7 @@ def _tokens(recipe: Recipe, rows: Sequence[Row], model: ToyModel) -> Tokens:
         old_value=columns.stream("value"),
         returns=columns.stream("returns"),
         behaviour=None if proximal is None else recorded,
-        streams={name: columns.pad(lambda row, name=name: row.streams[name]) for name in sorted(rows[0].streams)},
+        streams={name: table for name in sorted(rows[0].streams) if (table := columns.stream(name)) is not None},
     )
     return replace(tokens, streams={**tokens.streams, **_step_streams(recipe, tokens)})
 
@@ -133,10 +133,10 @@ def _tokens(recipe: Recipe, rows: Sequence[Row], model: ToyModel) -> Tokens:
 def _step_streams(recipe: Recipe, tokens: Tokens) -> dict[str, Tensor]:
     """What the step parts compute of `tokens`, after a look at each; without the factors of the learning rate."""
     streams: dict[str, Tensor] = {}
-    known = tokens if needs(recipe, "logp") else replace(tokens, logp=tokens.old, entropy=torch.zeros_like(tokens.old))
+    view = tokens if needs(recipe, "logp") else replace(tokens, logp=tokens.old, entropy=torch.zeros_like(tokens.old))
     for part in recipe.step:
         place = Place("step", part)
-        result = place.call(known)
+        result = place.call(view)
         if not isinstance(result, Mapping):
             place.fail(f"returned {describe(result)}, expected a mapping from names to tensors of shape (B, T)")
         for name, value in result.items():

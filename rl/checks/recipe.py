@@ -26,8 +26,9 @@ def check_recipe(recipe: Recipe, *, size: int = 4, updates: int = 10, sample: Sa
         sample: What the run's environment shows; the toy episodes show the same.
 
     Raises:
-        RecipeFault: Two parts exclude each other, or a part is wrong: it cannot be called, raises an exception, changes what it is given, or returns
-            something else than its slot asks for. The message is one line that names slot and part.
+        RecipeFault: Two parts exclude each other, or a part is wrong: it cannot be called, raises an exception, changes
+            what it is given, or returns something else than its slot asks for. The message is one line that names slot
+            and part.
 
     """
     from rl.checks.loss import check_loss  # imports torch

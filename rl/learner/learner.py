@@ -215,7 +215,10 @@ class Learner:
         computed, one forward pass more, only if a step part needs it.
         """
         with torch.no_grad():
-            scores = {"logp": table.pad(lambda row: row.old)[table.mask], "entropy": share.new_zeros(table.mask.sum())}
+            scores = {
+                "logp": table.pad(lambda row: row.old)[table.mask],
+                "entropy": share.new_zeros(int(table.mask.sum())),
+            }
             if needs(recipe, "logp"):
                 pieces = split_microbatches(rows, self.microbatch_tokens, whole_trajectories=False)
                 results = [self._forward(self.model, piece) for piece in pieces]

@@ -1,4 +1,4 @@
-"""The rows of an optimiser step: which there are, which can have a gradient, and the tokens that the loss reads of them."""
+"""The rows of an optimiser step: which they are, which can have a gradient, and what the loss reads of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FIELDS = {"ref", "value", "returns", "proximal"}  # streams of rows that are fi
 def step_tokens(
     columns: Columns, scores: Mapping[str, Tensor], share: Tensor, streams: Mapping[str, Tensor] | None = None
 ) -> Tokens:
-    """Return the (B, T) inputs of the loss, from the scores (M,) of the sampled tokens and the `streams` of step parts."""
+    """Return the (B, T) inputs of the loss, from scores (M,) of the sampled tokens and the `streams` of step parts."""
     recorded, proximal = columns.pad(lambda row: row.old), columns.stream("proximal")
     names = columns.rows[0].streams.keys() - _FIELDS
     further = {name: table for name in sorted(names) if (table := columns.stream(name)) is not None}
@@ -40,7 +40,7 @@ def step_tokens(
 
 
 def rows_with_gradient(rows: Sequence[Row], recipe: Recipe) -> list[int]:
-    """Return the indices of the rows that can have a gradient; without an advantage none of a trajectory's rows may have one."""
+    """Return the indices of rows that can have a gradient; without an advantage none of a trajectory's may have one."""
     if not is_zero_without_advantage(recipe):
         return list(range(len(rows)))
     with_advantage = {row.trajectory for row in rows if row.adv.any()}

@@ -34,7 +34,7 @@ class ModelScorer:
         return self.learner.logprobs(trajectories)
 
     def squares(self, trajectories: Sequence[Trajectory]) -> list[PerTurn]:
-        """Return the sum of squared probabilities of the vocabulary at each sampled token: `[trajectory][turn][token]`."""
+        """Return the sum of squared probabilities at each sampled token, as `[trajectory][turn][token]`."""
         return measures.squares(self.learner, trajectories)
 
     def gradient_norms(self, trajectories: Sequence[Trajectory]) -> list[float]:

@@ -28,7 +28,8 @@ def find_conflict(recipe: Recipe, size: int) -> str:
         for other_slot, names in getattr(part, "expects", {}).items():
             for actual in [name for place, name in _names(parts) if place == other_slot]:
                 if actual not in names:
-                    return f"{slot} {part.__name__} with {other_slot} {actual}: it goes with {other_slot} {' or '.join(names)}"
+                    allowance = " or ".join(names)
+                    return f"{slot} {part.__name__} with {other_slot} {actual}: it goes with {other_slot} {allowance}"
     return ""
 
 

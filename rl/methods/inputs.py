@@ -95,4 +95,6 @@ class Tokens:
         try:
             return self.streams[name]
         except KeyError:
-            raise PartError(f"a part reads the stream {name!r}, which no score or step part of this recipe gives") from None
+            raise PartError(
+                f"a part reads the stream {name!r}, which no score or step part of this recipe gives"
+            ) from None

@@ -296,7 +296,8 @@ def _streams_of(part: Callable) -> tuple[str, ...]:
     """The streams that `part` reads, as its `needs` decorator says."""
     function = _function_of(part)
     condition = getattr(function, "needs_when", "")
-    is_active = not condition or (isinstance(part, partial) and part.keywords.get(condition))
+    bound = part.keywords if isinstance(part, partial) else getattr(part, "__dict__", {})
+    is_active = not condition or bound.get(condition)
     return getattr(function, "needs", ()) if is_active else ()
 
 

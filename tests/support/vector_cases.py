@@ -55,9 +55,32 @@ LEFT_OUT: dict[str, dict[str, str]] = {
 }
 # Files of the same collection that are not in `tests/vectors`, because nothing here could be checked against them.
 LEFT_OUT_FILES: dict[str, str] = {
+    "adhint": "hints on hard tasks: no method plays from prefixes of a solution that it is given",
+    "areal_prox_and_staleness": "guesses the log-probabilities before the update, which `decoupled_ppo` computes; the limit of stale groups is `--lag`",
+    "brorl_mass_balance": "a diagnostic of an idealised softmax, not a loss",
+    "dars_schedule": "more episodes for hard tasks: a group's size is fixed when its ticket is opened",
+    "digiq_extraction": "learning from a fixed set of logged data, which no run here does",
+    "echo_branch_prune": "rewards by majority on tasks without answers, which no method here reads",
+    "echo_hybrid_shaping": "rewards by majority on tasks without answers, which no method here reads",
+    "ettrl_ear": "rewards by majority on tasks without answers, which no method here reads",
+    "fapo_genrm_reward": "trains a judge that locates the first error, which no method here does",
+    "gdro_online_bins": "draws tasks by bins of difficulty, which no sampler here does",
+    "gdro_prompt_weights": "weighs tasks by bins of difficulty, which no part here does",
+    "gdro_rollout_arms": "more episodes for hard tasks: a group's size is fixed when its ticket is opened",
+    "gdro_sqrt_rule": "more episodes for hard tasks: a group's size is fixed when its ticket is opened",
     "mt_dart_high_entropy_steps": "keeps the most uncertain turns of a task, which no part does",
     "mt_igpo_outcome_f1": "scores answers in tags, which no environment here asks for",
     "mt_stepsearch_f1_and_keys": "scores answers and searches by their words, where tools/Search-v0 compares whole names",
+    "otr_loss": "imitation of recorded answers, where the cold start has a plain cross-entropy",
+    "prefix_and_replay": "chooses tasks and stored groups, which no sampler or strategy here does",
+    "props_quota": "draws decisions by their deficit, where every token here is drawn from the policy",
+    "ps_grpo_reward": "compares replies to paraphrases of one task, which no environment here has",
+    "recycle_first_error": "continues a failure after its first wrong step, which no strategy here does",
+    "scope_opd_paper": "distillation from a teacher, which no method here does",
+    "scope_opd_weights": "distillation from a teacher, which no method here does",
+    "sfpo_reposition": "an optimiser that repositions itself, where the optimiser here is AdamW",
+    "swarm_sharing": "shares groups between runs, which no strategy here does",
+    "ttrl_majority": "rewards by majority on tasks without answers, which no method here reads",
 }
 # What checked cases expect beyond what is compared.
 UNCHECKED: dict[str, dict[str, str]] = {

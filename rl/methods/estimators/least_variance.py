@@ -39,17 +39,17 @@ def token_baseline(to_go: Floats, weight: Floats, mask: Bools, group: Ints, *, z
         anchor = np.where(mask[rows], to_go[rows], -np.inf).max(0)  # from which equal values deviate by exactly 0
         anchor = np.where(np.isfinite(anchor), anchor, 0.0)
         deviation = np.where(mask[rows], to_go[rows] - anchor, 0.0)
-        shared = anchor + (weights * deviation).sum(0) / (weights.sum(0) + 1e-8)
+        mean = anchor + (weights * deviation).sum(0) / (weights.sum(0) + 1e-8)
         if zero_tail and len(rows) > 1:
-            shared = np.where(np.arange(mask.shape[1]) < np.sort(lengths[rows])[-2], shared, 0.0)
-        baseline[rows] = shared if len(rows) > 1 else to_go[rows]
+            mean = np.where(np.arange(mask.shape[1]) < np.sort(lengths[rows])[-2], mean, 0.0)
+        baseline[rows] = mean if len(rows) > 1 else to_go[rows]
     return baseline
 
 
 def weighted_baseline(
     returns: Floats, norms: Floats, ratio: Floats, group: Ints, lengths: Ints | None = None
 ) -> Floats:
-    """The mean (B,) of `returns` weighted by `norms^2 ratio^2` (B,), over `lengths^2` if given, in each `group` (B,)."""
+    """The mean (B,) of `returns` in each `group` (B,), weighted by `norms^2 ratio^2`, over `lengths^2` if given."""
     expect_shapes(returns=(returns, "B"), norms=(norms, "B"), ratio=(ratio, "B"), group=(group, "B"))
     weight = (norms * ratio) ** 2 / (1 if lengths is None else lengths.astype(np.float64) ** 2)
     return statistics.group_mean(returns, group, weight)

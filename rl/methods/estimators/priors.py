@@ -45,7 +45,7 @@ def standardise(advantages: Floats) -> Floats:
 
 
 def fuse(mean: float, prior: float, count: int) -> float:
-    """V_0.5's baseline: the `mean` of `count` rewards between -1 and 1, drawn towards `prior` as far as chance allows."""
+    """V_0.5's baseline: the `mean` of `count` rewards in -1 to 1, drawn towards `prior` as far as chance allows."""
     chance = 1 / count
     bias = max(0.0, (mean - prior) ** 2 - chance)
     weight = bias / (bias + chance)

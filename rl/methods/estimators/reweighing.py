@@ -16,7 +16,7 @@ from rl.methods.estimators.turn_table import TokenAdvantages
 
 
 def multiply(credit: TokenAdvantages, factor: Floats, *, negative_only: bool = False) -> TokenAdvantages:
-    """`credit` with each trajectory's advantages times its entry of `factor` (B,); with `negative_only` those below 0."""
+    """`credit` with each trajectory's advantages times its `factor` (B,); with `negative_only` only those below 0."""
     remaining = iter(factor.tolist())
     result = []
     for of_group in credit:
@@ -61,7 +61,7 @@ def sharpen(
 
 
 def most_spread(advantages: Floats, count: int) -> Bools:
-    """The `count` of B advantages with the largest variance, as a mask (B,): some of the smallest, some of the largest."""
+    """The `count` of B advantages with the largest variance, as a mask (B,): some smallest and some largest ones."""
     order = np.argsort(advantages, kind="stable")
     size = len(order)
     if count >= size:

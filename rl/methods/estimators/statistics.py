@@ -90,7 +90,7 @@ def group_std(x: Floats, group: Ints) -> Floats:
 
 
 def group_median(x: Floats, group: Ints) -> Floats:
-    """For each member, the median of `x` (B,) over all with its label in `group` (B,); the lower middle of an even number.
+    """For each member, the median of `x` (B,) over all with its label in `group` (B,); the lower middle if even.
 
     The result is (B,).
     """

@@ -31,9 +31,9 @@ def below_second_moment(log_ratio: Tensor, counted: Tensor, budget: float) -> Te
     squares = log_ratio[counted].square()
     if not len(squares):
         return counted
-    ordered, order = squares.sort()
-    means = ordered.cumsum(0) / torch.arange(1, len(ordered) + 1, device=ordered.device, dtype=ordered.dtype)
-    count = max(1, int((means < budget).sum()))  # means of an ascending sequence ascend
+    ascending, order = squares.sort()
+    means = ascending.cumsum(0) / torch.arange(1, len(ascending) + 1, device=ascending.device, dtype=ascending.dtype)
+    count = max(1, int((means < budget).sum()))  # means of an ascending sequence ascend too
     flags = torch.zeros_like(squares, dtype=torch.bool)
     flags[order[:count]] = True
     return counted.masked_scatter(counted, flags)
@@ -48,10 +48,10 @@ def second_moment_cap(log_ratio: Tensor, budget: float) -> float:
     squares = log_ratio.square()
     if not len(squares) or squares.mean() <= budget:
         return math.log(1e5)
-    ordered = squares.sort().values
-    rest = torch.arange(len(ordered) - 1, -1, -1, device=ordered.device, dtype=ordered.dtype)
-    means = (ordered.cumsum(0) + rest * ordered) / len(ordered)
-    within = ordered[means <= budget]
+    ascending = squares.sort().values
+    rest = torch.arange(len(ascending) - 1, -1, -1, device=ascending.device, dtype=ascending.dtype)
+    means = (ascending.cumsum(0) + rest * ascending) / len(ascending)
+    within = ascending[means <= budget]
     return float(within[-1].sqrt()) if len(within) else 0.0
 
 
@@ -120,7 +120,7 @@ def spread_evenly(mask: Tensor, count: int) -> Tensor:
 
 
 def effective_share(log_ratio: Tensor, labels: Labels) -> Tensor:
-    """`(sum w)^2 / (B sum w^2)` of the weights `w` of the B trajectories: 1 where all are equal, 1 / B where one is all.
+    """`(sum w)^2 / (B sum w^2)` of the weights `w` of B trajectories: 1 where all are equal, 1 / B where one is all.
 
     `log_ratio` (B, T) is 0 where not sampled; the log of a weight is its sum over the trajectory.
     """

@@ -77,7 +77,7 @@ def among_siblings(rewards: Floats, node: Ints, parent: Ints, *, eps: float = 1e
 
 
 def chunk_labels(before: Floats, after: Floats, *, mode: str, threshold: float) -> Bools:
-    """StepWiser's label (R,) of each turn by the success rates `before` and `after` it (R,); see `credit.chunk_labels`."""
+    """StepWiser's label (R,) of each turn by the rates of success `before` and `after` it (R,)."""
     expect_shapes(before=(before, "R"), after=(after, "R"))
     change = after - before
     good = {

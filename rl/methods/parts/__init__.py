@@ -31,7 +31,8 @@ def needs(*streams: str, when: str = "") -> Callable[[Part], Part]:
     """
 
     def mark(part: Part) -> Part:
-        part.__dict__.update(needs=streams, needs_when=when)
+        setattr(part, "needs", streams)  # noqa: B010 - a class keeps its attributes in a mapping that is read only
+        setattr(part, "needs_when", when)  # noqa: B010
         return part
 
     return mark

@@ -86,8 +86,8 @@ def most_spread(groups: Sequence[Group], credit: TokenAdvantages, *, share: Abov
     They are some of the smallest and some of the largest. A trajectory's advantage is the mean over its tokens.
     """
     flat = np.array([float(tokens.mean()) if len(tokens) else 0.0 for of_group in credit for tokens in of_group])
-    chosen = reweighing.most_spread(flat, max(1, round(share * len(flat))))
-    return reweighing.multiply(credit, chosen.astype(np.float64))
+    is_kept = reweighing.most_spread(flat, max(1, round(share * len(flat))))
+    return reweighing.multiply(credit, is_kept.astype(np.float64))
 
 
 def contrasting_pairs(groups: Sequence[Group], credit: TokenAdvantages, *, share: AboveZero = 0.5) -> TokenAdvantages:
@@ -112,12 +112,12 @@ def surprise(
     """
     logp = token_table.sampler_logprobs(groups)
     flat = np.concatenate([tokens for of_group in credit for tokens in of_group]) if len(logp) else np.zeros(0)
-    raised = flat + np.minimum(-alpha * np.exp(logp) * logp, np.abs(flat) / kappa)
-    return token_table.nest(groups, raised)
+    advantages = flat + np.minimum(-alpha * np.exp(logp) * logp, np.abs(flat) / kappa)
+    return token_table.nest(groups, advantages)
 
 
 def _per_trajectory(per_token: Floats, lengths: np.ndarray, over: str) -> Floats:
     """Sums or means (B,) of numbers (M,) over each trajectory's tokens; 0 without tokens."""
     owner = np.repeat(np.arange(len(lengths)), lengths)
-    total = np.bincount(owner, per_token, minlength=len(lengths))
+    total: Floats = np.bincount(owner, per_token, minlength=len(lengths)).astype(np.float64)
     return total / np.maximum(lengths, 1) if over == "mean" else total

@@ -33,9 +33,9 @@ def invalid_turns(group: Group, *, penalty: NonNegative = 0.1) -> list[float]:
 def flawed_successes(group: Group, *, penalty: NonNegative = 1.0, metric: str = "") -> list[float]:
     """FAPO (arXiv:2510.22543): 1 for a success, `1 - penalty` for one with a flaw on its way, -1 for a failure.
 
-    A success is flawed if one of its replies was not valid, or if the environment reported a `metric` of this name above
-    0 for one of its turns, such as a step checker's. Flawed successes are reinforced while failures outnumber the others,
-    and suppressed afterwards. Returns one reward per trajectory, in order; `group.rewards` are not read.
+    A success is flawed if one of its replies was not valid, or if the environment reported a `metric` of this name
+    above 0 for one of its turns, such as a step checker's. Flawed successes are reinforced while failures outnumber the
+    others, and suppressed afterwards. Returns one reward per trajectory, in order; `group.rewards` are not read.
     """
     rewards = []
     for trajectory in group.trajectories:

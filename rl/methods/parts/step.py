@@ -1,10 +1,10 @@
 """What is computed from all tokens of an optimiser step, before its micro-batches: `(tokens) -> {name: (B, T)}`.
 
 B rows of the step, T token positions. A part sees the tokens of the whole step without gradients and returns named
-streams, which loss parts read as `tokens.streams`; what it must not do is change the tokens. Two names have a meaning of
-their own: `weight` multiplies the surrogate as `select` does, and `rate`, a single number, multiplies the learning rate
-of the step. A part that reads `tokens.logp` or `tokens.entropy` says `@needs("logp")`, which costs one forward pass
-more; without, `tokens.logp` is `tokens.old`.
+streams, which loss parts read as `tokens.streams`; what it must not do is change the tokens. Two names have a meaning
+of their own: `weight` multiplies the surrogate as `select` does, and `rate`, a single number, multiplies the learning
+rate of the step. A part that reads `tokens.logp` or `tokens.entropy` says `@needs("logp")`, which costs one forward
+pass more; without, `tokens.logp` is `tokens.old`.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def second_moment(
     At least one token is kept.
     """
     log_ratio = tokens.logp - tokens.old
-    counted = tokens.mask if among == "all" else step_wide.is_harmful(log_ratio, tokens.adv, tokens.mask)
-    left_out = counted & ~step_wide.below_second_moment(log_ratio, counted, budget)
+    candidates = tokens.mask if among == "all" else step_wide.is_harmful(log_ratio, tokens.adv, tokens.mask)
+    left_out = candidates & ~step_wide.below_second_moment(log_ratio, candidates, budget)
     return {"weight": (tokens.mask & ~left_out).to(tokens.old.dtype)}
 
 
@@ -77,8 +77,8 @@ def balanced_clip(
     """BAPO (arXiv:2510.18927): `low` and `high` for `surrogate=adaptive_clip` that give positive tokens their share.
 
     While the contribution of positive advantages is less than `target` times that of negative ones, the lower bound
-    rises from `low` to `low_most`, then the upper one from `high` to `high_most`, by `stride`. A token contributes
-    `r |A|` while its gradient survives the clip; with `measure="released"`, as the authors' code has it, a clipped token
+    rises from `low` to `low_most`, then the upper one from `high` to `high_most`, by `stride`. A token contributes `r
+    |A|` while its gradient survives the clip; with `measure="released"`, as the authors' code has it, a clipped token
     contributes its bound, so that raising the lower one only adds to the negative side.
     """
     bounds = step_wide.balanced_bounds(
@@ -124,7 +124,7 @@ def covariance_clip(
 def normalised_tis(
     tokens: Tokens, *, cap: Positive = 2.0, level: Literal["token", "sequence"] = "token"
 ) -> Mapping[str, Tensor]:
-    """`select=mismatch_tis`, divided by its mean over the step: over tokens, or over trajectories with sampled tokens."""
+    """`select=mismatch_tis`, divided by its mean over the step's tokens, or over its trajectories with tokens."""
     log_ratio = (tokens.old - tokens.sampler_logp) * tokens.mask
     if level == "sequence":
         log_ratio = segments.row_sum(log_ratio, tokens.labels.trajectory).expand_as(log_ratio)
@@ -138,14 +138,14 @@ def normalised_tis(
 
 @needs("logp")
 def top_tokens(tokens: Tokens, *, share: Share = 0.4) -> Mapping[str, Tensor]:
-    """D3S (arXiv:2509.22115): weight on the `share` of tokens with the largest `|A| * entropy`, ties included; 0 elsewhere.
+    """D3S (arXiv:2509.22115): weight on the `share` of tokens with the largest `|A| * entropy`, with ties; else 0.
 
     The weight is the number of tokens with an advantage over the number kept, so that the step concentrates on them.
     """
-    counted = tokens.mask & (tokens.adv != 0)
+    candidates = tokens.mask & (tokens.adv != 0)
     value = tokens.adv.abs() * tokens.entropy
-    top = step_wide.at_least(value, counted, share)
-    scale = counted.sum() / top.sum().clamp(min=1)
+    top = step_wide.at_least(value, candidates, share)
+    scale = candidates.sum() / top.sum().clamp(min=1)
     return {"weight": top * scale.to(tokens.old.dtype)}
 
 

@@ -76,8 +76,8 @@ def adaptive_clip(log_ratio: Tensor, tokens: Tokens, *, cap: AboveOne = float("i
     These are bounds of the ratio, one pair per token (B, T), and not distances from 1. The loss is (B, T).
     """
     ratio = _ratio(log_ratio)
-    bounded = ratio.clamp(tokens.stream("low"), tokens.stream("high"))
-    loss = (-ratio * tokens.adv).maximum(-bounded * tokens.adv)
+    near = ratio.clamp(tokens.stream("low"), tokens.stream("high"))
+    loss = (-ratio * tokens.adv).maximum(-near * tokens.adv)
     return loss.where(tokens.adv >= 0, loss.minimum(-cap * tokens.adv))
 
 
@@ -100,10 +100,10 @@ def geometric_clip(log_ratio: Tensor, tokens: Tokens, *, low: NonNegative = 0.4,
     `PartError` for a trajectory with several advantages, for which the method has no meaning.
     """
     sign = tokens.adv.sign()
-    bounded = log_ratio.clamp(-low, high)
-    clipped = sign * (sign * log_ratio).minimum(sign * bounded)
+    near = log_ratio.clamp(-low, high)
+    log_ratio = sign * (sign * log_ratio).minimum(sign * near)
     segments.expect_one_value(tokens.adv, tokens.mask, tokens.labels, "surrogate geometric_clip", "advantage")
-    mean = segments.mean_over_trajectory(clipped, tokens.mask, tokens.labels)
+    mean = segments.mean_over_trajectory(log_ratio, tokens.mask, tokens.labels)
     return -tokens.adv * _ratio(mean)
 
 

@@ -2,8 +2,9 @@
 
 Tokens that were unlikely gain a little, so that the policy stays open.
 
-Deviations: how much of the past is kept is constant (`keep` of the credit part), where the authors' follows the KL from
-the reference. No pass over all tasks comes first: a task that was never played is worth 0.5.
+Deviations: how much of the past is kept is constant, without the reference policy whose distance the authors follow
+(`credit=credit.beta_value(target=0.01, released=True)`). No pass over all tasks comes first: a task that was never
+played is worth 0.5.
 """
 
 from rl.methods.parts import baseline, credit, reweigh

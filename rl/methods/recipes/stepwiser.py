@@ -2,8 +2,8 @@
 
 Each turn is labelled by the returns of the members that pass it, before and after.
 
-Deviations: the labels are rewards themselves, where the paper trains a judge on them. The rollouts that a label rests on
-are the group's own forks, as in `portool`.
+Deviations: the labels are rewards themselves, where the paper trains a judge on them. The rollouts that a label rests
+on are the group's own forks, as in `portool`.
 """
 
 from rl.methods.parts import credit, strategy

@@ -2,8 +2,8 @@
 
 The weight of a failure is the ratio of its whole trajectory, at most 1.
 
-Deviations: rewards are compared with their group's mean, without which a reward of 0 has no gradient. The ratio of a long
-trajectory is soon 0; `ratio=ratio.sequence` takes the mean of its log-ratios.
+Deviations: rewards are compared with their group's mean, without which a reward of 0 has no gradient. The ratio of a
+long trajectory is soon 0; `ratio=ratio.sequence` takes the mean of its log-ratios.
 """
 
 from rl.methods.parts import baseline, ratio, surrogate

@@ -97,7 +97,7 @@ def chunk_labels(
     threshold: NonNegative = 1.0,
     weight: NonNegative = 0.5,
 ) -> TokenAdvantages:
-    """StepWiser's labels (arXiv:2508.19229) as rewards of turns: a good turn, by what its node leads to, earns `weight`.
+    """StepWiser's labels (arXiv:2508.19229) as rewards: a turn that is good by what its node leads to earns `weight`.
 
     `Q` of a node is the mean return of the members that pass it. A turn from `Q'` to `Q` is good if `Q > threshold`
     ("absolute"), `Q + threshold * (Q - Q') > 0` ("effective"), `Q >= Q' - threshold` ("tolerance") or

@@ -26,11 +26,11 @@ def optimal_token(
 ) -> TokenAdvantages:
     """OTB (arXiv:2602.07078): the reward from each token on, less the group's weighted mean at the same token.
 
-    The weight of a member at a token is the sum, over its tokens so far, of `1 - 2 p + sum of p^2`, the squared length of
-    the gradient of the logits, times the squared ratio of trainer against sampler where the run computes `proximal`.
-    Tokens are counted over all turns, without what was read in between. The tokens of the longest member
-    beyond the second longest have nothing to be compared with: their advantage is 0, with `zero_tail` their reward. A group of one has advantage 0, with
-    `singleton="raw"` its reward. `norm` is not read.
+    The weight of a member at a token is the sum, over its tokens so far, of `1 - 2 p + sum of p^2`, the squared length
+    of the gradient of the logits, times the squared ratio of trainer against sampler where the run computes `proximal`.
+    Tokens are counted over all turns, without what was read in between. The tokens of the longest member beyond the
+    second longest have nothing to be compared with: their advantage is 0, with `zero_tail` their reward. A group of one
+    has advantage 0, with `singleton="raw"` its reward. `norm` is not read.
     """
     mask, owner = least_variance.compact(groups)
     ratio, logp = np.ones(int(mask.sum())), token_table.sampler_logprobs(groups)

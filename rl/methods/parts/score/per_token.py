@@ -29,7 +29,7 @@ async def proximal(scorer: Scorer, groups: Sequence[Group]) -> None:
 
 
 async def reward(scorer: Scorer, groups: Sequence[Group]) -> None:
-    """Fill the stream `reward` of every turn: the trajectory's reward after shaping, on each token. Computes nothing."""
+    """Fill the stream `reward` of every turn: the trajectory's reward after shaping, on each token."""
     for group in groups:
         for trajectory, number in zip(group.trajectories, group.rewards, strict=True):
             for turn in trajectory.turns:

@@ -28,7 +28,7 @@ class Scorer(Protocol):
         ...
 
     def squares(self, trajectories: Sequence[Trajectory]) -> list[PerTurn]:
-        """The sum of squared probabilities of the whole vocabulary at each sampled token: `[trajectory][turn][token]`."""
+        """The sum of squared probabilities of the vocabulary at each sampled token: `[trajectory][turn][token]`."""
         ...
 
     def gradient_norms(self, trajectories: Sequence[Trajectory]) -> list[float]:

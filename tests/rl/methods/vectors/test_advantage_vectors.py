@@ -139,7 +139,7 @@ def test_a_task_is_compared_with_its_own_past(file: str, case: dict[str, Any]) -
         str(names.index(task)): [8.0 * np.mean(seen), 8 - 8.0 * np.mean(seen)]
         for task, seen in inputs["tracker_init"].items()
     }
-    recipe.credit.load_state_dict({"counts": start})
+    recipe.credit.load_state_dict({"counts": start, "divergences": []})
     trajectories = []
     for logp, mask in zip(inputs["logp"], inputs["response_mask"], strict=True):
         sampled = tuple(x for x, m in zip(logp, mask, strict=True) if m)
