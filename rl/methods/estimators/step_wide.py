@@ -8,8 +8,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import torch
-
 from rl.methods.estimators import segments
 
 if TYPE_CHECKING:
@@ -32,9 +30,9 @@ def below_second_moment(log_ratio: Tensor, counted: Tensor, budget: float) -> Te
     if not len(squares):
         return counted
     ascending, order = squares.sort()
-    means = ascending.cumsum(0) / torch.arange(1, len(ascending) + 1, device=ascending.device, dtype=ascending.dtype)
+    means = ascending.cumsum(0) / ascending.new_ones(len(ascending)).cumsum(0)
     count = max(1, int((means < budget).sum()))  # means of an ascending sequence ascend too
-    flags = torch.zeros_like(squares, dtype=torch.bool)
+    flags = counted.new_zeros(len(squares))
     flags[order[:count]] = True
     return counted.masked_scatter(counted, flags)
 
@@ -49,7 +47,7 @@ def second_moment_cap(log_ratio: Tensor, budget: float) -> float:
     if not len(squares) or squares.mean() <= budget:
         return math.log(1e5)
     ascending = squares.sort().values
-    rest = torch.arange(len(ascending) - 1, -1, -1, device=ascending.device, dtype=ascending.dtype)
+    rest = len(ascending) - ascending.new_ones(len(ascending)).cumsum(0)
     means = (ascending.cumsum(0) + rest * ascending) / len(ascending)
     within = ascending[means <= budget]
     return float(within[-1].sqrt()) if len(within) else 0.0
@@ -90,12 +88,12 @@ def balanced_bounds(
 
 def covariance(adv: Tensor, logp: Tensor, mask: Tensor) -> Tensor:
     """`(A - mean A)(logp - mean logp)` of each token (B, T), with the means over those under `mask`."""
-    return (adv - adv[mask].mean()) * (logp - logp[mask].mean()) if mask.any() else torch.zeros_like(logp)
+    return (adv - adv[mask].mean()) * (logp - logp[mask].mean()) if mask.any() else logp.new_zeros(logp.shape)
 
 
 def largest(value: Tensor, mask: Tensor, count: int) -> Tensor:
     """The `count` tokens under `mask` with the largest `value`, as a mask (B, T)."""
-    flags = torch.zeros(int(mask.sum()), dtype=torch.bool, device=mask.device)
+    flags = mask.new_zeros(int(mask.sum()))
     flags[value[mask].argsort(descending=True, stable=True)[:count]] = True
     return mask.masked_scatter(mask, flags)
 
@@ -113,9 +111,8 @@ def at_least(value: Tensor, mask: Tensor, share: float) -> Tensor:
 def spread_evenly(mask: Tensor, count: int) -> Tensor:
     """`count` of the tokens under `mask` at equal distances, or all if there are fewer, as a mask (B, T)."""
     total = int(mask.sum())
-    flags = torch.zeros(total, dtype=torch.bool, device=mask.device)
-    if total:
-        flags[torch.linspace(0, total - 1, min(count, total), device=mask.device).round().long()] = True
+    flags, size = mask.new_zeros(total), min(count, total)
+    flags[[round(i * (total - 1) / max(size - 1, 1)) for i in range(size)]] = True
     return mask.masked_scatter(mask, flags)
 
 
@@ -125,7 +122,7 @@ def effective_share(log_ratio: Tensor, labels: Labels) -> Tensor:
     `log_ratio` (B, T) is 0 where not sampled; the log of a weight is its sum over the trajectory.
     """
     sums = segments.row_sum(log_ratio, labels.trajectory)[:, 0]
-    _, first = torch.unique(labels.trajectory, return_inverse=True)
+    _, first = labels.trajectory.unique(return_inverse=True)
     per_trajectory = sums.new_zeros(int(first.max()) + 1).index_copy(0, first, sums)
     total = 2 * per_trajectory.logsumexp(0) - (2 * per_trajectory).logsumexp(0)
     return total.exp() / len(per_trajectory)
