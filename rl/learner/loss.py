@@ -65,7 +65,7 @@ def is_zero_without_advantage(recipe: Recipe) -> bool:
     logp = (-1.0 * one).requires_grad_()
     zero = torch.zeros(1, dtype=torch.int64)
     labels, other = Labels(zero, zero, zero[:, None]), -1.2 * one
-    streams = defaultdict(lambda: other)
+    streams: defaultdict[str, Tensor] = defaultdict(lambda: other)
     tokens = Tokens(logp, -1.5 * one, 0.0 * one, one.bool(), one, one, labels, *(other,) * 5, streams=streams)
     loss = recipe.surrogate(logp - tokens.old, tokens).sum()
     if loss.requires_grad:
