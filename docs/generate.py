@@ -167,7 +167,7 @@ def _methods_page() -> str:
     parts = [
         NOTE,
         "# Methods and parts\n",
-        "A method is a file in `rl/methods/recipes/`: one part for each of fifteen slots "
+        "A method is a file in `rl/methods/recipes/`: one part for each of seventeen slots "
         "([how to add one](add_a_method.md)). Below each stands what sets it apart from the bare `Recipe()`, in the "
         "words of the command line, and at the end every part there is. `--algo NAME` takes a method as it stands; "
         "a slot's flag replaces one part of it: `--algo dapo --penalty kl_k3:coef=0.01`.\n",
@@ -179,6 +179,7 @@ def _methods_page() -> str:
         "paired seeds and 95 % interval ([how](../benchmarks/credit.py), [figures](../benchmarks/results)).\n",
         _evidence_table(),
     ]
+    evidence = runpy.run_path(str(ROOT / "docs" / "evidence.py"))
     for name, _ in recipes.catalogue():
         texts = _changes(name)
         flags = " ".join(f"--{slot} {word}" for slot, word in texts.items())
@@ -187,6 +188,14 @@ def _methods_page() -> str:
     for slot in recipes.SLOTS:
         number = "any number of parts" if slot in recipes.MANY else "one part"
         parts += [f"## The slot `{slot}`: {number}\n", _parts_table(slot)]
+    parts += [
+        "## The numbers that methods are compared with\n",
+        "Files of `tests/vectors/`, made by running the authors' own functions or worked out by hand, and their cases. "
+        "Why some cases are not compared stands in `tests/support/vector_cases.py`.\n",
+        _table(("file", "methods", "cases"), evidence["compared"]()),
+        "Files of the same collection that nothing here is compared with:\n",
+        _table(("file", "why not"), [(f"`{file}`", why) for file, why in sorted(evidence["left_out"]().items())]),
+    ]
     return "\n".join(parts)
 
 

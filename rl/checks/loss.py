@@ -5,7 +5,7 @@ Legend: B rows, T tokens of a row, M sampled tokens, V letters.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from itertools import islice
 from typing import Any
@@ -112,7 +112,7 @@ def _tokens(recipe: Recipe, rows: Sequence[Row], model: ToyModel) -> Tokens:
     if share[~columns.mask].any():
         place.fail("gives a share to tokens that were not sampled, where mask is 0")
     recorded, proximal = columns.pad(lambda row: row.old), columns.stream("proximal")
-    return Tokens(
+    tokens = Tokens(
         logp=logp,
         old=recorded if proximal is None else proximal,
         adv=columns.pad(lambda row: row.adv),
@@ -125,17 +125,41 @@ def _tokens(recipe: Recipe, rows: Sequence[Row], model: ToyModel) -> Tokens:
         old_value=columns.stream("value"),
         returns=columns.stream("returns"),
         behaviour=None if proximal is None else recorded,
+        streams={name: table for name in sorted(rows[0].streams) if (table := columns.stream(name)) is not None},
     )
+    return replace(tokens, streams={**tokens.streams, **_step_streams(recipe, tokens)})
+
+
+def _step_streams(recipe: Recipe, tokens: Tokens) -> dict[str, Tensor]:
+    """What the step parts compute of `tokens`, after a look at each; without the factors of the learning rate."""
+    streams: dict[str, Tensor] = {}
+    view = tokens if needs(recipe, "logp") else replace(tokens, logp=tokens.old, entropy=torch.zeros_like(tokens.old))
+    for part in recipe.step:
+        place = Place("step", part)
+        result = place.call(view)
+        if not isinstance(result, Mapping):
+            place.fail(f"returned {describe(result)}, expected a mapping from names to tensors of shape (B, T)")
+        for name, value in result.items():
+            if name == "rate":
+                if not (isinstance(value, Tensor) and value.numel() == 1 and torch.isfinite(value) and value >= 0):
+                    place.fail(f"returned {describe(value)} as rate, expected a tensor of one number of at least 0")
+                continue
+            _expect_table(place, value, tokens.mask, is_weight=True)
+            if value.requires_grad:
+                place.fail(f"returned {name!r} with a gradient, expected a detached tensor")
+            streams[name] = value
+    return streams
 
 
 def _check_phase(recipe: Recipe, tokens: Tokens, model: ToyModel) -> bool:
     """Call the loss parts on `tokens`; return whether the loss, but for `select`, has a gradient that is not 0."""
     ratio = _call(Place("ratio", recipe.ratio), recipe, tokens)
     loss = _call(Place("surrogate", recipe.surrogate), recipe, tokens, ratio)
-    place = Place("select", recipe.select)
-    weight = _call(place, recipe, tokens, is_weight=True)
-    if weight.requires_grad:
-        place.fail("returned weights with a gradient, expected detached ones: end with `.detach()`")
+    for select in recipe.select:
+        place = Place("select", select)
+        weight = _call(place, recipe, tokens, is_weight=True)
+        if weight.requires_grad:
+            place.fail("returned weights with a gradient, expected detached ones: end with `.detach()`")
     for penalty in recipe.penalty:
         place = Place("penalty", penalty)
         value = _call(place, recipe, tokens)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from copy import deepcopy
 
 from rl.checks import records
+from rl.checks.parts import RecipeFault
 from rl.checks.toy import Sample
+from rl.methods.conflicts import find_conflict
 from rl.methods.recipe import Recipe
 
 MAX_SIZE = 8  # members of a toy group
@@ -24,13 +26,16 @@ def check_recipe(recipe: Recipe, *, size: int = 4, updates: int = 10, sample: Sa
         sample: What the run's environment shows; the toy episodes show the same.
 
     Raises:
-        RecipeFault: A part is wrong: it cannot be called, raises an exception, changes what it is given, or returns
-            something else than its slot asks for. The message is one line that names slot and part.
+        RecipeFault: Two parts exclude each other, or a part is wrong: it cannot be called, raises an exception, changes
+            what it is given, or returns something else than its slot asks for. The message is one line that names slot
+            and part.
 
     """
     from rl.checks.loss import check_loss  # imports torch
 
     recipe = deepcopy(recipe)
+    if conflict := find_conflict(recipe, size):
+        raise RecipeFault(conflict)
     records.check_sampler(recipe)
     records.check_schedule(recipe, updates)
     records.check_normalization(recipe)

@@ -125,7 +125,7 @@ def check_normalization(recipe: Recipe) -> None:
 
 
 def credit(recipe: Recipe, groups: Sequence[Group]) -> TokenAdvantages:
-    """The recipe's advantages of all sampled tokens, after a look at them.
+    """The recipe's advantages of all sampled tokens, before its reweigh parts, after a look at them and at these.
 
     Where the part reads what only the run's own environment can name, those of `credit.outcome`.
     """
@@ -139,6 +139,17 @@ def credit(recipe: Recipe, groups: Sequence[Group]) -> TokenAdvantages:
         if name := _undeclared_stream(recipe, groups):
             place.fail(f'reads the stream {name!r}, which a run computes only for parts with @needs("{name}")', error)
         place.fail_with(error)
+    _expect_credit(place, before, groups, advantages)
+    for part in recipe.reweigh:
+        place, previous = Place("reweigh", part), [[array.tolist() for array in of] for of in advantages]
+        result = place.call(groups, advantages)
+        place.expect_unchanged(previous, [[array.tolist() for array in of] for of in advantages], "the advantages")
+        _expect_credit(place, before, groups, result)
+    return list(map(list, advantages))
+
+
+def _expect_credit(place: Place, before: Any, groups: Sequence[Group], advantages: Any) -> None:
+    """Raise `RecipeFault` unless `advantages` are one array per trajectory and the part has left the groups alone."""
     place.expect_unchanged(before, _fingerprint(groups), "the groups")
     if not isinstance(advantages, (list, tuple)) or len(advantages) != len(groups):
         place.fail(f"returned {describe(advantages)}, expected a list with an entry for each of {len(groups)} groups")
@@ -150,7 +161,6 @@ def credit(recipe: Recipe, groups: Sequence[Group]) -> TokenAdvantages:
             )
         for trajectory, array in zip(group.trajectories, of_group, strict=True):
             place.expect_array(array, trajectory.num_sampled, "sampled token")
-    return list(map(list, advantages))
 
 
 def rows(recipe: Recipe, groups: Sequence[Group], advantages: TokenAdvantages) -> list[Row]:

@@ -146,6 +146,17 @@ class ToyScorer:
         """A little above the sampler's."""
         return [[tuple(x + 0.05 for x in turn.completion.logprobs) for turn in t.turns] for t in trajectories]
 
+    def squares(self, trajectories: Sequence[Trajectory]) -> list[list[tuple[float, ...]]]:
+        """Between a tenth and one."""
+        return [
+            [tuple(1 / (1 + (7 * k + id) % 10) for k, id in enumerate(turn.completion.ids)) for turn in t.turns]
+            for t in trajectories
+        ]
+
+    def gradient_norms(self, trajectories: Sequence[Trajectory]) -> list[float]:
+        """The larger, the longer."""
+        return [0.5 + 0.1 * trajectory.num_sampled for trajectory in trajectories]
+
     def features(self, trajectories: Sequence[Trajectory]) -> list[np.ndarray]:
         """Numbers of tokens before and in each reply, and its place."""
         return [

@@ -18,7 +18,7 @@ from rl.records import Group, Trajectory
 if TYPE_CHECKING:
     from rl.methods.recipe import Recipe
 
-STREAMS = ("ref", "value", "returns", "proximal")
+STREAMS = ("ref", "value", "returns", "proximal", "reward")
 
 
 def trajectory_rows(
@@ -101,8 +101,10 @@ def build_rows(groups: Sequence[Group], recipe: Recipe, *, temperature: float = 
     number = 0
     episodes: dict[tuple[int, int], int] = {}  # by ticket and member
     credit = recipe.credit(groups, recipe.normalization)
+    for part in recipe.reweigh:
+        credit = part(groups, credit)
     if [[len(x) for x in part] for part in credit] != [[t.num_sampled for t in group.trajectories] for group in groups]:
-        raise PartError("credit returned another number of advantages than there are sampled tokens")
+        raise PartError("credit or reweigh returned another number of advantages than there are sampled tokens")
     for index, (group, credits) in enumerate(zip(groups, credit, strict=True)):
         for trajectory, advantages in zip(group.trajectories, credits, strict=True):
             episode = episodes.setdefault((group.ticket.number, trajectory.member), len(episodes))

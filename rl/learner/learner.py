@@ -5,7 +5,7 @@ Legend: B rows, T tokens of a row, M sampled tokens, E hidden size.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from copy import deepcopy
 from typing import Any
@@ -18,9 +18,10 @@ from rl.learner.adamw import Float32AdamW
 from rl.learner.batch import split_microbatches, trajectory_rows
 from rl.learner.diagnostics import Diagnostics
 from rl.learner.forward import can_recompute, hidden_states, score_tokens
-from rl.learner.loss import is_zero_without_advantage, policy_loss
+from rl.learner.loss import policy_loss, step_streams
+from rl.learner.minibatch import rows_with_gradient, split_minibatches, step_tokens
 from rl.learner.packing import Columns
-from rl.methods.inputs import Row, Tokens
+from rl.methods.inputs import Row
 from rl.methods.options import PartError
 from rl.methods.recipe import Recipe, needs
 from rl.policy import lora
@@ -107,11 +108,12 @@ class Learner:
         """
         diagnostics = Diagnostics()
         self.optimizer.sync_masters()
+        self._scale = scale
         self.optimizer.scale_rates(scale)
         rng = np.random.default_rng(seed)
         for phase in recipe.phases(rows, self._row_logprobs):
             for _ in range(self.epochs):
-                for minibatch in _minibatches(phase, self.minibatches, rng):
+                for minibatch in split_minibatches(phase, self.minibatches, rng):
                     self._step(minibatch, recipe, diagnostics)
         return diagnostics.means()
 
@@ -187,15 +189,18 @@ class Learner:
         share = recipe.reduce(table.mask.float(), table.labels())  # (B, T)
         if share.shape != table.mask.shape:
             raise PartError(f"reduce returned shares of shape {tuple(share.shape)}, expected {tuple(table.mask.shape)}")
-        trainable = _rows_with_gradient(rows, recipe)
+        streams = self._look_ahead(rows, table, share, recipe) if recipe.step else {}
+        trainable = rows_with_gradient(rows, recipe)
         with torch.set_grad_enabled(bool(trainable)):
             indices = trainable or list(range(len(rows)))  # without any gradient, compute all rows for the metrics
             self.optimizer.zero_grad(set_to_none=True)
             first = 0
             for part in split_microbatches([rows[i] for i in indices], self.microbatch_tokens):
                 columns = Columns(part, self.device)
-                part_share = share[indices[first : first + len(part)], : columns.shape[1]]
-                self._add_gradient(part, columns, part_share, recipe, diagnostics)
+                where = indices[first : first + len(part)]
+                part_share = share[where, : columns.shape[1]]
+                part_streams = {name: table[where, : columns.shape[1]] for name, table in streams.items()}
+                self._add_gradient(part, columns, part_share, part_streams, recipe, diagnostics)
                 first += len(part)
         norm = torch.nn.utils.clip_grad_norm_(self.optimizer.masters, self.max_grad_norm)
         diagnostics.end_step(float(norm))
@@ -203,8 +208,33 @@ class Learner:
             self.weights_changed = True
             self.optimizer.step()
 
+    def _look_ahead(self, rows: Sequence[Row], table: Columns, share: Tensor, recipe: Recipe) -> dict[str, Tensor]:
+        """The streams (B, T) that the recipe's step parts compute from all rows of an optimiser step.
+
+        Their number `rate`, if one gives it, becomes the factor of this step's learning rate. The current policy is
+        computed, one forward pass more, only if a step part needs it.
+        """
+        with torch.no_grad():
+            scores = {
+                "logp": table.pad(lambda row: row.old)[table.mask],
+                "entropy": share.new_zeros(int(table.mask.sum())),
+            }
+            if needs(recipe, "logp"):
+                pieces = split_microbatches(rows, self.microbatch_tokens, whole_trajectories=False)
+                results = [self._forward(self.model, piece) for piece in pieces]
+                scores = {name: torch.cat([result[name] for result in results]) for name in results[0]}
+            streams, rate = step_streams(step_tokens(table, scores, share), recipe)
+        self.optimizer.scale_rates(self._scale * rate)
+        return streams
+
     def _add_gradient(
-        self, rows: Sequence[Row], columns: Columns, share: Tensor, recipe: Recipe, diagnostics: Diagnostics
+        self,
+        rows: Sequence[Row],
+        columns: Columns,
+        share: Tensor,
+        streams: Mapping[str, Tensor],
+        recipe: Recipe,
+        diagnostics: Diagnostics,
     ) -> None:
         """Add the gradient of the loss of a micro-batch.
 
@@ -220,7 +250,7 @@ class Learner:
             with torch.no_grad():
                 parts = [self._forward(self.model, piece) for piece in pieces]
             scores = {name: torch.cat([part[name] for part in parts]).requires_grad_() for name in parts[0]}
-        tokens = _tokens(columns, scores, share)
+        tokens = step_tokens(columns, scores, share, streams)
         loss = policy_loss(tokens, recipe)
         if loss.requires_grad and len(pieces) == 1:
             with self.optimizer.accumulate_in_masters():
@@ -275,41 +305,3 @@ class Learner:
         if self.value_head is not None:
             by_name["value"] = self.value_head(scores.hidden.float()).squeeze(-1)
         return by_name
-
-
-def _tokens(columns: Columns, scores: dict[str, Tensor], share: Tensor) -> Tokens:
-    """The (B, T) inputs of the loss, from the scores (M,) of the sampled tokens."""
-    recorded, proximal = columns.pad(lambda row: row.old), columns.stream("proximal")
-    return Tokens(
-        logp=columns.scatter(scores["logp"]),
-        old=recorded if proximal is None else proximal,
-        adv=columns.pad(lambda row: row.adv),
-        mask=columns.mask,
-        share=share,
-        entropy=columns.scatter(scores["entropy"]),
-        labels=columns.labels(),
-        ref=columns.stream("ref"),
-        value=columns.scatter(scores["value"]) if "value" in scores else None,
-        old_value=columns.stream("value"),
-        returns=columns.stream("returns"),
-        behaviour=None if proximal is None else recorded,
-    )
-
-
-def _rows_with_gradient(rows: Sequence[Row], recipe: Recipe) -> list[int]:
-    """Indices of the rows that can have a gradient; without an advantage none of a trajectory's rows may have one."""
-    if not is_zero_without_advantage(recipe):
-        return list(range(len(rows)))
-    with_advantage = {row.trajectory for row in rows if row.adv.any()}
-    return [i for i, row in enumerate(rows) if row.trajectory in with_advantage]
-
-
-def _minibatches(rows: Sequence[Row], count: int, rng: np.random.Generator) -> Iterator[list[Row]]:
-    """Split `rows` into `count` minibatches of whole groups, in random order; with one, the rows keep their order."""
-    if count == 1 or not rows:
-        yield list(rows)
-        return
-    groups = rng.permutation(np.unique([row.group for row in rows]))
-    for part in np.array_split(groups, min(count, len(groups))):
-        members = set(part.tolist())
-        yield [row for row in rows if row.group in members]

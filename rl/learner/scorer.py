@@ -8,7 +8,7 @@ import numpy as np
 
 from agents.render import Renderer
 from envs.types import Message, Messages, assistant
-from rl.learner import hidden_states
+from rl.learner import hidden_states, measures
 from rl.learner.learner import Learner
 from rl.methods.parts.score import PerTurn
 from rl.policy.branches import branch_logprobs
@@ -32,6 +32,14 @@ class ModelScorer:
     def logprobs(self, trajectories: Sequence[Trajectory]) -> list[PerTurn]:
         """Return the current weights' log-probability of each sampled token, as `[trajectory][turn][token]`."""
         return self.learner.logprobs(trajectories)
+
+    def squares(self, trajectories: Sequence[Trajectory]) -> list[PerTurn]:
+        """Return the sum of squared probabilities at each sampled token, as `[trajectory][turn][token]`."""
+        return measures.squares(self.learner, trajectories)
+
+    def gradient_norms(self, trajectories: Sequence[Trajectory]) -> list[float]:
+        """Return the norm of the gradient of each trajectory's mean log-probability, over all trained weights."""
+        return measures.gradient_norms(self.learner, trajectories)
 
     def features(self, trajectories: Sequence[Trajectory]) -> list[np.ndarray]:
         """Return the last hidden states before and after each reply: (K, 2, E) for each trajectory of K turns."""

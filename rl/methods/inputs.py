@@ -5,13 +5,14 @@ Legend: B rows or trajectories, T token positions of a row. Nothing here imports
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from agents.images import PlacedImage
+from rl.methods.options import PartError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -86,8 +87,18 @@ class Tokens:
     old_value: Tensor | None = None  # that value when the advantages were computed
     returns: Tensor | None = None  # regression target of `value`
     behaviour: Tensor | None = None  # the sampler's record, where `old` is the trainer's own (stream "proximal")
+    streams: Mapping[str, Tensor] = field(default_factory=dict)  # further numbers by name, of score and step parts
 
     @property
     def sampler_logp(self) -> Tensor:
         """The log-probability that the sampler recorded (B, T), whatever ratios compare with."""
         return self.old if self.behaviour is None else self.behaviour
+
+    def stream(self, name: str) -> Tensor:
+        """The numbers (B, T) that a score or a step part gives by this name. Raises `PartError` where none does."""
+        try:
+            return self.streams[name]
+        except KeyError:
+            raise PartError(
+                f"a part reads the stream {name!r}, which no score or step part of this recipe gives"
+            ) from None

@@ -25,6 +25,7 @@ Count = int
 NonNegative = float
 Positive = float
 AboveOne = float
+AboveZero = float
 Share = float
 Whiten = bool | Literal["verl"]  # whether to standardise tokens; "verl" as verl does, see `statistics.whiten`
 
@@ -35,6 +36,7 @@ _NUMBERS: dict[str, tuple[type[int] | type[float], Callable[[float], bool], str]
     "float": (float, lambda x: x == x, "a number"),
     "NonNegative": (float, lambda x: x >= 0, "a number of at least 0"),
     "Positive": (float, lambda x: x > 0, "a number above 0"),
+    "AboveZero": (float, lambda x: 0 < x <= 1, "a number above 0, at most 1"),
     "AboveOne": (float, lambda x: x > 1, "a number above 1"),
     "Share": (float, lambda x: 0 <= x <= 1, "a number from 0 to 1"),
 }

@@ -33,7 +33,6 @@ from rl.methods.parts import (
     scale,
     schedule,
     score,
-    select,
     strategy,
     surrogate,
 )
@@ -43,6 +42,7 @@ if TYPE_CHECKING:  # importing these would slow down every command
     from torch import Tensor
 
     from rl.methods.inputs import Labels, Normalization, PerTrajectory, Row, Tokens
+    from rl.methods.parts.credit import TokenAdvantages
 
 Sampler = Callable[["sampler.History", np.random.Generator], int]
 Strategy = Callable[[Any, Ticket], Coroutine[Any, Any, list[Group]]]
@@ -50,6 +50,8 @@ Shape = Callable[[Group], list[float]]
 Keep = Callable[[Group], bool]
 Score = Callable[["score.Scorer", Sequence[Group]], Coroutine[Any, Any, None]]
 Credit = Callable[[Sequence[Group], "Normalization"], list[list[np.ndarray]]]
+Reweigh = Callable[[Sequence[Group], "TokenAdvantages"], list[list[np.ndarray]]]
+Step = Callable[["Tokens"], Mapping[str, "Tensor"]]
 Phases = Callable[[Sequence["Row"], phases.Logprobs], Iterator[Sequence["Row"]]]
 PerToken = Callable[["Tokens"], "Tensor"]
 Surrogate = Callable[["Tensor", "Tokens"], "Tensor"]
@@ -61,7 +63,7 @@ Schedule = Callable[[int, int], float]
 class Recipe:
     """One part per slot, options bound with `functools.partial`; the slots in the order in which an update calls them.
 
-    `shape`, `score` and `penalty` hold a tuple of any number of parts, the others one part. Raises `ValueError` for a
+    The slots whose default is `()` hold a tuple of any number of parts, the others one part. Raises `ValueError` for a
     tuple where one part belongs, and the reverse.
     """
 
@@ -73,10 +75,12 @@ class Recipe:
     credit: Credit = credit.outcome
     baseline: PerTrajectory = baseline.group_mean
     scale: PerTrajectory = scale.none
+    reweigh: tuple[Reweigh, ...] = ()
     phases: Phases = phases.joint
+    step: tuple[Step, ...] = ()
     ratio: PerToken = ratio.token
     surrogate: Surrogate = surrogate.clip
-    select: PerToken = select.every_token
+    select: tuple[PerToken, ...] = ()
     penalty: tuple[PerToken, ...] = ()
     reduce: Reduce = reduce.token_mean
     schedule: Schedule = partial(schedule.constant, warmup=10)
@@ -139,6 +143,9 @@ _STREAM_SOURCES: dict[str, Score] = {
     "ref": score.reference,
     "value": score.value,
     "proximal": score.proximal,
+    "reward": score.reward,
+    "square": score.square,
+    "gradient_norm": score.gradient_norm,
 }
 
 
@@ -146,9 +153,10 @@ def needs(recipe: Recipe, stream: str) -> bool:
     """Whether a part of `recipe` reads or fills `stream`, numbers per token that a run computes only on demand.
 
     The streams are `"ref"`, log-probabilities of a frozen reference policy; `"value"`, values of a critic;
-    `"proximal"`, log-probabilities by the trainer before the update; and `"entropy"`, which is always computed, but
-    with its gradient only for a part that needs it. `"answer"` stands for
-    the environment's `info["answer"]`. Any other name is False.
+    `"proximal"`, log-probabilities by the trainer before the update; `"reward"`, `"square"` and `"gradient_norm"`,
+    see the score parts of these names; and `"entropy"`, which is always computed, but with its gradient only for a part
+    that needs it. `"logp"` is what a step part needs that reads the current policy.
+    `"answer"` stands for the environment's `info["answer"]`. Any other name is False.
     """
     source = _STREAM_SOURCES.get(stream)
     return any(stream in _streams_of(part) or _function_of(part) is source for _, part in recipe.parts())
@@ -288,7 +296,8 @@ def _streams_of(part: Callable) -> tuple[str, ...]:
     """The streams that `part` reads, as its `needs` decorator says."""
     function = _function_of(part)
     condition = getattr(function, "needs_when", "")
-    is_active = not condition or (isinstance(part, partial) and part.keywords.get(condition))
+    bound = part.keywords if isinstance(part, partial) else getattr(part, "__dict__", {})
+    is_active = not condition or bound.get(condition)
     return getattr(function, "needs", ()) if is_active else ()
 
 

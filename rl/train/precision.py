@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from rl.methods.parts import phases, ratio, score, select
+from rl.methods import conflicts
+from rl.methods.parts import MISMATCH, SAMPLER_RATIO, phases, ratio, score, select
 from rl.methods.recipe import Recipe, needs
 from rl.policy.registry import default_dtype
 from rl.settings import Settings
@@ -49,10 +50,12 @@ def decouple(recipe: Recipe) -> Recipe:
     """Return `recipe` with ratios against the trainer's own log-probabilities before the update.
 
     How far the sampler's differ from them is weighed by `mismatch_tis` where the recipe gives all tokens the weight 1.
-    A recipe that has these log-probabilities already, or no ratio against the sampling policy, is returned as it is.
+    A recipe that has these log-probabilities already, that compares with the sampler's on purpose, or that has no ratio
+    against the sampling policy, is returned as it is.
     """
-    if needs(recipe, "proximal") or recipe.ratio is ratio.on_policy or recipe.phases is not phases.joint:
+    has_ratio_of_its_own = recipe.ratio is ratio.on_policy or conflicts.has(recipe, SAMPLER_RATIO)
+    if needs(recipe, "proximal") or has_ratio_of_its_own or recipe.phases is not phases.joint:
         return recipe
-    if recipe.select is select.every_token:
-        return recipe.but(select=select.mismatch_tis)
+    if recipe.select in ((), (select.every_token,)) and not conflicts.excludes(recipe, MISMATCH):
+        return recipe.but(select=(select.mismatch_tis,))
     return recipe.but(score=(*recipe.score, score.proximal))

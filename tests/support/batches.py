@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from envs.types import Stop
 from rl.checks import toy
+from rl.learner.loss import step_streams
 from rl.methods.inputs import Labels, Tokens
 from rl.methods.recipe import Recipe, score_parts
 from rl.records import Completion, Group, Ticket, Trajectory, Turn
@@ -77,8 +79,20 @@ def make_tokens(
     )
 
 
+MISMATCH = (0.05, -0.1, 0.8, 0.1, 1.8)  # of trainer against sampler, by a token's id: beyond caps and bands, and within
+
+
 class ToyScorer(toy.ToyScorer):
-    """A critic whose values follow from the token's id, so that a test can choose them."""
+    """A critic whose values follow from the token's id, so that a test can choose them, and a trainer's mismatch."""
+
+    def logprobs(self, trajectories: Sequence[Trajectory]) -> list[list[tuple[float, ...]]]:
+        """The sampler's, moved by `MISMATCH`."""
+
+        def moved(turn: Turn) -> tuple[float, ...]:
+            pairs = zip(turn.completion.logprobs, turn.completion.ids, strict=True)
+            return tuple(x + MISMATCH[id % len(MISMATCH)] for x, id in pairs)
+
+        return [[moved(turn) for turn in t.turns] for t in trajectories]
 
     def values(self, trajectories: Sequence[Trajectory]) -> list[list[tuple[float, ...]]]:
         """0.1 for token 0, 0.2 for token 1, and so on."""
@@ -86,7 +100,10 @@ class ToyScorer(toy.ToyScorer):
 
 
 def toy_groups(*, seed: int = 0) -> list[Group]:
-    """Four groups of four trajectories with one to three turns, unequal lengths, dense rewards and mixed outcomes."""
+    """Four groups of four trajectories with one to three turns, unequal lengths, dense rewards and mixed outcomes.
+
+    One success of the third group has an invalid reply on its way.
+    """
     rng = np.random.default_rng(seed)
     groups = []
     for number in range(4):
@@ -95,7 +112,9 @@ def toy_groups(*, seed: int = 0) -> list[Group]:
             lengths = rng.integers(1, 6, size=rng.integers(1, 4))
             rewards = [0.1 * (k % 2) for k in range(len(lengths) - 1)] + [float((member + number) % 3 == 0)]
             members.append(make_trajectory(*zip(map(int, lengths), rewards, strict=True), rng=rng))
+            members[-1].success = bool(rewards[-1])
         groups.append(make_group(*members, number=number))
+    next(member for member in groups[2].trajectories if member.success).turns[0].valid = False
     return groups
 
 
@@ -112,7 +131,10 @@ def off_policy(groups: Sequence[Group], recipe: Recipe, *, moved: Sequence[float
     for fill in score_parts(recipe):
         asyncio.run(fill(ToyScorer(), groups))
     trajectories = [trajectory for group in groups for trajectory in group.trajectories]
-    credit = [tokens for per_group in recipe.credit(groups, recipe.normalization) for tokens in per_group]
+    nested = recipe.credit(groups, recipe.normalization)
+    for reweigh in recipe.reweigh:
+        nested = reweigh(groups, nested)
+    credit = [tokens for per_group in nested for tokens in per_group]
     histories = [next(iter(trajectory.sequences())) for trajectory in trajectories]
     mask = torch.zeros(len(histories), max(len(history.ids) for history in histories), dtype=torch.bool)
     for row, history in zip(mask, histories, strict=True):
@@ -130,8 +152,10 @@ def off_policy(groups: Sequence[Group], recipe: Recipe, *, moved: Sequence[float
     noise = torch.randn(mask.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64) * mask
     log_ratio, drift = (table(moved), 0 * noise) if moved else (0.5 * noise, 0.3 * noise)
     value = stream("value")
+    proximal, reward = stream("proximal"), stream("reward")
     group_index = [i for i, group in enumerate(groups) for _ in group.trajectories]
-    return Tokens(
+    behaviour, old = old, old if proximal is None else proximal
+    tokens = Tokens(
         logp=(old + log_ratio).requires_grad_(),
         old=old,
         adv=table(np.concatenate(credit)),
@@ -143,4 +167,9 @@ def off_policy(groups: Sequence[Group], recipe: Recipe, *, moved: Sequence[float
         value=None if value is None else (value + drift).requires_grad_(),
         old_value=value,
         returns=stream("returns"),
+        behaviour=None if proximal is None else behaviour,
+        streams={} if reward is None else {"reward": reward},
     )
+    with torch.no_grad():
+        streams, _ = step_streams(tokens, recipe)
+    return replace(tokens, streams={**tokens.streams, **streams})

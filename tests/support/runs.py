@@ -193,7 +193,8 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
     """Return the weights in the latest checkpoint: the model's, or the adapters' with `--lora`, or those of all roles."""
     model = folder / "checkpoints" / "latest" / "model"
     files = {str(file.relative_to(model).parent): file for file in model.rglob("*.safetensors")}
-    return {f"{role}/{name}": value for role, file in files.items() for name, value in load_file(file).items()}
+    start = {role: "" if role == "." else f"{role}/" for role in files}
+    return {start[role] + name: value for role, file in files.items() for name, value in load_file(file).items()}
 
 
 def assert_same_run(one: Path, other: Path) -> None:

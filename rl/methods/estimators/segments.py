@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rl.methods.estimators.shapes import expect_shapes
+from rl.methods.options import PartError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -49,6 +50,31 @@ def mean_over_turn(x: Tensor, mask: Tensor, labels: Labels) -> Tensor:
     """
     mean = turn_sum(x * mask, labels) / turn_sum(mask.to(x.dtype), labels).clamp(min=1)
     return mean * mask
+
+
+def least_before(x: Tensor, mask: Tensor, labels: Labels) -> Tensor:
+    """The least `x` (B, T) of the sampled tokens before each in its trajectory (B, T); 0 for the first, and elsewhere.
+
+    `mask` (B, T) is True where sampled. The rows of a trajectory follow one another in order.
+    """
+    bound = float("inf")
+    lowest = x.masked_fill(~mask, bound).cummin(-1).values
+    before = lowest.roll(1, -1)
+    before[:, 0] = bound
+    ends = lowest[:, -1].tolist()
+    trajectory = labels.trajectory.tolist()
+    for row in range(1, len(ends)):  # a trajectory whose history was rewritten has several rows
+        if trajectory[row] == trajectory[row - 1]:
+            before[row] = before[row].clamp(max=ends[row - 1])
+            ends[row] = min(ends[row], ends[row - 1])
+    return before.masked_fill(~mask | before.isinf(), 0.0)
+
+
+def expect_one_value(x: Tensor, mask: Tensor, labels: Labels, part: str, what: str) -> None:
+    """Raise `PartError` that begins with `part` unless `x` (B, T) is one number on the tokens of each trajectory."""
+    spread = mean_over_trajectory(x.square(), mask, labels) - mean_over_trajectory(x, mask, labels).square()
+    if (spread > 1e-4 * (1 + x.square().amax())).any():
+        raise PartError(f"{part} reads one {what} per trajectory, but it varies within one: choose another credit part")
 
 
 def _sum_by_key(x: Tensor, key: Tensor) -> Tensor:

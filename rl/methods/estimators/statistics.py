@@ -89,6 +89,26 @@ def group_std(x: Floats, group: Ints) -> Floats:
     return np.sqrt(squares / np.maximum(np.bincount(member) - 1, 1))[member]
 
 
+def group_median(x: Floats, group: Ints) -> Floats:
+    """For each member, the median of `x` (B,) over all with its label in `group` (B,); the lower middle if even.
+
+    The result is (B,).
+    """
+    expect_shapes(x=(x, "B"), group=(group, "B"))
+    _, member, count = np.unique(group, return_inverse=True, return_counts=True)
+    order = np.lexsort((x, member))
+    start = np.cumsum(count) - count
+    return x[order][start + (count - 1) // 2][member]
+
+
+def group_extreme(x: Floats, group: Ints, *, highest: bool) -> Floats:
+    """For each member, the highest or the lowest `x` (B,) of all with its label in `group` (B,): (B,)."""
+    _, member = np.unique(group, return_inverse=True)
+    extreme = np.full(int(member.max(initial=-1)) + 1, -np.inf if highest else np.inf)
+    (np.maximum if highest else np.minimum).at(extreme, member, x)
+    return extreme[member]
+
+
 def _select(x: Floats, mask: Bools | None) -> Floats:
     if mask is not None and mask.shape != x.shape:
         raise ValueError(f"mask has shape {mask.shape}, expected {x.shape}")

@@ -81,6 +81,19 @@ def among_siblings(rewards: Floats, node: Ints, parent: Ints, *, eps: float = 1e
     return np.where(std > eps, deviation / (std + eps), 0.0)[visit]
 
 
+def chunk_labels(before: Floats, after: Floats, *, mode: str, threshold: float) -> Bools:
+    """StepWiser's label (R,) of each turn by the rates of success `before` and `after` it (R,)."""
+    expect_shapes(before=(before, "R"), after=(after, "R"))
+    change = after - before
+    good = {
+        "absolute": after > threshold,
+        "effective": after + threshold * change > 0,
+        "tolerance": change >= -threshold - 1e-12,
+        "ratio": (after > 0) & (after >= threshold * before),
+    }[mode]
+    return good & ((after > 0) | (before > 0)) if mode == "tolerance" else good
+
+
 def draws(groups: Sequence[Group]) -> Ints:
     """Number the draw that sampled each turn (R,): equal where forks share a turn, not for turns alike by chance."""
     draw_ids: dict[tuple[int, int, int], int] = {}

@@ -7,23 +7,32 @@ function; its state holds what `rl.rollout.record_codec.encode` takes, arrays an
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 Part = TypeVar("Part", bound=Callable)
+
+# What parts may say about themselves, for `rl.methods.conflicts`.
+MISMATCH = "a weight for the sampler's mismatch"
+SAMPLER_RATIO = "a ratio against the sampler's record"
+BASELINE = "a baseline of its own"
+SEVERAL = "groups of several members"
 
 
 def needs(*streams: str, when: str = "") -> Callable[[Part], Part]:
     """Decorate a part that reads `streams`, numbers which a run computes only on demand.
 
     A stream is `"ref"` (a reference policy's log-probabilities), `"value"` (a critic's values), `"proximal"` (the
-    trainer's log-probabilities before the update) or `"entropy"` (the policy's, with a gradient). `"answer"` says that
-    the part reads the environment's `info["answer"]`, which the run then checks at its start. With `when`, the part
-    reads them only where its option of that name is bound to a true value.
+    trainer's log-probabilities before the update), `"entropy"` (the policy's, with a gradient) or one that a score part
+    of that name fills (`"reward"`, `"square"`, `"gradient_norm"`). A step part that reads `tokens.logp` or
+    `tokens.entropy` needs `"logp"`. `"answer"` says that the part reads the environment's `info["answer"]`, which the
+    run then checks at its start. With `when`, the part reads them only where its option of that name is bound to a true
+    value.
     """
 
     def mark(part: Part) -> Part:
-        part.__dict__.update(needs=streams, needs_when=when)
+        setattr(part, "needs", streams)  # noqa: B010 - a class keeps its attributes in a mapping that is read only
+        setattr(part, "needs_when", when)  # noqa: B010
         return part
 
     return mark
@@ -39,3 +48,21 @@ def plays_seats(strategy: Part) -> Part:
     """Decorate a strategy that can play environments of several seats: it returns a group for each of them."""
     setattr(strategy, "plays_seats", True)  # noqa: B010 - a class keeps its attributes in a mapping that is read only
     return strategy
+
+
+def traits(
+    *names: str, excludes: Mapping[str, str] | None = None, expects: Mapping[str, tuple[str, ...]] | None = None
+) -> Callable[[Part], Part]:
+    """Decorate a part with what `rl.methods.conflicts` checks before a run.
+
+    `names` are traits of the part. `excludes` maps a trait that no other part may have to the reason; `SEVERAL` is a
+    trait of a run whose groups have several members. `expects` maps a slot to the names of the parts that may fill it.
+    """
+
+    def mark(part: Part) -> Part:
+        setattr(part, "traits", names)  # noqa: B010 - a class keeps its attributes in a mapping that is read only
+        setattr(part, "excludes", excludes or {})  # noqa: B010
+        setattr(part, "expects", expects or {})  # noqa: B010
+        return part
+
+    return mark

@@ -14,6 +14,7 @@ import numpy as np
 
 from rl.methods.estimators import statistics
 from rl.methods.estimators.statistics import Floats, Ints
+from rl.methods.parts import traits
 
 
 def none(rewards: Floats, group: Ints, lengths: Ints) -> Floats:
@@ -59,6 +60,16 @@ def length_weighted_mean(
     """
     mean = statistics.group_mean(rewards, group, lengths.astype(np.float64))
     return _apply_singleton(mean, group, singleton)
+
+
+@traits(expects={"scale": ("group_mad", "none")})
+def group_median(rewards: Floats, group: Ints, lengths: Ints) -> Floats:
+    """MC-GRPO (arXiv:2601.22582): the median of the group's rewards; of an even number the lower middle one.
+
+    `rewards`, `group` (labels) and the result are (B,); `lengths` is not read. The member whose reward is the median
+    has advantage 0, so that one member more is played than teaches.
+    """
+    return statistics.group_median(rewards, group)
 
 
 def _apply_singleton(baseline: Floats, group: Ints, singleton: str) -> Floats:

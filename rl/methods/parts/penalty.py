@@ -7,9 +7,9 @@ unbiased in value but not in gradient; the expected gradient of `kl_k1` is 0 on 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from rl.methods.options import NonNegative, PartError
+from rl.methods.options import NonNegative, PartError, Share
 from rl.methods.parts import needs
 
 if TYPE_CHECKING:
@@ -62,6 +62,33 @@ def kl_k3(tokens: Tokens, *, coef: NonNegative = 0.001, straight_through: bool =
         square = kl_k2(tokens, coef=1.0)
         value = value.detach() + square - square.detach()
     return coef * value
+
+
+@needs("ref", "proximal")
+def kl_convex(tokens: Tokens, *, coef: NonNegative = 0.001, base: Share = 0.5) -> Tensor:
+    """ReMix (arXiv:2507.06892): `coef * (base * KL(policy || reference) + (1 - base) * KL(policy || before))`, (B, T).
+
+    Both are estimated as in `kl_k3`; "before" is the policy at the start of the update. Raises `PartError` without a
+    reference's log-probabilities.
+    """
+    near = -(tokens.logp - tokens.old).clamp(-20.0, 20.0)
+    return coef * (base * kl_k3(tokens, coef=1.0) + (1 - base) * (near.exp() - near - 1))
+
+
+def square_log_ratio(tokens: Tokens, *, coef: NonNegative = 0.001, anchor: Literal["old", "sampler"] = "old") -> Tensor:
+    """`coef * (logp - anchor)^2` of each token (B, T): holds the policy near the one that sampled, without a clip.
+
+    It is Kimi k1.5's regulariser (arXiv:2501.12599) with `coef = tau / 2`, and prime-rl's with `anchor="sampler"`.
+    """
+    return coef * (tokens.logp - (tokens.old if anchor == "old" else tokens.sampler_logp)).square()
+
+
+def covariance(tokens: Tokens, *, coef: NonNegative = 1.0) -> Tensor:
+    """KL-Cov (arXiv:2505.22617): `coef * |logp - old|` (B, T) on the tokens that the stream `covariance` marks.
+
+    The step part `covariance` marks them.
+    """
+    return coef * (tokens.logp - tokens.old).abs() * tokens.stream("covariance")
 
 
 @needs("entropy")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rl.methods.estimators import segments
+from rl.methods.parts import MISMATCH, SAMPLER_RATIO, traits
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -49,3 +50,32 @@ def turn(tokens: Tokens) -> Tensor:
     In a long episode a mean over the whole trajectory hides a single bad turn; this one does not.
     """
     return segments.mean_over_turn(tokens.logp - tokens.old, tokens.mask, tokens.labels)
+
+
+@traits(SAMPLER_RATIO, excludes={MISMATCH: "the sampler's mismatch would count twice"})
+def sampler(tokens: Tokens) -> Tensor:
+    """Each token's log-ratio (B, T) of current policy against the sampler's own record.
+
+    Elsewhere ratios compare with `tokens.old`, which is the trainer's own log-probability where the run decouples them.
+    """
+    return tokens.logp - tokens.sampler_logp
+
+
+@traits(SAMPLER_RATIO, excludes={MISMATCH: "the sampler's mismatch would count twice"})
+def sequence_product(tokens: Tokens) -> Tensor:
+    """The log of the product of all ratios of a trajectory against the sampler's record, on each position (B, T).
+
+    This is the importance weight of the whole trajectory, which `sequence` normalises by length.
+    """
+    log_ratio = (tokens.logp - tokens.sampler_logp) * tokens.mask
+    return segments.row_sum(log_ratio, tokens.labels.trajectory).expand_as(tokens.logp)
+
+
+def prefix_minimum(tokens: Tokens) -> Tensor:
+    """MinPRO (arXiv:2601.22718): the token's own log-ratio plus the least one before it in the trajectory (B, T).
+
+    The least is 0 for the first sampled token, and stands for the product of all ratios before the token, which is the
+    right weight but unstable. It has no gradient.
+    """
+    log_ratio = tokens.logp - tokens.old
+    return log_ratio + segments.least_before(log_ratio.detach(), tokens.mask, tokens.labels)

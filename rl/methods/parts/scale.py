@@ -66,6 +66,44 @@ def batch_std(
     return np.where(statistics.group_size(group) == 1, advantages, quotient) if singleton == "raw" else quotient
 
 
+def group_mad(
+    advantages: Floats,
+    rewards: Floats,
+    group: Ints,
+    *,
+    eps: Positive = 1e-3,
+    floor: NonNegative = 0.25,
+    most: Positive = 5.0,
+    rescale: bool = False,
+) -> Floats:
+    """MC-GRPO (arXiv:2601.22582): divide by the median absolute deviation from the group's median, plus `eps`.
+
+    Divides `advantages` (B,); the deviation is that of `rewards` (B,) with the same label in `group` (B,). Rewards of
+    0 and 1 have deviation 0 in most groups, so it is at least `floor` times the range of the group's rewards, and the
+    result is held within `-most` and `most`; as released, with a factor of up to 1,000: `floor=0,most=inf`. `rescale`
+    multiplies what is not 0 by the group's size over the number of such members.
+    """
+    distance = np.abs(rewards - statistics.group_median(rewards, group))
+    low, high = (statistics.group_extreme(rewards, group, highest=highest) for highest in (False, True))
+    unit = np.maximum(statistics.group_median(distance, group), floor * (high - low)) + eps
+    quotient = np.where(high > low, advantages / unit, 0.0)
+    if rescale:
+        size = statistics.group_size(group)
+        share = statistics.group_mean((np.abs(quotient) > 1e-6).astype(np.float64), group)
+        quotient = np.where(share > 0, quotient / np.maximum(share, 1 / size), quotient)
+    return quotient.clip(-most, most)
+
+
+def group_mean(advantages: Floats, rewards: Floats, group: Ints, *, eps: Positive = 1e-6) -> Floats:
+    """MaxRL (arXiv:2602.02710): divide by the mean of the group's rewards plus `eps`; 0 where it is <= `eps`.
+
+    Divides `advantages` (B,); the mean is that of `rewards` (B,) with the same label in `group` (B,), 1 for a reward
+    that is alone. For rewards of 0 and 1 it is the success rate: the rarer a success, the more it weighs.
+    """
+    mean = np.where(statistics.group_size(group) == 1, 1.0 - eps, statistics.group_mean(rewards, group))
+    return np.where(mean > eps, advantages / (np.maximum(mean, eps) + eps), 0.0)
+
+
 def bounded_std(
     advantages: Floats,
     rewards: Floats,

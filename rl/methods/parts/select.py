@@ -1,4 +1,4 @@
-"""A weight per token: `(tokens) -> (B, T)`, detached; it multiplies the surrogate, not the penalties.
+"""Weights per token: `(tokens) -> (B, T)`, detached; their product multiplies the surrogate, not the penalties.
 
 B rows, T token positions; 0 where not sampled. A token of weight 0 stays in the loss's denominator, so that leaving
 some out never amplifies the others.
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from rl.methods.estimators import segments
 from rl.methods.options import NonNegative, Positive
-from rl.methods.parts import needs
+from rl.methods.parts import MISMATCH, needs, traits
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -50,6 +50,7 @@ def masked_is(tokens: Tokens, *, low: NonNegative = 0.5, high: Positive = 5.0) -
     return ratio * (tokens.mask & (ratio >= low) & (ratio <= high))
 
 
+@traits(MISMATCH)
 @needs("proximal")
 def mismatch_tis(
     tokens: Tokens,
@@ -70,6 +71,7 @@ def mismatch_tis(
     return log_ratio.clamp(-20.0, 20.0).exp().clamp(floor, cap) * tokens.mask
 
 
+@traits(MISMATCH)
 @needs("proximal")
 def mismatch_icepop(tokens: Tokens, *, low: NonNegative = 0.5, high: Positive = 5.0) -> Tensor:
     """IcePop: the importance weight `w` of trainer against sampler where `low <= w <= high`, else 0.
@@ -84,7 +86,7 @@ def mismatch_icepop(tokens: Tokens, *, low: NonNegative = 0.5, high: Positive = 
 def mismatch_mask(
     tokens: Tokens,
     *,
-    measure: Literal["ratio", "k2", "k3"] = "ratio",
+    measure: Literal["ratio", "k2", "k3", "change"] = "ratio",
     level: Literal["token", "turn", "sequence"] = "token",
     over: Literal["mean", "sum", "max"] = "mean",
     low: NonNegative = 0.5,
@@ -93,7 +95,8 @@ def mismatch_mask(
     """Weight 1 where trainer and sampler agree before the update, 0 elsewhere (B, T).
 
     With `d` the trainer's log-probability of a token minus the sampler's, `measure="ratio"` keeps what has
-    `low <= exp(d) <= high`; `"k2"`, `d^2 / 2`, and `"k3"`, `exp(d) - 1 - d`, keep what is at most `high`. At the level
+    `low <= exp(d) <= high`; `"k2"`, `d^2 / 2`, `"k3"`, `exp(d) - 1 - d`, and `"change"`, the distance of the two
+    probabilities, keep what is at most `high`. At the level
     of a turn or a sequence (a trajectory) all its tokens are kept or left out together: `over="mean"` compares the
     mean of `d` (a geometric mean of ratios) or of the measure, `"sum"` its sum, and `"max"` asks it of every token.
     """
@@ -102,6 +105,8 @@ def mismatch_mask(
         difference = difference.square() / 2
     elif measure == "k3":
         difference = difference.exp() - 1 - difference
+    elif measure == "change":
+        difference = (tokens.old.exp() - tokens.sampler_logp.exp()).abs()
 
     def agrees(x: Tensor) -> Tensor:
         return (x.exp() >= low) & (x.exp() <= high) if measure == "ratio" else x <= high
@@ -113,6 +118,47 @@ def mismatch_mask(
     else:
         mask = agrees(_reduce_over(level, over, difference * tokens.mask, tokens))
     return (mask & tokens.mask).to(tokens.logp.dtype)
+
+
+def off_policy_sequences(tokens: Tokens, *, delta: float = 1e-4) -> Tensor:
+    """OPSM (DeepSeek-V3.2, arXiv:2512.02556): weight 0 on failed trajectories that have become unlikely (B, T).
+
+    A trajectory with a negative advantage is left out where its sampled tokens have lost more than `delta` nats on
+    average since they were sampled; all others have weight 1. Advantages are the means over a trajectory's tokens.
+    """
+    loss = segments.mean_over_trajectory(tokens.sampler_logp - tokens.logp.detach(), tokens.mask, tokens.labels)
+    advantage = segments.mean_over_trajectory(tokens.adv, tokens.mask, tokens.labels)
+    return (tokens.mask & ~((advantage < 0) & (loss > delta))).to(tokens.logp.dtype)
+
+
+def divergence_mask(
+    tokens: Tokens,
+    *,
+    measure: Literal["tv", "kl"] = "tv",
+    low: NonNegative = 0.2,
+    high: NonNegative = 0.2,
+    side: Literal["outward", "both"] = "outward",
+) -> Tensor:
+    """DPPO (arXiv:2602.04879): weight 0 on tokens whose probability has moved too far, instead of a clip (B, T).
+
+    `measure="tv"` is the change of the token's probability since it was sampled, `"kl"` the divergence of the pair
+    "this token or another"; both bound the divergence of the distributions. A token is left out beyond `high` where its
+    advantage is positive and it has become likelier, beyond `low` where negative and less likely; `side="both"` leaves
+    it out whatever the sign of its advantage (prime-rl's IPO).
+    """
+    before, now = tokens.sampler_logp.exp(), tokens.logp.detach().exp()
+    change = now - before
+    if measure == "kl":
+        floor = 1e-8
+        other_before, other_now = (1 - before).clamp(min=floor), (1 - now).clamp(min=floor)
+        divergence = before * (before.clamp(min=floor) / now.clamp(min=floor)).log()
+        divergence = divergence + other_before * (other_before / other_now).log()
+    else:
+        divergence = change.abs()
+    above, below = (change > 0) & (divergence > high), (change < 0) & (divergence > low)
+    if side == "outward":
+        above, below = above & (tokens.adv > 0), below & (tokens.adv < 0)
+    return (tokens.mask & ~above & ~below).to(tokens.logp.dtype)
 
 
 def _mismatch(tokens: Tokens) -> Tensor:

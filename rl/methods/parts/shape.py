@@ -39,6 +39,20 @@ def turn_cost(group: Group, *, cost: NonNegative = 0.01) -> list[float]:
     return [reward - cost * len(trajectory.turns) for reward, trajectory in rewards]
 
 
+def flawed_successes(group: Group, *, penalty: NonNegative = 1.0, metric: str = "") -> list[float]:
+    """FAPO (arXiv:2510.22543): 1 for a success, `1 - penalty` for one with a flaw on its way, -1 for a failure.
+
+    A success is flawed if one of its replies was not valid, or if the environment reported a `metric` of this name
+    above 0 for one of its turns, such as a step checker's. Flawed successes are reinforced while failures outnumber the
+    others, and suppressed afterwards. Returns one reward per trajectory, in order; `group.rewards` are not read.
+    """
+    rewards = []
+    for trajectory in group.trajectories:
+        is_flawed = any(turn.metrics.get(metric, 0.0) > 0 if metric else not turn.valid for turn in trajectory.replies)
+        rewards.append((1.0 - penalty if is_flawed else 1.0) if trajectory.success else -1.0)
+    return rewards
+
+
 def skill_bonus(group: Group, *, bonus: NonNegative = 0.5) -> list[float]:
     """SAGE (arXiv:2512.17102): add `bonus` for skills that helped, in a chain of tasks with agent `skills`.
 

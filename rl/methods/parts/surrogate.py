@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rl.methods.options import AboveOne, NonNegative
+from rl.methods.estimators import segments
+from rl.methods.options import AboveOne, NonNegative, Positive
+from rl.methods.parts import MISMATCH, needs, traits
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -61,6 +63,81 @@ def cispo(log_ratio: Tensor, tokens: Tokens, *, low: NonNegative = 1.0, high: No
 def nll(log_ratio: Tensor, tokens: Tokens) -> Tensor:
     """`-logp` of each token (B, T): imitates every trajectory of the update, whatever its advantage."""
     return -tokens.logp
+
+
+def log_likelihood(log_ratio: Tensor, tokens: Tokens) -> Tensor:
+    """`-A logp` (B, T): the policy gradient without any importance weight; `select` parts may give one."""
+    return -tokens.adv * tokens.logp
+
+
+def adaptive_clip(log_ratio: Tensor, tokens: Tokens, *, cap: AboveOne = float("inf")) -> Tensor:
+    """`dual_clip` whose interval comes from a step part: the ratio is held within the streams `low` and `high`.
+
+    These are bounds of the ratio, one pair per token (B, T), and not distances from 1. The loss is (B, T).
+    """
+    ratio = _ratio(log_ratio)
+    near = ratio.clamp(tokens.stream("low"), tokens.stream("high"))
+    loss = (-ratio * tokens.adv).maximum(-near * tokens.adv)
+    return loss.where(tokens.adv >= 0, loss.minimum(-cap * tokens.adv))
+
+
+@traits(excludes={MISMATCH: "the gate already weighs by how far the policies are apart"})
+def soft_gate(log_ratio: Tensor, tokens: Tokens, *, positive: Positive = 1.0, negative: Positive = 1.05) -> Tensor:
+    """SAPO (arXiv:2511.20347): `-A sigmoid(tau (r - 1)) 4 / tau`, a gate in the place of the clip.
+
+    The loss is (B, T), `tau` is `positive` where `A > 0` and `negative` elsewhere. At `r = 1` the slope is `-A`; it
+    falls off to both sides, the faster the larger `tau`.
+    """
+    tau = tokens.adv.new_tensor(negative).where(tokens.adv <= 0, positive)
+    return -tokens.adv * (tau * (_ratio(log_ratio) - 1)).sigmoid() * 4 / tau
+
+
+def geometric_clip(log_ratio: Tensor, tokens: Tokens, *, low: NonNegative = 0.4, high: NonNegative = 0.4) -> Tensor:
+    """GMPO (arXiv:2507.20673): `-A exp(m)`, `m` the mean of a trajectory's log-ratios, each clipped before.
+
+    A log-ratio is held within `-low` and `high` on the side to which the advantage pushes. The loss (B, T) is the same
+    number on each token of a trajectory with one advantage; with `reduce=sequence_mean` the sum counts it once. Raises
+    `PartError` for a trajectory with several advantages, for which the method has no meaning.
+    """
+    sign = tokens.adv.sign()
+    near = log_ratio.clamp(-low, high)
+    log_ratio = sign * (sign * log_ratio).minimum(sign * near)
+    segments.expect_one_value(tokens.adv, tokens.mask, tokens.labels, "surrogate geometric_clip", "advantage")
+    mean = segments.mean_over_trajectory(log_ratio, tokens.mask, tokens.labels)
+    return -tokens.adv * _ratio(mean)
+
+
+@needs("reward")
+def tapered(log_ratio: Tensor, tokens: Tokens, *, negative: NonNegative = 1.0, cap: Positive = 1.0) -> Tensor:
+    """TOPR (arXiv:2503.14286): `-A logp` where the reward is above 0, else `-min(r, cap) A logp` by `negative`.
+
+    The loss is (B, T), the weight is detached. Rewards are those of trajectories after shaping (stream `reward`), not
+    advantages: what succeeded is imitated at full weight however unlikely it has become.
+    """
+    weight = _ratio(log_ratio.detach()).clamp(max=cap) * negative
+    return -weight.masked_fill(tokens.stream("reward") > 0, 1.0) * tokens.adv * tokens.logp
+
+
+def gamma_weight(
+    log_ratio: Tensor,
+    tokens: Tokens,
+    *,
+    k: Positive = 2.0,
+    rate: Positive = 3.0,
+    k_negative: Positive = 3.0,
+    rate_negative: Positive = 2.0,
+) -> Tensor:
+    """VESPO (arXiv:2602.10693): `-phi A logp` with `phi = exp(rate) w^k exp(-rate w)`, `w` the ratio, detached.
+
+    The loss is (B, T). `phi` is 1 at `w = 1` and falls off to both sides; negative advantages have `k_negative` and
+    `rate_negative`. Meant for the ratio of a whole trajectory (`ratio=sequence_product`).
+    """
+    log_weight = log_ratio.detach().nan_to_num(nan=-18.42, neginf=-18.42).clamp(-18.42, 20.0)  # at least 1e-8
+    positive = tokens.adv >= 0
+    power = log_weight.new_full((), k_negative).where(~positive, k)
+    decay = log_weight.new_full((), rate_negative).where(~positive, rate)
+    phi = (decay + power * log_weight - decay * log_weight.exp()).exp()
+    return -phi * tokens.adv * tokens.logp
 
 
 def _ratio(log_ratio: Tensor) -> Tensor:

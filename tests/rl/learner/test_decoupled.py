@@ -133,9 +133,9 @@ def test_masks_and_weights_of_turns_look_at_one_turn():
 def test_recipes_without_a_ratio_against_the_sampler_stay_as_they_are():
     assert decouple(reinforce) is reinforce and decouple(seeupo) is seeupo
     once = decouple(gspo)
-    assert once.select is select.mismatch_tis and decouple(once) is once
-    weighed = decouple(grpo.but(select=select.truncated_is))
-    assert weighed.select is select.truncated_is and recipes.needs(weighed, "proximal")
+    assert once.select == (select.mismatch_tis,) and decouple(once) is once
+    weighed = decouple(grpo.but(select=(select.truncated_is,)))
+    assert weighed.select == (select.truncated_is,) and recipes.needs(weighed, "proximal")
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_a_run_in_two_precisions_says_so_and_resumes_bit_for_bit(tmp_path: Path)
     flags = (*FLAGS, "--engine-dtype", "bfloat16", "--algo", "gspo")
     dry = train(*flags, "--dry-run")
     assert "ratios compare with the trainer's own log-probabilities" in dry.out and dry.code == 0
-    assert 'engine_dtype = "bfloat16"\ndecoupled = true' in dry.out and 'select = "every_token"' in dry.out
+    assert 'engine_dtype = "bfloat16"\ndecoupled = true' in dry.out and "select = []" in dry.out
     assert "log-probabilities" not in train(*flags, "--dry-run", "--no-decoupled").out
     whole = train_run(*flags, "--updates", "4", out=tmp_path / "whole")
     parts = train_run(*flags, "--updates", "2", out=tmp_path / "parts")

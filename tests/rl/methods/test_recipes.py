@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import math
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
@@ -18,21 +20,28 @@ from torch import Tensor
 from rl.learner.loss import policy_loss
 from rl.methods import recipe as recipes
 from rl.methods.inputs import Tokens
-from rl.methods.parts import credit
+from rl.methods.parts import credit, score
 from rl.methods.recipe import Recipe
-from tests.support.batches import make_group, make_trajectory, off_policy, toy_groups
+from rl.records import Group
+from tests.support.batches import ToyScorer, make_group, make_trajectory, off_policy, toy_groups
 
 NAMES = [name for name, _ in recipes.catalogue()]
 # Pairs whose gradients on the fixed batch are meant to be equal, with the reason.
 EQUAL: dict[frozenset[str], str] = {
-    frozenset(
-        ("dapo", "rlep")
-    ): "differ in which groups are kept and who is put into them: here nothing is done to any",
+    **{
+        frozenset(pair): "each is DAPO here: no token's covariance is above 1, and the balanced interval is DAPO's"
+        for pair in combinations(("bapo", "clip_cov", "dapo", "rlep"), 2)
+    },
+    frozenset(("cispo", "cispo_sampler")): "differ where ratios are decoupled from the sampler's record",
     **{
         frozenset((name, "m_grpo")): "differs where an agent has roles: here none does"
-        for name in ("grpo", "infopo", "pivotrl", "tree_grpo")
+        for name in ("grpo", "infopo", "pivotrl", "tree_grpo", "uniqueness")
     },
     frozenset(("seeupo", "seeupo_agents")): "differ in the phases of an update",
+    **{
+        frozenset((name, "uniqueness")): "differ where three successes of a group are not all alike: here none are"
+        for name in ("grpo", "infopo", "pivotrl", "tree_grpo")
+    },
     frozenset(("grpo", "pivotrl")): "differ in which groups are kept: here all are",
     frozenset(("grpo", "infopo")): "differ where outcomes agree: here no group's do",
     frozenset(("infopo", "pivotrl")): "each is GRPO here",
@@ -40,8 +49,16 @@ EQUAL: dict[frozenset[str], str] = {
     frozenset(("infopo", "tree_grpo")): "each is GRPO here",
     frozenset(("pivotrl", "tree_grpo")): "each is GRPO here",
 }
-CRITICS = ["bilevel_ppo", "jade", "ppo", "step_search", "turn_ppo"]
-UNCOMPARED = ["archer", "reinforce", "reinforce_pp", "spiral", *CRITICS]  # no reward is compared in its group alone
+CRITICS = ["bilevel_ppo", "decoupled_ppo", "jade", "ppo", "step_search", "turn_ppo"]
+UNCOMPARED = [
+    "archer",
+    "mssr",
+    "v05",
+    "reinforce",
+    "reinforce_pp",
+    "spiral",
+    *CRITICS,
+]  # no reward is compared in its group alone
 # Credit in which a constant added to returns is one, for those whose own choice discounts it or scales with it.
 UNDISCOUNTED = {
     "gigpo": partial(credit.anchored, gamma=1.0),
@@ -50,9 +67,11 @@ UNDISCOUNTED = {
     "portool": partial(credit.forked, gamma=1.0),
     "ui_s1": partial(credit.matched_returns, gamma=1.0),
 }
-# The constant lies on the last turn only; it turns failures into successes; averages begin at 0.
-ABSOLUTE = ["at_grpo", "grpo_roc", "spiral"]
+# The constant lies on the last turn only; it turns failures into successes; averages begin at 0; rewards are divided by
+# their mean; they are rates of success.
+ABSOLUTE = ["at_grpo", "grpo_roc", "spiral", "maxrl", "stepwiser"]
 IN_ORDER = ["grpo_roc", "spiral"]  # they take the first failures; average the members one by one
+TABLES = ("old", "adv", "entropy", "ref", "value", "old_value", "returns", "behaviour")
 every_recipe = pytest.mark.parametrize("name", NAMES)
 
 
@@ -78,6 +97,13 @@ def gradient(name: str) -> Tensor:
     return batch.logp.grad
 
 
+def fill_streams(recipe: Recipe, groups: list[Group]) -> None:
+    """Fill the streams that an update would compute for the recipe's credit, but for a critic's."""
+    for fill in recipes.score_parts(recipe):
+        if fill in (score.square, score.proximal, score.gradient_norm):
+            asyncio.run(fill(ToyScorer(), groups))
+
+
 def same_choice(one: Recipe, other: Recipe) -> bool:
     """Whether two recipes hold the same functions with the same options."""
 
@@ -97,7 +123,7 @@ def test_a_recipe_survives_being_written_as_words(name: str) -> None:
 def test_a_recipe_names_its_source_and_its_deviations(name: str) -> None:
     text = module(name).__doc__ or ""
     first = text.partition("\n")[0]
-    assert "arXiv:" in first or "19" in first
+    assert re.search(r"arXiv:\d{4}\.\d{5}|\b(19|20)\d\d\b", first)
     assert "\nDeviations: " in text
     assert dict(recipes.catalogue())[name] == first
 
@@ -187,7 +213,7 @@ def rows_of(batch: Tokens, rows: slice) -> Tokens:
     """A micro-batch: some rows, with their shares of the whole step."""
     cut = {
         field: value[rows]
-        for field in ("logp", "old", "adv", "mask", "share", "entropy", "ref", "value", "old_value", "returns")
+        for field in (*TABLES, "mask", "share", "logp")
         if isinstance(value := getattr(batch, field), Tensor)
     }
     marks = batch.labels
@@ -195,6 +221,7 @@ def rows_of(batch: Tokens, rows: slice) -> Tokens:
     return replace(
         batch,
         **cut,
+        streams={name: table[rows] for name, table in batch.streams.items()},
         labels=replace(marks, trajectory=marks.trajectory[rows], group=marks.group[rows], turn=marks.turn[rows]),
     )
 
@@ -216,27 +243,23 @@ def test_what_was_not_sampled_is_never_read(name: str) -> None:
     recipe = recipes.load(name)
     batch = off_policy(toy_groups(), recipe)
     junk = torch.where(batch.mask, 0.0, 7.0)
-    changes = {
-        field: getattr(batch, field) + junk
-        for field in ("old", "adv", "entropy", "ref", "value", "old_value", "returns")
-        if getattr(batch, field) is not None
-    }
-    changed = replace(batch, **changes, logp=(batch.logp.detach() - junk).requires_grad_())
+    changes = {field: getattr(batch, field) + junk for field in TABLES if getattr(batch, field) is not None}
+    streams = {name: table + junk for name, table in batch.streams.items() if not name.startswith("step ")}
+    changed = replace(batch, **changes, streams=streams, logp=(batch.logp.detach() - junk).requires_grad_())
     policy_loss(changed, recipe).backward()
     torch.testing.assert_close(changed.logp.grad, gradient(name))
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in IN_ORDER])
 def test_permuting_the_members_of_groups_permutes_their_credit(name: str) -> None:
-    recipe = recipes.load(name)
-
     def credited(order: list[int]) -> list[list[np.ndarray]]:
-        groups = toy_groups()
+        groups, recipe = toy_groups(), recipes.load(name)
         for group in groups:
             group.trajectories = [group.trajectories[i] for i in order]
             group.rewards = [group.rewards[i] for i in order]
             for turn in (turn for member in group.trajectories for turn in member.turns):
                 turn.streams["value"] = turn.streams["reply_advantage"] = (0.5,) * len(turn.completion.ids)
+            fill_streams(recipe, groups)
         return recipe.credit(groups, recipe.normalization)
 
     order = [2, 0, 3, 1]
@@ -250,6 +273,7 @@ def test_a_group_without_variance_and_a_group_of_one_earn_exactly_nothing(name: 
     recipe = recipes.load(name)
     same = [make_group(*(make_trajectory((2, 0.0), (n, 0.1)) for n in (1, 2, 3)), number=k) for k in range(3)]
     alone = make_group(make_trajectory((2, 0.7)), number=3)
+    fill_streams(recipe, [*same, alone])
     for credits in recipe.credit([*same, alone], recipe.normalization):
         assert all((tokens == 0).all() for tokens in credits)
 
@@ -261,6 +285,8 @@ def test_a_constant_added_to_all_returns_changes_no_advantage(name: str) -> None
     plain, raised = toy_groups(), toy_groups()
     for played in raised:
         played.rewards = [reward + 5.0 for reward in played.rewards]
+    fill_streams(recipe, plain)
+    fill_streams(recipe, raised)
     for one, other in zip(
         recipe.credit(plain, recipe.normalization), recipe.credit(raised, recipe.normalization), strict=True
     ):
@@ -268,6 +294,6 @@ def test_a_constant_added_to_all_returns_changes_no_advantage(name: str) -> None
             np.testing.assert_allclose(a, b, atol=1e-9)
 
 
-def test_only_some_recipes_ask_for_a_critic_and_none_for_a_reference() -> None:
+def test_only_some_recipes_ask_for_a_critic_or_a_reference() -> None:
     assert [name for name in NAMES if recipes.needs(recipes.load(name), "value")] == CRITICS
-    assert not any(recipes.needs(recipes.load(name), "ref") for name in NAMES)
+    assert [name for name in NAMES if recipes.needs(recipes.load(name), "ref")] == ["ace", "remix"]

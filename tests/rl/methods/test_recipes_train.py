@@ -1,4 +1,4 @@
-"""Every recipe trains: two updates of a toy through the command line."""
+"""Every recipe trains: a few updates of a toy through the command line, also from stale samples and resumed."""
 
 from __future__ import annotations
 
@@ -9,15 +9,24 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from rl.methods.recipe import catalogue
-from tests.support.runs import flags, metrics, rollouts, small_model, train_run, weights
+from rl.methods.recipe import catalogue, load
+from tests.support.runs import assert_same_run, flags, metrics, rollouts, small_model, train, train_run, weights
 
+NAMES = [name for name, _ in catalogue()]
 FOLLOWERS = ("pivotrl", "ui_s1")  # of an oracle, whom an untrained model follows only where most words do the same
+SINGLES = ("mssr",)  # which play one episode per task
+# One recipe for each kind of state that a checkpoint holds: of credit, score and strategy parts, and steps of their own.
+STATEFUL = ("archer", "bapo", "mssr", "rlep", "spiral", "v05", "vcpo")
 
 
-@pytest.mark.parametrize("name", [name for name, _ in catalogue()])
+def words(name: str, **settings: object) -> list[str]:
+    sizes = {"size": 1, "groups": 8} if name in SINGLES else {}
+    return flags("Steps" if name in FOLLOWERS else "Talk", algo=name, **sizes, **settings)
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_a_recipe_trains_with_finite_numbers_and_moves_the_weights(name: str, tmp_path: Path) -> None:
-    out = train_run(*flags("Steps" if name in FOLLOWERS else "Talk", algo=name, updates=2), out=tmp_path / "run")
+    out = train_run(*words(name, updates=2), out=tmp_path / "run")
     first, second = metrics(out)
     for line in (first, second):
         assert all(isinstance(value, (int, float)) and math.isfinite(value) for value in line.values())
@@ -28,3 +37,20 @@ def test_a_recipe_trains_with_finite_numbers_and_moves_the_weights(name: str, tm
     credits = [x for line in rollouts(out, 1) for turn in line["turns"] for x in turn.get("advantage", ())]
     assert any(credits)
     assert all(map(math.isfinite, credits))
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in STATEFUL else pytest.mark.slow) for name in NAMES]
+)
+def test_a_recipe_learns_from_stale_samples_and_resumes_bit_for_bit(name: str, tmp_path: Path) -> None:
+    options = words(name, lag=2, save_every=2)
+    whole = train_run(*options, "--updates", "3", out=tmp_path / "whole")
+    parts = train_run(*options, "--updates", "2", out=tmp_path / "parts")
+    resumed = train("--resume", "--out", str(parts), "--updates", "3")
+    assert resumed.code == 0, resumed.err
+    assert_same_run(whole, parts)
+    assert metrics(whole)[-1]["lag/max"] > 0
+
+
+def test_recipes_with_state_are_among_those_that_are_always_resumed() -> None:
+    assert {name for name in NAMES if load(name).state_dict()} <= {*STATEFUL}

@@ -11,8 +11,10 @@ group > trajectory > (T,) float64 array over the trajectory's T sampled tokens, 
 | `gain` | information that turns gave the policy |
 | `reward` | several named rewards, roles, and some of the trajectories only |
 | `role` | returns of a seat, against a moving average |
+| `tracker` | returns, against what a task has been worth so far |
 | `tree` | turns that members of a group share |
 | `critic` | a critic's values |
+| `variance` | returns, against baselines of least variance |
 | `scored` | advantages that a score part has computed |
 """
 
@@ -23,24 +25,31 @@ from rl.methods.parts.credit.reward import by_role, decoupled, most_varied, resa
 from rl.methods.parts.credit.role import role_average
 from rl.methods.parts.credit.scored import scored
 from rl.methods.parts.credit.state import anchored, hierarchical
+from rl.methods.parts.credit.tracker import beta_value, fused_prior
 from rl.methods.parts.credit.trajectory import outcome, reward_to_go
-from rl.methods.parts.credit.tree import forked, shared_prefix, staged, value_steps, within_trees
+from rl.methods.parts.credit.tree import chunk_labels, forked, shared_prefix, staged, value_steps, within_trees
 from rl.methods.parts.credit.turn import matched_returns, turn_returns
+from rl.methods.parts.credit.variance import minimum_variance, optimal_token
 
 __all__ = [
     "TokenAdvantages",
     "anchored",
+    "beta_value",
     "bilevel_gae",
     "by_role",
+    "chunk_labels",
     "decoupled",
     "forked",
+    "fused_prior",
     "gae",
     "gae_with_gain",
     "gated_gain",
     "hierarchical",
     "information_gain",
     "matched_returns",
+    "minimum_variance",
     "most_varied",
+    "optimal_token",
     "outcome",
     "resampled_on_correct",
     "reward_to_go",

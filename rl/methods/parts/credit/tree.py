@@ -89,6 +89,32 @@ def value_steps(groups: Sequence[Group], norm: Normalization) -> TokenAdvantages
     return turn_table.turns_to_tokens(groups, table, (values - before) * factors[table.trajectory])
 
 
+def chunk_labels(
+    groups: Sequence[Group],
+    norm: Normalization,
+    *,
+    mode: Literal["effective", "absolute", "tolerance", "ratio"] = "effective",
+    threshold: NonNegative = 1.0,
+    weight: NonNegative = 0.5,
+) -> TokenAdvantages:
+    """StepWiser's labels (arXiv:2508.19229) as rewards: a turn that is good by what its node leads to earns `weight`.
+
+    `Q` of a node is the mean return of the members that pass it. A turn from `Q'` to `Q` is good if `Q > threshold`
+    ("absolute"), `Q + threshold * (Q - Q') > 0` ("effective"), `Q >= Q' - threshold` ("tolerance") or
+    `Q / Q' >= threshold` ("ratio"); where nothing succeeds it is not. Its label, less the mean label of the group's
+    turns, is added to the trajectory's advantage.
+    """
+    table = turn_table.from_groups(groups)
+    node, parent = trees.nodes(groups)
+    values = statistics.group_mean(table.returns[table.trajectory], node)
+    starts = statistics.group_mean(table.returns, table.group)[table.trajectory]
+    before = np.where(parent < 0, starts, np.concatenate([[0.0], values])[: len(values)])
+    labels = trees.chunk_labels(before, values, mode=mode, threshold=threshold).astype(np.float64)
+    own = turn_table.trajectory_advantages(table, norm)[table.trajectory]
+    deviation = labels - statistics.group_mean(labels, table.turn_group)
+    return turn_table.turns_to_tokens(groups, table, own + weight * deviation)
+
+
 def staged(
     groups: Sequence[Group],
     norm: Normalization,

@@ -28,6 +28,33 @@ async def proximal(scorer: Scorer, groups: Sequence[Group]) -> None:
     _fill_stream("proximal", scorer.logprobs, groups)
 
 
+async def reward(scorer: Scorer, groups: Sequence[Group]) -> None:
+    """Fill the stream `reward` of every turn: the trajectory's reward after shaping, on each token."""
+    for group in groups:
+        for trajectory, number in zip(group.trajectories, group.rewards, strict=True):
+            for turn in trajectory.turns:
+                turn.streams["reward"] = (float(number),) * len(turn.completion.ids)
+
+
+async def square(scorer: Scorer, groups: Sequence[Group]) -> None:
+    """Fill the stream `square` of every turn: the sum of squared probabilities of the whole vocabulary at each token.
+
+    It is 1 where the policy is certain. One forward pass more per update.
+    """
+    _fill_stream("square", scorer.squares, groups)
+
+
+async def gradient_norm(scorer: Scorer, groups: Sequence[Group]) -> None:
+    """Fill the stream `gradient_norm`: the norm of the gradient of a trajectory's mean log-probability, on each token.
+
+    One backward pass more for each trajectory, on its own.
+    """
+    trajectories = [trajectory for group in groups for trajectory in group.trajectories]
+    for trajectory, norm in zip(trajectories, scorer.gradient_norms(trajectories), strict=True):
+        for turn in trajectory.turns:
+            turn.streams["gradient_norm"] = (float(norm),) * len(turn.completion.ids)
+
+
 def _fill_stream(stream: str, score: Callable[[Sequence[Trajectory]], list[PerTurn]], groups: Sequence[Group]) -> None:
     """Write what `score` computes into `stream`. Raises `ValueError` for another count of numbers than of tokens."""
     trajectories = [trajectory for group in groups for trajectory in group.trajectories]

@@ -27,6 +27,14 @@ class Scorer(Protocol):
         """The trained policy's own log-probabilities of the sampled tokens, before the update."""
         ...
 
+    def squares(self, trajectories: Sequence[Trajectory]) -> list[PerTurn]:
+        """The sum of squared probabilities of the vocabulary at each sampled token: `[trajectory][turn][token]`."""
+        ...
+
+    def gradient_norms(self, trajectories: Sequence[Trajectory]) -> list[float]:
+        """The norm of the gradient of each trajectory's mean log-probability, over all trained weights."""
+        ...
+
     def features(self, trajectories: Sequence[Trajectory]) -> list[np.ndarray]:
         """The policy's last hidden states before and after each reply: (K, 2, E) for each trajectory of K turns."""
         ...

@@ -27,10 +27,10 @@ def test_no_case_is_skipped_silently() -> None:
 def test_real_recipes_are_compared() -> None:
     """Each recipe with a formula of its own is loaded by name; the others differ from one of these in other slots.
 
-    No file has numbers of `spiral`: `tests/rl/methods/test_credit.py` works its formula out. `seeupo_agents` is compared
-    with those of `seeupo` by `tests/rl/methods/teams/test_seeupo_agents.py`.
+    No file has numbers of `clip_cov`, `shuffle_r1` and `spiral`; `tests/rl/methods/test_credit.py` works the formula of
+    `spiral` out. `seeupo_agents` is compared with those of `seeupo` by `tests/rl/methods/teams/test_seeupo_agents.py`.
     """
     used = set(re.findall(r"\"(\w+)\"", TEXT)) & {name for name, _ in recipes.catalogue()}
     missing = {name for name, _ in recipes.catalogue()} - used
-    teams = {"flow_grpo", "jade", "m_grpo", "seeupo_agents"}
-    assert missing == {"mcts", "reinforce", "rlep", "spiral", "tree_grpo", "turn_ppo", *teams}
+    without_formula = {"flow_grpo", "mcts", "rlep", "tree_grpo", "turn_ppo"}
+    assert missing == without_formula | {"clip_cov", "shuffle_r1", "spiral", "jade", "m_grpo", "seeupo_agents"}

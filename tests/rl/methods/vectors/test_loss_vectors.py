@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rl.learner.loss import policy_loss
+from rl.learner.loss import policy_loss, step_streams
 from rl.methods.estimators import segments
 from rl.methods.inputs import Tokens
 from rl.methods.recipe import Recipe
@@ -31,7 +31,8 @@ def reduction(mode: str, width: float) -> str:
 
 def step_loss(batch: Tokens, recipe: Recipe) -> Tensor:
     """The recipe's loss of an optimiser step of one micro-batch."""
-    return policy_loss(replace(batch, share=recipe.reduce(batch.mask.double(), batch.labels)), recipe)
+    streams, _ = step_streams(replace(batch, logp=batch.logp.detach()), recipe)
+    return policy_loss(replace(batch, share=recipe.reduce(batch.mask.double(), batch.labels), streams=streams), recipe)
 
 
 @vectors("mt_agg_loss")
@@ -86,17 +87,23 @@ def test_policy_losses_and_their_gradients_match(file: str, case: dict[str, Any]
         "low": params.get("clip_low", params.get("clip_ratio_low", 0.2)),
         "high": params.get("clip_high", params.get("clip_ratio_high", 0.2)),
     }
-    mode = "seq-mean-token-mean" if kind == "gspo" else params["loss_agg_mode"]
+    mode = "seq-mean-token-mean" if kind in ("gspo", "geo_mean", "sapo") else params["loss_agg_mode"]
     words = {"reduce": reduction(mode, batch.mask.shape[1])}
     if kind == "vanilla":
         surrogate = part("dual_clip", **clip, cap=params.get("dual_clip_c", 3.0))
         recipe = recipe_of("grpo", surrogate=surrogate, **words)
     elif kind == "gspo":
         recipe = recipe_of("gspo", ratio="sequence_token", surrogate=part("clip", **clip), **words)
+    elif kind == "geo_mean":
+        recipe = recipe_of("gmpo", surrogate=part("geometric_clip", **clip), **words)
+    elif kind == "sapo":
+        recipe = recipe_of("sapo", **words)
+    elif kind == "kl_cov":
+        recipe = recipe_of("kl_cov", step=part("covariance", share=params["policy_loss"]["kl_cov_ratio"]), **words)
     else:
         recipe = recipe_of("cispo", surrogate=part("cispo", **clip), **words)
     if inputs.get("rollout_is_weights"):
-        recipe = recipe.but(select=lambda batch: torch.tensor(inputs["rollout_is_weights"]))
+        recipe = recipe.but(select=(lambda batch: torch.tensor(inputs["rollout_is_weights"]),))
     loss = step_loss(batch, recipe)
     loss.backward()
     agrees(file, loss, expected["loss"])
@@ -131,6 +138,13 @@ def test_per_token_losses_and_gradients_match(file: str, case: dict[str, Any]) -
     if params["fn"] == "kl":
         (penalty,) = recipe_of("grpo", penalty=KL[params["type"]]).penalty
         agrees(file, penalty(batch), expected["kl"])
+        return
+    if params["fn"] == "opsm":
+        batch = make_tokens(
+            inputs["logp"], inputs["old_logp"], inputs["advantages"], inputs["mask"], behaviour=inputs["old_logp"]
+        )
+        mask = torch.tensor(expected["mask"]).view_as(batch.logp) * batch.mask
+        agrees(file, select(batch, part("off_policy_sequences", delta=params["delta"])), mask)
         return
     clip = {"low": params["eps_clip"], "high": params["eps_clip_high"]}
     name, surrogate = {
@@ -180,8 +194,13 @@ def test_importance_weights_and_masks_match(file: str, case: dict[str, Any]) -> 
         return
     level, cap = params.get("level", params.get("rollout_is", "token")), params.get("threshold", 2.0)
     for name, batch in (("truncated_is", current), ("mismatch_tis", trainer)):
-        recipe = recipe_of("grpo", select=part(name, cap=cap, level=level))
-        agrees(file, recipe.select(batch), expected["weights"])
+        weight = select(batch, part(name, cap=cap, level=level))
+        if params.get("batch_normalize") or params.get("rollout_is_batch_normalize"):
+            if name == "truncated_is":
+                continue
+            step = recipe_of("grpo", step=part("normalised_tis", cap=cap, level=level))
+            weight = step_streams(batch, step)[0]["weight"]
+        agrees(file, weight, expected["weights"])
 
 
 def rejection_mask(option: str, threshold: str, batch: Tokens) -> Tensor:
@@ -192,9 +211,9 @@ def rejection_mask(option: str, threshold: str, batch: Tokens) -> Tensor:
     if measure == "k1":
         bound = {"low": 1 / bounds[-1], "high": 1 / bounds[0] if len(bounds) == 2 else bounds[0]}
     where = {"level": "sequence", "over": scope[1]} if scope[0] == "seq" else {}
-    mask = recipe_of("grpo", select=part("mismatch_mask", **bound, **where)).select(batch)
+    mask = select(batch, part("mismatch_mask", **bound, **where))
     if measure == "k1" and not where:
-        icepop = recipe_of("grpo", select=part("mismatch_icepop", **bound)).select(batch)
+        icepop = select(batch, part("mismatch_icepop", **bound))
         assert torch.equal(icepop > 0, mask > 0)
     return mask
 
@@ -207,7 +226,8 @@ def test_decoupled_losses_match(file: str, case: dict[str, Any]) -> None:
         inputs["logp"], inputs["old_logp"], inputs["advantages"], inputs["mask"], behaviour=inputs["rollout_logp"]
     )
     ratio, rule = "sequence" if params.get("level") == "sequence" else "token", params["rejection_sampling"]
-    recipe = recipe_of("ppo", ratio=ratio, surrogate="clip:high=0.2,low=0.2", reduce="token_mean", penalty=())
+    surrogate = "soft_gate" if params["sapo"] else "clip:high=0.2,low=0.2"
+    recipe = recipe_of("decoupled_ppo", ratio=ratio, surrogate=surrogate, penalty=()).but(select=())
     if rule:
         where = {"level": rule["level"], "over": rule["agg"]}
         if rule["action"] == "clamp":
@@ -219,7 +239,7 @@ def test_decoupled_losses_match(file: str, case: dict[str, Any]) -> None:
             weight = select(batch, part("mismatch_tis", cap=100.0))
             weight = weight * select(batch, part("mismatch_mask", measure=measure, high=rule["upper"], **where))
         agrees(file, weight, expected["behave_weight"])
-        recipe = recipe.but(select=lambda batch: weight)
+        recipe = recipe.but(select=(lambda batch: weight,))
     loss = step_loss(batch, recipe)
     loss.backward()
     agrees(file, loss, expected["loss"])
@@ -228,7 +248,8 @@ def test_decoupled_losses_match(file: str, case: dict[str, Any]) -> None:
 
 def select(batch: Tokens, words: str) -> Tensor:
     """The weights of the part that `words` name."""
-    return recipe_of("grpo", select=words).select(batch)
+    (only,) = recipe_of("grpo", select=words).select
+    return only(batch)
 
 
 @vectors("mt_icepop_and_tis_token")
@@ -237,10 +258,10 @@ def test_icepop_and_truncation_match_on_ragged_rows(file: str, case: dict[str, A
     trainer, sampler = np.concatenate(inputs["train_log_probs"]), np.concatenate(inputs["rollout_log_probs"])
     batch = make_tokens([trainer.tolist()], [sampler.tolist()], [0.0])
     loss = torch.tensor(inputs["pg_loss"])
-    truncated = recipe_of("grpo", select=part("truncated_is", floor=params["low"], cap=params["high"]))
-    agrees(file, (loss * truncated.select(batch))[0], expected["tis_pg_loss"])
-    icepop = recipe_of("grpo", select=part("masked_is", low=params["low"], high=params["high"]))
-    agrees(file, (loss * icepop.select(batch))[0], expected["icepop_pg_loss"])
+    truncated = select(batch, part("truncated_is", floor=params["low"], cap=params["high"]))
+    agrees(file, (loss * truncated)[0], expected["tis_pg_loss"])
+    icepop = select(batch, part("masked_is", low=params["low"], high=params["high"]))
+    agrees(file, (loss * icepop)[0], expected["icepop_pg_loss"])
 
 
 @vectors("mt_dart_tis_ppo_loss")
@@ -251,11 +272,11 @@ def test_a_dual_clip_weighed_by_the_samplers_mismatch_matches(file: str, case: d
     weight = torch.ones_like(batch.logp)
     if inputs["rollout_log_prob"]:  # the trainer's own log-probabilities against the sampler's
         mismatch = make_tokens(old, inputs["rollout_log_prob"], advantages, mask)
-        weight = recipe_of("grpo", select=part("truncated_is", cap=params["tis_cap"])).select(mismatch)
+        weight = select(mismatch, part("truncated_is", cap=params["tis_cap"]))
         missing = ~torch.tensor(inputs["rollout_log_prob"]).bool().any(1)
         weight = weight.where(~missing[:, None], torch.ones_like(weight))  # as if it were not recorded
     surrogate = part("dual_clip", low=params["clip_low"], high=params["clip_high"], cap=params["dual_clip_c"])
-    recipe = recipe_of("grpo", surrogate=surrogate, reduce="token_mean").but(select=lambda batch: weight.detach())
+    recipe = recipe_of("grpo", surrogate=surrogate, reduce="token_mean").but(select=(lambda batch: weight.detach(),))
     loss = step_loss(batch, recipe)
     loss.backward()
     agrees(file, loss, case["expected"]["loss"])

@@ -1,0 +1,10 @@
+"""FAPO (arXiv:2510.22543): GRPO in which a success with a flaw on its way earns less than one without.
+
+Deviations: a flaw is a reply that was not valid, where the paper asks a judge for the first wrong step
+(`shape=(partial(shape.flawed_successes, metric="NAME"),)` reads an environment's step checker). The loss is GRPO's.
+"""
+
+from rl.methods.parts import shape
+from rl.methods.recipes import grpo
+
+recipe = grpo.recipe.but(shape=(shape.flawed_successes,))
