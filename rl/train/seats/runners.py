@@ -10,6 +10,7 @@ from rl.records import SamplingParams
 from rl.rollout.player import Lineup, Player
 from rl.rollout.runner import Runner
 from rl.rollout.seating import Seating
+from rl.rollout.workers.pool import Workers
 from rl.train.seats.opponents import Opponents, default_opponents
 from rl.train.seats.trainees import Trainees
 
@@ -24,6 +25,7 @@ class Runners:
         make_agent: Creates the agent of one episode.
         trainees: The policies that are trained. A runner's own policy is the first of them.
         max_tokens: Most tokens of an episode.
+        workers: Processes that hold the environments; None for this one.
     """
 
     seating: Seating
@@ -31,6 +33,12 @@ class Runners:
     make_agent: Callable[[], ChatAgent]
     trainees: Trainees
     max_tokens: int
+    workers: Workers | None = None
+
+    def close(self) -> None:
+        """End the workers, after the runners are closed."""
+        if self.workers is not None:
+            self.workers.close()
 
     def sync_weights(self) -> None:
         """Let the policies sample with the weights of an update, and all engines go on as new ones would."""
@@ -78,4 +86,5 @@ class Runners:
 
     def _runner(self, make_env: Callable, params: SamplingParams, seats: tuple[str, ...]) -> Runner:
         policy = self.trainees.first.policy
+        make_env = self.workers.far(make_env) if self.workers else make_env
         return Runner(make_env, self.make_agent, policy, params, self.max_tokens, seats=seats)

@@ -206,7 +206,7 @@ class _Tree:
             steps = await table.step(answers)
         if name in steps:
             return steps[name]
-        return table.current(name) if isinstance(table, GameTable) else None
+        return await table.current(name) if isinstance(table, GameTable) else None
 
     def _record(self, seat: Seat, name: str, reply: Message, after: Step | None, before: Step) -> Trajectory:
         assert seat.pending is not None
