@@ -14,6 +14,7 @@ from rl import defaults, prompt_options
 from rl.cli import Parser, real_number, whole_number
 from rl.methods.recipe import MANY, SLOTS
 from rl.policy.registry import DTYPES, ENGINES, parse_device_list
+from rl.rollout.workers.pool import MAX_WORKERS
 from rl.seeds import MAX_SEED
 from rl.spec_paths import absolute_model, absolute_path, absolute_player, absolute_spec
 
@@ -238,7 +239,7 @@ class Settings:
     workers: int = _flag(
         0,
         "processes that hold the environments and their sandboxes (docs/clusters.md); 0: this process",
-        whole_number(0, 1024),
+        whole_number(0, MAX_WORKERS),
     )
     data_root: str = _flag(
         "", "folder of real benchmark files (or the variable TURNWISE_DATA)", absolute_path, metavar="DIR"

@@ -220,6 +220,7 @@ class FarEnv(gymnasium.Env, Reference):
             raise load_error(answer.content)
         if makes:
             return answer.number, pickle.loads(answer.content)
+        self._is_blocking = answer.is_blocking  # which may change with the task
         if not answer.is_kept:
             return pickle.loads(answer.content)
         if isinstance(into, FarObject):
