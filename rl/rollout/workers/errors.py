@@ -37,7 +37,7 @@ class _Report(NamedTuple):
 
 def dump_error(error: BaseException) -> bytes:
     """Return the content of the `Answer` to a call that raised `error`."""
-    reports = []
+    reports: list[_Report] = []
     link: BaseException | None = error
     while link is not None and len(reports) < MAX_CAUSES:
         reports.append(_report(link))
@@ -85,16 +85,18 @@ def _text(error: BaseException) -> str:
 
 def _rebuild(report: _Report) -> Exception:
     error: Any = None
+    cls: Any
     try:
         error = pickle.loads(report.data) if report.data else None
         if isinstance(error, type):
-            error = error.__new__(error)
+            cls = error
+            error = cls.__new__(cls)
             error.args = (report.text,)
     except Exception:  # its class cannot be imported, or not made
         error = None
     if isinstance(error, Exception) and _text(error) == report.text:
         return error
-    cls: Any = getattr(builtins, report.builtin, RuntimeError)
+    cls = getattr(builtins, report.builtin, RuntimeError)
     if not issubclass(cls, Exception):
         cls = RuntimeError
     for name in reversed(report.names or [report.builtin]):

@@ -256,8 +256,10 @@ def far_request(
     """
     if not is_far(env):
         return None
-    while isinstance(function, partial):
-        function, args, kwargs = function.func, (*function.args, *args), {**function.keywords, **kwargs}
+    inner: Any = function
+    while isinstance(inner, partial):
+        inner, args, kwargs = inner.func, (*inner.args, *args), {**inner.keywords, **kwargs}
+    function = inner
     if isinstance(function, FarMethod):
         is_reset = function.path == "reset" and function.target is function.env
         is_close, is_snapshot = function.path == "close", function.path == "unwrapped.snapshot"

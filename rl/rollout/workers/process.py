@@ -226,9 +226,10 @@ class WorkerProcess:
 
     def _print(self, stream: IO[bytes]) -> None:
         """Print what the process prints, in whole lines, on a thread of its own."""
-        for line in iter(lambda: stream.readline(MAX_LINE), b""):
-            text = line.decode(errors="replace").rstrip()
-            if text:
-                self._last_line = text
-                with suppress(OSError, ValueError):
-                    print(f"{self.name}: {text}", file=sys.stderr, flush=True)
+        with stream:
+            for line in iter(lambda: stream.readline(MAX_LINE), b""):
+                text = line.decode(errors="replace").rstrip()
+                if text:
+                    self._last_line = text
+                    with suppress(OSError, ValueError):
+                        print(f"{self.name}: {text}", file=sys.stderr, flush=True)
