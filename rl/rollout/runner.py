@@ -126,9 +126,10 @@ class Runner:
     ) -> Any:
         """Call `function`, a method of `env` or a function that plays it, within `step_s`; return its result.
 
-        A call of an environment in a worker process is made there (`rl.rollout.workers`). If `env.unwrapped.blocking` is
-        False it is made on the event loop's thread, otherwise, or without such an attribute, in a thread. `label` names the call in errors; `ticket` is what it is made for. A call
-        that would end the program, for instance by `sys.exit`, raises `envs.exits.EnvExit`.
+        A call of an environment in a worker process is made there (`rl.rollout.workers`). If `env.unwrapped.blocking`
+        is False it is made on the event loop's thread, otherwise, or without such an attribute, in a thread of its own.
+        `label` names the call in errors; `ticket` is what it is made for. A call that would end the program, for
+        instance by `sys.exit`, raises `envs.exits.EnvExit`.
 
         Raises `Overrun` if it takes longer. A call on the event loop's thread is interrupted, which takes a running
         watchdog; a thread that cannot be interrupted is abandoned. Raises `Overrun` at once if the ticket's group is

@@ -6,6 +6,7 @@ import builtins
 import pickle
 import traceback
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from envs.exits import error_text
@@ -53,7 +54,7 @@ def load_error(content: bytes) -> Exception:
     """
     reports, text = pickle.loads(content)
     chain = [_rebuild(report) for report in reports]
-    for error, cause in zip(chain, chain[1:], strict=False):
+    for error, cause in pairwise(chain):
         error.__cause__ = cause
     chain[0].add_note(f"in a worker:\n{text}")
     return chain[0]

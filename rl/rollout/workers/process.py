@@ -1,4 +1,4 @@
-"""One worker's process as its run sees it: starting it, calling it from an event loop, and noticing that it has ended."""
+"""A worker's process as its run sees it: starting it, calling it from an event loop, noticing that it has ended."""
 
 from __future__ import annotations
 
