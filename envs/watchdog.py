@@ -69,6 +69,10 @@ class Clock:
         end = time.monotonic() if self._pause_start is None else self._pause_start
         return end - self._paused_s
 
+    def align(self, now: float) -> None:
+        """Let `now()` be `now` from here on: the time of another process's clock, with its pauses."""
+        self._paused_s += self.now() - now
+
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Context in which the clock stands still. A pause within a pause changes nothing."""

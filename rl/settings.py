@@ -14,13 +14,14 @@ from rl import defaults, prompt_options
 from rl.cli import Parser, real_number, whole_number
 from rl.methods.recipe import MANY, SLOTS
 from rl.policy.registry import DTYPES, ENGINES, parse_device_list
+from rl.rollout.workers.pool import MAX_WORKERS
 from rl.seeds import MAX_SEED
 from rl.spec_paths import absolute_model, absolute_path, absolute_player, absolute_spec
 
 # Settings that may differ between a run and its continuation with `--resume`.
 CHANGEABLE_ON_RESUME = (
     *("updates", "sampled_tokens", "save_every", "save_minutes", "eval_every", "rollouts"),
-    *("threads", "device", "engine_devices", "data_root", "overlap"),
+    *("threads", "workers", "device", "engine_devices", "data_root", "overlap"),
     *("microbatch_tokens", "checkpoint_activations", "logger", "push_to_hub", "hub_private", "derived"),
     *("step_seconds", "episode_seconds", "load_seconds"),
 )
@@ -239,6 +240,11 @@ class Settings:
     )
     seed: int = _flag(0, "seed of every random draw", whole_number(0, MAX_SEED))
     threads: int = _flag(0, "CPU threads of a forward pass; 0 leaves the choice to torch", whole_number(0, 1024))
+    workers: int = _flag(
+        0,
+        "processes that hold the environments and their sandboxes (docs/clusters.md); 0: this process",
+        whole_number(0, MAX_WORKERS),
+    )
     data_root: str = _flag(
         "", "folder of real benchmark files (or the variable TURNWISE_DATA)", absolute_path, metavar="DIR"
     )

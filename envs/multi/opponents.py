@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -39,10 +40,34 @@ def make_opponent(spec: str | Opponent, game: type[MultiEnv]) -> Opponent:
     method = getattr(game, game.players.get(name, name))
     options = _parse_options(words, method, name)
     if name == "random":
-        return lambda env, seat, rng: env.random(seat, rng)
+        return _play_random
     if name in COMMON_PLAYERS:
-        return lambda env, seat, rng: getattr(env, name)(seat)
-    return lambda env, seat, rng: method(env, seat, rng, **options)
+        return partial(_play_common, name=name)
+    return partial(_play_method, name=game.players[name], options=options)
+
+
+# These are functions with names, so that an opponent can be sent to another process.
+
+
+def _play_random(env: MultiEnv, seat: str, rng: np.random.Generator) -> Message:
+    return env.random(seat, rng)
+
+
+def _play_common(env: MultiEnv, seat: str, rng: np.random.Generator, *, name: str) -> Message:
+    return getattr(env, name)(seat)
+
+
+def _play_method(
+    env: MultiEnv, seat: str, rng: np.random.Generator, *, name: str, options: Mapping[str, Any]
+) -> Message | str:
+    return getattr(env, name)(seat, rng, **options)
+
+
+def _play_function(env: MultiEnv, seat: str, rng: np.random.Generator, *, path: str, name: str) -> Message:
+    from sandboxes.source_files import load_source_file
+
+    reply = getattr(load_source_file(path), name)(env, seat, rng)
+    return assistant(reply) if isinstance(reply, str) else reply
 
 
 def _keyword_options(method: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
@@ -68,13 +93,8 @@ def _parse_options(words: str, method: Callable[..., Any], name: str) -> dict[st
 
 
 def _function_of_file(path: str, name: str) -> Opponent:
-    from sandboxes.source_files import load_source_file
+    from sandboxes.source_files import load_source_file  # imports the package `sandboxes`, which few commands need
 
-    function = getattr(load_source_file(path), name, None)
-    if not callable(function):
+    if not callable(getattr(load_source_file(path), name, None)):
         raise ValueError(f"opponent {path}:{name}: the file has no function {name!r}")
-    return lambda env, seat, rng: _as_message(function(env, seat, rng))
-
-
-def _as_message(reply: Message | str) -> Message:
-    return assistant(reply) if isinstance(reply, str) else reply
+    return partial(_play_function, path=path, name=name)

@@ -64,7 +64,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         switches = [_parse_switch(text, entry) for text in args.switch]
         makers = coalition_envs(args.env, env_args, switches)
         selection = coalition_tickets(makers, args.episodes, args.samples, args.seed, args.split)
-        policy = open_policy(args, lambda: Suite(makers))
+        policy = open_policy(args, partial(Suite, makers))
     with closing(policy), progress_bar(len(selection), enabled=args.policy != "human") as on_group:
         try:
             groups = run_async(policy.play, selection, on_group)

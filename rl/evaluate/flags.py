@@ -10,6 +10,7 @@ from rl.cli import Parser, real_number, whole_number
 from rl.evaluate.policies import ENDPOINT_TURN_TOKENS, EPISODE_S, MAX_TOKENS, SPEC_FORMS, TURN_TOKENS
 from rl.evaluate.runner import SCRIPTS
 from rl.policy.registry import ENGINES, parse_device_list
+from rl.rollout.workers.pool import MAX_WORKERS
 from rl.seeds import MAX_SEED
 
 
@@ -22,6 +23,8 @@ def add_policy_flags(parser: Parser) -> None:
     add("--samples", type=whole_number(1), default=1, metavar="K", help="episodes per task (default: 1)")
     seed = "seed of the choice of tasks and of sampling (default: 0)"
     add("--seed", type=whole_number(0, MAX_SEED), default=0, metavar="S", help=seed)
+    workers = "processes that hold the environments and their sandboxes (default: 0, in this process)"
+    add("--workers", type=whole_number(0, MAX_WORKERS), default=0, metavar="N", help=workers)
     _add_model_flags(parser)
     _add_prompt_flags(parser)
     _add_endpoint_flags(parser)

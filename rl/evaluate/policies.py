@@ -8,7 +8,8 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ from rl.policy.registry import engine_devices
 from rl.prompt_options import PromptOptions
 from rl.records import Group, SamplingParams, Ticket
 from rl.rollout.runner import Runner, environment_name
+from rl.rollout.workers.pool import Workers
 
 if TYPE_CHECKING:  # httpx is slow to import
     from rl.evaluate.clients.endpoint import EndpointClient
@@ -66,6 +68,21 @@ def open_policy(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:
     prompts = PromptOptions.from_flags(args)
     if args.policy in (*SCRIPTS, "human") or args.policy.startswith("replay:"):
         prompts.refuse(args.policy, "system", "template_args", "tool_format", "agent")
+    if args.workers and not args.policy.startswith(("replay:", "human")):
+        workers = Workers(args.workers)
+        handle = _open_policy(args, workers.far(make_env))
+        return replace(handle, close=partial(_close_all, handle, workers))
+    if args.workers:
+        raise ValueError(f"--workers {args.workers}: --policy {args.policy} plays in this process; leave it out")
+    return _open_policy(args, make_env)
+
+
+def _close_all(handle: PolicyHandle, workers: Workers) -> None:
+    handle.close()
+    workers.close()
+
+
+def _open_policy(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:
     if args.policy in SCRIPTS:
         return _open_script(args, make_env)
     if args.policy == "human":

@@ -26,7 +26,7 @@ from rl.rollout.runner import Runner
 # Types of errors, or of their causes, that no reply brings about: a provider is down, or has no room; an environment
 # that an expert is followed in does not repeat itself.
 PROVIDER_ERRORS = ("SandboxUnavailable", "SandboxBusy", "SandboxClosed", "ConnectionRefusedError", "ConnectError")
-INFRASTRUCTURE = frozenset((*PROVIDER_ERRORS, "EnvironmentDiverged"))
+INFRASTRUCTURE = frozenset((*PROVIDER_ERRORS, "EnvironmentDiverged", "ReplayDiverged"))
 WAITING = "while another seat was to move"
 CONTROL_TURNS = 100  # that a control plays at most, unless the policy has played more
 
@@ -111,24 +111,31 @@ async def _seats_play_without_fault(runner: Runner, env: Any, ticket: Ticket, tu
     options = {"index": ticket.index, "split": ticket.split}
     await runner.call(env, ticket, f"reset of {label}", env.reset, seed=ticket.seed, options=options)
 
-    def play_turn() -> None:
-        seat = env.agent_selection
-        if env.terminations[seat] or env.truncations[seat]:
-            return env.step(None)
+    for _ in range(turns + len(runner.seats)):
+        is_sound, is_over = await runner.call(env, ticket, f"step of {label}", _play_seat, env)
+        if is_over or not is_sound:
+            return is_sound
+        await asyncio.sleep(0)
+    return True
+
+
+def _play_seat(env: Any) -> tuple[bool, bool]:
+    """Play one turn of an environment of several seats; return whether its rewards are sound, and whether it is over.
+
+    The reply is the oracle's, or without an oracle one that does nothing.
+    """
+    if not env.agents:
+        return True, True
+    seat = env.agent_selection
+    if env.terminations[seat] or env.truncations[seat]:
+        env.step(None)
+    else:
         try:
             reply = env.oracle(seat)
         except NotImplementedError:
             reply = env.noop(seat)
-        return env.step(reply)
-
-    for _ in range(turns + len(env.seats)):
-        if not env.agents:
-            return True
-        await runner.call(env, ticket, f"step of {label}", play_turn)
-        if not all(map(is_reward, env.rewards.values())):
-            return False
-        await asyncio.sleep(0)
-    return True
+        env.step(reply)
+    return all(map(is_reward, env.rewards.values())), not env.agents
 
 
 def _harmless_replies(env: gymnasium.Env, seed: int) -> Iterator[Message]:

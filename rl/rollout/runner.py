@@ -21,6 +21,7 @@ from rl.records import SamplingParams, Ticket
 from rl.rollout.play_state import PlayState
 from rl.rollout.player import AnyPlayer, Lineup, Player
 from rl.rollout.timeouts import Timeouts
+from rl.rollout.workers.far_env import FarEnv, far_request
 
 STEP_FLAG = "--step-seconds"
 CLOSE_TIMEOUT_S = 5.0  # for all environments that are being discarded when the runner closes
@@ -105,6 +106,8 @@ class Runner:
 
     def discard(self, env: gymnasium.Env) -> None:
         """Close an environment that failed or was interrupted, in a thread of its own because it may hang."""
+        if isinstance(env, FarEnv):
+            return env.drop()
         thread = threading.Thread(target=_close_quietly, args=(env,), daemon=True, name="close env")
         thread.start()
         self._closing = [*(t for t in self._closing if t.is_alive()), thread]
@@ -118,16 +121,18 @@ class Runner:
         while self._closing:
             self._closing.pop().join(max(0.0, deadline - time.monotonic()))
         while self._idle:
-            close_env(self._idle.pop())
+            env = self._idle.pop()
+            env.drop() if isinstance(env, FarEnv) else close_env(env)
 
     async def call(
         self, env: gymnasium.Env, ticket: Ticket, label: str, function: Callable[..., Any], *args: Any, **kwargs: Any
     ) -> Any:
         """Call `function`, a method of `env` or a function that plays it, within `step_s`; return its result.
 
-        If `env.unwrapped.blocking` is False the call is made on the event loop's thread, otherwise, or without such an
-        attribute, in a thread of its own. `label` names the call in errors; `ticket` is what it is made for. A call
-        that would end the program, for instance by `sys.exit`, raises `envs.exits.EnvExit`.
+        A call of an environment in a worker process is made there (`rl.rollout.workers`). If `env.unwrapped.blocking`
+        is False it is made on the event loop's thread, otherwise, or without such an attribute, in a thread of its own.
+        `label` names the call in errors; `ticket` is what it is made for. A call that would end the program, for
+        instance by `sys.exit`, raises `envs.exits.EnvExit`.
 
         Raises `Overrun` if it takes longer. A call on the event loop's thread is interrupted, which takes a running
         watchdog; a thread that cannot be interrupted is abandoned. Raises `Overrun` at once if the ticket's group is
@@ -136,6 +141,8 @@ class Runner:
         self.timeouts.check(ticket)
         label = f"{environment_name(env)}: {label}"
         try:
+            if request := far_request(env, label, self.step_s, self.clock, function, args, kwargs):
+                return await env.unwrapped.perform(request)  # type: ignore[attr-defined]
             if not getattr(env.unwrapped, "blocking", True):
                 return call_contained(self.watchdog.call, label, self.step_s, function, *args, flag=STEP_FLAG, **kwargs)
             return await self._call_in_thread(label, function, *args, **kwargs)
@@ -167,7 +174,12 @@ class Runner:
 
 def environment_name(env: gymnasium.Env) -> str:
     """Return the id that an environment was made by, else the name of its class."""
-    return env.spec.id if env.spec else type(env.unwrapped).__name__
+    return env.spec.id if env.spec else environment_class(env).__name__
+
+
+def environment_class(env: gymnasium.Env) -> type:
+    """Return the class of an environment within its wrappers, wherever it is played."""
+    return getattr(env.unwrapped, "env_class", type(env.unwrapped))
 
 
 def _resolve(

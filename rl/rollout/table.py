@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 import gymnasium
 
 from envs.step_info import StepInfo
-from envs.types import Message, assistant
+from envs.types import Message
 from rl.records import Ticket
+from rl.rollout.game_rounds import GameRounds
 from rl.rollout.runner import Runner
 from rl.rollout.seat import Seat, Snapshot
 from rl.rollout.turn_records import Step
+from rl.rollout.workers.errors import Unsendable
+from rl.rollout.workers.far_env import is_far
 
 if TYPE_CHECKING:  # imports PettingZoo
     from envs.multi.multi_env import MultiEnv
-
-SILENCE = assistant("")
 
 
 class Table(Protocol):
@@ -73,7 +74,11 @@ class SoloTable:
         snapshot = getattr(self.env.unwrapped, "snapshot", None)
         if snapshot is None:
             return None
-        return Snapshot(await self._call("snapshot of", snapshot), self.seat.messages, self.seat.info)
+        try:
+            state = await self._call("snapshot of", snapshot)
+        except Unsendable:  # it stays in a worker, and the episode that would be forked from it is replayed
+            return None
+        return Snapshot(state, self.seat.messages, self.seat.info)
 
     async def restore_snapshot(self) -> None:
         """Restore the snapshot that the episode starts from, if there is use for one: it saves the steps before it."""
@@ -99,65 +104,31 @@ class SoloTable:
 class GameTable:
     """The table of an environment of several seats.
 
-    The runner's seats are asked, those that move together at the same time; others say `""`. So does, from then on, a
-    seat that is asked and gives no reply: it is not asked again, so that the others can finish; what it earns or loses
-    by that is still its own.
+    The runner's seats are asked, those that move together at the same time; others say `""`, as does a seat from the
+    first time on that it is asked and gives no reply (`GameRounds`), so that the others can finish.
     """
 
     def __init__(self, runner: Runner, ticket: Ticket, member: int, env: MultiEnv) -> None:
         self.runner, self.ticket, self.env = runner, ticket, env
         self.label = f"task {ticket.split}/{ticket.index} seed {ticket.seed} member {member}"
-        self._asked_seats = set(runner.seats)
-        self._silent_rewards: dict[str, float] = {}  # of seats that are silent, since their last reply
+        self._rounds: Any = None
 
     async def reset(self) -> dict[str, Step]:
         """Begin the episode."""
-        return await self._call("reset of", self._reset)
+        if is_far(self.env):
+            self._rounds = await self._call("beginning of", GameRounds, self.env, self.runner.seats)
+        else:
+            self._rounds = GameRounds(self.env, self.runner.seats)
+        options = {"index": self.ticket.index, "split": self.ticket.split}
+        return await self._call("reset of", self._rounds.reset, seed=self.ticket.seed, options=options)
 
     async def step(self, replies: Mapping[str, Message]) -> dict[str, Step]:
         """Give the replies of the seats that were asked."""
-        for seat in self.env.to_move:
-            if seat in self._asked_seats and seat not in replies:
-                self._asked_seats.discard(seat)
-                self._silent_rewards[seat] = -self.env._cumulative_rewards[seat]  # is known to the seat already
-        return await self._call("step of", self._step, replies)
+        return await self._call("step of", self._rounds.step, replies)
 
-    def current(self, seat: str) -> Step | None:
+    async def current(self, seat: str) -> Step | None:
         """Return what a seat would be told now, if its episode is not over: what it has earned since its last reply."""
-        return self._observe(seat) if seat in self.env.agents else None
+        return await self._call("state of", self._rounds.current, seat)
 
-    async def _call(self, what: str, function: Callable[..., dict[str, Step]], *args: Any) -> dict[str, Step]:
-        return await self.runner.call(self.env, self.ticket, f"{what} {self.label}", function, *args)
-
-    def _reset(self) -> dict[str, Step]:
-        self.env.reset(seed=self.ticket.seed, options={"index": self.ticket.index, "split": self.ticket.split})
-        return self._play_on()
-
-    def _step(self, replies: Mapping[str, Message]) -> dict[str, Step]:
-        self._play_round(replies)
-        return self._play_on()
-
-    def _play_on(self) -> dict[str, Step]:
-        """Play until a seat is asked or all is over; return the steps of the seats that are asked or have ended."""
-        env, steps = self.env, {}
-        while True:
-            while env.agents and (env.terminations[env.agent_selection] or env.truncations[env.agent_selection]):
-                seat = env.agent_selection
-                steps[seat] = self._observe(seat)
-                env.step(None)
-            movers = [seat for seat in env.to_move if seat in self._asked_seats]
-            if movers or not env.agents:
-                steps |= {seat: self._observe(seat) for seat in movers}
-                return {seat: step for seat, step in steps.items() if seat in self.runner.seats}
-            self._play_round({})
-
-    def _play_round(self, replies: Mapping[str, Message]) -> None:
-        for seat in self.env.to_move:
-            if seat in self._silent_rewards:
-                self._silent_rewards[seat] += self.env._cumulative_rewards[seat]
-            self.env.step(replies.get(seat, SILENCE))
-
-    def _observe(self, seat: str) -> Step:
-        env, info = self.env, cast(StepInfo, dict(self.env.infos[seat]))
-        reward = env._cumulative_rewards[seat] + self._silent_rewards.get(seat, 0.0)
-        return env.observe(seat), reward, env.terminations[seat], env.truncations[seat], info
+    async def _call(self, what: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        return await self.runner.call(self.env, self.ticket, f"{what} {self.label}", function, *args, **kwargs)

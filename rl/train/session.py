@@ -25,6 +25,7 @@ from rl.policy.pretrained import resolve_device
 from rl.prompt_options import PromptOptions
 from rl.records import SamplingParams, Ticket, Trajectory
 from rl.rollout.roles import parse_roles
+from rl.rollout.workers.pool import Workers
 from rl.settings import Settings
 from rl.train import cold_start, precision, validation
 from rl.train.checkpoint import Checkpointer
@@ -100,7 +101,7 @@ class Session:
             self.trainees = Trainees.open(self.roles, model, self.settings, recipe, renderer, slots=slots)
         params = SamplingParams(settings.turn_tokens or 0, settings.temperature, deadline_s=REPLY_DEADLINE_S)
         policies = self._make_agent, self.trainees, self.max_tokens
-        self.runners = Runners(self.env.seating, self.opponents, *policies)
+        self.runners = Runners(self.env.seating, self.opponents, *policies, Workers.open(settings.workers))
         self.runner = self.runners.for_training(params)
         self.progress = Progress(History(self.env.num_tasks["train"]))
 
@@ -146,6 +147,7 @@ class Session:
             self.loggers.close()
             self.folder.close()
             self.runner.close()
+            self.runners.close()
             self.trainees.close()
             self.opponents.close()
 

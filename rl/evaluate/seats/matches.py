@@ -25,6 +25,7 @@ from rl.records import Group, SamplingParams, Ticket
 from rl.rollout.player import AnyPlayer, Lineup, TeamPlayer, in_seat
 from rl.rollout.runner import Runner
 from rl.rollout.seating import Seating, seating_of
+from rl.rollout.workers.pool import Workers
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,8 +188,9 @@ def open_seated(args: argparse.Namespace, seating: Seating) -> SeatedPolicies:
         raise
     plan = MatchPlan(seating.seats, tuple(one.player for one in players), not seating.is_contest, places)
     episode_s = args.episode_seconds or max(one.episode_s for one in players)
+    workers = Workers.open(args.workers)
     runner = Runner(
-        seating.make_env,
+        workers.far(seating.make_env) if workers else seating.make_env,
         cast(Callable[[], Agent], None),  # every seat has a player of its own
         cast(Policy, None),
         SamplingParams(),
@@ -198,7 +200,7 @@ def open_seated(args: argparse.Namespace, seating: Seating) -> SeatedPolicies:
         lineup=plan.lineup,
         keeps_unasked=True,
     )
-    handle = PolicyHandle(partial(_play, runner, players), plan.tickets, partial(_close, players))
+    handle = PolicyHandle(partial(_play, runner, players), plan.tickets, partial(_close, players, workers))
     return SeatedPolicies(plan, handle, tuple(players), seating, args.engine == "hf")
 
 
@@ -234,6 +236,8 @@ async def _play(
     return groups
 
 
-def _close(players: Sequence[OpenPlayer]) -> None:
+def _close(players: Sequence[OpenPlayer], workers: Workers | None = None) -> None:
     for one in players:
         one.close()
+    if workers is not None:
+        workers.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol
 
 import gymnasium
@@ -100,7 +101,7 @@ def with_rounds(strategy: Strategy, make_env: MakeEnv) -> MakeEnv:
     environment of the first round; it is returned if there are no others.
     """
     rounds = strategy.rounds(make_env)
-    return (lambda: Suite({"": make_env, **rounds})) if rounds else make_env
+    return partial(Suite, {"": make_env, **rounds}) if rounds else make_env
 
 
 def widen_tickets(strategy: Strategy, tickets: Sequence[Ticket]) -> list[Ticket]:

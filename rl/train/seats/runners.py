@@ -10,6 +10,7 @@ from rl.records import SamplingParams
 from rl.rollout.player import Lineup, Player
 from rl.rollout.runner import Runner
 from rl.rollout.seating import Seating
+from rl.rollout.workers.pool import Workers
 from rl.train.seats.opponents import Opponents, default_opponents
 from rl.train.seats.trainees import Trainees
 
@@ -24,6 +25,7 @@ class Runners:
         make_agent: Creates the agent of one episode.
         trainees: The policies that are trained. A runner's own policy is the first of them.
         max_tokens: Most tokens of an episode.
+        workers: Processes that hold the environments; None for this one.
     """
 
     seating: Seating
@@ -31,6 +33,12 @@ class Runners:
     make_agent: Callable[[], ChatAgent]
     trainees: Trainees
     max_tokens: int
+    workers: Workers | None = None
+
+    def close(self) -> None:
+        """End the workers, after the runners are closed."""
+        if self.workers is not None:
+            self.workers.close()
 
     def description(self) -> str:
         """Return lines on who plays which seat and is measured against whom; "" for one agent."""
@@ -89,4 +97,5 @@ class Runners:
 
     def _runner(self, make_env: Callable, params: SamplingParams, seats: tuple[str, ...]) -> Runner:
         policy = self.trainees.first.policy
+        make_env = self.workers.far(make_env) if self.workers else make_env
         return Runner(make_env, self.make_agent, policy, params, self.max_tokens, seats=seats)

@@ -16,7 +16,7 @@ from agents.scripted import oracle
 from envs.env import Env
 from envs.types import Message, Messages, Stop
 from rl.records import Ticket, Trajectory, Turn
-from rl.rollout.runner import Runner
+from rl.rollout.runner import Runner, environment_class
 from rl.rollout.scripted import play_script_on
 from rl.rollout.turn_records import is_success
 
@@ -69,7 +69,7 @@ class ExpertEnv(gymnasium.Wrapper):
     def __init__(self, env: gymnasium.Env, expert: Trajectory, turn: int = 0) -> None:
         super().__init__(env)
         self.expert, self.turn, self._first = expert, turn, turn
-        env_type = type(env.unwrapped)
+        env_type = environment_class(env)
         # The default state repeats the messages, so it would tell replies apart by their text.
         self._has_state = not issubclass(env_type, Env) or env_type.state is not Env.state
 

@@ -212,7 +212,7 @@ class _Tree:
             steps = await table.step(answers)
         if name in steps:
             return steps[name], num_tokens
-        return (table.current(name) if isinstance(table, GameTable) else None), num_tokens
+        return (await table.current(name) if isinstance(table, GameTable) else None), num_tokens
 
     def _record(self, seat: Seat, name: str, reply: Message, after: Step | None, before: Step) -> Trajectory:
         assert seat.pending is not None
