@@ -15,7 +15,7 @@ from envs.episodes.guide import STYLES
 from rl import checksums
 from rl.cli import UserError, suggest
 from rl.methods.recipe import MANY, SLOTS
-from rl.settings import CHANGEABLE_ON_RESUME, DERIVED_FROM, LISTS, Settings, flag_name
+from rl.settings import DERIVED_FROM, LISTS, Settings, flag_name
 
 FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")  # module:function, as an argument of an environment
 INNER_SCHEMES = (
@@ -25,10 +25,18 @@ INNER_SCHEMES = (
     "transitions",
 )  # around the environment that they name
 
+# Settings that may differ between a run and its continuation with `--resume`.
+CHANGEABLE_ON_RESUME = (
+    *("updates", "sampled_tokens", "save_every", "save_minutes", "eval_every", "rollouts"),
+    *("threads", "workers", "device", "engine_devices", "data_root", "overlap"),
+    *("microbatch_tokens", "checkpoint_activations", "logger", "push_to_hub", "hub_private", "derived"),
+    *("step_seconds", "episode_seconds", "load_seconds"),
+)
 LIST_EXAMPLES = {
     "env_arg": "level=2",
     "template_arg": "enable_thinking=false",
     "seat": "player_0",
+    "role": "planner=0",
     "derived": "lr",
 }
 

@@ -18,13 +18,6 @@ from rl.rollout.workers.pool import MAX_WORKERS
 from rl.seeds import MAX_SEED
 from rl.spec_paths import absolute_model, absolute_path, absolute_player, absolute_spec
 
-# Settings that may differ between a run and its continuation with `--resume`.
-CHANGEABLE_ON_RESUME = (
-    *("updates", "sampled_tokens", "save_every", "save_minutes", "eval_every", "rollouts"),
-    *("threads", "workers", "device", "engine_devices", "data_root", "overlap"),
-    *("microbatch_tokens", "checkpoint_activations", "logger", "push_to_hub", "hub_private", "derived"),
-    *("step_seconds", "episode_seconds", "load_seconds"),
-)
 LISTS = ("env_arg", "template_arg", "seat", "role")  # of texts, by flags that are repeated
 # What the defaults of `with_defaults` depend on.
 DERIVED_FROM = ("env", "env_arg", "model", "lora", "max_tokens", "groups", "engine", "dtype", "engine_dtype")

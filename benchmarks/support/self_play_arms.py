@@ -1,4 +1,4 @@
-"""The ways to learn that `benchmarks.self_play` compares."""
+"""The ways to learn that `benchmarks.seats.self_play` compares."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def expected_value(tree: Node, policy: Policy) -> float:
     Raises ValueError if the policy's probabilities for an information state are not as many as its legal words, are
     negative or do not sum to 1.
     """
-    return _expected(tree, _Odds(policy))
+    return _expected(tree, Odds(policy))
 
 
 def best_response_value(tree: Node, policy: Policy, seat: int) -> float:
@@ -102,7 +102,7 @@ def best_response_value(tree: Node, policy: Policy, seat: int) -> float:
     """
     if seat not in (0, 1):
         raise ValueError(f"seat {seat!r} is neither 0 nor 1")
-    response = _BestResponse(tree, _Odds(policy), seat)
+    response = _BestResponse(tree, Odds(policy), seat)
     return response.value(tree)
 
 
@@ -117,37 +117,6 @@ def exploitability(tree: Node, policy: Policy) -> float:
 def uniform(information: str, words: Sequence[str]) -> list[float]:
     """Return equal probabilities for all legal words."""
     return [1 / len(words)] * len(words)
-
-
-def mixture(tree: Node, policies: Sequence[Policy]) -> Policy:
-    """Return the policy whose play is that of drawing one of `policies` for each seat at the start of a game.
-
-    In an information state each policy weighs as much as its own earlier moves make that state probable (Kuhn 1953).
-    A state that none of them reaches has equal probabilities.
-
-    Raises ValueError as `expected_value`.
-    """
-    totals: dict[str, list[float]] = {}
-    for policy in policies:
-        odds = _Odds(policy)
-        visited: set[str] = set()
-
-        def add(node: Node, reach: tuple[float, float], odds: _Odds = odds, visited: set[str] = visited) -> None:
-            own = odds(node) if node.seat is not None else (1.0,) * len(node.children)
-            if node.seat is not None and node.information not in visited:
-                visited.add(node.information)
-                sums = totals.setdefault(node.information, [0.0] * len(own))
-                totals[node.information] = [total + reach[node.seat] * p for total, p in zip(sums, own, strict=True)]
-            for p, child in zip(own, node.children, strict=True):
-                add(child, tuple(r * p if node.seat == i else r for i, r in enumerate(reach)))  # type: ignore[arg-type]
-
-        add(tree, (1.0, 1.0))
-
-    def mixed(information: str, words: Sequence[str]) -> list[float]:
-        sums = totals[information]
-        return [total / sum(sums) for total in sums] if sum(sums) else uniform(information, words)
-
-    return mixed
 
 
 def information_states(tree: Node) -> dict[str, tuple[str, ...]]:
@@ -172,7 +141,7 @@ def _walk(env: Any) -> Node:
     return Node(*node, tuple(children))
 
 
-class _Odds:
+class Odds:
     """Probabilities of the children of a node, checked, and asked of the policy once for each information state."""
 
     def __init__(self, policy: Policy) -> None:
@@ -180,6 +149,7 @@ class _Odds:
         self.known: dict[str, tuple[float, ...]] = {}
 
     def __call__(self, node: Node) -> tuple[float, ...]:
+        """Return the probabilities of the children of `node`. Raises ValueError for numbers that are none."""
         if node.seat is None:
             return node.odds
         if node.information not in self.known:
@@ -191,7 +161,7 @@ class _Odds:
         return self.known[node.information]
 
 
-def _expected(node: Node, odds: _Odds) -> float:
+def _expected(node: Node, odds: Odds) -> float:
     if not node.children:
         return node.payoff
     return sum(p * _expected(child, odds) for p, child in zip(odds(node), node.children, strict=True) if p)
@@ -200,7 +170,7 @@ def _expected(node: Node, odds: _Odds) -> float:
 class _BestResponse:
     """The best reply of one seat to a policy: in each information set the word with the highest value."""
 
-    def __init__(self, tree: Node, odds: _Odds, seat: int) -> None:
+    def __init__(self, tree: Node, odds: Odds, seat: int) -> None:
         self.odds, self.seat = odds, seat
         self.sets: dict[str, list[tuple[float, Node]]] = defaultdict(
             list

@@ -76,11 +76,9 @@ def save_pretrained(
     place of the model's own, by the names in its `state_dict`.
     """
     generation = model.generation_config
-    if generation is not None:
-        if generation.eos_token_id is None:
-            generation.eos_token_id = tokenizer.eos_token_id
-        if generation.pad_token_id is None:
-            generation.pad_token_id = tokenizer.pad_token_id
+    for name in ("eos_token_id", "pad_token_id") if generation is not None else ():
+        if getattr(generation, name) is None:
+            setattr(generation, name, getattr(tokenizer, name))
     with _quiet():
         model.save_pretrained(folder, state_dict=weights)
         tokenizer.save_pretrained(folder)
@@ -97,8 +95,7 @@ def save_adapter(
 ) -> None:
     """Write the adapters of `model` in peft's layout to `folder`, and the tokenizer.
 
-    `base` is the folder or hub id of the model below the adapters. `weights` are written in place of the adapters' own,
-    by the names that `lora.adapter_weights` gives them.
+    `base` is the folder or hub id of the model below them. `weights`, if any, replace `lora.adapter_weights(model)`.
     """
     lora.save(model, folder, base, weights)
     with _quiet():

@@ -1,8 +1,7 @@
 """The folder of a run: settings, metrics, rollouts and checkpoints, safe against a kill at any moment.
 
 A checkpoint is written under a temporary name, with the digests of its files, and then renamed; `checkpoints/latest` is
-switched last. A resumed run first removes (`rewind`) what was written after its checkpoint, because those updates are
-made again.
+switched last. A resumed run first removes (`rewind`) what was written after its checkpoint: those updates come again.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks import self_play
+from benchmarks.seats import self_play
 from benchmarks.support.self_play_arms import PLAIN
 from benchmarks.support.table_policy import Table, TableAgent, TableLearner
 from envs.types import text, user

@@ -22,6 +22,7 @@ from rl.evaluate import __main__ as evaluate
 from rl.evaluate import attribution
 from rl.methods import recipe as recipes
 from rl.policy import tiny
+from rl.policy.images import tiny as tiny_vision
 from rl.policy.pretrained import save_pretrained
 from rl.train import __main__ as train
 from tests.support.paths import ROOT
@@ -50,6 +51,7 @@ PARSERS = {
     "rl.evaluate": evaluate.parser,
     "rl.attribution": attribution.parser,
     "rl.view": view.parser,
+    "rl.policy.images.tiny": tiny_vision.parser,
     "envs": envs_parser,
     "envs.adapters.openenv_server": openenv_server.command_line,
     "envs.adapters.mcp.server": mcp_server.command_line,
@@ -65,7 +67,8 @@ def blocks(page: Path, *languages: str) -> list[tuple[str, str]]:
 
 def commands() -> list[str]:
     """Every `python -m ...` of this project in a shell block, without its comment."""
-    lines = [line for page in PAGES for _, block in blocks(page, "sh") for line in block.splitlines()]
+    texts = [block.replace("\\\n", " ") for page in PAGES for _, block in blocks(page, "sh")]
+    lines = [line for text in texts for line in text.splitlines()]
     found = [re.search(r"python -m ((?:rl|envs)\b.*)", line) for line in lines]
     return [match[1].split("  #")[0].strip() for match in found if match]
 

@@ -18,7 +18,14 @@ from tests.support.paths import ROOT
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 PACKAGES = ("envs", "agents", "rl", "sandboxes")
-IMPORT_NAMES = {"pillow": "PIL", "reasoning-gym": "reasoning_gym", "math-verify": "math_verify", "gem-llm": "gem"}
+IMPORT_NAMES = {
+    "pillow": "PIL",
+    "reasoning-gym": "reasoning_gym",
+    "math-verify": "math_verify",
+    "gem-llm": "gem",
+    "browsergym-core": "browsergym",
+    "browsergym-miniwob": "browsergym",
+}
 TOOLS = {
     "ruff",
     "mypy",

@@ -100,16 +100,22 @@ def create(
     return model.eval(), tokenizer
 
 
+def parser() -> Parser:
+    """Return the command-line parser."""
+    command = Parser(description=(__doc__ or "").partition("\n")[0])
+    command.add_argument("folder", metavar="FOLDER", type=Path)
+    command.add_argument("--seed", type=whole_number(0), default=0, help="of the random weights")
+    return command
+
+
 def main() -> int:
     """Write the model."""
     from rl.policy.pretrained import save_pretrained
 
-    parser = Parser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("folder", metavar="FOLDER", type=Path)
-    parser.add_argument("--seed", type=whole_number(0), default=0, help="of the random weights")
-    args = parser.parse_args()
+    command = parser()
+    args = command.parse_args()
     if args.folder.exists():
-        parser.error(f"{args.folder} exists; name a new folder")
+        command.error(f"{args.folder} exists; name a new folder")
     model, tokenizer = create(args.seed)
     save_pretrained(model, tokenizer, args.folder)
     print(f"{args.folder}: {sum(weight.numel() for weight in model.parameters()) / 1e6:.1f} M parameters")

@@ -1,8 +1,8 @@
 """Does self-play approach an equilibrium? Exact exploitability in Kuhn poker, of a table of logits and of the model.
 
-    python -m benchmarks.self_play --policy table            # every arm, five seeds
-    python -m benchmarks.self_play --policy tiny --only pull # the bundled model; results of other arms stay
-    python -m benchmarks.self_play --policy tiny --runs DIR  # goes on where it was stopped
+    python -m benchmarks.seats.self_play --policy table            # every arm, five seeds
+    python -m benchmarks.seats.self_play --policy tiny --only pull # the bundled model; results of other arms stay
+    python -m benchmarks.seats.self_play --policy tiny --runs DIR  # goes on where it was stopped
 
 Both run through the same loop, rollout, strategy and recipe parts, one group for each deal and seat. The table
 replaces engine, agent and learner (`benchmarks.support.table_policy`), so that what the rule of learning does can be
@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from benchmarks.seats.mixture import mixture
 from benchmarks.support.record import RESULTS, commit, provenance, save, show
 from benchmarks.support.runs import interval, train
 from benchmarks.support.self_play_arms import ENV, FIELDS, Arm, Field
@@ -152,7 +153,7 @@ def one(policy: str, name: str, seed: int, updates: int, home: Path) -> dict[str
             {
                 "update": update,
                 "exploitability": game_tree.exploitability(tree, strategies[-1]),
-                "mixture": game_tree.exploitability(tree, game_tree.mixture(tree, strategies)),
+                "mixture": game_tree.exploitability(tree, mixture(tree, strategies)),
                 "legal": legal,
             }
         )

@@ -1,6 +1,6 @@
 """What several seats cost: CPU time per sampled token of an update, against the same game with one seat.
 
-    python -m benchmarks.seats_cost [--quick]
+    python -m benchmarks.seats.cost [--quick]
 
 The same model plays the same game at one table in all seats, and in the single-agent view, in twice as many episodes:
 as many replies to prompts of the same kind, the same number of rows to train on, and as many requests at a time. The

@@ -1,6 +1,6 @@
 """CPU of the orchestrator per turn with environments in its own process and in workers, with nobody who samples.
 
-    python -m benchmarks.workers [--quick]
+    python -m benchmarks.steps.workers [--quick]
 
 A policy that answers at once plays the same episodes with no worker and with `--workers` of them, in turn. What is left
 is what a run does besides sampling and learning: rendering, episodes, and either the environment or the messages to its

@@ -1,0 +1,1 @@
+"""Learning and cost with several seats."""
