@@ -233,11 +233,7 @@ class Settings:
     )
     seed: int = _flag(0, "seed of every random draw", whole_number(0, MAX_SEED))
     threads: int = _flag(0, "CPU threads of a forward pass; 0 leaves the choice to torch", whole_number(0, 1024))
-    workers: int = _flag(
-        0,
-        "processes that hold the environments and their sandboxes (docs/clusters.md); 0: this process",
-        whole_number(0, MAX_WORKERS),
-    )
+    workers: int = _flag(0, "processes for environments and their sandboxes; 0: this one", whole_number(0, MAX_WORKERS))
     data_root: str = _flag(
         "", "folder of real benchmark files (or the variable TURNWISE_DATA)", absolute_path, metavar="DIR"
     )

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.runs import Child, flags, metrics, rollouts, train, train_run
 
-GAME = f"{Path(__file__).parents[2] / 'support' / 'seats.py'}:Lows"
+GAME = f"{Path(__file__).parents[3] / 'support' / 'seats.py'}:Lows"
 SLOW = ("an opponent", "blocking, in a sandbox")
 RUNS = {
     "one agent": flags("Talk", updates=2, eval_every=1),
