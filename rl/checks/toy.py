@@ -111,6 +111,15 @@ class ToyAgent:
         """Demonstrate `reply` itself."""
         return reply
 
+    @property
+    def renderer(self) -> ToyAgent:
+        """Itself: what writes the tokens of a reply."""
+        return self
+
+    def write(self, reply: Message) -> tuple[int, ...]:
+        """Return the tokens of a reply."""
+        return (*_encode([reply]), END)
+
 
 class ToyPolicy(Policy):
     """Replies rightly in every other member of a group, and with a number of letters that the seed decides."""

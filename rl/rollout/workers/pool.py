@@ -109,6 +109,11 @@ class Workers:
         """Return so many workers, whose processes begin when they are needed; None for 0, without any."""
         return cls(number) if number else None
 
+    def description(self) -> str:
+        """Return a line for the start of a run."""
+        number = len(self.workers)
+        return f"environments are in {number} process{'es' if number > 1 else ''} beside this one"
+
     def far(self, make_env: Callable[[], gymnasium.Env]) -> Callable[[], gymnasium.Env]:
         """Return a function that makes the environments of `make_env` in workers.
 

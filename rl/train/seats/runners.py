@@ -49,6 +49,8 @@ class Runners:
             opponent = f"against {self.seating.opponent}, seat by seat"
             where = opponent if self.seating.is_contest else "in all seats together"
             lines = [f"{self.trainees.description()}; they are measured {where}"]
+        if self.workers is not None:
+            lines.append(self.workers.description())
         return "\n".join(filter(None, lines))
 
     def sync_weights(self) -> None:

@@ -20,7 +20,7 @@ from rl.methods.parts import keep, strategy
 from rl.methods.recipe import load
 from rl.records import Trajectory
 from tests.support.episodes import FixedPolicy, LetterAgent, make_runner, without_times
-from tests.support.runs import Child, assert_same_run, flags, metrics, train, train_run
+from tests.support.runs import Child, assert_same_run, flags, metrics, rollouts, train, train_run
 from tests.support.walk import (
     EAST,
     Dark,
@@ -244,3 +244,13 @@ def test_a_killed_run_goes_on_bit_for_bit(algo: str, lag: int, tmp_path: Path) -
     ended = train("--resume", "--out", str(out))
     assert ended.code == 0, ended.err
     assert_same_run(out, whole)
+
+
+def test_the_recorded_episode_of_the_expert_is_imitated(tmp_path: Path) -> None:
+    """Behaviour cloning: nothing is played by the policy, and the loss, the expert's negative log-likelihood, falls."""
+    words = flags("Talk", algo="grpo", strategy="recorded", surrogate="nll", updates=6, minibatches=1)
+    out = train_run(*words, "--schedule", "constant", out=tmp_path / "run")
+    losses = [logged["loss"] for logged in metrics(out)]
+    assert losses[-1] < losses[0] - 0.5
+    lines = rollouts(out, 1)
+    assert lines and all(turn["reply"]["content"] == "1" for line in lines for turn in line["turns"])
