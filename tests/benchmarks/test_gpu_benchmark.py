@@ -83,7 +83,7 @@ def test_pieces_that_time_is_too_short_for_wait_for_the_next_call(monkeypatch, t
     assert ended.value.code == 2 and "its pieces were measured on NVIDIA H100" in capsys.readouterr().err
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_command_measures_every_piece_and_a_run_that_is_stopped_goes_on(tmp_path, monkeypatch):
     """In processes of their own, as on a GPU; what needs vLLM is left out or done by the hf engine."""
     out = tmp_path / "gpu.json"

@@ -171,7 +171,7 @@ def test_no_step_pays_for_an_update_that_is_longer_than_its_deadline(
     check_slow_steps(0.2, 1.5, 2.0, overlap, tmp_path / "run", monkeypatch)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("overlap", ["--overlap", "--no-overlap"])
 def test_no_step_pays_for_updates_of_ten_seconds(overlap: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     check_slow_steps(1.5, 6.0, 10.0, overlap, tmp_path / "run", monkeypatch)

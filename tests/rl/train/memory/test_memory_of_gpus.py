@@ -74,7 +74,7 @@ def check_peak(case: memory_peak.Case, *, recompute: bool) -> None:
     assert 1 / 1.15 < ratio < 1.15, ratio
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("recompute", [False, True])
 @pytest.mark.parametrize("case", memory_peak.CASES, ids=lambda case: case.name)
 def test_the_estimate_is_within_15_percent_of_resident_memory(case: memory_peak.Case, recompute: bool) -> None:
