@@ -12,6 +12,7 @@ from envs.episodes.guide import Guide, count, listing
 from envs.games.game import check_range
 from envs.games.pictures import COLOURS, SHAPES, draw, png_url
 from envs.grading.choice import find_choice
+from envs.grading.integer import declared_integer
 from envs.procedural import drawn
 from envs.types import Message, Messages, Outcome, Task, assistant, final_text
 
@@ -19,7 +20,7 @@ KEY = "games/Shapes-v0"
 LENGTHS = {"train": 20_000, "val": 200, "test": 400}
 SIZES, PIXELS, ROUNDS, NAMED = range(2, 7), range(8, 129), range(1, 9), range(1, 5)
 KINDS = ("count", "colour", "shape", "row")
-NUMBERS = {str(number): str(number) for number in range(37)} | {
+NUMERALS = {
     word: str(number)
     for number, word in enumerate(
         ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
@@ -34,7 +35,8 @@ class Shapes(Env):
     which hold a shape (circle, square, triangle, cross) in a colour (red, green, blue, yellow). Questions in full
     style, after the instructions: `How many red shapes are there?`, `Which colour does the circle have?`, `Which shape
     is red?`, `In which row is the circle?`; in short style `count red`, `colour circle`, `shape red`, `row circle`.
-    Action: the number or the word; longer replies are read as `envs.grading.choice.find_choice` says.
+    Action: the number or the word; longer replies are read as `envs.grading.integer.declared_integer` and
+    `envs.grading.choice.find_choice` say.
     Reward: 1 for the last right answer, else 0.
     Metrics: `right`, 1 for a right answer.
     Episode end: with the first wrong answer, or the last right one.
@@ -98,8 +100,7 @@ class Shapes(Env):
 
     def reply(self, action: Message) -> Outcome:
         """Compare the answer with the right one; show the next picture."""
-        words = NUMBERS if self._kind in ("count", "row") else {word: word for word in (*COLOURS, *SHAPES)}
-        answer = find_choice(final_text(action), words)
+        answer = self._read(final_text(action))
         right = answer == self._answer
         is_last = self.turns + 1 == self.rounds
         outcome = Outcome(reward=float(right and is_last), terminated=is_last or not right, success=right and is_last)
@@ -107,6 +108,13 @@ class Shapes(Env):
         if not outcome.terminated:
             outcome.messages = (self._ask(self.turns + 1),)
         return outcome
+
+    def _read(self, text: str) -> str | None:
+        """The answer that a reply states; None for none, or several."""
+        if self._kind not in ("count", "row"):
+            return find_choice(text, {word: word for word in (*COLOURS, *SHAPES)})
+        number = declared_integer(text)
+        return find_choice(text, NUMERALS) if number is None else str(number)
 
     def ending(self, outcome: Outcome) -> str:
         """Say what was right."""
@@ -161,7 +169,7 @@ class Shapes(Env):
         colours, shapes = (rng.permutation(words).tolist() for words in (list(COLOURS), list(SHAPES)))
         if kind == "count":
             most = min(self.size + 1, len(cells) - 1)
-            number, others = int(rng.integers(most)), int(rng.integers(1, most))
+            number, others = (int(count) for count in rng.integers(1, most, 2))
             for place in places[:number]:
                 cells[place] = [colours[0], str(rng.choice(SHAPES))]
             for place in places[number : number + others]:

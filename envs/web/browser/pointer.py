@@ -49,14 +49,14 @@ async def picture(page: Any, size: tuple[int, int], boxes: Sequence[Any] | None,
 
 
 async def _scaled(page: Any, size: tuple[int, int]) -> str:
-    session = await page.context.new_cdp_session(page)
+    debugger = await page.context.new_cdp_session(page)
     try:
-        view = (await session.send("Page.getLayoutMetrics"))["cssVisualViewport"]
+        view = (await debugger.send("Page.getLayoutMetrics"))["cssVisualViewport"]
         clip = {"x": view["pageX"], "y": view["pageY"], "width": VIEWPORT[0], "height": VIEWPORT[1]}
         options = {"format": "jpeg", "quality": QUALITY, "clip": {**clip, "scale": size[0] / VIEWPORT[0]}}
-        return (await session.send("Page.captureScreenshot", options))["data"]
+        return (await debugger.send("Page.captureScreenshot", options))["data"]
     finally:
-        await session.detach()
+        await debugger.detach()
 
 
 async def click(page: Any, x: float, y: float, double: bool) -> None:

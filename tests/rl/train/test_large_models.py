@@ -114,7 +114,8 @@ def test_blocks_are_recomputed_where_an_update_would_not_fit_otherwise(monkeypat
 
 
 @pytest.mark.parametrize(
-    "place", ["transformers.PreTrainedModel.to", "rl.policy.cached_forward._trial_error", "rl.train.session.Learner"]
+    "place",
+    ["transformers.PreTrainedModel.to", "rl.policy.cached_forward._trial_error", "rl.train.seats.trainees.Learner"],
 )
 def test_out_of_memory_before_the_first_update_becomes_advice_too(place: str, monkeypatch: Any, tmp_path: Path) -> None:
     def full(*args: Any, **how: Any) -> Any:

@@ -14,6 +14,7 @@ from transformers import AutoModelForCausalLM, Qwen2Config
 from benchmarks import memory_peak
 from rl.policy import lora
 from rl.policy.tiny import byte_tokenizer
+from rl.train.seats.trainees import Trainee
 from tests.support.runs import train
 
 SHAPES = {  # of Qwen2.5
@@ -49,15 +50,17 @@ def test_it_fits_on_a_card_of_80_gb_with_defaults(
             net = AutoModelForCausalLM.from_config(config, dtype=options["dtype"])
         return net, byte_tokenizer()
 
-    def place(session: Any, device: torch.device, slots: int) -> None:
-        session.policy = SimpleNamespace(description="", close=lambda: None)
+    def place(role: Any, trained_model: Any, *arguments: Any, **options: Any) -> Any:
+        nothing = SimpleNamespace(description="", close=lambda: None)
+        return Trainee(role, nothing, nothing, nothing, trained_model)  # type: ignore[arg-type]
 
     def attach(*arguments: Any, **options: Any) -> None:
         """The estimate foresees adapters that are not there."""
 
     monkeypatch.setattr("rl.train.model.load_pretrained", empty)
     monkeypatch.setattr("rl.train.session.resolve_device", lambda name: torch.device("cuda"))
-    monkeypatch.setattr("rl.train.session.Session._place_model", place)
+    monkeypatch.setattr(Trainee, "open", place)
+    monkeypatch.setattr("transformers.PreTrainedModel.to", lambda net, *where, **how: net)
     monkeypatch.setattr("rl.train.session.free_bytes", lambda device: CARD)
     monkeypatch.setattr(lora, "attach", attach)
     result = train("--env", "math/Arithmetic-v0", "--model", "meta", *words, "--dry-run")
