@@ -29,9 +29,11 @@ from rl.methods.parts.sampler import History
 from rl.policy import tiny
 from rl.policy.hf import HFPolicy
 from rl.records import SamplingParams
+from rl.rollout.roles import Role
 from rl.rollout.runner import Runner
 from rl.train.loop import Loop, Plan
 from rl.train.progress import Progress
+from rl.train.seats.trainees import Trainee
 
 OUT = record.RESULTS / "seats_cost.json"
 CPU = torch.device("cpu")
@@ -76,13 +78,12 @@ class Rival:
         )
         self.loop = Loop(
             self.runner,
-            learner,
+            [Trainee(Role("", seats), learner, ModelScorer(learner, renderer), self.policy, None)],  # type: ignore[arg-type]
             recipes.load("grpo"),
             Plan(groups, SIZE, 0, 1_000_000),
             self.progress,
             sync_weights=self.policy.sync_weights,
             on_update=lambda metrics, groups: None,
-            scorer=ModelScorer(learner, renderer),
         )
         self.tokens: list[int] = []
 

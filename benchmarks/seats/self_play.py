@@ -38,10 +38,12 @@ from rl.evaluate.seats.exploitability import ModelStrategy
 from rl.learner.scorer import ModelScorer
 from rl.methods.parts.sampler import History
 from rl.records import SamplingParams
+from rl.rollout.roles import Role
 from rl.rollout.runner import Runner
 from rl.settings import Settings
 from rl.train.loop import Loop, Plan
 from rl.train.progress import Progress
+from rl.train.seats.trainees import Trainee
 from rl.train.session import Session
 
 Strategy = Mapping[str, Sequence[float]]  # probabilities of the legal words by information state
@@ -69,13 +71,12 @@ def play_table(arm: Arm, shared: Field, seed: int, updates: int, note: Callable[
 
     loop = Loop(
         runner,
-        learner,  # type: ignore[arg-type]
+        [Trainee(Role("", runner.seats), learner, ModelScorer(learner, None), engine, None)],  # type: ignore[arg-type]
         arm.recipe(),
         Plan(settings["groups"], settings["size"], seed, updates),
         Progress(History(len(Kuhn(style="short").load("train")))),
         sync_weights=engine.sync_weights,
         on_update=on_update,
-        scorer=ModelScorer(learner, None),  # type: ignore[arg-type]
     )
     note(0, table.strategy())
     try:
