@@ -21,7 +21,7 @@ ROWS = [[0.1, -0.2, 0.3], [0.0, 0.2, 0.1]]
     [
         ("ratio", lambda tokens: (tokens.logp - tokens.old).sum(-1, keepdim=True), r"\(2, 1\)"),
         ("surrogate", lambda log_ratio, tokens: (-log_ratio * tokens.adv).mean(), r"\(\)"),
-        ("select", lambda tokens: tokens.mask.any(0), r"\(3,\)"),
+        ("select", (lambda tokens: tokens.mask.any(0),), r"\(3,\)"),
         ("penalty", (lambda tokens: tokens.logp.mean(-1)[:, None],), r"\(2, 1\)"),
     ],
 )
