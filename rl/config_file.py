@@ -16,14 +16,10 @@ from rl import checksums
 from rl.cli import UserError, suggest
 from rl.methods.recipe import MANY, SLOTS
 from rl.settings import DERIVED_FROM, LISTS, Settings, flag_name
+from rl.spec_paths import SEAT_FORM
 
 FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")  # module:function, as an argument of an environment
-INNER_SCHEMES = (
-    "chain",
-    "variants",
-    "simulated",
-    "transitions",
-)  # around the environment that they name
+INNER_SCHEMES = ("chain", "variants", "simulated", "transitions")  # around the environment that they name
 
 # Settings that may differ between a run and its continuation with `--resume`.
 CHANGEABLE_ON_RESUME = (
@@ -35,6 +31,7 @@ CHANGEABLE_ON_RESUME = (
 LIST_EXAMPLES = {
     "env_arg": "level=2",
     "template_arg": "enable_thinking=false",
+    "opponent": "random",
     "seat": "player_0",
     "role": "planner=0",
     "derived": "lr",
@@ -128,6 +125,8 @@ def parse(text: str, path: Path | str) -> dict[str, Any]:
             if not isinstance(value, str):
                 raise UserError(f"{path}: system = {value!r}: must be a text")
         elif key in (*LISTS, "derived"):
+            if isinstance(value, str) and key != "derived":  # a list of one; "" of none
+                values[key] = value = [value] if value else []
             if not (isinstance(value, list) and all(isinstance(item, str) for item in value)):
                 example = LIST_EXAMPLES[key]
                 raise UserError(f'{path}: {key} = {value!r}: must be a list such as ["{example}"]')
@@ -147,8 +146,9 @@ def code_sources(settings: Settings, file: Mapping[str, Any]) -> list[str]:
     for text in set(settings.env_arg) & set(file.get("env_arg", ())):
         value = text.partition("=")[2]
         names += [source_of(value)] if ".py:" in value or FUNCTION.fullmatch(value) else []
-    if ".py:" in settings.opponent and settings.opponent == file.get("opponent"):
-        names.append(source_of(settings.opponent))
+    for text in set(settings.opponent) & set(file.get("opponent", ())):
+        spec = match[2] if (match := SEAT_FORM.fullmatch(text)) else text
+        names += [source_of(spec)] if ".py:" in spec else []
     return [*dict.fromkeys(name for name in names if name)]
 
 

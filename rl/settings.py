@@ -18,7 +18,7 @@ from rl.rollout.workers.pool import MAX_WORKERS
 from rl.seeds import MAX_SEED
 from rl.spec_paths import absolute_model, absolute_path, absolute_player, absolute_spec
 
-LISTS = ("env_arg", "template_arg", "seat", "role")  # of texts, by flags that are repeated
+LISTS = ("env_arg", "template_arg", "opponent", "seat", "role")  # of texts, by flags that are repeated
 # What the defaults of `with_defaults` depend on.
 DERIVED_FROM = ("env", "env_arg", "model", "lora", "max_tokens", "groups", "engine", "dtype", "engine_dtype")
 
@@ -53,11 +53,12 @@ class Settings:
     env_arg: list[str] = _flag(
         [], "an argument of the environment, such as level=2; repeatable", absolute_argument, metavar="KEY=VALUE"
     )
-    opponent: str = _flag(
-        "",
+    opponent: list[str] = _flag(
+        [],
         "who plays the other seats of an environment of several, without learning: what `rl.evaluate --opponent` "
         "takes, such as a model folder, random, minimax:depth=2, file.py:function or openai:MODEL@URL, or "
-        "pool:every=10,size=8,rule=uniform, its own past weights (default: the policy plays all seats)",
+        "pool:every=10,size=8,rule=uniform, its own past weights (default: the policy plays all seats); repeatable as "
+        "SEAT=SPEC: one for each of several seats",
         absolute_player,
         metavar="SPEC",
     )

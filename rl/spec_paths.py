@@ -6,10 +6,12 @@ The models of a run are in `RUN/checkpoints/NAME/model`, or in `.../model/ROLE` 
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from envs.adapters.schemes import SCHEMES
 
+SEAT_FORM = re.compile(r"(\w+)=(.+)", re.DOTALL)  # SEAT=SPEC; other names of players have a `:` or `/` before a `=`
 MODEL_CONFIGS = ("config.json", "adapter_config.json")  # of a model, and of adapters
 MODEL_FILES = ("config.toml", "config.json", "adapter_config.json", "model/config.json")  # of a run or a model
 
@@ -43,8 +45,11 @@ def absolute_player(spec: str) -> str:
     """Return the name of a player of a seat with any path in it made absolute.
 
     `mine.py:play` holds a path, and so does the folder of a run or of a model. Other names, such as `random`,
-    `minimax:depth=2` and `openai:MODEL@URL`, are returned unchanged, even where there is a folder of that name.
+    `minimax:depth=2` and `openai:MODEL@URL`, are returned unchanged, even where there is a folder of that name. The
+    name may be that of a player for one seat, as SEAT=SPEC.
     """
+    if (match := SEAT_FORM.fullmatch(spec)) and not Path(spec).expanduser().is_dir():
+        return f"{match[1]}={absolute_player(match[2])}"
     if ".py:" in spec:
         return absolute_spec(spec)
     folder = Path(spec).expanduser()

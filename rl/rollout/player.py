@@ -63,7 +63,7 @@ class ScriptPlayer:
 
 @dataclass(frozen=True, slots=True)
 class TeamPlayer:
-    """Policies of several roles that were trained together, each with seats of its own.
+    """Players with seats of their own, such as the policies of several roles that were trained together.
 
     Attributes:
         name: What rollouts call it.
@@ -71,13 +71,13 @@ class TeamPlayer:
     """
 
     name: str
-    by_seat: Mapping[str, Player]
+    by_seat: Mapping[str, AnyPlayer]
 
 
-def in_seat(player: AnyPlayer | TeamPlayer, seat: str, *, name: str, is_opponent: bool) -> AnyPlayer:
-    """Return who plays a seat for `player`, with another name and, perhaps, as an opponent."""
+def in_seat(player: AnyPlayer | TeamPlayer, seat: str, *, name: str = "", is_opponent: bool) -> AnyPlayer:
+    """Return who plays a seat for `player`, perhaps with another name (default: its own) or as an opponent."""
     one = player.by_seat[seat] if isinstance(player, TeamPlayer) else player
-    return replace(one, name=name, is_opponent=is_opponent)
+    return replace(one, name=name or one.name, is_opponent=is_opponent)
 
 
 AnyPlayer = Player | ScriptPlayer

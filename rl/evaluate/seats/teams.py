@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from envs.suggestions import unknown_message
 from rl.evaluate.diversity import Diversity, measure
 from rl.records import Group, Trajectory
+from rl.spec_paths import SEAT_FORM
 
 if TYPE_CHECKING:
     from rl.evaluate.seats.matches import MatchPlan
 
-SEAT_FORM = re.compile(r"(\w+)=(.+)", re.DOTALL)  # SEAT=SPEC; other specifications have a `:` or `/` before a `=`
 
-
-def read_opponents(texts: Sequence[str], seats: Sequence[str]) -> tuple[list[str], dict[str, int]]:
+def read_opponents(
+    texts: Sequence[str], seats: Sequence[str], policy: str = "--policy"
+) -> tuple[list[str], dict[str, int]]:
     """Return the players that `--opponent` names, and which of them has which seat, numbered from 1.
 
     There are no seats in the result if no text is of the form SEAT=SPEC: then the players change seats. Equal players
-    of several seats are one.
+    of several seats are one. `policy` is what errors call the player of all other seats.
 
     Raises:
         ValueError: Some texts have a seat and others none, a seat is unknown or named twice, or none is left.
@@ -39,7 +39,7 @@ def read_opponents(texts: Sequence[str], seats: Sequence[str]) -> tuple[list[str
             raise ValueError(f"--opponent {text}: the seat {seat} is named twice")
         places[seat] = 1 + specs.index(spec)
     if len(places) == len(seats):
-        raise ValueError(f"--opponent {texts[-1]}: leaves no seat to --policy; leave one out")
+        raise ValueError(f"--opponent {texts[-1]}: leaves no seat to {policy}; leave one out")
     return specs, places
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import envs
@@ -13,6 +13,7 @@ from rl.cli import Parser
 from rl.evaluate.clients.client import StopEvaluation, stop_errors
 from rl.evaluate.flags import add_policy_flags
 from rl.evaluate.seats.players import OpenPlayer, open_player, opponent_flags
+from rl.evaluate.seats.teams import read_opponents
 from rl.methods.recipe import Recipe, samples_by_turn
 from rl.records import Group, Ticket
 from rl.rollout.player import AnyPlayer, Lineup, ScriptPlayer, TeamPlayer, in_seat
@@ -27,7 +28,7 @@ TOGETHER = "+"  # between seats that the policy plays in the same episode
 
 @dataclass(frozen=True)
 class Opponents:
-    """The seats that the policy plays, and the player of all others, which never learns.
+    """The seats that the policy plays, and the players of all others, which never learn.
 
     The policy plays one entry of `own_seats` in each group of episodes, in turn: ticket n takes entry n modulo their
     number. What the opponent draws depends on the ticket, the member and the seat, as the policy's draws do, so that a
@@ -36,13 +37,16 @@ class Opponents:
     Attributes:
         seats: The seats of the environment.
         own_seats: Seats that the policy plays at the same time; one such entry after the other.
-        player: Plays the other seats; None where the policy or its past selves play them.
+        players: Play the other seats: the first plays all, unless `places` says more; () where the policy or its past
+            selves play them.
+        places: The number of the player by seat, where players have seats of their own.
         pool: Past weights of the policy that play the other seats; None for no such pool.
     """
 
     seats: tuple[str, ...]
     own_seats: tuple[tuple[str, ...], ...]
-    player: OpenPlayer | None = None
+    players: tuple[OpenPlayer, ...] = ()
+    places: Mapping[str, int] = field(default_factory=dict)
     pool: Pool | None = None
 
     @property
@@ -59,16 +63,14 @@ class Opponents:
 
     def lineup(self, ticket: Ticket) -> Lineup:
         """Return who plays the seats of a ticket that the policy does not play."""
-        opponent: AnyPlayer | TeamPlayer
+        players: Sequence[AnyPlayer | TeamPlayer] = [one.player for one in self.players]
         if self.pool is not None and ticket.opponent:
-            opponent = self.pool.player_of(ticket.opponent)
-        elif self.player is not None:
-            opponent = self.player.player
-        else:
+            players = [self.pool.player_of(ticket.opponent)]
+        elif not players:
             return {}
         own = self.own_seats[ticket.number % len(self.own_seats)]
-        others = [seat for seat in self.seats if seat not in own]
-        return {seat: in_seat(opponent, seat, name=opponent.name, is_opponent=True) for seat in others}
+        others = {seat: players[self.places.get(seat, 0)] for seat in self.seats if seat not in own}
+        return {seat: in_seat(player, seat, name=player.name, is_opponent=True) for seat, player in others.items()}
 
     def begin(self) -> None:
         """Let the weights that training begins with be the first member of the pool, if there is one."""
@@ -88,41 +90,50 @@ class Opponents:
 
     def description(self) -> str:
         """Return a line on who plays which seat; "" without an opponent."""
-        if self.player is None and self.pool is None:
+        if not self.players and self.pool is None:
             return ""
-        opponent = f"{self.player.player.name}, which does not learn" if self.player else "its past weights"
+        names = [one.player.name for one in self.players]
+        if self.places:
+            opponent = " and ".join(
+                f"{names[self.places[seat]]} as {seat}" for seat in self.seats if seat in self.places
+            )
+        else:
+            opponent = names[0] if names else "its past weights"
+        if names:
+            opponent += ", which do not learn" if len(self.places) > 1 else ", which does not learn"
         own = [TOGETHER.join(seats) for seats in self.own_seats]
         where = f"each of {', '.join(own)} in turn" if len(own) > 1 else own[0]
         return f"the policy plays {where} against {opponent}"
 
     async def during(self, work: Coroutine[Any, Any, T]) -> T:
-        """Await `work` while the opponent can be asked: an endpoint has its connections for as long."""
+        """Await `work` while the opponents can be asked: an endpoint has its connections for as long."""
         async with AsyncExitStack() as stack:
-            if self.player is not None and self.player.client is not None:
-                await stack.enter_async_context(self.player.client)
+            for one in self.players:
+                if one.client is not None:
+                    await stack.enter_async_context(one.client)
             return await work
 
     def settle(self) -> None:
-        """Bring the opponent's engine to the state of a new one, as each update does with the policy's.
+        """Bring the opponents' engines to the state of new ones, as each update does with the policy's.
 
         Replies that it is sampling go on behind the tokens that they have, as they do in a resumed run.
         """
         if self.pool is not None:
             self.pool.settle()
-        for model in self.player.models if self.player is not None else ():
+        for model in (model for one in self.players for model in one.models):
             model.engine.sync_weights()
             model.engine.version = 0  # of weights that never change
 
     def close(self) -> None:
-        """Free what the opponent holds."""
+        """Free what the opponents hold."""
         if self.pool is not None:
             self.pool.close()
-        if self.player is not None:
-            self.player.close()
+        for one in self.players:
+            one.close()
 
 
 def open_opponents(settings: Settings, seating: Seating, recipe: Recipe) -> Opponents:
-    """Open the opponent that `settings` name, for the seats of an environment.
+    """Open the opponents that `settings` name, for the seats of an environment.
 
     A model samples by the engine `hf` at the run's `--temperature`, in training and in evaluations.
 
@@ -131,7 +142,7 @@ def open_opponents(settings: Settings, seating: Seating, recipe: Recipe) -> Oppo
             recipe that plays all seats itself.
         OSError: A file cannot be read.
     """
-    spec = settings.opponent
+    spec = " ".join(settings.opponent)
     if settings.role and not seating.has_table:
         raise ValueError(f"--role {settings.role[0]}: {_why_one_seat(settings)}; leave it out")
     if not spec:
@@ -146,8 +157,22 @@ def open_opponents(settings: Settings, seating: Seating, recipe: Recipe) -> Oppo
             f"--opponent {spec}: the strategy of --algo {settings.algo} plays all seats itself; "
             "--strategy independent leaves some to others"
         )
+    specs, places = read_opponents(settings.opponent, seating.seats, "the policy")
+    if len(specs) > 1 and not places:
+        raise ValueError(
+            f"--opponent {specs[1]}: training has one player for all other seats, or one for each as SEAT={specs[1]}"
+        )
+    if places and settings.seat:
+        raise ValueError(
+            f"--seat {settings.seat[0]}: --opponent {spec} leaves all seats that it does not name; leave it out"
+        )
     own_seats = _own_seats(settings.seat, seating.seats)
-    if options := PoolOptions.parse(spec):
+    if places:
+        own_seats = (tuple(seat for seat in seating.seats if seat not in places),)
+        places = {seat: number - 1 for seat, number in places.items()}
+    if any(PoolOptions.parse(one) for one in specs) and places:
+        raise ValueError(f"--opponent {spec}: a pool plays all other seats; name the policy's own by --seat")
+    if options := PoolOptions.parse(specs[0]):
         if settings.role:
             raise ValueError(f"--opponent {spec}: a pool has past weights of one policy; leave out --role")
         if settings.engine != "hf":
@@ -155,10 +180,19 @@ def open_opponents(settings: Settings, seating: Seating, recipe: Recipe) -> Oppo
         return Opponents(seating.seats, own_seats, pool=Pool(options, settings.seed, is_team=not seating.is_contest))
     flags = Parser()
     add_policy_flags(flags)
-    args = flags.parse_args([f"--policy={spec}", f"--seed={settings.seed}", f"--temperature={settings.temperature}"])
+    args = flags.parse_args(
+        [f"--policy={specs[0]}", f"--seed={settings.seed}", f"--temperature={settings.temperature}"]
+    )
     args.device = settings.device
-    player = open_player(opponent_flags(args, spec), game, flag="--opponent", must_reply=True)
-    return Opponents(seating.seats, own_seats, player)
+    players: list[OpenPlayer] = []
+    try:
+        for one in specs:
+            players.append(open_player(opponent_flags(args, one), game, flag="--opponent", must_reply=True))
+    except BaseException:
+        for player in players:
+            player.close()
+        raise
+    return Opponents(seating.seats, own_seats, tuple(players), places)
 
 
 def default_opponents(seating: Seating) -> Opponents:
@@ -167,7 +201,7 @@ def default_opponents(seating: Seating) -> Opponents:
 
     game: Any = getattr(envs.entry(seating.spec), "game", None)
     player = OpenPlayer(ScriptPlayer(seating.opponent, make_opponent(seating.opponent, game)))
-    return Opponents(seating.seats, tuple((seat,) for seat in seating.seats), player)
+    return Opponents(seating.seats, tuple((seat,) for seat in seating.seats), (player,))
 
 
 def _why_one_seat(settings: Settings) -> str:

@@ -70,7 +70,7 @@ class Runners:
 
         With several policies in a contest, each plays its seats in turn against the default opponent.
         """
-        if self.opponents.player:
+        if self.opponents.players:
             return self._table(params, self.opponents)
         if len(self.trainees) > 1:
             is_contest = self.seating.is_contest

@@ -96,6 +96,23 @@ def test_a_run_says_whom_it_is_measured_against(players: Path, tmp_path: Path) -
     assert len((tmp_path / "run" / "evaluations.jsonl").read_text().splitlines()) == 2
 
 
+def test_each_seat_may_have_a_player_of_its_own_and_the_policy_has_the_rest(players: Path, tmp_path: Path) -> None:
+    seated = {"ben": "random", "cleo": small_model(), "dan": "random"}
+    more = [word for seat, spec in seated.items() for word in ("--opponent", f"{seat}={spec}")]
+    result = train(*flags("multi/OddWord-v0", *more, updates=1, env_arg="style=short"), "--out", str(tmp_path / "run"))
+    assert result.code == 0, result.err
+    assert f"the policy plays ann against random as ben and {small_model()} as cleo and random as dan" in result.out
+    assert {(line["agent"], line.get("player")) for line in rollouts(tmp_path / "run", 1)} == {
+        ("ann", None),
+        *seated.items(),
+    }
+
+
+def test_a_run_whose_file_has_its_opponent_as_a_text_can_be_read(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text('opponent = "random"\nseat = ""\n')
+    assert read(tmp_path / "config.toml") == {"opponent": ["random"], "seat": []}
+
+
 @pytest.mark.parametrize("kind", ["script", "model"])
 def test_a_killed_run_goes_on_bit_for_bit(kind: str, players: Path, tmp_path: Path) -> None:
     spec = f"{players}:drawn" if kind == "script" else small_model()
@@ -128,7 +145,7 @@ def test_a_relative_path_means_the_same_in_another_folder(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     out = train_run(*words(opponent="players.py:bold", updates=1), out=tmp_path / "run")
-    assert read(out / "config.toml")["opponent"] == f"{players}:bold"
+    assert read(out / "config.toml")["opponent"] == [f"{players}:bold"]
     os.chdir("/")
     again = train("--config", str(out / "config.toml"), "--out", str(tmp_path / "again"))
     assert again.code == 0 and f"this config runs code from {players}\n" in again.out
@@ -140,15 +157,16 @@ def test_a_folder_is_a_path_only_if_it_holds_a_model(tmp_path: Path, monkeypatch
     shutil.copytree(small_model(), tmp_path / "mine")
     (tmp_path / "random").mkdir()
     assert absolute_player("mine") == str(tmp_path / "mine")
-    for name in ("random", "minimax:depth=2", "openai:gpt@http://host/v1", "org/model", ""):
+    assert absolute_player("cleo=mine") == f"cleo={tmp_path / 'mine'}"
+    for name in ("random", "minimax:depth=2", "cleo=random", "openai:gpt@http://host/v1", "org/model", ""):
         assert absolute_player(name) == name
 
 
 def test_seats_that_the_policy_plays_together_come_in_turn_with_others() -> None:
     player = OpenPlayer(ScriptPlayer("nobody", lambda env, seat, rng: ""))
     seating = Seating(KUHN, {}, ("a", "b", "c"), is_contest=True)
-    settings = Settings(env=KUHN, opponent="random", seat=["a+2", "1"])
-    opponents = replace(open_opponents(settings, seating, load("grpo")), player=player)
+    settings = Settings(env=KUHN, opponent=["random"], seat=["a+2", "1"])
+    opponents = replace(open_opponents(settings, seating, load("grpo")), players=(player,))
     lineups = [sorted(opponents.lineup(Ticket(n, 0, "train", 0, 1))) for n in (0, 1, 2, -1)]
     assert lineups == [["b"], ["a", "c"], ["b"], ["a", "c"]]
     assert (opponents.most_own_seats, opponents.own_seats) == (2, (("a", "c"), ("b",)))
@@ -166,6 +184,9 @@ def test_seats_that_the_policy_plays_together_come_in_turn_with_others() -> None
         ({"opponent": "random", "seat": "0+1"}, "leaves no seat"),
         ({"opponent": "random", "seat": "0+player_0"}, "twice"),
         ({"opponent": "random", "env_arg": "seat=player_0"}, "ask for one seat"),
+        ({"opponent": "player_1=random", "seat": "player_0"}, "leaves all seats that it does not name"),
+        ({"opponent": "player_1=pool"}, "a pool plays all other seats"),
+        ({"opponent": "player_2=random"}, "player_2"),
         ({"opponent": "random", "algo": "at_grpo"}, "plays all seats itself"),
     ],
 )
@@ -174,6 +195,8 @@ def test_what_cannot_be_played_is_refused_in_one_line(settings: dict[str, object
 
 
 def test_an_environment_of_one_agent_has_no_seat_for_an_opponent() -> None:
+    two = error_of(*words(opponent="random"), "--opponent", "oracle", "--dry-run")
+    assert "--opponent oracle: training has one player for all other seats, or one for each as SEAT=oracle" in two
     assert "has one seat" in error_of(*flags("math/Arithmetic-v0", opponent="random"), "--dry-run")
 
 
