@@ -122,8 +122,8 @@ COMPARISONS["plan"] = Comparison(
     (
         ("at_grpo", "grpo"),
         ("at_grpo", "grpo --env-arg seat=planner"),  # one agent: the oracle in the other seat walks what it is sent
-        ("at_grpo", "at_grpo --strategy turn_tree:compare=agent"),
-        ("at_grpo", "at_grpo --strategy turn_tree:compare=all"),
+        ("at_grpo", "at_grpo --strategy turn_tree:compare=agent --credit outcome"),
+        ("at_grpo", "at_grpo --strategy turn_tree:compare=all --credit outcome"),
     ),
     start=(*TEAM, "--size", "3", "--cold-start", "8000", "--cold-start-until", "0.2", "--eval-episodes", "0"),
     is_judged_apart=True,
