@@ -133,9 +133,9 @@ class arms:
             self._outcomes[result.task] = outcomes[-self.window :]
         self._num_read = history.num_results
         for (label, arm), values in losses.items():
-            gain = sum(values) / len(values) - self._price * (choices[arm] - size)
+            loss, surplus = sum(values) / len(values), choices[arm] - size
             scores = self._of(label, choices)
-            scores[arm] = (1 - self.beta) * scores[arm] + self.beta * gain if self.beta else scores[arm] + gain
+            scores = allocation.update_arm(scores, arm, loss, surplus=surplus, price=self._price, beta=self.beta)
             self._scores[label] = [float(score) for score in scores]
 
     def _bin(self, index: int) -> str:

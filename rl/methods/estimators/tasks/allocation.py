@@ -110,6 +110,18 @@ def arm_probabilities(scores: Floats, *, eta: float, gamma: float) -> Floats:
     return result
 
 
+def update_arm(scores: Floats, arm: int, loss: float, *, surplus: float, price: float, beta: float = 0.0) -> Floats:
+    """The scores (A,) after arm number `arm` was played: it gains `loss - price * surplus`.
+
+    `loss` is the mean loss of its tasks, `surplus` how many episodes it costs above the mean. With `beta`, scores are
+    moving averages in place of sums.
+    """
+    gain = loss - price * surplus
+    result: Floats = scores.copy()
+    result[arm] = (1 - beta) * scores[arm] + beta * gain if beta else scores[arm] + gain
+    return result
+
+
 def match_budget(
     probabilities: Mapping[str, Floats], counts: Mapping[str, int], arms: Sequence[int], budget: int
 ) -> dict[str, int]:

@@ -1,6 +1,6 @@
 """How much of a solution a hard task is given, and what an episode that was helped is worth.
 
-Legend: B members of one group, T tokens.
+Legend: B members of one group.
 """
 
 from __future__ import annotations
@@ -22,29 +22,16 @@ def hint_share(difficulty: float, *, least: float, most: float) -> float:
     return 0.0 if difficulty <= 0 else least + (most - least) * difficulty
 
 
-def posterior_advantages(rewards: Floats, is_guided: np.ndarray) -> Floats:
-    """ADHint's advantages (B,): standardised over all members, then weighed by how much harder the task is unaided.
+def posterior_factors(advantages: Floats, rewards: Floats, is_guided: np.ndarray) -> Floats:
+    """ADHint's weights (B,) of advantages, by how much harder the task is unaided than with a hint.
 
     With `gap` the failure rate of the members that played unaided less that of those that were helped, an unaided
     success weighs `1 + gap` and an unaided failure `1 - gap`, within 0 and 2, and the reverse where they were helped.
+    All weights are 1 where only one of the two kinds of members is there.
     """
-    if len(rewards) < 2 or np.ptp(rewards) == 0:
-        return np.zeros_like(rewards)
-    advantages: Floats = (rewards - rewards.mean()) / (rewards.std(ddof=1) + 1e-6)
-    return advantages * posterior_factors(advantages, rewards, is_guided)
-
-
-def posterior_factors(advantages: Floats, rewards: Floats, is_guided: np.ndarray) -> Floats:
-    """The weights (B,) of `posterior_advantages`; 1 where only one of the two kinds of members is there."""
     if is_guided.all() or not is_guided.any():
         return np.ones_like(advantages)
     gap = float(rewards[is_guided].mean() - rewards[~is_guided].mean())
     sign = np.where(is_guided, -1.0, 1.0) * np.sign(advantages)
     factors: Floats = np.clip(1 + sign * gap, 0.0, 2.0)
     return factors
-
-
-def consistency(entropy: Floats, continuation: float, *, kappa: float) -> Floats:
-    """ADHint's weights (T,) of a hint's tokens: the nearer 1, the nearer their entropy to that of what followed."""
-    result: Floats = np.exp(-np.abs(entropy - continuation) / kappa)
-    return result

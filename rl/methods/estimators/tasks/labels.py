@@ -39,8 +39,3 @@ def calmness(entropy: Floats) -> Floats:
     mean = float(entropy.mean()) if len(entropy) else 0.0
     factors: Floats = np.maximum(2 - entropy / mean, 0.0) if mean > 0 else np.ones_like(entropy)
     return factors
-
-
-def tree_size(chains: int, forks: int, branches: int) -> int:
-    """The leaves of ETTRL's trees: every chain, and `branches` more from each of its `forks` uncertain places."""
-    return chains * (1 + branches * forks)

@@ -39,6 +39,7 @@ class skip_settled:
     solved: Share = 0.98
     _num_read: int = field(default=0, init=False, compare=False)
     _runs: dict[int, tuple[str, int]] = field(default_factory=dict, init=False, compare=False)  # kind and length
+    _skips: dict[int, int] = field(default_factory=dict, init=False, compare=False)  # how often passed over
     _base: dict[str, float] = field(default_factory=dict, init=False, compare=False)
     _batch: list[str] = field(default_factory=list, init=False, compare=False)  # kinds of the results of one update
     _update: int = field(default=0, init=False, compare=False)
@@ -48,13 +49,15 @@ class skip_settled:
         for result in history.since(self._num_read):
             self._read(result, is_adapting=bool(history.draws.min()))
         self._num_read = history.num_results
-        passed = np.zeros_like(history.draws)  # counts like a draw, so that the order goes on
+        visits = history.draws.copy()  # to be passed over counts like a draw, so that the order goes on
+        for index, count in self._skips.items():
+            visits[index] += count
         for _ in range(TRIALS):
-            least = np.flatnonzero(history.draws + passed == (history.draws + passed).min())
-            index = int(rng.choice(least))
+            index = int(rng.choice(np.flatnonzero(visits == visits.min())))
             if rng.random() < self.chance(index):
                 return index
-            passed[index] += 1
+            visits[index] += 1
+            self._skips[index] = self._skips.get(index, 0) + 1
         return shuffled(history, rng)
 
     def chance(self, index: int) -> float:
@@ -67,6 +70,7 @@ class skip_settled:
         return {
             "read": self._num_read,
             "runs": {str(index): list(run) for index, run in self._runs.items()},
+            "skips": {str(index): count for index, count in self._skips.items()},
             "base": dict(self._base),
             "batch": list(self._batch),
             "update": self._update,
@@ -76,6 +80,7 @@ class skip_settled:
         """Restore `state_dict()`."""
         self._num_read, self._update = state["read"], state["update"]
         self._runs = {int(index): (kind, run) for index, (kind, run) in state["runs"].items()}
+        self._skips = {int(index): count for index, count in state["skips"].items()}
         self._base, self._batch = dict(state["base"]), list(state["batch"])
 
     def _read(self, result: Result, *, is_adapting: bool) -> None:

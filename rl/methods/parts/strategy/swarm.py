@@ -122,8 +122,8 @@ def _parse(line: str) -> dict[str, Any] | None:
         offer = json.loads(line)
         replies: list[list[Message]] = offer["replies"]
         is_sound = isinstance(offer["index"], int) and isinstance(offer["seed"], int)
-        is_sound &= all(isinstance(reply, dict) for of_member in replies for reply in of_member)
-    except (ValueError, TypeError, KeyError):
+        is_sound &= all(reply.get("role") == "assistant" for of_member in replies for reply in of_member)
+    except (ValueError, TypeError, KeyError, AttributeError):
         return None
     return offer if is_sound else None
 
