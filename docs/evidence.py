@@ -118,8 +118,9 @@ def compared() -> list[tuple[str, str, str]]:
 
 
 def measured(name: str) -> str:
-    """What `benchmarks/credit.py` found a recipe to add to its parent: mean and 95 % interval, task by task."""
-    files = sorted((ROOT / "benchmarks" / "results").glob("credit-*.json"))
+    """What `benchmarks/credit.py` and `methods.py` found a recipe to add to its parent: mean and 95 % interval, task by task."""
+    results = ROOT / "benchmarks" / "results"
+    files = [file for kind in ("credit", "methods") for file in sorted(results.glob(f"{kind}-*.json"))]
     entries = [entry for file in files for entry in json.loads(file.read_text(encoding="utf-8"))["comparisons"]]
     return "; ".join(
         f"{entry['env'].rsplit('/', 1)[-1].rsplit(':')[-1]}{_variant(entry['comparison'])}: "
