@@ -81,7 +81,7 @@ def test_groups_opened_together_share_their_later_episodes() -> None:
     pair = [ticket(2, wave=(2, 2)), ticket(3, wave=(2, 2))]
     groups = play(part, *pair, winners={2: {0, 1}, 3: set()})
     assert [len(group.trajectories) for group in groups] == [12, 4]
-    assert part.state_dict() == {"waves": [], "ended": []}
+    assert part.state_dict() == {"waves": [], "done": []}
     alone = play(part, ticket(9), winners={})
     assert [len(group.trajectories) for group in alone] == [8]
 

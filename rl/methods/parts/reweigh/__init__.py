@@ -15,6 +15,7 @@ from rl.methods.parts.reweigh.factors import (
     overconfident_errors,
     rare_successes,
     surprise,
+    uncertain_turns,
 )
 
 __all__ = [
@@ -27,4 +28,5 @@ __all__ = [
     "overconfident_errors",
     "rare_successes",
     "surprise",
+    "uncertain_turns",
 ]

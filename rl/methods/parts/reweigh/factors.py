@@ -86,6 +86,22 @@ def most_spread(groups: Sequence[Group], credit: TokenAdvantages, *, share: Abov
     return reweighing.multiply(credit, is_kept.astype(np.float64))
 
 
+def uncertain_turns(groups: Sequence[Group], credit: TokenAdvantages, *, share: AboveZero = 0.8) -> TokenAdvantages:
+    """DART-GUI (arXiv:2509.23866): keep the `share` of a group's turns that were least certain; others get 0.
+
+    How uncertain a turn is, its mean negative log-probability per token estimates, as it was sampled.
+    """
+    result = []
+    for group, of_group in zip(groups, credit, strict=True):
+        turns = [turn.completion.logprobs for trajectory in group.trajectories for turn in trajectory.turns]
+        surprise = np.array([-sum(logprobs) / len(logprobs) if logprobs else 0.0 for logprobs in turns])
+        mask = np.repeat(reweighing.largest(surprise, share), [len(logprobs) for logprobs in turns])
+        ends = np.cumsum([len(tokens) for tokens in of_group])[:-1]
+        factors = np.split(mask, ends) if of_group else []
+        result.append([tokens * factor for tokens, factor in zip(of_group, factors, strict=True)])
+    return result
+
+
 def contrasting_pairs(groups: Sequence[Group], credit: TokenAdvantages, *, share: AboveZero = 0.5) -> TokenAdvantages:
     """Shuffle-R1 (arXiv:2508.05612): keep the `share` of a group's pairs that differ most; others get 0.
 
@@ -122,8 +138,8 @@ def by_hint(groups: Sequence[Group], credit: TokenAdvantages) -> TokenAdvantages
     for group, of_group in zip(groups, credit, strict=True):
         flat = np.array([float(tokens.mean()) if len(tokens) else 0.0 for tokens in of_group])
         is_guided = np.array([trajectory.guided > 0 for trajectory in group.trajectories], dtype=np.bool_)
-        solved = np.array([float(trajectory.success) for trajectory in group.trajectories])
-        weights.append(hints.posterior_factors(flat, solved, is_guided))
+        success = np.array([float(trajectory.success) for trajectory in group.trajectories])
+        weights.append(hints.posterior_factors(flat, success, is_guided))
     return reweighing.multiply(credit, np.concatenate([*weights, np.zeros(0)]))
 
 

@@ -52,9 +52,9 @@ class variance_bandit:
 
     def belief(self, index: int) -> tuple[float, float]:
         """The two numbers of the Beta distribution of task `index` at the last update that is known of."""
-        gained, lost, update = self._counts.get(index, (0.0, 0.0, self._update))
+        wins, losses, update = self._counts.get(index, (0.0, 0.0, self._update))
         left = self.keep ** (self._update - update)
-        return 1 + left * gained, 1 + left * lost
+        return 1 + left * wins, 1 + left * losses
 
     def state_dict(self) -> dict[str, Any]:
         """What is believed of each task and when, and how far the history has been read."""
@@ -68,8 +68,8 @@ class variance_bandit:
 
     def _read(self, result: Result) -> None:
         self._update = max(self._update, result.update)
-        gained, lost = (self.renew * (number - 1) for number in self.belief(result.task))
+        wins, losses = (self.renew * (number - 1) for number in self.belief(result.task))
         weight = self.keep**result.lag
-        gained += weight * result.successes
-        lost += weight * (result.size - result.successes)
-        self._counts[result.task] = (gained, lost, self._update)
+        wins += weight * result.successes
+        losses += weight * (result.size - result.successes)
+        self._counts[result.task] = (wins, losses, self._update)

@@ -29,14 +29,14 @@ class skip_settled:
         start: Both numbers `p` at first.
         target: Share of groups without variance that is aimed at: a third of it solved, the rest unsolved.
         pace: Step of `p`.
-        solved: Mean reward from which a group without variance counts as solved, else as unsolved.
+        ceiling: Mean reward from which a group without variance counts as solved, else as unsolved.
 
     """
 
     start: Share = 0.5
     target: Share = 0.25
     pace: Share = 0.01
-    solved: Share = 0.98
+    ceiling: Share = 0.98
     _num_read: int = field(default=0, init=False, compare=False)
     _runs: dict[int, tuple[str, int]] = field(default_factory=dict, init=False, compare=False)  # kind and length
     _skips: dict[int, int] = field(default_factory=dict, init=False, compare=False)  # how often passed over
@@ -88,7 +88,7 @@ class skip_settled:
             if is_adapting:
                 self._adapt()
             self._update, self._batch = result.update, []
-        kind = "" if result.is_varied else EASY if result.mean >= self.solved else HARD
+        kind = "" if result.is_varied else EASY if result.mean >= self.ceiling else HARD
         self._batch.append(kind)
         before, run = self._runs.get(result.task, ("", 0))
         self._runs[result.task] = (kind, (run if kind == before else 0) + 1) if kind else ("", 0)
@@ -96,5 +96,5 @@ class skip_settled:
     def _adapt(self) -> None:
         for kind, share in ((EASY, 1 / 3), (HARD, 2 / 3)):
             is_above = self._batch.count(kind) >= share * self.target * max(len(self._batch), 1)
-            moved = self._base.get(kind, self.start) + (-self.pace if is_above else self.pace)
-            self._base[kind] = min(max(moved, 0.05), 0.95)
+            base = self._base.get(kind, self.start) + (-self.pace if is_above else self.pace)
+            self._base[kind] = min(max(base, 0.05), 0.95)

@@ -41,8 +41,8 @@ async def hinted(
     share = hints.hint_share(failures, least=least, most=most) if members else 0.0
     share += float(generator(ticket.seed, "hint").uniform(-noise, noise)) if share else 0.0
     rest = range(half, ticket.size)
-    helped = await _play_guided(runner, ticket, rest, share) if share > 0 else None
-    attempts += helped if helped is not None else await play_members(runner, ticket, rest)
+    aided_attempts = await _play_guided(runner, ticket, rest, share) if share > 0 else None
+    attempts += aided_attempts if aided_attempts is not None else await play_members(runner, ticket, rest)
     return groups_by_seat(runner, ticket, attempts)
 
 
@@ -70,12 +70,16 @@ class guided:
         """Play the group, with a prefix where the task is too hard."""
         checkpoint = self._checkpoint(ticket)
         members = range(ticket.size)
-        helped = await _play_guided(runner, ticket, members, checkpoint / CHECKPOINTS) if checkpoint else None
-        attempts = helped if helped is not None else await play_members(runner, ticket, members)
+        aided_attempts = await _play_guided(runner, ticket, members, checkpoint / CHECKPOINTS) if checkpoint else None
+        attempts = aided_attempts if aided_attempts is not None else await play_members(runner, ticket, members)
         groups = groups_by_seat(runner, ticket, attempts)
         trajectories = [trajectory for group in groups for trajectory in group.trajectories]
         if trajectories:
-            visit = ticket.number, checkpoint if helped is not None else 0, any(one.success for one in trajectories)
+            visit = (
+                ticket.number,
+                checkpoint if aided_attempts is not None else 0,
+                any(one.success for one in trajectories),
+            )
             self._visits[ticket.index] = sorted([*self._visits.get(ticket.index, []), visit])[-8 * self.after * 8 :]
         return groups
 
@@ -92,8 +96,8 @@ class guided:
     def _checkpoint(self, ticket: Ticket) -> int:
         """The quarters of the solution that this ticket is given, by what groups before it had come to."""
         visits = [visit for visit in self._visits.get(ticket.index, []) if visit[0] < ticket.settled]
-        unaided = [is_solved for _, checkpoint, is_solved in visits if not checkpoint]
-        if len(unaided) < self.after or any(unaided[-self.after :]):
+        plain_groups = [is_solved for _, checkpoint, is_solved in visits if not checkpoint]
+        if len(plain_groups) < self.after or any(plain_groups[-self.after :]):
             return 0
         if generator(ticket.seed, "guided").random() >= self.share:
             return 0

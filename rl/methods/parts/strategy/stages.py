@@ -65,7 +65,7 @@ class by_priority:
     first: Share = 0.5
     bonus: NonNegative = 0.05
     _waves: dict[int, dict[int, Numbers]] = field(default_factory=dict, init=False, compare=False)  # by first ticket
-    _ended: dict[int, list[int]] = field(default_factory=dict, init=False, compare=False)
+    _done: dict[int, list[int]] = field(default_factory=dict, init=False, compare=False)
     _events: dict[int, asyncio.Event] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     async def __call__(self, runner: Runner, ticket: Ticket) -> list[Group]:
@@ -80,14 +80,14 @@ class by_priority:
     def state_dict(self) -> dict[str, Any]:
         """The first stages of the groups that are being played, by the ticket with which they were opened."""
         waves = [[wave, number, *numbers] for wave, of in self._waves.items() for number, numbers in of.items()]
-        return {"waves": waves, "ended": [[wave, *numbers] for wave, numbers in self._ended.items()]}
+        return {"waves": waves, "done": [[wave, *numbers] for wave, numbers in self._done.items()]}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore `state_dict()`."""
         self._waves = {}
         for wave, number, deviation, count, rest in state["waves"]:
             self._waves.setdefault(wave, {})[number] = deviation, count, rest
-        self._ended = {wave: list(numbers) for wave, *numbers in state["ended"]}
+        self._done = {wave: list(numbers) for wave, *numbers in state["done"]}
 
     async def _share(self, ticket: Ticket, members: Sequence[Trajectory], rest: int) -> int:
         """How many of the wave's later episodes this ticket gets."""
@@ -107,11 +107,11 @@ class by_priority:
 
     def _forget(self, ticket: Ticket) -> None:
         wave, count = _wave_of(ticket)
-        ended = self._ended.setdefault(wave, [])
-        if ticket.number not in ended:
-            ended.append(ticket.number)
-        if len(ended) >= count:
-            for by_wave in (self._waves, self._ended, self._events):
+        done = self._done.setdefault(wave, [])
+        if ticket.number not in done:
+            done.append(ticket.number)
+        if len(done) >= count:
+            for by_wave in (self._waves, self._done, self._events):
                 by_wave.pop(wave, None)
 
 

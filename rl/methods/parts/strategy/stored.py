@@ -60,11 +60,11 @@ class replay_groups:
 
     def state_dict(self) -> dict[str, Any]:
         """The remembered groups, by split and index of their task."""
-        return {"groups": [[*task, *stored] for task, stored in self._groups.items()]}
+        return {"groups": [[*task, *entry] for task, entry in self._groups.items()]}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore `state_dict()`."""
-        self._groups = {(split, index): _Stored(*stored) for split, index, *stored in state["groups"]}
+        self._groups = {(split, index): _Stored(*entry) for split, index, *entry in state["groups"]}
 
     def _usable(self, ticket: Ticket) -> list[_Stored]:
         groups = sorted(self._groups.values())

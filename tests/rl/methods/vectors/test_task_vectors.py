@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from rl.methods import recipe as recipes
 from rl.methods.estimators.tasks import allocation, breadth, difficulty, hints, labels
+from rl.methods.parts import reweigh
 from rl.methods.parts.strategy.stored import takes_stored
 from tests.support.batches import make_group, make_trajectory
 from tests.support.vector_cases import agrees, array, vectors
@@ -183,6 +185,22 @@ def test_the_majority_labels_its_group(file: str, case: dict[str, Any]) -> None:
 def test_no_answer_never_wins_the_vote() -> None:
     assert labels.majority([None, None, "1"]).rewards == [0.0, 0.0, 1.0]
     assert labels.majority([None, None]) == (None, 0.0, [0.0, 0.0])
+
+
+@vectors("mt_dart_high_entropy_steps")
+def test_the_most_uncertain_turns_of_a_task_are_kept(file: str, case: dict[str, Any]) -> None:
+    """Turn `k` of the file is a turn of one token whose negative log-probability is its entropy."""
+    inputs, params = case["inputs"], case["params"]
+    groups = []
+    for number, task in enumerate(dict.fromkeys(inputs["task"])):
+        own = [h for h, one in zip(inputs["step_entropy"], inputs["task"], strict=True) if one == task]
+        trajectory = make_trajectory(*((1, 0.0) for _ in own))
+        for turn, entropy in zip(trajectory.turns, own, strict=True):
+            turn.completion = replace(turn.completion, logprobs=(-entropy,))
+        groups.append(make_group(trajectory, number=number))
+    ones = [[np.ones(member.num_sampled) for member in group.trajectories] for group in groups]
+    result = reweigh.uncertain_turns(groups, ones, share=params["keep_fraction"])
+    assert [float(x) for of_group in result for tokens in of_group for x in tokens] == case["expected"]["keep"]
 
 
 @vectors("ettrl_ear")
