@@ -12,20 +12,27 @@ VECTORS: dict[
     str, tuple[str, ...]
 ] = {  # files of `tests/vectors/`: another implementation's numbers, or hand-made ones
     "ace": ("ace_error_penalty",),
+    "adhint": ("adhint",),
     "archer": ("mt_archer_targets",),
     "arpo": ("mt_arpo_advantage_attribution", "mt_arpo_entropy_branching"),
     "at_grpo": ("mt_atgrpo_groups",),
     "bapo": ("bapo_adaptive_clip",),
     "bilevel_ppo": ("mt_ragen_bilevel_gae",),
+    "brorl": ("brorl_mass_balance",),
     "cispo": ("mt_cispo_policy_loss", "slime_losses"),
     "cispo_sampler": ("skyrl_losses",),
     "d3s": ("d3s_selection",),
     "decoupled_ppo": ("areal_decoupled_ppo",),
+    "dars": ("dars_schedule",),
+    "dots": ("prefix_and_replay",),
     "dppo": ("skyrl_losses", "prime_rl_loss"),
     "dapo": ("mt_dapo_overlong_penalty", "mt_agg_loss"),
     "dr_grpo": ("mt_grpo_outcome_advantage", "mt_agg_loss"),
     "erloo": ("mt_kernelgym_erloo", "mt_kernelgym_erloo_norm"),
     "fapo": ("fapo_advantage", "fapo_policy_reward"),
+    "ettrl": ("ettrl_ear", "ttrl_majority"),
+    "gdro_prompts": ("gdro_prompt_weights", "gdro_online_bins"),
+    "gdro_rollouts": ("gdro_rollout_arms", "gdro_sqrt_rule", "gdro_online_bins"),
     "gdpo": ("mt_gdpo_advantage", "gdpo_advantage"),
     "gigpo": ("mt_gigpo_advantage", "mt_gigpo_similarity_groups", "mt_roll_gigpo"),
     "gmpo": ("verl_policy_losses",),
@@ -47,11 +54,13 @@ VECTORS: dict[
     "opsm": ("slime_losses", "trl_grpo_family"),
     "otb": ("verl_optimal_token_baseline", "mt_tir_optimal_token_baseline"),
     "pivotrl": ("mt_pivotrl_filter",),
+    "pope": ("prefix_and_replay",),
     "portool": ("mt_portool_tree_advantage",),
     "ppo": ("mt_gae_advantage_return", "mt_ppo_value_loss", "mt_ppo_clip_policy_loss"),
     "reinforce_pp": ("mt_reinforce_plus_plus_advantage",),
     "reinforce_pp_baseline": ("mt_reinforce_plus_plus_baseline_advantage",),
     "remix": ("remix",),
+    "rlep": ("prefix_and_replay",),
     "rloo": ("mt_rloo_outcome_advantage",),
     "sapo": ("verl_policy_losses", "areal_decoupled_ppo"),
     "seeupo": ("mt_seeupo_advantage", "mt_seeupo_ratio_update"),
@@ -59,10 +68,12 @@ VECTORS: dict[
     "starpo_s": ("mt_starpos_filter", "mt_ragen_reward_normalisation"),
     "step_search": ("mt_stepsearch_step_reward",),
     "stepwiser": ("stepwiser_labels",),
+    "swarm": ("swarm_sharing",),
     "tis": ("mt_tis_weights", "verl_rollout_correction", "roll_train_infer_correction"),
     "topr": ("topr_sequence", "roll_offpolicy_losses"),
     "tree_opo": ("mt_tree_opo_advantage",),
     "trloo": ("mt_kernelgym_trloo",),
+    "ttrl": ("ttrl_majority",),
     "turn_grpo": ("mt_kernelgym_grpo", "mt_kernelgym_turn_independent_grpo"),
     "turn_ppo": ("mt_gae_advantage_return", "mt_segment_masked_mean"),
     "ui_s1": ("mt_uis1_advantage",),
@@ -107,8 +118,9 @@ def compared() -> list[tuple[str, str, str]]:
 
 
 def measured(name: str) -> str:
-    """What `benchmarks/credit.py` found a recipe to add to its parent: mean and 95 % interval, task by task."""
-    files = sorted((ROOT / "benchmarks" / "results").glob("credit-*.json"))
+    """What `benchmarks/credit.py` and `methods.py` found a recipe to add to its parent: mean and 95 % interval, task by task."""
+    results = ROOT / "benchmarks" / "results"
+    files = [file for kind in ("credit", "methods") for file in sorted(results.glob(f"{kind}-*.json"))]
     entries = [entry for file in files for entry in json.loads(file.read_text(encoding="utf-8"))["comparisons"]]
     return "; ".join(
         f"{entry['env'].rsplit('/', 1)[-1].rsplit(':')[-1]}{_variant(entry['comparison'])}: "

@@ -167,7 +167,7 @@ def _methods_page() -> str:
     parts = [
         NOTE,
         "# Methods and parts\n",
-        "A method is a file in `rl/methods/recipes/`: one part for each of seventeen slots "
+        "A method is a file in `rl/methods/recipes/`: one part for each of eighteen slots "
         "([how to add one](add_a_method.md)). Below each stands what sets it apart from the bare `Recipe()`, in the "
         "words of the command line, and at the end every part there is. `--algo NAME` takes a method as it stands; "
         "a slot's flag replaces one part of it: `--algo dapo --penalty kl_k3:coef=0.01`.\n",
@@ -176,7 +176,7 @@ def _methods_page() -> str:
         '"Compared" counts the cases of another implementation\'s numbers, or of hand-made ones, in `tests/vectors/` '
         "that a method's estimator and loss agree with. \"Adds\" is what the bundled model's training success, "
         "averaged over equally many sampled tokens, gained over the method's parent on a miniature task: mean of "
-        "paired seeds and 95 % interval ([how](../benchmarks/credit.py), [figures](../benchmarks/results)).\n",
+        "paired seeds and 95 % interval ([how](../benchmarks/methods.py), [figures](../benchmarks/results)).\n",
         _evidence_table(),
     ]
     evidence = runpy.run_path(str(ROOT / "docs" / "evidence.py"))

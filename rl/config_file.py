@@ -165,7 +165,7 @@ def source_of(name: str) -> str:
 
 def complete(file: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a run's file with those that its program did not have yet, as it behaved."""
-    return {"style": "short", "dtype": "float32", "decoupled": False, **file}
+    return {"style": "short", "dtype": "float32", "decoupled": False, "allot": "equal", **file}
 
 
 def refuse_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:

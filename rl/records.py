@@ -145,7 +145,8 @@ class Trajectory:
     final: Messages = ()  # the environment's messages after the last reply
     error: str | None = None  # "TYPE: text" of the exception that ended an errored episode, or one of `POLICY_FAULT`
     fork: Fork | None = None  # None if it was played from the start
-    replayed: bool = False  # a success of an earlier group that a strategy has added to this one
+    replayed: bool = False  # of an earlier group or another run: a strategy has added it to this one
+    guided: int = 0  # turns of a solution that the episode began with, in its first context; it says less of the task
     tools: Sequence[dict] = ()  # tool schemas; filled for scripted episodes only, which are imitated later
     fault: Turn | None = None  # of an errored attempt: the turn whose reply the environment failed to answer
     redraw: bool = False  # of an errored attempt: whether the next one draws replies with new seeds
@@ -210,6 +211,8 @@ class Ticket:
         settled: Tickets with a lower number had been used up by updates when this one was admitted. What a strategy
             remembers of those does not depend on which group ended first.
         opponent: Name of the player that was drawn for the seats that the policy leaves; "" where none was.
+        wave: Number of the first of the tickets that were opened together with this one, and how many they are; a
+            strategy may divide a budget of episodes among them.
     """
 
     number: int
@@ -220,6 +223,7 @@ class Ticket:
     version: int = 0
     settled: int = 0
     opponent: str = ""
+    wave: tuple[int, int] = (0, 0)
 
     def session(self, member: int, seat: str = "agent") -> str:
         """Return the key of a member's episode, such as "17/3", for the policy's cache and for checkpoints.

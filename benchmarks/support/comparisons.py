@@ -1,4 +1,4 @@
-"""Which methods `benchmarks.credit` compares, on which tasks."""
+"""What a comparison of methods is, and which `benchmarks.credit` makes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ class Comparison:
 
     With `start`, flags of a run without updates, imitation is done once, and all seeds go on from its model. With
     `is_judged_apart`, runs have `--eval-every`, and an arm that changes the environment is judged in that of the others
-    too, as `shared_held_out`.
+    too, as `shared_held_out`. With `samples`, pass@k of so many sampled episodes per test task is measured at the end,
+    and with `target` how many episodes and updates it took until training success was there.
     """
 
     about: str
@@ -21,6 +22,14 @@ class Comparison:
     pairs: tuple[tuple[str, str], ...]
     start: tuple[str, ...] = ()
     is_judged_apart: bool = False
+    samples: int = 0
+    target: float = 0.0
+
+    @property
+    def env_args(self) -> list[str]:
+        """The flags of the environment itself."""
+        pairs = zip(self.flags, self.flags[1:], strict=False)
+        return [word for flag, value in pairs if flag == "--env-arg" for word in (flag, value)]
 
     @property
     def arms(self) -> list[str]:

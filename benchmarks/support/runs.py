@@ -44,6 +44,21 @@ def train(flags: Sequence[str], seed: int, folder: Path, cache: Path) -> Trained
     return Trained(lines, summary, time.monotonic() - began, usage.ru_utime + usage.ru_stime)
 
 
+def evaluate(flags: Sequence[str], model: Path, *, samples: int, seed: int, cache: Path) -> dict[str, float]:
+    """One `python -m rl.evaluate` of a model with `samples` episodes per test task; pass@k by k, as text.
+
+    Raise `RuntimeError` if it fails.
+    """
+    result = model.parent / "evaluation.json"
+    command = [sys.executable, "-m", "rl.evaluate", *flags, "--policy", str(model), "--samples", str(samples)]
+    command += ["--seed", str(seed), "--json", str(result), "--no-rollouts"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "TURNWISE_CACHE": str(cache)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)} failed: {done.stderr[-400:]}")
+    return json.loads(result.read_text())["pass_at"]
+
+
 def interval(values: Sequence[float]) -> tuple[float, float]:
     """A 95 % percentile bootstrap interval of the mean over seeds."""
     means = np.random.default_rng(0).choice(np.asarray(values), size=(20_000, len(values))).mean(1)

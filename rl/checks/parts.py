@@ -14,6 +14,7 @@ from rl.methods.options import PartError
 # How the trainer calls the parts of each slot.
 ARGUMENTS = {
     "sampler": "history, rng",
+    "allot": "history, indices, size, rng",
     "strategy": "runner, ticket",
     "shape": "group",
     "keep": "group",

@@ -37,6 +37,7 @@ def check_recipe(recipe: Recipe, *, size: int = 4, updates: int = 10, sample: Sa
     if conflict := find_conflict(recipe, size):
         raise RecipeFault(conflict)
     records.check_sampler(recipe)
+    records.check_allot(recipe, size)
     records.check_schedule(recipe, updates)
     records.check_normalization(recipe)
     groups = records.play(recipe, min(max(size, 2), MAX_SIZE), sample or Sample())

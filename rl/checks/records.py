@@ -40,7 +40,23 @@ def check_sampler(recipe: Recipe) -> None:
         if isinstance(index, bool) or not isinstance(index, (int, np.integer)) or not 0 <= index < toy.NUM_TASKS:
             place.fail(f"returned {describe(index)}, expected the index of a task, 0 to history.num_tasks - 1")
         history.draws[index] += 1
-        history.record(int(index), float(draw % 2))
+        history.record(
+            int(index), float(draw % 2), successes=4 * (draw % 2), size=4, is_varied=draw % 3 > 0, update=draw
+        )
+
+
+def check_allot(recipe: Recipe, size: int) -> None:
+    """Ask how many episodes a few tasks get, before and after their first groups."""
+    place, history, rng = Place("allot", recipe.allot), History(toy.NUM_TASKS), generator("toy allot")
+    for draw, indices in enumerate(([0], list(range(toy.NUM_TASKS)), [1, 1])):
+        before = history.state_dict()
+        sizes = place.call(history, list(indices), size, rng)
+        place.expect_unchanged(before, history.state_dict(), "the history")
+        place.expect_list(sizes, len(indices), "task")
+        if any(isinstance(one, bool) or not isinstance(one, (int, np.integer)) or one < 1 for one in sizes):
+            place.fail(f"returned {list(sizes)}, expected whole numbers of episodes of at least 1")
+        for index in indices:
+            history.record(index, index % 2, successes=size * (index % 2), size=size, update=draw)
 
 
 def check_schedule(recipe: Recipe, total: int) -> None:

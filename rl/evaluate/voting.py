@@ -1,49 +1,18 @@
-"""Votes: the answer an episode gives, and how often the most frequent of several answers is right (cons@k, maj@k)."""
+"""How often the most frequent of several answers is right (cons@k, maj@k)."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from functools import lru_cache
-from typing import Any
 
-import gymnasium
 import numpy as np
 from scipy import stats
 
 from rl.evaluate.statistics import check_counts
-from rl.records import Trajectory
+from rl.rollout.votes import Vote, final_reply, reply_text, vote_function
 
-Vote = Callable[[Trajectory], Hashable]  # the answer of an episode; None for no answer
-
-
-def vote_function(env: gymnasium.Env) -> Vote:
-    """Return the function that reads an episode's answer: `env.vote` of the last reply if defined, else `final_reply`.
-
-    An environment's `vote(reply)` maps replies that mean the same to the same value.
-    """
-    env_vote = getattr(env.unwrapped, "vote", None)
-    if env_vote is None:
-        return final_reply
-    return lambda trajectory: env_vote(trajectory.replies[-1].reply) if trajectory.replies else None
-
-
-def final_reply(trajectory: Trajectory) -> str | None:
-    """Return the text and tool calls of an episode's last reply as `reply_text` does; None if it has none."""
-    return reply_text(trajectory.replies[-1].reply) if trajectory.replies else None
-
-
-def reply_text(reply: Mapping[str, Any] | None) -> str | None:
-    """Return the text and tool calls of a reply as one line; None if they are empty.
-
-    Each run of white space becomes one space. A tool call is its name and its JSON arguments: `read {"path": "a.py"}`.
-    """
-    reply = reply or {}
-    content = reply.get("content") or ""
-    if not isinstance(content, str):
-        content = " ".join(block.get("text", "") for block in content)
-    calls = [f"{call['function']['name']} {call['function']['arguments']}" for call in reply.get("tool_calls") or ()]
-    return " ".join(" ".join((content, *calls)).split()) or None
+__all__ = ["Vote", "cons_at_k", "final_reply", "reply_text", "vote_function"]
 
 
 def cons_at_k(votes: Sequence[Hashable], success: Sequence[bool], k: int) -> float:

@@ -23,6 +23,7 @@ import numpy as np
 
 from rl.methods import options
 from rl.methods.parts import (
+    allot,
     baseline,
     credit,
     keep,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:  # importing these would slow down every command
     from rl.methods.parts.credit import TokenAdvantages
 
 Sampler = Callable[["sampler.History", np.random.Generator], int]
+Allot = Callable[["sampler.History", Sequence[int], int, np.random.Generator], Sequence[int]]
 Strategy = Callable[[Any, Ticket], Coroutine[Any, Any, list[Group]]]
 Shape = Callable[[Group], list[float]]
 Keep = Callable[[Group], bool]
@@ -68,6 +70,7 @@ class Recipe:
     """
 
     sampler: Sampler = sampler.shuffled
+    allot: Allot = allot.equal
     strategy: Strategy = strategy.independent
     shape: tuple[Shape, ...] = ()
     keep: Keep = keep.any_group

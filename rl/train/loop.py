@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,7 +25,7 @@ from rl.rollout.timeouts import find_hang
 from rl.seeds import derive, generator
 from rl.settings import Settings
 from rl.train.learner_thread import LearnerThread
-from rl.train.progress import Progress
+from rl.train.progress import Progress, is_usable
 from rl.train.rollout_metrics import rollout_metrics
 from rl.train.seats.opponents import Opponents, stop_reason
 from rl.train.seats.trainees import Trainee, merge_metrics
@@ -200,6 +200,7 @@ class Loop:
         self.sync_weights()
         progress.update += 1
         metrics = {"update": progress.update, **rollout_metrics(groups, training_groups), **results}
+        metrics |= progress.history.coverage()
         metrics |= {"lag/mean": sum(lags) / len(lags), "lag/max": max(lags)}
         end_time = time.perf_counter()
         update_s = end_time - start_time
@@ -227,7 +228,7 @@ class Loop:
             if number in progress.ended:
                 of_ticket = progress.ended[number]
                 results += of_ticket
-                num_tickets, num_usable = num_tickets + 1, num_usable + _is_usable(of_ticket)
+                num_tickets, num_usable = num_tickets + 1, num_usable + is_usable(of_ticket)
             elif self.stopping.is_set():
                 return None
             else:
@@ -252,15 +253,21 @@ class Loop:
 
     def _open_tickets(self) -> None:
         """Open tickets until `(lag + 1) * groups` of them are open or have ended and are still to be trained on."""
-        progress, plan = self.progress, self.plan
-        waiting = sum(map(_is_usable, progress.ended.values()))
-        while len(progress.open) + waiting + self._num_learning < (plan.lag + 1) * plan.groups:
-            number = progress.admitted
-            progress.admitted += 1
-            index = progress.history.draw(self.recipe.sampler, generator(plan.seed, "task", number))
+        progress, plan, history = self.progress, self.plan, self.progress.history
+        waiting = sum(map(is_usable, progress.ended.values()))
+        count = (plan.lag + 1) * plan.groups - len(progress.open) - waiting - self._num_learning
+        if count <= 0:
+            return
+        first = progress.admitted
+        wave = range(first, first + count)
+        indices = [history.draw(self.recipe.sampler, generator(plan.seed, "task", number)) for number in wave]
+        sizes = self.recipe.allot(history, indices, plan.size, generator(plan.seed, "allot", first))
+        for number, index, size in zip(wave, indices, sizes, strict=True):
             seed = derive(plan.seed, "ticket", number)
             opponent = self.opponents.choose(number) if self.opponents else ""
-            ticket = Ticket(number, index, plan.split, seed, plan.size, progress.update, progress.consumed, opponent)
+            version, settled = progress.update, progress.consumed
+            ticket = Ticket(number, index, plan.split, seed, int(size), version, settled, opponent, (first, count))
+            progress.admitted += 1
             progress.open[number] = ticket
             self._start_group(ticket)
 
@@ -271,16 +278,12 @@ class Loop:
         """Play the groups of a ticket, one for each seat, and keep or refuse each of them."""
         progress = self.progress
         groups = await self.recipe.strategy(self.runner, ticket)
-        del progress.open[ticket.number]
         self.runner.play_state.close_group(ticket)
         for group in groups:
             self._shape(group)
-        members = [member for group in groups for member in group.trajectories if not member.replayed]
-        if members:
-            progress.history.record(ticket.index, sum(member.reward for member in members) / len(members))
         of_ticket = [(group, bool(group.trajectories) and self.recipe.keep(group)) for group in groups]
-        progress.ended[ticket.number] = of_ticket
-        if _is_usable(of_ticket):
+        progress.finish_ticket(ticket, of_ticket)
+        if is_usable(of_ticket):
             progress.refused.clear()
         else:
             progress.refused += groups
@@ -312,8 +315,3 @@ class Loop:
                 f"0 of the last {len(groups)} groups were kept; rewards were {examples}: "
                 "the tasks are too easy or too hard for the policy, or --size is too small for rewards to differ"
             )
-
-
-def _is_usable(results: Sequence[tuple[Group, bool]]) -> bool:
-    """Whether a ticket gave anything to train on."""
-    return any(is_kept for _, is_kept in results)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy, deepcopy
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -43,6 +44,29 @@ class Progress:
     tokens: int = 0
     seconds: float = 0.0
 
+    def finish_ticket(self, ticket: Ticket, of_ticket: list[tuple[Group, bool]]) -> None:
+        """Take over what came of an open ticket, and report it to the history.
+
+        `of_ticket` are its groups, each with whether to train on it. Members that were replayed or guided say nothing
+        of how hard the task is, and are left out of the history.
+        """
+        del self.open[ticket.number]
+        self.ended[ticket.number] = of_ticket
+        self.history.close(ticket.index)
+        by_group = [[t for t in group.trajectories if not (t.replayed or t.guided)] for group, _ in of_ticket]
+        members = [member for of_group in by_group for member in of_group]
+        if members:
+            self.history.record(
+                ticket.index,
+                sum(member.reward for member in members) / len(members),
+                successes=sum(member.success for member in members),
+                size=len(members),
+                is_varied=any(len({member.reward for member in of_group}) > 1 for of_group in by_group),
+                is_kept=is_usable(of_ticket),
+                update=self.update,
+                lag=self.update - ticket.version,
+            )
+
     def state_dict(self, runner: Runner, recipe: Recipe) -> dict[str, Any]:
         """Return a snapshot of the progress, the episodes in flight, and the state of the recipe's parts, by name.
 
@@ -62,6 +86,11 @@ class Progress:
         self.history.load_state_dict(state["history"])
         recipe.load_state_dict(state["parts"])
         runner.play_state.load_state_dict(state)
+
+
+def is_usable(results: Sequence[tuple[Group, bool]]) -> bool:
+    """Whether a ticket gave anything to train on."""
+    return any(is_kept for _, is_kept in results)
 
 
 _STATE_FIELDS = (

@@ -37,6 +37,7 @@ def rollout_metrics(groups: list[Group], training_groups: list[Group]) -> dict[s
         "groups/kept": float(len(training_groups)),
         "groups/played": float(len(groups)),
         "groups/zero_variance": 1 - sum(has_variance) / max(len(has_variance), 1),
+        "groups/unsolved": sum(not any(t.success for t in own) for own in members_by_group) / max(len(groups), 1),
         "turns/mean": len(replies) / n,
         "turns/invalid": sum(not turn.valid for turn in replies) / max(len(replies), 1),
         "tokens/sampled": float(sum(t.num_new_sampled for t in (*trajectories, *own_others))),

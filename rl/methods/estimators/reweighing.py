@@ -60,6 +60,14 @@ def sharpen(
     ]
 
 
+def largest(values: Floats, share: float) -> np.ndarray:
+    """Which of `values` (N,) are among the largest `share`, rounded down, one at least; of equal ones the first."""
+    count = max(1, int(share * len(values) + 1e-9)) if len(values) else 0
+    mask = np.zeros(len(values), dtype=np.bool_)
+    mask[np.argsort(-values, kind="stable")[:count]] = True
+    return mask
+
+
 def most_spread(advantages: Floats, count: int) -> Bools:
     """The `count` of B advantages with the largest variance, as a mask (B,): some smallest and some largest ones."""
     order = np.argsort(advantages, kind="stable")

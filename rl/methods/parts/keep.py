@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from statistics import fmean, pstdev
 
-from rl.methods.options import NonNegative
+from rl.methods.estimators.tasks.difficulty import variance_share
+from rl.methods.options import Natural, NonNegative, Share
 from rl.records import Group
 
 
@@ -34,3 +35,14 @@ def spread(group: Group, *, least: NonNegative = 0.3) -> bool:
 def pivotal(group: Group, *, below: float = 0.6) -> bool:
     """PivotRL (arXiv:2603.21383): keep a group whose task rewards are not all equal, with a mean less than `below`."""
     return varied(group) and fmean(trajectory.reward for trajectory in group.trajectories) < below
+
+
+def worthwhile(group: Group, *, least: Share = 0.8, early: Share = 0.3, until: Natural = 20) -> bool:
+    """VCRL (arXiv:2509.19803): keep a group whose successes vary at least `least` times as much as they could.
+
+    The variance is a share of the largest that a group of this size can have. For the first `until` policy versions
+    `early` is enough. A group of one member is not kept.
+    """
+    count = len(group.trajectories)
+    share = variance_share(sum(trajectory.success for trajectory in group.trajectories), count)
+    return count > 1 and share >= (early if group.ticket.version < until else least)

@@ -1,14 +1,18 @@
-"""ReMix (arXiv:2507.06892): GRPO with a penalty towards both the reference and the policy before the update.
+"""ReMix (arXiv:2507.06892): GRPO on new and stored groups, with a penalty towards the reference and the last policy.
 
 It costs two forward passes more.
 
-Deviations: of the method's three parts only this one. Data of earlier updates comes from `--lag`, not from a store of
-them; `--epochs 2` passes over it twice. The reference stays the first policy, and the weights of the two stay equal.
+Deviations: the share of new groups is 0.6, the others are at most two updates old; advantages are computed anew.
+`--epochs 2` passes over the data twice. The reference stays the first policy, as there is no reincarnation, and the
+weights of the two penalties stay equal.
 """
 
 from functools import partial
 
-from rl.methods.parts import penalty
+from rl.methods.parts import penalty, strategy
 from rl.methods.recipes import grpo
 
-recipe = grpo.recipe.but(penalty=(partial(penalty.kl_convex, coef=0.01, base=0.5),))
+recipe = grpo.recipe.but(
+    strategy=strategy.replay_groups(fresh=0.6, oldest=2),
+    penalty=(partial(penalty.kl_convex, coef=0.01, base=0.5),),
+)

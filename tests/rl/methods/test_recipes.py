@@ -27,27 +27,34 @@ from tests.support.batches import ToyScorer, make_group, make_trajectory, off_po
 
 NAMES = [name for name, _ in recipes.catalogue()]
 # Pairs whose gradients on the fixed batch are meant to be equal, with the reason.
+# Recipes whose loss is GRPO's on this batch: they differ in which tasks and episodes there are, or in what these lack.
+AS_GRPO = {
+    "adhint": "none was given a hint",
+    "brorl": "differs in how many episodes are played",
+    "dots": "differs in which tasks are drawn and groups replayed",
+    "gdro_prompts": "no bin has a score",
+    "gdro_rollouts": "differs in how many episodes are played",
+    "greso": "differs in which tasks are drawn and groups kept",
+    "infopo": "no group's outcomes agree",
+    "m_grpo": "no agent has roles",
+    "pivotrl": "differs in which groups are kept",
+    "pope": "differs in how episodes begin",
+    "swarm": "differs in where episodes come from",
+    "tree_grpo": "no member is a fork",
+    "ttrl": "differs in where rewards come from",
+    "uniqueness": "no three successes of a group are not all alike",
+    "vade": "differs in which tasks are drawn",
+    "vcrl": "differs in which tasks are drawn and groups kept",
+}
 EQUAL: dict[frozenset[str], str] = {
     **{
         frozenset(pair): "each is DAPO here: no token's covariance is above 1, and the balanced interval is DAPO's"
         for pair in combinations(("bapo", "clip_cov", "dapo", "rlep"), 2)
     },
     frozenset(("cispo", "cispo_sampler")): "differ where ratios are decoupled from the sampler's record",
-    **{
-        frozenset((name, "m_grpo")): "differs where an agent has roles: here none does"
-        for name in ("grpo", "infopo", "pivotrl", "tree_grpo", "uniqueness")
-    },
     frozenset(("seeupo", "seeupo_agents")): "differ in the phases of an update",
-    **{
-        frozenset((name, "uniqueness")): "differ where three successes of a group are not all alike: here none are"
-        for name in ("grpo", "infopo", "pivotrl", "tree_grpo")
-    },
-    frozenset(("grpo", "pivotrl")): "differ in which groups are kept: here all are",
-    frozenset(("grpo", "infopo")): "differ where outcomes agree: here no group's do",
-    frozenset(("infopo", "pivotrl")): "each is GRPO here",
-    frozenset(("grpo", "tree_grpo")): "differ where members are forks: here none is",
-    frozenset(("infopo", "tree_grpo")): "each is GRPO here",
-    frozenset(("pivotrl", "tree_grpo")): "each is GRPO here",
+    **{frozenset(("grpo", name)): reason for name, reason in AS_GRPO.items()},
+    **{frozenset(pair): "each is GRPO here" for pair in combinations(AS_GRPO, 2)},
 }
 CRITICS = ["bilevel_ppo", "decoupled_ppo", "jade", "ppo", "step_search", "turn_ppo"]
 UNCOMPARED = [

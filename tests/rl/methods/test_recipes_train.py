@@ -16,7 +16,10 @@ NAMES = [name for name, _ in catalogue()]
 FOLLOWERS = ("pivotrl", "ui_s1")  # of an oracle, whom an untrained model follows only where most words do the same
 SINGLES = ("mssr",)  # which play one episode per task
 # One recipe for each kind of state that a checkpoint holds: of credit, score and strategy parts, and steps of their own.
-STATEFUL = ("archer", "bapo", "mssr", "rlep", "spiral", "v05", "vcpo")
+STATEFUL = (
+    *("archer", "bapo", "mssr", "rlep", "spiral", "v05", "vcpo"),
+    *("dots", "gdro_prompts", "gdro_rollouts", "greso", "pope", "remix", "swarm", "vade", "vcrl", "xrpo"),
+)
 
 
 def words(name: str, **settings: object) -> list[str]:

@@ -8,6 +8,7 @@ members replied and were rewarded, never on which of them was faster. So a resum
 """
 
 from rl.methods.parts.strategy.forks import chain_forks, entropy_forks, level_forks, random_forks
+from rl.methods.parts.strategy.guided import guided, hinted
 from rl.methods.parts.strategy.independent import independent
 from rl.methods.parts.strategy.pivot import pivot
 from rl.methods.parts.strategy.recorded import recorded
@@ -15,20 +16,31 @@ from rl.methods.parts.strategy.replay import replay
 from rl.methods.parts.strategy.roles import by_role, main_and_calls
 from rl.methods.parts.strategy.search import value_forks
 from rl.methods.parts.strategy.semi_online import semi_online
+from rl.methods.parts.strategy.stages import by_priority, more_for_hard
+from rl.methods.parts.strategy.stored import replay_groups
+from rl.methods.parts.strategy.swarm import swarm
 from rl.methods.parts.strategy.turn_tree import turn_tree
+from rl.methods.parts.strategy.voted import majority_labels
 
 __all__ = [
+    "by_priority",
     "by_role",
     "chain_forks",
     "entropy_forks",
+    "guided",
+    "hinted",
     "independent",
     "level_forks",
     "main_and_calls",
+    "majority_labels",
+    "more_for_hard",
     "pivot",
     "random_forks",
     "recorded",
     "replay",
+    "replay_groups",
     "semi_online",
+    "swarm",
     "turn_tree",
     "value_forks",
 ]

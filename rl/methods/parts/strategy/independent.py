@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from rl.methods.parts import plays_seats
 from rl.records import Group, Ticket
@@ -22,6 +22,11 @@ async def independent(runner: Runner, ticket: Ticket) -> list[Group]:
     the policy plays: a seat's returns are compared with those of the same seat in the other members. Attempts that
     failed are in the groups' `errored`.
     """
+    return groups_by_seat(runner, ticket, await play_members(runner, ticket, range(ticket.size)))
+
+
+async def play_members(runner: Runner, ticket: Ticket, members: Iterable[int]) -> list[list[Match]]:
+    """Play these members of a ticket from the start, each on its own; return the attempts of each, in order."""
 
     async def play(member: int) -> list[Match]:
         def attempt(failures: Sequence[Match]):  # type: ignore[no-untyped-def]
@@ -33,5 +38,4 @@ async def independent(runner: Runner, ticket: Ticket) -> list[Group]:
 
         return await retry_seats(attempt, runner, ticket, member)
 
-    members = await asyncio.gather(*(play(member) for member in range(ticket.size)))
-    return groups_by_seat(runner, ticket, members)
+    return await asyncio.gather(*(play(member) for member in members))

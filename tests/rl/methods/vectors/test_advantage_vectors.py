@@ -92,6 +92,8 @@ def test_rare_successes_weigh_more(file: str, case: dict[str, Any]) -> None:
 @vectors("xrpo")
 def test_unlikely_successes_gain(file: str, case: dict[str, Any]) -> None:
     inputs, params = case["inputs"], case["params"]
+    if params["kind"] != "novelty":
+        return  # of the allocator, in `test_task_vectors.py`
     trajectories = members(inputs["length"], inputs["seq_logp"], success=[bool(x) for x in inputs["correct"]])
     text = part("novel_successes", bonus=params["lambda_nov"], cap=params["kappa_clip"])
     records = Records(trajectories, [0] * len(trajectories))

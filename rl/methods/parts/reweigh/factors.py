@@ -1,9 +1,4 @@
-"""What becomes of advantages after they are assigned: `(groups, credit) -> credit`, any number of parts in order.
-
-`groups` are all groups of the update; `credit` nests group > trajectory > (T,) as a credit part returns it, and is not
-changed in place. A part multiplies, leaves out or adds, and never compares anew: what it leaves out has advantage 0 and
-stays in the loss's denominator.
-"""
+"""Factors of advantages that the groups of one update decide."""
 
 from __future__ import annotations
 
@@ -14,6 +9,7 @@ import numpy as np
 
 from rl.methods.estimators import clusters, reweighing, token_table, turn_table
 from rl.methods.estimators.statistics import Floats
+from rl.methods.estimators.tasks import hints, labels
 from rl.methods.estimators.turn_table import TokenAdvantages
 from rl.methods.options import AboveZero, NonNegative, Positive
 from rl.methods.parts import needs
@@ -90,6 +86,22 @@ def most_spread(groups: Sequence[Group], credit: TokenAdvantages, *, share: Abov
     return reweighing.multiply(credit, is_kept.astype(np.float64))
 
 
+def uncertain_turns(groups: Sequence[Group], credit: TokenAdvantages, *, share: AboveZero = 0.8) -> TokenAdvantages:
+    """DART-GUI (arXiv:2509.23866): keep the `share` of a group's turns that were least certain; others get 0.
+
+    How uncertain a turn is, its mean negative log-probability per token estimates, as it was sampled.
+    """
+    result = []
+    for group, of_group in zip(groups, credit, strict=True):
+        turns = [turn.completion.logprobs for trajectory in group.trajectories for turn in trajectory.turns]
+        surprise = np.array([-sum(logprobs) / len(logprobs) if logprobs else 0.0 for logprobs in turns])
+        mask = np.repeat(reweighing.largest(surprise, share), [len(logprobs) for logprobs in turns])
+        ends = np.cumsum([len(tokens) for tokens in of_group])[:-1]
+        factors = np.split(mask, ends) if of_group else []
+        result.append([tokens * factor for tokens, factor in zip(of_group, factors, strict=True)])
+    return result
+
+
 def contrasting_pairs(groups: Sequence[Group], credit: TokenAdvantages, *, share: AboveZero = 0.5) -> TokenAdvantages:
     """Shuffle-R1 (arXiv:2508.05612): keep the `share` of a group's pairs that differ most; others get 0.
 
@@ -114,6 +126,36 @@ def surprise(
     flat = np.concatenate([tokens for of_group in credit for tokens in of_group]) if len(logp) else np.zeros(0)
     advantages = flat + np.minimum(-alpha * np.exp(logp) * logp, np.abs(flat) / kappa)
     return token_table.nest(groups, advantages)
+
+
+def by_hint(groups: Sequence[Group], credit: TokenAdvantages) -> TokenAdvantages:
+    """ADHint: weigh members by how much a hint helps their group, `strategy=hinted`'s difficulty after the fact.
+
+    With `gap` the failure rate of unaided members less that of those that were given a hint, an unaided success weighs
+    `1 + gap` and an unaided failure `1 - gap`, at least 0; those with a hint the reverse.
+    """
+    weights = []
+    for group, of_group in zip(groups, credit, strict=True):
+        flat = np.array([float(tokens.mean()) if len(tokens) else 0.0 for tokens in of_group])
+        is_guided = np.array([trajectory.guided > 0 for trajectory in group.trajectories], dtype=np.bool_)
+        success = np.array([float(trajectory.success) for trajectory in group.trajectories])
+        weights.append(hints.posterior_factors(flat, success, is_guided))
+    return reweighing.multiply(credit, np.concatenate([*weights, np.zeros(0)]))
+
+
+def calm(groups: Sequence[Group], credit: TokenAdvantages) -> TokenAdvantages:
+    """ETTRL (arXiv:2508.11356): advantages times `2 - H / mean(H)`, at least 0, so that sure members count more.
+
+    `H` estimates a member's mean entropy per token, by the log-probabilities of what was sampled; its mean is the
+    group's.
+    """
+    table = turn_table.from_groups(groups)
+    entropy = -_per_trajectory(token_table.sampler_logprobs(groups), table.lengths, "mean")
+    factors = np.ones(len(entropy))
+    for number in range(len(groups)):
+        rows = table.group == number
+        factors[rows] = labels.calmness(entropy[rows])
+    return reweighing.multiply(credit, factors)
 
 
 def _per_trajectory(per_token: Floats, lengths: np.ndarray, over: str) -> Floats:

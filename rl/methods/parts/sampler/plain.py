@@ -1,60 +1,11 @@
-"""Which task is played next: `(history, rng) -> index`. The training loop calls a sampler through `History.draw`."""
+"""Samplers that read a task's draws and its last results, and remember nothing of their own."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
 from rl.methods.options import Count, Share
-
-
-@dataclass(eq=False)
-class History:
-    """Draws and results of the tasks `0 .. num_tasks - 1`: what a sampler may read.
-
-    `draws` counts how often each task was drawn, finished or not. `rewards[i]` holds the mean reward of each finished
-    group of task `i`, in the order in which they finished; groups may finish late, out of order or not at all.
-    Raises `ValueError` where there is no task.
-    """
-
-    num_tasks: int
-    draws: np.ndarray = field(init=False)  # (num_tasks,) int64
-    rewards: dict[int, list[float]] = field(init=False, default_factory=dict)
-
-    def __post_init__(self) -> None:
-        """Set all counts to 0."""
-        if self.num_tasks < 1:
-            raise ValueError(f"a history needs at least one task, not {self.num_tasks}")
-        self.draws = np.zeros(self.num_tasks, dtype=np.int64)
-
-    def draw(self, sampler: Callable[[History, np.random.Generator], int], rng: np.random.Generator) -> int:
-        """Draw the index of a task with `sampler`, count it in `draws` and return it."""
-        index = int(sampler(self, rng))
-        self.draws[index] += 1
-        return index
-
-    def record(self, index: int, mean_reward: float) -> None:
-        """Add the mean reward of a finished group of task `index`."""
-        self.rewards.setdefault(index, []).append(float(mean_reward))
-
-    def visits(self, index: int) -> int:
-        """Number of finished groups of task `index`."""
-        return len(self.rewards.get(index, ()))
-
-    def state_dict(self) -> dict[str, Any]:
-        """The state as JSON-able data, for `load_state_dict`."""
-        rewards = {str(index): list(means) for index, means in self.rewards.items()}
-        return {"num_tasks": self.num_tasks, "draws": self.draws.tolist(), "rewards": rewards}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore `state_dict()`. Raises `ValueError` when the number of tasks has changed."""
-        if state["num_tasks"] != self.num_tasks:
-            raise ValueError(f"the history is of {state['num_tasks']} tasks, but there are {self.num_tasks}")
-        self.draws = np.array(state["draws"], dtype=np.int64)
-        self.rewards = {int(index): list(means) for index, means in state["rewards"].items()}
+from rl.methods.parts.sampler.history import History
 
 
 def uniform(history: History, rng: np.random.Generator) -> int:
@@ -107,3 +58,19 @@ def in_reach(
     weight = weight if weight.any() else np.ones(kinds)
     kind = int(rng.choice(kinds, p=weight / weight.sum()))
     return kind + kinds * int(rng.integers((history.num_tasks - kind + kinds - 1) // kinds))
+
+
+def difficulty_pool(
+    history: History, rng: np.random.Generator, *, low: Share = 0.25, high: Share = 0.75, keep: Share = 0.2
+) -> int:
+    """Draw any task, those whose last mean reward was not within `low` and `high` with `keep` times the chance.
+
+    The pools of easy, medium and hard tasks of prime-rl; a task without a result counts as medium. Rewards are taken to
+    lie between 0 and 1.
+    """
+    weight = np.ones(history.num_tasks)
+    for index, means in history.rewards.items():
+        if not low < means[-1] <= high:
+            weight[index] = keep
+    total = weight.sum()
+    return int(rng.choice(history.num_tasks, p=weight / total)) if total > 0 else int(rng.integers(history.num_tasks))

@@ -1,0 +1,140 @@
+"""Published claims about methods in miniature, which `benchmarks.methods` puts to the test: arms, tasks, measures.
+
+A preset names a claim, the arms that it is about, each against its parent, and what is measured. Each runs on two cores
+within hours at five seeds. Tasks of mixed difficulty are what selectors, allotments and hints are about.
+"""
+
+from __future__ import annotations
+
+from benchmarks.support.comparisons import Comparison
+
+SUMS = ("--turn-tokens", "8", "--cold-start-until", "0.15")
+GUESS = ("--turn-tokens", "8", "--cold-start-until", "0.2")
+ROOMS = ("--turn-tokens", "8", "--cold-start", "400", "--cold-start-until", "0.05")
+ARITHMETIC, NUMBERS = "math/Arithmetic-v0", "games/GuessNumber-v0"
+STALE = tuple(f"--lag {lag}" for lag in (0, 2, 8, 16))
+LOSSES = ("grpo", "decoupled_ppo", "tis", "m2po", "vcpo")
+
+
+def against(parent: str, *arms: str) -> tuple[tuple[str, str], ...]:
+    """Each arm in a pair with the same parent."""
+    return tuple((arm, parent) for arm in arms)
+
+
+PRESETS: dict[str, Comparison] = {
+    "selectors": Comparison(
+        "choosing tasks needs fewer episodes to the same success",
+        ARITHMETIC,
+        SUMS,
+        120_000,
+        against(
+            "grpo",
+            *("grpo --keep varied", "greso", "vcrl", "vade", "dots --strategy independent"),
+            "grpo --sampler difficulty_pool",
+        ),
+        target=0.5,
+    ),
+    "hard-tasks": Comparison(
+        "more episodes for hard tasks raise pass@8 at equal tokens",
+        ARITHMETIC,
+        SUMS,
+        120_000,
+        (
+            *against("dr_grpo", "dars", "dars --strategy more_for_hard:weigh=hardness", "dr_grpo --size 16"),
+            *against("dr_grpo --size 16", "dars"),
+        ),
+        samples=8,
+    ),
+    "allotment": Comparison(
+        "dividing a budget of episodes by difficulty helps the hard tasks",
+        ARITHMETIC,
+        SUMS,
+        120_000,
+        against("grpo", "xrpo", "gdro_prompts", "gdro_rollouts", "grpo --allot square_root"),
+        samples=8,
+    ),
+    "breadth": Comparison(
+        "many episodes of few tasks learn further than few of many",
+        ARITHMETIC,
+        SUMS,
+        120_000,
+        against("grpo --groups 16", "brorl --groups 4", "brorl --groups 2 --allot broad:times=8"),
+    ),
+    "pairs": Comparison(
+        "training on the pairs that differ most gains at equal updates",
+        ARITHMETIC,
+        SUMS,
+        120_000,
+        against("grpo", "shuffle_r1", "d3s"),
+    ),
+    "replay": Comparison(
+        "replay reaches the same success with fewer sampled tokens",
+        ARITHMETIC,
+        SUMS,
+        80_000,
+        (
+            ("rlep", "dapo"),
+            *against("grpo", "grpo --strategy replay_groups", "grpo --strategy replay_groups:fresh=0.25", "remix"),
+        ),
+        target=0.5,
+    ),
+    "prior": Comparison(
+        "a prior of a task's value makes small groups enough",
+        ARITHMETIC,
+        (*SUMS, "--size", "4"),
+        80_000,
+        (*against("dr_grpo", "v05"), *against("grpo", "mc_grpo")),
+    ),
+    "single-episodes": Comparison(
+        "one episode per task learns as well as groups",
+        ARITHMETIC,
+        SUMS,
+        120_000,
+        against("grpo", "mssr --size 1 --groups 128"),
+    ),
+    "stale-10": Comparison(
+        "corrected losses stay stable ten updates behind",
+        ARITHMETIC,
+        (*SUMS, "--lag", "10"),
+        120_000,
+        against("grpo", "tis", "m2po", "vcpo", "minpro", "bapo"),
+    ),
+    "staleness": Comparison(
+        "success falls with the lag, least where it is corrected",
+        ARITHMETIC,
+        SUMS,
+        120_000,
+        tuple((f"{loss} {lag}", f"{loss} {STALE[0]}") for loss in LOSSES for lag in STALE[1:]),
+    ),
+    "diversity": Comparison(
+        "pass@8 rises at equal pass@1",
+        ARITHMETIC,
+        SUMS,
+        120_000,
+        against("grpo", "ace", "uniqueness"),
+        samples=8,
+    ),
+    "no-labels": Comparison(
+        "votes of a group's own members teach where most of them are right",
+        ARITHMETIC,
+        ("--turn-tokens", "8", "--cold-start-until", "0.4"),
+        120_000,
+        (*against("grpo", "ttrl"), ("ettrl", "ttrl")),
+    ),
+    "hints": Comparison(
+        "help on tasks that are never solved makes some of them solvable unaided",
+        "games/Rooms-v0",
+        ROOMS,
+        200_000,
+        against("grpo", "pope", "adhint"),
+        samples=8,
+    ),
+    "several-turns": Comparison(
+        "what is claimed of one turn holds for several",
+        NUMBERS,
+        GUESS,
+        120_000,
+        against("grpo", "vade", "greso", "xrpo", "grpo --strategy replay_groups"),
+        target=0.6,
+    ),
+}
