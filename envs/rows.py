@@ -133,6 +133,7 @@ ROWS = (
     ),
     Row("web/Widgets-v0", "envs.web.widgets:Widgets", "use one control of a web page: a form, a calendar, a table"),
     Row("web/Shop-v0", "envs.web.shop:Shop", "order, compare and return in a web shop"),
+    Row("web/Purchase-v0", "envs.web.purchase.purchase:Purchase", "find and buy what fits a request, scored in parts"),
     Row("web/Mail-v0", "envs.web.mail:Mail", "reply, forward, label and archive in a mailbox"),
     Row("web/CRM-v0", "envs.web.crm:CRM", "edit, annotate and hand over customers in a register"),
     Row("web/Calendar-v0", "envs.web.calendar:Calendar", "schedule, move and cancel meetings in a shared calendar"),

@@ -55,6 +55,20 @@ def answer(text: str) -> Step:
     return Step("answer", text=text)
 
 
+class Grade(NamedTuple):
+    """What the data that an episode leaves are worth.
+
+    Attributes:
+        reward: 1 is success.
+        parts: Named parts of the reward.
+        score: How near they come, from 0 to 1, for logs.
+    """
+
+    reward: float
+    parts: Mapping[str, float]
+    score: float
+
+
 @dataclass
 class Case:
     """One task of a kind.
@@ -67,8 +81,10 @@ class Case:
         goal_state: What `site.verified()` must be at the end.
         steps: A script that reaches the goal, its end included.
         misses: Scripts that come near and must earn nothing, by what is wrong with them.
+        part_scores: What those of them earn that earn a part.
         answer: The answer that is asked for; "" where none is.
         is_impossible: Whether the goal cannot be reached, and saying so is what is right.
+        grade: Judges the data at the end instead of their comparison with `goal_state`, and whatever the ending is.
     """
 
     kind: str
@@ -80,6 +96,8 @@ class Case:
     misses: Mapping[str, Sequence[Step]] = field(default_factory=dict)
     answer: str = ""
     is_impossible: bool = False
+    part_scores: Mapping[str, float] = field(default_factory=dict)
+    grade: Callable[[Mapping[str, Any]], Grade] | None = None
 
 
 class Draw:

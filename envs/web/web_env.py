@@ -14,7 +14,7 @@ from pydantic import Field
 from envs.episodes.guide import Guide
 from envs.procedural import drawn
 from envs.types import Message, Messages, Outcome, Task
-from envs.web.case import Case, Draw, Kind, Step
+from envs.web.case import Case, Draw, Grade, Kind, Step
 from envs.web.engines import ENGINES, check_browser, open_engine
 from envs.web.page_tools import MAX_CHARS, PageTools
 from envs.web.script import call_of, element_of
@@ -49,6 +49,7 @@ class WebEnv(PageTools):
 
     key: ClassVar[str]
     kinds: ClassVar[Mapping[str, Kind]]
+    parts: ClassVar[Sequence[str]] = ("state", "answer")  # of the reward
     purpose: ClassVar[str]  # what the site is, for the opening
     max_turns = 30
 
@@ -196,9 +197,14 @@ class WebEnv(PageTools):
             outcome = self._judge(messages, is_over=False)
             outcome.valid = valid
             return outcome
-        return Outcome(messages, valid=valid, rewards={"state": 0.0, "answer": 0.0})
+        return Outcome(messages, valid=valid, rewards=dict.fromkeys(self.parts, 0.0))
 
     def _judge(self, messages: Messages, *, is_over: bool) -> Outcome:
+        grade = self.case.grade(self.site.verified()) if self.case.grade else self._compare()
+        reward, metrics = grade.reward, {"score": grade.score}
+        return Outcome(messages, reward, is_over, reward == 1.0, rewards=grade.parts, metrics=metrics)
+
+    def _compare(self) -> Grade:
         case = self.case
         before, after = case.site.verified(), self.site.verified()
         expected, actual = changes(before, case.goal_state), changes(before, after)
@@ -210,9 +216,7 @@ class WebEnv(PageTools):
         else:
             is_answered = how == "stop"
         parts = {"state": float(expected == actual), "answer": float(is_answered)}
-        success = all(parts.values())
-        metrics = {"score": partial_score(expected, actual)}
-        return Outcome(messages, float(success), is_over, success, rewards=parts, metrics=metrics)
+        return Grade(float(all(parts.values())), parts, partial_score(expected, actual))
 
 
 @lru_cache(maxsize=1024)

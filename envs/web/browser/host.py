@@ -27,6 +27,7 @@ LAUNCH_S, CLOSE_S, ANSWER_S = 30.0, 5.0, 5.0
 GRACE_S = 5.0  # beyond the deadline of an operation, within which the loop must have given it up
 MEMORY_LIMIT = 1_000_000_000  # bytes of one renderer, beyond which its page is ended
 WATCH_S = 0.1
+KILLED_S = 10.0  # after the end of a renderer, within which its page learns of it
 FLAGS = (
     "--disable-gpu",
     "--disable-quic",
@@ -74,7 +75,9 @@ class BrowserHost:
         self._browser: Any = None
         self._folders: BrowserFolders | None = None
         self._watch: asyncio.Task | None = None
-        self._killed_pids: set[int] = set()
+        self._killed: dict[
+            int, float
+        ] = {}  # renderers that took too much memory, and when, on the clock of `monotonic`
         self._loop = asyncio.new_event_loop()
         self._lock = asyncio.Lock()
         threading.Thread(target=self._run, name="browser", daemon=True).start()
@@ -130,10 +133,11 @@ class BrowserHost:
                 await self._drop()
 
     def was_stopped_for_memory(self) -> bool:
-        """Whether a page was ended because it took too much memory, since this was asked last."""
-        was_stopped = bool(self._killed_pids)
-        self._killed_pids.clear()
-        return was_stopped
+        """Whether a page was ended lately because it took too much memory; each such end answers one page."""
+        now = time.monotonic()
+        recent = [pid for pid, killed_at in self._killed.items() if now - killed_at < KILLED_S]
+        self._killed = {pid: self._killed[pid] for pid in recent[1:]}
+        return bool(recent)
 
     def leave(self, page: Any) -> None:
         """Count a page out, and end the browser after the last one; a later page starts it again."""
@@ -212,7 +216,7 @@ class BrowserHost:
                 await asyncio.sleep(WATCH_S)
                 for process in (await devtools.send("SystemInfo.getProcessInfo"))["processInfo"]:
                     if process["type"] == "renderer" and _resident_bytes(process["id"]) > MEMORY_LIMIT:
-                        self._killed_pids.add(process["id"])
+                        self._killed[process["id"]] = time.monotonic()
                         os.kill(process["id"], signal.SIGKILL)
 
 

@@ -28,12 +28,13 @@
   count("setTimeout", "clearTimeout");
   count("requestAnimationFrame", "cancelAnimationFrame");
   const open = window.open.bind(window);
-  window.open = (...args) => { opened++; return open(...args); };
+  const isNew = target => !["_self", "_top", "_parent"].includes(String(target ?? "").toLowerCase());
+  window.open = (url, target, ...rest) => { opened += isNew(target); return open(url, target, ...rest); };
   const opens = event => {
     const path = event.composedPath();
     const node = path.find(each => each.tagName === (event.type === "submit" ? "FORM" : "A"));
     const target = event.submitter?.getAttribute("formtarget") ?? node?.getAttribute("target") ?? "";
-    if (node && target && !["_self", "_top", "_parent"].includes(target.toLowerCase()))
+    if (node && target && isNew(target))
       later(() => { if (!event.defaultPrevented) opened++; }, 0);
   };
   addEventListener("pageshow", () => {  // fields of a page that one goes back to are as the site sends them

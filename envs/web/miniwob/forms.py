@@ -155,7 +155,8 @@ def _guess(page: Reading) -> Calls:
 
 def _movies(page: Reading) -> Calls:
     match = re.fullmatch(r"Search for (.*) movies directed by (.*) from year (.*)\.", page.goal)
-    words = dict(zip(("genre", "director", "year"), match.groups() if match else (), strict=False))
+    genre, director, year = match.groups() if match else ("", "", "")
+    words = {"genre": genre, "director": director, "year": year, "released date": year}  # by what a field's label says
     nodes = page.nodes
     labels = [node.content.lower().strip(": ") if isinstance(node, Text) else "" for node in nodes]
     is_below = next(each for each in nodes if isinstance(each, Element) or each.content != "Movie Search") in page.all()

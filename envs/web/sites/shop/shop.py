@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlencode
 
 from envs.web.site import Request
-from envs.web.sites.app import App, NotFound, action, one, page
+from envs.web.sites.app import NotFound, action, one, page
 from envs.web.sites.html import (
     Markup,
     act,
@@ -26,71 +25,20 @@ from envs.web.sites.html import (
     text,
 )
 from envs.web.sites.shop.pictures import picture
+from envs.web.sites.shop.storefront import Storefront, found, money, stars
 
-CATEGORIES = ("Lamps", "Chairs", "Desks", "Shelves")
 SHIPPING = {"Standard": 500, "Express": 1200}
-SORTING = {"name": "Name", "price": "Price, lowest first", "rating": "Rating, highest first"}
 REASONS = ("Damaged", "Wrong item", "Not needed", "Too small")
-PER_PAGE = 8
 MOST = 9  # pieces of one product in the cart
 
 
-def money(cents: int) -> str:
-    """Write an amount: `24.50`."""
-    return f"{cents // 100}.{cents % 100:02d}"
-
-
-class Shop(App):
+class Shop(Storefront):
     """A shop. Data: `products`, `cart`, `coupons`, `coupon`, the one in use, `orders`, `returns`."""
-
-    brand, accent = "Homely", "#0f766e"
 
     def navigation(self) -> Mapping[str, str]:
         """Home, cart and orders."""
         pieces = sum(line["quantity"] for line in self.data["cart"])
         return {"Home": "/", f"Cart ({pieces})": "/cart", "My orders": "/orders"}
-
-    @page("/")
-    def home(self, request: Request) -> Any:
-        """Show the search and the categories."""
-        links = items(link(each, f"/search?category={each}") for each in CATEGORIES)
-        return "Welcome to Homely", join(self._search(""), heading("Categories"), links)
-
-    @page("/search")
-    def search(self, request: Request) -> Any:
-        """Show the products that fit, a page at a time."""
-        word, category = one(request.query, "q"), one(request.query, "category")
-        order, number = one(request.query, "order") or "name", int(one(request.query, "page") or 0)
-        matches = [
-            each
-            for each in self.data["products"]
-            if word.casefold() in each["name"].casefold() and category in ("", each["category"])
-        ]
-        matches.sort(key=lambda each: -each["rating"] if order == "rating" else each[order])
-        part = matches[PER_PAGE * number : PER_PAGE * (number + 1)]
-        controls = form(
-            "/search",
-            hidden(q=word),
-            select("Category", "category", {"": "All", **{each: each for each in CATEGORIES}}, category),
-            select("Sort by", "order", SORTING, order),
-            button("Apply"),
-            method="get",
-        )
-        rows = [(_name(each), each["category"], money(each["price"]), _stars(each)) for each in part]
-        listing = (
-            table(("Product", "Category", "Price", "Rating"), rows) if rows else paragraph("No product was found.")
-        )
-        is_last = PER_PAGE * (number + 1) >= len(matches)
-        query = urlencode({"q": word, "category": category, "order": order})
-        more = join(
-            link("Previous page", f"/search?{query}&page={number - 1}") if number > 0 else Markup(""),
-            Markup(" "),
-            Markup("") if is_last else link("Next page", f"/search?{query}&page={number + 1}"),
-        )
-        return "Products", join(self._search(word), controls, paragraph(f"{len(matches)} products"), listing, more)
-
-    def _search(self, word: str) -> Markup:
-        return form("/search", field("Search the shop", "q", word, type="search"), button("Search"), method="get")
 
     @page("/product/")
     def product(self, request: Request, id: str) -> Any:
@@ -98,7 +46,7 @@ class Shop(App):
         product = self._product(id)
         facts = table(
             ("Price", "Rating", "Weight", "Warranty"),
-            [(money(product["price"]), _stars(product), product["weight"], product["warranty"])],
+            [(money(product["price"]), stars(product), product["weight"], product["warranty"])],
         )
         stock = items(
             paragraph(f"{colour}: {f'{count} in stock' if count else 'sold out'}")
@@ -282,23 +230,5 @@ class Shop(App):
         cents = sum(line["quantity"] * self._product(line["product"])["price"] for line in self.data["cart"])
         return cents - cents * self.data["coupons"].get(self.data["coupon"], 0) // 100
 
-    def _product(self, id: str) -> dict[str, Any]:
-        return next(_found(each for each in self.data["products"] if each["id"] == id))
-
     def _order(self, number: int) -> dict[str, Any]:
-        return next(_found(each for each in self.data["orders"] if each["number"] == number))
-
-
-def _found(matches: Any) -> Any:
-    for match in matches:
-        yield match
-        return
-    raise NotFound
-
-
-def _name(product: Mapping[str, Any]) -> Markup:
-    return join(picture(product), link(product["name"], f"/product/{product['id']}"))
-
-
-def _stars(product: Mapping[str, Any]) -> str:
-    return f"{product['rating'] / 10:.1f} of 5"
+        return next(found(each for each in self.data["orders"] if each["number"] == number))

@@ -6,7 +6,8 @@ from datetime import date, timedelta
 from typing import Any
 
 from envs.web.case import IMPOSSIBLE, STOP, Case, Draw, Step, answer, changed, choose, click, fill
-from envs.web.sites.shop.shop import CATEGORIES, REASONS, SHIPPING, Shop
+from envs.web.sites.shop.shop import REASONS, SHIPPING, Shop
+from envs.web.sites.shop.storefront import CATEGORIES
 from envs.web.sites.words import FIRST, LAST
 
 _MAKES = ("Alma", "Borg", "Cove", "Dune", "Ebba", "Fjord", "Gala", "Holm")

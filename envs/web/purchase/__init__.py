@@ -1,0 +1,1 @@
+"""A shop where what is bought is scored in parts."""
