@@ -118,7 +118,7 @@ def compared() -> list[tuple[str, str, str]]:
 
 
 def measured(name: str) -> str:
-    """What `benchmarks/credit.py` and `methods.py` found a recipe to add to its parent: mean and 95 % interval, task by task."""
+    """What `benchmarks/credit.py` and `methods.py` found a recipe to add to its parent: mean, 95 % interval, by task."""
     results = ROOT / "benchmarks" / "results"
     files = [file for kind in ("credit", "methods") for file in sorted(results.glob(f"{kind}-*.json"))]
     entries = [entry for file in files for entry in json.loads(file.read_text(encoding="utf-8"))["comparisons"]]
