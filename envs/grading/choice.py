@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import TypeVar
 
 from envs.grading.doubts import clauses_around, denies
@@ -54,19 +55,26 @@ def find_choice(reply: str, meanings: Mapping[str, T], synonyms: Mapping[str, T]
 def find_choices(reply: str, meanings: Mapping[str, T]) -> tuple[T, ...] | None:
     """Return the meanings that the last line of `reply` lists, in order: "right, right and down", "I go right down".
 
-    The line consists of the names, after words that announce an answer, if there are any (`plain_answer`). A line with
-    other words must name exactly one meaning, as for `find_choice`, and no number beside it: "I go right because it is
-    free". None for any other line, such as "right or down", "not right" and "two steps right".
+    The line, or what stands behind its last colon, consists of the names, after words that announce an answer, if there
+    are any (`plain_answer`). A line with other words must name one meaning, as for `find_choice`, with no number
+    beside it and no list: "I go right because it is free". None for any other line, such as "right or down", "not
+    right", "two steps right" and "we push right right".
 
     Args:
         reply: Text of the reply.
         meanings: Meaning of each name; names are single words in lower case.
     """
-    answer = plain_answer(last_line(reply)).lower()
-    names = [word for word in _LIST_WORD.findall(answer) if word not in _CONNECTORS]
-    if names and all(name in meanings for name in names) and not _LIST_SIGNS.sub("", answer):
-        return tuple(meanings[name] for name in names)
-    match = _only_name(last_line(reply).lower(), meanings)
+    line = last_line(reply).lower()
+    for text in (line, line.rpartition(":")[2]):
+        answer = plain_answer(text)
+        names = [word for word in _LIST_WORD.findall(answer) if word not in _CONNECTORS]
+        if names and all(name in meanings for name in names) and not _LIST_SIGNS.sub("", answer):
+            return tuple(meanings[name] for name in names)
+    places = [*_pattern(tuple(meanings)).finditer(line)]
+    gaps = (line[one.end() : other.start()] for one, other in pairwise(places))
+    if any(set(gap.translate(_WRAPPERS).replace(",", " ").split()) <= _CONNECTORS for gap in gaps):
+        return None  # a list among other words: all names but one would be lost
+    match = _only_name(line, meanings)
     return None if match is None or denies(match[1]) or _COUNT.search(match[1]) else (meanings[match[0]],)
 
 

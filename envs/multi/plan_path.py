@@ -23,7 +23,7 @@ STEPS = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}
 LETTERS = {name[0]: name for name in STEPS}
 STAY = "stay"
 WORDS = {name: name for name in (*STEPS, STAY)}
-FAULT = f"Your reply does not name one to {STRIDE} steps, or names other things beside them."
+FAULT = f"The last line of your reply does not name one to {STRIDE} steps, or it is not clear which."
 Cell = tuple[int, int]
 
 
@@ -120,7 +120,7 @@ class PlanPath(MultiEnv):
             noun="steps",
             example="right down",
             ending="The episode ends at the goal.",
-            invalid="A reply with anything else on its last line moves nobody and uses up a reply.",
+            invalid=f"A reply whose last line names no steps, or over {STRIDE}, moves nobody and uses up a reply.",
             heading="The map:" if is_planner else "Your first message from the planner:",
         )
 

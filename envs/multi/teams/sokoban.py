@@ -70,7 +70,7 @@ class SokobanTeam(MultiEnv):
         """Show the map to the planner."""
         self.warehouse, self.situation = parse_level(self.task.metadata["map"])
         self.way = _distances(self.task.metadata["map"])[self.situation]
-        self.proposal = ""
+        self.proposal = self.blocked = ""
         self.corrections = dict.fromkeys(self.seats, "")  # of the latest reply of each seat, if it was invalid
         return Round({"planner": (user(self._map()),)}, to_move=("planner",))
 
@@ -85,14 +85,14 @@ class SokobanTeam(MultiEnv):
             return Round({"executor": (user(self._surroundings()),)}, to_move=("executor",), invalid=invalid)
         before = self._progress()
         news = self._take(steps or ())
+        self.blocked = f"You {news}" if news else ""
         self.proposal = ""
         rewards = dict.fromkeys(self.seats, self._progress() - before)
         if self._is_solved(self.situation):
-            over = "All boxes stand on goals."
+            over = f"{self._aim('stands', 'stand').capitalize()}."
             end = {name: (user(over),) for name in self.seats} if self.style == "full" else {}
             return Round(end, rewards, success=dict.fromkeys(self.seats, True))
-        if invalid:
-            news = "The executor's reply named no steps."
+        news = "The executor's reply named no steps." if invalid else f"The executor {news}" if news else ""
         lines = (self.corrections["planner"], news if self.style == "full" else "", self._map())
         text = "\n".join(filter(None, lines))
         return Round({"planner": (user(text),)}, rewards, to_move=("planner",), invalid=invalid)
@@ -117,20 +117,24 @@ class SokobanTeam(MultiEnv):
                 f"The map has {self.size} rows of {self.size} cells; its edge is a wall. A step goes one cell up, "
                 "down, left or right; up is towards the first row. If a box is in that cell, the step pushes it one "
                 "cell further, unless a wall, the edge or another box is behind it; then nothing moves. A box cannot "
-                f"be pulled. One reply holds one to {STRIDE} steps, or the word stay. "
+                "be pulled, so one in a corner can never be moved again, and if it is not on a goal the puzzle can no "
+                "longer be solved. You earn the same as your teammate: a share of 1 for each step towards the "
+                "solution; as much is taken away for each step from it. One reply holds one to "
+                f"{STRIDE} steps, or the word stay. "
                 + (
                     "After each of your replies the executor reads your steps, and nothing else of what you write; it "
                     "decides which steps to take. Then you see the map again."
                     if is_planner
                     else "After each of your replies your steps are taken in order, up to the first that is blocked. "
-                    "Then the planner sees the map again and sends you new steps."
+                    "Then the planner hears which step was blocked, sees the map again and sends you new steps. "
+                    "Goals are not shown to you: a cell that is called free may be one."
                 )
             ),
             legend={
                 "P": "the player, who is the executor",
                 "B": "a box",
                 "G": "a goal",
-                "*": "a box on a goal",
+                **({"*": "a box on a goal"} if self.boxes > 1 else {}),
                 "+": "the player on a goal",
                 "#": "a wall",
                 ".": "free floor",
@@ -143,8 +147,8 @@ class SokobanTeam(MultiEnv):
             reply=f"Reply with one to {STRIDE} steps, such as: right right down. To take no step, reply with stay.",
             noun="steps",
             example="right down",
-            ending="The episode ends when every box is on a goal.",
-            invalid="A reply with anything else on its last line moves nothing and uses up a reply.",
+            ending=f"The episode ends when {self._aim('is', 'are')}, or when the replies are used up.",
+            invalid=f"A reply whose last line names no steps, or over {STRIDE}, moves nothing and uses up a reply.",
             heading="The map:" if is_planner else "Your first message from the planner:",
         )
 
@@ -177,11 +181,12 @@ class SokobanTeam(MultiEnv):
         return assistant(" ".join(names[i] for i in rng.integers(len(names), size=int(rng.integers(1, STRIDE + 1)))))
 
     def _take(self, steps: Sequence[str]) -> str:
-        """Take steps up to the first that is blocked or that solves the puzzle; return what the planner hears of it."""
+        """Take steps up to the first that is blocked or that solves the puzzle; return what is said of it."""
         for number, step in enumerate(steps):
             situation = self.warehouse.move(self.situation, step[0])
             if situation is None:
-                return f"The executor took {number} of {len(steps)} steps; the step {step} was blocked."
+                count = f"{number} of {len(steps)} steps" if len(steps) > 1 else "no step"
+                return f"took {count}; the step {step} was blocked."
             self.situation = situation
             if self._is_solved(situation):
                 break
@@ -191,6 +196,10 @@ class SokobanTeam(MultiEnv):
         """The share of the way to the solution that is done, from -1 to 1."""
         left = _distances(self.task.metadata["map"]).get(self.situation, 2 * self.way)
         return max(-1.0, 1 - left / self.way)
+
+    def _aim(self, one: str, several: str) -> str:
+        """What solves the puzzle, with the verb for one box or for several."""
+        return f"the box {one} on the goal" if self.boxes == 1 else f"all boxes {several} on goals"
 
     def _is_solved(self, situation: Situation) -> bool:
         return situation.boxes == self.warehouse.goals
@@ -206,7 +215,8 @@ class SokobanTeam(MultiEnv):
             return f"{letters}|{''.join(SHORT_SIGNS[content] for content in cells.values())}"
         news = f"The planner sends these steps: {self.proposal}." if self.proposal else "The planner sends no steps."
         places = ", ".join(f"{name} {content}" for name, content in cells.items())
-        return "\n".join(filter(None, (self.corrections["executor"], news, f"Next to you: {places}.")))
+        lines = (self.corrections["executor"], self.blocked, news, f"Next to you: {places}.")
+        return "\n".join(filter(None, lines))
 
     def _content(self, direction: str) -> str:
         """What is in the cell next to the player."""
