@@ -105,4 +105,4 @@ def test_a_last_click_elsewhere_earns_nothing(task: str, opened: Any) -> None:
             *_, reward, _, _, _ = env.step(assistant(tool_calls=[("click", {"element": others[place].index})]))
             assert reward == 0.0, f"{others[place]} instead of {right}: {env.site.goal}"
             num_tried += 1
-    assert num_tried >= 4
+    assert num_tried >= 2
