@@ -18,7 +18,6 @@ from envs.web.pointing import MAX_TYPED, Pointing
 from envs.web.view import View, describe
 from envs.web.wording import parse_words, words_of
 
-MAX_CHARS = {"full": 6000, "short": 1500}
 Outline = tuple[str, int, tuple[tuple[str, str], ...]]
 
 

@@ -15,10 +15,10 @@ from envs.episodes.guide import Guide
 from envs.procedural import drawn
 from envs.types import Message, Messages, Outcome, Task
 from envs.web.case import Case, Draw, Grade, Kind, Step
-from envs.web.engines import ENGINES, check_browser, open_engine
-from envs.web.page_tools import MAX_CHARS, PageTools
+from envs.web.engines import ENGINES
+from envs.web.page_task import PageTask
 from envs.web.script import call_of, element_of
-from envs.web.verification import changes, partial_score
+from envs.web.sites.verification import changes, partial_score
 from envs.web.wording import INVALID, REPLY, RULES, words_of
 
 LENGTHS = {"train": 1_500, "val": 60, "test": 80}
@@ -26,7 +26,7 @@ LEVELS = (1, 2, 3)
 Index = Annotated[int, Field(description="The number of the element, as the page was last shown.")]
 
 
-class WebEnv(PageTools):
+class WebEnv(PageTask):
     """Reach a goal on a site by acting on the elements of its pages.
 
     A subclass sets `key`, `kinds` and `purpose`. Reward, at the end, is the product of two named parts, each 0 or 1.
@@ -49,7 +49,7 @@ class WebEnv(PageTools):
 
     key: ClassVar[str]
     kinds: ClassVar[Mapping[str, Kind]]
-    parts: ClassVar[Sequence[str]] = ("state", "answer")  # of the reward
+    parts: ClassVar[Sequence[str]] = ("state", "answer")
     purpose: ClassVar[str]  # what the site is, for the opening
     max_turns = 30
 
@@ -79,12 +79,8 @@ class WebEnv(PageTools):
         self.use_pictures(view, picture_width, points)
         if view != "text" and engine == "dom":
             raise ValueError(f"view {view!r} needs engine 'chromium': without a browser there are no pictures")
-        check_browser(engine, browser, headed)
-        if max_chars is not None and max_chars < 200:
-            raise ValueError(f"max_chars {max_chars!r} is below 200, too little for a page")
-        self.kind, self.level, self.engine, self.browser = kind, level, engine, browser
-        self.headed = headed
-        self.max_chars = max_chars or MAX_CHARS["short" if self.style == "short" else "full"]
+        self.kind, self.level, self.engine = kind, level, engine
+        self.use_browser(browser, headed, max_chars)
         self.blocking = engine == "chromium"
 
     def tasks(self, split: str) -> Sequence[Task]:
@@ -97,7 +93,7 @@ class WebEnv(PageTools):
         metadata = self.task.metadata
         self.case = _load_case(self.kinds[metadata["kind"]], metadata["seed"], metadata["level"])
         self.site = self.case.site.fork()
-        page = self.page or open_engine(self.engine, self.pictures, self.browser, self.picture_size, self.headed)
+        page = self.engine_page()
         page.open(self.site)
         self.begin(page)
         goal = self.case.short if self.style == "short" else f"Goal: {self.case.goal}"
@@ -124,16 +120,6 @@ class WebEnv(PageTools):
         data = json.dumps(self.site.state(), sort_keys=True)
         text = repr((data, self.snapshot, self.part, self.closing))
         return f"{self.task.id} {hashlib.blake2b(text.encode(), digest_size=8).hexdigest()}"
-
-    def answer(self, reply: str) -> Outcome:
-        """Refuse a reply without a call."""
-        return self._go_on((self.refusal_message(),), valid=False)
-
-    def after_calls(self, results: Messages) -> Outcome:
-        """Show the page below the last result, or judge the state once the episode is ended."""
-        if self.closing is not None:
-            return self._judge((), is_over=True)
-        return self._go_on(self.shown_results(results))
 
     def ending(self, outcome: Outcome) -> str:
         """Say which parts are right."""
@@ -192,14 +178,8 @@ class WebEnv(PageTools):
         metadata = {"kind": kind, "seed": seed, "level": self.level, "content": digest}
         return Task("", answer=case.answer or None, metadata=metadata)
 
-    def _go_on(self, messages: Messages, *, valid: bool = True) -> Outcome:
-        if self.turns + 1 >= self.max_turns:
-            outcome = self._judge(messages, is_over=False)
-            outcome.valid = valid
-            return outcome
-        return Outcome(messages, valid=valid, rewards=dict.fromkeys(self.parts, 0.0))
-
-    def _judge(self, messages: Messages, *, is_over: bool) -> Outcome:
+    def verdict(self, messages: Messages, *, is_over: bool) -> Outcome:
+        """Compare the site's data with those of the goal, or grade them as the case does."""
         grade = self.case.grade(self.site.verified()) if self.case.grade else self._compare()
         reward, metrics = grade.reward, {"score": grade.score}
         return Outcome(messages, reward, is_over, reward == 1.0, rewards=grade.parts, metrics=metrics)

