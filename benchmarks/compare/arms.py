@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.compare.comparisons import Comparison
 from benchmarks.learn import scripted
-from benchmarks.support.comparisons import Comparison
 from benchmarks.support.record import RESULTS, commit, save, show
 from benchmarks.support.runs import evaluate, interval, train
 

@@ -6,7 +6,7 @@ within hours at five seeds. Tasks of mixed difficulty are what selectors, allotm
 
 from __future__ import annotations
 
-from benchmarks.support.comparisons import Comparison
+from benchmarks.compare.comparisons import Comparison
 
 SUMS = ("--turn-tokens", "8", "--cold-start-until", "0.15")
 GUESS = ("--turn-tokens", "8", "--cold-start-until", "0.2")
