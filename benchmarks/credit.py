@@ -3,7 +3,7 @@
     python -m benchmarks.credit --runs DIR                    # all of them, 5 seeds; goes on where it was stopped
     python -m benchmarks.credit --only revise --seeds 7
 
-How runs are made and compared: `benchmarks.support.arms`. Other methods are compared by `benchmarks.methods`.
+How runs are made and compared: `benchmarks.compare.arms`. Other methods are compared by `benchmarks.methods`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.support.arms import run_all, show_table
-from benchmarks.support.comparisons import COMPARISONS
+from benchmarks.compare.arms import run_all, show_table
+from benchmarks.compare.comparisons import COMPARISONS
 from benchmarks.support.record import provenance
 from rl.cli import Parser, run, whole_number
 

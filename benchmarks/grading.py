@@ -18,8 +18,8 @@ from typing import Any
 import torch
 from rich.console import Console
 
-from benchmarks.answers import KINDS, Pair, pairs
 from benchmarks.support import record
+from benchmarks.support.answers import KINDS, Pair, pairs
 from envs.grading.math import verify
 from envs.grading.symbolic import workers
 from rl.cli import Parser, output_file, run, whole_number

@@ -7,7 +7,7 @@
 
 An arm is a recipe, maybe with flags of `rl.train`. Its parent is the recipe that its file imports, and that of a recipe
 with flags the recipe itself, unless `--against` names another for all. Everything after `--` is for every run. How runs
-are made and compared: `benchmarks.support.arms`.
+are made and compared: `benchmarks.compare.arms`.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from types import ModuleType
 
 import torch
 
-from benchmarks.support.arms import run_all, show_table
-from benchmarks.support.comparisons import Comparison
-from benchmarks.support.presets import PRESETS
+from benchmarks.compare.arms import run_all, show_table
+from benchmarks.compare.comparisons import Comparison
+from benchmarks.compare.presets import PRESETS
 from benchmarks.support.record import RESULTS, provenance, show
 from rl.cli import Parser, UserError, one_line, run, whole_number
 from rl.methods import recipe as recipes

@@ -18,7 +18,6 @@ VECTORS: dict[
     "at_grpo": ("mt_atgrpo_groups",),
     "bapo": ("bapo_adaptive_clip",),
     "bilevel_ppo": ("mt_ragen_bilevel_gae",),
-    "brorl": ("brorl_mass_balance",),
     "cispo": ("mt_cispo_policy_loss", "slime_losses"),
     "cispo_sampler": ("skyrl_losses",),
     "d3s": ("d3s_selection",),
@@ -118,7 +117,7 @@ def compared() -> list[tuple[str, str, str]]:
 
 
 def measured(name: str) -> str:
-    """What `benchmarks/credit.py` and `methods.py` found a recipe to add to its parent: mean, 95 % interval, by task."""
+    """What `benchmarks` found a recipe to add to its parent: mean and 95 % interval, task by task."""
     results = ROOT / "benchmarks" / "results"
     files = [file for kind in ("credit", "methods") for file in sorted(results.glob(f"{kind}-*.json"))]
     entries = [entry for file in files for entry in json.loads(file.read_text(encoding="utf-8"))["comparisons"]]

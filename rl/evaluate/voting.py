@@ -10,7 +10,7 @@ import numpy as np
 from scipy import stats
 
 from rl.evaluate.statistics import check_counts
-from rl.rollout.votes import Vote, final_reply, reply_text, vote_function
+from rl.methods.votes import Vote, final_reply, reply_text, vote_function
 
 __all__ = ["Vote", "cons_at_k", "final_reply", "reply_text", "vote_function"]
 

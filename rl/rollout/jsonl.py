@@ -86,7 +86,7 @@ def _record(
         "error": trajectory.error,
         "fork": trajectory.fork and trajectory.fork._asdict(),
         "replayed": trajectory.replayed,
-        **({"guided": trajectory.guided} if trajectory.guided else {}),
+        "guided": trajectory.guided,
         "answer": trajectory.answer,
         "turns": [
             {

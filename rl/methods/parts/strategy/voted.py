@@ -9,9 +9,9 @@ from rl.methods.estimators.tasks import labels
 from rl.methods.options import Positive, Share
 from rl.methods.parts.strategy.forks import entropy_forks
 from rl.methods.parts.strategy.independent import independent
+from rl.methods.votes import vote_function
 from rl.records import Group, Ticket
 from rl.rollout.runner import Runner
-from rl.rollout.votes import vote_function
 
 
 async def majority_labels(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rl.methods import recipe as recipes
-from rl.methods.estimators.tasks import allocation, breadth, difficulty, hints, labels
+from rl.methods.estimators.tasks import allocation, difficulty, hints, labels
 from rl.methods.parts import reweigh
 from rl.methods.parts.strategy.stored import takes_stored
 from tests.support.batches import make_group, make_trajectory
@@ -106,22 +106,6 @@ def test_xrpo_gives_episodes_where_they_tell_most(file: str, case: dict[str, Any
     order = allocation.spend(deviations, counts, params["budget"], bonus=bonus)
     assert order == expected["order"]
     assert [n + order.count(place) for place, n in enumerate(counts)] == expected["n_final"]
-
-
-@vectors("brorl_mass_balance")
-def test_the_balance_of_probability_has_its_three_terms(file: str, case: dict[str, Any]) -> None:
-    inputs, params, expected = case["inputs"], case["params"], case["expected"]
-    balance = breadth.mass_balance(
-        array(inputs["p"]),
-        np.array(inputs["correct"], dtype=bool),
-        np.array(inputs["sampled"], dtype=bool),
-        right=params["R_c"],
-        wrong=params["R_w"],
-        rate=params["eta"],
-        count=params["N"],
-    )
-    names = ("term_sampled_correct", "term_sampled_wrong", "term_unsampled", "S_R", "dQ_pos_first_order")
-    np.testing.assert_allclose([*balance, balance.change], [expected[name] for name in names], rtol=1e-5, atol=1e-9)
 
 
 @vectors("prefix_and_replay")

@@ -1,13 +1,15 @@
 """Published claims about methods in miniature, which `benchmarks.methods` puts to the test: arms, tasks, measures.
 
 A preset names a claim, the arms that it is about, each against its parent, and what is measured. Each runs on two cores
-within hours at five seeds. Tasks of mixed difficulty are what selectors, allotments and hints are about.
+within hours at five seeds. Where arms train on different tasks or with
+help, they are judged by greedy play on validation tasks, never by their training episodes.
 """
 
 from __future__ import annotations
 
-from benchmarks.support.comparisons import Comparison
+from benchmarks.compare.comparisons import Comparison
 
+JUDGED = ("--eval-every", "5", "--eval-episodes", "200")  # on all tasks, where arms are trained on different ones
 SUMS = ("--turn-tokens", "8", "--cold-start-until", "0.15")
 GUESS = ("--turn-tokens", "8", "--cold-start-until", "0.2")
 ROOMS = ("--turn-tokens", "8", "--cold-start", "400", "--cold-start-until", "0.05")
@@ -25,7 +27,7 @@ PRESETS: dict[str, Comparison] = {
     "selectors": Comparison(
         "choosing tasks needs fewer episodes to the same success",
         ARITHMETIC,
-        SUMS,
+        (*SUMS, *JUDGED),
         120_000,
         against(
             "grpo",
@@ -33,32 +35,36 @@ PRESETS: dict[str, Comparison] = {
             "grpo --sampler difficulty_pool",
         ),
         target=0.5,
+        is_judged_apart=True,
     ),
     "hard-tasks": Comparison(
         "more episodes for hard tasks raise pass@8 at equal tokens",
         ARITHMETIC,
-        SUMS,
+        (*SUMS, *JUDGED),
         120_000,
         (
             *against("dr_grpo", "dars", "dars --strategy more_for_hard:weigh=hardness", "dr_grpo --size 16"),
             *against("dr_grpo --size 16", "dars"),
         ),
         samples=8,
+        is_judged_apart=True,
     ),
     "allotment": Comparison(
         "dividing a budget of episodes by difficulty helps the hard tasks",
         ARITHMETIC,
-        SUMS,
+        (*SUMS, *JUDGED),
         120_000,
         against("grpo", "xrpo", "gdro_prompts", "gdro_rollouts", "grpo --allot square_root"),
         samples=8,
+        is_judged_apart=True,
     ),
     "breadth": Comparison(
         "many episodes of few tasks learn further than few of many",
         ARITHMETIC,
-        SUMS,
+        (*SUMS, *JUDGED),
         120_000,
         against("grpo --groups 16", "brorl --groups 4", "brorl --groups 2 --allot broad:times=8"),
+        is_judged_apart=True,
     ),
     "pairs": Comparison(
         "training on the pairs that differ most gains at equal updates",
@@ -70,13 +76,14 @@ PRESETS: dict[str, Comparison] = {
     "replay": Comparison(
         "replay reaches the same success with fewer sampled tokens",
         ARITHMETIC,
-        SUMS,
+        (*SUMS, *JUDGED),
         80_000,
         (
             ("rlep", "dapo"),
             *against("grpo", "grpo --strategy replay_groups", "grpo --strategy replay_groups:fresh=0.25", "remix"),
         ),
         target=0.5,
+        is_judged_apart=True,
     ),
     "prior": Comparison(
         "a prior of a task's value makes small groups enough",
@@ -117,24 +124,27 @@ PRESETS: dict[str, Comparison] = {
     "no-labels": Comparison(
         "votes of a group's own members teach where most of them are right",
         ARITHMETIC,
-        ("--turn-tokens", "8", "--cold-start-until", "0.4"),
+        ("--turn-tokens", "8", "--cold-start-until", "0.4", *JUDGED),
         120_000,
         (*against("grpo", "ttrl"), ("ettrl", "ttrl")),
+        is_judged_apart=True,
     ),
     "hints": Comparison(
         "help on tasks that are never solved makes some of them solvable unaided",
         "games/Rooms-v0",
-        ROOMS,
+        (*ROOMS, *JUDGED),
         200_000,
         against("grpo", "pope", "adhint"),
         samples=8,
+        is_judged_apart=True,
     ),
     "several-turns": Comparison(
         "what is claimed of one turn holds for several",
         NUMBERS,
-        GUESS,
+        (*GUESS, *JUDGED),
         120_000,
         against("grpo", "vade", "greso", "xrpo", "grpo --strategy replay_groups"),
         target=0.6,
+        is_judged_apart=True,
     ),
 }

@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.compare.comparisons import Comparison
 from benchmarks.learn import scripted
-from benchmarks.support.comparisons import Comparison
 from benchmarks.support.record import RESULTS, commit, save, show
 from benchmarks.support.runs import evaluate, interval, train
 
@@ -123,7 +123,14 @@ def area(found: dict[str, Any], tokens: int | None = None) -> float:
 
 
 def to_target(found: dict[str, Any], target: float, unit: str) -> int:
-    """Updates or episodes until training success, averaged over five updates, is at `target`; all where it never is."""
+    """Updates or episodes until training success, averaged over five updates, is at `target`; all where it never is.
+
+    Of a run with evaluations, until the first one at `target`.
+    """
+    if points := found.get("validation"):
+        tokens = next((tokens for tokens, success in points if success >= target), found["tokens"][-1])
+        place = min(int(np.searchsorted(found["tokens"], tokens)), len(found["tokens"]) - 1)
+        return place + 1 if unit == "updates" else int(found["episodes"][place])
     smooth = np.convolve(found["success"], np.ones(5) / 5, mode="valid") if len(found["success"]) >= 5 else np.zeros(0)
     above = np.flatnonzero(smooth >= target)
     last = int(above[0]) + 4 if len(above) else len(found["success"]) - 1
