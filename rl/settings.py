@@ -188,8 +188,9 @@ class Settings:
     )
     cold_start_until: float | None = _flag(
         None,
-        "success, sampled as in training, at which imitation may end: 0 is random play's, 1 the oracle's (default for "
-        "tiny: 0.2 with one turn, else 0.3; else 1)",
+        "success, sampled as in training, at which imitation may end: 0 is random play's, 1 the oracle's; where the "
+        "oracle wins no more than random play, the share of valid replies, at least 0.8 (default for tiny: 0.2 with "
+        "one turn, else 0.3; else 1)",
         real_number(0, 1),
     )
     eval_episodes: int = _flag(200, "held-out tasks played greedily before and after training", whole_number(0))

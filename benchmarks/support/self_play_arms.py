@@ -53,6 +53,7 @@ FIELDS = {
             "entropy": Arm("plain, pulled towards random play", parts={**PLAIN, **ENTROPY}),
             "entropy-std": Arm("the same, divided by the group's deviation", parts={"reduce": "token_mean", **ENTROPY}),
             "annealed": Arm("pulled towards random play, falling rate", parts={**PLAIN, **ENTROPY, **ANNEALED}),
+            "annealed-to-0": Arm("the same, the rate falls to 0", parts={**PLAIN, **ENTROPY, "schedule": "linear"}),
             "spiral": Arm(
                 "annealed, less an average of the seat instead of the group",
                 algo="spiral",
@@ -61,7 +62,7 @@ FIELDS = {
         },
     ),
     "tiny": Field(
-        updates=60,
+        updates=120,
         every=5,
         settings={
             **{"groups": 12, "size": 8, "minibatches": 1, "lr": 1.2e-4, "turn_tokens": 8, "max_tokens": 256},
@@ -85,7 +86,7 @@ FIELDS = {
         },
         start=(
             *("--env", "benchmarks/support/soft_kuhn.py:SoftKuhn", "--env-arg", "style=short"),
-            *("--turn-tokens", "8", "--cold-start", "8000", "--cold-start-until", "0.6", "--eval-episodes", "0"),
+            *("--turn-tokens", "8", "--cold-start", "8000", "--cold-start-until", "0.98", "--eval-episodes", "0"),
         ),
     ),
 }

@@ -36,7 +36,7 @@ from rl.records import Ticket, Trajectory
 from rl.rollout.scripted import play_script, tokenize
 from rl.settings import Settings
 from rl.train import imitation
-from rl.train.imitation import Demonstrations, Measurement, Progress, imitate, make_learner
+from rl.train.imitation import ENOUGH_VALID, Demonstrations, Measurement, Progress, imitate, make_learner
 
 VALIDATION_GROUPS = 32  # groups of one measurement
 KEY_EPISODES = 64  # imitated episodes that are part of the cache key; a cached file has a digest of all of them
@@ -106,13 +106,14 @@ def run(
             if result := load(model, path, episodes):
                 return result
             floor = random_success(make_floor or make_env, validation_tickets)
-            until = success_to_reach(settings.cold_start_until or 0.0, floor, ceiling)
+            until, least_valid = levels_to_reach(settings.cold_start_until or 0.0, floor, ceiling)
             learner = make_learner(model, settings.microbatch_tokens, bool(settings.checkpoint_activations))
             progress, measurement = imitate(
                 learner,
                 episodes,
                 settings.seed,
                 until=until,
+                least_valid=least_valid,
                 measure=partial(measure, validation_tickets),
                 report=report,
             )
@@ -123,14 +124,16 @@ def run(
         raise UserError(f"cold start: {error}; --cold-start 0 begins without one") from None
 
 
-def success_to_reach(share: float, floor: float, ceiling: float) -> float | None:
-    """Return the sampled success at which imitation may end; None where it says nothing about imitation.
+def levels_to_reach(share: float, floor: float, ceiling: float) -> tuple[float | None, float]:
+    """Return the sampled success and the share of valid replies at which imitation may end.
 
-    That is `share` of the way from `floor`, the success of random play, to `ceiling`, that of the oracle. In a game
-    against others the oracle loses some too, and may win no more than random play does: what it teaches then is which
-    replies are moves.
+    The success is `share` of the way from `floor`, the success of random play, to `ceiling`, that of the oracle. In a
+    game against others the oracle loses some too, and may win no more than random play does: success then says nothing
+    about imitation (None), what the oracle teaches is which replies are moves, and `share` is asked of those.
     """
-    return None if share and ceiling <= floor else floor + share * (ceiling - floor)
+    if share and ceiling <= floor:
+        return None, max(ENOUGH_VALID, share)
+    return floor + share * (ceiling - floor), ENOUGH_VALID
 
 
 def oracle_episodes(

@@ -54,15 +54,15 @@ class Measurement(NamedTuple):
     unequal: float
     valid: float
 
-    def suffices(self, until: float | None) -> bool:
+    def suffices(self, until: float | None, least_valid: float = ENOUGH_VALID) -> bool:
         """Whether reinforcement learning can begin.
 
         It can where success has reached `until` (None: any), half of the groups have unequal rewards, or equal ones
-        because they are solved, and most replies are moves. While a model hardly knows the moves, a reply that is none
-        may be worth more to it than a wrong one, and it unlearns them.
+        because they are solved, and the share `least_valid` of the replies are moves. While a model hardly knows the
+        moves, a reply that is none may be worth more to it than a wrong one, and it unlearns them.
         """
         can_learn = self.unequal >= ENOUGH_UNEQUAL or self.success >= MOSTLY_SOLVED
-        return self.success >= (until or 0.0) and self.valid >= ENOUGH_VALID and can_learn
+        return self.success >= (until or 0.0) and self.valid >= least_valid and can_learn
 
     def __str__(self) -> str:
         """The numbers in words."""
@@ -147,6 +147,7 @@ def imitate(
     seed: int,
     *,
     until: float | None,
+    least_valid: float = ENOUGH_VALID,
     measure: Callable[[], Measurement],
     report: Callable[[Progress, Measurement], None],
 ) -> tuple[Progress, Measurement]:
@@ -162,6 +163,7 @@ def imitate(
         seed: Seed of the order in which episodes are repeated.
         until: Sampled success at which imitation may end; at 0 it ends with the first measurement. None: any success
             will do.
+        least_valid: Share of valid replies at which it may end.
         measure: Measures the model on tasks that are neither imitated nor tested.
         report: Called after each measurement.
 
@@ -178,7 +180,7 @@ def imitate(
             next_measurement += max(FIRST_MEASUREMENT, int(steps * MEASUREMENT_GAP))
             progress, measurement = Progress(steps, num_episodes), measure()
             report(progress, measurement)
-            if until == 0 or measurement.suffices(until):
+            if until == 0 or measurement.suffices(until, least_valid):
                 return progress, measurement
         if tokens >= MAX_TOKENS:
             break

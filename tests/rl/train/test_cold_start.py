@@ -126,13 +126,13 @@ def test_an_oracle_that_wins_no_more_than_random_play_is_no_measure_of_imitation
     model, tokenizer = tiny.create(1, hidden=32, layers=1, heads=1, intermediate=32)
     renderer, wanted = Renderer(tokenizer), []
 
-    def imitate(*_, until, **__):
-        wanted.append(until)
+    def imitate(*_, until, least_valid, **__):
+        wanted.append((until, least_valid))
         raise ValueError("enough")
 
     monkeypatch.setattr(cold_start, "imitate", imitate)
     for spec, arguments in (("multi/IteratedDilemma-v0", {"opponent": "random"}), ("games/GuessNumber-v0", {})):
-        for share in (0.0, 0.5, 1.0):
+        for share in (0.0, 0.5, 0.97):
             settings = Settings(env=spec, cold_start=4, cold_start_until=share, style="short").with_defaults(5)
             with pytest.raises(UserError, match="enough"):
                 cold_start.run(
@@ -145,10 +145,10 @@ def test_an_oracle_that_wins_no_more_than_random_play_is_no_measure_of_imitation
                     measure=lambda _: Measurement(0.0, 0.0, 0.0),
                     report=lambda *_: None,
                 )
-    (random, half, oracle), (other_random, _, other_oracle) = wanted[:3], wanted[3:]
-    # Tit for tat earns less than any defection from whoever plays at random.
-    assert (half, oracle) == (None, None) and 0 < random < 0.5
-    assert 0 < other_random < 1 and other_oracle == 1
+    (random, half, most), (other_random, _, other_most) = wanted[:3], wanted[3:]
+    # Tit for tat earns less than any defection from whoever plays at random. What is left to ask for is moves.
+    assert (half, most) == ((None, 0.8), (None, 0.97)) and 0 < random[0] < 0.5
+    assert 0 < other_random[0] < 1 and 0.97 < other_most[0] < 1 and other_most[1] == 0.8
 
 
 @pytest.mark.parametrize("setting", ["seed", "turn_tokens", "cold_start", "cold_start_until", "size", "temperature"])

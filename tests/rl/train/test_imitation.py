@@ -87,7 +87,7 @@ def test_every_number_must_suffice(success: float, unequal: float, valid: float,
 
 
 def imitate_until(
-    demonstrations: Demonstrations, until: float | None, *measurements: Measurement
+    demonstrations: Demonstrations, until: float | None, *measurements: Measurement, **levels: float
 ) -> tuple[Any, list[Any]]:
     """Imitate with a model that measures like this; return the result and what was reported."""
     reports: list[Any] = []
@@ -99,6 +99,7 @@ def imitate_until(
         until=until,
         measure=lambda: next(numbers),
         report=lambda *report: reports.append(report),
+        **levels,
     )
     return result, reports
 
@@ -120,6 +121,12 @@ def test_without_a_success_to_reach_replies_must_be_moves_and_groups_differ(demo
     measurements = Measurement(0.0, 0.9, 0.7), Measurement(0.0, 0.4, 0.9), Measurement(0.0, 0.6, 0.9)
     (progress, _), reports = imitate_until(demonstrations, None, *measurements)
     assert progress.steps == 3 * FIRST_MEASUREMENT and len(reports) == 3
+
+
+def test_as_many_replies_must_be_moves_as_are_asked_for(demonstrations: Demonstrations) -> None:
+    measurements = Measurement(0.0, 0.9, 0.9), Measurement(0.0, 0.9, 0.97)
+    (progress, _), reports = imitate_until(demonstrations, None, *measurements, least_valid=0.95)
+    assert progress.steps == 2 * FIRST_MEASUREMENT and len(reports) == 2
 
 
 def test_imitation_that_never_suffices_ends_at_its_bounds(
