@@ -31,7 +31,7 @@ class Ask(World):
         self.digits = "???"
 
     def play(self, action: str | None) -> Move:
-        """Make a test, or give the answer. `bits` is the information that the turn information on the secret."""
+        """Make a test, or give the answer. `bits` is the information that the turn gains on the secret."""
         before = self.digits.count("?")
         if action in ANSWERS:
             is_won = int(action) == self.secret
