@@ -65,6 +65,7 @@ ROWS = (
     Row("games/Mastermind-v0", "envs.games.mastermind:Mastermind", "find a code by how many digits of a guess it has"),
     Row("games/Minesweeper-v0", "envs.games.minesweeper:Minesweeper", "open every cell without a mine, by logic"),
     Row("games/Sokoban-v0", "envs.games.sokoban:Sokoban", "push boxes onto goals"),
+    Row("games/Doors-v0", "envs.games.doors.doors:Doors", "doors, walks and tests with dials for what credit can do"),
     Row("games/2048-v0", "envs.games.twenty48:Twenty48", "slide and merge tiles up to a target"),
     Row("code/Functions-v0", "envs.code.functions:Functions", "write short functions, graded on hidden inputs"),
     Row("code/HumanEval-v0", "envs.code.humaneval:HumanEval", "complete functions that pass tests", data="humaneval"),
