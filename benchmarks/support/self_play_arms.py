@@ -44,7 +44,7 @@ ANNEALED = {"schedule": "linear:floor=0.1"}
 PULL = {"penalty": ["kl_k2:coef=0.4"]}  # of a KL estimate, the one with the right gradient on policy
 FIELDS = {
     "table": Field(
-        updates=300,
+        updates=600,
         every=10,
         settings={"groups": 12, "size": 16, "lr": 6.0},
         arms={
