@@ -117,13 +117,14 @@ class SokobanTeam(MultiEnv):
                 f"The map has {self.size} rows of {self.size} cells; its edge is a wall. A step goes one cell up, "
                 "down, left or right; up is towards the first row. If a box is in that cell, the step pushes it one "
                 "cell further, unless a wall, the edge or another box is behind it; then nothing moves. A box cannot "
-                "be pulled, so one in a corner, or at an edge without a goal, may never reach a goal again. You earn the "
-                "same as your teammate: the steps of the shortest solution share a reward of 1, and a step from it costs "
-                "as much. Once the puzzle can no longer be solved, all that you earn is -1. One reply holds one to "
-                f"{STRIDE} steps, or the word stay. "
+                "be pulled, so one in a corner, or at an edge without a goal, may never reach a goal again. You earn "
+                "the same as your teammate: the steps of the shortest solution share a reward of 1, and a step from it "
+                "costs as much. Once the puzzle can no longer be solved, all that you earn is -1. "
+                f"One reply holds one to {STRIDE} steps, or the word stay. "
                 + (
                     "After each of your replies the executor reads your steps, and nothing else of what you write; it "
-                    "decides which steps to take, and they are taken up to the first that is blocked. Then you see the map again."
+                    "decides which steps to take, and they are taken up to the first that is blocked. Then you see the "
+                    "map again."
                     if is_planner
                     else "After each of your replies your steps are taken in order, up to the first that is blocked. "
                     "Then the planner hears which step was blocked, sees the map again and sends you new steps. "
@@ -194,8 +195,8 @@ class SokobanTeam(MultiEnv):
 
     def _progress(self) -> float:
         """The share of the way to the solution that is done, from -1 to 1."""
-        left = _distances(self.task.metadata["map"]).get(self.situation, 2 * self.way)
-        return max(-1.0, 1 - left / self.way)
+        rest = _distances(self.task.metadata["map"]).get(self.situation, 2 * self.way)
+        return max(-1.0, 1 - rest / self.way)
 
     def _aim(self, one: str, several: str) -> str:
         """What solves the puzzle, with the verb for one box or for several."""
