@@ -137,3 +137,6 @@ COMPARISONS["plan"] = Comparison(
     start=(*TEAM, "--size", "3", "--cold-start", "8000", "--cold-start-until", "0.2", "--eval-episodes", "0"),
     is_judged_apart=True,
 )
+COMPARISONS["plan-longer"] = replace(
+    COMPARISONS["plan"], tokens=80_000, pairs=(("at_grpo", "grpo"),), about="a planner and an executor, longer"
+)
