@@ -100,7 +100,7 @@ def test_a_group_of_one_is_refused_where_it_would_teach_nothing(more, model, cap
         ("env = ", ["TOML"]),
         ('env = "math/Arithmetic-v0"\nupdats = 3', ["updats", "updates"]),
         ('env = "math/Arithmetic-v0"\ngroups = 0', ["groups", "at least 1"]),
-        ('env = "math/Arithmetic-v0"\nenv_arg = "level=2"', ["env_arg", "list"]),
+        ('env = "math/Arithmetic-v0"\nenv_arg = 2', ["env_arg", "list"]),
         ('env = "math/Arithmetic-v0"\nsurrogate = 3', ["surrogate", "text"]),
     ],
 )
