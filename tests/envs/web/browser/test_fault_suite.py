@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 import pytest
 
 from envs.types import assistant, text
-from envs.web import web_env
+from envs.web import page_task
 from envs.web.browser import ChromiumPage
 from envs.web.page import BrowserFault
 from envs.web.script import call_of, element_of
@@ -136,7 +136,7 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("envs.web.browser.chromium_page.ACTION_S", 4.0)
     monkeypatch.setattr("envs.web.browser.host.MEMORY_LIMIT", 600_000_000)
-    monkeypatch.setattr(web_env, "open_engine", lambda *_: TrapPage())
+    monkeypatch.setattr(page_task, "open_engine", lambda *_: TrapPage())
     yield tmp_path
 
 
