@@ -133,7 +133,9 @@ def test_plan_path_says_why_a_reply_is_invalid_and_how_many_are_left() -> None:
     env.step("I wonder where to go")
     env.step("up or down")
     planner = text(env.observe("planner")[-1])
-    assert "The last line of your reply does not name one to 3 steps" in planner and "You have 7 replies left." in planner
+    assert (
+        "The last line of your reply does not name one to 3 steps" in planner and "You have 7 replies left." in planner
+    )
     assert "The executor's reply named no steps." in planner
     env.step("stay")
     assert "You have 7 replies left." in text(env.observe("executor")[-1])
