@@ -85,7 +85,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         rows = [(name, one.env, ", ".join(one.arms), one.about) for name, one in PRESETS.items()]
         show("presets", ("name", "environment", "arms", "claim"), rows)
         return 0
-    comparisons = build(args)
+    try:
+        comparisons = build(args)
+    except ValueError as error:  # an unknown recipe
+        raise UserError(one_line(error)) from None
     home = Path(args.runs or tempfile.mkdtemp(prefix="methods-"))
     home.mkdir(parents=True, exist_ok=True)
     origin = provenance(torch.device("cpu"), range(args.seeds))

@@ -90,8 +90,8 @@ class Hall(World):
 
     def key(self) -> str:
         """The turn, and what was done at the doors that count."""
-        done = int(self.is_dead) if self.rule in ("all", "slip") else self.rights
-        return f"{self.turn} {done}"
+        progress = int(self.is_dead) if self.rule in ("all", "slip") else self.rights
+        return f"{self.turn} {progress}"
 
     def guide(self, legend: bool) -> Guide:
         """Say which doors count, how they decide, and with `legend` the letters of all symbols."""

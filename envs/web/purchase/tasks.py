@@ -34,14 +34,14 @@ def request(draw: Draw) -> Case:
     """Buy what is described; among its like are one that lacks a feature and one that costs too much."""
     products = _products(draw)
     target = draw.one(products)
-    asked = draw.some(target["features"], (2, 2, 3)[draw.level - 1])
+    features = draw.some(target["features"], (2, 2, 3)[draw.level - 1])
     colour, size = draw.one(list(target["stock"])), draw.one(_SIZES[1:])
     most = 500 * (target["prices"][size] // 500 + draw.number(1, 3))
     # The neighbours are made so that what each of them earns is known.
     lacking, dear = draw.some([each for each in products if each["kind"] == target["kind"] and each is not target], 2)
-    others = [each for each in _FEATURES if each not in asked]
-    lacking["features"] = draw.shuffle([*asked[1:], *draw.some(others, 2)])
-    dear["features"] = draw.shuffle([*asked, *draw.some(others, 1)])
+    others = [each for each in _FEATURES if each not in features]
+    lacking["features"] = draw.shuffle([*features[1:], *draw.some(others, 2)])
+    dear["features"] = draw.shuffle([*features, *draw.some(others, 1)])
     _set_prices(lacking, target["prices"]["Small"] - draw.number(3, 9) * 100)
     _set_prices(dear, most + draw.number(1, 9) * 100)
     far, further = draw.some([each for each in products if each["category"] != target["category"]], 2)
@@ -53,11 +53,10 @@ def request(draw: Draw) -> Case:
         _set_prices(each, target["prices"]["Small"] - draw.number(3, 9) * 100)
     site = Catalogue({"products": draw.shuffle(products), "orders": []})
     wish = Request(
-        {key: target[key] for key in ("name", "kind", "category")}, asked, {"colour": colour, "size": size}, most
+        {key: target[key] for key in ("name", "kind", "category")}, features, {"colour": colour, "size": size}, most
     )
-    what = (
-        f"a {target['kind']} that is {', '.join(asked[:-1])} and {asked[-1]}, in {colour.lower()}, size {size.lower()}"
-    )
+    qualities = f"{', '.join(features[:-1])} and {features[-1]}"
+    what = f"a {target['kind']} that is {qualities}, in {colour.lower()}, size {size.lower()}"
     goal = draw.one(
         (
             f"Find {what}, for at most {money(most)}, and buy it.",
@@ -65,9 +64,9 @@ def request(draw: Draw) -> Case:
             f"Buy {what}. The price must not be above {money(most)}.",
         )
     )
-    short = f"buy {target['kind']}: {', '.join(asked)}; {colour.lower()}; {size.lower()}; at most {money(most)}"
+    short = f"buy {target['kind']}: {', '.join(features)}; {colour.lower()}; {size.lower()}; at most {money(most)}"
     other_colour = next(each for each in target["stock"] if each != colour)
-    wishes = len(asked) + 3
+    wishes = len(features) + 3
     misses = {
         "not bought": ([*_buy(target, colour, size)[:-1], STOP], 0.0),
         "reported as impossible": ([IMPOSSIBLE], 0.0),

@@ -25,6 +25,9 @@ def read_opponents(
     Raises:
         ValueError: Some texts have a seat and others none, a seat is unknown or named twice, or none is left.
     """
+    for text in texts:
+        if (seat := text.removesuffix("=")) != text and seat in seats:
+            raise ValueError(f"--opponent {text}: names nobody for the seat {seat}; write {text}random, for example")
     pairs = [match.groups() if (match := SEAT_FORM.fullmatch(text)) else ("", text) for text in texts]
     if not any(seat for seat, _ in pairs):
         return [*texts], {}

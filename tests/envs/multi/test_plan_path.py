@@ -24,6 +24,7 @@ from envs.types import text
         ("I stay here", ()),
         ("up is free, so we go up", ("up",)),
         ("We should now push: down down", ("down", "down")),
+        ("Do not go there: up", None),
         ("The box is at the right: up", ("up",)),
         ("we should push down down", None),
         ("foo bar up, up", None),

@@ -29,6 +29,7 @@ def test_a_seat_before_an_equals_sign_places_its_player() -> None:
     [
         (["b=random", "oracle"], "oracle: names no seat, and others do; write SEAT=oracle"),
         (["bb=random"], "unknown seat 'bb'"),
+        (["b="], "b=: names nobody for the seat b"),
         (["b=random", "b=oracle"], "the seat b is named twice"),
         (["a=random", "b=random", "c=oracle"], "leaves no seat to --policy"),
     ],

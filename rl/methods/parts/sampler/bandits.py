@@ -53,8 +53,8 @@ class variance_bandit:
     def belief(self, index: int) -> tuple[float, float]:
         """The two numbers of the Beta distribution of task `index` at the last update that is known of."""
         wins, losses, update = self._counts.get(index, (0.0, 0.0, self._update))
-        left = self.keep ** (self._update - update)
-        return 1 + left * wins, 1 + left * losses
+        weight = self.keep ** (self._update - update)
+        return 1 + weight * wins, 1 + weight * losses
 
     def state_dict(self) -> dict[str, Any]:
         """What is believed of each task and when, and how far the history has been read."""

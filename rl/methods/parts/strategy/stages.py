@@ -107,10 +107,10 @@ class by_priority:
 
     def _forget(self, ticket: Ticket) -> None:
         wave, count = _wave_of(ticket)
-        done = self._done.setdefault(wave, [])
-        if ticket.number not in done:
-            done.append(ticket.number)
-        if len(done) >= count:
+        numbers = self._done.setdefault(wave, [])
+        if ticket.number not in numbers:
+            numbers.append(ticket.number)
+        if len(numbers) >= count:
             for by_wave in (self._waves, self._done, self._events):
                 by_wave.pop(wave, None)
 
