@@ -121,6 +121,13 @@ print(env.step("1")[2])
     assert (done.stdout, done.returncode) == ("True\n", 0), done.stderr
 
 
+def test_a_run_begins_without_statistics() -> None:
+    """`scipy.stats` takes longer to import than everything else of a training run but torch."""
+    script = "import sys, rl.train.__main__; print('scipy.stats' in sys.modules)"
+    result = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
+    assert (result.stdout, result.returncode) == ("False\n", 0), result.stderr
+
+
 def test_the_packages_are_those_of_this_repository() -> None:
     """Other distributions ship top-level packages of the same names."""
     for package in (envs, agents):

@@ -66,9 +66,9 @@ def find_choices(reply: str, meanings: Mapping[str, T]) -> tuple[T, ...] | None:
     """
     line = last_line(reply).lower()
     head, colon, tail = line.rpartition(":")
-    if colon and denies(clauses_around(head, "")):  # "not there: up"
-        return None
     for text in (line, tail) if colon else (line,):
+        if text is tail and denies(clauses_around(head, "")):  # "not there: up"
+            return None
         answer = plain_answer(text)
         names = [word for word in _LIST_WORD.findall(answer) if word not in _CONNECTORS]
         if names and all(name in meanings for name in names) and not _LIST_SIGNS.sub("", answer):

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
 
 from rl.methods.estimators.statistics import Floats
 
@@ -72,6 +71,8 @@ def half_width(deviation: float, count: int) -> float:
     """Half of the 95 % interval of a mean of `count` rewards with this standard deviation; infinite for one reward."""
     if count < 2:
         return math.inf
+    from scipy import stats  # takes half a second, and most runs never need it
+
     return float(stats.t.ppf(0.975, count - 1)) * deviation / math.sqrt(count)
 
 
