@@ -123,7 +123,7 @@ def _parse(line: str) -> dict[str, Any] | None:
         replies: list[list[Message]] = offer["replies"]
         is_sound = isinstance(offer["index"], int) and isinstance(offer["seed"], int)
         is_sound &= all(reply.get("role") == "assistant" for of_member in replies for reply in of_member)
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
     return offer if is_sound else None
 

@@ -139,6 +139,7 @@ def test_runs_share_their_groups_as_text(tmp_path: Path) -> None:
     "line",
     [
         "{",
+        "[" * 100_000,
         '{"index": 0}',
         '{"index": "x", "seed": 1, "replies": []}',
         '{"index": 0, "seed": 1, "replies": [[{}]]}',
@@ -146,7 +147,7 @@ def test_runs_share_their_groups_as_text(tmp_path: Path) -> None:
         json.dumps({"index": 0, "seed": 1, "replies": [[{"role": "assistant", "content": "l"}]] * 3}),
         json.dumps({"index": 0, "seed": 1, "replies": [[], [{"role": "assistant", "content": 5}]]}),
     ],
-    ids=["half", "short", "wrong", "no role", "no such task", "no variance", "no reply"],
+    ids=["half", "deep", "short", "wrong", "no role", "no such task", "no variance", "no reply"],
 )
 def test_what_teaches_nothing_or_is_no_group_is_left_out(line: str, tmp_path: Path) -> None:
     (tmp_path / "other.jsonl").write_text(line + "\n")
