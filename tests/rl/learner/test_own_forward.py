@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import transformers
+from packaging.version import Version
 
 from rl.learner import forward, logprobs
 from rl.learner.own_forward import abilities
@@ -45,13 +47,15 @@ PACKS: dict[str, dict[str, Any]] = {
 }
 LINEAR = {"linear_num_value_heads": 4, "linear_num_key_heads": 2, "linear_key_head_dim": 8, "linear_value_head_dim": 8}
 MIXES: dict[str, dict[str, Any]] = {
-    "gptj": {"rotary_dim": 4},  # attention of their own
-    "bloom": {},
+    "bloom": {},  # attention of their own
     "mpt": {},
     "stablelm": {},  # hands no arguments on to its attention
     "lfm2": {"layer_types": ["conv", "full_attention"]},  # states that run from token to token
     "qwen3_next": {**EXPERTS, **LINEAR},
 }
+
+# Before, GPT-J has attention of its own.
+(PACKS if Version(transformers.__version__) >= Version("5.24") else MIXES)["gptj"] = {"rotary_dim": 4}
 
 
 def family(name: str) -> Any:
