@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from rl.learner.ranks import Alone, Ranks
 from rl.methods.inputs import Tokens
 
 
@@ -48,20 +49,29 @@ class Diagnostics:
         """End an optimiser step whose gradient had this `norm` before clipping."""
         self.norms.append(norm)
 
-    def means(self) -> dict[str, float]:
-        """Return the metrics of the update by their names in `docs/metrics.md`; empty if no micro-batch was added."""
-        if self.sums is None or self.first is None:
+    def means(self, ranks: Ranks | None = None) -> dict[str, float]:
+        """Return the metrics of the update, over all `ranks` (None: this process), by their names in `docs/metrics.md`.
+
+        Empty if no micro-batch was added.
+        """
+        if not self.norms:
             return {}
-        count, entropy, outside, ratio, loss, error = self.sums.tolist()
+        ranks = ranks or Alone()
+        sums = torch.zeros(6) if self.sums is None else self.sums  # a rank may have had none
+        first_sums = torch.zeros(2) if self.first is None else self.first
+        count, entropy, outside, ratio, loss, error = ranks.total(sums).tolist()
         tokens = max(count, 1.0)
-        mismatch, first = self.first.tolist()
+        mismatch, first = ranks.total(first_sums).tolist()
+        max_gap, first_max_gap = ranks.largest(
+            torch.tensor([self.max_gap, self.first_max_gap], dtype=torch.float64)
+        ).tolist()
         steps = max(len(self.norms), 1)
         metrics = {
             "entropy": entropy / tokens,
             "kl/sampler_trainer": mismatch / max(first, 1.0),
-            "logp_gap/max": self.first_max_gap,
+            "logp_gap/max": first_max_gap,
             "ratio/mean": ratio / tokens,
-            "ratio/log_max": self.max_gap,
+            "ratio/log_max": max_gap,
             "ratio/outside": outside / tokens,
             "loss": loss / steps,
             "grad_norm": sum(self.norms) / steps,

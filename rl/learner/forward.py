@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -27,9 +27,11 @@ from rl.learner.attention import packed_attention
 from rl.learner.own_forward import abilities, own_head, packed_states
 from rl.learner.packing import Packing
 from rl.methods.inputs import Row
-from rl.policy.decoder import Decoder, is_supported
+from rl.policy.decoder import CALL, Decoder, is_supported
 from rl.policy.images.inputs import image_inputs
 from rl.policy.model_config import text_config
+
+T = TypeVar("T")
 
 
 class TokenScores(NamedTuple):
@@ -40,9 +42,15 @@ class TokenScores(NamedTuple):
     entropy: Tensor  # (M,) entropy in nats of the distribution that the token was sampled from
 
 
+def inside(model: Any, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+    """Return `function(model, ...)`; where the model is sharded, its weights are gathered meanwhile."""
+    call = getattr(model, CALL, None)
+    return function(model, *args, **kwargs) if call is None else call(function, *args, **kwargs)
+
+
 def can_recompute(model: nn.Module) -> bool:
     """Whether the blocks of `model` are known, so that a backward pass can compute their activations again."""
-    return is_supported(model) or bool(_blocks(model))
+    return is_supported(model) or bool(blocks(model))
 
 
 def score_tokens(
@@ -148,7 +156,8 @@ class _Padded:
         return {**parts, "attention_mask": self.attention}
 
 
-def _blocks(model: nn.Module) -> list[nn.Module]:
+def blocks(model: nn.Module) -> list[nn.Module]:
+    """Return the blocks of a model of transformers, in order; [] for a model that marks none."""
     return [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
 
 
@@ -161,13 +170,13 @@ def _recompute_blocks(
     The library's own switch works in training mode alone, which would also turn dropout on. Blocks are computed again
     in `context()`.
     """
-    blocks: list[Any] = _blocks(model) if recompute and torch.is_grad_enabled() else []
+    computed_again: list[Any] = blocks(model) if recompute and torch.is_grad_enabled() else []
     options: dict[str, Any] = {"use_reentrant": False, "preserve_rng_state": False}
-    for block in blocks:
+    for block in computed_again:
         again = partial(checkpoint, block.forward, **options, context_fn=lambda: (nullcontext(), context()))
         block.forward = again
     try:
         yield
     finally:
-        for block in blocks:
+        for block in computed_again:
             del block.forward

@@ -5,22 +5,23 @@ Legend: B rows, T tokens of a row, M sampled tokens, E hidden size.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
-from copy import deepcopy
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from rl.learner import gradient
 from rl.learner.adamw import Float32AdamW
 from rl.learner.batch import split_microbatches, trajectory_rows
 from rl.learner.diagnostics import Diagnostics
-from rl.learner.forward import can_recompute, hidden_states, score_tokens
-from rl.learner.loss import policy_loss, step_streams
+from rl.learner.forward import can_recompute, hidden_states, inside, score_tokens
+from rl.learner.loss import step_streams
 from rl.learner.minibatch import rows_with_gradient, split_minibatches, step_tokens
 from rl.learner.packing import Columns
+from rl.learner.ranks import Alone, Ranks, place
 from rl.methods.inputs import Row
 from rl.methods.options import PartError
 from rl.methods.recipe import Recipe, needs
@@ -50,6 +51,7 @@ class Learner:
         critic_lr: float | None = None,
         temperature: float = 1.0,
         recompute: bool = False,
+        ranks: Ranks | None = None,
     ) -> None:
         """Build the optimiser and, for a `critic`, a value head on the model's last hidden state.
 
@@ -66,6 +68,7 @@ class Learner:
             critic_lr: Learning rate of the value head; None for `lr`.
             temperature: The sampler's; `values`, `reference` and `logprobs` score trajectories at it.
             recompute: Compute activations again in the backward pass to save memory.
+            ranks: The processes that train the model together, all of which then make the same calls; None: this one.
 
         Raises:
             ValueError: `recompute` with a model whose blocks are not known.
@@ -73,7 +76,9 @@ class Learner:
         if recompute and not can_recompute(model):
             kind = model.config.model_type  # type: ignore[union-attr]
             raise ValueError(f"--checkpoint-activations: the blocks of model type {kind!r} are not known; leave it out")
+        self.ranks: Ranks = ranks or Alone()
         self.model: Any = model.eval()
+        self.ranks.shard(self.model)
         self.temperature = temperature
         self.device = next(model.parameters()).device
         self.lr, self.max_grad_norm, self.microbatch_tokens = lr, max_grad_norm, microbatch_tokens
@@ -85,6 +90,7 @@ class Learner:
             self.value_head = nn.utils.skip_init(nn.Linear, width, 1, device=self.device)
             nn.init.zeros_(self.value_head.weight)
             nn.init.zeros_(self.value_head.bias)
+            self.ranks.shard(self.value_head)
         self.weights_changed = False
         self.reference_model: Any = None
         self.has_adapters = bool(lora.adapter_layers(model))
@@ -115,11 +121,12 @@ class Learner:
             for _ in range(self.epochs):
                 for minibatch in split_minibatches(phase, self.minibatches, rng):
                     self._step(minibatch, recipe, diagnostics)
-        return diagnostics.means()
+        return diagnostics.means(self.ranks)
 
     def freeze_reference(self) -> None:
         """Keep the current weights as the reference model: a copy, or with adapters the frozen model below them."""
-        self.reference_model = self.model if self.has_adapters else deepcopy(self.model).requires_grad_(False).eval()
+        copied = self.model if self.has_adapters else self.ranks.copy(self.model).requires_grad_(False).eval()
+        self.reference_model = copied
 
     def values(self, trajectories: Sequence[Trajectory]) -> list[list[tuple[float, ...]]]:
         """Return critic values before each sampled token, as `[trajectory][turn][token]`.
@@ -128,7 +135,7 @@ class Learner:
         """
         if self.value_head is None:
             raise ValueError("the recipe reads values, but the learner was built without a critic")
-        return self._score(self.model, trajectories, lambda scores: scores["value"])
+        return self._score(self.model, trajectories, "value")
 
     def reference(self, trajectories: Sequence[Trajectory]) -> list[list[tuple[float, ...]]]:
         """Return the reference model's log-probability of each sampled token, as `[trajectory][turn][token]`.
@@ -138,11 +145,11 @@ class Learner:
         if self.reference_model is None:
             raise ValueError("the recipe reads a reference policy, but none was frozen")
         with lora.without_adapters(self.model) if self.has_adapters else nullcontext():
-            return self._score(self.reference_model, trajectories, lambda scores: scores["logp"])
+            return self._score(self.reference_model, trajectories, "logp")
 
     def logprobs(self, trajectories: Sequence[Trajectory]) -> list[list[tuple[float, ...]]]:
         """Return the current model's log-probability of each sampled token, as `[trajectory][turn][token]`."""
-        return self._score(self.model, trajectories, lambda scores: scores["logp"])
+        return self._score(self.model, trajectories, "logp")
 
     def hidden_states(self, rows: Sequence[Row]) -> np.ndarray:
         """Return the current model's last hidden states (M, E) that predict the sampled tokens, row by row, float64.
@@ -159,24 +166,34 @@ class Learner:
     def state_dict(self) -> dict[str, Any]:
         """Return the state of optimiser, value head and reference model; the model's weights are saved apart.
 
-        The reference is None where it is the frozen model below adapters.
+        The reference is None where it is the frozen model below adapters. With several ranks the tensors are whole, on
+        the CPU, and the same as those of one process; the ranks but the first return no tensors.
         """
-        return {
-            "optimizer": self.optimizer.state_dict(),
-            "head": self.value_head.state_dict() if self.value_head else None,
-            "reference": self.reference_model.state_dict() if self.reference_model and not self.has_adapters else None,
-        }
+        return self.ranks.whole_state(
+            {
+                "optimizer": self.optimizer.state_dict(),
+                "head": self.value_head.state_dict() if self.value_head else None,
+                "reference": self._reference_state(),
+            }
+        )
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from `state`, which `state_dict` returned. Call `freeze_reference` before, if there was a reference.
 
         Raises `ValueError` if the optimiser's weights have other shapes.
         """
-        self.optimizer.load_state_dict(state["optimizer"])
+        self.optimizer.load_state_dict(self.ranks.part_of_optimizer(state["optimizer"], self.optimizer.masters))
         if self.value_head is not None:
-            self.value_head.load_state_dict(state["head"])
+            self._load(self.value_head, state["head"])
         if self.reference_model is not None and not self.has_adapters:
-            self.reference_model.load_state_dict(state["reference"])
+            self._load(self.reference_model, state["reference"])
+
+    def _reference_state(self) -> dict[str, Tensor] | None:
+        return self.reference_model.state_dict() if self.reference_model and not self.has_adapters else None
+
+    def _load(self, module: nn.Module, state: dict[str, Tensor]) -> None:
+        own = module.state_dict()
+        module.load_state_dict({name: self.ranks.part(value, own.get(name, value)) for name, value in state.items()})
 
     def _step(self, rows: Sequence[Row], recipe: Recipe, diagnostics: Diagnostics) -> None:
         """Take one optimiser step: compute the shares over all rows, then sum the gradients of micro-batches.
@@ -194,14 +211,7 @@ class Learner:
         with torch.set_grad_enabled(bool(trainable)):
             indices = trainable or list(range(len(rows)))  # without any gradient, compute all rows for the metrics
             self.optimizer.zero_grad(set_to_none=True)
-            first = 0
-            for part in split_microbatches([rows[i] for i in indices], self.microbatch_tokens):
-                columns = Columns(part, self.device)
-                where = indices[first : first + len(part)]
-                part_share = share[where, : columns.shape[1]]
-                part_streams = {name: table[where, : columns.shape[1]] for name, table in streams.items()}
-                self._add_gradient(part, columns, part_share, part_streams, recipe, diagnostics)
-                first += len(part)
+            gradient.accumulate(self, gradient.StepRows(rows, indices, share, streams), recipe, diagnostics)
         norm = torch.nn.utils.clip_grad_norm_(self.optimizer.masters, self.max_grad_norm)
         diagnostics.end_step(float(norm))
         if torch.isfinite(norm):
@@ -220,61 +230,13 @@ class Learner:
                 "entropy": share.new_zeros(int(table.mask.sum())),
             }
             if needs(recipe, "logp"):
-                pieces = split_microbatches(rows, self.microbatch_tokens, whole_trajectories=False)
-                results = [self._forward(self.model, piece) for piece in pieces]
-                scores = {name: torch.cat([result[name] for result in results]) for name in results[0]}
+                scores = self.score(self.model, rows)
             streams, rate = step_streams(step_tokens(table, scores, share), recipe)
         self.optimizer.scale_rates(self._scale * rate)
         return streams
 
-    def _add_gradient(
-        self,
-        rows: Sequence[Row],
-        columns: Columns,
-        share: Tensor,
-        streams: Mapping[str, Tensor],
-        recipe: Recipe,
-        diagnostics: Diagnostics,
-    ) -> None:
-        """Add the gradient of the loss of a micro-batch.
-
-        The rows of one trajectory may together be longer than a micro-batch. Then the loss is first computed from
-        scores without gradient, and its gradient for them goes through the model piece by piece: one forward pass more,
-        the same gradient.
-        """
-        entropy_grad = needs(recipe, "entropy")
-        pieces = split_microbatches(rows, self.microbatch_tokens, whole_trajectories=False)
-        if len(pieces) == 1:
-            scores = self._forward(self.model, rows, entropy_grad=entropy_grad)
-        else:
-            with torch.no_grad():
-                parts = [self._forward(self.model, piece) for piece in pieces]
-            scores = {name: torch.cat([part[name] for part in parts]).requires_grad_() for name in parts[0]}
-        tokens = step_tokens(columns, scores, share, streams)
-        loss = policy_loss(tokens, recipe)
-        if loss.requires_grad and len(pieces) == 1:
-            with self.optimizer.accumulate_in_masters():
-                loss.backward()
-        elif loss.requires_grad:
-            gradients = torch.autograd.grad(loss, list(scores.values()), allow_unused=True)
-            first = 0
-            for piece in pieces:
-                piece_scores = self._forward(self.model, piece, entropy_grad=entropy_grad)
-                count = len(piece_scores["logp"])
-                pairs = [
-                    (piece_scores[name], gradient[first : first + count])
-                    for name, gradient in zip(scores, gradients, strict=True)
-                    if gradient is not None and piece_scores[name].requires_grad
-                ]
-                with self.optimizer.accumulate_in_masters():
-                    torch.autograd.backward([score for score, _ in pairs], [gradient for _, gradient in pairs])
-                first += count
-        diagnostics.add(tokens, loss.detach())
-
-    def _score(
-        self, model: Any, trajectories: Sequence[Trajectory], pick: Callable[[dict[str, Tensor]], Tensor]
-    ) -> list[list[tuple[float, ...]]]:
-        """`pick` of `_forward` for each sampled token, as `[trajectory][turn][token]`, without gradients."""
+    def _score(self, model: Any, trajectories: Sequence[Trajectory], name: str) -> list[list[tuple[float, ...]]]:
+        """`name` of `forward` for each sampled token, as `[trajectory][turn][token]`, without gradients."""
         rows = [
             row
             for number, trajectory in enumerate(trajectories)
@@ -282,25 +244,30 @@ class Learner:
                 trajectory, np.zeros(trajectory.num_sampled), number=number, temperature=self.temperature
             )
         ]
-        numbers = iter(self._score_rows(model, rows, pick))
+        numbers = iter(self.score(model, rows)[name].tolist() if rows else ())
         return [[tuple(next(numbers) for _ in turn.completion.ids) for turn in t.turns] for t in trajectories]
 
     def _row_logprobs(self, rows: Sequence[Row]) -> list[np.ndarray]:
         """The current model's log-probabilities (M,) of each row; `Logprobs` of `rl.methods.parts.phases`."""
-        logprobs = np.array(self._score_rows(self.model, rows, lambda scores: scores["logp"]))
+        logprobs = np.array(self.score(self.model, rows)["logp"].tolist())
         return np.split(logprobs, np.cumsum([int(row.mask.sum()) for row in rows])[:-1])
 
-    def _score_rows(self, model: Any, rows: Sequence[Row], pick: Callable[[dict[str, Tensor]], Tensor]) -> list[float]:
-        """`pick` of `_forward` for each sampled token, row by row, without gradients."""
-        numbers: list[float] = []
+    def score(self, model: Any, rows: Sequence[Row]) -> dict[str, Tensor]:
+        """Return `forward` of `model` for the sampled tokens (M,) of all `rows`, without gradients; all ranks call it."""
+        own = self.ranks.own(rows)
+        pieces = split_microbatches([rows[i] for i in own], self.microbatch_tokens, whole_trajectories=False)
+        num_spare = self.ranks.most(len(pieces)) - len(pieces)  # passes of others, which need this rank's weights
         with torch.no_grad():
-            for part in split_microbatches(rows, self.microbatch_tokens, whole_trajectories=False):
-                numbers += pick(self._forward(model, part)).tolist()
-        return numbers
+            results = [self.forward(model, piece) for piece in pieces]
+            like = results[0] if results else {}
+            for _ in range(num_spare):
+                like = self.forward(model, gradient.shortest(rows))
+            tables = {name: place([result[name] for result in results], rows, own, like[name]) for name in like}
+            return {name: self.ranks.total(table) for name, table in tables.items()}
 
-    def _forward(self, model: Any, rows: Sequence[Row], *, entropy_grad: bool = False) -> dict[str, Tensor]:
+    def forward(self, model: Any, rows: Sequence[Row], *, entropy_grad: bool = False) -> dict[str, Tensor]:
         """`logp`, `entropy` and, with a value head, `value` of every sampled token (M,), row by row."""
-        scores = score_tokens(model, rows, self.device, entropy_grad=entropy_grad, recompute=self.recompute)
+        scores = inside(model, score_tokens, rows, self.device, entropy_grad=entropy_grad, recompute=self.recompute)
         by_name = {"logp": scores.logp, "entropy": scores.entropy}
         if self.value_head is not None:
             by_name["value"] = self.value_head(scores.hidden.float()).squeeze(-1)

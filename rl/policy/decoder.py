@@ -26,6 +26,7 @@ from rl.policy.projection import Projection, apply_projections, is_readable, rea
 # (layer, q (N, H, D), k (N, Hk, D), v (N, Hk, D)) -> (N, H * D)
 AttentionFn = Callable[[int, Tensor, Tensor, Tensor], Tensor]
 
+CALL = "call_inside"  # a method of models that are sharded (`rl.learner.sharded_ranks`), within which weights are whole
 FAMILIES = ("llama", "qwen2", "qwen3", "mistral")
 # Hidden size from which on projections are not fused for training: the calls that this saves cost less than the copy.
 WIDE_HIDDEN_SIZE = 1024
@@ -57,9 +58,12 @@ def is_supported(model: nn.Module) -> bool:
     """Whether `Decoder` computes the same function as the own forward of `model`, a Hugging Face model.
 
     True for the model types `FAMILIES` with rotary positions over the whole head, fixed for all lengths, and
-    projections that are plain linear layers or have one LoRA adapter; False with a sliding window or biases in the MLP.
+    projections that are plain linear layers or have one LoRA adapter; False with a sliding window or biases in the MLP,
+    and for a sharded model, whose blocks have whole weights in their own forward only.
     """
     config: Any = model.config
+    if hasattr(model, CALL):
+        return False
     if config.model_type not in FAMILIES or not hasattr(getattr(model, "model", None), "layers"):
         return False
     rope = config.rope_parameters or {}

@@ -67,7 +67,7 @@ def test_less_is_kept_for_the_backward_pass_and_less_is_alive_at_its_peak(kind):
 
     def measure(recompute):
         one = learner(net, recompute=recompute)
-        return saved_bytes(lambda: one._forward(net, batch)["logp"].sum(), apart_from=net.parameters())
+        return saved_bytes(lambda: one.forward(net, batch)["logp"].sum(), apart_from=net.parameters())
 
     plain, less = measure(False), measure(True)
     inputs = 8 * sum(len(row.prefix) + row.size for row in batch) * width * 4
@@ -84,7 +84,7 @@ def test_wide_models_are_not_copied_to_be_trained(monkeypatch):
         monkeypatch.setattr("rl.policy.decoder.WIDE_HIDDEN_SIZE", wide)
         results[wide] = (
             train_once(net, batch, False)[0],
-            saved_bytes(lambda: learner(net)._forward(net, batch)["logp"].sum(), apart_from=net.parameters()),
+            saved_bytes(lambda: learner(net).forward(net, batch)["logp"].sum(), apart_from=net.parameters()),
         )
     layer = net.model.layers[0]
     fused_layers = (

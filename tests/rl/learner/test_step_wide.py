@@ -63,13 +63,13 @@ def test_the_step_is_the_same_in_one_micro_batch_and_in_many(name: str) -> None:
 def test_a_step_that_reads_no_current_policy_costs_no_forward_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     net, counts = model(), []
     groups = stale_groups(net)
-    forward = Learner._forward
+    forward = Learner.forward
 
     def count(self: Learner, *args: Any, **kwargs: Any) -> Any:
         counts.append(1)
         return forward(self, *args, **kwargs)
 
-    monkeypatch.setattr(Learner, "_forward", count)
+    monkeypatch.setattr(Learner, "forward", count)
     for part in (step.effective_size, step.second_moment):
         recipe = grpo.but(step=(part,))
         learner = Learner(net, lr=0.0)

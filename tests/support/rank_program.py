@@ -1,0 +1,174 @@
+"""What one of several ranks runs in tests of `rl.learner.sharded_ranks`: `python -m tests.support.rank_program`.
+
+Every rank compares what it computes with a learner of its own that is alone, and prints a line of JSON for each case.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from copy import deepcopy
+from dataclasses import replace
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch.distributed.tensor import DTensor
+
+import rl.methods.recipes
+from rl.learner.learner import Learner
+from rl.learner.sharded_ranks import ShardedRanks
+from rl.methods.inputs import Row
+from rl.methods.recipe import Recipe, needs
+from rl.policy import lora, tiny
+from tests.support import rank_mutants
+
+STREAMS = ("ref", "proximal", "reward", "value", "returns", "square")
+
+
+def rows(num_groups: int = 4, seed: int = 0) -> list[Row]:
+    """Rows of unequal lengths in groups of four that share a prompt; every fourth trajectory is of three rows."""
+    rng, result = np.random.default_rng(seed), list[Row]()
+    for group in range(num_groups):
+        prefix = tuple(rng.integers(0, 256, 12 + 5 * group).tolist())
+        for member in range(4):
+            advantage = rng.normal()
+            for part in range(3 if member == 3 else 1):
+                size = int(rng.integers(6, 18 + 6 * group))
+                mask = rng.random(size) < 0.7
+                mask[0] = True
+                draw = {name: np.where(mask, rng.normal(0, 0.1, size), 0).astype(np.float32) for name in STREAMS}
+                draw |= {name: np.where(mask, draw[name] - 5.5, 0).astype(np.float32) for name in ("ref", "proximal")}
+                old = np.where(mask, rng.normal(-5.5, 0.1, size), 0).astype(np.float32)
+                adv = np.where(mask, advantage, 0).astype(np.float32)
+                turn = np.where(mask, part, -1)
+                ids = rng.integers(0, 256, size)
+                number = 4 * group + member
+                result.append(Row((*prefix, *range(part)), ids, mask, old, adv, turn, draw, number, group))
+    return result
+
+
+def all_recipes() -> dict[str, Recipe]:
+    """Every recipe by its name."""
+    names = sorted(module.name for module in iter_modules(rl.methods.recipes.__path__))
+    return {name: import_module(f"rl.methods.recipes.{name}").recipe for name in names}
+
+
+class Trial:
+    """A learner of all ranks beside one that is alone."""
+
+    def __init__(self, make_ranks: Any, model: Any, **options: Any) -> None:
+        settings: dict[str, Any] = {"lr": 1e-3, "microbatch_tokens": 120, "max_grad_norm": 1e9, **options}
+        self.alone, self.ranks = Learner(model(), **settings), make_ranks(model)
+        self.shared = Learner(model(), **settings, ranks=self.ranks)
+
+    def gradients(self, recipe: Recipe, batch: list[Row]) -> dict[str, Any]:
+        """Make an update without a step in both; return the largest differences."""
+        for learner in (self.alone, self.shared):
+            learner.optimizer.step = lambda: None  # type: ignore[assignment]
+        metrics = [learner.update(batch, recipe) for learner in (self.alone, self.shared)]
+        pairs = list(zip(self.alone.parameters(), self.shared.parameters(), strict=True))
+        trained = [(one.grad, other.grad) for one, other in pairs if one.grad is not None and other.grad is not None]
+        largest = max((float((one - other.full_tensor()).abs().max()) for one, other in trained), default=0.0)
+        size = max((float(one.abs().max()) for one, _ in trained), default=0.0)
+        return {
+            "gradient": largest,
+            "size": size,
+            "sharded": all(isinstance(other, DTensor) for _, other in trained),
+            "missing": sum((one.grad is None) != (other.grad is None) for one, other in pairs),
+            "metrics": max((abs(metrics[0][name] - metrics[1][name]) for name in metrics[0]), default=0.0),
+            "norm": abs(metrics[0].get("grad_norm", 0.0) - metrics[1].get("grad_norm", 0.0)),
+        }
+
+
+def say(case: str, **numbers: Any) -> None:
+    """Print the result of a case."""
+    print(json.dumps({"case": case, **numbers}), flush=True)
+
+
+def main(store: str, rank: int, count: int, shards: int, mutant: str) -> None:
+    """Run all cases; `mutant` names a fault of `tests.support.rank_mutants` that is put in before."""
+    torch.set_num_threads(1)
+    rank_mutants.put_in(mutant)
+    made: list[ShardedRanks] = []
+
+    def make_ranks(model: Any) -> ShardedRanks:
+        if made:
+            other = made[0]
+            other._make_model = model
+            return other
+        made.append(
+            ShardedRanks(
+                dist.FileStore(store, count),
+                rank,
+                count,
+                device=torch.device("cpu"),
+                make_model=model,
+                shards=shards,
+                timeout_s=15.0,
+            )
+        )
+        return made[0]
+
+    plain = lambda: tiny.create(0, hidden=64, layers=2, heads=2, intermediate=64)[0]  # noqa: E731
+    batch = rows()
+    trial = Trial(make_ranks, plain)
+    if not mutant:
+        critic = Trial(make_ranks, plain, critic=True)
+        for name, recipe in all_recipes().items():
+            one = critic if needs(recipe, "value") else trial
+            say(name, **one.gradients(recipe, batch))
+    gspo = all_recipes()["gspo"]
+    say("gspo, as mutated", **trial.gradients(gspo, batch))
+    say("one group", **trial.gradients(gspo, batch[:6]))  # fewer trajectories than four ranks have passes for
+    if mutant:
+        return
+    say("recompute", **Trial(make_ranks, plain, recompute=True).gradients(gspo, batch))
+    say("minibatches", **Trial(make_ranks, plain, minibatches=3, epochs=2).gradients(gspo, batch))
+
+    def adapted() -> Any:
+        model = plain()
+        lora.attach(model, 4, alpha=8, seed=1)
+        with torch.no_grad():
+            for name, weight in model.named_parameters():
+                if "lora_B" in name:
+                    weight.normal_(0, 0.02, generator=torch.Generator().manual_seed(3))
+        return model
+
+    say("lora", **Trial(make_ranks, adapted).gradients(gspo, batch))
+    ppo = all_recipes()["ppo"]
+    critic = Trial(make_ranks, plain, critic=True)
+    for learner in (critic.alone, critic.shared):
+        learner.freeze_reference()
+        for step in range(3):
+            learner.update(rows(seed=step), ppo)
+    pairs = zip(critic.alone.parameters(), critic.shared.parameters(), strict=True)
+    say("weights after 3 steps", difference=max(float((a - b.full_tensor()).abs().max()) for a, b in pairs))
+    scores = [
+        torch.cat([learner.score(learner.model, batch)["value"], learner.score(learner.reference_model, batch)["logp"]])
+        for learner in (critic.alone, critic.shared)
+    ]
+    say("values and reference", difference=float((scores[0] - scores[1]).abs().max()))
+    state = critic.shared.state_dict()
+    if rank == 0:
+        own = critic.alone.state_dict()
+        moments = [
+            float((own["optimizer"]["state"][i]["exp_avg"] - state["optimizer"]["state"][i]["exp_avg"]).abs().max())
+            for i in own["optimizer"]["state"]
+        ]
+        say("whole state", difference=max(moments), keys=own.keys() == state.keys())
+    whole = deepcopy(critic.alone.state_dict())
+    critic.shared.load_state_dict(whole)
+    critic.ranks.set_weights(critic.shared.model, dict(critic.alone.model.named_parameters()))
+    for learner in (critic.alone, critic.shared):
+        learner.update([replace(row, adv=-row.adv) for row in batch], ppo)
+    pairs = zip(critic.alone.parameters(), critic.shared.parameters(), strict=True)
+    say("after loading", difference=max(float((a - b.full_tensor()).abs().max()) for a, b in pairs))
+    made[0].close()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], *map(int, sys.argv[2:5]), sys.argv[5] if len(sys.argv) > 5 else "")
