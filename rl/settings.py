@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,9 @@ from envs.arguments import absolute_argument
 from envs.watchdog import Budgets
 from rl import defaults, prompt_options
 from rl.cli import Parser, real_number, whole_number
+from rl.flag_fields import flag as _flag
+from rl.flag_fields import rollouts_choice
+from rl.flag_fields import switch as _switch
 from rl.methods.recipe import MANY, SLOTS
 from rl.policy.registry import DTYPES, ENGINES, parse_device_list
 from rl.rollout.workers.pool import MAX_WORKERS
@@ -19,24 +21,9 @@ from rl.seeds import MAX_SEED
 from rl.spec_paths import absolute_model, absolute_path, absolute_player, absolute_spec
 
 LISTS = ("env_arg", "template_arg", "opponent", "seat", "role")  # of texts, by flags that are repeated
+MAX_TRAINERS = 1024
 # What the defaults of `with_defaults` depend on.
 DERIVED_FROM = ("env", "env_arg", "model", "lora", "max_tokens", "groups", "engine", "dtype", "engine_dtype")
-
-
-def _flag(default: Any, help: str, kind: Callable[[str], Any] = str, **options: Any) -> Any:
-    kwargs: dict[str, Any] = {"default_factory": list} if default == [] else {"default": default}
-    return field(**kwargs, metadata={"help": help, "type": kind, **options})
-
-
-def _switch(help: str, default: bool | None = False) -> Any:
-    return field(default=default, metadata={"help": help, "action": argparse.BooleanOptionalAction})
-
-
-def _rollouts_choice(text: str) -> str:
-    name, _, count = text.partition(":")
-    if text not in ("all", "none") and not (name == "sample" and count.isdecimal() and int(count) > 0):
-        raise argparse.ArgumentTypeError("choose from all, none, sample:N (N episodes of each update)")
-    return text
 
 
 @dataclass(frozen=True)
@@ -230,12 +217,26 @@ class Settings:
     rollouts: str = _flag(
         "all",
         "episodes to write for the viewer: all, none, or sample:N for about N of each update, in whole groups",
-        _rollouts_choice,
+        rollouts_choice,
         metavar="all|sample:N|none",
     )
     seed: int = _flag(0, "seed of every random draw", whole_number(0, MAX_SEED))
     threads: int = _flag(0, "CPU threads of a forward pass; 0 leaves the choice to torch", whole_number(0, 1024))
     workers: int = _flag(0, "processes for environments and their sandboxes; 0: this one", whole_number(0, MAX_WORKERS))
+    trainers: int = _flag(
+        1,
+        "processes that train the model, each with a shard of weights and optimiser (torch FSDP2); 1: this one",
+        whole_number(1, MAX_TRAINERS),
+    )
+    trainer_shards: int = _flag(
+        0,
+        "with --trainers, how many of them share one copy of the weights: the others have copies of their own (HSDP); "
+        "0: all",
+        whole_number(0, MAX_TRAINERS),
+    )
+    trainer_devices: str = _flag(
+        "", "CUDA device of each of --trainers, such as 0,1 (default: the first ones)", parse_device_list, metavar="N,N"
+    )
     data_root: str = _flag(
         "", "folder of real benchmark files (or the variable TURNWISE_DATA)", absolute_path, metavar="DIR"
     )

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
+import torch
 
+from rl.learner.batch import split_microbatches
+from rl.learner.forward import hidden_states
 from rl.methods.inputs import Row
 from rl.records import History, Trajectory
 
@@ -13,11 +17,24 @@ from rl.records import History, Trajectory
 HiddenStates = Callable[[Sequence[Row]], np.ndarray]
 
 
-def around_replies(hidden_states: HiddenStates, trajectories: Sequence[Trajectory]) -> list[np.ndarray]:
+def of_rows(model: Any, rows: Sequence[Row], device: torch.device, max_tokens: int) -> np.ndarray:
+    """Return the last hidden states (M, E) of `model` that predict the sampled tokens, row by row, float64.
+
+    A forward pass computes at most `max_tokens` tokens, or one row.
+    """
+    with torch.no_grad():
+        parts = [
+            hidden_states(model, part, device)
+            for part in split_microbatches(rows, max_tokens, whole_trajectories=False)
+        ]
+    return torch.cat(parts).double().cpu().numpy()
+
+
+def around_replies(compute: HiddenStates, trajectories: Sequence[Trajectory]) -> list[np.ndarray]:
     """Return the hidden states around each reply: per trajectory, an array (K, 2, E) over its K turns.
 
     `[k, 0]` is the hidden state before the first token of reply k (the one that predicts it), `[k, 1]` the one after
-    its last token. A turn without sampled tokens has zeros. `hidden_states(rows)` computes the states (M, E) that
+    its last token. A turn without sampled tokens has zeros. `compute(rows)` computes the states (M, E) that
     predict the M tokens under the rows' masks, row by row.
     """
     rows: list[Row] = []
@@ -34,7 +51,7 @@ def around_replies(hidden_states: HiddenStates, trajectories: Sequence[Trajector
             places += [(number, turn, side) for turn, side in next_tokens]
             index += [num_masked + tokens.index(token) for token in next_tokens.values()]
             num_masked += len(tokens)
-    states = hidden_states(rows)
+    states = compute(rows)
     per_turn = [np.zeros((len(trajectory.turns), 2, states.shape[1])) for trajectory in trajectories]
     for (number, turn, side), place in zip(places, index, strict=True):
         per_turn[number][turn, side] = states[place]

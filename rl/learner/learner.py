@@ -17,7 +17,8 @@ from rl.learner import gradient
 from rl.learner.adamw import Float32AdamW
 from rl.learner.batch import split_microbatches, trajectory_rows
 from rl.learner.diagnostics import Diagnostics
-from rl.learner.forward import can_recompute, hidden_states, inside, score_tokens
+from rl.learner.forward import can_recompute, inside, score_tokens
+from rl.learner.hidden_states import of_rows
 from rl.learner.loss import step_streams
 from rl.learner.minibatch import rows_with_gradient, split_minibatches, step_tokens
 from rl.learner.packing import Columns
@@ -156,12 +157,7 @@ class Learner:
 
         M is the number of tokens under the masks of `rows`, E the hidden size.
         """
-        with torch.no_grad():
-            parts = [
-                hidden_states(self.model, part, self.device)
-                for part in split_microbatches(rows, self.microbatch_tokens, whole_trajectories=False)
-            ]
-        return torch.cat(parts).double().cpu().numpy()
+        return of_rows(self.model, rows, self.device, self.microbatch_tokens)
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of optimiser, value head and reference model; the model's weights are saved apart.
@@ -187,6 +183,9 @@ class Learner:
             self._load(self.value_head, state["head"])
         if self.reference_model is not None and not self.has_adapters:
             self._load(self.reference_model, state["reference"])
+
+    def close(self) -> None:
+        """Do nothing: a learner starts no process."""
 
     def _reference_state(self) -> dict[str, Tensor] | None:
         return self.reference_model.state_dict() if self.reference_model and not self.has_adapters else None
@@ -253,7 +252,7 @@ class Learner:
         return np.split(logprobs, np.cumsum([int(row.mask.sum()) for row in rows])[:-1])
 
     def score(self, model: Any, rows: Sequence[Row]) -> dict[str, Tensor]:
-        """Return `forward` of `model` for the sampled tokens (M,) of all `rows`, without gradients; all ranks call it."""
+        """Return `forward` for the sampled tokens (M,) of all `rows`, without gradients. All ranks must call it."""
         own = self.ranks.own(rows)
         pieces = split_microbatches([rows[i] for i in own], self.microbatch_tokens, whole_trajectories=False)
         num_spare = self.ranks.most(len(pieces)) - len(pieces)  # passes of others, which need this rank's weights

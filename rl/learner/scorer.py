@@ -9,7 +9,7 @@ import numpy as np
 from agents.render import Renderer
 from envs.types import Message, Messages, assistant
 from rl.learner import hidden_states, measures
-from rl.learner.learner import Learner
+from rl.learner.interface import TrainsModel
 from rl.methods.parts.score import PerTurn
 from rl.policy.branches import branch_logprobs
 from rl.records import Branch, Trajectory, Turn
@@ -18,7 +18,7 @@ from rl.records import Branch, Trajectory, Turn
 class ModelScorer:
     """The `rl.methods.parts.score.Scorer` that score parts call, over the current weights of `learner`."""
 
-    def __init__(self, learner: Learner, renderer: Renderer) -> None:
+    def __init__(self, learner: TrainsModel, renderer: Renderer) -> None:
         self.learner, self.renderer = learner, renderer
 
     def values(self, trajectories: Sequence[Trajectory]) -> list[PerTurn]:

@@ -123,7 +123,7 @@ def main(store: str, rank: int, count: int, shards: int, mutant: str) -> None:
             say(name, **one.gradients(recipe, batch))
     gspo = all_recipes()["gspo"]
     say("gspo, as mutated", **trial.gradients(gspo, batch))
-    say("one group", **trial.gradients(gspo, batch[:6]))  # fewer trajectories than four ranks have passes for
+    say("one trajectory", **trial.gradients(gspo, batch[3:6]))  # the other ranks have none
     if mutant:
         return
     say("recompute", **Trial(make_ranks, plain, recompute=True).gradients(gspo, batch))

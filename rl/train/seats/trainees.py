@@ -10,6 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from agents.render import Renderer
+from rl.learner.interface import TrainsModel
 from rl.learner.learner import Learner
 from rl.learner.scorer import ModelScorer
 from rl.methods.parts.score import Scorer
@@ -36,7 +37,7 @@ class Trainee:
     """
 
     role: Role
-    learner: Learner
+    learner: TrainsModel
     scorer: Scorer
     policy: Engine
     trained_model: TrainedModel
@@ -73,19 +74,27 @@ class Trainee:
             devices=devices,
             dtype=s.engine_dtype or "",
         )
-        learner = Learner(
-            model,
-            lr=s.lr or 0.0,
-            weight_decay=s.weight_decay,
-            max_grad_norm=s.max_grad_norm,
-            microbatch_tokens=s.microbatch_tokens,
-            epochs=s.epochs,
-            minibatches=s.minibatches or 1,
-            critic=needs(recipe, "value"),
-            critic_lr=s.critic_lr,
-            temperature=s.temperature,
-            recompute=bool(s.checkpoint_activations),
-        )
+        options: dict[str, Any] = {
+            "lr": s.lr or 0.0,
+            "weight_decay": s.weight_decay,
+            "max_grad_norm": s.max_grad_norm,
+            "microbatch_tokens": s.microbatch_tokens,
+            "epochs": s.epochs,
+            "minibatches": s.minibatches or 1,
+            "critic": needs(recipe, "value"),
+            "critic_lr": s.critic_lr,
+            "temperature": s.temperature,
+            "recompute": bool(s.checkpoint_activations),
+        }
+        learner: TrainsModel
+        if s.trainers == 1:
+            learner = Learner(model, **options)
+        else:
+            from rl.train.trainers.far_learner import FarLearner  # imports FSDP
+
+            folder = trained_model.resume_from
+            run = folder.path if folder else None
+            learner = FarLearner(model, s, recipe, role=role.name, run=run, options=options)
         return cls(role, learner, ModelScorer(learner, renderer), policy, trained_model)
 
 
@@ -128,6 +137,7 @@ class Trainees:
         except BaseException:
             for trainee in trainees:
                 trainee.policy.close()
+                trainee.learner.close()
             raise
         return cls(trainees)
 
@@ -180,9 +190,10 @@ class Trainees:
             one.policy.pause()
 
     def close(self) -> None:
-        """Stop all engines."""
+        """Stop all engines, and the processes of learners."""
         for one in self:
             one.policy.close()
+            one.learner.close()
 
     def start_alike(self) -> None:
         """Copy the weights of the first policy to all others, after it has imitated."""

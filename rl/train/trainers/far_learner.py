@@ -1,0 +1,146 @@
+"""A learner whose model is trained by several processes; the run's own model follows their weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from shutil import rmtree
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import load_file, save_file
+
+from rl.learner.hidden_states import of_rows
+from rl.methods.inputs import Row
+from rl.methods.recipe import Recipe, words
+from rl.records import Trajectory
+from rl.settings import Settings
+from rl.train.storage.state_file import StateSnapshot, read_state, write_state
+from rl.train.trainers.processes import TrainerProcesses
+from rl.train.trainers.rank import Opening
+
+
+class FarLearner:
+    """`rl.learner.learner.Learner` as the run uses it, over `--trainers` processes that shard the model among them.
+
+    After every update the run's `model` gets the ranks' weights, from which the sampler, checkpoints and the scores
+    that need more than log-probabilities and values go on. What the ranks keep beside weights (moments, a critic, the
+    reference policy) has the same form in a checkpoint as one process's, so their number may change.
+
+    Attributes:
+        model: The run's copy of the weights.
+        lr: Learning rate.
+        weights_changed: Whether an update moved the weights since a caller set this to False.
+        processes: The ranks.
+    """
+
+    def __init__(
+        self, model: Any, settings: Settings, recipe: Recipe, *, role: str, run: Path | None, options: Mapping[str, Any]
+    ) -> None:
+        """Start the ranks and wait until they have a model. `run` is the one that is resumed.
+
+        `options` are the learner's arguments beside the model. Raises `TrainersLost` if they cannot shard it.
+        """
+        self.model = model.eval()
+        self.device = next(model.parameters()).device
+        self.temperature, self.lr = options["temperature"], options["lr"]
+        self.microbatch_tokens, self.recompute = options["microbatch_tokens"], options["recompute"]
+        self.weights_changed = False
+        self._trained = [name for name, weight in model.named_parameters() if weight.requires_grad]
+        self._are_alike = False  # whether the ranks have the model's weights
+        size = 4 * sum(weight.numel() for weight in model.parameters())
+        count = settings.trainers
+        devices = settings.trainer_devices.split(",") if settings.trainer_devices else list(map(str, range(count)))
+        name = f"trainer of {role}" if role else "trainer"
+        is_on_cpu = self.device.type == "cpu"
+        self.processes = TrainerProcesses(name, count, 3 * size, () if is_on_cpu else devices)
+        opening = Opening(
+            settings=settings,
+            slots=words(recipe),
+            run=str(run or ""),
+            role=role,
+            store=str(self.processes.folder / "store"),
+            device=self.device.type,
+            options=dict(options),
+            timeout_s=self.processes.timeout_s,
+        )
+        self.processes.call("open", (opening,))
+
+    def update(self, rows: Sequence[Row], recipe: Recipe, *, scale: float = 1.0, seed: int = 0) -> dict[str, float]:
+        """Let the ranks make an update, copy their weights into `model`, and return its metrics; see `Learner.update`.
+
+        They follow the recipe of the settings; `recipe` is the same one.
+        """
+        self._begin()
+        path = self.processes.folder / "weights.safetensors"
+        metrics, has_moved = self.processes.call("update", (rows, scale, seed, self._trained, str(path)))
+        if has_moved:
+            self.weights_changed = True
+            own = dict(self.model.named_parameters())
+            with torch.no_grad():
+                for name, value in load_file(path).items():
+                    own[name].copy_(value)
+        path.unlink(missing_ok=True)
+        return metrics
+
+    def values(self, trajectories: Sequence[Trajectory]) -> list[list[tuple[float, ...]]]:
+        """See `Learner.values`."""
+        return self._score("values", trajectories)
+
+    def reference(self, trajectories: Sequence[Trajectory]) -> list[list[tuple[float, ...]]]:
+        """See `Learner.reference`."""
+        return self._score("reference", trajectories)
+
+    def logprobs(self, trajectories: Sequence[Trajectory]) -> list[list[tuple[float, ...]]]:
+        """See `Learner.logprobs`."""
+        return self._score("logprobs", trajectories)
+
+    def hidden_states(self, rows: Sequence[Row]) -> np.ndarray:
+        """See `Learner.hidden_states`; computed by the run itself."""
+        return of_rows(self.model, rows, self.device, self.microbatch_tokens)
+
+    def freeze_reference(self) -> None:
+        """See `Learner.freeze_reference`."""
+        self._begin()
+        self.processes.call("freeze_reference")
+
+    def state_dict(self) -> dict[str, Any]:
+        """See `Learner.state_dict`."""
+        self._begin()
+        folder = self.processes.folder / "state"
+        self.processes.call("save_state", (str(folder),))
+        try:
+            return read_state(folder)
+        finally:
+            rmtree(folder)
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """See `Learner.load_state_dict`."""
+        self._begin()
+        folder = self.processes.folder / "state"
+        folder.mkdir()
+        write_state(folder, StateSnapshot.of(state))
+        try:
+            self.processes.call("load_state", (str(folder),))
+        finally:
+            rmtree(folder, ignore_errors=True)
+
+    def close(self) -> None:
+        """End the ranks."""
+        self.processes.close()
+
+    def _score(self, which: str, trajectories: Sequence[Trajectory]) -> list[list[tuple[float, ...]]]:
+        self._begin()
+        scores: list[list[tuple[float, ...]]] = self.processes.call("score", (which, trajectories))
+        return scores
+
+    def _begin(self) -> None:
+        """Hand the model's weights to the ranks before the first order: a cold start may have changed them all."""
+        if self._are_alike:
+            return
+        path = self.processes.folder / "first.safetensors"
+        save_file({name: weight.detach().cpu().clone() for name, weight in self.model.named_parameters()}, path)
+        self.processes.call("set_weights", (str(path),))
+        path.unlink()
+        self._are_alike = True
