@@ -76,8 +76,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"ignored in {config_path}, because flags replace what they came from: {', '.join(stale)}")
     if settings.data_root:
         os.environ["TURNWISE_DATA"] = settings.data_root
+    from rl.train import restarts  # imports torch and transformers, so mistakes in flags are reported before
     from rl.train.run_folder import RunFolder
-    from rl.train.session import Session  # imports torch and transformers, so mistakes in flags are reported before
+    from rl.train.session import Session
+    from rl.train.trainers.processes import TrainersLost
 
     with user_input():
         run_folder = RunFolder.open_existing(folder) if folder and is_resumed else None
@@ -87,7 +89,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             _check_updates(settings, run_folder.num_updates())
             if jump := rate_jump(recipe, run_folder.num_updates(), file.get("updates"), settings.updates):
                 print(jump)
-        session = Session(settings, recipe, run_folder)
+        try:
+            session = Session(settings, recipe, run_folder)
+        except TrainersLost as error:
+            raise UserError(f"--trainers {settings.trainers}: {error}") from None
     print(session.description())
     if is_dry_run:
         if (
@@ -96,7 +101,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(session.memory_report.estimate.summary())
         print(config_file.to_toml(session.settings, slots), end="")
         return 0
-    return session.train(folder or _default_folder(settings))
+    again = lambda run_folder: Session(settings, build_recipe(settings, slots), run_folder)  # noqa: E731
+    return restarts.train(session, folder or _default_folder(settings), again)
 
 
 def build_recipe(settings: Settings, slots: Mapping[str, Any]) -> recipes.Recipe:
@@ -150,6 +156,13 @@ def _check_settings(settings: Settings, recipe: recipes.Recipe) -> None:
         )
     if settings.max_tokens and (settings.turn_tokens or 0) >= settings.max_tokens:
         raise UserError(f"--turn-tokens {settings.turn_tokens}: must be below --max-tokens {settings.max_tokens}")
+    devices_of_trainers = settings.trainer_devices.split(",") if settings.trainer_devices else []
+    if devices_of_trainers and len(devices_of_trainers) != settings.trainers:
+        raise UserError(
+            f"--trainer-devices {settings.trainer_devices}: give one for each of --trainers {settings.trainers}"
+        )
+    if settings.trainer_shards and settings.trainers % settings.trainer_shards:
+        raise UserError(f"--trainer-shards {settings.trainer_shards}: must divide --trainers {settings.trainers}")
     if settings.overlap and not settings.lag:
         raise UserError("--overlap: with --lag 0 sampling waits for the learner; add --lag 1 or more")
     if (settings.minibatches or 1) > settings.groups:

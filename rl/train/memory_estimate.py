@@ -44,6 +44,7 @@ class Workload:
         reference: Whether there is a frozen reference policy.
         cold_start: Whether a cold start comes first. It trains every weight, also below adapters.
         policies: Policies that are trained, each with weights or adapters of its own.
+        shards: Processes that train the model together and keep a part each of all but the sampler's weights.
 
     """
 
@@ -60,6 +61,7 @@ class Workload:
     reference: bool = False
     cold_start: bool = False
     policies: int = 1
+    shards: int = 1
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,7 @@ def workload(
         reference=reference,
         cold_start=is_new and bool(settings.cold_start),
         policies=policies,
+        shards=settings.trainer_shards or settings.trainers,
     )
 
 
@@ -143,12 +146,15 @@ def estimate(model: nn.Module, work: Workload) -> Estimate:
     sampling = replace(work, itemsize=work.sampler_itemsize or work.itemsize)
     copy_size = shape.weights + shape.adapters if work.sampler_itemsize else trainable
     sampler = copy_size * sampling.itemsize + (shape.layers * _fused_bytes(shape, sampling) if work.rank else 0)
-    n = work.policies
+    n, shards = work.policies, work.shards
+    if shards > 1:  # in float32, beside the run's own copy
+        master = FLOAT_BYTES * (shape.weights + shape.adapters)
+    reference = n * shape.weights * (FLOAT_BYTES if shards > 1 else work.itemsize)
     return Estimate(
         weights=(shape.weights * (1 if work.rank else n) + shape.adapters * n) * work.itemsize,
-        gradients=n * trainable * FLOAT_BYTES,
-        optimizer=n * (2 * FLOAT_BYTES * trainable + master),
-        reference=n * shape.weights * work.itemsize if work.reference and not work.rank else 0,
+        gradients=n * trainable * FLOAT_BYTES // shards,
+        optimizer=n * (2 * FLOAT_BYTES * trainable + master) // shards,
+        reference=reference // shards if work.reference and not work.rank else 0,
         sampler=n * sampler if has_sampler else 0,
         cache=n * _cache_bytes(shape, sampling) if has_sampler else 0,
         activations=activation_bytes(model, work) + max(passing - logits, 0),
