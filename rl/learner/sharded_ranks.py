@@ -159,10 +159,6 @@ class ShardedRanks:
         }
         return {**state, "state": moments}
 
-    def close(self) -> None:
-        """Leave the process group."""
-        dist.destroy_process_group()
-
     def _reduce(self, numbers: Tensor, how: Any) -> Tensor:
         result = numbers.detach().to(self._device, copy=True)
         dist.all_reduce(result, how)

@@ -6,6 +6,7 @@ Every rank compares what it computes with a learner of its own that is alone, an
 from __future__ import annotations
 
 import json
+import os
 import sys
 from copy import deepcopy
 from dataclasses import replace
@@ -89,8 +90,11 @@ def say(case: str, **numbers: Any) -> None:
     print(json.dumps({"case": case, **numbers}), flush=True)
 
 
-def main(store: str, rank: int, count: int, shards: int, mutant: str) -> None:
-    """Run all cases; `mutant` names a fault of `tests.support.rank_mutants` that is put in before."""
+def main(store: str, rank: int, count: int, shards: int, recipes: str, mutant: str) -> None:
+    """Run all cases, with the `recipes` of these names, or `all`.
+
+    `mutant` names a fault of `tests.support.rank_mutants` that is put in before two of them.
+    """
     torch.set_num_threads(1)
     rank_mutants.put_in(mutant)
     made: list[ShardedRanks] = []
@@ -118,11 +122,12 @@ def main(store: str, rank: int, count: int, shards: int, mutant: str) -> None:
     trial = Trial(make_ranks, plain)
     if not mutant:
         critic = Trial(make_ranks, plain, critic=True)
-        for name, recipe in all_recipes().items():
+        names = all_recipes() if recipes == "all" else recipes.split(",")
+        for name, recipe in ((name, all_recipes()[name]) for name in names):
             one = critic if needs(recipe, "value") else trial
             say(name, **one.gradients(recipe, batch))
     gspo = all_recipes()["gspo"]
-    say("gspo, as mutated", **trial.gradients(gspo, batch))
+    say("whole trajectories", **trial.gradients(gspo, batch))
     say("one trajectory", **trial.gradients(gspo, batch[3:6]))  # the other ranks have none
     if mutant:
         return
@@ -167,8 +172,8 @@ def main(store: str, rank: int, count: int, shards: int, mutant: str) -> None:
         learner.update([replace(row, adv=-row.adv) for row in batch], ppo)
     pairs = zip(critic.alone.parameters(), critic.shared.parameters(), strict=True)
     say("after loading", difference=max(float((a - b.full_tensor()).abs().max()) for a, b in pairs))
-    made[0].close()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], *map(int, sys.argv[2:5]), sys.argv[5] if len(sys.argv) > 5 else "")
+    main(sys.argv[1], *map(int, sys.argv[2:5]), *sys.argv[5:7])
+    os._exit(0)  # not in order: the group's threads may be in a call of the other ranks

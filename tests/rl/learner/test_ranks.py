@@ -1,0 +1,100 @@
+"""Ranks that shard a model compute the gradients of one process, and faults that would change them are noticed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rl.learner.ranks import divide
+from tests.support.rank_program import rows
+
+FEW = "grpo,gspo,ppo,seeupo,vcpo"  # by token, by sequence, with a critic, in phases, with step parts
+ROOT = Path(__file__).parents[3]
+
+
+def compare(folder: Path, count: int, *, shards: int = 0, recipes: str = FEW, mutant: str = "") -> list[dict[str, Any]]:
+    """Let `count` ranks run `tests.support.rank_program`; return the results of the first, {"failed": text} for none."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "PYTHONPATH": str(ROOT)}
+    outputs = [open(folder / f"rank-{rank}", "w+") for rank in range(count)]  # noqa: SIM115
+    words = str(folder / "store"), *map(str, (count, shards)), recipes, mutant
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-m", "tests.support.rank_program", words[0], str(rank), *words[1:]],
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            cwd=ROOT,
+        )
+        for rank, output in enumerate(outputs)
+    ]
+    for process in processes:
+        process.wait(500)
+    texts = []
+    for output in outputs:
+        output.seek(0)
+        texts.append(output.read())
+        output.close()
+    if any(process.returncode for process in processes):
+        return [{"failed": texts[0]}]
+    return [json.loads(line) for line in texts[0].splitlines() if line.startswith("{")]
+
+
+def check(results: list[dict[str, Any]]) -> None:
+    """Check that every case has the numbers of one process, and that some gradients are far from 0."""
+    assert len(results) > 8, results
+    for result in results:
+        if "gradient" in result:
+            assert result["gradient"] < 1e-6 and result["norm"] < 1e-5 and result["metrics"] < 1e-5, result
+            assert result["sharded"] and not result["missing"], result
+        else:
+            assert result["difference"] < 1e-5, result
+    assert sum(result.get("size", 0.0) > 0.01 for result in results) >= len(results) // 2
+
+
+def test_two_ranks_compute_the_gradients_of_one_process(tmp_path: Path) -> None:
+    check(compare(tmp_path, 2))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("count", "shards"), [(2, 0), (4, 0), (4, 2)])
+def test_ranks_compute_the_gradients_of_one_process_for_every_recipe(count: int, shards: int, tmp_path: Path) -> None:
+    results = compare(tmp_path, count, shards=shards, recipes="all")
+    check(results)
+    assert len(results) > 80
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "mutant", ["no common count", "no pass without gradient", "means in place of sums", "gathered by hand"]
+)
+def test_a_fault_in_how_ranks_work_together_is_noticed(mutant: str, tmp_path: Path) -> None:
+    with pytest.raises(AssertionError):
+        check([*compare(tmp_path, 2, mutant=mutant)] * 5)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7])
+def test_rows_are_divided_by_their_tokens_and_trajectories_stay_whole(count: int) -> None:
+    batch = rows(num_groups=6)
+    parts = divide(batch, count)
+    assert sorted(i for part in parts for i in part) == list(range(len(batch)))
+    assert all(part == sorted(part) for part in parts)
+    owners = [{batch[i].trajectory for i in part} for part in parts]
+    assert sum(map(len, owners)) == len(set.union(*owners))
+    loads = [sum(batch[i].size for i in part) for part in parts]
+    assert max(loads) < 1.4 * np.mean(loads)
+
+
+def test_more_ranks_than_trajectories_leave_some_without_rows() -> None:
+    parts = divide(rows(num_groups=1)[:2], 4)
+    assert sorted(map(len, parts)) == [0, 0, 1, 1]
+
+
+def test_a_single_group_is_divided_by_trajectories() -> None:
+    assert all(divide(rows(num_groups=1), 2))
