@@ -33,6 +33,7 @@ ROOMS = (  # of rl, each may import those before it
         "methods",
         "prompt_options",
         "defaults",
+        "flag_fields",
         "settings",
         "config_file",
     ),

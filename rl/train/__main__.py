@@ -76,9 +76,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"ignored in {config_path}, because flags replace what they came from: {', '.join(stale)}")
     if settings.data_root:
         os.environ["TURNWISE_DATA"] = settings.data_root
-    from rl.train import restarts  # imports torch and transformers, so mistakes in flags are reported before
-    from rl.train.run_folder import RunFolder
+    from rl.train.run_folder import (
+        RunFolder,
+    )  # imports torch and transformers, so mistakes in flags are reported before
     from rl.train.session import Session
+    from rl.train.trainers import restarts
     from rl.train.trainers.processes import TrainersLost
 
     with user_input():

@@ -24,14 +24,15 @@ import torch
 from rl.methods.options import PartError
 from rl.policy.vllm.process import TIMEOUT_VARIABLE, answer_timeout_s
 from rl.policy.vllm.weight_file import make_folder
+from rl.train.trainers.line import ALIVE
 
 POLL_S = 0.5  # between looks at processes that have not answered
 DEATH_S = 2.0  # for another rank's end to show, which made this one fail
 GRACE_S = 5.0  # for an orderly end
-ALIVE = "alive"  # what a rank says every second beside its answers
 _BOOT = (
     "import sys, json; sys.path[:] = json.loads(sys.argv[1]);"
-    "from rl.train.trainers.rank import main; main(*map(int, sys.argv[2:6]))"
+    "from rl.train.trainers.line import Line; line = Line(*map(int, sys.argv[2:4]));"
+    "from rl.train.trainers.rank import main; main(line, *map(int, sys.argv[4:6]))"
 )
 
 

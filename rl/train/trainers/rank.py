@@ -5,12 +5,9 @@ from __future__ import annotations
 import os
 import pickle
 import sys
-import threading
-import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +27,7 @@ from rl.train import precision
 from rl.train.model import TrainedModel
 from rl.train.run_folder import RunFolder
 from rl.train.storage.state_file import StateSnapshot, read_state, write_state
-from rl.train.trainers.processes import ALIVE
-
-ALIVE_S = 1.0  # between two signs of life
-POLL_S = 0.5  # between looks whether the run's process lives
+from rl.train.trainers.line import Line
 
 
 @dataclass(frozen=True)
@@ -61,16 +55,12 @@ class Opening:
     timeout_s: float
 
 
-def main(descriptor: int, parent: int, number: int, count: int) -> None:
-    """Answer orders on the connection `descriptor` until it is closed or process `parent` is gone."""
-    os.set_inheritable(descriptor, False)
-    channel, lock = Connection(descriptor), threading.Lock()
-    threading.Thread(target=_watch_parent, args=(parent,), daemon=True, name="parent").start()
-    threading.Thread(target=_show_life, args=(channel, lock), daemon=True, name="alive").start()
+def main(line: Line, number: int, count: int) -> None:
+    """Do what the run orders, as rank `number` of `count`, until it is gone; then end the process."""
     rank: Rank | None = None
     with suppress(EOFError, OSError):
         while True:
-            order, path = channel.recv()
+            order, path = line.receive()
             try:
                 verb, content = pickle.loads(Path(path).read_bytes())
                 if verb == "open":
@@ -80,25 +70,9 @@ def main(descriptor: int, parent: int, number: int, count: int) -> None:
                 answer = order, False, result
             except Exception as error:
                 answer = order, True, (type(error).__name__, one_line(error)[:500])
-            with lock:
-                channel.send(answer)
+            line.send(answer)
     sys.stdout.flush()
     os._exit(0)  # other ranks may be gone, for whom the process group would wait
-
-
-def _watch_parent(parent: int) -> None:
-    """End the process when its parent is gone, whatever the main thread waits for."""
-    while os.getppid() == parent:
-        time.sleep(POLL_S)
-    os._exit(0)
-
-
-def _show_life(channel: Connection, lock: threading.Lock) -> None:
-    with suppress(OSError):
-        while True:
-            time.sleep(ALIVE_S)
-            with lock:
-                channel.send(ALIVE)
 
 
 class Rank:

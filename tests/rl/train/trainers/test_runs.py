@@ -39,7 +39,7 @@ def weights(run: Path) -> dict[str, torch.Tensor]:
 def ranks_of(pid: int) -> list[int]:
     """Process ids of the ranks that process `pid` has started."""
     children = [int(name) for name in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    return [child for child in children if b"trainers.rank" in Path(f"/proc/{child}/cmdline").read_bytes()]
+    return [child for child in children if b"trainers.line" in Path(f"/proc/{child}/cmdline").read_bytes()]
 
 
 def when_gone(pids: list[int], timeout_s: float = 5.0) -> bool:
@@ -99,13 +99,13 @@ def stop(rank: int) -> Callable[[list[int]], None]:
     ids=["first killed", "second killed", "first stopped", "second stopped"],
 )
 def test_a_run_goes_on_when_a_trainer_is_lost(
-    harm: Callable[[list[int]], None], word: str, timeout_s: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    harm: Callable[[list[int]], None], word: str, timeout_s: int, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("TURNWISE_ENGINE_TIMEOUT_S", str(timeout_s))
     words = flags("Talk", updates=6, save_every=2, trainers=2)
     left_alone = train_run(*words, out=tmp_path / "alone")
-    run = Child(*words, "--out", str(tmp_path / "harmed"), log=tmp_path / "log")
-    assert run.wait_for("update 3/")
+    limit = {"rl.policy.vllm.process.DEFAULT_TIMEOUT_S": timeout_s}
+    run = Child(*words, "--out", str(tmp_path / "harmed"), log=tmp_path / "log", constants=limit)
+    assert run.wait_for("update 3/"), run.output()
     pids = ranks_of(run.process.pid or 0)
     assert len(pids) == 2
     harm(pids)
@@ -128,7 +128,7 @@ def test_a_killed_run_is_resumed_bit_for_bit_by_as_many_trainers_and_else_to_rou
     words = flags("Talk", updates=6, algo="ppo", save_every=1)
     left_alone = train_run(*words, "--trainers", str(after), out=tmp_path / "alone")
     run = Child(*words, "--trainers", str(before), "--out", str(tmp_path / "run"), log=tmp_path / "log")
-    assert run.wait_for("update 3/")
+    assert run.wait_for("update 3/"), run.output()
     pids = ranks_of(run.process.pid or 0)
     run.signal(signal.SIGKILL)
     run.wait()
@@ -144,7 +144,7 @@ def test_a_killed_run_is_resumed_bit_for_bit_by_as_many_trainers_and_else_to_rou
 @pytest.mark.long
 def test_adapters_and_a_reference_are_trained_by_several(tmp_path: Path) -> None:
     pytest.importorskip("peft")
-    words = flags("Talk", updates=2, lora=4, penalty="kl:beta=0.1")
+    words = flags("Talk", updates=2, lora=4, penalty="kl_k3:coef=0.1")
     one = train_run(*words, out=tmp_path / "one")
     two = train_run(*words, "--trainers", "2", out=tmp_path / "two")
     assert_alike(one, two)
