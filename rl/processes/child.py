@@ -36,7 +36,10 @@ class ChildProcess:
     Attributes:
         name: Names it in errors and before its output.
         end: How the process ended; empty while it lives.
+        limit_note: What sets its longest silence, as " (NAME)"; may be empty.
     """
+
+    limit_note = ""
 
     def __init__(
         self, name: str, module: str, *arguments: object, environment: Mapping[str, str] | None = None
@@ -134,7 +137,7 @@ class ChildProcess:
 
     def _start_ticks(self) -> None:
         """Look from time to time whether the process lives, as long as something is expected from it."""
-        if not self._ticks and self._loop is not None:
+        if not self._ticks and self._loop is not None and not self._loop.is_closed():
             self._ticks = True
             self._loop.call_later(TICK_S, self._tick, self._loop)
 
@@ -201,7 +204,8 @@ class ChildProcess:
             code = self._popen.wait()
         self._printer.join(0.5)
         how = f"was killed ({signal.Signals(-code).name})" if code < 0 else f"ended with exit code {code}"
-        how = f"said nothing for {self._max_silence_s():.0f} s and was killed" if is_late else how
+        if is_late:
+            how = f"said nothing for {round(self._max_silence_s(), 1):g} s{self.limit_note} and was killed"
         self.end = f"{self.name} (process {self.pid}) {how}" + (f": {self._last_line}" if self._last_line else "")
         self._on_end(code, is_late=is_late)
 

@@ -18,10 +18,10 @@ from torch import nn
 
 from agents.images import PlacedImage
 from rl.policy.engine import Engine, EngineDead
+from rl.policy.pool.devices import visible_devices
 from rl.policy.pool.messages import EngineOptions, Sample, Start, Weights
 from rl.policy.pool.model_copy import dump_structure
 from rl.policy.pool.process import EngineGone, EngineProcess, PoolEvents
-from rl.policy.pool.devices import visible_devices
 from rl.policy.pool.routing import Router
 from rl.policy.pool.weight_files import WeightFiles
 from rl.policy.vllm.process import answer_timeout_s
@@ -209,7 +209,10 @@ class EnginePool(Engine, PoolEvents):
         elif self.failure is None:
             self.num_restarts += 1
             log.warning("%s; starting another one (%d of %d)", process.end, self._deaths[index], MAX_RESTARTS)
-            self._replace(index)
+            try:
+                self._replace(index)
+            except OSError as error:  # no memory for a process, or no room for the weights
+                self._fail(f"{process.end}; no other one can be started: {error.strerror or error}")
 
     def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
         """Serve an event loop, if that is another one than the last."""

@@ -24,6 +24,7 @@ from rl.policy.pool.messages import (
     Start,
     Weights,
 )
+from rl.policy.vllm.process import TIMEOUT_VARIABLE
 from rl.processes.child import TICK_S, ChildProcess
 from rl.records import Completion
 
@@ -39,6 +40,8 @@ class EngineProcess(ChildProcess):
         ready: What it said about itself once it had started; None before.
         refusal: Why it will not start, whoever tries; "" for none.
     """
+
+    limit_note = f" ({TIMEOUT_VARIABLE})"
 
     def __init__(
         self, name: str, start: Start, *, timeout_s: float, home: str, environment: Mapping[str, str], pool: PoolEvents
