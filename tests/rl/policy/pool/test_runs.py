@@ -128,7 +128,6 @@ def test_engines_that_only_die_end_a_run_in_a_line_and_it_can_be_resumed(tmp_pat
 
 def test_what_engines_cannot_do_is_refused_in_a_line() -> None:
     assert training_error(*flags(engines=0)) == "--engines 0: must be at least 1"
-    )
     assert "give each of 2 engines one list, as 1;2" in training_error(*flags(engines=2, engine_devices="0;1;2"))
     assert "computes on one device" in training_error(*flags(engines=2, engine_devices="0,1;2,3"))
     assert "on the CPU; leave it out" in training_error(*flags(engines=2, engine_devices="0;1", device="cpu"))
