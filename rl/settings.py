@@ -15,7 +15,7 @@ from rl.flag_fields import flag as _flag
 from rl.flag_fields import rollouts_choice
 from rl.flag_fields import switch as _switch
 from rl.methods.recipe import MANY, SLOTS
-from rl.policy.registry import DTYPES, ENGINES, parse_device_list
+from rl.policy.registry import DTYPES, ENGINES, MAX_ENGINES, parse_device_list
 from rl.rollout.workers.pool import MAX_WORKERS
 from rl.seeds import MAX_SEED
 from rl.spec_paths import absolute_model, absolute_path, absolute_player, absolute_spec
@@ -81,10 +81,11 @@ class Settings:
         "draws by itself, the default on a GPU, with `:keyed` by the draws of hf",
         choices=ENGINES,
     )
+    engines: int = _flag(1, "engines; from 2 on each has a process of its own", whole_number(1, MAX_ENGINES))
     engine_devices: str = _flag(
         "",
-        "CUDA devices of vllm:process, such as 1,2; several split every layer; with several --role, a list for each, "
-        "such as 1;2 (default: the trainer's device)",
+        "CUDA devices of vllm:process, such as 1,2; several split every layer; with several --role or --engines, a "
+        "list for each, such as 1;2 (default: the trainer's device)",
         parse_device_list,
         metavar="N,N",
     )

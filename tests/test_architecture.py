@@ -28,6 +28,7 @@ ROOMS = (  # of rl, each may import those before it
         "style",
         "checksums",
         "spec_paths",
+        "processes",
         "policy",
         "rollout",
         "methods",

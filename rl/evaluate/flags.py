@@ -9,7 +9,7 @@ from rl import prompt_options
 from rl.cli import Parser, real_number, whole_number
 from rl.evaluate.policies import ENDPOINT_TURN_TOKENS, EPISODE_S, MAX_TOKENS, SPEC_FORMS, TURN_TOKENS
 from rl.evaluate.runner import SCRIPTS
-from rl.policy.registry import ENGINES, parse_device_list
+from rl.policy.registry import ENGINES, MAX_ENGINES, parse_device_list
 from rl.rollout.workers.pool import MAX_WORKERS
 from rl.seeds import MAX_SEED
 
@@ -58,7 +58,12 @@ def _add_model_flags(parser: Parser) -> None:
         "draws of hf, the default here) or `:native` (vLLM's own); default: hf"
     )
     add("--engine", default="hf", choices=ENGINES, help=engines)
-    devices = "CUDA devices of vllm:process, as 1,2: several share every layer (default: the model's)"
+    number = "engines; from 2 on each has a process of its own (default: 1)"
+    add("--engines", type=whole_number(1, MAX_ENGINES), default=1, metavar="M", help=number)
+    devices = (
+        "CUDA devices of vllm:process, as 1,2: several share every layer; with --engines a list for each, as 1;2 "
+        "(default: the model's)"
+    )
     add("--engine-devices", type=parse_device_list, default="", metavar="N,N", help=devices)
     temperature = "0 is greedy (default: 0 for one episode per task, 1 for several)"
     add("--temperature", type=real_number(0.0), metavar="T", help=temperature)

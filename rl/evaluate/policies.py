@@ -22,7 +22,7 @@ from rl.cli import UserError, one_line, suggest
 from rl.evaluate.clients.client import evaluate_client
 from rl.evaluate.runner import SCRIPT_CONCURRENCY, SCRIPTS, OnGroup, evaluate, evaluate_script, sampling_params
 from rl.policy.engine import Engine
-from rl.policy.registry import engine_devices
+from rl.policy.registry import check_engines
 from rl.prompt_options import PromptOptions
 from rl.records import Group, SamplingParams, Ticket
 from rl.rollout.runner import Runner, environment_name
@@ -83,6 +83,8 @@ def _close_all(handle: PolicyHandle, workers: Workers) -> None:
 
 
 def _open_policy(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:
+    if args.engines > 1 and (args.policy in (*SCRIPTS, "human") or args.policy.startswith(("openai:", "replay:"))):
+        raise ValueError(f"--engines {args.engines}: --policy {args.policy} has no engine here; leave it out")
     if args.policy in SCRIPTS:
         return _open_script(args, make_env)
     if args.policy == "human":
@@ -117,7 +119,7 @@ def open_local_model(args: argparse.Namespace, *, names: Sequence[str] = (), fla
     `names` are further names that a user may have meant, and `flag` is where the name comes from, for errors. Raises
     `ValueError` for an unknown name or a model that does not work.
     """
-    engine_devices(args.engine, args.engine_devices)
+    check_engines(args.engine, args.engine_devices, args.engines)
     if "/" not in args.policy and args.policy != "tiny" and not Path(args.policy).exists():
         hint = suggest(args.policy, [*SCRIPTS, "tiny", *SPEC_FORMS, *names])
         if "did you mean" in hint:
@@ -129,7 +131,8 @@ def open_local_model(args: argparse.Namespace, *, names: Sequence[str] = (), fla
     model, tokenizer = load_pretrained(args.policy, device=args.device, seed=args.seed)
     model.requires_grad_(False)  # tells engines that the weights never change, so that they need no copy
     context = args.max_tokens or min(MAX_TOKENS, max_sequence_length(model))
-    engine = open_engine(args.engine, model, context=context, devices=args.engine_devices)
+    devices = args.engine_devices
+    engine = open_engine(args.engine, model, context=context, devices=devices, engines=args.engines)
     prompts = PromptOptions.from_flags(args)
     renderer = prompts.make_renderer(tokenizer, model, engine.context)
     params = _sampling_params(args, TURN_TOKENS)

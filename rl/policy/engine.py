@@ -130,6 +130,10 @@ class Engine(Policy, Protocol):
         """
         return None
 
+    def metrics(self) -> dict[str, float]:
+        """Return metrics of what happened since the last call, by name as in docs/metrics.md; {} for none."""
+        return {}
+
     def close(self) -> None:
         """Stop the engine and free all it holds, processes included. Nothing is sampled afterwards."""
         return None

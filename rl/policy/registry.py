@@ -17,6 +17,7 @@ ENGINES = (
 )
 DTYPES = ("float32", "bfloat16")
 SEPARATE_PROCESS = "vllm:process"
+MAX_ENGINES = 1024
 
 
 def parse_device_list(text: str) -> str:
@@ -49,6 +50,22 @@ def engine_devices(engine: str, devices: str) -> tuple[int, ...]:
     return tuple(int(number) for number in devices.split(",") if number)
 
 
+def check_engines(engine: str, devices: str, engines: int) -> None:
+    """Raise `ValueError` for CUDA devices that `engines` engines of this kind cannot have.
+
+    One engine has one list such as `1,2`, several have one each, such as `1;2`.
+    """
+    if engines == 1:
+        engine_devices(engine, devices)
+        return
+    lists = devices.split(";") if devices else []
+    if lists and len(lists) != engines:
+        example = ";".join(str(number + 1) for number in range(engines))
+        raise ValueError(f"--engine-devices {devices}: give each of {engines} engines one list, as {example}")
+    if not engine.startswith("vllm") and (split := next((one for one in lists if "," in one), None)):
+        raise ValueError(f"--engine-devices {split}: an engine hf computes on one device; give each one number")
+
+
 def default_dtype(engine: str, device: str, dtype: str) -> str:
     """Return the precision in which `engine` samples where none is asked for.
 
@@ -70,6 +87,7 @@ def open_engine(
     following: int = 0,
     devices: str = "",
     dtype: str = "",
+    engines: int = 1,
 ) -> Engine:
     """Start a sampling engine on `model`.
 
@@ -83,10 +101,24 @@ def open_engine(
         following: Engines that will be started after it on the same device, and get as much of the memory.
         devices: CUDA devices of an engine in a process of its own, such as `1,2`; empty for the model's device.
         dtype: Precision that replies are sampled in, one of `DTYPES`; empty for `default_dtype`.
+        engines: Number of engines, each in a process of its own and with `slots` sequences; 1 for one without that.
 
     Raises:
         ValueError: The engine is not installed, or cannot sample this model, or takes no devices.
     """
+    if engines > 1:
+        from rl.policy.pool.opening import open_pool
+
+        return open_pool(
+            name,
+            model,
+            engines,
+            slots=slots,
+            context=context,
+            devices=devices,
+            dtype=dtype,
+            is_trained=reserve_bytes is not None,
+        )
     device_numbers = engine_devices(name, devices)
     if name.startswith("vllm"):
         from rl.policy.vllm.policy import VLLMPolicy

@@ -19,7 +19,7 @@ from rl.checks import learns_from_single_episodes
 from rl.cli import Parser, UserError, output_folder, run, user_input
 from rl.methods import recipe as recipes
 from rl.policy.extras import check_peft
-from rl.policy.registry import engine_devices
+from rl.policy.registry import check_engines, engine_devices
 from rl.policy.vllm.version import require_vllm
 from rl.prompt_options import parse_template_args
 from rl.settings import Settings, add_flags
@@ -143,8 +143,11 @@ def _check_settings(settings: Settings, recipe: recipes.Recipe) -> None:
         raise UserError("--env is missing; `--env list` shows the environments")
     envs.arguments(settings.env_arg, envs.entry(settings.env))
     parse_template_args(settings.template_arg)
-    for devices in settings.engine_devices.split(";"):
-        engine_devices(settings.engine, devices)
+    if settings.engines > 1:
+        check_engines(settings.engine, settings.engine_devices, settings.engines)
+    else:
+        for devices in settings.engine_devices.split(";"):
+            engine_devices(settings.engine, devices)
     if settings.engine.startswith("vllm"):
         require_vllm()
     if settings.lora:

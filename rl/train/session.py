@@ -188,7 +188,7 @@ class Session:
         return 0
 
     def _make_loop(self) -> Loop:
-        s = self.settings
+        s, log_parts = self.settings, (self.checkpointer, self.loggers, self.console)
         return Loop(
             self.runner,
             self.trainees,
@@ -196,7 +196,7 @@ class Session:
             Plan.of(s, self.updates),
             self.progress,
             sync_weights=self.runners.sync_weights,
-            on_update=UpdateLog(s, self.checkpointer, self.loggers, self.console).on_update,
+            on_update=UpdateLog(s, *log_parts, self.trainees.engine_metrics).on_update,
             pause=self.trainees.pause,
             opponents=self.opponents,
             between_updates=partial(self.evaluations.evaluate_if_due, partial(self._play_greedily, "val")),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import isfinite
 
 from rl.learner.diagnostics import list_warnings
@@ -16,8 +17,16 @@ from rl.train.storage.rollout_files import select_groups
 class UpdateLog:
     """Writes what `Loop.on_update` hands over, into the folder of the run and to its loggers."""
 
-    def __init__(self, settings: Settings, checkpointer: Checkpointer, loggers: Loggers, console: Console) -> None:
-        """Take the parts of the run; its folder is the checkpointer's."""
+    def __init__(
+        self,
+        settings: Settings,
+        checkpointer: Checkpointer,
+        loggers: Loggers,
+        console: Console,
+        engine_metrics: Callable[[], dict[str, float]] = dict,
+    ) -> None:
+        """Take the parts of the run; its folder is the checkpointer's. `engine_metrics` is called at each update."""
+        self.engine_metrics = engine_metrics
         self.settings, self.checkpointer, self.loggers, self.console = settings, checkpointer, loggers, console
 
     def on_update(self, metrics: dict[str, float], groups: list[Group]) -> None:
@@ -25,6 +34,7 @@ class UpdateLog:
 
         Raises `UserError` if the disk is full or read-only.
         """
+        metrics |= self.engine_metrics()
         s, folder, update = self.settings, self.checkpointer.folder, int(metrics["update"])
         if selection := select_groups(groups, s.rollouts, s.seed, update):
             folder.write_rollouts(update, selection)

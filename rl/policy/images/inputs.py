@@ -79,14 +79,28 @@ class ImageInputs:
         tokenizer = processor.tokenizer
         ordinary = (tokenizer.pad_token_id, tokenizer.eos_token_id, 0, 1)
         self._stand_in = next(id for id in ordinary if id is not None and id != self.token)
-        self._lock = Lock()
-        self._entries: OrderedDict[str, _Entry] = OrderedDict()  # the latest used last
-        self._by_digest: OrderedDict[int, str] = OrderedDict()  # digest -> image
-        self._bytes = self._image_bytes = 0
+        self._forget()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ImageInputs:
         """Copies of a model share its images."""
         return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy in another process has images of its own."""
+        own = ("_lock", "_entries", "_by_digest", "_bytes", "_image_bytes")
+        return {name: value for name, value in self.__dict__.items() if name not in own}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """See `__getstate__`."""
+        self.__dict__.update(state)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Begin without images."""
+        self._lock = Lock()
+        self._entries: OrderedDict[str, _Entry] = OrderedDict()  # the latest used last
+        self._by_digest: OrderedDict[int, str] = OrderedDict()  # digest -> image
+        self._bytes = self._image_bytes = 0
 
     @property
     def has_positions(self) -> bool:

@@ -1,19 +1,15 @@
-"""Messages between a run and its workers: pickles behind their length, on a socket that no other process has.
+"""Messages between a run and its workers, as `rl.processes.framing` sends them.
 
-The two ends are one program on one machine, and the socket is a pair without an address, so nothing else can write to
-it. What a message says about an environment's code is trusted as much as that code is where it runs in the run itself.
+What a message says about an environment's code is trusted as much as that code is where it runs in the run itself.
 """
 
 from __future__ import annotations
 
 import io
 import pickle
-import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from operator import attrgetter
 from typing import Any, NamedTuple
-
-LENGTH = struct.Struct("!Q")
 
 
 class Call(NamedTuple):
@@ -99,32 +95,3 @@ def load_call(
 ) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
     """Return function, arguments and keyword arguments of a `Call`; `resolve` returns what a number stands for."""
     return _Unpickler(content, resolve).load()
-
-
-def frame(message: object) -> bytes:
-    """Return the bytes of a message on the socket."""
-    data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
-    return LENGTH.pack(len(data)) + data
-
-
-class Inbox:
-    """Bytes from the socket, of which complete messages are taken."""
-
-    def __init__(self) -> None:
-        self._data = bytearray()
-
-    def add(self, data: bytes) -> Iterator[Any]:
-        """Add bytes; yield every message that is complete."""
-        self._data += data
-        start = 0
-        try:
-            while len(self._data) - start >= LENGTH.size:
-                (length,) = LENGTH.unpack_from(self._data, start)
-                end = start + LENGTH.size + length
-                if len(self._data) < end:
-                    break
-                message = pickle.loads(memoryview(self._data)[start + LENGTH.size : end])
-                start = end
-                yield message
-        finally:
-            del self._data[:start]

@@ -22,8 +22,9 @@ from typing import Any
 from envs.exits import EnvExit, call_contained, close_env, error_text
 from envs.step_info import StepInfo
 from envs.watchdog import WATCHDOG, Budgets, Overrun, interrupt_thread
+from rl.processes.framing import Inbox, frame
 from rl.rollout.workers.errors import Unsendable, dump_error
-from rl.rollout.workers.messages import Answer, Call, Drop, Inbox, frame, load_call
+from rl.rollout.workers.messages import Answer, Call, Drop, load_call
 
 CHUNK = 1 << 20
 LAST_S = 3.0  # for closing environments when the run is gone

@@ -73,6 +73,7 @@ class Trainee:
             following=others,
             devices=devices,
             dtype=s.engine_dtype or "",
+            engines=s.engines,
         )
         options: dict[str, Any] = {
             "lr": s.lr or 0.0,
@@ -189,6 +190,11 @@ class Trainees:
         for one in self:
             one.policy.pause()
 
+    def engine_metrics(self) -> dict[str, float]:
+        """Return the metrics of all engines since the last call: of several policies the largest of each."""
+        of_each = [one.policy.metrics() for one in self]
+        return {name: max(metrics.get(name, 0.0) for metrics in of_each) for name in _names(of_each)}
+
     def close(self) -> None:
         """Stop all engines, and the processes of learners."""
         for one in self:
@@ -245,6 +251,13 @@ class Trainees:
 
 def devices_by_role(settings: Settings, count: int) -> list[str]:
     """Return the `--engine-devices` of each of `count` policies. Raises `ValueError` for another number of lists."""
+    if settings.engines > 1:
+        if count > 1 and settings.engine_devices:
+            raise ValueError(
+                f"--engine-devices {settings.engine_devices}: {count} policies with {settings.engines} engines each "
+                "share the trainer's device; leave it out, or --engines"
+            )
+        return [settings.engine_devices] * count
     if count > 1 and settings.engine == "vllm":
         raise ValueError(f"--role {settings.role[0]}: one process holds one engine of vLLM; add --engine vllm:process")
     lists = settings.engine_devices.split(";")
