@@ -20,6 +20,7 @@ from rl.learner.diagnostics import Diagnostics
 from rl.learner.forward import can_recompute, hidden_states, score_tokens
 from rl.learner.loss import policy_loss, step_streams
 from rl.learner.minibatch import rows_with_gradient, split_minibatches, step_tokens
+from rl.learner.movable_weights import MovableWeights
 from rl.learner.packing import Columns
 from rl.methods.inputs import Row
 from rl.methods.options import PartError
@@ -102,7 +103,7 @@ class Learner:
 
         Args:
             rows: All rows of the update, with advantages (`rl.learner.batch.build_rows`).
-            recipe: The loss; each of its phases trains on its rows for `epochs` times `minibatches` steps.
+            recipe: The loss; each of its phases trains on its rows in its `passes`, of `minibatches` steps each.
             scale: Factor of the learning rate in this update.
             seed: Decides the order in which groups are split into minibatches.
         """
@@ -112,7 +113,7 @@ class Learner:
         self.optimizer.scale_rates(scale)
         rng = np.random.default_rng(seed)
         for phase in recipe.phases(rows, self._row_logprobs):
-            for _ in range(self.epochs):
+            for _ in recipe.passes(MovableWeights(self.optimizer, diagnostics), self.epochs):
                 for minibatch in split_minibatches(phase, self.minibatches, rng):
                     self._step(minibatch, recipe, diagnostics)
         return diagnostics.means()

@@ -27,6 +27,7 @@ from rl.methods.parts import (
     baseline,
     credit,
     keep,
+    passes,
     phases,
     ratio,
     reduce,
@@ -55,6 +56,7 @@ Credit = Callable[[Sequence[Group], "Normalization"], list[list[np.ndarray]]]
 Reweigh = Callable[[Sequence[Group], "TokenAdvantages"], list[list[np.ndarray]]]
 Step = Callable[["Tokens"], Mapping[str, "Tensor"]]
 Phases = Callable[[Sequence["Row"], phases.Logprobs], Iterator[Sequence["Row"]]]
+Passes = Callable[[passes.Weights, int], Iterator[Any]]
 PerToken = Callable[["Tokens"], "Tensor"]
 Surrogate = Callable[["Tensor", "Tokens"], "Tensor"]
 Reduce = Callable[["Tensor", "Labels"], "Tensor"]
@@ -80,6 +82,7 @@ class Recipe:
     scale: PerTrajectory = scale.none
     reweigh: tuple[Reweigh, ...] = ()
     phases: Phases = phases.joint
+    passes: Passes = passes.plain
     step: tuple[Step, ...] = ()
     ratio: PerToken = ratio.token
     surrogate: Surrogate = surrogate.clip

@@ -66,7 +66,6 @@ LEFT_OUT_FILES: dict[str, str] = {
     "recycle_first_error": "continues a failure after its first wrong step, which no strategy here does",
     "scope_opd_paper": "distillation from a teacher, which no method here does",
     "scope_opd_weights": "distillation from a teacher, which no method here does",
-    "sfpo_reposition": "an optimiser that repositions itself, where the optimiser here is AdamW",
 }
 # What checked cases expect beyond what is compared.
 UNCHECKED: dict[str, dict[str, str]] = {
@@ -176,6 +175,7 @@ COUNTS = {
     "roll_offpolicy_losses": (12, 0),
     "roll_segment_mean": (5, 0),
     "roll_train_infer_correction": (6, 0),
+    "sfpo_reposition": (6, 0),
     "skyrl_losses": (12, 0),
     "slime_losses": (12, 2),
     "stepwiser_labels": (5, 3),

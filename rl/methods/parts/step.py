@@ -171,8 +171,8 @@ def hybrid_shaping(
     and `c` the mean of `p` over its last `tail` tokens; so `e` never falls below the middle of its range. `full` takes
     `e = most - (most - least) c`, which does.
     """
-    confidence = tokens.logp.exp()
-    score = alpha * step_wide.standardised(tokens.entropy, tokens.mask)
+    confidence = tokens.logp.detach().exp()
+    score = alpha * step_wide.standardised(tokens.entropy.detach(), tokens.mask)
     score = score + beta * step_wide.standardised(1 - confidence, tokens.mask)
     sure = segments.mean_over_tail(confidence, tokens.mask, tokens.labels, tail)
     width = most - (most - least) * sure if full else least + (most - least) * (kappa * (1 - sure)).sigmoid()
