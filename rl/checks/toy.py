@@ -141,6 +141,8 @@ class ToyPolicy(Policy):
 class ToyScorer:
     """Numbers from a critic, a reference policy and hidden states that depend on a token and its place alone."""
 
+    version = 2
+
     def values(self, trajectories: Sequence[Trajectory]) -> list[list[tuple[float, ...]]]:
         """Between 0 and 1."""
         return [

@@ -18,6 +18,8 @@ from rl.records import Branch, Trajectory, Turn
 class ModelScorer:
     """The `rl.methods.parts.score.Scorer` that score parts call, over the current weights of `learner`."""
 
+    version = 0
+
     def __init__(self, learner: Learner, renderer: Renderer) -> None:
         self.learner, self.renderer = learner, renderer
 

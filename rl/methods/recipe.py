@@ -150,6 +150,7 @@ _STREAM_SOURCES: dict[str, Score] = {
     "value": score.value,
     "proximal": score.proximal,
     "reward": score.reward,
+    "staleness": score.staleness,
     "square": score.square,
     "gradient_norm": score.gradient_norm,
 }
@@ -159,7 +160,7 @@ def needs(recipe: Recipe, stream: str) -> bool:
     """Whether a part of `recipe` reads or fills `stream`, numbers per token that a run computes only on demand.
 
     The streams are `"ref"`, log-probabilities of a frozen reference policy; `"value"`, values of a critic;
-    `"proximal"`, log-probabilities by the trainer before the update; `"reward"`, `"square"` and `"gradient_norm"`,
+    `"proximal"`, log-probabilities by the trainer before the update; `"reward"`, `"staleness"`, `"square"` and `"gradient_norm"`,
     see the score parts of these names; and `"entropy"`, which is always computed, but with its gradient only for a part
     that needs it. `"logp"` is what a step part needs that reads the current policy.
     `"answer"` stands for the environment's `info["answer"]`. Any other name is False.

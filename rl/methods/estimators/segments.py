@@ -70,6 +70,16 @@ def least_before(x: Tensor, mask: Tensor, labels: Labels) -> Tensor:
     return before.masked_fill(~mask | before.isinf(), 0.0)
 
 
+def between(start: Tensor, end: Tensor, share: Tensor, kind: str) -> Tensor:
+    """Log-probabilities (B, T) that lie a `share` of the way from `start` to `end`.
+
+    `kind` is "log" (they are interpolated themselves), "linear" (their probabilities are), or else `start` is returned.
+    """
+    if kind == "linear":
+        return ((1 - share) * start.exp() + share * end.exp()).clamp(min=1e-30).log()
+    return start + share * (end - start) if kind == "log" else start
+
+
 def mean_over_tail(x: Tensor, mask: Tensor, labels: Labels, count: int) -> Tensor:
     """Mean (B, 1) of `x` (B, T) over the last `count` sampled tokens of each row's trajectory; 0 where there are none.
 

@@ -5,7 +5,7 @@ fills a stream which another part reads.
 """
 
 from rl.methods.parts.score.gain import answer_gain, feedback_gain
-from rl.methods.parts.score.per_token import gradient_norm, proximal, reference, reward, square, value
+from rl.methods.parts.score.per_token import gradient_norm, proximal, reference, reward, square, staleness, value
 from rl.methods.parts.score.reply import reply_advantage
 from rl.methods.parts.score.scorer import PerTurn, Scorer
 
@@ -20,5 +20,6 @@ __all__ = [
     "reply_advantage",
     "reward",
     "square",
+    "staleness",
     "value",
 ]

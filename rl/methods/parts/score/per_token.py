@@ -36,6 +36,17 @@ async def reward(scorer: Scorer, groups: Sequence[Group]) -> None:
                 turn.streams["reward"] = (float(number),) * len(turn.completion.ids)
 
 
+async def staleness(scorer: Scorer, groups: Sequence[Group]) -> None:
+    """Fill the stream `staleness` of every turn: how far behind the trained policy each token's sampler was, 0 to 1.
+
+    It is `(n - 1) / n` for a token that was sampled by weights `n` updates older than those that this update makes: 0
+    for the weights before the update, towards 1 for old ones. It costs nothing.
+    """
+    for trajectory in (trajectory for group in groups for trajectory in group.trajectories):
+        for turn in trajectory.turns:
+            turn.streams["staleness"] = tuple(_stale_share(scorer.version + 1 - v) for v in turn.completion.versions)
+
+
 async def square(scorer: Scorer, groups: Sequence[Group]) -> None:
     """Fill the stream `square` of every turn: the sum of squared probabilities of the whole vocabulary at each token.
 
@@ -53,6 +64,11 @@ async def gradient_norm(scorer: Scorer, groups: Sequence[Group]) -> None:
     for trajectory, norm in zip(trajectories, scorer.gradient_norms(trajectories), strict=True):
         for turn in trajectory.turns:
             turn.streams["gradient_norm"] = (float(norm),) * len(turn.completion.ids)
+
+
+def _stale_share(age: int) -> float:
+    """How far behind weights are that another `age` updates have changed; 0 for versions yet to come, as of replays."""
+    return (age - 1) / age if age > 0 else 0.0
 
 
 def _fill_stream(stream: str, score: Callable[[Sequence[Trajectory]], list[PerTurn]], groups: Sequence[Group]) -> None:

@@ -13,7 +13,12 @@ PerTurn = list[tuple[float, ...]]  # one tuple per turn, one number per sampled 
 
 
 class Scorer(Protocol):
-    """The models of a run. Results carry no gradient and stand in the order of the arguments."""
+    """The models of a run. Results carry no gradient and stand in the order of the arguments.
+
+    `version` is the number of updates behind the weights that the coming update trains.
+    """
+
+    version: int
 
     def values(self, trajectories: Sequence[Trajectory]) -> list[PerTurn]:
         """Return the critic's value before each sampled token, as `[trajectory][turn][token]`."""
