@@ -64,6 +64,7 @@ VECTORS: dict[
     "rlep": ("prefix_and_replay",),
     "rloo": ("mt_rloo_outcome_advantage",),
     "sapo": ("verl_policy_losses", "areal_decoupled_ppo"),
+    "scope_opd": ("scope_opd_paper", "scope_opd_weights"),
     "seeupo": ("mt_seeupo_advantage", "mt_seeupo_ratio_update"),
     "seeupo_agents": ("mt_seeupo_ratio_update",),
     "sfpo": ("sfpo_reposition",),

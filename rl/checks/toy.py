@@ -157,6 +157,10 @@ class ToyScorer:
         """A little above the sampler's."""
         return [[tuple(x + 0.05 for x in turn.completion.logprobs) for turn in t.turns] for t in trajectories]
 
+    def teacher(self, trajectories: Sequence[Trajectory], model: str) -> list[list[tuple[float, ...]]]:
+        """A little below the sampler's."""
+        return self.reference(trajectories)
+
     def squares(self, trajectories: Sequence[Trajectory]) -> list[list[tuple[float, ...]]]:
         """Between a tenth and one."""
         return [

@@ -10,6 +10,7 @@ from agents.render import Renderer
 from envs.types import Message, Messages, assistant
 from rl.learner import hidden_states, measures
 from rl.learner.learner import Learner
+from rl.learner.teachers import Teacher, open_teacher, teacher_logprobs
 from rl.methods.parts.score import PerTurn
 from rl.policy.branches import branch_logprobs
 from rl.records import Branch, Trajectory, Turn
@@ -22,6 +23,7 @@ class ModelScorer:
 
     def __init__(self, learner: Learner, renderer: Renderer) -> None:
         self.learner, self.renderer = learner, renderer
+        self._teachers: dict[str, Teacher] = {}
 
     def values(self, trajectories: Sequence[Trajectory]) -> list[PerTurn]:
         """Return the critic's value before each sampled token, as `[trajectory][turn][token]`."""
@@ -34,6 +36,12 @@ class ModelScorer:
     def logprobs(self, trajectories: Sequence[Trajectory]) -> list[PerTurn]:
         """Return the current weights' log-probability of each sampled token, as `[trajectory][turn][token]`."""
         return self.learner.logprobs(trajectories)
+
+    def teacher(self, trajectories: Sequence[Trajectory], model: str) -> list[PerTurn]:
+        """Return another model's log-probabilities of the sampled tokens, as `[trajectory][turn][token]`."""
+        if model not in self._teachers:
+            self._teachers[model] = open_teacher(model, self.learner, self.renderer.tokenizer.get_vocab())
+        return teacher_logprobs(self._teachers[model], trajectories, self.learner.temperature)
 
     def squares(self, trajectories: Sequence[Trajectory]) -> list[PerTurn]:
         """Return the sum of squared probabilities at each sampled token, as `[trajectory][turn][token]`."""

@@ -118,6 +118,18 @@ def tapered(log_ratio: Tensor, tokens: Tokens, *, negative: NonNegative = 1.0, c
     return -weight.masked_fill(tokens.stream("reward") > 0, 1.0) * tokens.adv * tokens.logp
 
 
+@needs("teacher")
+def dual_path(log_ratio: Tensor, tokens: Tokens) -> Tensor:
+    """SCOPE's two paths (2026): `-r A` where `A > 0`, else `r |A| (logp - teacher)`, whose last factor is detached.
+
+    The loss is (B, T), with `r = exp(log_ratio)`. `A` is how much a trajectory counts, positive for a success, which is
+    imitated, and negative for a failure, which learns from the teacher's log-probabilities (stream `teacher`) what it
+    should have said less of (`credit=calibrated_paths`).
+    """
+    gap = tokens.logp.detach() - tokens.stream("teacher")
+    return -_ratio(log_ratio) * tokens.adv * gap.masked_fill(tokens.adv > 0, 1.0)
+
+
 def gamma_weight(
     log_ratio: Tensor,
     tokens: Tokens,

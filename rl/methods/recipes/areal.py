@@ -1,4 +1,6 @@
-"""AReaL (arXiv:2505.24298): GRPO from stale samples, with a guess of the policy before the update that costs no forward pass.
+"""AReaL (arXiv:2505.24298): GRPO from stale samples, with a guess of the policy before the update.
+
+The guess costs no forward pass.
 
 Ratios compare with the guess, which lies between the sampler's record and the current policy by how far the sampler was
 behind, and each token is weighed by how far the guess is from the record. With `--lag 0` it is GRPO.

@@ -1,4 +1,4 @@
-"""ECHO (Entropy-Confidence Hybrid Optimization, 2026): TTRL whose uncertain tokens weigh more, with a clip that a sure end narrows.
+"""ECHO (Entropy-Confidence Hybrid Optimization, 2026): TTRL in which uncertainty weighs more and clips less.
 
 It costs one forward pass more.
 

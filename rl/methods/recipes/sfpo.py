@@ -1,4 +1,4 @@
-"""SFPO (Slow-Fast Policy Optimization, 2025): GRPO that takes fast steps, goes part of the way back, and steps once more.
+"""SFPO (Slow-Fast Policy Optimization, 2025): GRPO that steps fast, then back in part, then once more.
 
 An update costs four passes over its rows and no further episode.
 

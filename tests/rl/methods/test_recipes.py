@@ -64,6 +64,7 @@ UNCOMPARED = [
     "v05",
     "reinforce",
     "reinforce_pp",
+    "scope_opd",
     "spiral",
     *CRITICS,
 ]  # no reward is compared in its group alone
@@ -108,7 +109,7 @@ def gradient(name: str) -> Tensor:
 def fill_streams(recipe: Recipe, groups: list[Group]) -> None:
     """Fill the streams that an update would compute for the recipe's credit, but for a critic's."""
     for fill in recipes.score_parts(recipe):
-        if fill in (score.square, score.proximal, score.gradient_norm):
+        if fill in (score.square, score.proximal, score.gradient_norm, score.staleness, score.teacher):
             asyncio.run(fill(ToyScorer(), groups))
 
 

@@ -15,11 +15,13 @@ group > trajectory > (T,) float64 array over the trajectory's T sampled tokens, 
 | `tree` | turns that members of a group share |
 | `critic` | a critic's values |
 | `variance` | returns, against baselines of least variance |
+| `distil` | how much a success is to be imitated, and a failure to be corrected by a teacher |
 | `scored` | advantages that a score part has computed |
 """
 
 from rl.methods.estimators.turn_table import TokenAdvantages
 from rl.methods.parts.credit.critic import bilevel_gae, gae, gae_with_gain, turn_gae
+from rl.methods.parts.credit.distil import calibrated_paths
 from rl.methods.parts.credit.gain import gated_gain, information_gain
 from rl.methods.parts.credit.reward import by_role, decoupled, most_varied, resampled_on_correct
 from rl.methods.parts.credit.role import role_average
@@ -37,6 +39,7 @@ __all__ = [
     "beta_value",
     "bilevel_gae",
     "by_role",
+    "calibrated_paths",
     "chunk_labels",
     "decoupled",
     "forked",

@@ -5,7 +5,16 @@ fills a stream which another part reads.
 """
 
 from rl.methods.parts.score.gain import answer_gain, feedback_gain
-from rl.methods.parts.score.per_token import gradient_norm, proximal, reference, reward, square, staleness, value
+from rl.methods.parts.score.per_token import (
+    gradient_norm,
+    proximal,
+    reference,
+    reward,
+    square,
+    staleness,
+    teacher,
+    value,
+)
 from rl.methods.parts.score.reply import reply_advantage
 from rl.methods.parts.score.scorer import PerTurn, Scorer
 
@@ -21,5 +30,6 @@ __all__ = [
     "reward",
     "square",
     "staleness",
+    "teacher",
     "value",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from rl.methods.parts import needs
 from rl.methods.parts.score.scorer import PerTurn, Scorer
 from rl.records import Group, Trajectory
 
@@ -64,6 +65,17 @@ async def gradient_norm(scorer: Scorer, groups: Sequence[Group]) -> None:
     for trajectory, norm in zip(trajectories, scorer.gradient_norms(trajectories), strict=True):
         for turn in trajectory.turns:
             turn.streams["gradient_norm"] = (float(norm),) * len(turn.completion.ids)
+
+
+@needs("frozen", unless="model")
+async def teacher(scorer: Scorer, groups: Sequence[Group], *, model: str = "") -> None:
+    """Fill the stream `teacher` of every turn: a teacher's log-probability of each token that the policy sampled.
+
+    `model` is the teacher, with the policy's vocabulary: a model as `--model` takes it, such as a folder, or
+    `NAME@http://HOST:PORT/v1` for a vLLM server. Without one it is the policy as it was when the run began. One forward
+    pass of the teacher per update.
+    """
+    _fill_stream("teacher", (lambda few: scorer.teacher(few, model)) if model else scorer.reference, groups)
 
 
 def _stale_share(age: int) -> float:

@@ -32,6 +32,10 @@ class Scorer(Protocol):
         """The trained policy's own log-probabilities of the sampled tokens, before the update."""
         ...
 
+    def teacher(self, trajectories: Sequence[Trajectory], model: str) -> list[PerTurn]:
+        """Another model's log-probabilities of the sampled tokens (`rl.methods.parts.score.teacher`)."""
+        ...
+
     def squares(self, trajectories: Sequence[Trajectory]) -> list[PerTurn]:
         """The sum of squared probabilities of the vocabulary at each sampled token: `[trajectory][turn][token]`."""
         ...

@@ -13,8 +13,8 @@ from rl.methods import recipe as recipes
 from rl.methods.estimators.statistics import last_score
 from rl.methods.parts import passes, ratio, select
 from rl.train.admission import capacity
-from tests.support.batches import ToyScorer, make_group, make_tokens, make_trajectory
 from tests.rl.methods.test_passes import Quadratic, run
+from tests.support.batches import ToyScorer, make_group, make_tokens, make_trajectory
 from tests.support.vector_cases import agrees, vectors
 
 

@@ -1,0 +1,85 @@
+"""Learning from a teacher and from recorded answers, against other trainers' numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+
+from rl.learner.loss import policy_loss
+from rl.methods import recipe as recipes
+from rl.methods.parts import credit
+from rl.records import Group, Trajectory
+from tests.support.batches import make_group, make_tokens, make_trajectory
+from tests.support.vector_cases import agrees, array, vectors
+
+
+def weighed(
+    groups: list[Group], part: partial[Any], student: list[Trajectory], teacher: list[Trajectory]
+) -> tuple[list[float], list[float]]:
+    """The weights of `student`'s trajectories on the path of successes, and of `teacher`'s on that of failures."""
+    recipe = recipes.load("scope_opd").but(credit=part)
+    by_member = {}
+    for group, of_group in zip(groups, recipe.credit(groups, recipe.normalization), strict=True):
+        for member, tokens in zip(group.trajectories, of_group, strict=True):
+            assert len(set(tokens.tolist())) == 1
+            by_member[id(member)] = float(tokens[0])
+    return [max(by_member[id(m)], 0.0) for m in student], [max(-by_member[id(m)], 0.0) for m in teacher]
+
+
+def one_reply(own: list[float], others: list[float], reward: float) -> Trajectory:
+    """A trajectory whose tokens have these log-probabilities under the policy and under the teacher."""
+    member = make_trajectory((len(own), reward))
+    member.turns[0].completion = replace(member.turns[0].completion, logprobs=tuple(own))
+    member.turns[0].streams["teacher"] = tuple(others)
+    return member
+
+
+@vectors("scope_opd_weights")
+def test_the_paths_are_weighed_as_released(file: str, case: dict[str, Any]) -> None:
+    inputs, params, expected = case["inputs"], case["params"], case["expected"]
+    lengths = array(inputs["response_mask"]).sum(1).astype(int)
+    rows = zip(inputs["student_logp"], inputs["teacher_logp"], inputs["reward"], lengths, strict=True)
+    members = [one_reply(own[:length], others[:length], reward) for own, others, reward, length in rows]
+    ids = inputs["group_id"]
+    groups = [
+        make_group(*(member for member, one in zip(members, ids, strict=True) if one == number), number=number)
+        for number in dict.fromkeys(ids)
+    ]
+    part = partial(
+        credit.calibrated_paths,
+        tau=params["tau"] if params.get("use_seq_weights", True) else float("inf"),
+        student="sure" if params["student_path_ppl_positive"] else "unsure",
+        teacher="sure" if params["teacher_path_ppl_positive"] else "unsure",
+    )
+    student, teacher = weighed(groups, part, members, members)
+    agrees(file, student, expected["student_weights"])
+    agrees(file, teacher, expected["teacher_weights"])
+
+
+@vectors("scope_opd_paper")
+def test_successes_are_imitated_and_failures_corrected_by_the_teacher(file: str, case: dict[str, Any]) -> None:
+    inputs, params, expected = case["inputs"], case["params"], case["expected"]
+    if params.get("kind") != "loss":
+        own = [-np.log(inputs["student_ppl_of_correct"]).item(k) for k in range(len(inputs["student_ppl_of_correct"]))]
+        others = (-np.log(inputs["teacher_ppl_of_wrong"])).tolist()
+        successes = [one_reply([logp, logp], [-9.0, -1.0], 1.0) for logp in own]
+        failures = [one_reply([-1.0], [logp], 0.0) for logp in others]
+        part = partial(credit.calibrated_paths, tau=params["tau"], total="one")
+        student, teacher = weighed([make_group(*failures, *successes)], part, successes, failures)
+        agrees(file, student, expected["student_weights"])
+        agrees(file, teacher, expected["teacher_weights"])
+        return
+    weights = [
+        own if is_right else -other
+        for own, other, is_right in zip(inputs["w_student"], inputs["w_teacher"], inputs["correct"], strict=True)
+    ]
+    teacher_logp = torch.tensor(inputs["teacher_logp"], dtype=torch.float64)
+    batch = make_tokens(inputs["logp"], inputs["old_logp"], weights, streams={"teacher": teacher_logp})
+    loss = policy_loss(replace(batch, share=batch.mask.double()), recipes.load("scope_opd"))
+    loss.backward()
+    agrees(file, loss, expected["loss"])
+    agrees(file, batch.logp.grad, expected["grad_logp"])
