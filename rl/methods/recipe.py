@@ -162,9 +162,9 @@ def needs(recipe: Recipe, stream: str) -> bool:
 
     The streams are `"ref"`, log-probabilities of a frozen reference policy; `"value"`, values of a critic;
     `"proximal"`, log-probabilities by the trainer before the update; `"reward"`, `"staleness"`, `"teacher"`, `"square"`
-    and `"gradient_norm"`, see the score parts of these names; and `"entropy"`, which is always computed, but with its gradient only for a part
-    that needs it. `"logp"` is what a step part needs that reads the current policy.
-    `"answer"` stands for the environment's `info["answer"]`. Any other name is False.
+    and `"gradient_norm"`, see the score parts of these names; and `"entropy"`, which is always computed, but with its
+    gradient only for a part that needs it. `"logp"` is what a step part needs that reads the current policy. `"answer"`
+    stands for the environment's `info["answer"]`. Any other name is False.
     """
     source = _STREAM_SOURCES.get(stream)
     return any(stream in _streams_of(part) or _function_of(part) is source for _, part in recipe.parts())

@@ -168,8 +168,8 @@ def hybrid_shaping(
     With `z` standardised over the step's sampled tokens and `p` the probability of the sampled token, the weight is
     `1 + factor * S`, at least 0, where `S = alpha z(entropy) + beta z(1 - p)` is held within `bound` either way. A
     trajectory's clip, for `surrogate=adaptive_clip`, is `1 - e` to `1 + e`, with
-    `e = least + (most - least) sigmoid(kappa (1 - c))` and `c` the mean of `p` over its last `tail` tokens; so `e` never
-    falls below the middle of its range. `full` takes `e = most - (most - least) c`, which does.
+    `e = least + (most - least) sigmoid(kappa (1 - c))` and `c` the mean of `p` over its last `tail` tokens; so `e`
+    never falls below the middle of its range. `full` takes `e = most - (most - least) c`, which does.
     """
     confidence = tokens.logp.detach().exp()
     score = alpha * step_wide.standardised(tokens.entropy.detach(), tokens.mask)
