@@ -14,6 +14,8 @@ from torch import Tensor
 
 from rl.records import SamplingParams
 
+Alternatives = tuple[tuple[int, float], ...]  # tokens with their log-probabilities
+
 _UINT64 = 2**64 - 1
 _MIX_1, _MIX_2, _STEP = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB), np.uint64(0x9E3779B97F4A7C15)
 
@@ -85,12 +87,13 @@ def sample_tokens(
 
 def sample_rows(
     logits: Tensor, params: Sequence[SamplingParams], positions: np.ndarray
-) -> tuple[list[int], list[float], list[float]]:
+) -> tuple[list[int], list[float], list[float], list[Alternatives]]:
     """Sample one token per row of `logits` (N, V), each with its own parameters.
 
     A row's random number depends only on its `params.seed` and its position (N,), the token's index in its sequence.
-    Returns N token ids, their log-probabilities under the distribution that was sampled, and those under the model at
-    temperature 1. Raises `FloatingPointError` if a log-probability is not finite.
+    Returns N token ids, their log-probabilities under the distribution that was sampled, those under the model at
+    temperature 1, and the likeliest tokens of the rows that ask for them (`SamplingParams.alternatives`). Raises
+    `FloatingPointError` if a log-probability is not finite.
     """
     seeds = np.fromiter((p.seed & _UINT64 for p in params), np.uint64, len(params))
     temperature = torch.tensor([p.temperature for p in params], device=logits.device)
@@ -98,9 +101,25 @@ def sample_rows(
     top_p = torch.tensor([p.top_p for p in params], device=logits.device) if truncates else None
     top_k = torch.tensor([p.top_k for p in params], device=logits.device) if truncates else None
     uniform = torch.as_tensor(keyed_uniforms(seeds, positions), device=logits.device)
-    tokens, logprobs, model_logprobs = (
-        part.tolist() for part in sample_tokens(logits, uniform, temperature, top_p, top_k)
-    )
+    sampled, own, of_model = sample_tokens(logits, uniform, temperature, top_p, top_k)
+    tokens, logprobs, model_logprobs = sampled.tolist(), own.tolist(), of_model.tolist()
     if not math.isfinite(sum(logprobs) + sum(model_logprobs)):
         raise FloatingPointError("the model's logits are not finite")
-    return tokens, logprobs, model_logprobs
+    alternatives: list[Alternatives] = [()] * len(params)
+    if any(p.alternatives for p in params):
+        alternatives = [likeliest(row, p) for row, p in zip(logits, params, strict=True)]
+    return tokens, logprobs, model_logprobs, alternatives
+
+
+def likeliest(logits: Tensor, params: SamplingParams) -> Alternatives:
+    """Return the `params.alternatives` likeliest tokens of logits (V,), with their log-probabilities, best first.
+
+    They are under the distribution that is sampled at the temperature of `params`; greedy sampling has temperature 1
+    here. Equally likely tokens come in the order of their ids.
+    """
+    if not params.alternatives:
+        return ()
+    logprobs = (logits.float() / (params.temperature if params.temperature > 0 else 1.0)).log_softmax(-1)
+    values, ids = logprobs.sort(descending=True, stable=True)
+    count = params.alternatives
+    return tuple(zip(ids[:count].tolist(), values[:count].tolist(), strict=True))

@@ -24,9 +24,8 @@ from rl.rollout.runner import Runner
 from rl.rollout.timeouts import find_hang
 from rl.seeds import derive, generator
 from rl.settings import Settings
-from rl.train.admission import capacity
 from rl.train.learner_thread import LearnerThread
-from rl.train.progress import Progress, is_usable
+from rl.train.progress import Progress, capacity, is_usable
 from rl.train.rollout_metrics import rollout_metrics
 from rl.train.seats.opponents import Opponents, stop_reason
 from rl.train.seats.trainees import Trainee, merge_metrics

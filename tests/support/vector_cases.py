@@ -55,15 +55,17 @@ LEFT_OUT: dict[str, dict[str, str]] = {
 LEFT_OUT_FILES: dict[str, str] = {
     "brorl_mass_balance": "a diagnostic of an idealised softmax, not a loss",
     "digiq_extraction": "learning from a fixed set of logged data, which no run here does",
-    "echo_branch_prune": "rewards by majority on tasks without answers, which no method here reads",
     "fapo_genrm_reward": "trains a judge that locates the first error, which no method here does",
     "otr_loss": "imitation of recorded answers, where the cold start has a plain cross-entropy",
-    "props_quota": "draws decisions by their deficit, where every token here is drawn from the policy",
     "ps_grpo_reward": "compares replies to paraphrases of one task, which no environment here has",
     "recycle_first_error": "continues a failure after its first wrong step, which no strategy here does",
 }
 # What checked cases expect beyond what is compared.
 UNCHECKED: dict[str, dict[str, str]] = {
+    "echo_branch_prune": {
+        "prune": "the penalty of a cut, which the release computes and nothing reads",
+        "neg_mean_logp_topk": "stands behind the means over windows",
+    },
     "ettrl_ear": {"adv_clip": "bounds advantages, which no part does"},
     "prefix_and_replay": {"kept": "trims to the newest in whole batches, where stored groups are trimmed one by one"},
     "ttrl_majority": {
@@ -98,6 +100,7 @@ COUNTS = {
     "areal_prox_and_staleness": (7, 0),
     "bapo_adaptive_clip": (6, 0),
     "d3s_selection": (6, 3),
+    "echo_branch_prune": (5, 0),
     "echo_hybrid_shaping": (5, 0),
     "fapo_advantage": (5, 0),
     "fapo_policy_reward": (8, 0),
@@ -169,6 +172,7 @@ COUNTS = {
     "mt_uis1_advantage": (4, 0),
     "mt_unified_group_advantage": (5, 0),
     "prime_rl_loss": (6, 3),
+    "props_quota": (5, 0),
     "remix": (5, 0),
     "roll_offpolicy_losses": (12, 0),
     "roll_segment_mean": (5, 0),

@@ -38,7 +38,7 @@ class CorpusQA(CorpusTools):
     line or declares one (`envs.grading.declaration`). In short style `s WORDS` searches and `r TITLE` reads.
     Tools: `search(query)`, `read(title, part)` and `answer(text, sources)`, in full style in `info["tools"]`.
     Reward: for the answer, by `rule`: em, 1 if it equals an accepted answer but for case, punctuation and articles, as
-    in SQuAD; f1, SQuAD's F1 of words; igpo (arXiv:2510.14967), F1 of different words, and `untagged` for an
+    in SQuAD; f1, SQuAD's F1 of words; igpo (arXiv:2510.14967), F1 of different words, and `no_tags` for an
     answer in a text without a pair of answer tags. Named rewards: `answer`, that; `citation`, F1 of the documents that
     `sources` names and those that the question names, or, for a question that names none, the share of the cited
     documents that were shown in the episode and contain an accepted answer. With `cite` above 0, in full style, the
@@ -58,7 +58,7 @@ class CorpusQA(CorpusTools):
     `corpus/{train,val,test}*.jsonl`, the questions, else TURNWISE_DATA; `retriever`: bm25, or `module:function` or
     `path.py:function`, a function of texts that returns a vector for each, compared by cosine; `index`, a folder where
     the index is written once and read again; `found`, the most parts that a search lists; `snippet`, the characters of
-    a part that it shows; `part_length`, the most characters of a part; `rule`; `untagged`; `cite`; `keys`.
+    a part that it shows; `part_length`, the most characters of a part; `rule`; `no_tags`; `cite`; `keys`.
     Splits: by the files' names; without val files a tenth of train.
     State: the parts listed and read, and the turns left.
     Source and licence: yours. Question answering by search as trained by Search-R1 (arXiv:2503.09516), whose corpora
@@ -80,7 +80,7 @@ class CorpusQA(CorpusTools):
         part_length: int = 1500,
         rule: Rule = "em",
         cite: float = 0.0,
-        untagged: float = -2.0,
+        no_tags: float = -2.0,
         keys: float = 0.0,
         **limits: Any,
     ) -> None:
@@ -95,7 +95,7 @@ class CorpusQA(CorpusTools):
             raise ValueError(f"rule {rule!r} is not one of {', '.join(get_args(Rule))}")
         if isinstance(cite, bool) or not 0 <= cite <= 1:
             raise ValueError(f"cite {cite!r} is outside 0..1")
-        for name, number in (("untagged", untagged), ("keys", keys)):
+        for name, number in (("no_tags", no_tags), ("keys", keys)):
             if isinstance(number, bool) or not -100 <= number <= 100:
                 raise ValueError(f"{name} {number!r} is outside -100..100")
         super().__init__(**limits)
@@ -105,7 +105,7 @@ class CorpusQA(CorpusTools):
         self.retriever, self.index_folder = retriever, index
         self.max_results, self.snippet, self.part_length = found, snippet, part_length
         self.rule, self.citation_weight = rule, float(cite)
-        self.untagged, self.key_weight = float(untagged), float(keys)
+        self.no_tags, self.key_weight = float(no_tags), float(keys)
         self.blocking = retriever != BM25S
         if self.style == "short":
             self.tools = ()
@@ -127,7 +127,7 @@ class CorpusQA(CorpusTools):
     def start(self) -> Messages:
         """Ask the question."""
         self.begin(self.task.metadata["documents"], self.task.metadata["keys"])
-        self._is_untagged = False
+        self._lacks_tags = False
         return (user(self.task.metadata["question"]),)
 
     def guide(self) -> Guide:
@@ -181,12 +181,12 @@ class CorpusQA(CorpusTools):
 
     def answer(self, reply: str) -> Outcome:
         """Take a text as the answer, if it declares one or is one short line."""
-        tagged = tagged_answer(reply) if self.rule == "igpo" else None
-        text = _declared(reply) if tagged is None else tagged
+        in_tags = tagged_answer(reply) if self.rule == "igpo" else None
+        text = _declared(reply) if in_tags is None else in_tags
         if not normalise(text):
             fault = "This reply has neither a call nor an answer."
             return self._outcome((user(self.correction(fault, short="?")),), 1, 1)
-        self.final_answer, self._is_untagged = (text, ()), self.rule == "igpo" and tagged is None
+        self.final_answer, self._lacks_tags = (text, ()), self.rule == "igpo" and in_tags is None
         return self.after_calls(())
 
     def after_calls(self, results: Messages) -> Outcome:
@@ -265,8 +265,8 @@ class CorpusQA(CorpusTools):
         if self.rule != "igpo":
             is_right = exact_match(text, answers)
             return is_right, float(is_right) if self.rule == "em" else f1(text, answers)
-        if self._is_untagged:
-            return False, self.untagged
+        if self._lacks_tags:
+            return False, self.no_tags
         return same_words(text, answers), set_f1(text, answers)
 
     def _citation_score(self, sources: Sequence[str]) -> float:

@@ -39,6 +39,7 @@ AS_GRPO = {
     "m_grpo": "no agent has roles",
     "pivotrl": "differs in which groups are kept",
     "pope": "differs in how episodes begin",
+    "props": "differs in how episodes begin",
     "sfpo": "differs in how often and from where its rows are learned",
     "swarm": "differs in where episodes come from",
     "tree_grpo": "no member is a fork",

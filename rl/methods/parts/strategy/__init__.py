@@ -13,6 +13,8 @@ from rl.methods.parts.strategy.independent import independent
 from rl.methods.parts.strategy.pivot import pivot
 from rl.methods.parts.strategy.recorded import recorded
 from rl.methods.parts.strategy.replay import replay
+from rl.methods.parts.strategy.replies.quota import quota
+from rl.methods.parts.strategy.replies.token_forks import token_forks
 from rl.methods.parts.strategy.roles import by_role, main_and_calls
 from rl.methods.parts.strategy.search import value_forks
 from rl.methods.parts.strategy.semi_online import semi_online
@@ -35,12 +37,14 @@ __all__ = [
     "majority_labels",
     "more_for_hard",
     "pivot",
+    "quota",
     "random_forks",
     "recorded",
     "replay",
     "replay_groups",
     "semi_online",
     "swarm",
+    "token_forks",
     "turn_tree",
     "value_forks",
 ]

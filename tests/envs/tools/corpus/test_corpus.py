@@ -73,7 +73,7 @@ def test_several_searches_and_reads_of_one_reply_are_made_in_order(root):
     ],
 )
 def test_a_text_without_answer_tags_may_cost(root, reply, reward):
-    (_, earned, terminated, _, info), _ = play(root, reply, rule="igpo", untagged=-3.0)
+    (_, earned, terminated, _, info), _ = play(root, reply, rule="igpo", no_tags=-3.0)
     assert terminated and earned == pytest.approx(reward) and info["success"] == (reward == 1.0)
 
 

@@ -28,8 +28,8 @@ def corpus_env(root: Path, question: dict[str, Any], **options: Any) -> Any:
 def test_an_answer_in_tags_earns_its_f1(file: str, case: dict[str, Any], tmp_path: Path) -> None:
     inputs, kind = case["inputs"], case["params"]["val_type"]
     answers = inputs["ground_truth"].split("<|answer_split|>")
-    untagged = 0.0 if kind == "noformatf1" else -2.0
-    env = corpus_env(tmp_path, {"answers": answers}, rule="igpo", untagged=untagged)
+    no_tags = 0.0 if kind == "noformatf1" else -2.0
+    env = corpus_env(tmp_path, {"answers": answers}, rule="igpo", no_tags=no_tags)
     _, reward, terminated, _, info = env.step(assistant(inputs["solution"]))
     assert terminated
     score = float(info["success"]) if kind == "em" else reward

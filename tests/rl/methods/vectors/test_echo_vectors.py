@@ -10,9 +10,37 @@ import torch
 
 from rl.learner.loss import step_streams
 from rl.methods import recipe as recipes
+from rl.methods.estimators.tasks import uncertainty
 from rl.methods.parts import step
 from tests.support.batches import make_tokens
 from tests.support.vector_cases import agrees, array, vectors
+
+
+@vectors("echo_branch_prune")
+def test_replies_are_forked_and_cut_where_echo_does(file: str, case: dict[str, Any]) -> None:
+    params, expected = case["params"], case["expected"]
+    logprobs = np.log(array(case["inputs"]["topk_probs"])).tolist()
+    signals = uncertainty.signals(logprobs, "released")
+    for name in ("entropy", "group", "tail"):
+        agrees(file, getattr(signals, name), expected[name])
+    agrees(file, signals.rise, expected["delta_entropy"])
+    names = {
+        "entropy_high": "entropy",
+        "entropy_low": "low",
+        "branch_threshold": "group",
+        "entropy_delta_threshold": "rise",
+        "delta_upper": "cut_rise",
+        "delta_rise_steps": "cut_steps",
+    }
+    limits = uncertainty.Limits(**{names[key]: value for key, value in params.items()})
+    branch, cut = uncertainty.branch_point(signals, limits), uncertainty.cut_point(signals, limits)
+    if expected["branch"] is None:
+        assert branch is None
+    else:
+        assert branch == (expected["branch"]["position"], expected["branch"]["width"])
+    assert (cut is not None, *(cut or (None, None))) == tuple(
+        expected["prune"][key] for key in ("flag", "pos", "reason")
+    )
 
 
 @vectors("echo_hybrid_shaping")

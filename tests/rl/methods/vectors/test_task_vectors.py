@@ -10,7 +10,7 @@ import pytest
 
 from rl.methods import recipe as recipes
 from rl.methods.estimators.tasks import allocation, difficulty, hints, labels
-from rl.methods.parts import reweigh
+from rl.methods.parts import reweigh, strategy
 from rl.methods.parts.strategy.stored import takes_stored
 from tests.support.batches import make_group, make_trajectory
 from tests.support.vector_cases import agrees, array, vectors
@@ -23,6 +23,15 @@ def test_dars_adds_as_many_episodes(file: str, case: dict[str, Any]) -> None:
         how = {"most": params["N_max"], "weigh_hardness": is_weighed, "is_scaled": params["std"]}
         extra = [allocation.more_for_hard(a, params["N"], **how) for a in case["inputs"]["accuracy"]]
         assert extra == case["expected"][name]
+
+
+@vectors("props_quota")
+def test_props_draws_what_its_data_lack(file: str, case: dict[str, Any]) -> None:
+    chances, counts, expected = case["inputs"]["p"], case["inputs"]["counts"], case["expected"]
+    assert recipes.load("props").strategy is strategy.quota
+    agrees(file, allocation.quota(chances, counts), expected["q"])
+    if sum(counts):
+        agrees(file, allocation.sampling_error(chances, counts), expected["sampling_error"])
 
 
 @vectors("gdro_sqrt_rule")

@@ -12,8 +12,8 @@ import torch
 from rl.methods import recipe as recipes
 from rl.methods.estimators.statistics import last_score
 from rl.methods.parts import passes, ratio, select
-from rl.train.admission import capacity
-from tests.rl.methods.test_passes import Quadratic, run
+from rl.train.progress import capacity
+from tests.rl.methods.updates.test_passes import Quadratic, run
 from tests.support.batches import ToyScorer, make_group, make_tokens, make_trajectory
 from tests.support.vector_cases import agrees, vectors
 
