@@ -59,6 +59,7 @@ VECTORS: dict[
     "opo": ("mt_opo_outcome_advantage",),
     "opsm": ("slime_losses", "trl_grpo_family"),
     "otb": ("verl_optimal_token_baseline", "mt_tir_optimal_token_baseline"),
+    "otr": ("otr_loss",),
     "pivotrl": ("mt_pivotrl_filter",),
     "pope": ("prefix_and_replay",),
     "portool": ("mt_portool_tree_advantage",),

@@ -165,6 +165,9 @@ def _tokens(recipe: Recipe, rows: Sequence[Row], model: ToyModel) -> Tokens:
         behaviour=None if proximal is None else recorded,
         streams={name: table for name in sorted(rows[0].streams) if (table := columns.stream(name)) is not None},
     )
+    if needs(recipe, "draws"):
+        draws = {"drawn": 1.5 * logp, "hits": 0.5 * columns.mask.float()}
+        tokens = replace(tokens, streams={**tokens.streams, **draws})
     return replace(tokens, streams={**tokens.streams, **_step_streams(recipe, tokens)})
 
 

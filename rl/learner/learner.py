@@ -300,9 +300,9 @@ class Learner:
         return numbers
 
     def _forward(self, model: Any, rows: Sequence[Row], *, entropy_grad: bool = False) -> dict[str, Tensor]:
-        """`logp`, `entropy` and, with a value head, `value` of every sampled token (M,), row by row."""
+        """`logp`, `entropy`, `further` and, with a value head, `value` of every sampled token (M,), row by row."""
         scores = score_tokens(model, rows, self.device, entropy_grad=entropy_grad, recompute=self.recompute)
-        by_name = {"logp": scores.logp, "entropy": scores.entropy}
+        by_name = {"logp": scores.logp, "entropy": scores.entropy, **scores.further}
         if self.value_head is not None:
             by_name["value"] = self.value_head(scores.hidden.float()).squeeze(-1)
         return by_name

@@ -154,6 +154,7 @@ _STREAM_SOURCES: dict[str, Score] = {
     "teacher": score.teacher,
     "square": score.square,
     "gradient_norm": score.gradient_norm,
+    "draws": score.draws,
 }
 
 

@@ -15,7 +15,7 @@ from envs.types import Stop
 from rl.checks import toy
 from rl.learner.loss import step_streams
 from rl.methods.inputs import Labels, Tokens
-from rl.methods.recipe import Recipe, score_parts
+from rl.methods.recipe import Recipe, needs, score_parts
 from rl.records import Completion, Group, Ticket, Trajectory, Turn
 
 Table = Sequence[Sequence[float]]
@@ -171,6 +171,9 @@ def off_policy(groups: Sequence[Group], recipe: Recipe, *, moved: Sequence[float
         behaviour=None if proximal is None else behaviour,
         streams=named,
     )
+    if needs(recipe, "draws"):
+        draws = {"drawn": tokens.old + 0.5 * log_ratio, "hits": 0.25 * mask.double()}
+        tokens = replace(tokens, streams={**tokens.streams, **draws})
     with torch.no_grad():
         streams, _ = step_streams(tokens, recipe)
     return replace(tokens, streams={**tokens.streams, **streams})

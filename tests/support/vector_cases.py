@@ -56,7 +56,6 @@ LEFT_OUT_FILES: dict[str, str] = {
     "brorl_mass_balance": "a diagnostic of an idealised softmax, not a loss",
     "digiq_extraction": "learning from a fixed set of logged data, which no run here does",
     "fapo_genrm_reward": "trains a judge that locates the first error, which no method here does",
-    "otr_loss": "imitation of recorded answers, where the cold start has a plain cross-entropy",
     "ps_grpo_reward": "compares replies to paraphrases of one task, which no environment here has",
     "recycle_first_error": "continues a failure after its first wrong step, which no strategy here does",
 }
@@ -88,6 +87,7 @@ COUNTS = {
     "ttrl_majority": (6, 0),
     "adhint": (4, 2),
     "swarm_sharing": (4, 0),
+    "otr_loss": (4, 0),
     "prefix_and_replay": (7, 0),
     "gdro_sqrt_rule": (4, 0),
     "gdro_rollout_arms": (5, 0),

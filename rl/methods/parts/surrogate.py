@@ -65,6 +65,18 @@ def nll(log_ratio: Tensor, tokens: Tokens) -> Tensor:
     return -tokens.logp
 
 
+@needs("draws")
+def one_token(log_ratio: Tensor, tokens: Tokens, *, beta: float = -0.1) -> Tensor:
+    """One-Token Rollout (2025): `-(hits logp + beta (drawn - hits logp))`: each position is an episode of one token.
+
+    Of the tokens that the policy draws at a recorded one's position (`score=draws`), those that are the recorded one
+    have reward 1 and the others `beta`; the loss is (B, T). A token that the policy never draws pushes nothing up, and
+    one that it always draws is imitated as by `nll`.
+    """
+    right = tokens.stream("hits").detach() * tokens.logp
+    return -(right + beta * (tokens.stream("drawn") - right))
+
+
 def log_likelihood(log_ratio: Tensor, tokens: Tokens) -> Tensor:
     """`-A logp` (B, T): the policy gradient without any importance weight; `select` parts may give one."""
     return -tokens.adv * tokens.logp

@@ -65,6 +65,7 @@ UNCOMPARED = [
     "v05",
     "reinforce",
     "reinforce_pp",
+    "otr",
     "scope_opd",
     "spiral",
     *CRITICS,

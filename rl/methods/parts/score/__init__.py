@@ -6,6 +6,7 @@ fills a stream which another part reads.
 
 from rl.methods.parts.score.gain import answer_gain, feedback_gain
 from rl.methods.parts.score.per_token import (
+    draws,
     gradient_norm,
     proximal,
     reference,
@@ -22,6 +23,7 @@ __all__ = [
     "PerTurn",
     "Scorer",
     "answer_gain",
+    "draws",
     "feedback_gain",
     "gradient_norm",
     "proximal",

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from rl.methods.options import Count
 from rl.methods.parts import needs
 from rl.methods.parts.score.scorer import PerTurn, Scorer
 from rl.records import Group, Trajectory
+from rl.seeds import derive
 
 
 async def value(scorer: Scorer, groups: Sequence[Group]) -> None:
@@ -65,6 +67,20 @@ async def gradient_norm(scorer: Scorer, groups: Sequence[Group]) -> None:
     for trajectory, norm in zip(trajectories, scorer.gradient_norms(trajectories), strict=True):
         for turn in trajectory.turns:
             turn.streams["gradient_norm"] = (float(norm),) * len(turn.completion.ids)
+
+
+async def draws(scorer: Scorer, groups: Sequence[Group], *, count: Count = 64) -> None:
+    """Ask the update to draw `count` tokens at each position from the policy as it is then (stream `draws`).
+
+    Loss parts read two streams of them: `drawn`, their mean log-probability, which has a gradient, and `hits`, the
+    share of them that are the token itself. It costs the output matrix once more.
+    """
+    for group in groups:
+        for trajectory in group.trajectories:
+            seed = derive(group.ticket.seed, "draws", trajectory.member) % 2**24  # a float32 holds it exactly
+            for turn in trajectory.turns:
+                turn.streams["draws"] = (float(count),) * len(turn.completion.ids)
+                turn.streams["draw_seed"] = (float(seed),) * len(turn.completion.ids)
 
 
 @needs("frozen", unless="model")

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from rl.learner.logprobs import score_draws
 from rl.learner.loss import policy_loss
 from rl.methods import recipe as recipes
-from rl.methods.parts import credit
+from rl.methods.parts import credit, surrogate
 from rl.records import Group, Trajectory
 from tests.support.batches import make_group, make_tokens, make_trajectory
 from tests.support.vector_cases import agrees, array, vectors
@@ -83,3 +84,21 @@ def test_successes_are_imitated_and_failures_corrected_by_the_teacher(file: str,
     loss.backward()
     agrees(file, loss, expected["loss"])
     agrees(file, batch.logp.grad, expected["grad_logp"])
+
+
+@vectors("otr_loss")
+def test_a_position_is_an_episode_of_one_token(file: str, case: dict[str, Any]) -> None:
+    inputs, expected = case["inputs"], case["expected"]
+    logits = torch.tensor(inputs["logits"], dtype=torch.float64, requires_grad=True)
+    logprobs, target = logits.log_softmax(-1), torch.tensor(inputs["ground_truth"])
+    drawn, hits = score_draws(logprobs, torch.tensor(inputs["samples"]), target)
+    recipe = recipes.load("otr")
+    recipe = recipe.but(surrogate=partial(surrogate.one_token, **case["params"]))
+    zeros = [[0.0] * len(target)]
+    batch = make_tokens(zeros, zeros, zeros, streams={"drawn": drawn[None], "hits": hits[None]})
+    batch = replace(batch, logp=logprobs.gather(1, target[:, None]).T)
+    share = recipe.reduce(batch.mask.double(), batch.labels)
+    loss = policy_loss(replace(batch, share=share), recipe)
+    loss.backward()
+    agrees(file, loss, expected["loss"])
+    agrees(file, logits.grad, expected["grad_logits"])
