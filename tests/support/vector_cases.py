@@ -56,8 +56,6 @@ LEFT_OUT_FILES: dict[str, str] = {
     "brorl_mass_balance": "a diagnostic of an idealised softmax, not a loss",
     "digiq_extraction": "learning from a fixed set of logged data, which no run here does",
     "fapo_genrm_reward": "trains a judge that locates the first error, which no method here does",
-    "ps_grpo_reward": "compares replies to paraphrases of one task, which no environment here has",
-    "recycle_first_error": "continues a failure after its first wrong step, which no strategy here does",
 }
 # What checked cases expect beyond what is compared.
 UNCHECKED: dict[str, dict[str, str]] = {
@@ -173,6 +171,8 @@ COUNTS = {
     "mt_unified_group_advantage": (5, 0),
     "prime_rl_loss": (6, 3),
     "props_quota": (5, 0),
+    "ps_grpo_reward": (4, 0),
+    "recycle_first_error": (4, 0),
     "remix": (5, 0),
     "roll_offpolicy_losses": (12, 0),
     "roll_segment_mean": (5, 0),

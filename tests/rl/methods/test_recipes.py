@@ -40,6 +40,7 @@ AS_GRPO = {
     "pivotrl": "differs in which groups are kept",
     "pope": "differs in how episodes begin",
     "props": "differs in how episodes begin",
+    "scope_prm": "differs in what becomes of failures",
     "sfpo": "differs in how often and from where its rows are learned",
     "swarm": "differs in where episodes come from",
     "tree_grpo": "no member is a fork",

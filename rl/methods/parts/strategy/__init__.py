@@ -10,8 +10,10 @@ members replied and were rewarded, never on which of them was faster. So a resum
 from rl.methods.parts.strategy.forks import chain_forks, entropy_forks, level_forks, random_forks
 from rl.methods.parts.strategy.guided import guided, hinted
 from rl.methods.parts.strategy.independent import independent
+from rl.methods.parts.strategy.paraphrased import paraphrased
 from rl.methods.parts.strategy.pivot import pivot
 from rl.methods.parts.strategy.recorded import recorded
+from rl.methods.parts.strategy.recycled import recycled
 from rl.methods.parts.strategy.replay import replay
 from rl.methods.parts.strategy.replies.quota import quota
 from rl.methods.parts.strategy.replies.token_forks import token_forks
@@ -36,10 +38,12 @@ __all__ = [
     "main_and_calls",
     "majority_labels",
     "more_for_hard",
+    "paraphrased",
     "pivot",
     "quota",
     "random_forks",
     "recorded",
+    "recycled",
     "replay",
     "replay_groups",
     "semi_online",
