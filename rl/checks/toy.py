@@ -157,6 +157,9 @@ class ToyScorer:
         """A little above the sampler's."""
         return [[tuple(x + 0.05 for x in turn.completion.logprobs) for turn in t.turns] for t in trajectories]
 
+    def renew_reference(self) -> None:
+        """Do nothing."""
+
     def teacher(self, trajectories: Sequence[Trajectory], model: str) -> list[list[tuple[float, ...]]]:
         """A little below the sampler's."""
         return self.reference(trajectories)

@@ -11,6 +11,7 @@ from envs.types import Message, Messages, assistant
 from rl.learner import hidden_states, measures
 from rl.learner.learner import Learner
 from rl.learner.teachers import Teacher, open_teacher, teacher_logprobs
+from rl.methods.options import PartError
 from rl.methods.parts.score import PerTurn
 from rl.policy.branches import branch_logprobs
 from rl.records import Branch, Trajectory, Turn
@@ -32,6 +33,12 @@ class ModelScorer:
     def reference(self, trajectories: Sequence[Trajectory]) -> list[PerTurn]:
         """Return the reference policy's log-probability of each sampled token, as `[trajectory][turn][token]`."""
         return self.learner.reference(trajectories)
+
+    def renew_reference(self) -> None:
+        """Make the current weights the reference policy. Raises `PartError` where it is the model below adapters."""
+        if self.learner.has_adapters:
+            raise PartError("score renewed_reference: with --lora the reference is the model below the adapters")
+        self.learner.reference_model.load_state_dict(self.learner.model.state_dict())
 
     def logprobs(self, trajectories: Sequence[Trajectory]) -> list[PerTurn]:
         """Return the current weights' log-probability of each sampled token, as `[trajectory][turn][token]`."""

@@ -39,6 +39,16 @@ async def reward(scorer: Scorer, groups: Sequence[Group]) -> None:
                 turn.streams["reward"] = (float(number),) * len(turn.completion.ids)
 
 
+@needs("ref")
+async def renewed_reference(scorer: Scorer, groups: Sequence[Group], *, at: Count = 100) -> None:
+    """ReMix's reincarnation (arXiv:2507.06892): in update number `at` the policy as it is becomes the reference policy.
+
+    With adapters the reference is the model below them; that raises `PartError`.
+    """
+    if scorer.version + 1 == at:
+        scorer.renew_reference()
+
+
 async def staleness(scorer: Scorer, groups: Sequence[Group]) -> None:
     """Fill the stream `staleness` of every turn: how far behind the trained policy each token's sampler was, 0 to 1.
 

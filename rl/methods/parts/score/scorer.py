@@ -28,6 +28,10 @@ class Scorer(Protocol):
         """Return the frozen reference policy's log-probabilities of the sampled tokens: `[trajectory][turn][token]`."""
         ...
 
+    def renew_reference(self) -> None:
+        """Make the trained policy, as it is now, the reference policy."""
+        ...
+
     def logprobs(self, trajectories: Sequence[Trajectory]) -> list[PerTurn]:
         """The trained policy's own log-probabilities of the sampled tokens, before the update."""
         ...

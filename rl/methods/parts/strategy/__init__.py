@@ -20,7 +20,7 @@ from rl.methods.parts.strategy.replies.token_forks import token_forks
 from rl.methods.parts.strategy.roles import by_role, main_and_calls
 from rl.methods.parts.strategy.search import value_forks
 from rl.methods.parts.strategy.semi_online import semi_online
-from rl.methods.parts.strategy.stages import by_priority, more_for_hard
+from rl.methods.parts.strategy.stages import by_priority, more_for_hard, until_settled
 from rl.methods.parts.strategy.stored import replay_groups
 from rl.methods.parts.strategy.swarm import swarm
 from rl.methods.parts.strategy.turn_tree import turn_tree
@@ -50,5 +50,6 @@ __all__ = [
     "swarm",
     "token_forks",
     "turn_tree",
+    "until_settled",
     "value_forks",
 ]
