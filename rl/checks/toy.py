@@ -135,7 +135,9 @@ class ToyPolicy(Policy):
         letter = RIGHT if (number + member) % 2 else (WRONG, QUIT)[draw % 3 == 0]
         ids = (*map(ord, letter + "abc"[: draw % 4]), END)
         logprobs = tuple(-0.2 - (derive(draw, k) % 100) / 100 for k in range(len(ids)))
-        return Completion(ids, logprobs, logprobs, (self.version,) * len(ids))
+        alternatives = tuple(((id, logprob),) for id, logprob in zip(ids, logprobs, strict=True))
+        versions = (self.version,) * len(ids)
+        return Completion(ids, logprobs, logprobs, versions, alternatives=alternatives if params.alternatives else ())
 
 
 class ToyScorer:

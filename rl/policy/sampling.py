@@ -87,13 +87,12 @@ def sample_tokens(
 
 def sample_rows(
     logits: Tensor, params: Sequence[SamplingParams], positions: np.ndarray
-) -> tuple[list[int], list[float], list[float], list[Alternatives]]:
+) -> tuple[list[int], list[float], list[float]]:
     """Sample one token per row of `logits` (N, V), each with its own parameters.
 
     A row's random number depends only on its `params.seed` and its position (N,), the token's index in its sequence.
-    Returns N token ids, their log-probabilities under the distribution that was sampled, those under the model at
-    temperature 1, and the likeliest tokens of the rows that ask for them (`SamplingParams.alternatives`). Raises
-    `FloatingPointError` if a log-probability is not finite.
+    Returns N token ids, their log-probabilities under the distribution that was sampled, and those under the model at
+    temperature 1. Raises `FloatingPointError` if a log-probability is not finite.
     """
     seeds = np.fromiter((p.seed & _UINT64 for p in params), np.uint64, len(params))
     temperature = torch.tensor([p.temperature for p in params], device=logits.device)
@@ -105,10 +104,14 @@ def sample_rows(
     tokens, logprobs, model_logprobs = sampled.tolist(), own.tolist(), of_model.tolist()
     if not math.isfinite(sum(logprobs) + sum(model_logprobs)):
         raise FloatingPointError("the model's logits are not finite")
-    alternatives: list[Alternatives] = [()] * len(params)
-    if any(p.alternatives for p in params):
-        alternatives = [likeliest(row, p) for row, p in zip(logits, params, strict=True)]
-    return tokens, logprobs, model_logprobs, alternatives
+    return tokens, logprobs, model_logprobs
+
+
+def likeliest_rows(logits: Tensor, params: Sequence[SamplingParams]) -> list[Alternatives]:
+    """Return the likeliest tokens of each row of `logits` (N, V) that asks for them; `()` for the others."""
+    if not any(p.alternatives for p in params):
+        return [()] * len(params)
+    return [likeliest(row, p) for row, p in zip(logits, params, strict=True)]
 
 
 def likeliest(logits: Tensor, params: SamplingParams) -> Alternatives:

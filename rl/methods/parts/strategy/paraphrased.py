@@ -14,7 +14,7 @@ from rl.cli import one_line
 from rl.methods.estimators import similarity
 from rl.methods.options import Count, NonNegative, PartError
 from rl.methods.parts.strategy.expert import Step, WrappingRunner
-from rl.methods.parts.strategy.independent import play_members
+from rl.methods.parts.strategy.independent import independent, play_members
 from rl.methods.votes import final_reply
 from rl.records import Group, Ticket
 from rl.rollout.retry import groups_by_seat
@@ -37,11 +37,13 @@ async def paraphrased(
     """PS-GRPO (2025): a group for each of several `wordings` of a task, whose members earn by agreeing with the others.
 
     The `ticket.size` members are shared out among the wordings. A member's reward is the mean BLEU of its last reply
-    against those of all members that read other words, and `accuracy` times what the environment pays. Alone, agreement
-    also rewards replies that say nothing. A wording is a template of the last message before the first reply, with
-    `{task}` for its text: some of ours, or the lines of `file`, in which a backslash
-    and an `n` stand for a line break.
+    against those of all members that read other words, and `accuracy` times what the environment pays. Agreement by
+    itself also rewards replies that say nothing. A wording is a template of the last message before the first reply,
+    with `{task}` for its text: some of ours, or the lines of `file`, in which a backslash and an `n` stand for a line
+    break. A group of one reads the task as it is.
     """
+    if ticket.size < 2:
+        return await independent(runner, ticket)
     templates = _templates(file)
     count = min(int(wordings), ticket.size)
     if not 2 <= count <= len(templates):

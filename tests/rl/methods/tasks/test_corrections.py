@@ -145,9 +145,7 @@ def paraphrased_templates_are_read_anew() -> None:
     _templates.cache_clear()
 
 
-@pytest.mark.parametrize(
-    "options, size", [({"wordings": 1}, 4), ({"wordings": 9}, 16), ({"file": "/no/file"}, 4), ({}, 1)]
-)
+@pytest.mark.parametrize("options, size", [({"wordings": 1}, 4), ({"wordings": 9}, 16), ({"file": "/no/file"}, 4)])
 def test_too_few_wordings_are_one_line(options: dict, size: int) -> None:
     with pytest.raises(PartError, match="--strategy paraphrased: "):
         play(partial(paraphrased, **options), FixedPolicy(), Once, size)

@@ -15,6 +15,7 @@ import pytest
 
 from envs.types import Stop
 from rl.methods.estimators.tasks import uncertainty
+from rl.methods.options import PartError
 from rl.methods.parts.strategy import majority_labels, quota, token_forks
 from rl.methods.parts.strategy.replies.token_forks import _cut
 from rl.policy.engine import Policy
@@ -22,7 +23,7 @@ from rl.policy.hf import HFPolicy
 from rl.policy.vllm.samples import NativeSamples
 from rl.records import Completion, Group, SamplingParams
 from rl.seeds import derive, generator
-from tests.support.episodes import END, LetterAgent, make_runner, make_ticket, without_times
+from tests.support.episodes import END, FixedPolicy, LetterAgent, make_runner, make_ticket, without_times
 from tests.support.models import teacher_forced_logprobs
 from tests.support.sampling import PROMPT, llama, params, sample_all
 from tests.support.trees import Chat
@@ -252,3 +253,9 @@ def test_vllms_own_sampler_tells_the_likeliest_tokens_too() -> None:
     output = SimpleNamespace(request_id="0", outputs=[SimpleNamespace(token_ids=[7], logprobs=[entry])])
     ((token,),) = samples.samples([output], {0: SimpleNamespace(params=how)})  # type: ignore[dict-item]
     assert token == (7, -3.0, -3.0, ((5, -0.2), (6, -2.0)))
+
+
+@pytest.mark.parametrize("strategy, name", [(quota, "quota"), (token_forks, "token_forks")])
+def test_an_engine_that_records_no_alternatives_is_one_line(strategy, name: str) -> None:
+    with pytest.raises(PartError, match=f"--strategy {name}: the engine records no likeliest tokens"):
+        play(strategy, policy=FixedPolicy())

@@ -12,6 +12,7 @@ from typing import Any
 import gymnasium
 
 from envs.types import Stop
+from rl.methods.options import PartError
 from rl.records import Completion, Finish, Ticket, Trajectory
 from rl.rollout.episode import play_episode
 from rl.rollout.retry import next_start, retry
@@ -80,6 +81,16 @@ async def play_starts(runner: Runner, ticket: Ticket, starts: Mapping[int, Start
 def sound(attempts: Sequence[Trajectory]) -> Trajectory | None:
     """The attempt at a member that ended without an error, or None."""
     return attempts[-1] if attempts and attempts[-1].stop != Stop.ERROR else None
+
+
+def expect_alternatives(trajectory: Trajectory, strategy: str) -> None:
+    """Raise `PartError` if the likeliest tokens of a reply that was sampled are not known."""
+    for turn in trajectory.turns:
+        if len(turn.completion.alternatives) != len(turn.completion.ids):
+            raise PartError(
+                f"--strategy {strategy}: the engine records no likeliest tokens (SamplingParams.alternatives); "
+                "take --engine hf or vllm"
+            )
 
 
 def forget_alternatives(attempts: Mapping[int, Attempts]) -> None:

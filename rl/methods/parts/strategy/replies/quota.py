@@ -9,6 +9,7 @@ from rl.methods.options import Count, Share
 from rl.methods.parts.strategy.replies.drafts import (
     RecordingRunner,
     draft,
+    expect_alternatives,
     forget_alternatives,
     play_starts,
     sound,
@@ -33,6 +34,8 @@ async def quota(runner: Runner, ticket: Ticket, *, options: Count = 8, certain: 
     recording = RecordingRunner(runner, options)
     attempts = await play_starts(recording, ticket, {0: Start()})
     first = sound(attempts[0])
+    if first is not None:
+        expect_alternatives(first, "quota")
     position = _decision(first, certain) if first else None
     starts = {member: Start() for member in range(1, ticket.size)}
     if first is not None and position is not None:

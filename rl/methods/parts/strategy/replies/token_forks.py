@@ -11,6 +11,7 @@ from rl.methods.options import Count, Natural, Share
 from rl.methods.parts.strategy.replies.drafts import (
     RecordingRunner,
     draft,
+    expect_alternatives,
     forget_alternatives,
     play_starts,
     sound,
@@ -47,6 +48,8 @@ async def token_forks(
     bases = range(max(1, round(initial * ticket.size)))
     attempts = await play_starts(recording, ticket, {member: Start() for member in bases})
     members = {member: one for member in bases if (one := sound(attempts[member])) is not None}
+    for one in members.values():
+        expect_alternatives(one, "token_forks")
     replies = [signals for one in members.values() for turn in one.turns if (signals := _signals(turn.completion))]
     limits = Limits.of_replies(replies, depth=depth)
     starts: dict[int, Start] = {}
