@@ -24,6 +24,7 @@ VECTORS: dict[
     "d3s": ("d3s_selection",),
     "decoupled_ppo": ("areal_decoupled_ppo",),
     "dars": ("dars_schedule",),
+    "digiq": ("digiq_extraction",),
     "dots": ("prefix_and_replay",),
     "dppo": ("skyrl_losses", "prime_rl_loss"),
     "dapo": ("mt_dapo_overlong_penalty", "mt_agg_loss"),

@@ -12,6 +12,7 @@ import torch
 from rl.learner.logprobs import score_draws
 from rl.learner.loss import policy_loss
 from rl.methods import recipe as recipes
+from rl.methods.estimators import critic_targets
 from rl.methods.parts import credit, surrogate
 from rl.records import Group, Trajectory
 from tests.support.batches import make_group, make_tokens, make_trajectory
@@ -102,3 +103,40 @@ def test_a_position_is_an_episode_of_one_token(file: str, case: dict[str, Any]) 
     loss.backward()
     agrees(file, loss, expected["loss"])
     agrees(file, logits.grad, expected["grad_logits"])
+
+
+@vectors("digiq_extraction")
+def test_the_best_reply_to_a_state_is_imitated_if_it_is_good_enough(file: str, case: dict[str, Any]) -> None:
+    inputs, params, expected = case["inputs"], case["params"], case["expected"]
+    if params.get("kind") == "targets":
+        done, reward = np.array([float(inputs["done"])]), np.array([inputs["reward"]])
+        target = critic_targets.action_target(reward, done, np.array([inputs["v_next_target"]]), gamma=params["gamma"])
+        agrees(file, target, [expected["q_regression_target"]])
+        assert inputs["q_pi_target"] == expected["v_regression_target"]  # which `reply_advantage` regresses V on
+        return
+    (q1, q2), (v1, v2) = (tuple(array(inputs[f"{name}{k}"]) for k in (1, 2)) for name in "qv")
+    advantages = critic_targets.advantage((q1, q2), (v1, v2), greater=True)
+    members = [make_trajectory((2, 0.0)) for _ in advantages]
+    for member, number, valid in zip(members, advantages, inputs["valid"], strict=True):
+        member.turns[0].valid = bool(valid)
+        member.turns[0].streams["reply_advantage"] = (float(number),) * 2
+    recipe = recipes.load("digiq").but(credit=partial(credit.best_replies, threshold=params["threshold"]))
+    (result,) = recipe.credit([make_group(*members)], recipe.normalization)
+    weights = [0.0] * len(members)
+    weights[expected["index"]] = expected["weight"]
+    assert [tokens.tolist() for tokens in result] == [[weight] * 2 for weight in weights]
+    values = np.where(array(inputs["valid"]) > 0, advantages, 0.0)
+    agrees(file, values[expected["index"]].clip(0, 1), expected["advantage"])
+
+
+def test_replies_to_other_states_and_groups_are_not_compared() -> None:
+    one, other = make_trajectory((1, 0.0), (2, 0.0)), make_trajectory((1, 0.0), (1, 1.0))
+    other.turns[1].state = "elsewhere"
+    alone = make_trajectory((1, 0.0))
+    for member, numbers in ((one, (0.3, 0.1)), (other, (0.2, 0.9)), (alone, (0.06,))):
+        for turn, number in zip(member.turns, numbers, strict=True):
+            turn.streams["reply_advantage"] = (number,) * len(turn.completion.ids)
+    recipe = recipes.load("digiq")
+    groups = [make_group(one, other), make_group(alone, number=1)]
+    result = recipe.credit(groups, recipe.normalization)
+    assert [[tokens.tolist() for tokens in of_group] for of_group in result] == [[[1, 1, 1], [0, 1]], [[1]]]
