@@ -30,7 +30,7 @@ VECTORS: dict[
     "dapo": ("mt_dapo_overlong_penalty", "mt_agg_loss"),
     "dr_grpo": ("mt_grpo_outcome_advantage", "mt_agg_loss"),
     "erloo": ("mt_kernelgym_erloo", "mt_kernelgym_erloo_norm"),
-    "fapo": ("fapo_advantage", "fapo_policy_reward"),
+    "fapo": ("fapo_advantage", "fapo_policy_reward", "fapo_genrm_reward"),
     "echo": ("echo_hybrid_shaping", "echo_branch_prune", "ttrl_majority"),
     "ettrl": ("ettrl_ear", "ttrl_majority"),
     "gdro_prompts": ("gdro_prompt_weights", "gdro_online_bins"),

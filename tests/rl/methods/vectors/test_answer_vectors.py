@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 import envs
+from envs.math.first_error import STEPS
 from envs.tools.corpus.squad import f1
 from envs.types import assistant
 from tests.support.corpus_files import ROWS, write_rows
-from tests.support.vector_cases import vectors
+from tests.support.vector_cases import agrees, vectors
 
 
 def corpus_env(root: Path, question: dict[str, Any], **options: Any) -> Any:
@@ -50,3 +51,15 @@ def test_searches_are_scored_by_the_keys_that_they_fit_best(file: str, case: dic
     _, reward, *_, info = env.step(assistant(tool_calls=[("answer", {"text": "it"})], first_id=env.turns))
     assert info["metrics"]["keys"] == pytest.approx(expected["key_score"], abs=1e-9)
     assert reward == pytest.approx(1 + 0.618 * expected["key_score"])
+
+
+@vectors("fapo_genrm_reward")
+def test_a_judge_earns_by_how_near_it_comes_to_the_first_error(file: str, case: dict[str, Any]) -> None:
+    inputs = case["inputs"]
+    env = envs.make("math/FirstError-v0", rule="fapo", level=1).unwrapped
+    assert inputs["total_steps"] == STEPS[env.level]
+    answers = [task.answer for task in env.load("test")]
+    env.reset(seed=0, options={"split": "test", "index": answers.index(str(inputs["first_error_step"]))})
+    _, reward, terminated, *_ = env.step(assistant(inputs["judge_output"]))
+    assert terminated
+    agrees(file, reward, case["expected"]["score"])
