@@ -41,6 +41,7 @@ ROWS = (
     Row("math/LinearSystem-v0", "envs.math.linear_system:LinearSystem", "two or three linear equations"),
     Row("math/Fractions-v0", "envs.math.fractions:Fractions", "sums, products and quotients of fractions"),
     Row("math/Sets-v0", "envs.math.sets:Sets", "unions, intersections and differences"),
+    Row("math/FirstError-v0", "envs.math.first_error:FirstError", "name the first wrong step of a calculation"),
     Row("math/Revise-v0", "envs.math.revise:Revise", "arithmetic in several tries, with hints"),
     Row("math/Python-v0", "envs.math.python:Python", "problems with a Python interpreter as a tool"),
     Row("math/MATH500-v0", "envs.math.math500:MATH500", "competition problems, answers in LaTeX", "math", "math500"),

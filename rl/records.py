@@ -24,7 +24,7 @@ class SamplingParams:
     it was computed. `max_tokens` is the limit of this reply. `temperature=0` is greedy. `top_p` (1: off) and `top_k`
     (0: off) change the distribution that is sampled, so training refuses them; evaluation may use them. `stop` are
     token ids that end a reply and belong to it. A reply that is not complete after `deadline_s` seconds ends with
-    `finish="deadline"`.
+    `finish="deadline"`. With `alternatives` the likeliest tokens of each position are recorded, this many of them.
     """
 
     max_tokens: int = 32
@@ -34,6 +34,7 @@ class SamplingParams:
     seed: int = 0
     stop: tuple[int, ...] = ()
     deadline_s: float = 600.0
+    alternatives: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,8 @@ class Completion:
     the number of updates behind the weights, that sampled each token. `finish` says why the reply ended: with a stop
     token ("stop"), at its limit of tokens ("length"), out of time ("deadline"), or incomplete ("abort"). `counted` is
     the number of sampled tokens if an id stands for more than one (a message of an API); None if each id is one token.
+    `alternatives` (T,), if they were asked for, are the likeliest tokens at each position with their log-probabilities
+    under the distribution that was sampled, best first; `()` otherwise, and at positions where they are not known.
     """
 
     ids: tuple[int, ...]
@@ -55,6 +58,7 @@ class Completion:
     versions: tuple[int, ...]
     finish: Finish = "stop"
     counted: int | None = None
+    alternatives: tuple[tuple[tuple[int, float], ...], ...] = ()
 
     @property
     def num_sampled(self) -> int:
@@ -152,6 +156,7 @@ class Trajectory:
     redraw: bool = False  # of an errored attempt: whether the next one draws replies with new seeds
     unasked_reward: float = 0  # return of a seat that was never asked, and has no turns
     num_side_sampled: int = 0  # tokens of replies that were sampled for this one and are in no record
+    num_reused: int = 0  # tokens at the beginning of its first own reply that were taken over from another member's
     player: str = ""  # who played the seat; "" for the policy that the episode is played for
 
     @property
@@ -171,11 +176,11 @@ class Trajectory:
 
     @property
     def num_new_sampled(self) -> int:
-        """Number of tokens sampled for this trajectory: none if it is replayed, and none of turns shared by a fork."""
+        """Number of tokens sampled for this trajectory: none if it is replayed, and none that others have sampled."""
         if self.replayed:
             return 0
         own_turns = self.turns[self.fork.turns if self.fork else 0 :]
-        return self.num_side_sampled + sum(turn.completion.num_sampled for turn in own_turns)
+        return self.num_side_sampled - self.num_reused + sum(turn.completion.num_sampled for turn in own_turns)
 
     def sequences(self) -> Iterator[History]:
         """Yield each unbroken token sequence; a turn that is `fresh`, with a context that replaces all, begins another.

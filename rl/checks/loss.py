@@ -22,6 +22,7 @@ from rl.seeds import generator
 
 NUM_LETTERS = 8
 MAX_PHASES = 4
+MAX_PASSES = 1000
 CPU = torch.device("cpu")
 
 
@@ -50,12 +51,34 @@ class ToyModel:
         return np.split(numbers, np.cumsum([int(row.mask.sum()) for row in rows])[:-1])
 
 
+class ToyWeights:
+    """The weights of a toy model, as passes may move them."""
+
+    def __init__(self, model: ToyModel) -> None:
+        self.weights = [model.logits, model.value_of]
+
+    def copy(self) -> list[Tensor]:
+        """A copy of both tables."""
+        return [weight.detach().clone() for weight in self.weights]
+
+    def move(self, start: list[Tensor], share: float) -> None:
+        """Interpolate between `start` and the tables."""
+        with torch.no_grad():
+            for weight, origin in zip(self.weights, start, strict=True):
+                weight.copy_(origin.lerp(weight, share))
+
+    def entropy(self) -> float:
+        """Any number of nats."""
+        return 1.0
+
+
 def check_loss(recipe: Recipe, rows: Sequence[Row]) -> None:
     """Call phases, reduce, ratio, surrogate, select and penalties, and take the gradient of their loss.
 
     The ratios of every other row are 1, as on fresh samples; those of the rest lie around it.
     """
     model, has_gradient = ToyModel(), False
+    _check_passes(recipe, model)
     rows = [_sampled_by(row, logp, i) for i, (row, logp) in enumerate(zip(rows, model.logprobs(rows), strict=True))]
     for phase in _phases(recipe, rows, model):
         tokens = _tokens(recipe, phase, model)
@@ -64,6 +87,21 @@ def check_loss(recipe: Recipe, rows: Sequence[Row]) -> None:
         Place("surrogate", recipe.surrogate).fail(
             "the loss has no gradient on any token: it must depend on log_ratio or tokens.logp, not on a detached copy"
         )
+
+
+def _check_passes(recipe: Recipe, model: ToyModel) -> None:
+    """Go through the passes of one update of two epochs."""
+    place = Place("passes", recipe.passes)
+    result = place.call(ToyWeights(model), 2)
+    if not isinstance(result, Iterator):
+        place.fail(f"returned {describe(result)}, expected an iterator: `yield` once for each pass")
+    try:
+        count = sum(1 for _ in islice(result, MAX_PASSES + 1))
+    except Exception as error:
+        place.fail_with(error)
+    if not 0 < count <= MAX_PASSES:
+        number = f"more than {MAX_PASSES}" if count else "no"
+        place.fail(f"yields {number} passes for two epochs, expected one or a few for each")
 
 
 def _sampled_by(row: Row, logprobs: np.ndarray, number: int) -> Row:
@@ -127,6 +165,9 @@ def _tokens(recipe: Recipe, rows: Sequence[Row], model: ToyModel) -> Tokens:
         behaviour=None if proximal is None else recorded,
         streams={name: table for name in sorted(rows[0].streams) if (table := columns.stream(name)) is not None},
     )
+    if needs(recipe, "draws"):
+        draws = {"drawn": 1.5 * logp, "hits": 0.5 * columns.mask.float()}
+        tokens = replace(tokens, streams={**tokens.streams, **draws})
     return replace(tokens, streams={**tokens.streams, **_step_streams(recipe, tokens)})
 
 

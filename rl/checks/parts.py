@@ -24,6 +24,7 @@ ARGUMENTS = {
     "scale": "advantages, rewards, group",
     "reweigh": "groups, credit",
     "phases": "rows, logprobs",
+    "passes": "weights, epochs",
     "step": "tokens",
     "ratio": "tokens",
     "surrogate": "log_ratio, tokens",

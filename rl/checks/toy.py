@@ -135,11 +135,15 @@ class ToyPolicy(Policy):
         letter = RIGHT if (number + member) % 2 else (WRONG, QUIT)[draw % 3 == 0]
         ids = (*map(ord, letter + "abc"[: draw % 4]), END)
         logprobs = tuple(-0.2 - (derive(draw, k) % 100) / 100 for k in range(len(ids)))
-        return Completion(ids, logprobs, logprobs, (self.version,) * len(ids))
+        alternatives = tuple(((id, logprob),) for id, logprob in zip(ids, logprobs, strict=True))
+        versions = (self.version,) * len(ids)
+        return Completion(ids, logprobs, logprobs, versions, alternatives=alternatives if params.alternatives else ())
 
 
 class ToyScorer:
     """Numbers from a critic, a reference policy and hidden states that depend on a token and its place alone."""
+
+    version = 2
 
     def values(self, trajectories: Sequence[Trajectory]) -> list[list[tuple[float, ...]]]:
         """Between 0 and 1."""
@@ -154,6 +158,13 @@ class ToyScorer:
     def logprobs(self, trajectories: Sequence[Trajectory]) -> list[list[tuple[float, ...]]]:
         """A little above the sampler's."""
         return [[tuple(x + 0.05 for x in turn.completion.logprobs) for turn in t.turns] for t in trajectories]
+
+    def renew_reference(self) -> None:
+        """Do nothing."""
+
+    def teacher(self, trajectories: Sequence[Trajectory], model: str) -> list[list[tuple[float, ...]]]:
+        """A little below the sampler's."""
+        return self.reference(trajectories)
 
     def squares(self, trajectories: Sequence[Trajectory]) -> list[list[tuple[float, ...]]]:
         """Between a tenth and one."""

@@ -18,7 +18,7 @@ from rl.records import Group, Trajectory
 if TYPE_CHECKING:
     from rl.methods.recipe import Recipe
 
-STREAMS = ("ref", "value", "returns", "proximal", "reward")
+STREAMS = ("ref", "value", "returns", "proximal", "reward", "staleness", "teacher", "draws", "draw_seed")
 
 
 def trajectory_rows(

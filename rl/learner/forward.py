@@ -10,7 +10,7 @@ Legend: B rows, M sampled tokens, E hidden size, V vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from transformers.modeling_layers import GradientCheckpointingLayer
@@ -30,16 +31,21 @@ from rl.methods.inputs import Row
 from rl.policy.decoder import CALL, Decoder, is_supported
 from rl.policy.images.inputs import image_inputs
 from rl.policy.model_config import text_config
+from rl.policy.sampling import keyed_uniforms
 
 T = TypeVar("T")
 
 
 class TokenScores(NamedTuple):
-    """Values of every sampled token, row by row; float32 except `hidden`, which has the model's precision."""
+    """Values of every sampled token, row by row; float32 except `hidden`, which has the model's precision.
+
+    `further` are other numbers (M,) by name, for rows that ask for them (`_draws`).
+    """
 
     hidden: Tensor  # (M, E) last hidden state that predicts the token
     logp: Tensor  # (M,) log-probability of the token, at its row's temperature
     entropy: Tensor  # (M,) entropy in nats of the distribution that the token was sampled from
+    further: Mapping[str, Tensor] = {}
 
 
 def inside(model: Any, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
@@ -66,15 +72,45 @@ def score_tokens(
     rows = _with_codes(model, rows)
     if not is_supported(model) and not abilities(model).has_head:
         states, logits, target = _whole(model, rows, device, recompute)
-        return TokenScores(states, *logprobs.of_logits(logits, target, temperature, entropy_grad=entropy_grad))
+        scores = logprobs.of_logits(logits, target, temperature, entropy_grad=entropy_grad)
+        draws = _draws(rows, logits, lambda logits: logits, logits.shape[-1], target, temperature)
+        return TokenScores(states, *scores, draws)
     states, target = _states(model, rows, device, recompute)
     if is_supported(model) or abilities(model).has_plain_head:
         head = model.get_output_embeddings().weight
         scores = logprobs.of_states(states, head, target, temperature, entropy_grad=entropy_grad)
+        draws = _draws(rows, states, lambda states: F.linear(states, head), len(head), target, temperature)
     else:
         vocabulary = text_config(model).vocab_size
         scores = logprobs.of_head(states, own_head(model), vocabulary, target, temperature, entropy_grad=entropy_grad)
-    return TokenScores(states, *scores)
+        draws = _draws(rows, states, own_head(model), vocabulary, target, temperature)
+    return TokenScores(states, *scores, draws)
+
+
+def _draws(
+    rows: Sequence[Row],
+    states: Tensor,
+    head: Callable[[Tensor], Tensor],
+    vocabulary: int,
+    target: Tensor,
+    temperature: Tensor | None,
+) -> dict[str, Tensor]:
+    """`drawn` and `hits` (M,) of as many tokens as the rows' stream `draws` asks for at each position; else nothing.
+
+    A draw is keyed by the row's stream `draw_seed` and its place, so that a second pass over the same rows draws the
+    same where the model is the same.
+    """
+    if not all("draws" in row.streams for row in rows):
+        return {}
+    count = int(max(row.streams["draws"].max() for row in rows))
+    parts = []
+    for row in rows:
+        places = np.flatnonzero(row.mask)
+        seeds = np.repeat(row.streams["draw_seed"][places].astype(np.uint64), count)
+        parts.append(keyed_uniforms(seeds, (places[:, None] * count + np.arange(count)).ravel()).reshape(-1, count))
+    uniform = torch.as_tensor(np.concatenate(parts), device=states.device)
+    drawn, hits = logprobs.of_draws(states, head, vocabulary, target, temperature, uniform)
+    return {"drawn": drawn, "hits": hits}
 
 
 def hidden_states(model: Any, rows: Sequence[Row], device: torch.device) -> Tensor:

@@ -25,6 +25,7 @@ class TrainsModel(Protocol):
     microbatch_tokens: int
     recompute: bool
     weights_changed: bool
+    has_adapters: bool
 
     def update(self, rows: Sequence[Row], recipe: Recipe, *, scale: float = 1.0, seed: int = 0) -> dict[str, float]:
         """Make the optimiser steps of one update and return its metrics."""

@@ -21,6 +21,7 @@ from rl.learner.forward import can_recompute, inside, score_tokens
 from rl.learner.hidden_states import of_rows
 from rl.learner.loss import step_streams
 from rl.learner.minibatch import rows_with_gradient, split_minibatches, step_tokens
+from rl.learner.movable_weights import MovableWeights
 from rl.learner.packing import Columns
 from rl.learner.ranks import Alone, Ranks, place
 from rl.methods.inputs import Row
@@ -109,7 +110,7 @@ class Learner:
 
         Args:
             rows: All rows of the update, with advantages (`rl.learner.batch.build_rows`).
-            recipe: The loss; each of its phases trains on its rows for `epochs` times `minibatches` steps.
+            recipe: The loss; each of its phases trains on its rows in its `passes`, of `minibatches` steps each.
             scale: Factor of the learning rate in this update.
             seed: Decides the order in which groups are split into minibatches.
         """
@@ -119,15 +120,19 @@ class Learner:
         self.optimizer.scale_rates(scale)
         rng = np.random.default_rng(seed)
         for phase in recipe.phases(rows, self._row_logprobs):
-            for _ in range(self.epochs):
+            for _ in recipe.passes(MovableWeights(self.optimizer, diagnostics, self.ranks), self.epochs):
                 for minibatch in split_minibatches(phase, self.minibatches, rng):
                     self._step(minibatch, recipe, diagnostics)
         return diagnostics.means(self.ranks)
 
     def freeze_reference(self) -> None:
         """Keep the current weights as the reference model: a copy, or with adapters the frozen model below them."""
-        copied = self.model if self.has_adapters else self.ranks.copy(self.model).requires_grad_(False).eval()
-        self.reference_model = copied
+        if self.has_adapters:
+            self.reference_model = self.model
+        elif self.reference_model is not None:
+            self.reference_model.load_state_dict(self.model.state_dict())
+        else:
+            self.reference_model = self.ranks.copy(self.model).requires_grad_(False).eval()
 
     def values(self, trajectories: Sequence[Trajectory]) -> list[list[tuple[float, ...]]]:
         """Return critic values before each sampled token, as `[trajectory][turn][token]`.
@@ -265,9 +270,9 @@ class Learner:
             return {name: self.ranks.total(table) for name, table in tables.items()}
 
     def forward(self, model: Any, rows: Sequence[Row], *, entropy_grad: bool = False) -> dict[str, Tensor]:
-        """`logp`, `entropy` and, with a value head, `value` of every sampled token (M,), row by row."""
+        """`logp`, `entropy`, `further` and, with a value head, `value` of every sampled token (M,), row by row."""
         scores = inside(model, score_tokens, rows, self.device, entropy_grad=entropy_grad, recompute=self.recompute)
-        by_name = {"logp": scores.logp, "entropy": scores.entropy}
+        by_name = {"logp": scores.logp, "entropy": scores.entropy, **scores.further}
         if self.value_head is not None:
             by_name["value"] = self.value_head(scores.hidden.float()).squeeze(-1)
         return by_name

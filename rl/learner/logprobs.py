@@ -80,6 +80,43 @@ def of_logits(
     return logprobs.gather(1, target[:, None]).squeeze(1), -(source.exp() * source).sum(-1)
 
 
+def of_draws(
+    states: Tensor,
+    head: Callable[[Tensor], Tensor],
+    vocabulary: int,
+    target: Tensor,
+    temperature: Tensor | None,
+    uniform: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """Draw K tokens at each of M positions from the model's own distribution; return what `score_draws` makes of them.
+
+    `head` gives logits (M, `vocabulary`) of states (M, E). `uniform` (M, K) are numbers in [0, 1), at which the
+    cumulative distribution is inverted.
+    """
+
+    def chunk(states: Tensor, part: slice) -> tuple[Tensor, Tensor]:
+        logits = head(states).float()
+        logprobs = (logits if temperature is None else logits / temperature[part]).log_softmax(-1)
+        with torch.no_grad():
+            cumulative = logprobs.double().exp_().cumsum_(-1)
+            draws = torch.searchsorted(cumulative, uniform[part] * cumulative[:, -1:], right=True)
+        return score_draws(logprobs, draws.clamp(max=vocabulary - 1), target[part])
+
+    again = partial(checkpoint, chunk, use_reentrant=False, preserve_rng_state=False)
+    parts = [again(states[part], part) for part in _parts(len(target), vocabulary)]
+    drawn, hits = (torch.cat(column) for column in zip(*parts, strict=True))
+    return drawn, hits
+
+
+def score_draws(logprobs: Tensor, draws: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the mean log-probability (M,) of K `draws` (M, K), and the share (M,) of them that are the `target` (M,).
+
+    `logprobs` are (M, V). The first has a gradient, the second has none.
+    """
+    hits = (draws == target[:, None]).to(logprobs.dtype).mean(1)
+    return logprobs.gather(1, draws).mean(1), hits
+
+
 class _Chunked(torch.autograd.Function):
     """Log-probability and entropy of tokens, with the logits of one chunk in memory at a time.
 

@@ -12,6 +12,7 @@ from rl.learner.packing import Columns
 from rl.methods.inputs import Row, Tokens
 from rl.methods.recipe import Recipe
 
+_SCORES = {"logp", "entropy", "value"}  # scores that are fields of `Tokens`
 _FIELDS = {"ref", "value", "returns", "proximal"}  # streams of rows that are fields of `Tokens`
 
 
@@ -22,6 +23,7 @@ def step_tokens(
     recorded, proximal = columns.pad(lambda row: row.old), columns.stream("proximal")
     names = columns.rows[0].streams.keys() - _FIELDS
     further = {name: table for name in sorted(names) if (table := columns.stream(name)) is not None}
+    further |= {name: columns.scatter(numbers) for name, numbers in scores.items() if name not in _SCORES}
     return Tokens(
         logp=columns.scatter(scores["logp"]),
         old=recorded if proximal is None else proximal,

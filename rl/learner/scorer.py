@@ -10,6 +10,8 @@ from agents.render import Renderer
 from envs.types import Message, Messages, assistant
 from rl.learner import hidden_states, measures
 from rl.learner.interface import TrainsModel
+from rl.learner.teachers import Teacher, open_teacher, teacher_logprobs
+from rl.methods.options import PartError
 from rl.methods.parts.score import PerTurn
 from rl.policy.branches import branch_logprobs
 from rl.records import Branch, Trajectory, Turn
@@ -18,8 +20,11 @@ from rl.records import Branch, Trajectory, Turn
 class ModelScorer:
     """The `rl.methods.parts.score.Scorer` that score parts call, over the current weights of `learner`."""
 
+    version = 0
+
     def __init__(self, learner: TrainsModel, renderer: Renderer) -> None:
         self.learner, self.renderer = learner, renderer
+        self._teachers: dict[str, Teacher] = {}
 
     def values(self, trajectories: Sequence[Trajectory]) -> list[PerTurn]:
         """Return the critic's value before each sampled token, as `[trajectory][turn][token]`."""
@@ -29,9 +34,21 @@ class ModelScorer:
         """Return the reference policy's log-probability of each sampled token, as `[trajectory][turn][token]`."""
         return self.learner.reference(trajectories)
 
+    def renew_reference(self) -> None:
+        """Make the current weights the reference policy. Raises `PartError` where it is the model below adapters."""
+        if self.learner.has_adapters:
+            raise PartError("score renewed_reference: with --lora the reference is the model below the adapters")
+        self.learner.freeze_reference()
+
     def logprobs(self, trajectories: Sequence[Trajectory]) -> list[PerTurn]:
         """Return the current weights' log-probability of each sampled token, as `[trajectory][turn][token]`."""
         return self.learner.logprobs(trajectories)
+
+    def teacher(self, trajectories: Sequence[Trajectory], model: str) -> list[PerTurn]:
+        """Return another model's log-probabilities of the sampled tokens, as `[trajectory][turn][token]`."""
+        if model not in self._teachers:
+            self._teachers[model] = open_teacher(model, self.learner, self.renderer.tokenizer.get_vocab())
+        return teacher_logprobs(self._teachers[model], trajectories, self.learner.temperature)
 
     def squares(self, trajectories: Sequence[Trajectory]) -> list[PerTurn]:
         """Return the sum of squared probabilities at each sampled token, as `[trajectory][turn][token]`."""

@@ -27,6 +27,7 @@ from rl.methods.parts import (
     baseline,
     credit,
     keep,
+    passes,
     phases,
     ratio,
     reduce,
@@ -55,6 +56,7 @@ Credit = Callable[[Sequence[Group], "Normalization"], list[list[np.ndarray]]]
 Reweigh = Callable[[Sequence[Group], "TokenAdvantages"], list[list[np.ndarray]]]
 Step = Callable[["Tokens"], Mapping[str, "Tensor"]]
 Phases = Callable[[Sequence["Row"], phases.Logprobs], Iterator[Sequence["Row"]]]
+Passes = Callable[[passes.Weights, int], Iterator[Any]]
 PerToken = Callable[["Tokens"], "Tensor"]
 Surrogate = Callable[["Tensor", "Tokens"], "Tensor"]
 Reduce = Callable[["Tensor", "Labels"], "Tensor"]
@@ -80,6 +82,7 @@ class Recipe:
     scale: PerTrajectory = scale.none
     reweigh: tuple[Reweigh, ...] = ()
     phases: Phases = phases.joint
+    passes: Passes = passes.plain
     step: tuple[Step, ...] = ()
     ratio: PerToken = ratio.token
     surrogate: Surrogate = surrogate.clip
@@ -147,8 +150,11 @@ _STREAM_SOURCES: dict[str, Score] = {
     "value": score.value,
     "proximal": score.proximal,
     "reward": score.reward,
+    "staleness": score.staleness,
+    "teacher": score.teacher,
     "square": score.square,
     "gradient_norm": score.gradient_norm,
+    "draws": score.draws,
 }
 
 
@@ -156,13 +162,18 @@ def needs(recipe: Recipe, stream: str) -> bool:
     """Whether a part of `recipe` reads or fills `stream`, numbers per token that a run computes only on demand.
 
     The streams are `"ref"`, log-probabilities of a frozen reference policy; `"value"`, values of a critic;
-    `"proximal"`, log-probabilities by the trainer before the update; `"reward"`, `"square"` and `"gradient_norm"`,
-    see the score parts of these names; and `"entropy"`, which is always computed, but with its gradient only for a part
-    that needs it. `"logp"` is what a step part needs that reads the current policy.
-    `"answer"` stands for the environment's `info["answer"]`. Any other name is False.
+    `"proximal"`, log-probabilities by the trainer before the update; `"reward"`, `"staleness"`, `"teacher"`, `"square"`
+    and `"gradient_norm"`, see the score parts of these names; and `"entropy"`, which is always computed, but with its
+    gradient only for a part that needs it. `"logp"` is what a step part needs that reads the current policy. `"answer"`
+    stands for the environment's `info["answer"]`. Any other name is False.
     """
     source = _STREAM_SOURCES.get(stream)
     return any(stream in _streams_of(part) or _function_of(part) is source for _, part in recipe.parts())
+
+
+def asks_for_reference(recipe: Recipe) -> bool:
+    """Whether a run of `recipe` keeps a frozen reference policy: for its numbers, or for a part that asks it itself."""
+    return needs(recipe, "ref") or needs(recipe, "frozen")
 
 
 def plays_seats(recipe: Recipe) -> bool:
@@ -298,9 +309,9 @@ def _function_of(part: Any) -> Callable:
 def _streams_of(part: Callable) -> tuple[str, ...]:
     """The streams that `part` reads, as its `needs` decorator says."""
     function = _function_of(part)
-    condition = getattr(function, "needs_when", "")
+    condition, exception = getattr(function, "needs_when", ""), getattr(function, "needs_unless", "")
     bound = part.keywords if isinstance(part, partial) else getattr(part, "__dict__", {})
-    is_active = not condition or bound.get(condition)
+    is_active = (not condition or bound.get(condition)) and not (exception and bound.get(exception))
     return getattr(function, "needs", ()) if is_active else ()
 
 

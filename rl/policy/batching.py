@@ -25,12 +25,16 @@ from rl.records import Completion, SamplingParams
 
 
 class NewToken(NamedTuple):
-    """A sampled token of a request, with its log-probability under the sampled distribution and under the model."""
+    """A sampled token of a request, with its log-probability under the sampled distribution and under the model.
+
+    `alternatives` are the likeliest tokens in its place, if the request asks for them.
+    """
 
     request: Request
     token: int
     logprob: float
     model_logprob: float
+    alternatives: tuple[tuple[int, float], ...] = ()
 
 
 class BatchingEngine(Engine):
@@ -181,8 +185,8 @@ class BatchingEngine(Engine):
         """Append new tokens to active requests; return whether one of these is complete now, or past its deadline."""
         now = time.monotonic()
         self._just_finished = []
-        for request, token, logprob, model_logprob in tokens:
-            request.append(token, logprob, model_logprob, self.version)
+        for request, token, logprob, model_logprob, alternatives in tokens:
+            request.append(token, logprob, model_logprob, self.version, alternatives)
             self.stats["sampled"] += 1
             finish = request.finish_reason(self.context)
             if finish is None and now > request.deadline:

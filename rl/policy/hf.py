@@ -15,7 +15,7 @@ from rl.policy.engine import EngineDead
 from rl.policy.images.inputs import image_inputs
 from rl.policy.kv_cache import KVCache
 from rl.policy.request import Request
-from rl.policy.sampling import sample_rows
+from rl.policy.sampling import likeliest_rows, sample_rows
 from rl.policy.weight_copies import cast_model, copy_weights
 
 
@@ -197,8 +197,11 @@ class HFPolicy(BatchingEngine):
     def _sample_tokens(self, logits: torch.Tensor) -> bool:
         """Sample from logits (N, V) of the N active requests; return whether at least one of them finished."""
         cache, n = self.cache, len(self._active)
-        samples = sample_rows(logits, [request.params for request in self._active], cache.num_tokens[:n])
+        params = [request.params for request in self._active]
+        samples = sample_rows(logits, params, cache.num_tokens[:n])
         cache.reserve(cache.rows, int(cache.num_tokens[:n].max()) + 1)
         cache.ids[np.arange(n), cache.num_tokens[:n]] = samples[0]
         cache.num_tokens[:n] += 1
-        return self._append_tokens([NewToken(*row) for row in zip(self._active, *samples, strict=True)])
+        return self._append_tokens(
+            [NewToken(*row) for row in zip(self._active, *samples, likeliest_rows(logits, params), strict=True)]
+        )

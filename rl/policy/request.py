@@ -15,8 +15,8 @@ from rl.records import Completion, Finish, SamplingParams
 class Request:
     """A request and its tokens so far.
 
-    `ids`, `logprobs`, `model_logprobs` and `versions` have the same length, one entry per sampled token. `deadline` is
-    a time of `time.monotonic`. `slot` is the engine's number for the sequence, -1 for none.
+    `ids`, `logprobs`, `model_logprobs`, `versions` and `alternatives` have the same length, one entry per sampled
+    token. `deadline` is a time of `time.monotonic`. `slot` is the engine's number for the sequence, -1 for none.
     """
 
     prompt: tuple[int, ...]
@@ -28,6 +28,7 @@ class Request:
     logprobs: list[float] = field(default_factory=list)
     model_logprobs: list[float] = field(default_factory=list)
     versions: list[int] = field(default_factory=list)
+    alternatives: list[tuple[tuple[int, float], ...]] = field(default_factory=list)
     slot: int = -1
     leader: Request | None = None  # a request with the same tokens, whose prefill this one shares
 
@@ -42,26 +43,38 @@ class Request:
     ) -> Request:
         """Return a request whose first tokens are those of `resume_from`, if any, and whose deadline starts now.
 
-        `session` names the attempt at an episode that asks; `future` gets the finished reply.
+        `session` names the attempt at an episode that asks; `future` gets the finished reply. Raises `ValueError` for
+        parameters that ask for the likeliest tokens of a distribution that they cut.
         """
+        if params.alternatives and (params.top_p < 1 or params.top_k > 0):
+            raise ValueError("alternatives are not recorded with top-p or top-k")
         request = cls(tuple(prompt), params, session, future, time.monotonic() + params.deadline_s)
         if resume_from:
             request.ids += resume_from.ids
             request.logprobs += resume_from.logprobs
             request.model_logprobs += resume_from.model_logprobs
             request.versions += resume_from.versions
+            request.alternatives += resume_from.alternatives or [()] * len(resume_from.ids)
         return request
 
     def tokens(self) -> tuple[int, ...]:
         """Return the prompt and the tokens sampled so far."""
         return (*self.prompt, *self.ids)
 
-    def append(self, token: int, logprob: float, model_logprob: float, version: int) -> None:
-        """Append one sampled token, its two log-probabilities and the policy version that sampled it."""
+    def append(
+        self,
+        token: int,
+        logprob: float,
+        model_logprob: float,
+        version: int,
+        alternatives: tuple[tuple[int, float], ...] = (),
+    ) -> None:
+        """Append one sampled token, its two log-probabilities, its policy version and the likeliest tokens there."""
         self.ids.append(token)
         self.logprobs.append(logprob)
         self.model_logprobs.append(model_logprob)
         self.versions.append(version)
+        self.alternatives.append(alternatives)
 
     def finish_reason(self, context: int) -> Finish | None:
         """Return why the reply is complete, for sequences of at most `context` tokens; None while it is not.
@@ -82,7 +95,10 @@ class Request:
         logprobs = tuple(self.logprobs)
         same = self.params.temperature == 1 and self.params.top_p >= 1 and self.params.top_k <= 0
         model_logprobs = logprobs if same else tuple(self.model_logprobs)
-        return Completion(tuple(self.ids), logprobs, model_logprobs, tuple(self.versions), finish)
+        alternatives = tuple(self.alternatives) if self.params.alternatives else ()
+        return Completion(
+            tuple(self.ids), logprobs, model_logprobs, tuple(self.versions), finish, alternatives=alternatives
+        )
 
 
 def natural_sort_key(session: str) -> tuple[str | int, ...]:

@@ -14,6 +14,8 @@ from torch import Tensor
 
 from rl.records import SamplingParams
 
+Alternatives = tuple[tuple[int, float], ...]  # tokens with their log-probabilities
+
 _UINT64 = 2**64 - 1
 _MIX_1, _MIX_2, _STEP = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB), np.uint64(0x9E3779B97F4A7C15)
 
@@ -98,9 +100,29 @@ def sample_rows(
     top_p = torch.tensor([p.top_p for p in params], device=logits.device) if truncates else None
     top_k = torch.tensor([p.top_k for p in params], device=logits.device) if truncates else None
     uniform = torch.as_tensor(keyed_uniforms(seeds, positions), device=logits.device)
-    tokens, logprobs, model_logprobs = (
-        part.tolist() for part in sample_tokens(logits, uniform, temperature, top_p, top_k)
-    )
+    sampled, own, of_model = sample_tokens(logits, uniform, temperature, top_p, top_k)
+    tokens, logprobs, model_logprobs = sampled.tolist(), own.tolist(), of_model.tolist()
     if not math.isfinite(sum(logprobs) + sum(model_logprobs)):
         raise FloatingPointError("the model's logits are not finite")
     return tokens, logprobs, model_logprobs
+
+
+def likeliest_rows(logits: Tensor, params: Sequence[SamplingParams]) -> list[Alternatives]:
+    """Return the likeliest tokens of each row of `logits` (N, V) that asks for them; `()` for the others."""
+    if not any(p.alternatives for p in params):
+        return [()] * len(params)
+    return [likeliest(row, p) for row, p in zip(logits, params, strict=True)]
+
+
+def likeliest(logits: Tensor, params: SamplingParams) -> Alternatives:
+    """Return the `params.alternatives` likeliest tokens of logits (V,), with their log-probabilities, best first.
+
+    They are under the distribution that is sampled at the temperature of `params`; greedy sampling has temperature 1
+    here. Equally likely tokens come in the order of their ids.
+    """
+    if not params.alternatives:
+        return ()
+    logprobs = (logits.float() / (params.temperature if params.temperature > 0 else 1.0)).log_softmax(-1)
+    values, ids = logprobs.sort(descending=True, stable=True)
+    count = params.alternatives
+    return tuple(zip(ids[:count].tolist(), values[:count].tolist(), strict=True))

@@ -91,7 +91,7 @@ async def _play(
         trajectory.player = player.name
     attempt, env = None, None
     try:
-        env = runner.take(fresh=any(start.reply is not None for start in starts.values()))
+        env = runner.take(fresh=any(start.has_fault for start in starts.values()))
         seats = [make_seat(runner, ticket, t, starts.get(t.agent, Start()), env) for t in trajectories]
         attempt = _Attempt(runner, ticket, env, seats, on_turn)
         await attempt.play()

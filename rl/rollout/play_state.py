@@ -40,11 +40,14 @@ class PlayState:
         """Begin an attempt and return the turns to replay first, and what there is of the reply after them.
 
         `turns` is the attempt's own list, to which `record_turn` appends. `prefix` are the turns that the attempt
-        begins with and `reply` is the one after them, if that is known; if an interrupted run has left turns of this
-        session, those are returned instead.
+        begins with and `reply` is the one after them, or its beginning, if that is known; if an interrupted run has
+        left turns of this session, or more of that reply, those are returned instead.
         """
         self._turns[session] = turns
-        return self._to_replay.setdefault(session, (list(prefix), reply))
+        to_replay, partial = self._to_replay.get(session, (list(prefix), reply))
+        is_at_start = partial is None and len(to_replay) == len(prefix)
+        self._to_replay[session] = to_replay, reply if is_at_start else partial
+        return self._to_replay[session]
 
     def begin_reply(self, session: str, policy: Policy | None = None) -> None:
         """Note that the next reply is asked for, so that all turns to replay are recorded again.

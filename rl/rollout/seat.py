@@ -36,7 +36,8 @@ class Start:
     They are replayed in a fresh environment with the recorded replies, token by token. `fork` goes into the trajectory.
     `context`, if known, is what the agent must add before the first new reply; anything else is an error. `snapshot`,
     taken before that reply, is restored instead of replaying the turns. `reply`, if known, is that reply: the
-    environment failed to answer it in an earlier attempt, so this one is played in a new environment. `draw` counts how
+    environment failed to answer it in an earlier attempt, so this one is played in a new environment. One whose
+    `finish` is "abort" is the beginning of that reply instead, which the policy goes on with. `draw` counts how
     often replies had to be drawn anew; new ones have seeds of their own.
     """
 
@@ -46,6 +47,11 @@ class Start:
     snapshot: Snapshot | None = None
     reply: Completion | None = None
     draw: int = 0
+
+    @property
+    def has_fault(self) -> bool:
+        """Whether an environment has failed to answer `reply`."""
+        return self.reply is not None and self.reply.finish != "abort"
 
 
 class OpponentFault(RuntimeError):

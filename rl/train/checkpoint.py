@@ -10,7 +10,7 @@ from typing import Any
 
 from rl import config_file
 from rl.cli import UserError, one_line
-from rl.methods.recipe import Recipe, needs
+from rl.methods.recipe import Recipe, asks_for_reference
 from rl.rollout.runner import Runner
 from rl.train.progress import Progress
 from rl.train.run_folder import RunFolder
@@ -131,7 +131,7 @@ class Checkpointer:
             return False
         try:
             self._check_settings(checkpoint)
-            if needs(self.recipe, "ref"):
+            if asks_for_reference(self.recipe):
                 self.trainees.freeze_references()
             self.trainees.load_learner_state(state["learner"])
             self.progress.load_state_dict(state["progress"], self.runner, self.recipe)

@@ -25,7 +25,7 @@ from rl.rollout.timeouts import find_hang
 from rl.seeds import derive, generator
 from rl.settings import Settings
 from rl.train.learner_thread import LearnerThread
-from rl.train.progress import Progress, is_usable
+from rl.train.progress import Progress, capacity, is_usable
 from rl.train.rollout_metrics import rollout_metrics
 from rl.train.seats.opponents import Opponents, stop_reason
 from rl.train.seats.trainees import Trainee, merge_metrics
@@ -177,6 +177,7 @@ class Loop:
         by_trainee = [(trainee, groups) for trainee, groups in by_trainee if groups]
         start_time = time.perf_counter()
         for trainee, groups in by_trainee:
+            trainee.scorer.version = update
             for part in score_parts(recipe):
                 await part(trainee.scorer, groups)
         scoring_s = time.perf_counter() - start_time
@@ -255,7 +256,8 @@ class Loop:
         """Open tickets until `(lag + 1) * groups` of them are open or have ended and are still to be trained on."""
         progress, plan, history = self.progress, self.plan, self.progress.history
         waiting = sum(map(is_usable, progress.ended.values()))
-        count = (plan.lag + 1) * plan.groups - len(progress.open) - waiting - self._num_learning
+        usable = progress.update * plan.groups + waiting + self._num_learning
+        count = capacity(plan.lag, plan.groups, progress.update, usable=usable, running=len(progress.open))
         if count <= 0:
             return
         first = progress.admitted

@@ -17,7 +17,7 @@ from rl.cli import INTERRUPTED, UserError, run_async
 from rl.config_file import to_toml
 from rl.evaluate.runner import REPLY_DEADLINE_S, sampling_params
 from rl.methods.parts.sampler import History
-from rl.methods.recipe import Recipe, needs, words
+from rl.methods.recipe import Recipe, asks_for_reference, words
 from rl.policy import lora
 from rl.policy.engine import EngineDead
 from rl.policy.model_config import max_sequence_length
@@ -87,7 +87,7 @@ class Session:
         if prompt >= self.max_tokens:
             raise ValueError(f"--max-tokens {self.max_tokens}: a prompt of {settings.env} alone has {prompt} tokens")
         slots = min(settings.episodes * (settings.lag + 1) * self.opponents.most_own_seats, 512)
-        has_reference, is_new = needs(recipe, "ref"), self.trained_model.is_new
+        has_reference, is_new = asks_for_reference(recipe), self.trained_model.is_new
         num = len(self.roles)
         work = workload(settings, prompt, slots, reference=has_reference, is_new=is_new, policies=num)
         recompute, is_resumed = settings.checkpoint_activations, resume_from is not None
@@ -218,7 +218,7 @@ class Session:
 
     def _start_from_current_weights(self) -> None:
         """Make the current weights the reference policy and version 0 of the sampled policy."""
-        if needs(self.recipe, "ref"):
+        if asks_for_reference(self.recipe):
             self.trainees.freeze_references()
         self.trainees.sync_weights()
         self.trainees.set_version(0)

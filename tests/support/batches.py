@@ -15,7 +15,7 @@ from envs.types import Stop
 from rl.checks import toy
 from rl.learner.loss import step_streams
 from rl.methods.inputs import Labels, Tokens
-from rl.methods.recipe import Recipe, score_parts
+from rl.methods.recipe import Recipe, needs, score_parts
 from rl.records import Completion, Group, Ticket, Trajectory, Turn
 
 Table = Sequence[Sequence[float]]
@@ -152,7 +152,8 @@ def off_policy(groups: Sequence[Group], recipe: Recipe, *, moved: Sequence[float
     noise = torch.randn(mask.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64) * mask
     log_ratio, drift = (table(moved), 0 * noise) if moved else (0.5 * noise, 0.3 * noise)
     value = stream("value")
-    proximal, reward = stream("proximal"), stream("reward")
+    proximal = stream("proximal")
+    named = {name: values for name in ("reward", "staleness", "teacher") if (values := stream(name)) is not None}
     group_index = [i for i, group in enumerate(groups) for _ in group.trajectories]
     behaviour, old = old, old if proximal is None else proximal
     tokens = Tokens(
@@ -168,8 +169,11 @@ def off_policy(groups: Sequence[Group], recipe: Recipe, *, moved: Sequence[float
         old_value=value,
         returns=stream("returns"),
         behaviour=None if proximal is None else behaviour,
-        streams={} if reward is None else {"reward": reward},
+        streams=named,
     )
+    if needs(recipe, "draws"):
+        draws = {"drawn": tokens.old + 0.5 * log_ratio, "hits": 0.25 * mask.double()}
+        tokens = replace(tokens, streams={**tokens.streams, **draws})
     with torch.no_grad():
         streams, _ = step_streams(tokens, recipe)
     return replace(tokens, streams={**tokens.streams, **streams})

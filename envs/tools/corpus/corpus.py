@@ -19,11 +19,12 @@ from envs.tools.corpus.collection import Collection, open_collection
 from envs.tools.corpus.corpus_tools import MAX_SOURCES, CorpusTools
 from envs.tools.corpus.questions import read_questions
 from envs.tools.corpus.retrieval import BM25S
-from envs.tools.corpus.squad import exact_match, f1, normalise
+from envs.tools.corpus.squad import exact_match, f1, normalise, same_words, set_f1, tagged_answer
 from envs.tools.text_calls import TextCall
 from envs.types import Message, Messages, Outcome, Task, ToolError, assistant, final_text, user
 
-Rule = Literal["em", "f1"]
+Rule = Literal["em", "f1", "igpo"]
+TAGS = " An answer without a call stands in a pair of tags: <answer>few words</answer>."
 _SHORT = re.compile(r"([sr])\s+(\S.*)")
 
 
@@ -37,23 +38,27 @@ class CorpusQA(CorpusTools):
     line or declares one (`envs.grading.declaration`). In short style `s WORDS` searches and `r TITLE` reads.
     Tools: `search(query)`, `read(title, part)` and `answer(text, sources)`, in full style in `info["tools"]`.
     Reward: for the answer, by `rule`: em, 1 if it equals an accepted answer but for case, punctuation and articles, as
-    in SQuAD; f1, SQuAD's F1 of words. Named rewards: `answer`, that; `citation`, F1 of the documents that `sources`
-    names and those that the question names, or, for a question that names none, the share of the cited documents that
-    were shown in the episode and contain an accepted answer. With `cite` above 0, in full style, the reward is the
-    answer's times 1 - cite + cite * citation.
-    Success: the answer is right by exact match, whatever the rule.
+    in SQuAD; f1, SQuAD's F1 of words; igpo (arXiv:2510.14967), F1 of different words, and `no_tags` for an
+    answer in a text without a pair of answer tags. Named rewards: `answer`, that; `citation`, F1 of the documents that
+    `sources` names and those that the question names, or, for a question that names none, the share of the cited
+    documents that were shown in the episode and contain an accepted answer. With `cite` above 0, in full style, the
+    reward is the answer's times 1 - cite + cite * citation. With `keys` above 0, `keys` times the metric of this name
+    is added at the end, as StepSearch does by 0.618.
+    Success: the answer is right by exact match, whatever the rule; with igpo, articles count and punctuation parts
+    words.
     Metrics: `calls` and `errors` of the turn, and StepSearch's (arXiv:2505.15107), by whole documents instead of
     similarity. `gain`, how much nearer the turn brought the documents that the question names: each counts half when a
     search first lists it and the rest when it is first read, divided by their number; `coverage`, the sum of gains so
-    far; both 0 for a question that names none. `redundancy`, the share of the documents shown in the turn that an
-    earlier turn had shown as fully.
+    far; both 0 for a question that names none. `keys`, how well the searches fit the question's keys: the mean over its
+    groups of keys of the F1 of the last search that fitted this group best; 0 for a question without. `redundancy`, the
+    share of the documents shown in the turn that an earlier turn had shown as fully.
     Episode end: terminated by an answer; truncated after `max_turns`, 8.
     Arguments: `documents`, a folder of `.txt`, `.md` and `.jsonl` files, or one file, else `corpus/documents` below the
     data root (`envs.tools.corpus.documents.read_documents` says how files are read); `data_root`, the folder that holds
     `corpus/{train,val,test}*.jsonl`, the questions, else TURNWISE_DATA; `retriever`: bm25, or `module:function` or
     `path.py:function`, a function of texts that returns a vector for each, compared by cosine; `index`, a folder where
     the index is written once and read again; `found`, the most parts that a search lists; `snippet`, the characters of
-    a part that it shows; `part_length`, the most characters of a part; `rule`; `cite`.
+    a part that it shows; `part_length`, the most characters of a part; `rule`; `no_tags`; `cite`; `keys`.
     Splits: by the files' names; without val files a tenth of train.
     State: the parts listed and read, and the turns left.
     Source and licence: yours. Question answering by search as trained by Search-R1 (arXiv:2503.09516), whose corpora
@@ -75,6 +80,8 @@ class CorpusQA(CorpusTools):
         part_length: int = 1500,
         rule: Rule = "em",
         cite: float = 0.0,
+        no_tags: float = -2.0,
+        keys: float = 0.0,
         **limits: Any,
     ) -> None:
         for name, value, least, most in (
@@ -88,6 +95,9 @@ class CorpusQA(CorpusTools):
             raise ValueError(f"rule {rule!r} is not one of {', '.join(get_args(Rule))}")
         if isinstance(cite, bool) or not 0 <= cite <= 1:
             raise ValueError(f"cite {cite!r} is outside 0..1")
+        for name, number in (("no_tags", no_tags), ("keys", keys)):
+            if isinstance(number, bool) or not -100 <= number <= 100:
+                raise ValueError(f"{name} {number!r} is outside -100..100")
         super().__init__(**limits)
         if cite and self.style == "short":
             raise ValueError(f"cite {cite!r} needs style=full: a reply in short style names no sources")
@@ -95,6 +105,7 @@ class CorpusQA(CorpusTools):
         self.retriever, self.index_folder = retriever, index
         self.max_results, self.snippet, self.part_length = found, snippet, part_length
         self.rule, self.citation_weight = rule, float(cite)
+        self.no_tags, self.key_weight = float(no_tags), float(keys)
         self.blocking = retriever != BM25S
         if self.style == "short":
             self.tools = ()
@@ -115,7 +126,8 @@ class CorpusQA(CorpusTools):
 
     def start(self) -> Messages:
         """Ask the question."""
-        self.begin(self.task.metadata["documents"])
+        self.begin(self.task.metadata["documents"], self.task.metadata["keys"])
+        self._lacks_tags = False
         return (user(self.task.metadata["question"]),)
 
     def guide(self) -> Guide:
@@ -138,7 +150,7 @@ class CorpusQA(CorpusTools):
             ),
             reply=(
                 "Reply with one or more calls of these tools, natively or as JSON lines at the end of your reply. All "
-                "are made, in order."
+                f"are made, in order.{TAGS if self.rule == 'igpo' else ''}"
             ),
             thinking="You may think first; put the calls, each on a line of its own, at the end of your reply.",
             example='{"name": "search", "arguments": {"query": "capital of Peru"}}',
@@ -169,11 +181,12 @@ class CorpusQA(CorpusTools):
 
     def answer(self, reply: str) -> Outcome:
         """Take a text as the answer, if it declares one or is one short line."""
-        text = _declared(reply)
+        in_tags = tagged_answer(reply) if self.rule == "igpo" else None
+        text = _declared(reply) if in_tags is None else in_tags
         if not normalise(text):
             fault = "This reply has neither a call nor an answer."
             return self._outcome((user(self.correction(fault, short="?")),), 1, 1)
-        self.final_answer = text, ()
+        self.final_answer, self._lacks_tags = (text, ()), self.rule == "igpo" and in_tags is None
         return self.after_calls(())
 
     def after_calls(self, results: Messages) -> Outcome:
@@ -182,10 +195,10 @@ class CorpusQA(CorpusTools):
         if self.final_answer is None:
             return Outcome(results, rewards={"answer": 0.0, "citation": 0.0}, metrics=metrics)
         text, sources = self.final_answer
-        is_right = exact_match(text, self.task.answer)
-        score = float(is_right) if self.rule == "em" else f1(text, self.task.answer)
+        is_right, score = self._grade(text)
         citation = self._citation_score(sources)
         reward = score * (1 - self.citation_weight + self.citation_weight * citation)
+        reward += self.key_weight * self._progress.key_score
         rewards = {"answer": score, "citation": citation}
         return Outcome((), reward, True, is_right, rewards=rewards, metrics=metrics)
 
@@ -233,7 +246,7 @@ class CorpusQA(CorpusTools):
 
         Among them are the right answer among others, in a longer text, and after another answer.
         """
-        if self.rule == "f1":
+        if self.rule != "em":
             return super().attacks()
         gold, other = self.task.answer[0].replace('"', ""), "something else entirely"
         line = '{{"name": "answer", "arguments": {{"text": "{}"}}}}'.format
@@ -245,6 +258,16 @@ class CorpusQA(CorpusTools):
             f"<answer>{other}</answer> <answer>{gold}</answer>",
             line(f"{other} {gold}"),
         )
+
+    def _grade(self, text: str) -> tuple[bool, float]:
+        """Whether an answer is right, and its score by the rule."""
+        answers = self.task.answer
+        if self.rule != "igpo":
+            is_right = exact_match(text, answers)
+            return is_right, float(is_right) if self.rule == "em" else f1(text, answers)
+        if self._lacks_tags:
+            return False, self.no_tags
+        return same_words(text, answers), set_f1(text, answers)
 
     def _citation_score(self, sources: Sequence[str]) -> float:
         titles = {self.corpus.find_title(source) or f"?{source}" for source in sources}

@@ -32,9 +32,9 @@ class CorpusTools(ToolEnv):
     max_results: int
     snippet: int
 
-    def begin(self, goals: Sequence[str]) -> None:
-        """Begin an episode whose question needs the documents with the titles `goals`."""
-        self._progress = Progress(goals)
+    def begin(self, goals: Sequence[str], keys: Sequence[Sequence[str]] = ()) -> None:
+        """Begin an episode whose question needs the documents with the titles `goals` and has these search keys."""
+        self._progress = Progress(goals, keys)
         self._parts_shown: set[tuple[str, int, float]] = set()
         self.final_answer: tuple[str, Sequence[str]] | None = None
 
@@ -58,6 +58,7 @@ class CorpusTools(ToolEnv):
         self._check_open()
         if not query.strip():
             raise ToolError("search needs words")
+        self._progress.search(query[:MAX_QUERY])
         places = self.collection.retriever.best(query[:MAX_QUERY], self.max_results)
         parts = [self.corpus.parts[place] for place in places]
         self._show(parts, LISTED)

@@ -19,6 +19,7 @@ def read_questions(split: str, data_root: str | None, corpus: Corpus) -> list[Ta
     Without files of "val", those are a tenth of "train", the rows with the smallest digests. A row has `question`;
     `answer`, `answers` or `golden_answers`, a text or a list of texts any of which is right; and may name the documents
     that its answer needs, in their order, by `documents`, a list of titles, or as HotpotQA does by `supporting_facts`.
+    `keys`, a list of lists of texts, are the searches that StepSearch expects, each in several wordings.
 
     Raises:
         MissingData: There is no file.
@@ -59,8 +60,17 @@ def _task(id: str, row: data.Row, corpus: Corpus) -> Task:
     answers = [answers] if isinstance(answers, str | int | float) else answers
     if not isinstance(answers, list) or not answers or not all(str(answer).strip() for answer in answers):
         raise ValueError(f"{row.source}: field 'answer' is {answers!r}, neither a text nor a list of texts")
+    keys = row.fields.get("keys") or []
+    if not isinstance(keys, list) or not all(
+        isinstance(group, list) and group and all(isinstance(key, str) for key in group) for group in keys
+    ):
+        raise ValueError(f"{row.source}: field 'keys' is {keys!r}, not a list of lists of texts")
     metadata = {"question": row.fields["question"].strip(), "documents": list(dict.fromkeys(titles))}
-    return Task(id, answer=[str(answer).strip() for answer in answers], metadata={**metadata, "source": row.source})
+    return Task(
+        id,
+        answer=[str(answer).strip() for answer in answers],
+        metadata={**metadata, "keys": keys, "source": row.source},
+    )
 
 
 def _documents(fields: Mapping[str, Any], source: str) -> list[str]:

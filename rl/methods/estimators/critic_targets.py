@@ -5,8 +5,10 @@ Legend: R replies (turns).
 
 from __future__ import annotations
 
+import numpy as np
+
 from rl.methods.estimators.shapes import expect_shapes
-from rl.methods.estimators.statistics import Bools, Floats
+from rl.methods.estimators.statistics import Bools, Floats, Ints
 
 
 def action_target(rewards: Floats, done: Bools, next_values: Floats, *, gamma: float = 0.95) -> Floats:
@@ -20,10 +22,27 @@ def action_target(rewards: Floats, done: Bools, next_values: Floats, *, gamma: f
     return rewards + gamma * (1.0 - done) * next_values
 
 
-def advantage(q: tuple[Floats, Floats], v: tuple[Floats, Floats]) -> Floats:
+def advantage(q: tuple[Floats, Floats], v: tuple[Floats, Floats], *, greater: bool = False) -> Floats:
     """Advantage (R,) of sampled replies: `min(Q_1, Q_2) - min(V_1, V_2)`, the lesser of twin estimates of each.
+
+    `greater` takes the larger of each, as Digi-Q's release does.
 
     `q` holds two estimates (R,) of the value of each reply, `v` two (R,) of the value of the dialogue before it.
     """
     expect_shapes(q1=(q[0], "R"), q2=(q[1], "R"), v1=(v[0], "R"), v2=(v[1], "R"))
-    return q[0].clip(max=q[1]) - v[0].clip(max=v[1])
+    return np.maximum(*q) - np.maximum(*v) if greater else np.minimum(*q) - np.minimum(*v)
+
+
+def best_replies(advantages: Floats, valid: Bools, state: Ints, *, threshold: float) -> Bools:
+    """Digi-Q's extraction: the reply with the largest advantage of each state, if that is above `threshold`.
+
+    A mask (R,) over replies to states with the labels `state` (R,). The advantage of a reply that is not `valid` (R,)
+    counts as 0; of equal ones the first is taken.
+    """
+    expect_shapes(advantages=(advantages, "R"), valid=(valid, "R"), state=(state, "R"))
+    values, mask = np.where(valid, advantages, 0.0), np.zeros(len(advantages), dtype=np.bool_)
+    for label in np.unique(state):
+        rows = np.flatnonzero(state == label)
+        best = rows[np.argmax(values[rows])]
+        mask[best] = min(max(values[best], 0.0), 1.0) > threshold
+    return mask

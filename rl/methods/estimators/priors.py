@@ -47,6 +47,27 @@ def standardise(advantages: Floats) -> Floats:
 def fuse(mean: float, prior: float, count: int) -> float:
     """V_0.5's baseline: the `mean` of `count` rewards in -1 to 1, drawn towards `prior` as far as chance allows."""
     chance = 1 / count
-    bias = max(0.0, (mean - prior) ** 2 - chance)
+    bias = _bias(mean, prior, count)
     weight = bias / (bias + chance)
     return weight * mean + (1 - weight) * prior
+
+
+def fusion_errors(mean: float, prior: float, count: int) -> tuple[float, float]:
+    """The mean squared errors of `fuse` with `count` rewards, and with one more if nothing else changes.
+
+    V_0.5 plays another episode while the difference is above what an episode costs.
+    """
+    bias = _bias(mean, prior, count)
+    now, then = (bias / (1 + n * bias) for n in (count, count + 1))
+    return now, then
+
+
+def blend(own: Sequence[float], everywhere: Sequence[float], *, smoothing: float) -> float:
+    """The mean of a task's `own` values, and of all tasks' as if that had been seen `smoothing` times."""
+    mean = sum(everywhere) / len(everywhere)
+    return (sum(own) + smoothing * mean) / (len(own) + smoothing)
+
+
+def _bias(mean: float, prior: float, count: int) -> float:
+    """The square of how far `prior` is from `mean` beyond what chance explains."""
+    return max(0.0, (mean - prior) ** 2 - 1 / count)

@@ -70,6 +70,31 @@ def least_before(x: Tensor, mask: Tensor, labels: Labels) -> Tensor:
     return before.masked_fill(~mask | before.isinf(), 0.0)
 
 
+def between(start: Tensor, end: Tensor, share: Tensor, kind: str) -> Tensor:
+    """Log-probabilities (B, T) that lie a `share` of the way from `start` to `end`.
+
+    `kind` is "log" (they are interpolated themselves), "linear" (their probabilities are), or else `start` is returned.
+    """
+    if kind == "linear":
+        return ((1 - share) * start.exp() + share * end.exp()).clamp(min=1e-30).log()
+    return start + share * (end - start) if kind == "log" else start
+
+
+def mean_over_tail(x: Tensor, mask: Tensor, labels: Labels, count: int) -> Tensor:
+    """Mean (B, 1) of `x` (B, T) over the last `count` sampled tokens of each row's trajectory; 0 where there are none.
+
+    `mask` (B, T) is True where sampled. The rows of a trajectory follow one another in order.
+    """
+    from_end = mask.flip(-1).cumsum(-1).flip(-1)  # 1 at the last sampled token of the row
+    totals, trajectory = mask.sum(-1).tolist(), labels.trajectory.tolist()
+    later = [0] * len(totals)
+    for row in reversed(range(len(totals) - 1)):
+        if trajectory[row] == trajectory[row + 1]:
+            later[row] = later[row + 1] + totals[row + 1]
+    from_end = from_end + from_end.new_tensor(later)[:, None]
+    return mean_over_trajectory(x, mask & (from_end <= count), labels)
+
+
 def expect_one_value(x: Tensor, mask: Tensor, labels: Labels, part: str, what: str) -> None:
     """Raise `PartError` that begins with `part` unless `x` (B, T) is one number on the tokens of each trajectory."""
     spread = mean_over_trajectory(x.square(), mask, labels) - mean_over_trajectory(x, mask, labels).square()

@@ -6,6 +6,7 @@ have any shape.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -123,3 +124,10 @@ def _whiten_like_verl(x: Floats, mask: Bools | None, eps: float) -> Floats:
     average = values.sum() / (count + 1e-8)
     spread = ((values - average) ** 2).sum() / (count + 1e-8) * count / (count - 1)
     return (x - average) / np.sqrt(spread + eps)
+
+
+def last_score(values: Sequence[float]) -> float:
+    """How many population standard deviations the last of `values` lies above their mean; 0 for fewer than two."""
+    if len(values) < 2:
+        return 0.0
+    return float((values[-1] - np.mean(values)) / (np.std(values) + 1e-9))

@@ -91,6 +91,14 @@ def covariance(adv: Tensor, logp: Tensor, mask: Tensor) -> Tensor:
     return (adv - adv[mask].mean()) * (logp - logp[mask].mean()) if mask.any() else logp.new_zeros(logp.shape)
 
 
+def standardised(x: Tensor, mask: Tensor) -> Tensor:
+    """`x` (B, T) less its mean over the tokens under `mask`, over their standard deviation; 0 for fewer than two."""
+    values = x[mask]
+    if len(values) < 2:
+        return x.new_zeros(x.shape)
+    return (x - values.mean()) / (values.std() + 1e-8)
+
+
 def largest(value: Tensor, mask: Tensor, count: int) -> Tensor:
     """The `count` tokens under `mask` with the largest `value`, as a mask (B, T)."""
     flags = mask.new_zeros(int(mask.sum()))

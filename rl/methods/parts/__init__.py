@@ -19,20 +19,21 @@ BASELINE = "a baseline of its own"
 SEVERAL = "groups of several members"
 
 
-def needs(*streams: str, when: str = "") -> Callable[[Part], Part]:
+def needs(*streams: str, when: str = "", unless: str = "") -> Callable[[Part], Part]:
     """Decorate a part that reads `streams`, numbers which a run computes only on demand.
 
     A stream is `"ref"` (a reference policy's log-probabilities), `"value"` (a critic's values), `"proximal"` (the
     trainer's log-probabilities before the update), `"entropy"` (the policy's, with a gradient) or one that a score part
     of that name fills (`"reward"`, `"square"`, `"gradient_norm"`). A step part that reads `tokens.logp` or
     `tokens.entropy` needs `"logp"`. `"answer"` says that the part reads the environment's `info["answer"]`, which the
-    run then checks at its start. With `when`, the part reads them only where its option of that name is bound to a true
-    value.
+    run then checks at its start. `"frozen"` says that it asks for the reference policy itself. With `when`, the part
+    reads them only where its option of that name is bound to a true value, with `unless` only where it is not.
     """
 
     def mark(part: Part) -> Part:
         setattr(part, "needs", streams)  # noqa: B010 - a class keeps its attributes in a mapping that is read only
         setattr(part, "needs_when", when)  # noqa: B010
+        setattr(part, "needs_unless", unless)  # noqa: B010
         return part
 
     return mark

@@ -5,10 +5,10 @@ B rows, T token positions; the numbers of tokens that were not sampled are never
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from rl.methods.estimators import segments
-from rl.methods.parts import MISMATCH, SAMPLER_RATIO, traits
+from rl.methods.parts import MISMATCH, SAMPLER_RATIO, needs, traits
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -69,6 +69,18 @@ def sequence_product(tokens: Tokens) -> Tensor:
     """
     log_ratio = (tokens.logp - tokens.sampler_logp) * tokens.mask
     return segments.row_sum(log_ratio, tokens.labels.trajectory).expand_as(tokens.logp)
+
+
+@traits(SAMPLER_RATIO, excludes={MISMATCH: "the sampler's mismatch would count twice"})
+@needs("staleness")
+def interpolated(tokens: Tokens, *, kind: Literal["log", "linear", "sampler"] = "log") -> Tensor:
+    """AReaL (arXiv:2505.24298): each token's log-ratio (B, T) against a guess of the policy before the update.
+
+    The guess needs no forward pass: it lies between the sampler's record and the current policy, as far from the first
+    as the sampler was behind (stream `staleness`), in log-probability or with `kind="linear"` in probability. It has no
+    gradient. With `kind="sampler"` it is the record itself. `select=interpolated_tis` weighs the rest of the way.
+    """
+    return tokens.logp - segments.between(tokens.sampler_logp, tokens.logp.detach(), tokens.stream("staleness"), kind)
 
 
 def prefix_minimum(tokens: Tokens) -> Tensor:

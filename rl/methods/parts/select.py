@@ -71,6 +71,21 @@ def mismatch_tis(
     return log_ratio.clamp(-20.0, 20.0).exp().clamp(floor, cap) * tokens.mask
 
 
+@traits(expects={"ratio": ("interpolated",)})
+@needs("staleness")
+def interpolated_tis(
+    tokens: Tokens, *, cap: Positive = 5.0, floor: NonNegative = 0.0, kind: Literal["log", "linear"] = "log"
+) -> Tensor:
+    """AReaL (arXiv:2505.24298): truncated importance weights `min(w, cap)` of `ratio=interpolated` against the sampler.
+
+    `w` is the ratio of the guessed policy before the update and the sampler, at least `floor`; `kind` is that of the
+    ratio. Weights (B, T), 0 where not sampled.
+    """
+    share = tokens.stream("staleness")
+    guess = segments.between(tokens.sampler_logp, tokens.logp.detach(), share, kind)
+    return (guess - tokens.sampler_logp).clamp(-20.0, 20.0).exp().clamp(floor, cap) * tokens.mask
+
+
 @traits(MISMATCH)
 @needs("proximal")
 def mismatch_icepop(tokens: Tokens, *, low: NonNegative = 0.5, high: Positive = 5.0) -> Tensor:

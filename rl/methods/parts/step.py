@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
 from rl.methods.estimators import segments, step_wide
-from rl.methods.options import NonNegative, Positive, Share
+from rl.methods.options import Count, NonNegative, Positive, Share
 from rl.methods.parts import MISMATCH, needs, traits
 
 if TYPE_CHECKING:
@@ -147,6 +147,37 @@ def top_tokens(tokens: Tokens, *, share: Share = 0.4) -> Mapping[str, Tensor]:
     top = step_wide.at_least(value, candidates, share)
     scale = candidates.sum() / top.sum().clamp(min=1)
     return {"weight": top * scale.to(tokens.old.dtype)}
+
+
+@needs("logp")
+def hybrid_shaping(
+    tokens: Tokens,
+    *,
+    alpha: NonNegative = 1.0,
+    beta: NonNegative = 1.0,
+    bound: NonNegative = 2.0,
+    factor: Share = 0.1,
+    tail: Count = 16,
+    least: NonNegative = 0.05,
+    most: NonNegative = 0.2,
+    kappa: NonNegative = 4.0,
+    full: bool = False,
+) -> Mapping[str, Tensor]:
+    """ECHO: a `weight` that grows with uncertainty, and a clip (`low`, `high`) that is tighter where the end is sure.
+
+    With `z` standardised over the step's sampled tokens and `p` the probability of the sampled token, the weight is
+    `1 + factor * S`, at least 0, where `S = alpha z(entropy) + beta z(1 - p)` is held within `bound` either way. A
+    trajectory's clip, for `surrogate=adaptive_clip`, is `1 - e` to `1 + e`, with
+    `e = least + (most - least) sigmoid(kappa (1 - c))` and `c` the mean of `p` over its last `tail` tokens; so `e`
+    never falls below the middle of its range. `full` takes `e = most - (most - least) c`, which does.
+    """
+    confidence = tokens.logp.detach().exp()
+    score = alpha * step_wide.standardised(tokens.entropy.detach(), tokens.mask)
+    score = score + beta * step_wide.standardised(1 - confidence, tokens.mask)
+    sure = segments.mean_over_tail(confidence, tokens.mask, tokens.labels, tail)
+    width = most - (most - least) * sure if full else least + (most - least) * (kappa * (1 - sure)).sigmoid()
+    weight = (1 + factor * score.clamp(-bound, bound)).clamp(min=0) * tokens.mask
+    return {"weight": weight, **_bounds(tokens, 1 - width, 1 + width)}
 
 
 @needs("proximal")

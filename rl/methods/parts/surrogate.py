@@ -65,6 +65,18 @@ def nll(log_ratio: Tensor, tokens: Tokens) -> Tensor:
     return -tokens.logp
 
 
+@needs("draws")
+def one_token(log_ratio: Tensor, tokens: Tokens, *, beta: float = -0.1) -> Tensor:
+    """One-Token Rollout (2025): `-(hits logp + beta (drawn - hits logp))`: each position is an episode of one token.
+
+    Of the tokens that the policy draws at a recorded one's position (`score=draws`), those that are the recorded one
+    have reward 1 and the others `beta`; the loss is (B, T). A token that the policy never draws pushes nothing up, and
+    one that it always draws is imitated as by `nll`.
+    """
+    right = tokens.stream("hits").detach() * tokens.logp
+    return -(right + beta * (tokens.stream("drawn") - right))
+
+
 def log_likelihood(log_ratio: Tensor, tokens: Tokens) -> Tensor:
     """`-A logp` (B, T): the policy gradient without any importance weight; `select` parts may give one."""
     return -tokens.adv * tokens.logp
@@ -116,6 +128,18 @@ def tapered(log_ratio: Tensor, tokens: Tokens, *, negative: NonNegative = 1.0, c
     """
     weight = _ratio(log_ratio.detach()).clamp(max=cap) * negative
     return -weight.masked_fill(tokens.stream("reward") > 0, 1.0) * tokens.adv * tokens.logp
+
+
+@needs("teacher")
+def dual_path(log_ratio: Tensor, tokens: Tokens) -> Tensor:
+    """SCOPE's two paths (2026): `-r A` where `A > 0`, else `r |A| (logp - teacher)`, whose last factor is detached.
+
+    The loss is (B, T), with `r = exp(log_ratio)`. `A` is how much a trajectory counts, positive for a success, which is
+    imitated, and negative for a failure, which learns from the teacher's log-probabilities (stream `teacher`) what it
+    should have said less of (`credit=calibrated_paths`).
+    """
+    gap = tokens.logp.detach() - tokens.stream("teacher")
+    return -_ratio(log_ratio) * tokens.adv * gap.masked_fill(tokens.adv > 0, 1.0)
 
 
 def gamma_weight(

@@ -1,7 +1,8 @@
 """FAPO (arXiv:2510.22543): GRPO in which a success with a flaw on its way earns less than one without.
 
 Deviations: a flaw is a reply that was not valid, where the paper asks a judge for the first wrong step
-(`shape=(partial(shape.flawed_successes, metric="NAME"),)` reads an environment's step checker). The loss is GRPO's.
+(`shape=(partial(shape.flawed_successes, metric="NAME"),)` reads an environment's step checker). The loss is GRPO's. The
+judge itself can be trained on `math/FirstError-v0` with `--env-arg rule=fapo`.
 """
 
 from rl.methods.parts import shape

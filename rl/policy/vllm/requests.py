@@ -48,11 +48,15 @@ def as_snapshot(request: EngineRequest, images: ImageInputs | None = None) -> Re
 
 
 class SampledToken(NamedTuple):
-    """A sampled token, with its log-probability under the sampled distribution and under the model at temperature 1."""
+    """A sampled token, with its log-probability under the sampled distribution and under the model at temperature 1.
+
+    `alternatives` are the likeliest tokens in its place, if the request asks for them.
+    """
 
     token: int
     logprob: float
     model_logprob: float
+    alternatives: tuple[tuple[int, float], ...] = ()
 
 
 class StepOutput(NamedTuple):

@@ -17,7 +17,7 @@ import torch
 from vllm.v1.sample.logits_processor import LogitsProcessor
 from vllm.v1.sample.logits_processor.builtin import process_dict_updates
 
-from rl.policy.sampling import sample_rows
+from rl.policy.sampling import likeliest_rows, sample_rows
 from rl.policy.vllm.requests import EXTRA_ARG, SampledToken
 from rl.records import SamplingParams
 
@@ -50,8 +50,10 @@ class KeyedSampler(LogitsProcessor):
         """Sample a token per row of logits (N, V); return logits that are finite for this token alone."""
         rows = [self.rows[number] for number in range(len(logits))]
         positions = np.array([row.prompt_length + len(row.output) for row in rows])
-        samples = sample_rows(logits, [row.params for row in rows], positions)
-        self.samples.update(zip((row.key for row in rows), map(SampledToken, *samples), strict=True))
+        params = [row.params for row in rows]
+        samples = sample_rows(logits, params, positions)
+        tokens_of_rows = map(SampledToken, *samples, likeliest_rows(logits, params))
+        self.samples.update(zip((row.key for row in rows), tokens_of_rows, strict=True))
         tokens = torch.as_tensor(samples[0], device=logits.device)[:, None]
         return logits.fill_(-torch.inf).scatter_(1, tokens, 0.0)
 

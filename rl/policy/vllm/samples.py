@@ -65,7 +65,7 @@ class NativeSamples:
     def params(self, request: EngineRequest, key: int) -> dict[str, Any]:
         """See `Samples`."""
         how = request.params
-        options = {"temperature": max(how.temperature, 0.0), "logprobs": 0}
+        options = {"temperature": max(how.temperature, 0.0), "logprobs": how.alternatives}
         if how.temperature <= 0:
             return options
         is_continued = bool(request.ids) and not self._draws_by_position
@@ -78,18 +78,25 @@ class NativeSamples:
         for output in outputs:
             (reply,), how = output.outputs, requests[int(output.request_id)].params
             pairs = zip(reply.token_ids, reply.logprobs or (), strict=True)
-            results.append([_sampled_token(token, entry[token].logprob, how) for token, entry in pairs])
+            results.append([_sampled_token(token, entry, how) for token, entry in pairs])
         return results
 
 
-def _sampled_token(token: int, logprob: float, how: SamplingParams) -> SampledToken:
-    """A token and its log-probability under the distribution that vLLM sampled, with vLLM's for greedy: at 1.
+def _sampled_token(token: int, entry: Mapping[int, Any], how: SamplingParams) -> SampledToken:
+    """A token with its log-probability in vLLM's `entry`: under the distribution that it sampled; for greedy, at 1.
 
     That under the model is the same number at temperature 1 without cuts. vLLM tells one of both: elsewhere it is NaN.
     """
+    logprob = entry[token].logprob
     if not math.isfinite(logprob):
         raise FloatingPointError("the model's logits are not finite")
     if how.temperature <= 0:
-        return SampledToken(token, 0.0, logprob)
+        return SampledToken(token, 0.0, logprob, _likeliest(entry, how.alternatives))
     is_whole = how.temperature == 1 and how.top_p >= 1 and how.top_k <= 0
-    return SampledToken(token, logprob, logprob if is_whole else math.nan)
+    return SampledToken(token, logprob, logprob if is_whole else math.nan, _likeliest(entry, how.alternatives))
+
+
+def _likeliest(entry: Mapping[int, Any], count: int) -> tuple[tuple[int, float], ...]:
+    """The `count` likeliest tokens of an entry, best first; vLLM adds the sampled one where it is not among them."""
+    pairs = sorted((-one.logprob, token) for token, one in entry.items())[:count]
+    return tuple((token, -logprob) for logprob, token in pairs)

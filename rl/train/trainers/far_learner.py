@@ -14,9 +14,11 @@ from safetensors.torch import load_file, save_file
 from rl.learner.hidden_states import of_rows
 from rl.methods.inputs import Row
 from rl.methods.recipe import Recipe, words
+from rl.policy import lora
 from rl.records import Trajectory
 from rl.settings import Settings
 from rl.train.storage.state_file import StateSnapshot, read_state, write_state
+from rl.train.trainers.part_memory import load_part_memory, part_memory
 from rl.train.trainers.processes import TrainerProcesses
 from rl.train.trainers.rank import Opening
 
@@ -32,6 +34,7 @@ class FarLearner:
         model: The run's copy of the weights.
         lr: Learning rate.
         weights_changed: Whether an update moved the weights since a caller set this to False.
+        has_adapters: Whether adapters are trained in place of the weights.
         processes: The ranks.
     """
 
@@ -46,7 +49,7 @@ class FarLearner:
         self.device = next(model.parameters()).device
         self.temperature, self.lr = options["temperature"], options["lr"]
         self.microbatch_tokens, self.recompute = options["microbatch_tokens"], options["recompute"]
-        self.weights_changed = False
+        self.weights_changed, self.has_adapters = False, bool(lora.adapter_layers(model))
         self._trained = [name for name, weight in model.named_parameters() if weight.requires_grad]
         self._are_alike = False  # whether the ranks have the model's weights
         size = 4 * sum(weight.numel() for weight in model.parameters())
@@ -70,11 +73,15 @@ class FarLearner:
     def update(self, rows: Sequence[Row], recipe: Recipe, *, scale: float = 1.0, seed: int = 0) -> dict[str, float]:
         """Let the ranks make an update, copy their weights into `model`, and return its metrics; see `Learner.update`.
 
-        They follow the recipe of the settings; `recipe` is the same one.
+        They follow the recipe of the settings, which is the same one. What its parts remember comes from `recipe` and
+        goes back to it, so that it is in the run's checkpoints.
         """
         self._begin()
         path = self.processes.folder / "weights.safetensors"
-        metrics, has_moved = self.processes.call("update", (rows, scale, seed, self._trained, str(path)))
+        memory = part_memory(recipe)
+        order = rows, memory, scale, seed, self._trained, str(path)
+        metrics, has_moved, memory = self.processes.call("update", order)
+        load_part_memory(recipe, memory)
         if has_moved:
             self.weights_changed = True
             own = dict(self.model.named_parameters())

@@ -28,6 +28,7 @@ from rl.train.model import TrainedModel
 from rl.train.run_folder import RunFolder
 from rl.train.storage.state_file import StateSnapshot, read_state, write_state
 from rl.train.trainers.line import Line
+from rl.train.trainers.part_memory import load_part_memory, part_memory
 
 
 @dataclass(frozen=True)
@@ -110,15 +111,18 @@ class Rank:
         """Take over the weights in a file, by name."""
         self._ranks.set_weights(self._learner.model, load_file(path))
 
-    def update(self, rows: Sequence[Row], scale: float, seed: int, names: Collection[str], path: str) -> Any:
-        """Make an update; the first rank writes the weights `names` to `path`.
+    def update(
+        self, rows: Sequence[Row], memory: Any, scale: float, seed: int, names: Collection[str], path: str
+    ) -> tuple[dict[str, float], bool, Any]:
+        """Make an update with the recipe's `memory` before it; the first rank writes the weights `names` to `path`.
 
-        Returns the metrics, and whether the weights have moved.
+        Returns the metrics, whether the weights have moved, and the recipe's memory after the update.
         """
         self._learner.weights_changed = False
+        load_part_memory(self._recipe, memory)
         metrics = self._learner.update(rows, self._recipe, scale=scale, seed=seed)
         self._write(self._ranks.weights(self._learner.model, names), path)
-        return metrics, self._learner.weights_changed
+        return metrics, self._learner.weights_changed, part_memory(self._recipe)
 
     def score(self, which: str, trajectories: Sequence[Trajectory]) -> Any:
         """Return the learner's `values`, `reference` or `logprobs` of trajectories."""

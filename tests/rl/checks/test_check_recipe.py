@@ -40,6 +40,8 @@ READERS = {
     "group_median": "mc_grpo",
     "adaptive_clip": "bapo",
     "covariance": "kl_cov",
+    "interpolated_tis": "areal",
+    "best_replies": "digiq",
 }  # parts that need others beside them
 SIZES = {"mssr": 1}  # of a group, where a recipe asks for one
 
@@ -404,8 +406,8 @@ def test_a_recipe_that_is_only_unusual_passes(number: int) -> None:
 
 def test_methods_that_compare_members_do_not_learn_from_single_episodes() -> None:
     singles = {name for name in NAMES if learns_from_single_episodes(recipes.load(name))}
-    critics = {"archer", "bilevel_ppo", "decoupled_ppo", "jade", "ppo", "step_search", "turn_ppo"}
-    assert singles == critics | {"mssr", "reinforce", "reinforce_pp", "spiral"}
+    critics = {"archer", "bilevel_ppo", "digiq", "decoupled_ppo", "jade", "ppo", "step_search", "turn_ppo"}
+    assert singles == critics | {"mssr", "otr", "reinforce", "reinforce_pp", "scope_opd", "spiral"}
 
 
 def test_the_check_on_records_needs_no_torch() -> None:

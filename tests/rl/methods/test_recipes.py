@@ -39,6 +39,9 @@ AS_GRPO = {
     "m_grpo": "no agent has roles",
     "pivotrl": "differs in which groups are kept",
     "pope": "differs in how episodes begin",
+    "props": "differs in how episodes begin",
+    "scope_prm": "differs in what becomes of failures",
+    "sfpo": "differs in how often and from where its rows are learned",
     "swarm": "differs in where episodes come from",
     "tree_grpo": "no member is a fork",
     "ttrl": "differs in where rewards come from",
@@ -63,6 +66,9 @@ UNCOMPARED = [
     "v05",
     "reinforce",
     "reinforce_pp",
+    "digiq",
+    "otr",
+    "scope_opd",
     "spiral",
     *CRITICS,
 ]  # no reward is compared in its group alone
@@ -77,7 +83,7 @@ UNDISCOUNTED = {
 # The constant lies on the last turn only; it turns failures into successes; averages begin at 0; rewards are divided by
 # their mean; they are rates of success.
 ABSOLUTE = ["at_grpo", "grpo_roc", "spiral", "maxrl", "stepwiser"]
-IN_ORDER = ["grpo_roc", "spiral"]  # they take the first failures; average the members one by one
+IN_ORDER = ["digiq", "grpo_roc", "spiral"]  # they take the first of equal ones; average the members one by one
 TABLES = ("old", "adv", "entropy", "ref", "value", "old_value", "returns", "behaviour")
 every_recipe = pytest.mark.parametrize("name", NAMES)
 
@@ -107,7 +113,7 @@ def gradient(name: str) -> Tensor:
 def fill_streams(recipe: Recipe, groups: list[Group]) -> None:
     """Fill the streams that an update would compute for the recipe's credit, but for a critic's."""
     for fill in recipes.score_parts(recipe):
-        if fill in (score.square, score.proximal, score.gradient_norm):
+        if fill in (score.square, score.proximal, score.gradient_norm, score.staleness, score.teacher):
             asyncio.run(fill(ToyScorer(), groups))
 
 

@@ -13,12 +13,16 @@ from rl.methods.recipe import catalogue, load
 from tests.support.runs import assert_same_run, flags, metrics, rollouts, small_model, train, train_run, weights
 
 NAMES = [name for name, _ in catalogue()]
-FOLLOWERS = ("pivotrl", "ui_s1")  # of an oracle, whom an untrained model follows only where most words do the same
+FOLLOWERS = (
+    "otr",
+    "pivotrl",
+    "ui_s1",
+)  # of an oracle, whom an untrained model follows only where most words do the same
 SINGLES = ("mssr",)  # which play one episode per task
 # One recipe for each kind of state that a checkpoint holds: of credit, score and strategy parts, and steps of their own.
 STATEFUL = (
-    *("archer", "bapo", "mssr", "rlep", "spiral", "v05", "vcpo"),
-    *("dots", "gdro_prompts", "gdro_rollouts", "greso", "pope", "remix", "swarm", "vade", "vcrl", "xrpo"),
+    *("archer", "bapo", "digiq", "mssr", "rlep", "spiral", "v05", "vcpo"),
+    *("dots", "gdro_prompts", "gdro_rollouts", "greso", "pope", "remix", "swarm", "vade", "vcrl", "xrpo", "sfpo"),
 )
 
 

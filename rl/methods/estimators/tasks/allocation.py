@@ -143,3 +143,22 @@ def match_budget(
         best = following
     nearest = min(best, key=lambda total: (abs(total - budget), -best[total][0]))
     return dict(zip(counts, best[nearest][1], strict=True))
+
+
+def quota(chances: Sequence[float], counts: Sequence[float]) -> Floats:
+    """PROPS' proportions of the next draw among K options, after `counts` (K,) of them were drawn.
+
+    An option's chance is how far it falls short of its share, `chances` (K,), of all draws with the next one; where
+    none does, the share itself.
+    """
+    p, n = np.asarray(chances, dtype=np.float64), np.asarray(counts, dtype=np.float64)
+    deficits: Floats = np.maximum((n.sum() + 1) * p - n, 0.0)
+    if not deficits.any():
+        deficits = p
+    return deficits / deficits.sum()
+
+
+def sampling_error(chances: Sequence[float], counts: Sequence[float]) -> float:
+    """The sum over options of how far the share of draws is from the chance: 0 to 2."""
+    n = np.asarray(counts, dtype=np.float64)
+    return float(np.abs(n / n.sum() - np.asarray(chances)).sum())

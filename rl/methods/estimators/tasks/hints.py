@@ -17,6 +17,11 @@ def shortest_prefix(successes: Sequence[int]) -> int | None:
     return next((place for place, count in enumerate(successes) if count > 0), None)
 
 
+def first_error(scores: Sequence[float], threshold: float) -> int | None:
+    """The place of the first score below `threshold`; None where there is none. All before it is worth keeping."""
+    return next((place for place, score in enumerate(scores) if score < threshold), None)
+
+
 def hint_share(difficulty: float, *, least: float, most: float) -> float:
     """ADHint's share of the solution that is given: from `least` for a task that is solved to `most` for one never."""
     return 0.0 if difficulty <= 0 else least + (most - least) * difficulty

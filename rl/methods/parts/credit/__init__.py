@@ -15,15 +15,17 @@ group > trajectory > (T,) float64 array over the trajectory's T sampled tokens, 
 | `tree` | turns that members of a group share |
 | `critic` | a critic's values |
 | `variance` | returns, against baselines of least variance |
-| `scored` | advantages that a score part has computed |
+| `distil` | how much a success is to be imitated, and a failure to be corrected by a teacher |
+| `scored` | advantages that a score part has computed, or the best replies by them |
 """
 
 from rl.methods.estimators.turn_table import TokenAdvantages
 from rl.methods.parts.credit.critic import bilevel_gae, gae, gae_with_gain, turn_gae
+from rl.methods.parts.credit.distil import calibrated_paths
 from rl.methods.parts.credit.gain import gated_gain, information_gain
 from rl.methods.parts.credit.reward import by_role, decoupled, most_varied, resampled_on_correct
 from rl.methods.parts.credit.role import role_average
-from rl.methods.parts.credit.scored import scored
+from rl.methods.parts.credit.scored import best_replies, scored
 from rl.methods.parts.credit.state import anchored, hierarchical
 from rl.methods.parts.credit.tracker import beta_value, fused_prior
 from rl.methods.parts.credit.trajectory import outcome, reward_to_go
@@ -34,9 +36,11 @@ from rl.methods.parts.credit.variance import minimum_variance, optimal_token
 __all__ = [
     "TokenAdvantages",
     "anchored",
+    "best_replies",
     "beta_value",
     "bilevel_gae",
     "by_role",
+    "calibrated_paths",
     "chunk_labels",
     "decoupled",
     "forked",

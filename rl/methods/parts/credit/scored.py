@@ -1,12 +1,15 @@
-"""Credit that a score part has computed."""
+"""Credit that a score part has computed, or that it decides."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from rl.methods.estimators import token_table
+import numpy as np
+
+from rl.methods.estimators import critic_targets, token_table, turn_table
 from rl.methods.estimators.turn_table import TokenAdvantages
+from rl.methods.options import NonNegative
 from rl.records import Group
 
 if TYPE_CHECKING:
@@ -20,3 +23,26 @@ def scored(groups: Sequence[Group], norm: Normalization, *, stream: str = "reply
     `PartError` where a turn lacks it.
     """
     return token_table.nest(groups, token_table.read_stream(groups, stream))
+
+
+def best_replies(
+    groups: Sequence[Group], norm: Normalization, *, threshold: NonNegative = 0.05, stream: str = "reply_advantage"
+) -> TokenAdvantages:
+    """Digi-Q's extraction (arXiv:2502.15760): 1 on the best of a group's replies to a state, if it is good enough.
+
+    Turns of a group that begin in the same state are compared by the numbers of `stream`, which a score part has
+    written on each of a turn's tokens. The one with the largest is imitated if that is above `threshold`, a reply that
+    was not valid counting as 0; all others have advantage 0. Neither baseline nor scale is read.
+    """
+    table, turns = turn_table.from_groups(groups), list(turn_table.turns_of(groups))
+    numbers = token_table.read_stream(groups, stream)
+    ends = np.cumsum(table.num_tokens)
+    advantages = np.array(
+        [numbers[end - 1] if count else 0.0 for end, count in zip(ends, table.num_tokens, strict=True)]
+    )
+    valid = np.array([turn.valid for turn in turns], dtype=np.bool_)
+    names = [(int(group), turn.state) for group, turn in zip(table.turn_group, turns, strict=True)]
+    labels = {name: number for number, name in enumerate(dict.fromkeys(names))}
+    state = np.array([labels[name] for name in names], dtype=np.int64)
+    mask = critic_targets.best_replies(advantages, valid, state, threshold=threshold)
+    return token_table.nest(groups, np.repeat(mask.astype(np.float64), table.num_tokens))

@@ -129,6 +129,4 @@ class fused_prior:
     def _expect(self, task: str, mean: float) -> float:
         if not self._all:
             return mean
-        own = self._means.get(task, [])
-        everywhere = sum(self._all) / len(self._all)
-        return (sum(own) + self.smoothing * everywhere) / (len(own) + self.smoothing)
+        return priors.blend(self._means.get(task, []), self._all, smoothing=self.smoothing)

@@ -29,14 +29,15 @@ class reply_advantage:
     it, each linear in the policy's last hidden state there, which it does not change. In each of `epochs` steps of Adam
     on all turns of the update, `Q` is regressed on `r + gamma * V'` of the next turn and `V` on `Q'` of the sampled
     reply; a step moves an estimate by about `rate` at most. `V'` and `Q'` are slow copies that move by a share `tau` of
-    the difference after each step. The advantage of a turn is `min(Q_1, Q_2) - min(V_1, V_2)`. Nothing follows the last
-    turn, also where a limit cut the episode short.
+    the difference after each step. The advantage of a turn is `min(Q_1, Q_2) - min(V_1, V_2)`, with `greater` that of
+    the larger ones. Nothing follows the last turn, also where a limit cut the episode short.
     """
 
     gamma: Share = 0.95
     tau: Share = 0.1
     epochs: Count = 200
     rate: Positive = 0.1
+    greater: bool = False
     _state: dict[str, Any] = field(default_factory=dict, init=False, compare=False)
 
     async def __call__(self, scorer: Scorer, groups: Sequence[Group]) -> None:
@@ -48,7 +49,7 @@ class reply_advantage:
         for _ in range(self.epochs):
             self._step(before, after, table.rewards, done)
         v, q = self._estimate(self._state["heads"], before, after)
-        advantages = critic_targets.advantage((q[0], q[1]), (v[0], v[1]))
+        advantages = critic_targets.advantage((q[0], q[1]), (v[0], v[1]), greater=self.greater)
         turn_table.write_stream(groups, "reply_advantage", np.repeat(advantages, table.num_tokens))
 
     def state_dict(self) -> dict[str, Any]:

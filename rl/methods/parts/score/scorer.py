@@ -13,7 +13,12 @@ PerTurn = list[tuple[float, ...]]  # one tuple per turn, one number per sampled 
 
 
 class Scorer(Protocol):
-    """The models of a run. Results carry no gradient and stand in the order of the arguments."""
+    """The models of a run. Results carry no gradient and stand in the order of the arguments.
+
+    `version` is the number of updates behind the weights that the coming update trains.
+    """
+
+    version: int
 
     def values(self, trajectories: Sequence[Trajectory]) -> list[PerTurn]:
         """Return the critic's value before each sampled token, as `[trajectory][turn][token]`."""
@@ -23,8 +28,16 @@ class Scorer(Protocol):
         """Return the frozen reference policy's log-probabilities of the sampled tokens: `[trajectory][turn][token]`."""
         ...
 
+    def renew_reference(self) -> None:
+        """Make the trained policy, as it is now, the reference policy."""
+        ...
+
     def logprobs(self, trajectories: Sequence[Trajectory]) -> list[PerTurn]:
         """The trained policy's own log-probabilities of the sampled tokens, before the update."""
+        ...
+
+    def teacher(self, trajectories: Sequence[Trajectory], model: str) -> list[PerTurn]:
+        """Another model's log-probabilities of the sampled tokens (`rl.methods.parts.score.teacher`)."""
         ...
 
     def squares(self, trajectories: Sequence[Trajectory]) -> list[PerTurn]:

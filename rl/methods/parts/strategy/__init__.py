@@ -10,13 +10,17 @@ members replied and were rewarded, never on which of them was faster. So a resum
 from rl.methods.parts.strategy.forks import chain_forks, entropy_forks, level_forks, random_forks
 from rl.methods.parts.strategy.guided import guided, hinted
 from rl.methods.parts.strategy.independent import independent
+from rl.methods.parts.strategy.paraphrased import paraphrased
 from rl.methods.parts.strategy.pivot import pivot
 from rl.methods.parts.strategy.recorded import recorded
+from rl.methods.parts.strategy.recycled import recycled
 from rl.methods.parts.strategy.replay import replay
+from rl.methods.parts.strategy.replies.quota import quota
+from rl.methods.parts.strategy.replies.token_forks import token_forks
 from rl.methods.parts.strategy.roles import by_role, main_and_calls
 from rl.methods.parts.strategy.search import value_forks
 from rl.methods.parts.strategy.semi_online import semi_online
-from rl.methods.parts.strategy.stages import by_priority, more_for_hard
+from rl.methods.parts.strategy.stages import by_priority, more_for_hard, until_settled
 from rl.methods.parts.strategy.stored import replay_groups
 from rl.methods.parts.strategy.swarm import swarm
 from rl.methods.parts.strategy.turn_tree import turn_tree
@@ -34,13 +38,18 @@ __all__ = [
     "main_and_calls",
     "majority_labels",
     "more_for_hard",
+    "paraphrased",
     "pivot",
+    "quota",
     "random_forks",
     "recorded",
+    "recycled",
     "replay",
     "replay_groups",
     "semi_online",
     "swarm",
+    "token_forks",
     "turn_tree",
+    "until_settled",
     "value_forks",
 ]

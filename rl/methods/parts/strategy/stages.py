@@ -9,8 +9,9 @@ from statistics import stdev
 from typing import Any, Literal
 
 from envs.types import Stop
+from rl.methods.estimators import priors
 from rl.methods.estimators.tasks import allocation
-from rl.methods.options import NonNegative, Positive, Share
+from rl.methods.options import Count, NonNegative, Positive, Share
 from rl.methods.parts import plays_seats
 from rl.methods.parts.strategy.independent import play_members
 from rl.records import Group, Ticket, Trajectory
@@ -18,6 +19,7 @@ from rl.rollout.faults import Match
 from rl.rollout.retry import groups_by_seat
 from rl.rollout.runner import Runner
 
+RECENT, MEMORY = 64, 4096  # groups that the mean over all tasks is of, and groups that are remembered
 Numbers = tuple[float, int, int]  # of a ticket's first stage: deviation of rewards, how many, episodes still to give
 
 
@@ -113,6 +115,58 @@ class by_priority:
         if len(numbers) >= count:
             for by_wave in (self._waves, self._done, self._events):
                 by_wave.pop(wave, None)
+
+
+@dataclass
+class until_settled:
+    """V_0.5's budget (arXiv:2603.10848): episodes until another one would tell little about how hard the task is.
+
+    After `least` episodes, and after each further one, the error of the fused baseline (`credit=fused_prior`) is
+    compared with what one more episode would leave of it; the group ends where the difference is at most `cost`, and at
+    the ticket's size. So a task that comes out as it was expected to takes `least` episodes. What is expected is the
+    mean of the task's last `window` groups, blended with those of all tasks as if they had been seen `smoothing` times;
+    a run's first groups are played in full size.
+
+    Attributes:
+        least: Episodes of each group.
+        cost: Error that an episode must save, of rewards between -1 and 1.
+        window: Groups of a task that its value is the mean of.
+        smoothing: Weight of the mean over all tasks, in groups.
+
+    """
+
+    least: Count = 4
+    cost: NonNegative = 0.0039
+    window: Count = 4
+    smoothing: Positive = 1.0
+    _means: list[tuple[int, int, float]] = field(default_factory=list, init=False, compare=False)
+
+    async def __call__(self, runner: Runner, ticket: Ticket) -> list[Group]:
+        """Play the group, one by one after the first episodes."""
+        earlier = [entry for entry in self._means if entry[0] < ticket.settled]
+        own = [mean for _, index, mean in earlier if index == ticket.index][-self.window :]
+        everywhere = [mean for *_, mean in earlier][-RECENT:]
+        first = min(self.least if everywhere else ticket.size, ticket.size)
+        attempts = await play_members(runner, ticket, range(first))
+        while len(attempts) < ticket.size and (members := _last(attempts)):
+            mean = sum(2 * member.reward - 1 for member in members) / len(members)
+            prior = priors.blend(own, everywhere, smoothing=self.smoothing)
+            now, then = priors.fusion_errors(mean, prior, len(members))
+            if now - then <= self.cost:
+                break
+            attempts += await play_members(runner, ticket, [len(attempts)])
+        if members := _last(attempts):
+            mean = sum(2 * member.reward - 1 for member in members) / len(members)
+            self._means = sorted([*self._means, (ticket.number, ticket.index, mean)])[-MEMORY:]
+        return groups_by_seat(runner, ticket, attempts)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Ticket, task and mean reward of the last groups."""
+        return {"means": [list(entry) for entry in self._means]}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore `state_dict()`."""
+        self._means = [(number, index, mean) for number, index, mean in state["means"]]
 
 
 def _wave_of(ticket: Ticket) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from rl.cli import one_line
-from rl.methods.options import AboveZero, Count, PartError
+from rl.methods.options import AboveZero, Count, Natural, PartError
 from rl.methods.parts import plays_seats
 from rl.methods.parts.strategy.independent import independent
 from rl.records import Group, Ticket
@@ -39,17 +39,20 @@ class replay_groups:
         fresh: Share of the tickets that are played.
         keep: Groups to remember.
         oldest: Most policy versions between a group's ticket and the ticket that takes it.
+        until: Policy version from which on all groups are played; 0 for never.
 
     """
 
     fresh: AboveZero = 0.5
     keep: Count = 512
     oldest: Count = 100
+    until: Natural = 0
     _groups: dict[tuple[str, int], _Stored] = field(default_factory=dict, init=False, compare=False)
 
     async def __call__(self, runner: Runner, ticket: Ticket) -> list[Group]:
         """Return remembered groups, or play new ones and remember them."""
-        usable = self._usable(ticket) if takes_stored(ticket.number, self.fresh) else []
+        is_over = 0 < self.until <= ticket.version
+        usable = self._usable(ticket) if takes_stored(ticket.number, self.fresh) and not is_over else []
         if usable:
             choice = int(generator(ticket.seed, "stored group").integers(len(usable)))
             return [_renew(group, ticket) for group in decode(json.loads(usable[choice].record))]

@@ -43,7 +43,9 @@ def answer(text, *sources):
     return ("answer", {"text": text, "sources": list(sources)})
 
 
-@pytest.mark.parametrize("options", [{}, {"style": "short"}, {"rule": "f1"}, {"cite": 0.5}, {"part_length": 100}])
+@pytest.mark.parametrize(
+    "options", [{}, {"style": "short"}, {"rule": "f1"}, {"cite": 0.5}, {"part_length": 100}, {"rule": "igpo"}]
+)
 def test_it_passes_the_doctor(root, options):
     failures = [result for result in check_env(ID, data_root=str(root), **options) if result.faults]
     assert not failures
@@ -59,6 +61,35 @@ def test_several_searches_and_reads_of_one_reply_are_made_in_order(root):
     assert contents[3] == "error: nothing fits these words"
     assert not terminated and info["valid"]
     assert info["metrics"]["calls"] == 4 and info["metrics"]["errors"] == 0  # nothing found is no mistake
+
+
+@pytest.mark.parametrize(
+    ("reply", "reward"),
+    [
+        ("<answer>Southwark</answer>", 1.0),
+        ("<think>Hm.</think> <answer>the Southwark</answer>", 2 / 3),  # articles count
+        ("Southwark", -3.0),
+        ([("answer", {"text": "Southwark"})], 1.0),  # a call needs no tags
+    ],
+)
+def test_a_text_without_answer_tags_may_cost(root, reply, reward):
+    (_, earned, terminated, _, info), _ = play(root, reply, rule="igpo", no_tags=-3.0)
+    assert terminated and earned == pytest.approx(reward) and info["success"] == (reward == 1.0)
+
+
+@pytest.mark.parametrize(
+    "reply", ["<think>Hm. <answer>Southwark</answer>", "<answer>Southwark</answer> <answer>Kent</answer>"]
+)
+def test_tags_that_give_no_single_answer_are_no_answer(root, reply):
+    (_, earned, terminated, _, info), _ = play(root, reply, rule="igpo")
+    assert not terminated and earned == 0 and not info["valid"]
+
+
+def test_search_keys_of_another_form_are_refused(tmp_path):
+    root = write_corpus(tmp_path)
+    write_rows(root / "corpus" / "test.jsonl", [{**QUESTIONS[0], "keys": ["borough"]}])
+    with pytest.raises(ValueError, match=r"test\.jsonl.*field 'keys' is \['borough'\], not a list of lists"):
+        play(root)
 
 
 def test_gains_of_the_documents_that_the_question_names(root):

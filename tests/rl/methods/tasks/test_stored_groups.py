@@ -5,18 +5,24 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 
 from envs.env import Env
 from envs.types import Outcome, Task, text, user
+from rl.learner.learner import Learner
+from rl.learner.scorer import ModelScorer
 from rl.methods.options import PartError
-from rl.methods.parts import strategy
+from rl.methods.parts import score, strategy
 from rl.methods.parts.strategy.stored import takes_stored
 from rl.records import Group, Ticket
+from tests.support.batches import ToyScorer, make_trajectory
 from tests.support.episodes import END, FixedPolicy, LetterAgent, make_runner
-from tests.support.runs import flags, metrics, rollouts, train_run
+from tests.support.models import model, perturb_weights
+from tests.support.runs import assert_same_run, flags, metrics, rollouts, train, train_run, weights
 
 
 class Word(Env):
@@ -169,3 +175,47 @@ def test_two_runs_learn_from_each_other(tmp_path: Path) -> None:
     assert sum(line["episodes/replayed"] for line in lines) > 0
     assert all(np.isfinite(line["loss"]) and line["grad_norm"] > 0 for line in lines)
     assert any(line["replayed"] for update in (1, 2, 3) for line in rollouts(out, update))
+
+
+def test_from_some_version_on_all_groups_are_played_again() -> None:
+    part = strategy.replay_groups(fresh=0.01, until=5)
+    play(part, ticket(0))
+    assert play(part, ticket(3, version=4)).trajectories[0].replayed
+    assert not play(part, ticket(4, version=5)).trajectories[0].replayed
+
+
+def test_the_policy_becomes_the_reference_and_a_resumed_run_does_the_same(tmp_path: Path) -> None:
+    words = flags("Talk", "--score", "renewed_reference:at=2", algo="remix", save_every=1)
+    whole = train_run(*words, "--updates", "4", out=tmp_path / "whole")
+    parts = train_run(*words, "--updates", "2", out=tmp_path / "parts")  # it ends right behind the change
+    assert train("--resume", "--out", str(parts), "--updates", "4").code == 0
+    assert_same_run(whole, parts)
+    other = train_run(*flags("Talk", algo="remix"), "--updates", "4", out=tmp_path / "other")
+    assert not all(torch.equal(one, weights(other)[name]) for name, one in weights(whole).items())
+
+
+def test_only_in_its_update_the_reference_is_renewed() -> None:
+    class Watch(ToyScorer):
+        count = 0
+
+        def renew_reference(self) -> None:
+            self.count += 1
+
+    scorer = Watch()
+    for version in range(4):
+        scorer.version = version
+        asyncio.run(score.renewed_reference(scorer, [], at=3))
+        assert scorer.count == (version >= 2)
+
+
+def test_a_renewed_reference_is_the_policy_as_it_is() -> None:
+    learner = Learner(model(), lr=0.0)
+    learner.freeze_reference()
+    perturb_weights(learner.model, 1)
+    scorer, member = ModelScorer(learner, SimpleNamespace()), make_trajectory((4, 0.0))
+    assert scorer.reference([member]) != scorer.logprobs([member])
+    scorer.renew_reference()
+    assert scorer.reference([member]) == scorer.logprobs([member])
+    learner.has_adapters = True
+    with pytest.raises(PartError, match="with --lora the reference is the model below the adapters"):
+        scorer.renew_reference()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -10,13 +11,14 @@ import numpy as np
 import pytest
 import torch
 
-from envs.types import Stop
+from envs.types import Outcome, Stop
 from rl.learner.loss import step_streams
 from rl.methods.estimators import priors
-from rl.methods.parts import scale
+from rl.methods.parts import scale, strategy
 from rl.methods.recipe import Recipe
 from rl.records import Completion, Trajectory
 from tests.support.batches import make_tokens
+from tests.support.episodes import Count, make_runner, make_ticket
 from tests.support.vector_cases import agrees, array, vectors
 from tests.support.vector_groups import Records, part, paths, recipe_of, turn
 
@@ -162,9 +164,36 @@ def test_a_task_is_compared_with_its_own_past(file: str, case: dict[str, Any]) -
         agrees(file, after[str(names.index(task))], pair)
 
 
+class Pays(Count):
+    """One turn, worth always the same."""
+
+    goal = 1
+
+    def __init__(self, reward: float) -> None:
+        super().__init__()
+        self.worth = reward
+
+    def reply(self, action):
+        return Outcome((), self.worth, True, self.worth > 0)
+
+
 @vectors("v05_fusion")
 def test_a_mean_is_drawn_towards_what_was_expected(file: str, case: dict[str, Any]) -> None:
     inputs, expected = case["inputs"], case["expected"]
+    if case["params"].get("kind") == "osla":
+        stream, params, trace = inputs["reward_stream"], case["params"], []
+        for count in range(params["k0"], params["k_max"]):
+            errors = priors.fusion_errors(sum(stream[:count]) / count, inputs["prior"], count)
+            if errors[0] - errors[1] <= params["c"]:
+                break
+            trace.append([count, *errors])
+        agrees(file, np.array(trace).reshape(-1, 3), np.array(expected["trace"]).reshape(-1, 3))
+        env = partial(Pays, (1 + stream[0]) / 2)
+        part = strategy.until_settled(least=params["k0"], cost=params["c"])
+        part.load_state_dict({"means": [[0, 1, inputs["prior"]]]})
+        (group,) = asyncio.run(part(make_runner(env), replace(make_ticket(9, size=params["k_max"]), settled=9)))
+        assert len(group.trajectories) == expected["k_stop"]
+        return
     rewards = [(r + 1) / 2 for r in inputs["rewards"]]
     records = Records(members([2] * len(rewards)), ["task"] * len(rewards), rewards)
     recipe = recipe_of("v05")

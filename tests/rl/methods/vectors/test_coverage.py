@@ -28,8 +28,8 @@ def test_real_recipes_are_compared() -> None:
     """Each recipe with a formula of its own is loaded by name; the others differ from one of these in other slots.
 
     The parts of those that choose tasks, episodes, help or labels are compared in `test_task_vectors.py`.
-    No file has numbers of `clip_cov`, `shuffle_r1` and `spiral`; `tests/rl/methods/test_credit.py` works the formula of
-    `spiral` out. `seeupo_agents` is compared with those of `seeupo` by `tests/rl/methods/teams/test_seeupo_agents.py`.
+    No file has numbers of `clip_cov`, `shuffle_r1` and `spiral`; `tests/rl/methods/updates/test_left_out.py` works those of
+    the first two out, and `tests/rl/methods/test_credit.py` the formula of `spiral`. `seeupo_agents` is compared with those of `seeupo` by `tests/rl/methods/teams/test_seeupo_agents.py`.
     """
     used = set(re.findall(r"\"(\w+)\"", TEXT)) & {name for name, _ in recipes.catalogue()}
     missing = {name for name, _ in recipes.catalogue()} - used

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from rl.methods import recipe as recipes
+from rl.methods.estimators import similarity
 from rl.methods.estimators.tasks import allocation, difficulty, hints, labels
-from rl.methods.parts import reweigh
+from rl.methods.parts import reweigh, strategy
 from rl.methods.parts.strategy.stored import takes_stored
 from tests.support.batches import make_group, make_trajectory
 from tests.support.vector_cases import agrees, array, vectors
@@ -23,6 +24,42 @@ def test_dars_adds_as_many_episodes(file: str, case: dict[str, Any]) -> None:
         how = {"most": params["N_max"], "weigh_hardness": is_weighed, "is_scaled": params["std"]}
         extra = [allocation.more_for_hard(a, params["N"], **how) for a in case["inputs"]["accuracy"]]
         assert extra == case["expected"][name]
+
+
+@vectors("props_quota")
+def test_props_draws_what_its_data_lack(file: str, case: dict[str, Any]) -> None:
+    chances, counts, expected = case["inputs"]["p"], case["inputs"]["counts"], case["expected"]
+    assert recipes.load("props").strategy is strategy.quota
+    agrees(file, allocation.quota(chances, counts), expected["q"])
+    if sum(counts):
+        agrees(file, allocation.sampling_error(chances, counts), expected["sampling_error"])
+
+
+@vectors("recycle_first_error")
+def test_a_failure_is_kept_up_to_its_first_wrong_step(file: str, case: dict[str, Any]) -> None:
+    scores, expected = case["inputs"]["step_scores"], case["expected"]
+    assert recipes.load("scope_prm").strategy is strategy.recycled
+    error = hints.first_error(scores, case["params"]["threshold"])
+    assert error == expected["first_error"]
+    assert (len(scores) if error is None else error) == expected["kept_steps"]
+    assert bool(error) == expected["eligible"]
+
+
+@vectors("ps_grpo_reward")
+def test_members_earn_by_agreeing_with_those_who_read_other_words(file: str, case: dict[str, Any]) -> None:
+    inputs, params, expected = case["inputs"], case["params"], case["expected"]
+    labels = np.repeat(np.arange(params["n"]), params["g"])
+    rewards = similarity.consistency(array(inputs["similarity"]), labels)
+    agrees(file, rewards.reshape(params["n"], params["g"]), expected["reward"])
+    if inputs["accuracy"] is not None:
+        rewards = rewards + params["lambda_acc"] * array(inputs["accuracy"]).ravel()
+    recipe = recipes.load("ps_grpo")
+    groups = [
+        make_group(*(make_trajectory((1, reward)) for reward in rewards[labels == number]), number=number)
+        for number in range(params["n"])
+    ]
+    credit = recipe.credit(groups, recipe.normalization)
+    agrees(file, [[float(tokens[0]) for tokens in of_group] for of_group in credit], expected["advantage"])
 
 
 @vectors("gdro_sqrt_rule")

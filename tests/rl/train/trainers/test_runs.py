@@ -142,6 +142,15 @@ def test_a_killed_run_is_resumed_bit_for_bit_by_as_many_trainers_and_else_to_rou
 
 
 @pytest.mark.long
+def test_what_a_part_remembers_is_in_the_checkpoint(tmp_path: Path) -> None:
+    words = flags("Talk", updates=4, save_every=1, algo="sfpo", passes="slow_fast:fast=2,window=2,threshold=0.01")
+    one = train_run(*words, out=tmp_path / "one")
+    train_run(*words, "--trainers", "2", "--updates", "2", out=tmp_path / "two")
+    assert train("--resume", "--out", str(tmp_path / "two"), "--updates", "4").code == 0
+    assert_alike(one, tmp_path / "two", tolerance=1e-3)
+
+
+@pytest.mark.long
 def test_adapters_and_a_reference_are_trained_by_several(tmp_path: Path) -> None:
     pytest.importorskip("peft")
     words = flags("Talk", updates=2, lora=4, penalty="kl_k3:coef=0.1")

@@ -1,0 +1,1 @@
+"""Strategies that decide within replies: how they begin, where they fork and where they end."""
