@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rl.learner import batch
+from rl.learner.noise import gradient_noise
 from rl.methods.options import PartError
 from rl.methods.recipe import Recipe, score_parts
 from rl.records import Group, Ticket
@@ -24,6 +25,7 @@ from rl.rollout.runner import Runner
 from rl.rollout.timeouts import find_hang
 from rl.seeds import derive, generator
 from rl.settings import Settings
+from rl.train.credit.metrics import credit_metrics
 from rl.train.learner_thread import LearnerThread
 from rl.train.progress import Progress, is_usable
 from rl.train.rollout_metrics import rollout_metrics
@@ -185,10 +187,11 @@ class Loop:
         if not plan.overlap:
             self.pause()
         results: dict[str, dict[str, float]] = {}
-        for (trainee, _), of_role in zip(by_trainee, rows, strict=True):
+        for (trainee, of_trainee), of_role in zip(by_trainee, rows, strict=True):
             seed = derive(plan.seed, "minibatch", update, *filter(None, [trainee.role.name]))
             metrics = trainee.learner.update(of_role, recipe, scale=scale, seed=seed)
-            results[trainee.role.name] = {**metrics, "lr": trainee.learner.lr * scale}
+            noise = gradient_noise(trainee.learner.optimizer, len(of_trainee) / trainee.learner.minibatches)
+            results[trainee.role.name] = {**metrics, **noise, "lr": trainee.learner.lr * scale}
         return {**merge_metrics(results), "time/score_s": scoring_s}
 
     def _finish_update(
@@ -200,7 +203,7 @@ class Loop:
         self.sync_weights()
         progress.update += 1
         metrics = {"update": progress.update, **rollout_metrics(groups, training_groups), **results}
-        metrics |= progress.history.coverage()
+        metrics |= credit_metrics(training_groups) | progress.history.coverage()
         metrics |= {"lag/mean": sum(lags) / len(lags), "lag/max": max(lags)}
         end_time = time.perf_counter()
         update_s = end_time - start_time

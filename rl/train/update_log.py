@@ -9,6 +9,7 @@ from rl.records import Group
 from rl.settings import Settings
 from rl.train.checkpoint import Checkpointer
 from rl.train.console import Console
+from rl.train.credit.advice import Advice
 from rl.train.loggers.logger import Loggers
 from rl.train.storage.rollout_files import select_groups
 
@@ -16,8 +17,11 @@ from rl.train.storage.rollout_files import select_groups
 class UpdateLog:
     """Writes what `Loop.on_update` hands over, into the folder of the run and to its loggers."""
 
-    def __init__(self, settings: Settings, checkpointer: Checkpointer, loggers: Loggers, console: Console) -> None:
+    def __init__(
+        self, settings: Settings, checkpointer: Checkpointer, loggers: Loggers, console: Console, advice: Advice
+    ) -> None:
         """Take the parts of the run; its folder is the checkpointer's."""
+        self.advice = advice
         self.settings, self.checkpointer, self.loggers, self.console = settings, checkpointer, loggers, console
 
     def on_update(self, metrics: dict[str, float], groups: list[Group]) -> None:
@@ -31,6 +35,8 @@ class UpdateLog:
         folder.log(metrics)
         self.loggers.log(update, {name: value for name, value in metrics.items() if isfinite(value)})
         self.console.update(metrics, list_warnings(metrics, s.lag))
+        if line := self.advice.add(metrics):
+            self.console.say(f"advice: {line}")
         self.checkpointer.record()
         if update % s.save_every == 0 or self.checkpointer.seconds_since_save() >= 60 * s.save_minutes:
             self.loggers.flush()

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rl.methods.estimators import states, statistics, token_table, turn_table
-from rl.methods.estimators.statistics import Floats
+from rl.methods.estimators.statistics import Floats, Ints
 from rl.methods.estimators.turn_table import TokenAdvantages, TurnTable
 from rl.methods.options import NonNegative, Share
-from rl.methods.parts import BASELINE, needs, traits
+from rl.methods.parts import BASELINE, STATES, needs, traits
 from rl.methods.parts.credit.state import group_by_state
 from rl.records import Group
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 ROUNDING = 1e-9  # of the largest return: a difference this small is a rounding error of 0
 
 
-@traits(BASELINE, expects={"baseline": ("none", "group_mean")})
+@traits(BASELINE, STATES, expects={"baseline": ("none", "group_mean")})
 @needs("square", when="weigh")
 def graph_values(
     groups: Sequence[Group],
@@ -103,16 +103,10 @@ def _fallback(table: TurnTable, returns: Floats, weight: Floats | None) -> tuple
         same_turn = turn_table.group_ids(table.turn_group, table.index)
         others = np.maximum(statistics.group_size(same_turn) - 1, 1)
         return base, (np.bincount(same_turn, weight)[same_turn] - weight) / others
-    grid = table.pad(returns)
-    last = np.minimum(np.arange(grid.shape[1]), np.maximum(table.num_turns[:, None] - 1, 0))
-    grid = np.take_along_axis(grid, last, axis=1)
-    sums = np.zeros((int(table.group.max(initial=-1)) + 1, grid.shape[1]))
-    np.add.at(sums, table.group, grid)
-    others = np.maximum(statistics.group_size(table.group) - 1, 1)[:, None]
-    return table.unpad((sums[table.group] - grid) / others), np.ones(len(returns))
+    return turn_table.mean_of_others(table, returns), np.ones(len(returns))
 
 
-def _next_rows(table: TurnTable) -> np.ndarray:
+def _next_rows(table: TurnTable) -> Ints:
     """The row of each turn's successor in its trajectory (R,); -1 for the last turn."""
     rows = np.arange(len(table.index))
     return np.where(table.index + 1 < table.num_turns[table.trajectory], rows + 1, -1)
