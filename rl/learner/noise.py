@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import torch
 
-FIRST_STEP = 10  # before it, both means are of nearly the same gradients
+FIRST_STEP = 2  # before it, both means are of the same gradient
 
 
 def gradient_noise(optimizer: torch.optim.Optimizer, groups_per_step: float) -> dict[str, float]:
@@ -19,7 +19,7 @@ def gradient_noise(optimizer: torch.optim.Optimizer, groups_per_step: float) -> 
 
     `signal` is the squared length of the mean gradient, `noise` the variance of the gradient of one group, summed over
     weights, and the scale their ratio, in groups. The signal is an unbiased difference and can be below 0, where there
-    is no scale. Average signals and noises over updates before dividing them. Empty in the first ten steps. Of several
+    is no scale. Average signals and noises over updates before dividing them. Empty before the second step. Of several
     groups of parameters the first counts, the weights of the model.
     """
     group = optimizer.param_groups[0]

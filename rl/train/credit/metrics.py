@@ -34,8 +34,12 @@ def credit_metrics(groups: Sequence[Group]) -> dict[str, float]:
         return metrics
     within = _variance(returns, number, total)
     metrics["states/explained"] = 1 - within / around
-    same_reply = turn_table.group_ids(place, [turn.completion.ids for turn in turns])
-    number, total = states.sums_of_others(returns, None, same_reply, table.trajectory)
+    is_last = table.index + 1 == table.num_turns[table.trajectory]
+    led_to = [
+        turn.completion.ids if last else after.state
+        for turn, after, last in zip(turns, [*turns[1:], turns[-1]], is_last, strict=True)
+    ]
+    number, total = states.sums_of_others(returns, None, turn_table.group_ids(place, led_to), table.trajectory)
     if (number > 0.5).any():
         metrics["states/luck"] = _variance(returns, number, total) / around
     return metrics

@@ -26,7 +26,7 @@ def measured(signal: float, noise: float, *, steps: int, groups: float = 2.0) ->
     return results
 
 
-@pytest.mark.parametrize("steps", [FIRST_STEP, 300])
+@pytest.mark.parametrize("steps", [10, 300])
 def test_signal_and_noise_of_gradients_are_told_apart_early_and_late(steps: int) -> None:
     result = measured(0.5, 2.0, steps=steps)[-1]
     assert result["gradient/signal"] == pytest.approx(0.5, rel=0.15)
@@ -35,12 +35,12 @@ def test_signal_and_noise_of_gradients_are_told_apart_early_and_late(steps: int)
 
 
 def test_of_noise_alone_the_signal_is_small_and_where_it_is_below_0_there_is_no_scale() -> None:
-    results = measured(0.0, 2.0, steps=60)[FIRST_STEP:]
+    results = measured(0.0, 2.0, steps=60)[10:]
     assert all(abs(result["gradient/signal"]) < 0.03 * 2.0 for result in results)
     below = [result for result in results if result["gradient/signal"] <= 0]
     assert below and not any("gradient/noise_scale" in result for result in below)
 
 
-def test_nothing_is_said_of_the_first_steps() -> None:
+def test_nothing_is_said_of_the_first_step() -> None:
     results = measured(0.5, 2.0, steps=FIRST_STEP)
     assert not any(results[:-1]) and results[-1]
