@@ -159,6 +159,8 @@ def hall(about: str, *dials: str, arms: tuple[str, ...] = ("gigpo", "graph"), to
 COMPARISONS |= {
     "doors-late": hall("the last 3 of 8 doors decide", "placement=late"),
     "doors-early": hall("the first 3 of 8 doors decide", "placement=early", arms=("graph",)),
-    "doors-share": hall("success is drawn with the share of 3 rights", "rule=share", "placement=spread", arms=("graph",)),
+    "doors-share": hall(
+        "success is drawn with the share of 3 rights", "rule=share", "placement=spread", arms=("graph",)
+    ),
     "doors-pay": hall("each of 3 rights is paid at once", "rule=pay", "placement=spread", arms=("turn_grpo", "graph")),
 }

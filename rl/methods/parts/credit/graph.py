@@ -116,4 +116,4 @@ def _squared_scores(groups: Sequence[Group], table: TurnTable) -> Floats:
     """The squared length of each turn's score in logits (R,): the sum over its tokens of `1 - 2 p + sum of p^2`."""
     energy = 1 - 2 * np.exp(token_table.sampler_logprobs(groups)) + token_table.read_stream(groups, "square")
     owner = np.repeat(np.arange(len(table.index)), table.num_tokens)
-    return np.bincount(owner, energy, minlength=len(table.index))
+    return np.bincount(owner, energy, minlength=len(table.index)).astype(np.float64)
