@@ -41,6 +41,7 @@ class Env(TaskLoading, gymnasium.Env[Messages, Message]):
         max_turns: Turns after which an episode is truncated with stop "turn_limit".
         max_return: Return of a perfect episode. The oracle must reach it on every task.
         is_contest: Whether other players decide the return too, so that no reply is sure to earn `max_return`.
+        has_markov_state: Whether `state()` with the number of turns left is all that matters for what follows.
         leaks: Reason why the prompt may contain a task's answer; empty where it must not.
 
     `style`, an argument, says how everything is worded. "full", the default, is for any language model: the opening
@@ -61,6 +62,7 @@ class Env(TaskLoading, gymnasium.Env[Messages, Message]):
     max_turns: int = 1
     max_return: float = 1.0
     is_contest: bool = False
+    has_markov_state: bool = False
     leaks: str = ""
     style: Style = "full"
 
@@ -215,6 +217,7 @@ class Env(TaskLoading, gymnasium.Env[Messages, Message]):
             "split": self.split,
             "state": self.state(),
             "tools": self._copy_tools(),
+            "markov": bool(self.has_markov_state),
             "answer": self.task.answer if isinstance(self.task.answer, str) else deepcopy(self.task.answer),
         }
         return messages, info

@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 
 from envs.types import Message
 
-RESET_KEYS = ("task", "split", "tools", "answer", "state")  # what `Env.reset` returns
+RESET_KEYS = ("task", "split", "tools", "answer", "state", "markov")  # what `Env.reset` returns
 STEP_KEYS = ("state", "valid", "rewards", "metrics")  # what every `Env.step` returns
 FINAL_KEYS = ("success", "stop")  # what the step that ends an episode returns as well
 
@@ -35,6 +35,10 @@ class StepInfo(TypedDict, total=False):
     # Ground truth of the task. Rollouts record it; the score part `answer_gain` reads it. Never shown to the policy.
     # Missing or None: the task has no single answer; `answer_gain` refuses to train.
     answer: Any
+    # Whether `state` with the number of turns left decides how likely what follows each reply is, and whether a player
+    # has no reason to look further back. The credit part `graph_values` then relies on values merged over states.
+    # Missing: False.
+    markov: bool
 
     # At reset and at every step.
 

@@ -146,6 +146,7 @@ class Trajectory:
     member: int = 0
     agent: str = "agent"
     answer: Any = None
+    markov: bool = False  # whether the environment declares that the states of its turns are Markov
     final: Messages = ()  # the environment's messages after the last reply
     error: str | None = None  # "TYPE: text" of the exception that ended an errored episode, or one of `POLICY_FAULT`
     fork: Fork | None = None  # None if it was played from the start

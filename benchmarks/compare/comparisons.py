@@ -140,3 +140,27 @@ COMPARISONS["plan"] = Comparison(
 COMPARISONS["plan-longer"] = replace(
     COMPARISONS["plan"], tokens=80_000, pairs=(("at_grpo", "grpo"),), about="a planner and an executor, longer"
 )
+
+
+def hall(about: str, *dials: str, arms: tuple[str, ...] = ("gigpo", "graph"), tokens: int = 24_000) -> Comparison:
+    """A comparison on `games/Doors-v0` with these dials: 8 doors, 3 of which decide."""
+    args = [word for dial in ("turns=8", "decisive=3", "symbols=8", *dials) for word in ("--env-arg", dial)]
+    shared = (*args, "--turn-tokens", "4", "--groups", "4", "--eval-episodes", "50")
+    return Comparison(
+        about,
+        "games/Doors-v0",
+        (*shared, "--lr", "3e-4", "--minibatches", "1"),
+        tokens,
+        tuple((arm, "grpo") for arm in arms),
+        start=(*shared, "--size", "8", "--cold-start", "3000", "--cold-start-until", "0.08"),
+    )
+
+
+COMPARISONS |= {
+    "doors-late": hall("the last 3 of 8 doors decide", "placement=late"),
+    "doors-early": hall("the first 3 of 8 doors decide", "placement=early", arms=("graph",)),
+    "doors-share": hall(
+        "success is drawn with the share of 3 rights", "rule=share", "placement=spread", arms=("graph",)
+    ),
+    "doors-pay": hall("each of 3 rights is paid at once", "rule=pay", "placement=spread", arms=("turn_grpo", "graph")),
+}

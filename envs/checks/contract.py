@@ -38,6 +38,7 @@ INFO_TYPES: dict[str, type] = {
     "tools": list,
     "answer": object,
     "state": str,
+    "markov": bool,
     "valid": bool,
     "rewards": dict,
     "metrics": dict,

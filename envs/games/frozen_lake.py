@@ -36,6 +36,7 @@ class FrozenLake(Verbalised):
     Source and licence: gymnasium's toy_text (MIT), own maps. Version history: v0.
     """
 
+    has_markov_state = True
     game = "FrozenLake-v1"
     actions = tuple(STEPS)
     synonyms = MappingProxyType(SCREEN_SYNONYMS)

@@ -22,6 +22,7 @@ from rl.learner.hidden_states import of_rows
 from rl.learner.loss import step_streams
 from rl.learner.minibatch import rows_with_gradient, split_minibatches, step_tokens
 from rl.learner.movable_weights import MovableWeights
+from rl.learner.noise import gradient_noise
 from rl.learner.packing import Columns
 from rl.learner.ranks import Alone, Ranks, place
 from rl.methods.inputs import Row
@@ -106,7 +107,9 @@ class Learner:
         return [*weights, *(self.value_head.parameters() if self.value_head else ())]
 
     def update(self, rows: Sequence[Row], recipe: Recipe, *, scale: float = 1.0, seed: int = 0) -> dict[str, float]:
-        """Take the optimiser steps of one update and return its metrics (`Diagnostics.means`).
+        """Take the optimiser steps of one update and return its metrics.
+
+        They are those of `Diagnostics.means` and `rl.learner.noise`.
 
         Args:
             rows: All rows of the update, with advantages (`rl.learner.batch.build_rows`).
@@ -123,7 +126,8 @@ class Learner:
             for _ in recipe.passes(MovableWeights(self.optimizer, diagnostics, self.ranks), self.epochs):
                 for minibatch in split_minibatches(phase, self.minibatches, rng):
                     self._step(minibatch, recipe, diagnostics)
-        return diagnostics.means(self.ranks)
+        num_groups = len({row.group for row in rows})
+        return {**diagnostics.means(self.ranks), **gradient_noise(self.optimizer, num_groups / self.minibatches)}
 
     def freeze_reference(self) -> None:
         """Keep the current weights as the reference model: a copy, or with adapters the frozen model below them."""

@@ -103,6 +103,7 @@ def _calls(env: gymnasium.Env, ticket: Ticket, script: Script, trajectory: Traje
     messages, info = cast(tuple[Messages, StepInfo], result)
     trajectory.task, trajectory.answer = str(info.get("task", "")), info.get("answer")
     trajectory.tools = info.get("tools", ())
+    trajectory.markov = bool(info.get("markov", False))
     name = getattr(script, "__name__", "script")
     replies = iter((yield name, partial(script, env, derive(ticket.seed, "member", trajectory.member))))
     while True:
@@ -160,4 +161,5 @@ def tokenize(trajectory: Trajectory, agent: Agent, encode: Callable[[Message], S
         trajectory.seed,
         trajectory.member,
         answer=trajectory.answer,
+        markov=trajectory.markov,
     )

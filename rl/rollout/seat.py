@@ -193,6 +193,7 @@ class Seat:
         """Note the task of the episode, before the first reply."""
         self.trajectory.task = str(info.get("task", f"{self.ticket.split}/{self.ticket.index}"))
         self.trajectory.answer = info.get("answer")
+        self.trajectory.markov = bool(info.get("markov", False))
 
     def _add_reply(self, ids: tuple[int, ...]) -> None:
         """Extend the prompt by the tokens of a reply."""

@@ -24,6 +24,7 @@ from rl.rollout.runner import Runner
 from rl.rollout.timeouts import find_hang
 from rl.seeds import derive, generator
 from rl.settings import Settings
+from rl.train.credit.metrics import credit_metrics
 from rl.train.learner_thread import LearnerThread
 from rl.train.progress import Progress, capacity, is_usable
 from rl.train.rollout_metrics import rollout_metrics
@@ -201,7 +202,7 @@ class Loop:
         self.sync_weights()
         progress.update += 1
         metrics = {"update": progress.update, **rollout_metrics(groups, training_groups), **results}
-        metrics |= progress.history.coverage()
+        metrics |= credit_metrics(training_groups) | progress.history.coverage()
         metrics |= {"lag/mean": sum(lags) / len(lags), "lag/max": max(lags)}
         end_time = time.perf_counter()
         update_s = end_time - start_time

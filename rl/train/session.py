@@ -16,6 +16,8 @@ from envs.watchdog import WATCHDOG
 from rl.cli import INTERRUPTED, UserError, run_async
 from rl.config_file import to_toml
 from rl.evaluate.runner import REPLY_DEADLINE_S, sampling_params
+from rl.methods.conflicts import has
+from rl.methods.parts import STATES
 from rl.methods.parts.sampler import History
 from rl.methods.recipe import Recipe, asks_for_reference, words
 from rl.policy import lora
@@ -30,6 +32,7 @@ from rl.settings import Settings
 from rl.train import cold_start, precision, validation
 from rl.train.checkpoint import Checkpointer
 from rl.train.console import Console, describe_run
+from rl.train.credit.advice import Advice
 from rl.train.environment import inspect_environment
 from rl.train.evaluations import Evaluations
 from rl.train.hub import upload
@@ -189,6 +192,7 @@ class Session:
 
     def _make_loop(self) -> Loop:
         s, log_parts = self.settings, (self.checkpointer, self.loggers, self.console)
+        advice = Advice(s.groups, compares_states=has(self.recipe, STATES))
         return Loop(
             self.runner,
             self.trainees,
@@ -196,7 +200,7 @@ class Session:
             Plan.of(s, self.updates),
             self.progress,
             sync_weights=self.runners.sync_weights,
-            on_update=UpdateLog(s, *log_parts, self.trainees.engine_metrics).on_update,
+            on_update=UpdateLog(s, *log_parts, advice, self.trainees.engine_metrics).on_update,
             pause=self.trainees.pause,
             opponents=self.opponents,
             between_updates=partial(self.evaluations.evaluate_if_due, partial(self._play_greedily, "val")),

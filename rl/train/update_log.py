@@ -10,6 +10,7 @@ from rl.records import Group
 from rl.settings import Settings
 from rl.train.checkpoint import Checkpointer
 from rl.train.console import Console
+from rl.train.credit.advice import Advice
 from rl.train.loggers.logger import Loggers
 from rl.train.storage.rollout_files import select_groups
 
@@ -23,10 +24,11 @@ class UpdateLog:
         checkpointer: Checkpointer,
         loggers: Loggers,
         console: Console,
+        advice: Advice,
         engine_metrics: Callable[[], dict[str, float]] = dict,
     ) -> None:
         """Take the parts of the run; its folder is the checkpointer's. `engine_metrics` is called at each update."""
-        self.engine_metrics = engine_metrics
+        self.advice, self.engine_metrics = advice, engine_metrics
         self.settings, self.checkpointer, self.loggers, self.console = settings, checkpointer, loggers, console
 
     def on_update(self, metrics: dict[str, float], groups: list[Group]) -> None:
@@ -41,6 +43,8 @@ class UpdateLog:
         folder.log(metrics)
         self.loggers.log(update, {name: value for name, value in metrics.items() if isfinite(value)})
         self.console.update(metrics, list_warnings(metrics, s.lag))
+        if line := self.advice.add(metrics):
+            self.console.say(f"advice: {line}")
         self.checkpointer.record()
         if update % s.save_every == 0 or self.checkpointer.seconds_since_save() >= 60 * s.save_minutes:
             self.loggers.flush()

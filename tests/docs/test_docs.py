@@ -43,7 +43,10 @@ class Generous(Env):
 
     def reply(self, action):
         paid = 0.25 + (len(text(action)) % 2) / 4
-        return Outcome((user("more"),), paid, rewards={"some": paid})
+        return Outcome((user("more"),), paid, rewards={"some": paid}, metrics={"gain": 0.5})
+
+    def state(self):
+        return str(self.turns)
 """  # pays an untrained model, so that no metric is left out for being nothing
 ONE_LINE = re.compile(r"^python3 -m venv \.venv && \.venv/bin/pip install -e .*$", re.MULTILINE)
 PARSERS = {

@@ -57,6 +57,7 @@ class Doors(Env):
     """
 
     world: World
+    has_markov_state = True
 
     def __init__(
         self,

@@ -249,6 +249,20 @@ def compare_by_turn(
     return table.unpad((grid - base) * inverse_unit(first, table.group, norm)[:, None])
 
 
+def mean_of_others(table: TurnTable, values: Floats) -> Floats:
+    """For each turn, the mean of `values` (R,) of the same turn of the other members of its group (R,).
+
+    A member whose episode is over stands with the value of its last turn. 0 in a group of one.
+    """
+    grid = table.pad(values)
+    last = np.minimum(np.arange(grid.shape[1]), np.maximum(table.num_turns[:, None] - 1, 0))
+    grid = np.take_along_axis(grid, last, axis=1)
+    sums = np.zeros((int(table.group.max(initial=-1)) + 1, grid.shape[1]))
+    np.add.at(sums, table.group, grid)
+    others = np.maximum(statistics.group_size(table.group) - 1, 1)[:, None]
+    return table.unpad((sums[table.group] - grid) / others)
+
+
 def inverse_unit(values: Floats, group: Ints, norm: Normalization) -> Floats:
     """One over the unit (B,) by which `norm.scale` divides `values` (B,); 0 where they have no spread.
 

@@ -17,6 +17,7 @@ MISMATCH = "a weight for the sampler's mismatch"
 SAMPLER_RATIO = "a ratio against the sampler's record"
 BASELINE = "a baseline of its own"
 SEVERAL = "groups of several members"
+STATES = "a comparison of turns by their state"
 
 
 def needs(*streams: str, when: str = "", unless: str = "") -> Callable[[Part], Part]:

@@ -51,6 +51,19 @@ def test_the_next_prompt_is_the_last_one_and_what_was_sampled_and_what_is_new():
     ]
 
 
+class Declared(Count):
+    has_markov_state = True
+
+
+def test_a_record_says_whether_the_environment_declares_its_states_markov():
+    def script(env, seed):
+        yield from ["hi"] * 3
+
+    for env, markov in ((Count, False), (Declared, True)):
+        assert play_member(make_runner(env)).markov is markov
+        assert play_script(env(), make_ticket(), script).markov is markov
+
+
 class Forgetful(LetterAgent):
     """Begins anew before every second reply."""
 

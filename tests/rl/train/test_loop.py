@@ -16,6 +16,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from envs.types import Stop
 from envs.watchdog import Clock
@@ -50,6 +51,8 @@ class Stage:
     metrics: list[dict[str, float]] = field(default_factory=list)
     tickets: list[Ticket] = field(default_factory=list)
     lr: float = 1.0  # it is the learner too
+    minibatches: int = 1
+    optimizer: Any = field(default_factory=lambda: torch.optim.AdamW([torch.zeros(1)]))
 
     def __post_init__(self) -> None:
         recipe = Recipe(strategy=self.strategy, schedule=schedule.constant).but(**self.changes)

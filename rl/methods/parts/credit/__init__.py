@@ -8,6 +8,7 @@ group > trajectory > (T,) float64 array over the trajectory's T sampled tokens, 
 | `trajectory` | returns of whole trajectories, or rewards token by token |
 | `turn` | returns of single turns |
 | `state` | returns of turns that began in the same state |
+| `graph` | what the states that turns led to were worth to all members |
 | `gain` | information that turns gave the policy |
 | `reward` | several named rewards, roles, and some of the trajectories only |
 | `role` | returns of a seat, against a moving average |
@@ -23,6 +24,7 @@ from rl.methods.estimators.turn_table import TokenAdvantages
 from rl.methods.parts.credit.critic import bilevel_gae, gae, gae_with_gain, turn_gae
 from rl.methods.parts.credit.distil import calibrated_paths
 from rl.methods.parts.credit.gain import gated_gain, information_gain
+from rl.methods.parts.credit.graph import graph_values
 from rl.methods.parts.credit.reward import by_role, decoupled, most_varied, resampled_on_correct
 from rl.methods.parts.credit.role import role_average
 from rl.methods.parts.credit.scored import best_replies, scored
@@ -48,6 +50,7 @@ __all__ = [
     "gae",
     "gae_with_gain",
     "gated_gain",
+    "graph_values",
     "hierarchical",
     "information_gain",
     "matched_returns",

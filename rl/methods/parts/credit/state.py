@@ -13,12 +13,14 @@ from rl.methods.estimators import states, turn_table
 from rl.methods.estimators.statistics import Ints
 from rl.methods.estimators.turn_table import TokenAdvantages, TurnTable
 from rl.methods.options import Natural, NonNegative, PartError, Share
+from rl.methods.parts import STATES, traits
 from rl.records import Group
 
 if TYPE_CHECKING:
     from rl.methods.inputs import Normalization
 
 
+@traits(STATES)
 def anchored(
     groups: Sequence[Group],
     norm: Normalization,
@@ -52,6 +54,7 @@ def anchored(
     return turn_table.turns_to_tokens(groups, table, by_episode + omega * by_state)
 
 
+@traits(STATES)
 def hierarchical(
     groups: Sequence[Group],
     norm: Normalization,

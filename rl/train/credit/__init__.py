@@ -1,0 +1,1 @@
+"""What a run measures about credit, and what it suggests of that."""

@@ -1,0 +1,58 @@
+"""What a run's own measurements suggest, said once: docs/choosing_a_method.md has the reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+UPDATE = 20  # after which the advice is given
+FEW, MANY = 1 / 4, 8  # noise scales, in groups of an update, that are worth a word
+SHARED, SETTLED, LUCKY = 0.3, 0.2, 0.4  # shares from which values of shared states are worth a word
+EQUAL = 0.5  # share of groups with equal rewards that is worth a word
+
+NAMES = (
+    "gradient/signal",
+    "gradient/noise",
+    "states/shared",
+    "states/luck",
+    "states/explained",
+    "groups/zero_variance",
+)
+
+
+class Advice:
+    """Collects the metrics of the first updates of a run, or of those since it was resumed."""
+
+    def __init__(self, groups: int, *, compares_states: bool) -> None:
+        """Take the number of groups of an update, and whether the recipe's credit compares turns by their state."""
+        self.groups, self.compares_states = groups, compares_states
+        self._sums: dict[str, float] = {}
+        self._counts: dict[str, int] = {}
+
+    def add(self, metrics: Mapping[str, float]) -> str:
+        """Add an update; return one line where it is the one after which advice is given and there is any, else ""."""
+        if metrics["update"] > UPDATE:
+            return ""
+        for name in NAMES:
+            if name in metrics:
+                self._sums[name] = self._sums.get(name, 0.0) + metrics[name]
+                self._counts[name] = self._counts.get(name, 0) + 1
+        return "; ".join(self._sentences()) if metrics["update"] == UPDATE else ""
+
+    def _mean(self, name: str) -> float:
+        return self._sums[name] / self._counts[name] if name in self._sums else 0.0
+
+    def _sentences(self) -> list[str]:
+        lines = []
+        signal, noise, used = self._mean("gradient/signal"), self._mean("gradient/noise"), self.groups
+        if noise > 0 and signal > 0:
+            scale = noise / signal
+            if scale < FEW * used:
+                lines.append(f"noise scale {scale:.0f} groups, {used} used: fewer --groups learn as much per update")
+            elif scale > MANY * used:
+                lines.append(f"noise scale {scale:.0f} groups, {used} used: more --groups or finer credit reduce noise")
+        shared, luck, explained = (self._mean(f"states/{name}") for name in ("shared", "luck", "explained"))
+        if not self.compares_states and shared >= SHARED and (explained >= SETTLED or luck >= LUCKY):
+            lines.append(f"{shared:.0%} of turns stand in shared states: --algo graph compares these")
+        if (equal := self._mean("groups/zero_variance")) > EQUAL:
+            lines.append(f"{equal:.0%} of groups have equal rewards: other tasks or a larger --size would teach more")
+        return lines

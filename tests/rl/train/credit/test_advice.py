@@ -1,0 +1,35 @@
+"""One line of advice, once in a run, of what its first updates have measured."""
+
+from __future__ import annotations
+
+from rl.train.credit.advice import UPDATE, Advice
+
+
+def given(advice: Advice, updates: int = UPDATE, **metrics: float) -> list[str]:
+    values = {name.replace("__", "/"): value for name, value in metrics.items()}
+    return [advice.add({"update": n + 1, **values}) for n in range(updates)]
+
+
+def test_a_run_is_told_once_that_fewer_groups_would_do() -> None:
+    lines = given(Advice(32, compares_states=False), UPDATE + 5, gradient__signal=1.0, gradient__noise=3.0)
+    assert [n for n, line in enumerate(lines, 1) if line] == [UPDATE]
+    assert lines[UPDATE - 1].startswith("noise scale 3 groups, 32 used: fewer")
+
+
+def test_signals_and_noises_are_averaged_before_they_are_divided() -> None:
+    advice = Advice(4, compares_states=False)
+    for n in range(UPDATE - 1):
+        advice.add({"update": n + 1, "gradient/signal": -0.5 if n % 2 else 1.6, "gradient/noise": 48.0})
+    last = advice.add({"update": UPDATE, "gradient/signal": -0.5, "gradient/noise": 48.0})
+    assert last.startswith("noise scale 87 groups, 4 used: more")  # 48 / ((10 * 1.6 - 10 * 0.5) / 20)
+
+
+def test_shared_states_are_worth_a_word_unless_they_are_compared_already() -> None:
+    measured = {"states__shared": 0.41, "states__luck": 0.5, "states__explained": 0.0}
+    assert "41% of turns stand in shared states" in given(Advice(8, compares_states=False), **measured)[-1]
+    assert given(Advice(8, compares_states=True), **measured)[-1] == ""
+    assert given(Advice(8, compares_states=False), states__shared=0.9, states__luck=0.1)[-1] == ""
+
+
+def test_groups_with_equal_rewards_are_counted() -> None:
+    assert given(Advice(8, compares_states=False), groups__zero_variance=0.6)[-1].startswith("60% of groups have equal")
