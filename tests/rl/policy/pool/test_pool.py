@@ -232,19 +232,26 @@ def test_a_kill_in_load_leaves_nobody_with_old_weights(both: tuple[EnginePool, H
 def test_a_cancelled_request_is_forgotten_and_sessions_stick_to_their_engine(both: tuple[EnginePool, HFPolicy]) -> None:
     pool, _ = both
 
+    def places() -> list[list[str]]:
+        return [sorted(request.message.session for request in e._requests.values()) for e in pool._engines]
+
     async def play() -> None:
         task = asyncio.ensure_future(sample(pool, 0, 0, 100))
         await settle()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
+        pool.release("0/0")
         assert not any(engine._requests for engine in pool._engines)
-        places = []
-        for turn in range(3):
-            tasks = [asyncio.ensure_future(sample(pool, group, turn)) for group in range(4)]
-            await settle()
-            places.append([sorted(number.message.session for number in e._requests.values()) for e in pool._engines])
-            await asyncio.gather(*tasks)
-        assert places == [[[f"0/{turn}", f"2/{turn}"], [f"1/{turn}", f"3/{turn}"]] for turn in range(3)]
+        tasks = [asyncio.ensure_future(sample(pool, group, member)) for group in range(2) for member in range(SIZE)]
+        await settle()
+        assert places() == [["0/0", "0/1", "0/2"], ["1/0", "1/1", "1/2"]]
+        await asyncio.gather(*tasks)
+        for member in range(SIZE):
+            pool.release(f"1/{member}")
+        tasks = [asyncio.ensure_future(sample(pool, 0, SIZE))]
+        await settle()
+        assert places() == [["0/3"], []]  # although the other one has nothing to do
+        await asyncio.gather(*tasks)
 
     run(play())
 
