@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from rl.learner.ranks import Alone, Ranks
+from rl.learner.ranks.division import Alone, Ranks
 from rl.methods.inputs import Tokens
 
 

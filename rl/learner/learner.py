@@ -24,7 +24,7 @@ from rl.learner.minibatch import rows_with_gradient, split_minibatches, step_tok
 from rl.learner.movable_weights import MovableWeights
 from rl.learner.noise import gradient_noise
 from rl.learner.packing import Columns
-from rl.learner.ranks import Alone, Ranks, place
+from rl.learner.ranks.division import Alone, Ranks, place
 from rl.methods.inputs import Row
 from rl.methods.options import PartError
 from rl.methods.recipe import Recipe, needs

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from rl.learner.adamw import Float32AdamW
 from rl.learner.diagnostics import Diagnostics
-from rl.learner.ranks import Ranks
+from rl.learner.ranks.division import Ranks
 
 
 class MovableWeights:

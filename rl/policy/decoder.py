@@ -26,7 +26,7 @@ from rl.policy.projection import Projection, apply_projections, is_readable, rea
 # (layer, q (N, H, D), k (N, Hk, D), v (N, Hk, D)) -> (N, H * D)
 AttentionFn = Callable[[int, Tensor, Tensor, Tensor], Tensor]
 
-CALL = "call_inside"  # a method of models that are sharded (`rl.learner.sharded_ranks`), within which weights are whole
+CALL = "call_inside"  # a method of models that are sharded (`rl.learner.ranks.sharded`), within which weights are whole
 FAMILIES = ("llama", "qwen2", "qwen3", "mistral")
 # Hidden size from which on projections are not fused for training: the calls that this saves cost less than the copy.
 WIDE_HIDDEN_SIZE = 1024

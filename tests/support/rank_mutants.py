@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rl.learner import gradient
-from rl.learner.sharded_ranks import ShardedRanks
+from rl.learner.ranks.sharded import ShardedRanks
 
 
 def put_in(name: str) -> None:

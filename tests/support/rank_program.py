@@ -1,4 +1,4 @@
-"""What one of several ranks runs in tests of `rl.learner.sharded_ranks`: `python -m tests.support.rank_program`.
+"""What one of several ranks runs in tests of `rl.learner.ranks.sharded`: `python -m tests.support.rank_program`.
 
 Every rank compares what it computes with a learner of its own that is alone, and prints a line of JSON for each case.
 """
@@ -21,7 +21,7 @@ from torch.distributed.tensor import DTensor
 
 import rl.methods.recipes
 from rl.learner.learner import Learner
-from rl.learner.sharded_ranks import ShardedRanks
+from rl.learner.ranks.sharded import ShardedRanks
 from rl.methods.inputs import Row
 from rl.methods.recipe import Recipe, needs
 from rl.policy import lora, tiny

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from rl.cli import one_line
 from rl.learner.learner import Learner
-from rl.learner.sharded_ranks import ShardedRanks
+from rl.learner.ranks.sharded import ShardedRanks
 from rl.methods.inputs import Row
 from rl.methods.recipe import Recipe
 from rl.records import Trajectory

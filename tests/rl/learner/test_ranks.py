@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rl.learner.ranks import divide
+from rl.learner.ranks.division import divide
 from tests.support.rank_program import rows
 
 FEW = "grpo,gspo,ppo,seeupo,vcpo"  # by token, by sequence, with a critic, in phases, with step parts

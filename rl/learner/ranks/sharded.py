@@ -22,13 +22,13 @@ from torch.utils._pytree import tree_map
 
 from rl.learner.forward import blocks
 from rl.learner.own_forward import abilities
-from rl.learner.ranks import divide
+from rl.learner.ranks.division import divide
 from rl.methods.inputs import Row
 from rl.policy.decoder import CALL
 
 
 class ShardedRanks:
-    """This process and the others of its process group, as `rl.learner.ranks.Ranks`.
+    """This process and the others of its process group, as `rl.learner.ranks.division.Ranks`.
 
     Attributes:
         count: Number of ranks.

@@ -1,0 +1,1 @@
+"""The processes that train one model together, as each of them sees the others."""
