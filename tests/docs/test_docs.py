@@ -188,7 +188,7 @@ def documented(heading: str) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Runs without and with a critic, against past weights, and with turns on demand, of a model that is even smaller."""
+    """Runs without and with a critic, against past weights, with several engines and turns on demand, of a tiny model."""
     home = tmp_path_factory.mktemp("runs")
     save_pretrained(*tiny.create(hidden=64, layers=1, heads=2, intermediate=64), home / "model")
     (home / "generous.py").write_text(GENEROUS, encoding="utf-8")
@@ -201,6 +201,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     roles = ["--env", "multi/Kuhn-v0", "--role", "each", "--model", f"{home}/model", *shape]
     assert train.main([*roles, "--out", str(home / "roles")]) == 0
     brief = ["--env", "games/GuessNumber-v0", "--agent", "extension:turns=1,more=1", "--model", f"{home}/model"]
+    brief += ["--engines", "2"]
     assert train.main([*brief, *shape, "--max-tokens", "1500", "--out", str(home / "brief")]) == 0
     return [home / "grpo", home / "ppo", home / "pool", home / "roles", home / "brief"]
 

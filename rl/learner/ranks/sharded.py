@@ -114,8 +114,8 @@ class ShardedRanks:
 
     def weights(self, model: nn.Module, names: Collection[str]) -> dict[str, Tensor]:
         """Return the weights of `model` that have these names, whole and on the CPU; all ranks but the first get {}."""
-        named = {name: weight for name, weight in model.named_parameters() if name in names}
-        return self.whole_state(named)
+        by_name = {name: weight for name, weight in model.named_parameters() if name in names}
+        return self.whole_state(by_name)
 
     def set_weights(self, model: nn.Module, weights: Mapping[str, Tensor]) -> None:
         """Write whole weights, by name, into `model`. Raises `ValueError` for another name or shape."""

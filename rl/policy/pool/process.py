@@ -54,7 +54,7 @@ class EngineProcess(ChildProcess):
         self.ready: Ready | None = None
         self.refusal = ""
         self._timeout_s, self._pool = timeout_s, pool
-        self._newest = self._loaded = start.weights.number
+        self._newest = self._last_load = start.weights.number
         self._lowest_version = self._version = start.weights.version
         self._requests: dict[int, _Request] = {}
         self._last_look = time.monotonic()
@@ -122,7 +122,7 @@ class EngineProcess(ChildProcess):
         now = time.monotonic()
         self._silence_start += max(0.0, now - self._last_look - 2 * TICK_S)
         self._last_look = now
-        return self.ready is None or self._loaded < self._newest or bool(self._requests)
+        return self.ready is None or self._last_load < self._newest or bool(self._requests)
 
     def _max_silence_s(self) -> float:
         """See `ChildProcess`."""
@@ -144,7 +144,7 @@ class EngineProcess(ChildProcess):
                 self._pool.on_loaded(self, message.weights)
                 self._pool.on_ready(self)
             case Loaded():
-                self._loaded = message.weights
+                self._last_load = message.weights
                 self._pool.on_loaded(self, message.weights)
             case Reply():
                 self._take(message)

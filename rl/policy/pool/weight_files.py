@@ -26,23 +26,23 @@ class WeightFiles:
         self.model = model
         self.folder = Path(make_folder(2 * sum(weight.nbytes for weight in model.parameters())))
         self._readers: dict[Path, dict[Hashable, int]] = {}  # by file: who has to read it, for which set of weights
-        self._trained: Path | None = None
+        self._trained_file: Path | None = None
         self._frozen = self.folder / "frozen.safetensors"
         self.close = weakref.finalize(self, _delete, self.folder, os.getpid())
 
     def write_trained(self, number: int) -> None:
         """Write the trained weights, the set of this number, and delete earlier files that nobody will read."""
         weights = {name: weight for name, weight in self.model.named_parameters() if weight.requires_grad}
-        self._trained = None
+        self._trained_file = None
         if weights:
             path = self.folder / f"trained-{number}.safetensors"
             _write(weights.items(), path)
-            self._trained = path
+            self._trained_file = path
         self._delete_old()
 
     def paths(self, reader: Hashable, number: int, *, with_frozen: bool) -> tuple[str, ...]:
         """Return the files that a process reads for the set of weights of this number, which stay until `forget`."""
-        files = [] if self._trained is None else [self._trained]
+        files = [] if self._trained_file is None else [self._trained_file]
         if with_frozen:
             weights = {name: weight for name, weight in self.model.named_parameters() if not weight.requires_grad}
             if weights:
@@ -62,7 +62,7 @@ class WeightFiles:
 
     def _delete_old(self) -> None:
         for path in self.folder.glob("*.safetensors"):
-            if path != self._trained and not self._readers.get(path):
+            if path != self._trained_file and not self._readers.get(path):
                 path.unlink(missing_ok=True)
                 self._readers.pop(path, None)
 

@@ -50,9 +50,9 @@ class Advice:
                 lines.append(f"noise scale {scale:.0f} groups, {used} used: fewer --groups learn as much per update")
             elif scale > MANY * used:
                 lines.append(f"noise scale {scale:.0f} groups, {used} used: more --groups or finer credit reduce noise")
-        shared, luck, explained = (self._mean(f"states/{name}") for name in ("shared", "luck", "explained"))
-        if not self.compares_states and shared >= SHARED and (explained >= SETTLED or luck >= LUCKY):
-            lines.append(f"{shared:.0%} of turns stand in shared states: --algo graph compares these")
+        share, luck, gain = (self._mean(f"states/{name}") for name in ("shared", "luck", "explained"))
+        if not self.compares_states and share >= SHARED and (gain >= SETTLED or luck >= LUCKY):
+            lines.append(f"{share:.0%} of turns stand in shared states: --algo graph compares these")
         if (equal := self._mean("groups/zero_variance")) > EQUAL:
             lines.append(f"{equal:.0%} of groups have equal rewards: other tasks or a larger --size would teach more")
         return lines

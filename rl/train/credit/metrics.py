@@ -18,8 +18,8 @@ def credit_metrics(groups: Sequence[Group]) -> dict[str, float]:
     """
     turns = turn_table.turns_of(groups)
     gains = [turn.streams.get("gain", turn.metrics.get("gain")) for turn in turns]
-    known = [sum(gain) if isinstance(gain, tuple) else gain for gain in gains if gain is not None]
-    metrics = {"turns/gain": float(np.mean(known))} if known else {}
+    amounts = [sum(gain) if isinstance(gain, tuple) else gain for gain in gains if gain is not None]
+    metrics = {"turns/gain": float(np.mean(amounts))} if amounts else {}
     if len(turns) == sum(len(group.trajectories) for group in groups) or any(not turn.state for turn in turns):
         return metrics
     table = turn_table.from_groups(groups)

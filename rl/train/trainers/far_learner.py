@@ -50,7 +50,7 @@ class FarLearner:
         self.temperature, self.lr = options["temperature"], options["lr"]
         self.microbatch_tokens, self.recompute = options["microbatch_tokens"], options["recompute"]
         self.weights_changed, self.has_adapters = False, bool(lora.adapter_layers(model))
-        self._trained = [name for name, weight in model.named_parameters() if weight.requires_grad]
+        self._weight_names = [name for name, weight in model.named_parameters() if weight.requires_grad]
         self._are_alike = False  # whether the ranks have the model's weights
         size = 4 * sum(weight.numel() for weight in model.parameters())
         count = settings.trainers
@@ -79,7 +79,7 @@ class FarLearner:
         self._begin()
         path = self.processes.folder / "weights.safetensors"
         memory = part_memory(recipe)
-        order = rows, memory, scale, seed, self._trained, str(path)
+        order = rows, memory, scale, seed, self._weight_names, str(path)
         metrics, has_moved, memory = self.processes.call("update", order)
         load_part_memory(recipe, memory)
         if has_moved:
