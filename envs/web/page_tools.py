@@ -16,7 +16,7 @@ from envs.web.engines import with_picture
 from envs.web.page import BrowserFault, Element, Page, PageError, PicturePage, Snapshot
 from envs.web.pointing import MAX_TYPED, Pointing
 from envs.web.view import View, describe
-from envs.web.wording import parse_words, words_of
+from envs.web.wording import indices_by_name, parse_words, words_of
 
 Outline = tuple[str, int, tuple[tuple[str, str], ...]]
 
@@ -219,7 +219,9 @@ class PageTools(Pointing):
 
     def text_calls(self, line: str) -> Sequence[TextCall]:
         """Read calls in the form of the style."""
-        return parse_words(line) if self.style == "short" else super().text_calls(line)
+        if self.style == "short":
+            return parse_words(line, indices_by_name(self.snapshot.elements()))
+        return super().text_calls(line)
 
     def random(self, rng: np.random.Generator) -> Message:
         """Act on an element; stop on a page without any."""
@@ -237,7 +239,7 @@ class PageTools(Pointing):
     def call_message(self, name: str, arguments: dict[str, Any]) -> Message:
         """Return the reply that makes one call, in the form of the style."""
         if self.style == "short":
-            return assistant(words_of(name, arguments))
+            return assistant(words_of(name, arguments, indices_by_name(self.snapshot.elements())))
         return assistant(tool_calls=[(name, arguments)], first_id=self.turns)
 
     def release(self) -> None:
