@@ -37,7 +37,7 @@ from rl.style import default_style, with_style
 
 TASKS: dict[str, list[str]] = {  # id and arguments of the environment -> flags beyond the defaults
     "math/Arithmetic-v0": [],
-    "multi/SolverVerifier-v0": ["--updates", "60"],
+    "multi/SolverVerifier-v0": ["--updates", "40"],
     "multi/Relay-v0": ["--updates", "40"],
     "web/Widgets-v0 kind=press max_turns=6": ["--cold-start", "4000", "--updates", "30"],
     "games/GuessNumber-v0": [],

@@ -12,9 +12,9 @@ FULL = "style=full"
 HEAD = ("task", "seeds", "random", "cold start", "after", "oracle", "gain, 95 %", "CPU, s", "measured")
 
 
-def table() -> str:
-    """Return the results of short style as Markdown, sorted by task."""
-    found = [(path, json.loads(path.read_text(encoding="utf-8"))) for path in sorted(RESULTS.glob("learn-*.json"))]
+def table(folder: Path = RESULTS) -> str:
+    """Return the results of short style in `folder` as Markdown, sorted by task."""
+    found = [(path, json.loads(path.read_text(encoding="utf-8"))) for path in sorted(folder.glob("learn-*.json"))]
     lines = [_line(path, result) for path, result in found if FULL not in result["flags"]]
     return "".join(f"| {' | '.join(cells)} |\n" for cells in (HEAD, ("---",) * len(HEAD), *lines))
 
