@@ -39,6 +39,7 @@ TASKS: dict[str, list[str]] = {  # id and arguments of the environment -> flags 
     "math/Arithmetic-v0": [],
     "multi/SolverVerifier-v0": ["--updates", "40"],
     "multi/Relay-v0": ["--updates", "40"],
+    "multi/PlanPath-v0": ["--updates", "40"],
     "web/Widgets-v0 kind=press max_turns=6": ["--cold-start", "4000", "--updates", "30"],
     "games/GuessNumber-v0": [],
     "games/FrozenLake-v0": [],
