@@ -33,6 +33,7 @@ class PageTools(Pointing):
         view: The page as it was last shown; `part` is the part of it.
         closing: The tool that ended the episode and its text; None while it goes on.
         max_chars: Characters of a page that are shown at once, about.
+        reminder: What stands below every page that is shown; "" for nothing.
         _events: The calls of the episode; None where the policy was shown the page.
     """
 
@@ -42,6 +43,7 @@ class PageTools(Pointing):
     part: int = 0
     closing: tuple[str, str] | None = None
     max_chars: int
+    reminder: str = ""
     _outline: Outline = ("", 0, ())
     _events: list[tuple[str, str] | None]
 
@@ -80,6 +82,8 @@ class PageTools(Pointing):
         text = self.view.text(self.part)
         if head:
             text = f"{head}\n{text}" if self.style == "short" else f"{head}\n\n{text}"
+        if self.reminder:
+            text = f"{text}\n{self.reminder}"
         return user(text) if self.pictures == "text" else with_picture(text, self._live_page)
 
     def shown_results(self, results: Messages) -> Messages:

@@ -16,8 +16,8 @@ from envs.web.web_env import WebEnv
 class Widgets(WebEnv):
     """Use one control of a web page: press, tick, choose, type, pick a date, sort, reorder, attach.
 
-    Observation: the goal and the first page as text, then after each reply the page again. In full style the
-    instructions come first, and an element is a line such as `[3] button "Save"`; in short style `[3]b Save`, with `+`
+    Observation: the goal and the first page as text, then after each reply the page again; in short style the goal
+    stands below the page, each time. In full style the instructions come first, and an element is a line such as `[3] button "Save"`; in short style `[3]b Save`, with `+`
     after the letter for checked, `!` for invalid and `-` for disabled. `view=screenshot` and `view=marks` add pictures,
     and tools for points of them: click_at, type_at, scroll_at, drag.
     Action: calls of tools, native or as JSON on the last line; all calls of a reply are made, in order, but none on an

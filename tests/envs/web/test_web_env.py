@@ -169,6 +169,7 @@ def test_short_style_reads_words_and_answers_with_the_page_alone() -> None:
     env = begin("login", style="short")
     (message,), *_ = env.step("type 1 Ada Abel the first")
     assert message["content"].split("\n")[2] == "[1]t User name =Ada Abel the first"
+    assert message["content"].split("\n")[-1] == env.case.short  # the goal stands below every page
     (message,), *_, info = env.step("click 77")
     assert message["content"].startswith("error: there is no element 77") and not info["valid"]
     (message,), *_, info = env.step("clack 1")
