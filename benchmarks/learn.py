@@ -167,14 +167,10 @@ def plot(found: Sequence[dict[str, Any]], path: Path) -> None:
             width = max(1, len(curve) // 30)
             smooth = np.convolve(curve, np.ones(width) / width, mode="valid")
             axis.plot(np.arange(width, len(curve) + 1), smooth, lw=1.2, alpha=0.8)
-        for key, style in (("success_before", ":"), ("success_after", "-")):
-            axis.axhline(entry[key]["mean"], color="black", ls=style, lw=1)
-            axis.text(
-                1,
-                entry[key]["mean"] + 0.012,
-                f"held-out, {key.removeprefix('success_')}: {entry[key]['mean']:.2f}",
-                size=8,
-            )
+        for key, line, offset in (("success_before", ":", -0.045), ("success_after", "-", 0.012)):
+            level, when = entry[key]["mean"], key.removeprefix("success_")
+            axis.axhline(level, color="black", ls=line, lw=1)
+            axis.text(1, level + offset, f"held-out, {when}: {level:.2f}", size=8)
         axis.set_title(entry["env"], size=10)
         axis.set(xlabel="update", ylim=(0, 1.06))
     for axis in axes[:, 0]:
