@@ -17,9 +17,10 @@ class Widgets(WebEnv):
     """Use one control of a web page: press, tick, choose, type, pick a date, sort, reorder, attach.
 
     Observation: the goal and the first page as text, then after each reply the page again; in short style the goal
-    stands below the page, each time. In full style the instructions come first, and an element is a line such as `[3] button "Save"`; in short style `[3]b Save`, with `+`
-    after the letter for checked, `!` for invalid and `-` for disabled. `view=screenshot` and `view=marks` add pictures,
-    and tools for points of them: click_at, type_at, scroll_at, drag.
+    stands below the page, each time. In full style the instructions come first, and an element is a line such as `[3]
+    button "Save"`; in short style `[3]b Save`, with `+` after the letter for checked, `!` for invalid and `-` for
+    disabled. `view=screenshot` and `view=marks` add pictures, and tools for points of them: click_at, type_at,
+    scroll_at, drag.
     Action: calls of tools, native or as JSON on the last line; all calls of a reply are made, in order, but none on an
     element of a page that an earlier one has changed. In short style a line of words: `click 3`, `type 4 Ada Abel`,
     `select 5 Large`, `stop`, `impossible`.
