@@ -23,7 +23,8 @@ class Widgets(WebEnv):
     scroll_at, drag.
     Action: calls of tools, native or as JSON on the last line; all calls of a reply are made, in order, but none on an
     element of a page that an earlier one has changed. In short style a line of words: `click 3`, `type 4 Ada Abel`,
-    `select 5 Large`, `stop`, `impossible`.
+    `select 5 Large`, `stop`, `impossible`; in place of its number an element may be called by a name that no other of
+    the page has: `click Save`.
     Tools: click, type, select, press, scroll, back, switch_tab, stop, answer, report_impossible; offered in
     `info["tools"]` in full style.
     Reward: at the end, the product of two named parts, each 0 or 1. `state`: the page's data are what the goal asks
