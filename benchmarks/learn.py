@@ -1,12 +1,15 @@
 """Does training work? Learning curves of the bundled model over seeds, with intervals, from the ordinary command line.
 
-    python -m benchmarks.learn --seeds 5                   # every environment of ENVIRONMENTS
+    python -m benchmarks.learn --seeds 5                   # every task of TASKS
     python -m benchmarks.learn --env math/Arithmetic-v0 --jobs 2
+    python -m benchmarks.learn --env 'web/Widgets-v0 kind=press max_turns=6'
     python -m benchmarks.learn --style full --seeds 3      # those of FULL_STYLE, with the openings for any model
+    python -m benchmarks.learn --seeds 0                   # draws all curves in one picture, from the results
 
 Each seed is one `python -m rl.train` of its own on one thread. "Gain" is held-out greedy success after reinforcement
 learning minus that after the cold start, on the same tasks; its interval is a bootstrap over seeds. Runs that
-`--runs DIR` already holds are not made again.
+`--runs DIR` already holds are not made again. `python docs/generate.py` writes the table of `docs/results.md` from the
+results.
 """
 
 from __future__ import annotations
@@ -16,7 +19,6 @@ import json
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -30,17 +32,37 @@ from benchmarks.support.runs import interval, train
 from rl.cli import Parser, run, whole_number
 from rl.evaluate.report import Report
 from rl.evaluate.runner import SCRIPTS, count_tasks, evaluate_script, tickets
+from rl.rollout.seating import seating_of
+from rl.style import default_style, with_style
 
-ENVIRONMENTS: dict[str, list[str]] = {  # id -> flags beyond the defaults
+TASKS: dict[str, list[str]] = {  # id and arguments of the environment -> flags beyond the defaults
     "math/Arithmetic-v0": [],
+    "multi/SolverVerifier-v0": ["--updates", "40"],
+    "multi/Relay-v0": ["--updates", "40"],
+    "multi/PlanPath-v0": ["--updates", "40"],
+    "web/Widgets-v0 kind=press max_turns=3": ["--updates", "15"],
+    "web/Widgets-v0 kind=radio max_turns=4": ["--updates", "15"],
+    "web/Widgets-v0 kind=login max_turns=5": ["--updates", "12"],
+    "web/Widgets-v0 kind=attach max_turns=6": ["--updates", "12"],
+    "math/Algebra-v0 level=0": ["--updates", "40"],
+    "games/Doors-v0 turns=4": ["--updates", "40"],
+    "games/Taxi-v0 level=0": ["--updates", "40"],
+    "games/Mastermind-v0 holes=2": ["--updates", "40"],
+    "games/2048-v0 target=8 rows=2 columns=2": ["--updates", "40"],
+    "games/Minesweeper-v0 size=4 mines=2": ["--updates", "40"],
+    "games/Sokoban-v0 size=4 longest=6": ["--updates", "40"],
+    "games/Rooms-v0 rooms=2 length=2": ["--updates", "30"],
+    "math/Fractions-v0 level=0": ["--updates", "40"],
+    "math/Countdown-v0": ["--updates", "40"],
+    "math/LinearSystem-v0 level=0": ["--updates", "40"],
+    "math/WordProblems-v0 level=0": ["--updates", "40"],
     "games/GuessNumber-v0": [],
     "games/FrozenLake-v0": [],
     "games/Maze-v0": [],
     "games/CliffWalking-v0": [],
-    "games/Wordle-v0": ["--env-arg", "letters=3", "--env-arg", "words=24"],
+    "games/Wordle-v0 letters=3 words=24": [],
     "games/TwentyQuestions-v0": ["--updates", "40"],
     "games/Blackjack-v0": ["--updates", "40"],
-    "games/Mastermind-v0": [],
     "math/Revise-v0": ["--cold-start", "600", "--cold-start-until", "0.3"],
     "math/Python-v0": [
         *("--updates", "60", "--temperature", "0.8"),
@@ -57,18 +79,32 @@ FULL_STYLE: dict[str, list[str]] = {
     "math/Revise-v0": ["--updates", "60"],
 }
 RESULTS = Path(__file__).with_name("results")
+COLUMNS = 5  # of the picture of all curves
 
 
-def one(env: str, flags: Sequence[str], seed: int, home: Path) -> dict[str, Any]:
+def with_arguments(task: str) -> tuple[str, list[str]]:
+    """Split `ID KEY=VALUE ...` into the id and the flags of the command line that name the arguments."""
+    env, *words = task.split()
+    return env, [flag for word in words for flag in ("--env-arg", word)]
+
+
+def name_of(task: str) -> str:
+    """Return a task as part of a file's name: `web-Widgets-v0-press` for `web/Widgets-v0 kind=press`."""
+    env, *words = task.split()
+    return "-".join([env.replace("/", "-"), *(word.partition("=")[2] for word in words)])
+
+
+def one(task: str, flags: Sequence[str], seed: int, home: Path) -> dict[str, Any]:
     """Train one seed; its summary, curve and seconds."""
-    out = home / f"{env.replace('/', '-')}-{seed}"
+    env, arguments = with_arguments(task)
+    out = home / f"{name_of(task)}-{seed}"
     kept = home / f"{out.name}.json"
     if kept.exists():
         return json.loads(kept.read_text())
-    lines, summary, wall_s, cpu_s = train(["--env", env, *flags], seed, out, home / "cache")
+    lines, summary, wall_s, cpu_s = train(["--env", env, *arguments, *flags], seed, out, home / "cache")
     curve = [round(line["reward/mean"], 4) for line in lines]
     print(
-        f"{env} seed {seed}: {summary['success_before']:.3f} -> {summary['success_after']:.3f} in {wall_s:.0f} s",
+        f"{task} seed {seed}: {summary['success_before']:.3f} -> {summary['success_after']:.3f} in {wall_s:.0f} s",
         flush=True,
     )
     seconds = {"seconds": round(wall_s, 1), "cpu_seconds": round(cpu_s, 1)}
@@ -78,9 +114,14 @@ def one(env: str, flags: Sequence[str], seed: int, home: Path) -> dict[str, Any]
 
 
 def scripted(env: str, flags: Sequence[str], name: str) -> float:
-    """Success of a script, such as `random` or `oracle`, on the held-out tasks that runs of seed 0 are judged by."""
+    """Success of a script, such as `random` or `oracle`, on the held-out tasks that runs of seed 0 are judged by.
+
+    Teammates of several seats all play by the script; in a contest the others are the environment's default opponent.
+    """
     words = [word for flag, word in pairwise(flags) if flag == "--env-arg"]
-    make = partial(envs.make, env, **envs.arguments(words, envs.entry(env)))
+    styled = with_style(words, default_style(env, words, is_tiny=True))
+    seating = seating_of(env, words, envs.arguments(styled, envs.entry(env)))
+    make = seating.make_floor if name == "random" else seating.make_view
     probe = make()
     chosen = tickets(count_tasks(probe, "test"), 200, 1, 0)
     probe.close()
@@ -88,14 +129,15 @@ def scripted(env: str, flags: Sequence[str], name: str) -> float:
     return Report.from_groups(groups, env=env, policy=name, seed=0).success.mean
 
 
-def summarise(env: str, flags: Sequence[str], runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """What the table and the JSON say of one environment."""
+def summarise(task: str, flags: Sequence[str], runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What the table and the JSON say of one task."""
+    env, arguments = with_arguments(task)
     gains = [run["success_after"] - run["success_before"] for run in runs]
     low, high = interval(gains)
     found: dict[str, Any] = {
-        "env": env,
-        "random": scripted(env, flags, "random"),
-        "oracle": scripted(env, flags, "oracle"),
+        "env": task,
+        "random": scripted(env, [*arguments, *flags], "random"),
+        "oracle": scripted(env, [*arguments, *flags], "oracle"),
         "flags": list(flags),
         "gain": float(np.mean(gains)),
         "gain_low": low,
@@ -108,60 +150,65 @@ def summarise(env: str, flags: Sequence[str], runs: Sequence[dict[str, Any]]) ->
 
 
 def plot(found: Sequence[dict[str, Any]], path: Path) -> None:
-    """One panel per environment: every seed's training reward, smoothed, and the held-out levels."""
+    """One panel per task: every seed's training reward, smoothed, and the held-out levels."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(1, len(found), figsize=(4.6 * len(found), 3.6), sharey=True, squeeze=False)
-    for axis, entry in zip(axes[0], found, strict=True):
+    columns = min(COLUMNS, len(found))
+    rows = -(-len(found) // columns)
+    figure, axes = pyplot.subplots(rows, columns, figsize=(4.6 * columns, 3.6 * rows), sharey=True, squeeze=False)
+    for axis in axes.flat[len(found) :]:
+        axis.set_axis_off()
+    for axis, entry in zip(axes.flat, found, strict=False):
         for run_ in entry["runs"]:
             curve = np.asarray(run_["reward"])
             width = max(1, len(curve) // 30)
             smooth = np.convolve(curve, np.ones(width) / width, mode="valid")
             axis.plot(np.arange(width, len(curve) + 1), smooth, lw=1.2, alpha=0.8)
-        for key, style in (("success_before", ":"), ("success_after", "-")):
-            axis.axhline(entry[key]["mean"], color="black", ls=style, lw=1)
-            axis.text(
-                1,
-                entry[key]["mean"] + 0.012,
-                f"held-out, {key.removeprefix('success_')}: {entry[key]['mean']:.2f}",
-                size=8,
-            )
-        axis.set(title=entry["env"], xlabel="update", ylim=(0, 1.06))
-    axes[0][0].set_ylabel("training reward (sampled)")
+        for key, line, offset in (("success_before", ":", -0.045), ("success_after", "-", 0.012)):
+            level, when = entry[key]["mean"], key.removeprefix("success_")
+            axis.axhline(level, color="black", ls=line, lw=1)
+            axis.text(1, level + offset, f"held-out, {when}: {level:.2f}", size=8)
+        axis.set_title(entry["env"], size=10)
+        axis.set(xlabel="update", ylim=(0, 1.06))
+    for axis in axes[:, 0]:
+        axis.set_ylabel("training reward (sampled)")
     figure.tight_layout()
-    figure.savefig(path, dpi=110)
+    figure.savefig(path, dpi=110 if rows == 1 else 70)
+    pyplot.close(figure)
 
 
 def main() -> int:
     """Run, print the table, write JSON and plot."""
     parser = Parser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--env", metavar="ID", help="only this one")
+    parser.add_argument("--env", metavar="TASK", help="only this one: an id, with the arguments that TASKS has for it")
     parser.add_argument("--style", choices=("short", "full"), default="short", help="how environments word their texts")
-    parser.add_argument("--seeds", type=whole_number(1), default=5)
+    parser.add_argument("--seeds", type=whole_number(0), default=5)
     parser.add_argument("--jobs", type=whole_number(1), default=2, help="runs at a time, one thread each")
     parser.add_argument("--runs", metavar="DIR", help="where the run folders are kept (default: a temporary folder)")
     args = parser.parse_args()
-    chosen, suffix = ENVIRONMENTS, ""
+    chosen, suffix = TASKS, ""
     if args.style == "full":
         chosen = {env: ["--env-arg", "style=full", *flags] for env, flags in FULL_STYLE.items()}
         suffix = "-full"
     if args.env and args.env not in chosen:
         parser.error(f"--env {args.env}: with --style {args.style} it is one of {', '.join(chosen)}")
-    chosen = {args.env: chosen[args.env]} if args.env else chosen
+    chosen = {args.env: chosen[args.env]} if args.env else chosen if args.seeds else {}
     home = Path(args.runs or tempfile.mkdtemp(prefix="learn-"))
     home.mkdir(parents=True, exist_ok=True)
     found = []
-    for env, flags in chosen.items():
+    for task, flags in chosen.items():
         with ThreadPoolExecutor(args.jobs) as pool:
-            runs = list(pool.map(lambda seed, env=env, flags=flags: one(env, flags, seed, home), range(args.seeds)))
-        found.append(summarise(env, flags, runs))
-        name = f"learn-{env.rsplit('/', 1)[-1]}{suffix}"
+            runs = list(pool.map(lambda seed, task=task, flags=flags: one(task, flags, seed, home), range(args.seeds)))
+        found.append(summarise(task, flags, runs))
+        name = f"learn-{name_of(task)}{suffix}"
         origin = provenance(torch.device("cpu"), range(args.seeds))
         save(RESULTS / f"{name}.json", {**origin, "jobs": args.jobs, **found[-1]})
         plot(found[-1:], RESULTS / f"{name}.png")
+    results = [json.loads(path.read_text()) for path in sorted(RESULTS.glob("learn-*.json"))]
+    plot([result for result in results if "style=full" not in result["flags"]], RESULTS / "learn.png")
     show(
         f"held-out greedy success, {args.seeds} seeds",
         ("environment", "random", "cold start", "after RL", "oracle", "gain", "95 % interval", "CPU seconds"),

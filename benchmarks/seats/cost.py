@@ -51,7 +51,7 @@ class Game(NamedTuple):
 
 GAMES = (
     Game("multi/IteratedDilemma-v0", {"opponent": "random"}, "together"),
-    Game("multi/Relay-v0", {"opponent": "random"}, "in turn"),
+    Game("multi/Relay-v0", {"opponent": "random", "level": 1}, "in turn"),
     Game("multi/TicTacToe-v0", {"opponent": "random"}, "in turn"),
 )
 

@@ -27,7 +27,7 @@ MOST, FAIR = 5, 3  # points of a round at best, and of mutual cooperation
 class IteratedDilemma(MultiEnv):
     """The prisoner's dilemma, several rounds with the same other player.
 
-    Observation: one user message a round with what both did, and what it payment.
+    Observation: one user message a round with what both did, and what it paid.
     Action: `cooperate` or `defect`, both seats at the same time.
     Reward: the points of the round (3 and 3 for cooperation, 1 and 1 for defection, 5 for a defector and 0 for a
     cooperator), divided by five times the number of rounds.

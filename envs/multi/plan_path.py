@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from envs.episodes.guide import Guide
+from envs.episodes.guide import Guide, Style
 from envs.games.game import check_range
 from envs.grading.choice import find_choices, plain_answer
 from envs.grading.lines import last_line
@@ -38,7 +38,7 @@ class PlanPath(MultiEnv):
     a detour; 1 in all at the goal.
     Episode end: terminated at the goal, which is success for both; truncated when the planner or the executor has no
     reply left. An invalid reply uses up a reply: the executor is sent no steps, or stays where it is.
-    Arguments: `size`, the side of the map.
+    Arguments: `size`, the side of the map (default: 3 in short style, else 5).
     Seats: `planner`, `executor`; they reply in turn, and win together. Opponents: `oracle` (the default) plays the
     other seat as a good teammate, who knows only what that seat is sent.
     Splits: a map is in one split only. State: the map and the steps that were proposed.
@@ -50,13 +50,15 @@ class PlanPath(MultiEnv):
     teammates = True
     default_opponent = "oracle"
 
-    def __init__(self, *, size: int = 5, max_turns: int | None = None, **limits: Any) -> None:
-        self.size = check_range("size", size, range(3, 11))
-        super().__init__(max_turns=size + 3 if max_turns is None else max_turns, **limits)
+    def __init__(
+        self, *, size: int | None = None, max_turns: int | None = None, style: Style = "full", **limits: Any
+    ) -> None:
+        self.size = check_range("size", (3 if style == "short" else 5) if size is None else size, range(3, 11))
+        super().__init__(max_turns=self.size + 3 if max_turns is None else max_turns, style=style, **limits)
 
     def tasks(self, split: str) -> Sequence[Task]:
         """Return random maps; "val" and "test" contain each map once."""
-        length = 10_000 if split == "train" else 20 if self.size == 3 else 200
+        length = 10_000 if split == "train" else 100 if self.size == 3 else 200
         key = f"multi/PlanPath-v0:{self.size}"
         return drawn(split, length, self._draw, key=key, same=lambda task: [*task.metadata.values()])
 

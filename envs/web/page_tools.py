@@ -16,7 +16,7 @@ from envs.web.engines import with_picture
 from envs.web.page import BrowserFault, Element, Page, PageError, PicturePage, Snapshot
 from envs.web.pointing import MAX_TYPED, Pointing
 from envs.web.view import View, describe
-from envs.web.wording import parse_words, words_of
+from envs.web.wording import indices_by_name, parse_words, words_of
 
 Outline = tuple[str, int, tuple[tuple[str, str], ...]]
 
@@ -33,6 +33,7 @@ class PageTools(Pointing):
         view: The page as it was last shown; `part` is the part of it.
         closing: The tool that ended the episode and its text; None while it goes on.
         max_chars: Characters of a page that are shown at once, about.
+        reminder: What stands below every page that is shown; "" for nothing.
         _events: The calls of the episode; None where the policy was shown the page.
     """
 
@@ -42,6 +43,7 @@ class PageTools(Pointing):
     part: int = 0
     closing: tuple[str, str] | None = None
     max_chars: int
+    reminder: str = ""
     _outline: Outline = ("", 0, ())
     _events: list[tuple[str, str] | None]
 
@@ -80,6 +82,8 @@ class PageTools(Pointing):
         text = self.view.text(self.part)
         if head:
             text = f"{head}\n{text}" if self.style == "short" else f"{head}\n\n{text}"
+        if self.reminder:
+            text = f"{text}\n{self.reminder}"
         return user(text) if self.pictures == "text" else with_picture(text, self._live_page)
 
     def shown_results(self, results: Messages) -> Messages:
@@ -219,7 +223,9 @@ class PageTools(Pointing):
 
     def text_calls(self, line: str) -> Sequence[TextCall]:
         """Read calls in the form of the style."""
-        return parse_words(line) if self.style == "short" else super().text_calls(line)
+        if self.style == "short":
+            return parse_words(line, indices_by_name(self.snapshot.elements()))
+        return super().text_calls(line)
 
     def random(self, rng: np.random.Generator) -> Message:
         """Act on an element; stop on a page without any."""
@@ -237,7 +243,7 @@ class PageTools(Pointing):
     def call_message(self, name: str, arguments: dict[str, Any]) -> Message:
         """Return the reply that makes one call, in the form of the style."""
         if self.style == "short":
-            return assistant(words_of(name, arguments))
+            return assistant(words_of(name, arguments, indices_by_name(self.snapshot.elements())))
         return assistant(tool_calls=[(name, arguments)], first_id=self.turns)
 
     def release(self) -> None:

@@ -89,15 +89,16 @@ class WebEnv(PageTask):
         return drawn(split, LENGTHS[split], self._draw_task, key=key, same=lambda task: task.metadata["content"])
 
     def start(self) -> Messages:
-        """Show the goal and the site's first page."""
+        """Show the goal and the site's first page; in short style the goal stands below every page."""
         metadata = self.task.metadata
         self.case = _load_case(self.kinds[metadata["kind"]], metadata["seed"], metadata["level"])
         self.site = self.case.site.fork()
         page = self.engine_page()
         page.open(self.site)
         self.begin(page)
-        goal = self.case.short if self.style == "short" else f"Goal: {self.case.goal}"
-        return (self.page_message(goal),)
+        is_short = self.style == "short"
+        self.reminder = self.case.short if is_short else ""  # near the reply, where a small model finds it
+        return (self.page_message("" if is_short else f"Goal: {self.case.goal}"),)
 
     def guide(self) -> Guide:
         """Say what the site is for, how pages are shown, and which tools there are."""

@@ -16,13 +16,15 @@ from envs.web.web_env import WebEnv
 class Widgets(WebEnv):
     """Use one control of a web page: press, tick, choose, type, pick a date, sort, reorder, attach.
 
-    Observation: the goal and the first page as text, then after each reply the page again. In full style the
-    instructions come first, and an element is a line such as `[3] button "Save"`; in short style `[3]b Save`, with `+`
-    after the letter for checked, `!` for invalid and `-` for disabled. `view=screenshot` and `view=marks` add pictures,
-    and tools for points of them: click_at, type_at, scroll_at, drag.
+    Observation: the goal and the first page as text, then after each reply the page again; in short style the goal
+    stands below the page, each time. In full style the instructions come first, and an element is a line such as `[3]
+    button "Save"`; in short style `[3]b Save`, with `+` after the letter for checked, `!` for invalid and `-` for
+    disabled. `view=screenshot` and `view=marks` add pictures, and tools for points of them: click_at, type_at,
+    scroll_at, drag.
     Action: calls of tools, native or as JSON on the last line; all calls of a reply are made, in order, but none on an
     element of a page that an earlier one has changed. In short style a line of words: `click 3`, `type 4 Ada Abel`,
-    `select 5 Large`, `stop`, `impossible`.
+    `select 5 Large`, `stop`, `impossible`; in place of its number an element may be called by a name that no other of
+    the page has: `click Save`.
     Tools: click, type, select, press, scroll, back, switch_tab, stop, answer, report_impossible; offered in
     `info["tools"]` in full style.
     Reward: at the end, the product of two named parts, each 0 or 1. `state`: the page's data are what the goal asks

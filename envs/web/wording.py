@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from envs.tools.text_calls import TextCall
+from envs.web.page import Element
 
 READING = (
     'You see one page at a time, as text. A line such as [3] button "Save" is an element that you can act on; 3 is its '
@@ -43,13 +46,28 @@ _WORDS: Mapping[str, tuple[str, ...]] = {  # the arguments of each call in short
     "answer": ("text",),
     "report_impossible": (),
 }
+MAX_SAID = 60  # characters of a name that a call may say
 _TEXTS = ("text", "option", "key", "direction")
 _SHORT_NAMES = {"switch_tab": "tab", "report_impossible": "impossible"}
 _LONG_NAMES = {_SHORT_NAMES.get(name, name): name for name in _WORDS}
 
 
-def parse_words(line: str) -> Sequence[TextCall]:
-    """Read a call in short style, such as `type 3 old lamp`; none if the first word is no call."""
+def indices_by_name(elements: Iterable[Element]) -> dict[str, int]:
+    """Return the number of each element that its name alone tells from the others, and from a number."""
+    names = [element.name for element in elements]
+    counts = Counter(names)
+    return {
+        name: index
+        for index, name in enumerate(names, 1)
+        if counts[name] == 1 and len(name) <= MAX_SAID and name == " ".join(name.split()) and name[:1].isalpha()
+    }
+
+
+def parse_words(line: str, indices: Mapping[str, int] = MappingProxyType({})) -> Sequence[TextCall]:
+    """Read a call in short style, such as `type 3 old lamp` or `click Save`; none if the first word is no call.
+
+    `indices` has the numbers of the elements that may be called by name; the longest name that fits is taken.
+    """
     word, *_ = line.split(maxsplit=1) or [""]
     name = _LONG_NAMES.get(word)
     if name is None:
@@ -58,13 +76,21 @@ def parse_words(line: str) -> Sequence[TextCall]:
     words = line.split(maxsplit=len(keys))[1:]
     if not keys and len(line.split()) > 1:
         return ()
+    if keys[:1] == ("element",):
+        said = "".join(line.split(maxsplit=1)[1:])
+        fitting = [each for each in indices if said == each or (len(keys) > 1 and said.startswith(f"{each} "))]
+        if fitting:
+            longest = max(fitting, key=len)
+            words = [str(indices[longest]), *filter(None, [said.removeprefix(longest).strip()])]
     values = {key: text if key in _TEXTS else _number(text) for key, text in zip(keys, words, strict=False)}
     return (TextCall(name, json.dumps(values)),)
 
 
-def words_of(name: str, arguments: Mapping[str, Any]) -> str:
-    """Write a call in short style."""
+def words_of(name: str, arguments: Mapping[str, Any], indices: Mapping[str, int] = MappingProxyType({})) -> str:
+    """Write a call in short style, with the name of its element where `indices` has one."""
     values = [str(arguments[key]) for key in _WORDS[name] if key in arguments]
+    if "element" in arguments and arguments["element"] in indices.values():
+        values[0] = next(each for each, index in indices.items() if index == arguments["element"])
     return " ".join([_SHORT_NAMES.get(name, name), *values])
 
 

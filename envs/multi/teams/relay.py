@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from envs.episodes.guide import Guide
+from envs.episodes.guide import Guide, Style
 from envs.games.game import check_range
 from envs.grading.integer import declared_integer
 from envs.multi.multi_env import MultiEnv
@@ -16,10 +16,22 @@ from envs.multi.teams.score_rule import score_rule
 from envs.procedural import drawn
 from envs.types import Message, Task, assistant, final_text, user
 
-MOST = 99  # of all numbers on the way
+MOST = 99  # of the numbers that `random` replies with
 SIGNS = {"add": "+", "subtract": "-", "multiply": "*"}
 LINKS = {"add": "", "subtract": "", "multiply": " by"}
 FAULT = "Your reply does not state exactly one whole number."
+
+
+class Level(NamedTuple):
+    """What a level sets: the legs, the steps of each, the most of all numbers on the way, and of a step's second."""
+
+    legs: int
+    steps: int
+    most: int
+    second: int
+
+
+LEVELS = (Level(2, 1, 30, 10), Level(4, 2, 99, 20))
 
 
 class Operation(NamedTuple):
@@ -43,7 +55,9 @@ class Relay(MultiEnv):
     handed, right or wrong. Both are named rewards.
     Episode end: terminated after the last leg. Success: the last number is right, for both. A reply that states no
     number is asked for again, once in a row; a second one ends the relay.
-    Arguments: `legs`, of both seats together; `steps` of a leg; `local`, from 0 to 1.
+    Arguments: `level`, 0 or 1: two legs of one step with numbers up to 30, or four of two steps with numbers up to 99
+    (default: 0 in short style, else 1); `legs`, of both seats together, and `steps` of a leg, where they are not to be
+    the level's; `local`, from 0 to 1.
     Seats: `first`, `second`, in turn; they win together. Opponents: `oracle` (the default) adds up rightly what it is
     handed.
     Splits: a list of steps is in one split only. State: the number that is handed on and the leg.
@@ -55,18 +69,28 @@ class Relay(MultiEnv):
     default_opponent = "oracle"
 
     def __init__(
-        self, *, legs: int = 4, steps: int = 2, local: float = 0.0, max_turns: int | None = None, **limits: Any
+        self,
+        *,
+        level: int | None = None,
+        legs: int | None = None,
+        steps: int | None = None,
+        local: float = 0.0,
+        max_turns: int | None = None,
+        style: Style = "full",
+        **limits: Any,
     ) -> None:
-        self.legs = check_range("legs", legs, range(2, 21))
-        self.steps = check_range("steps", steps, range(1, 6))
+        self.level = check_range("level", int(style != "short") if level is None else level, range(len(LEVELS)))
+        numbers = LEVELS[self.level]
+        self.legs = check_range("legs", numbers.legs if legs is None else legs, range(2, 21))
+        self.steps = check_range("steps", numbers.steps if steps is None else steps, range(1, 6))
         if not 0 <= local <= 1:
             raise ValueError(f"local {local!r} is outside 0..1")
         self.local = float(local)
-        super().__init__(max_turns=legs + 1 if max_turns is None else max_turns, **limits)
+        super().__init__(max_turns=self.legs + 1 if max_turns is None else max_turns, style=style, **limits)
 
     def tasks(self, split: str) -> Sequence[Task]:
         """Return random numbers with the steps of all legs."""
-        key = f"multi/Relay-v0:{self.legs}:{self.steps}"
+        key = f"multi/Relay-v0:{self.legs}:{self.steps}" + (":0" if self.level == 0 else "")
         length = 10_000 if split == "train" else 200
         return drawn(split, length, self._draw, key=key, same=lambda task: dict(task.metadata))
 
@@ -174,14 +198,15 @@ class Relay(MultiEnv):
         return f"Leg {self.leg + 1} of {self.legs}. The number is {self.number}. Steps: {self._steps_text(self.leg)}."
 
     def _draw(self, rng: np.random.Generator) -> Task:
+        _, _, most, second = LEVELS[self.level]
         value = start = int(rng.integers(1, 21))
         legs: list[list[Operation]] = []
         for _ in range(self.legs):
             legs.append([])
             for _ in range(self.steps):
-                choices = [Operation("add", number) for number in range(1, min(20, MOST - value) + 1)]
-                choices += [Operation("subtract", number) for number in range(1, min(20, value) + 1)]
-                factors = [Operation("multiply", number) for number in (2, 3, 4) if 0 < value * number <= MOST]
+                choices = [Operation("add", number) for number in range(1, min(second, most - value) + 1)]
+                choices += [Operation("subtract", number) for number in range(1, min(second, value) + 1)]
+                factors = [Operation("multiply", number) for number in (2, 3, 4) if 0 < value * number <= most]
                 pool = factors if factors and rng.random() < 0.3 else choices
                 operation = pool[int(rng.integers(len(pool)))]
                 legs[-1].append(operation)

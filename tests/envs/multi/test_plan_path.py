@@ -68,7 +68,7 @@ def test_the_executor_reads_the_steps_of_the_planner_and_nothing_else_of_its_rep
 
 
 def test_walking_away_costs_what_coming_back_earns():
-    env = envs.make("multi/PlanPath-v0", seat="executor", style="short").unwrapped
+    env = envs.make("multi/PlanPath-v0", seat="executor", size=5, style="short").unwrapped
     env.reset(seed=0, options={"split": "test", "index": 3})
     start, rewards = env.table.position, []
     for steps in ("up", "down"):
@@ -108,3 +108,11 @@ def test_the_opponents_of_the_dilemma_play_as_their_names_say(opponent, replies,
     for letter in replies:
         env.step({"c": "cooperate", "d": "defect"}[letter])
     assert "".join("cd"[pair[1]] for pair in env.table.moves) == theirs
+
+
+def test_short_style_begins_with_the_smallest_map_and_no_map_is_in_two_splits():
+    assert (PlanPath(style="short").size, PlanPath().size, PlanPath(size=4, style="short").size) == (3, 5, 4)
+    table = PlanPath(style="short")
+    maps = {split: {str(task.metadata) for task in table.load(split)} for split in ("train", "val", "test")}
+    assert len(maps["val"]) == len(maps["test"]) == 100 and table.max_turns == 6
+    assert not maps["train"] & maps["test"] and not maps["val"] & maps["test"]

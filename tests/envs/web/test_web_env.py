@@ -12,6 +12,7 @@ from envs.types import assistant, text
 from envs.web.page import Element, Row, Snapshot, Text
 from envs.web.sites.verification import changes, partial_score
 from envs.web.view import View
+from envs.web.wording import indices_by_name, parse_words, words_of
 from tests.support.web_scripts import make
 
 WIDGETS = "web/Widgets-v0"
@@ -168,11 +169,37 @@ def test_short_style_reads_words_and_answers_with_the_page_alone() -> None:
     env = begin("login", style="short")
     (message,), *_ = env.step("type 1 Ada Abel the first")
     assert message["content"].split("\n")[2] == "[1]t User name =Ada Abel the first"
+    assert message["content"].split("\n")[-1] == env.case.short  # the goal stands below every page
     (message,), *_, info = env.step("click 77")
     assert message["content"].startswith("error: there is no element 77") and not info["valid"]
     (message,), *_, info = env.step("clack 1")
     assert message["content"] == "?" and not info["valid"]
     assert not env.step("click one")[4]["valid"]
+
+
+def test_short_style_takes_the_name_of_an_element_where_it_is_the_only_one() -> None:
+    env = begin("login", style="short")
+    (message,), *_ = env.step("type User name Ada Abel")
+    assert "[1]t User name =Ada Abel" in message["content"]
+    assert env.step("click Remember me")[0][0]["content"].split("\n")[4] == "[3]c+ Remember me"
+    for reply in ("click Remember", "click Sign in now", "click sign in"):
+        assert not env.step(reply)[4]["valid"], reply
+    env = begin("delete", style="short")
+    assert not env.step("click Delete")[4]["valid"]  # every note has such a button
+    assert next(iter(env.oracle()))["content"].removeprefix("click ").isdigit()
+
+
+def test_the_longest_name_that_fits_is_meant_and_a_name_like_a_number_is_none() -> None:
+    names = ("Name", "Name of the dog", "7", "Save", "Save")
+    elements = [Element(place, "textbox", name) for place, name in enumerate(names, 1)]
+    indices = indices_by_name(elements)
+    assert indices == {"Name": 1, "Name of the dog": 2}
+    said = {
+        line: json.loads(parse_words(line, indices)[0].arguments) for line in ("type Name of the dog Rex", "type 4 x")
+    }
+    assert [*said.values()] == [{"element": 2, "text": "Rex"}, {"element": 4, "text": "x"}]
+    assert words_of("click", {"element": 2}, indices) == "click Name of the dog"
+    assert words_of("click", {"element": 4}, indices) == "click 4"
 
 
 def test_a_json_call_on_the_last_line_counts() -> None:

@@ -88,3 +88,17 @@ def test_no_number_on_the_way_is_negative_or_has_more_than_two_digits():
 def test_arguments_out_of_range_are_named():
     with pytest.raises(ValueError, match=r"local 2 is outside 0\.\.1"):
         Relay(local=2)
+
+
+def test_the_bundled_models_wording_begins_with_the_gentle_level_and_arguments_go_before_it():
+    gentle, plain = Relay(style="short"), Relay()
+    assert (gentle.level, gentle.legs, gentle.steps, gentle.max_turns) == (0, 2, 1, 3)
+    assert (plain.level, plain.legs, plain.steps, plain.max_turns) == (1, 4, 2, 5)
+    assert Relay(style="short", level=1).load("test") == plain.load("test")
+    assert (Relay(level=0, legs=4).legs, Relay(level=0, legs=4).steps) == (4, 1)
+    for task in gentle.load("val"):
+        ((first,), (second,)) = (leg for leg in task.metadata["legs"])
+        handed_on = Operation(*first).apply(task.metadata["start"])
+        assert 0 <= handed_on <= 30 and 0 <= Operation(*second).apply(handed_on) <= 30
+    with pytest.raises(ValueError, match=r"level 2 is outside 0\.\.1"):
+        Relay(level=2)
