@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 import time
 from contextlib import suppress
@@ -17,10 +18,11 @@ POLL_S = 0.5  # between looks whether the run's process lives
 class Line:
     """The connection `descriptor`, on which this process says every second that it lives.
 
-    The process ends when `parent` is gone, whatever its main thread waits for.
+    The process ends when `parent` is gone, whatever its main thread waits for, and deletes the ranks' `folder`.
     """
 
-    def __init__(self, descriptor: int, parent: int) -> None:
+    def __init__(self, descriptor: int, parent: int, folder: str) -> None:
+        self._folder = folder
         os.set_inheritable(descriptor, False)
         self._channel, self._lock = Connection(descriptor), threading.Lock()
         threading.Thread(target=self._watch, args=(parent,), daemon=True, name="parent").start()
@@ -35,10 +37,15 @@ class Line:
         """Wait for a message and return it. Raises `EOFError` or `OSError` if the run is gone."""
         return self._channel.recv()
 
+    def end(self) -> None:
+        """End the process. Not in order: other ranks may be gone, for whom the process group would wait."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+        os._exit(0)
+
     def _watch(self, parent: int) -> None:
         while os.getppid() == parent:
             time.sleep(POLL_S)
-        os._exit(0)
+        self.end()
 
     def _show_life(self) -> None:
         with suppress(OSError):

@@ -31,7 +31,7 @@ DEATH_S = 2.0  # for another rank's end to show, which made this one fail
 GRACE_S = 5.0  # for an orderly end
 _BOOT = (
     "import sys, json; sys.path[:] = json.loads(sys.argv[1]);"
-    "from rl.train.trainers.line import Line; line = Line(*map(int, sys.argv[2:4]));"
+    "from rl.train.trainers.line import Line; line = Line(*map(int, sys.argv[2:4]), sys.argv[6]);"
     "from rl.train.trainers.rank import main; main(line, *map(int, sys.argv[4:6]))"
 )
 
@@ -102,7 +102,7 @@ class TrainerProcesses:
     def _start(self, rank: int, count: int, device: str | None) -> None:
         channel, child_end = Pipe()
         output = tempfile.TemporaryFile()  # noqa: SIM115 (it stays open for `_last_line`)
-        arguments = json.dumps(sys.path), *map(str, (child_end.fileno(), os.getpid(), rank, count))
+        arguments = json.dumps(sys.path), *map(str, (child_end.fileno(), os.getpid(), rank, count, self.folder))
         environment = dict(os.environ)
         environment.setdefault("GLOO_SOCKET_IFNAME", "lo")
         environment.setdefault("NCCL_SOCKET_IFNAME", "lo")
