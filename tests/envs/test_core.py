@@ -25,7 +25,8 @@ def test_an_episode_has_the_documented_infos():
     env = Echo()
     messages, info = env.reset(seed=0, options={"index": 1, "split": "test"})
     assert messages == (user("test plum"),)
-    assert info == {"task": "test/1", "split": "test", "state": env.state(), "tools": [], "answer": "mulp"}
+    common = {"task": "test/1", "split": "test", "tools": [], "answer": "mulp", "markov": False}
+    assert info == {"state": env.state(), **common}
     messages, reward, terminated, truncated, info = env.step("mulp")
     assert (messages, reward, terminated, truncated) == ((user("again"),), 0.5, False, False)
     assert info == {"state": env.state(), "rewards": {}, "metrics": {}, "valid": True}

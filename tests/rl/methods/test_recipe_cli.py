@@ -70,7 +70,7 @@ def test_words_become_a_part_with_typed_options(slot: str, text: str, function: 
             "ratio",
             "clip",
             "--ratio: no part 'clip' in rl.methods.parts.ratio; it has token, on_policy, sequence, sequence_token, turn, "
-            "sampler, sequence_product, prefix_minimum",
+            "sampler, sequence_product, interpolated, prefix_minimum",
         ),
         (
             "surrogate",

@@ -109,7 +109,7 @@ def test_it_needs_no_weights_and_foresees_adapters_that_are_not_there_yet(kind):
 def test_what_blocks_keep_is_within_the_factor(kind, rank, recompute, shape, dtype):
     net, rows = make_model(kind, rank, **SHAPES[shape]).to(dtype), batch()
     learner = Learner(net, lr=0.0, recompute=recompute)
-    measured_bytes = retained_bytes(lambda: learner._forward(net, rows)["logp"].sum())
+    measured_bytes = retained_bytes(lambda: learner.forward(net, rows)["logp"].sum())
     logits = len(rows) * rows[0].size * net.config.vocab_size * 4
     work = work_of(rows, net, rank=rank, recompute=recompute, itemsize=dtype.itemsize)
     within(memory_estimate.activation_bytes(net, work), measured_bytes - logits)
