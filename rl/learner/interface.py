@@ -15,7 +15,7 @@ from rl.records import Trajectory
 PerToken = list[list[tuple[float, ...]]]  # [trajectory][turn][token]
 
 
-class TrainsModel(Protocol):
+class AnyLearner(Protocol):
     """A model and what changes it. See `rl.learner.learner.Learner` for all of it."""
 
     model: Any

@@ -21,10 +21,10 @@ from rl.methods.options import PartError
 from rl.records import Trajectory
 
 if TYPE_CHECKING:
-    from rl.learner.interface import TrainsModel
+    from rl.learner.interface import AnyLearner
 
 
-def squares(learner: TrainsModel, trajectories: Sequence[Trajectory]) -> list[list[tuple[float, ...]]]:
+def squares(learner: AnyLearner, trajectories: Sequence[Trajectory]) -> list[list[tuple[float, ...]]]:
     """Return the sum of squared probabilities of the vocabulary at each sampled token: `[trajectory][turn][token]`.
 
     Raises `PartError` for a model whose logits are more than a product with its output matrix.
@@ -44,7 +44,7 @@ def squares(learner: TrainsModel, trajectories: Sequence[Trajectory]) -> list[li
     return [[tuple(next(remaining) for _ in turn.completion.ids) for turn in t.turns] for t in trajectories]
 
 
-def gradient_norms(learner: TrainsModel, trajectories: Sequence[Trajectory]) -> list[float]:
+def gradient_norms(learner: AnyLearner, trajectories: Sequence[Trajectory]) -> list[float]:
     """Return the norm of the gradient of each trajectory's mean log-probability, over the trained weights."""
     weights = [weight for weight in learner.model.parameters() if weight.requires_grad]
     norms = []
@@ -59,7 +59,7 @@ def gradient_norms(learner: TrainsModel, trajectories: Sequence[Trajectory]) -> 
     return norms
 
 
-def _rows(learner: TrainsModel, trajectories: Sequence[Trajectory]) -> list[Row]:
+def _rows(learner: AnyLearner, trajectories: Sequence[Trajectory]) -> list[Row]:
     return [
         row
         for number, trajectory in enumerate(trajectories)

@@ -9,7 +9,7 @@ import numpy as np
 from agents.render import Renderer
 from envs.types import Message, Messages, assistant
 from rl.learner import hidden_states, measures
-from rl.learner.interface import TrainsModel
+from rl.learner.interface import AnyLearner
 from rl.learner.teachers import Teacher, open_teacher, teacher_logprobs
 from rl.methods.options import PartError
 from rl.methods.parts.score import PerTurn
@@ -22,7 +22,7 @@ class ModelScorer:
 
     version = 0
 
-    def __init__(self, learner: TrainsModel, renderer: Renderer) -> None:
+    def __init__(self, learner: AnyLearner, renderer: Renderer) -> None:
         self.learner, self.renderer = learner, renderer
         self._teachers: dict[str, Teacher] = {}
 

@@ -23,7 +23,7 @@ from rl.policy.pretrained import load_pretrained
 from rl.records import Trajectory
 
 if TYPE_CHECKING:
-    from rl.learner.interface import TrainsModel
+    from rl.learner.interface import AnyLearner
 
 ENDPOINT = re.compile(r"(?P<name>.+?)@(?P<url>https?://.+)")
 DEADLINE_S, ATTEMPTS, PAUSE_S = 600.0, 4, 2.0  # of one request
@@ -38,7 +38,7 @@ class Teacher(Protocol):
         ...
 
 
-def open_teacher(model: str, learner: TrainsModel, vocabulary: dict[str, int]) -> Teacher:
+def open_teacher(model: str, learner: AnyLearner, vocabulary: dict[str, int]) -> Teacher:
     """Return the teacher `model`: a model as `load_pretrained` takes it, or `NAME@URL` of a server.
 
     Raises `PartError` for one that cannot be loaded or has another `vocabulary` than the policy.
@@ -73,7 +73,7 @@ def teacher_logprobs(teacher: Teacher, trajectories: Sequence[Trajectory], tempe
 class FolderTeacher:
     """A model in this process, on the learner's device."""
 
-    def __init__(self, model: Any, learner: TrainsModel) -> None:
+    def __init__(self, model: Any, learner: AnyLearner) -> None:
         self._model, self._learner = model, learner
 
     def logprobs(self, rows: Sequence[Row]) -> list[float]:

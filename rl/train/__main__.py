@@ -161,13 +161,14 @@ def _check_settings(settings: Settings, recipe: recipes.Recipe) -> None:
         )
     if settings.max_tokens and (settings.turn_tokens or 0) >= settings.max_tokens:
         raise UserError(f"--turn-tokens {settings.turn_tokens}: must be below --max-tokens {settings.max_tokens}")
-    devices_of_trainers = settings.trainer_devices.split(",") if settings.trainer_devices else []
-    if devices_of_trainers and len(devices_of_trainers) != settings.trainers:
-        raise UserError(
-            f"--trainer-devices {settings.trainer_devices}: give one for each of --trainers {settings.trainers}"
-        )
+    rank_devices = settings.trainer_devices.split(",") if settings.trainer_devices else []
+    if rank_devices and (settings.trainers < 2 or len(rank_devices) != settings.trainers or ";" in rank_devices[0]):
+        text = f"--trainer-devices {settings.trainer_devices}"
+        raise UserError(f"{text}: give one number for each of --trainers, which is {settings.trainers}, as 0,1 for two")
     if settings.trainer_shards and settings.trainers % settings.trainer_shards:
-        raise UserError(f"--trainer-shards {settings.trainer_shards}: must divide --trainers {settings.trainers}")
+        raise UserError(
+            f"--trainer-shards {settings.trainer_shards}: must divide --trainers, which is {settings.trainers}"
+        )
     if settings.overlap and not settings.lag:
         raise UserError("--overlap: with --lag 0 sampling waits for the learner; add --lag 1 or more")
     if (settings.minibatches or 1) > settings.groups:

@@ -310,7 +310,7 @@ class Session:
 
 @contextmanager
 def _frozen_heap() -> Iterator[None]:
-    """Context in which garbage collections, else a tenth of the bundled model's CPU time, leave out what exists now."""
+    """Context in which garbage collections skip what exists at its start: a tenth of the bundled model's CPU time."""
     gc.freeze()
     try:
         yield

@@ -24,7 +24,7 @@ from rl.policy.pool.model_copy import dump_structure
 from rl.policy.pool.process import EngineGone, EngineProcess, PoolEvents
 from rl.policy.pool.routing import Router
 from rl.policy.pool.weight_files import WeightFiles
-from rl.policy.vllm.process import answer_timeout_s
+from rl.processes.timeout import answer_timeout_s
 from rl.records import Completion, SamplingParams
 
 MAX_RESTARTS = 3  # of an engine's process in a row, without a reply in between

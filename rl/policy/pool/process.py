@@ -24,8 +24,8 @@ from rl.policy.pool.messages import (
     Start,
     Weights,
 )
-from rl.policy.vllm.process import TIMEOUT_VARIABLE
 from rl.processes.child import TICK_S, ChildProcess
+from rl.processes.timeout import TIMEOUT_VARIABLE
 from rl.records import Completion
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from rl.policy.vllm.weight_file import make_folder
+from rl.processes.shared_folder import make_folder
 
 
 class WeightFiles:

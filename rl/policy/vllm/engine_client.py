@@ -14,7 +14,8 @@ from rl.policy.vllm.engine_config import EngineConfig
 from rl.policy.vllm.process import EngineLost, EngineProcess
 from rl.policy.vllm.requests import EngineRequest, StepOutput, UnsupportedAdapters, as_snapshot
 from rl.policy.vllm.shared_weights import release_shared, share_weights
-from rl.policy.vllm.weight_file import make_folder, write_weights
+from rl.policy.vllm.weight_file import write_weights
+from rl.processes.shared_folder import make_folder
 
 # Errors that the user can fix or that have a fallback; a new process would raise them again.
 RERAISED_ERRORS = {error.__name__: error for error in (ValueError, FloatingPointError, UnsupportedAdapters)}

@@ -15,15 +15,14 @@ import time
 import weakref
 from collections.abc import Mapping
 from contextlib import suppress
-from math import nan
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from typing import IO, Any
 
+from rl.processes.timeout import TIMEOUT_VARIABLE, answer_timeout_s
+
 POLL_S = 1.0  # between checks whether the process lives; another process may hold its end of the channel open
 GRACE_S = 10.0  # for an orderly end
-TIMEOUT_VARIABLE = "TURNWISE_ENGINE_TIMEOUT_S"
-DEFAULT_TIMEOUT_S = 1800.0  # a start that reads vLLM from a network, or a step of long prompts on a slow CPU
 _BOOT = (
     "import sys, json; sys.path[:] = json.loads(sys.argv[1]);"
     "from rl.policy.vllm.engine_server import serve; serve(*map(int, sys.argv[2:4]), sys.argv[4])"
@@ -113,23 +112,6 @@ class EngineProcess:
         self._output.seek(self._output_size)
         last_line = self._output.read().decode(errors="replace").strip().rpartition("\n")[2]
         return " ".join(f"the engine's process {self.pid} {end}{last_line and ': ' + last_line}".split())
-
-
-def answer_timeout_s() -> float:
-    """Return how many seconds an answer may take: TURNWISE_ENGINE_TIMEOUT_S, or 1800 where it is not set.
-
-    Raises `ValueError` if the variable is not a positive number.
-    """
-    text = os.environ.get(TIMEOUT_VARIABLE, "").strip()
-    try:
-        timeout_s = float(text or DEFAULT_TIMEOUT_S)
-    except ValueError:
-        timeout_s = nan
-    if not 0 < timeout_s < 1e9:
-        raise ValueError(
-            f"{TIMEOUT_VARIABLE}={text}: must be a number of seconds greater than 0 (default: {DEFAULT_TIMEOUT_S:g})"
-        )
-    return timeout_s
 
 
 def _set_timeouts(channel: Connection, timeout_s: float) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -12,15 +9,6 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
-
-SHARED_MEMORY = "/dev/shm"  # a file system in memory
-SPARE_BYTES = 64 << 20  # that stay free in it
-
-
-def make_folder(size: int) -> str:
-    """Create a folder for a file of `size` bytes and return its path, in shared memory if it fits, else on the disk."""
-    fits = os.access(SHARED_MEMORY, os.W_OK) and shutil.disk_usage(SHARED_MEMORY).free >= size + SPARE_BYTES
-    return tempfile.mkdtemp(prefix="turnwise-", dir=SHARED_MEMORY if fits else None)
 
 
 def write_weights(weights: Iterable[tuple[str, Tensor]], path: Path, dtype: torch.dtype) -> dict[str, str]:

@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from agents.render import Renderer
-from rl.learner.interface import TrainsModel
+from rl.learner.interface import AnyLearner
 from rl.learner.learner import Learner
 from rl.learner.scorer import ModelScorer
 from rl.methods.parts.score import Scorer
@@ -37,7 +37,7 @@ class Trainee:
     """
 
     role: Role
-    learner: TrainsModel
+    learner: AnyLearner
     scorer: Scorer
     policy: Engine
     trained_model: TrainedModel
@@ -87,7 +87,7 @@ class Trainee:
             "temperature": s.temperature,
             "recompute": bool(s.checkpoint_activations),
         }
-        learner: TrainsModel
+        learner: AnyLearner
         if s.trainers == 1:
             learner = Learner(model, **options)
         else:

@@ -43,7 +43,8 @@ class FarLearner:
     ) -> None:
         """Start the ranks and wait until they have a model. `run` is the one that is resumed.
 
-        `options` are the learner's arguments beside the model. Raises `TrainersLost` if they cannot shard it.
+        `options` are the learner's arguments beside the model. Raises `ValueError` for devices that there are not, and
+        `TrainersLost` if the ranks cannot shard the model.
         """
         self.model = model.eval()
         self.device = next(model.parameters()).device
@@ -54,10 +55,9 @@ class FarLearner:
         self._are_alike = False  # whether the ranks have the model's weights
         size = 4 * sum(weight.numel() for weight in model.parameters())
         count = settings.trainers
-        devices = settings.trainer_devices.split(",") if settings.trainer_devices else list(map(str, range(count)))
+        devices = rank_devices(settings, self.device)
         name = f"trainer of {role}" if role else "trainer"
-        is_on_cpu = self.device.type == "cpu"
-        self.processes = TrainerProcesses(name, count, 3 * size, () if is_on_cpu else devices)
+        self.processes = TrainerProcesses(name, count, 3 * size, devices)
         opening = Opening(
             settings=settings,
             slots=words(recipe),
@@ -151,3 +151,21 @@ class FarLearner:
         self.processes.call("set_weights", (str(path),))
         path.unlink()
         self._are_alike = True
+
+
+def rank_devices(settings: Settings, device: torch.device) -> list[str]:
+    """Return the CUDA device of each rank, by default the first ones; [] where the model is on the CPU.
+
+    Raises `ValueError` for devices that the machine has not.
+    """
+    text, count = settings.trainer_devices, settings.trainers
+    if device.type == "cpu":
+        if text:
+            raise ValueError(f"--trainer-devices {text}: the model is on the CPU; leave it out")
+        return []
+    devices = text.split(",") if text else list(map(str, range(count)))
+    num_gpus = torch.cuda.device_count()
+    if any(int(number) >= num_gpus for number in devices):
+        flag = f"--trainer-devices {text}" if text else f"--trainers {count}"
+        raise ValueError(f"{flag}: each trainer has a GPU of its own, and torch sees {num_gpus}")
+    return devices

@@ -22,8 +22,8 @@ from typing import IO, Any
 import torch
 
 from rl.methods.options import PartError
-from rl.policy.vllm.process import TIMEOUT_VARIABLE, answer_timeout_s
-from rl.policy.vllm.weight_file import make_folder
+from rl.processes.shared_folder import make_folder
+from rl.processes.timeout import TIMEOUT_VARIABLE, answer_timeout_s
 from rl.train.trainers.line import ALIVE
 
 POLL_S = 0.5  # between looks at processes that have not answered

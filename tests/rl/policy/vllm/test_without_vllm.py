@@ -16,6 +16,7 @@ from rl.policy.vllm import process, shared_weights, weight_file
 from rl.policy.vllm.devices import EngineDevices
 from rl.policy.vllm.requests import RequestSnapshot
 from rl.policy.vllm.samples import NativeSamples
+from rl.processes import shared_folder
 from rl.records import SamplingParams
 from tests.support.models import model
 from tests.support.runs import flags, train
@@ -146,11 +147,11 @@ def test_weights_made_one_after_the_other_in_the_same_memory_are_told_apart(tmp_
 
 
 def test_a_file_that_memory_has_no_room_for_goes_to_the_disk(tmp_path, monkeypatch):
-    monkeypatch.setattr(weight_file.tempfile, "tempdir", str(tmp_path))
-    folder = Path(weight_file.make_folder(1 << 60))
+    monkeypatch.setattr(shared_folder.tempfile, "tempdir", str(tmp_path))
+    folder = Path(shared_folder.make_folder(1 << 60))
     assert folder.parent == tmp_path
     os.rmdir(folder)
-    os.rmdir(weight_file.make_folder(0))
+    os.rmdir(shared_folder.make_folder(0))
 
 
 class Reader:

@@ -76,8 +76,14 @@ def test_two_trainers_train_as_one_and_the_checkpoint_goes_on_with_one(tmp_path:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--trainers", "3", "--trainer-shards", "2"), "--trainer-shards 2: must divide --trainers 3"),
-        (("--trainers", "2", "--trainer-devices", "0"), "--trainer-devices 0: give one for each of --trainers 2"),
+        (("--trainers", "3", "--trainer-shards", "2"), "--trainer-shards 2: must divide --trainers, which is 3"),
+        (
+            ("--trainers", "2", "--trainer-devices", "0"),
+            "--trainer-devices 0: give one number for each of --trainers, which is 2",
+        ),
+        (("--trainer-devices", "0"), "--trainer-devices 0: give one number for each of --trainers, which is 1"),
+        (("--trainers", "2", "--trainer-devices", "0;1"), "--trainer-devices 0;1: give one number for each"),
+        (("--trainers", "2", "--trainer-devices", "0,1"), "--trainer-devices 0,1: the model is on the CPU"),
     ],
 )
 def test_what_does_not_fit_is_refused(words: tuple[str, ...], message: str, tmp_path: Path) -> None:
@@ -103,7 +109,7 @@ def test_a_run_goes_on_when_a_trainer_is_lost(
 ) -> None:
     words = flags("Talk", updates=6, save_every=2, trainers=2)
     left_alone = train_run(*words, out=tmp_path / "alone")
-    limit = {"rl.policy.vllm.process.DEFAULT_TIMEOUT_S": timeout_s}
+    limit = {"rl.processes.timeout.DEFAULT_TIMEOUT_S": timeout_s}
     run = Child(*words, "--out", str(tmp_path / "harmed"), log=tmp_path / "log", constants=limit)
     assert run.wait_for("update 3/"), run.output()
     pids = ranks_of(run.process.pid or 0)
