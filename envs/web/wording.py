@@ -77,11 +77,11 @@ def parse_words(line: str, indices: Mapping[str, int] = MappingProxyType({})) ->
     if not keys and len(line.split()) > 1:
         return ()
     if keys[:1] == ("element",):
-        said = "".join(line.split(maxsplit=1)[1:])
-        fitting = [each for each in indices if said == each or (len(keys) > 1 and said.startswith(f"{each} "))]
+        argument = "".join(line.split(maxsplit=1)[1:])
+        fitting = [each for each in indices if argument == each or (len(keys) > 1 and argument.startswith(f"{each} "))]
         if fitting:
             longest = max(fitting, key=len)
-            words = [str(indices[longest]), *filter(None, [said.removeprefix(longest).strip()])]
+            words = [str(indices[longest]), *filter(None, [argument.removeprefix(longest).strip()])]
     values = {key: text if key in _TEXTS else _number(text) for key, text in zip(keys, words, strict=False)}
     return (TextCall(name, json.dumps(values)),)
 

@@ -109,8 +109,8 @@ def _draws(
         seeds = np.repeat(row.streams["draw_seed"][places].astype(np.uint64), count)
         parts.append(keyed_uniforms(seeds, (places[:, None] * count + np.arange(count)).ravel()).reshape(-1, count))
     uniform = torch.as_tensor(np.concatenate(parts), device=states.device)
-    drawn, hits = logprobs.of_draws(states, head, vocabulary, target, temperature, uniform)
-    return {"drawn": drawn, "hits": hits}
+    means, hits = logprobs.of_draws(states, head, vocabulary, target, temperature, uniform)
+    return {"drawn": means, "hits": hits}
 
 
 def hidden_states(model: Any, rows: Sequence[Row], device: torch.device) -> Tensor:

@@ -104,8 +104,8 @@ def of_draws(
 
     again = partial(checkpoint, chunk, use_reentrant=False, preserve_rng_state=False)
     parts = [again(states[part], part) for part in _parts(len(target), vocabulary)]
-    drawn, hits = (torch.cat(column) for column in zip(*parts, strict=True))
-    return drawn, hits
+    means, hits = (torch.cat(column) for column in zip(*parts, strict=True))
+    return means, hits
 
 
 def score_draws(logprobs: Tensor, draws: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
