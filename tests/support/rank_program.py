@@ -27,7 +27,8 @@ from rl.methods.recipe import Recipe, needs
 from rl.policy import lora, tiny
 from tests.support import rank_mutants
 
-STREAMS = ("ref", "proximal", "reward", "value", "returns", "square")
+LOGPROBS = ("ref", "proximal", "teacher")
+STREAMS = (*LOGPROBS, "reward", "value", "returns", "square")
 
 
 def rows(num_groups: int = 4, seed: int = 0) -> list[Row]:
@@ -42,14 +43,27 @@ def rows(num_groups: int = 4, seed: int = 0) -> list[Row]:
                 mask = rng.random(size) < 0.7
                 mask[0] = True
                 draw = {name: np.where(mask, rng.normal(0, 0.1, size), 0).astype(np.float32) for name in STREAMS}
-                draw |= {name: np.where(mask, draw[name] - 5.5, 0).astype(np.float32) for name in ("ref", "proximal")}
+                draw |= {name: np.where(mask, draw[name] - 5.5, 0).astype(np.float32) for name in LOGPROBS}
                 old = np.where(mask, rng.normal(-5.5, 0.1, size), 0).astype(np.float32)
                 adv = np.where(mask, advantage, 0).astype(np.float32)
                 turn = np.where(mask, part, -1)
+                draw["staleness"] = np.where(mask, 1 + member % 2, 0).astype(np.float32)
                 ids = rng.integers(0, 256, size)
                 number = 4 * group + member
                 result.append(Row((*prefix, *range(part)), ids, mask, old, adv, turn, draw, number, group))
     return result
+
+
+def with_draws(batch: list[Row]) -> list[Row]:
+    """The rows, asking for four draws at each token, as `score=draws` does."""
+    drawing = []
+    for row in batch:
+        streams = {
+            "draws": np.full(row.size, 4, np.float32),
+            "draw_seed": np.full(row.size, row.trajectory, np.float32),
+        }
+        drawing.append(replace(row, streams={**row.streams, **streams}))
+    return drawing
 
 
 def all_recipes() -> dict[str, Recipe]:
@@ -76,13 +90,18 @@ class Trial:
         largest = max((float((one - other.full_tensor()).abs().max()) for one, other in trained), default=0.0)
         size = max((float(one.abs().max()) for one, _ in trained), default=0.0)
         return {
-            "gradient": largest,
+            "gradient": largest / max(1.0, size),
             "size": size,
             "sharded": all(isinstance(other, DTensor) for _, other in trained),
             "missing": sum((one.grad is None) != (other.grad is None) for one, other in pairs),
-            "metrics": max((abs(metrics[0][name] - metrics[1][name]) for name in metrics[0]), default=0.0),
-            "norm": abs(metrics[0].get("grad_norm", 0.0) - metrics[1].get("grad_norm", 0.0)),
+            "metrics": max((relative(metrics[0][name], metrics[1][name]) for name in metrics[0]), default=0.0),
+            "norm": relative(metrics[0].get("grad_norm", 0.0), metrics[1].get("grad_norm", 0.0)),
         }
+
+
+def relative(one: float, other: float) -> float:
+    """The difference of two numbers, as a share of the first where that is above 1."""
+    return abs(one - other) / max(1.0, abs(one))
 
 
 def say(case: str, **numbers: Any) -> None:
@@ -117,7 +136,12 @@ def main(store: str, rank: int, count: int, shards: int, recipes: str, mutant: s
         )
         return made[0]
 
-    plain = lambda: tiny.create(0, hidden=64, layers=2, heads=2, intermediate=64)[0]  # noqa: E731
+    def plain() -> Any:
+        model = tiny.create(0, hidden=64, layers=2, heads=2, intermediate=64)[0]
+        with torch.no_grad():  # entropies that differ: some recipes divide by their range, and so magnify rounding
+            model.get_input_embeddings().weight.mul_(4.0)
+        return model
+
     batch = rows()
     trial = Trial(make_ranks, plain)
     if not mutant:
@@ -125,7 +149,7 @@ def main(store: str, rank: int, count: int, shards: int, recipes: str, mutant: s
         names = all_recipes() if recipes == "all" else recipes.split(",")
         for name, recipe in ((name, all_recipes()[name]) for name in names):
             one = critic if needs(recipe, "value") else trial
-            say(name, **one.gradients(recipe, batch))
+            say(name, **one.gradients(recipe, with_draws(batch) if needs(recipe, "draws") else batch))
     gspo = all_recipes()["gspo"]
     say("whole trajectories", **trial.gradients(gspo, batch))
     say("one trajectory", **trial.gradients(gspo, batch[3:6]))  # the other ranks have none
