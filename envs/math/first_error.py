@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Hashable
 from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
 from envs.episodes.guide import Guide
+from envs.grading.lines import last_line
 from envs.math.generated import GeneratedProblems, Problem, between, one_of
 from envs.types import Message, Outcome, assistant, final_text
 
@@ -15,7 +17,25 @@ Rule = Literal["exact", "fapo"]
 STEPS = (3, 6, 10)  # of a level
 NONE = -1  # the answer where no step is wrong
 WINDOW = 300  # characters at the end of a reply in which FAPO looks for a box
+FAPO_RULES = (
+    f" The last box with a whole number in the last {WINDOW} characters of your reply counts. Its score is 1 for the "
+    "right number. If it names a step and so does the right answer, it is 1 less their distance divided by the number "
+    "of steps. For any other number, and without a box, it is -1."
+)
 _BOX = re.compile(r"\\boxed\{\s*(-?\d{1,9})\s*\}")
+_NUMBER = r"(?P<number>[-\u2212]?\d{1,9})"
+# What the last line, or a box on it, may be: the number, also announced as an answer, or in words that speak of a step.
+_LINES = (
+    re.compile(
+        rf"(?:(?:so |thus |therefore |hence )?,? ?(?:the |my )?(?:final )?answer(?: is|:)? ?:? ?)?{_NUMBER}[.!]?", re.I
+    ),
+    re.compile(
+        rf"[a-z ,:;'()-]{{0,80}}\bsteps?\b(?:[a-z ,:;'()#]{{0,60}}[a-z ,:;'(#])?{_NUMBER}\b[a-z ,.:;!')]{{0,80}}", re.I
+    ),
+)
+_MARKUP = re.compile(r"[*_`$]|</?[a-z]{1,9}>|\\text|[{}]|^[-*] (?!1\b)")
+_ANY_BOX = re.compile(r"\\boxed\{((?:[^{}]|\\text\{[^{}]*\}){0,40})\}")
+_DOUBT = re.compile(r"\b(?:not|never|neither|either|or)\b|n['’]t\b", re.I)
 _SIGNS = {"+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b}
 
 
@@ -24,11 +44,12 @@ class FirstError(GeneratedProblems):
 
     Observation: `0: 12+7=19; 1: 19*3=56; 2: 56-4=52`, one user message; in full style after the instructions, with a
     step on each line.
-    Action: the number of the first wrong step, `1`, or `-1` if all are right; boxes and sentences are read as
-    `envs.grading.math.verify` says.
+    Action: the number of the first wrong step, `1`, or `-1` if all are right; alone on the last line of the reply, or
+    the only number of a sentence or box there (`named_step`).
     Reward: by `rule`: exact, 1 for the right number, else 0. fapo, what FAPO (arXiv:2510.22543) trains its judge with:
     the last box with a whole number in the last 300 characters counts; 1 if it is right that there is no error, 1 less
-    the distance over the number of steps where both numbers name a step, else -1.
+    the distance over the number of steps where both numbers name a step, else -1. That rule pays for a near miss, so a
+    judge that always names a step in the middle earns 0.4 on average of six steps without reading.
     Success: the number is right.
     Episode end: after the first reply.
     Levels: 0 three steps, 1, the default, six, 2 ten. Every answer is equally likely. After a wrong step the others
@@ -52,7 +73,8 @@ class FirstError(GeneratedProblems):
                 "Check a calculation and find its first wrong step. You succeed if you name this step, or say rightly "
                 "that there is none."
             ),
-            rules="Each step is numbered, from 0. A step that goes on with a wrong number is right in itself.",
+            rules="Each step is numbered, from 0. A step that goes on with a wrong number is right in itself."
+            + (FAPO_RULES if self.rule == "fapo" else ""),
             reply=(
                 "Reply with the number of the first wrong step, or with -1 if every step is right"
                 + (", in a box such as \\boxed{-1}." if self.rule == "fapo" else ".")
@@ -84,27 +106,54 @@ class FirstError(GeneratedProblems):
         )
 
     def reply(self, action: Message) -> Outcome:
-        """Grade the number and end the episode."""
-        if self.rule == "exact":
-            return super().reply(action)
-        guess = boxed_step(final_text(action), STEPS[self.level])
-        right = int(self.task.answer)
-        reward = judge_reward(guess, right, STEPS[self.level])
-        return Outcome(reward=reward, terminated=True, success=guess == right, valid=guess is not None)
+        """Grade the number and end the episode. A reply that names no step, or several, is invalid."""
+        count, right = STEPS[self.level], int(self.task.answer)
+        guess = self._guess(action)
+        earned = judge_reward(guess, right, count) if self.rule == "fapo" else float(guess == right)
+        return Outcome(reward=earned, terminated=True, success=guess == right, valid=guess is not None)
+
+    def vote(self, action: Message) -> Hashable | None:
+        """Return the number that the reply names; None if it names none."""
+        return self._guess(action)
+
+    def _guess(self, action: Message) -> int | None:
+        reply = final_text(action)
+        return boxed_step(reply) if self.rule == "fapo" else named_step(reply)
 
     def random(self, rng: np.random.Generator) -> Message:
         """Return the number of a step, or -1."""
         return assistant(str(between(rng, NONE, STEPS[self.level] - 1)))
 
 
-def boxed_step(reply: str, steps: int) -> int | None:
-    """Return the last boxed whole number at the end of a reply; None without one, or if it is no step's and not -1."""
+def named_step(reply: str) -> int | None:
+    """Return the number that the last line of a reply names: alone, in a box, as an answer or as that of a step.
+
+    None for no number or several, also where a line before is another number of one digit alone, and for words that
+    deny or offer it. Any other work may stand on the lines before.
+    """
+    line = last_line(reply)
+    texts = _ANY_BOX.findall(line) or [line]
+    numbers = {_only_number(text) for text in texts}
+    rivals = {_only_number(other) for other in reply.splitlines() if len(other.strip("*_` .")) <= 2} - {None}
+    if len(numbers) != 1 or _DOUBT.search(line):
+        return None
+    return numbers.pop() if rivals <= numbers else None
+
+
+def _only_number(text: str) -> int | None:
+    text = " ".join(_MARKUP.sub(" ", text).split())
+    match = next(filter(None, (line.fullmatch(text) for line in _LINES)), None)
+    return int(match["number"].replace("\u2212", "-")) if match and text.isascii() | ("\u2212" in text) else None
+
+
+def boxed_step(reply: str) -> int | None:
+    """Return the last boxed whole number at the end of a reply; None without one."""
     boxes = _BOX.findall(reply[-WINDOW:])
-    return int(boxes[-1]) if boxes and NONE <= int(boxes[-1]) < steps else None
+    return int(boxes[-1]) if boxes else None
 
 
 def judge_reward(guess: int | None, right: int, steps: int) -> float:
     """Return FAPO's reward of a judge that names the step `guess`, where `right` is the first wrong one."""
-    if guess is None or (guess == NONE) != (right == NONE):
+    if guess is None or not NONE <= guess < steps or (guess == NONE) != (right == NONE):
         return -1.0
     return 1.0 - abs(guess - right) / steps

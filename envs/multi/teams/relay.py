@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -107,7 +108,7 @@ class Relay(MultiEnv):
         ((seat, message),) = replies.items()
         (other,) = self.others(seat)
         number = declared_integer(final_text(message))
-        if number is None or abs(number) > 10**9:
+        if number is None or abs(number) > 10**9 or _has_loose_minus(final_text(message), number):
             self.invalid_replies += 1
             if self.invalid_replies > 1:
                 end = "reply in a row does not state exactly one whole number, so the relay is over."
@@ -137,16 +138,20 @@ class Relay(MultiEnv):
         return Guide(
             goal=(
                 f"You and another player work out a number together, in {self.legs} legs that you take in turn; "
-                f"{self._num_legs(seat)} of them are yours. In each of your legs you read a number that the other "
-                "hands to you, and steps that only you know. You carry out the steps, one after another, and hand on "
-                "the result. Both of you succeed if the number after the last leg is right."
+                f"{self._num_legs(seat)} of them {'is' if self._num_legs(seat) == 1 else 'are'} yours. In each of your "
+                "legs you read a number that the other hands to you, and steps that only you know. You carry out the "
+                "steps, one after another, and hand on the result. Both of you succeed if the number after the last "
+                "leg is right."
             ),
             rules=(
                 "The steps of a leg are carried out from left to right, each on the result of the one before. The "
                 "other player reads the number that you reply with, and nothing else. The other may have made a "
                 f"mistake; carry on with the number that you read. {self._score_rule(seat)}"
             ),
-            reply="Reply with the result of your leg, a whole number in digits; it may be negative.",
+            reply=(
+                "Reply with the result of your leg, a whole number in digits; it may be negative, with the minus right "
+                "before its digits."
+            ),
             noun="number",
             example="42",
             ending="The episode ends after the last leg.",
@@ -213,3 +218,9 @@ class Relay(MultiEnv):
                 value = operation.apply(value)
         metadata = {"start": start, "legs": [[list(step) for step in leg] for leg in legs]}
         return Task("", answer=str(value), metadata=metadata)
+
+
+def _has_loose_minus(reply: str, number: int) -> bool:
+    """Whether a minus or dash, apart from the number or of another kind, stands where it would be the number's sign."""
+    loose = rf"(?:^|[^\d\s)])[ \t]*(?:[-\u2212][ \t]+|[\u2013\u2014][ \t]*){number}(?!\d)"
+    return number > 0 and re.search(loose, reply, re.MULTILINE) is not None

@@ -2,7 +2,7 @@
 
 import pytest
 
-from envs.multi.teams.relay import Operation, Relay
+from envs.multi.teams.relay import FAULT, Operation, Relay
 from envs.types import text
 
 
@@ -102,3 +102,26 @@ def test_the_bundled_models_wording_begins_with_the_gentle_level_and_arguments_g
         assert 0 <= handed_on <= 30 and 0 <= Operation(*second).apply(handed_on) <= 30
     with pytest.raises(ValueError, match=r"level 2 is outside 0\.\.1"):
         Relay(level=2)
+
+
+@pytest.mark.parametrize("reply", ["- 16", "\u201316", "The result is - 16.", "8*2=16\n\n- 16"])
+def test_a_minus_apart_from_its_number_is_asked_about_and_not_dropped(reply):
+    table = begin()
+    table.step(reply)
+    assert FAULT in text(table.observe("first")[-1])
+    table.step("16")
+    assert "The number is 16." in text(table.observe("second")[-1])
+
+
+@pytest.mark.parametrize("reply", ["-16", "\u221216"])
+def test_a_minus_right_before_its_number_is_its_sign(reply):
+    table = begin()
+    table.step(reply)
+    assert "The number is -16." in text(table.observe("second")[-1])
+
+
+@pytest.mark.parametrize("reply", ["20 - 4 = 16", "5 + 3 = 8\n8 * 2 = 16\n\n16", "I take 16 - 0 = 16."])
+def test_a_minus_between_numbers_is_no_sign(reply):
+    table = begin()
+    table.step(reply)
+    assert "The number is 16." in text(table.observe("second")[-1])
