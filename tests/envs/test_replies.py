@@ -31,6 +31,7 @@ FORMS = (
     "I'll go with {}!",
 )
 OPEN_FORMS = ("multi/CoderTester-v0", "multi/OddWord-v0")  # replies are programs, or clues in free words
+SIGNED = ("multi/Relay-v0",)  # "- 5" may be an item of a list or a negative number, so the environment asks
 GAMES = [row for row in ROWS if row.id.startswith(("games/", "multi/")) and row.id not in OPEN_FORMS]
 
 
@@ -48,7 +49,10 @@ def test_an_answer_counts_in_every_usual_wrapping(row: Row) -> None:
     plain = first_turn("{}")
     assert plain[2]
     for form in FORMS:
-        assert first_turn(form) == plain, form
+        if form == "- {}" and row.id in SIGNED:
+            assert not first_turn(form)[2]
+        else:
+            assert first_turn(form) == plain, form
 
 
 @pytest.mark.parametrize(
