@@ -19,13 +19,13 @@ Of a reply of more than `envs.grading.lines.MAX_REPLY` characters only the last 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from typing import Literal, NamedTuple
 
 from envs.grading.doubts import is_disclaimed, is_taken_back, keeps_value
 from envs.grading.expression import evaluate
-from envs.grading.lines import MAX_REPLY, answer_line, bare_answer, continues
+from envs.grading.lines import MAX_REPLY, after_words, answer_line, bare_answer, continues, only_line
 from envs.grading.marks import CLAUSE, json_answer, marked_texts
 from envs.grading.number import CHECK_MARKS, MAX_TEXT, contradicts, parse_number, strip_markup
 
@@ -47,6 +47,7 @@ _ENDING = re.compile(rf"(?:[^\W\d_]|[%'’ ,()/*_-])*[.!]?[\s*_`)\"”{CHECK_MAR
 _FENCE = re.compile(r"^[ \t]*`{3,}[ \t]*\w*[ \t]*$", re.MULTILINE)  # of a code block
 _NOTATION = re.compile(r"[^\x00-\x7f]|[A-Za-z=^]|[0-9] [0-9]{3}")  # what a number in other notation contains
 _SCALE = re.compile(r" (?:hundred|thousand|[mbtr]{1,2}illion)s?$", re.IGNORECASE)
+_DELIMITER = re.compile(r"\\[()\[\]]|(?<!\S)\${1,2}(?=[\s.,;:!?]|$)")  # around a formula, apart from it
 _NUMERAL = re.compile(r"\S+")
 _GROUP = re.compile(r"[0-9]{3}")
 _FIRST_GROUP = re.compile(r"[-(*_$€£]*[1-9][0-9]{0,2}")
@@ -87,6 +88,14 @@ def single_line(reply: str) -> str:
     if len(line) > MAX_TEXT or "\n" in line or _PHRASE.search(line) or any(True for _ in marked_texts(line)):
         return ""
     return line
+
+
+def collections_in(reply: str) -> Iterator[str]:
+    """Yield what may be the collection or formula that a reply states: its `single_line`, then what follows words.
+
+    The latter is `(3,-2)` for "The solution is (3,-2)", on the line that answers.
+    """
+    yield from filter(None, (single_line(reply), after_words(only_line(reply))))
 
 
 def read_number(text: str) -> Fraction | None:
@@ -207,6 +216,7 @@ def _meaning(text: str, parse: Callable[[str], Fraction | None]) -> Fraction | s
 
 def _last_number(tail: str) -> Declaration:
     """The last number, if it ends the reply, is no member of a list and is not changed by the words around it."""
+    tail = _DELIMITER.sub(" ", tail)
     words = tail.split()
     numerals = [i for i, word in enumerate(words) if _has_digit(word)]
     if not numerals:

@@ -16,7 +16,11 @@ TAIL_LENGTH = 1000  # characters at the end of a reply in which its last line mu
 MAX_REPLY = 100_000  # characters; in a longer reply nothing but the last line is read
 _SENTENCE = re.compile(r"^[A-Z].*[a-z]{2}[.!?:…]$|[^\W\d_]{4}|(?<![^\W\d_])[^\W\d_]{2,}\b.*?(?<![^\W\d_])[^\W\d_]{2,}")
 _NO_WORDS = re.compile(r"\\[A-Za-z]+|</?answer>|\b(?:and|or)\b")
-_WORK = re.compile(r"[0-9)\]}]\s*(?:[-+*/^×÷·−]|\\(?:times|cdot|div)\b).*=|=.*[0-9)\]}]\s*[-+*/×÷·−]")
+_EQUALS = re.compile(r"=|->|=>|[→⇒]|\\(?:Rightarrow|implies|to)\b")
+_STEP = re.compile(
+    r"[0-9A-Za-z)\]}]\s*[-+*/^×÷·−]\s*[0-9A-Za-z(\\]|[0-9][a-z](?![A-Za-z])|[0-9]\(|\\(?:times|cdot|div|d?frac)\b"
+)
+_DISPLAY = frozenset(("\\[", "\\]", "$$", "\\(", "\\)"))  # lines around a formula
 _CONTINUES = re.compile(
     r"(?:[:,=+*/<>≠≈(-]|\\[a-z]+|\b(?:is|are|was|be|equals?|gives|makes|not|never|nor|or|and|than|hardly|either|neither|"
     r"that|as|to|of|least|most|about|roughly|approximately|nearly|almost|minus|negative|plus|no|isn['’]t|ain['’]t))[\s*_$]*$",
@@ -43,23 +47,24 @@ def last_line(reply: str) -> str:
     """
     if "\n" not in reply and len(reply) < TAIL_LENGTH:
         return reply.strip()
-    lines = _final_lines(reply)
+    lines = final_lines(reply)
     return lines[-1] if lines else ""
 
 
 def answer_line(reply: str) -> str:
     """Return the last line of a reply whose line before it is reasoning; "" for any other reply.
 
-    Reasoning has words, or is a calculation after a line with words. So a list of candidates, one a line, has no answer
-    line, and neither has a sentence that goes on over the end of a line: `It is 17 or`, `The wrong answer is`.
+    Reasoning has words, or is a step of a calculation: `12 + 5 = 17`, `3x = 15`. So a list of candidates, one a line,
+    has no answer line, and neither has a sentence that goes on over the end of a line: `It is 17 or`, `The wrong answer
+    is`.
     """
     if "\n" not in reply:
         return ""
-    lines = _final_lines(reply)
+    lines = final_lines(reply)
     if len(lines) < 2:
         return ""
     before = lines[-2]
-    if not _is_sentence(before) and not (_WORK.search(before) and any(map(_is_sentence, lines[:-2]))):
+    if not (_is_sentence(before) or (_EQUALS.search(before) and _STEP.search(before))):
         return ""
     return "" if continues(before) and (before.endswith(",") or leads_into_doubt(before)) else lines[-1]
 
@@ -136,10 +141,13 @@ def _is_sentence(line: str) -> bool:
     return _SENTENCE.search(_NO_WORDS.sub(" ", line)) is not None
 
 
-def _final_lines(reply: str) -> list[str]:
-    """The last lines of a reply, stripped, without blank lines and code fences, as far as they lie in its tail."""
+def final_lines(reply: str) -> list[str]:
+    """The last lines of a reply, stripped, as far as they lie in its tail.
+
+    Blank lines, code fences, and the signs around a displayed formula are left out.
+    """
     reply = reply.rstrip()
     lines = reply[-TAIL_LENGTH:].splitlines()
     if len(reply) > TAIL_LENGTH and reply[-TAIL_LENGTH - 1] != "\n" and len(lines) == 1:
         return []  # the last line is cut
-    return [line for one in lines if (line := one.strip()).strip("`")]
+    return [line for one in lines if (line := one.strip()).strip("`") and line not in _DISPLAY]

@@ -27,7 +27,7 @@ from typing import Literal
 
 from envs.grading import exact
 from envs.grading import symbolic as math_verify
-from envs.grading.declaration import find_declaration, number_in_phrase, read_number, single_line
+from envs.grading.declaration import collections_in, find_declaration, number_in_phrase, read_number
 from envs.grading.doubts import has_plain_words, keeps_value
 from envs.grading.equation import is_equation
 from envs.grading.number import parse_number, strip_markup
@@ -105,10 +105,11 @@ def _flexible(reply: str, gold: str, symbolic: bool, deadline_s: float) -> tuple
     """Verdict, declared answer and method of the rule "flexible"."""
     kind, text = find_declaration(reply)
     gold_number = None if is_equation(gold) else parse_number(gold)
-    if gold_number is None and kind in ("none", "unclear", "last", "line") and (line := single_line(reply)):
-        is_same = exact.is_equal(gold, line, literal=not symbolic)
-        if is_same is not None:
-            return is_same, line, "exact"
+    if gold_number is None and kind in ("none", "unclear", "last", "line"):
+        for stated in collections_in(reply):
+            is_same = exact.is_equal(gold, stated, literal=not symbolic)
+            if is_same is not None:
+                return is_same, stated, "exact"
     if kind in ("none", "unclear"):
         return False, None, kind
     number = number_in_phrase(text) if kind == "phrase" and gold_number is not None else read_number(text)

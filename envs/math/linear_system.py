@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import ClassVar
@@ -9,11 +10,15 @@ from typing import ClassVar
 import numpy as np
 
 from envs.episodes.guide import Guide, listing
+from envs.grading.assignments import last_assignments
 from envs.grading.exact import member_numbers
+from envs.grading.lines import final_lines
 from envs.math.generated import GeneratedProblems, Problem, between, format_number
 from envs.types import Message, assistant
 
 NAMES = "xyz"
+_NAMED = re.compile(r"\(\s*x\s*,\s*y\s*(?:,\s*z\s*)?\)\s*=\s*(?=\()")  # (x, y) =
+_TUPLE = re.compile(r"[*$\\\[(\s]*\([^()]{3,100}\)[*$\\\])\s.]*")
 
 
 class LinearSystem(GeneratedProblems):
@@ -22,7 +27,8 @@ class LinearSystem(GeneratedProblems):
     Observation: `2x+3y=7, x-y=1`, one user message. In full style the instructions and `Solve this
     system for x and y: 2x+3y=7, x-y=1`.
     Action: the values in alphabetical order, `(2,1)`, or with names in any order, `y=1, x=2`; each must be a number,
-    not an expression; fractions are written `3/4`. Boxes and sentences are read as `envs.grading.math.verify` says.
+    not an expression; fractions are written `3/4`. Values may stand on lines of their own. Boxes and sentences are read
+    as `envs.grading.math.verify` says.
     Reward: 1 if all values are right, else 0.
     Episode end: after the first reply.
     Levels: 0 two unknowns with factors up to 2, 1, the default, two unknowns with factors up to 5, 2 two unknowns, not
@@ -76,6 +82,15 @@ class LinearSystem(GeneratedProblems):
     def random(self, rng: np.random.Generator) -> Message:
         """Return a whole number from -9 to 9 for each unknown."""
         return assistant(f"({','.join(str(between(rng, -9, 9)) for _ in range(self.size))})")
+
+    def answer_in(self, reply: str) -> str:
+        """Return what the end of a reply gives the unknowns, `x = 2, y = 1` or `(2,1)`; else all of the reply."""
+        names, lines = NAMES[: self.size], final_lines(reply)
+        if lines and _TUPLE.fullmatch(lines[-1]) and last_assignments("\n".join(lines[:-1]), names):
+            return lines[-1]
+        if values := last_assignments(reply, names):
+            return values
+        return _NAMED.sub("", reply)
 
     def wrong_answer(self) -> str:
         """Return the values with 1 added to the first."""

@@ -6,7 +6,7 @@ from collections.abc import Hashable
 
 from envs.env import Env
 from envs.episodes.guide import Guide
-from envs.grading.declaration import find_declaration, single_line
+from envs.grading.declaration import collections_in, find_declaration
 from envs.grading.exact import collection_key
 from envs.grading.math import verify
 from envs.grading.vote import vote
@@ -28,13 +28,17 @@ class SingleAnswer(Env):
 
     def reply(self, action: Message) -> Outcome:
         """Grade the reply and end the episode. A reply that declares no answer, or several, is invalid and earns 0."""
-        verdict = verify(final_text(action), self.task.answer, symbolic=self.symbolic)
+        verdict = verify(self.answer_in(final_text(action)), self.task.answer, symbolic=self.symbolic)
         right, valid = verdict.correct, verdict.method not in ("none", "unclear")
         return Outcome(reward=float(right), terminated=True, success=right, valid=valid)
 
+    def answer_in(self, reply: str) -> str:
+        """Return the part of a reply that is graded. Default: all of it."""
+        return reply
+
     def vote(self, action: Message) -> Hashable | None:
         """Return the answer that the reply declares; None if it declares none. The order of a set does not matter."""
-        reply_text = final_text(action)
-        kind, answer = find_declaration(reply_text)
-        collection = collection_key(answer if kind in ("marked", "phrase") else single_line(reply_text))
-        return vote(reply_text) if collection is None else collection
+        reply = self.answer_in(final_text(action))
+        kind, answer = find_declaration(reply)
+        stated = [answer] if kind in ("marked", "phrase") else collections_in(reply)
+        return next(filter(None, map(collection_key, stated)), None) or vote(reply)

@@ -344,7 +344,7 @@ def test_only_a_line_after_reasoning_is_an_answer_line():
     for reply in (
         "18",
         "17\n18",
-        "9 + 9 = 18\n18",
+        "9 + 9\n18",
         "It is 17 or\n18",
         "The wrong answer is:\n18",
         "Among them 17,\n18",

@@ -1,0 +1,117 @@
+"""Solutions as language models write them, with the right answer at their end, are paid; hedged and denied ones are not."""
+
+from __future__ import annotations
+
+import pytest
+
+import envs
+from envs.grading.assignments import last_assignments
+from envs.types import text
+
+SOLUTIONS = (
+    "12 + 5 = 17\n17 * 2 = 34\n34 - 3 = 31\n{}",
+    "1. 3 × 4 = 12\n2. 12 + 5 = 17\n\n**{}**",
+    "3x + 4 = 19\n3x = 15\n{}",
+    "3*4 -> 12\n12+5 -> 17\n{}",
+    "3 * 4 = 12.\n12 + 5 = 17.\n{}.",
+    "$3 \\times 4 = 12$\n$12 + 5 = 17$\n${}$",
+    "Subtract 4 from both sides:\n\\[ 3x = 15 \\]\n\nDivide by 3:\n\\[ {} \\]",
+    "Therefore:\n\n\\[\n{}\n\\]",
+    "Therefore\n$$\n{}\n$$",
+    "\\[ {} \\]",
+    "\\( {} \\)",
+    "Therefore, the solution is $ {} $.",
+    "The solution is **{}**.",
+    "Thus, {}.",
+    "Result: {}",
+)
+TASKS = (
+    *("math/Arithmetic-v0", "math/Algebra-v0", "math/Fractions-v0", "math/WordProblems-v0", "math/LinearSystem-v0"),
+    *("math/Sets-v0", "math/Countdown-v0"),
+)
+PAIRS = (
+    "x = {0}, y = {1}",
+    "x = {0}\ny = {1}",
+    "From the second, y is known.\n\nx = {0}\ny = {1}",
+    "So x = {0} and y = {1}.",
+    "The solution is x = {0}, y = {1}.",
+    "Therefore, the solution is:\n\n- $x = {0}$\n- $y = {1}$",
+    "**x = {0}**\n**y = {1}**",
+    "y = {1}\nx = {0}",
+    "(x, y) = ({0}, {1})",
+    "The solution is $(x, y) = ({0}, {1})$.",
+    "\\[ (x, y) = ({0}, {1}) \\]",
+    "x = {0}\ny = {1}\n\n({0}, {1})",
+    "x: {0}, y: {1}",
+)
+
+
+def reward(id: str, form: str, index: int) -> float:
+    env = envs.make(id).unwrapped
+    env.reset(seed=0, options={"split": "test", "index": index})
+    answer = text(next(iter(env.oracle())))
+    reply = form.replace("{}", answer) if "{}" in form else form.format(*answer.strip("()").split(","))
+    return float(env.step(reply)[1])
+
+
+@pytest.mark.parametrize("id", TASKS)
+@pytest.mark.parametrize("form", SOLUTIONS)
+def test_a_solution_that_ends_with_the_answer_is_paid(id: str, form: str) -> None:
+    assert [reward(id, form, index) for index in range(3)] == [1.0] * 3
+
+
+@pytest.mark.parametrize("form", PAIRS)
+def test_values_of_unknowns_may_stand_by_themselves(form: str) -> None:
+    assert [reward("math/LinearSystem-v0", form, index) for index in range(3)] == [1.0] * 3
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "It is not {}.",
+        "Suppose {}.",
+        "{} or 99999",
+        "99999\n{}",
+        "12 + 5 = 17\n{} or 99999",
+        "12 + 5 = 17\nnot {}",
+        "Therefore:\n\\[\n{}, 99999\n\\]",
+        "Thus, {} is wrong.",
+    ],
+)
+@pytest.mark.parametrize("id", TASKS)
+def test_a_hedged_or_denied_answer_is_not_paid(id: str, form: str) -> None:
+    assert reward(id, form, 0) == 0.0
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "x = 3",
+        "x = 3, x = 3",
+        "x = 3 or y = -2",
+        "x = 3, y = -2 or y = 2",
+        "x = 3, y = -2, z = 4",
+        "It is not x = 3, y = -2",
+        "Suppose x = 3, y = -2",
+        "x = 3, y = -2 is wrong",
+        "x = 3 + 1, y = -2",
+        "2x = 3, y = -2",
+        "x = 3y, y = -2",
+        "x = 3\nIf not,\ny = -2",
+        "x = 3\nso y = -2",
+        "x = 17 = 3, y = -2",
+        "x = 3, y = -2, 5",
+        "x != 3, y = -2",
+        "",
+    ],
+)
+def test_doubted_or_partial_values_are_none(reply: str) -> None:
+    assert last_assignments(reply, "xy") == ""
+
+
+def test_the_last_lines_give_the_values() -> None:
+    assert (
+        last_assignments("x = 9, y = 9\nNo, I made a mistake.\nx = 3/4 and y = \\frac{-1}{2}", "xy")
+        == "x = 3/4, y = -1/2"
+    )
+    assert last_assignments("z = 3\ny = 2\nx = 1", "xyz") == "x = 1, y = 2, z = 3"
