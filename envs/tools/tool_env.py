@@ -14,6 +14,7 @@ from envs.tools.tool_calls import check_readable
 from envs.types import Message, Messages, NegativeResult, Outcome, ToolCall, ToolError, final_text, user
 
 MAX_CALLS = 32  # of one reply; further ones get an error
+NOT_MADE = "not made, because an earlier call of this reply failed"
 
 
 class ToolEnv(Env):
@@ -23,7 +24,7 @@ class ToolEnv(Env):
     text of a ToolError, which a method raises for a mistake that the model can mend. A reply without a native call may
     end with calls written as text (`envs.tools.text_calls`); one user message answers them. Any other reply goes to
     `answer`. A reply whose calls all fail is invalid; a `NegativeResult` is no failure. Metrics:
-    `calls` and `errors` of the turn.
+    `calls` and `errors` of the turn. With `stops_at_error`, the calls behind one that fails are not made.
 
     A subclass defines `answer` besides `tasks` and `oracle`, usually `start`, which sets up the data of an episode, and
     `after_calls` where calls themselves are rewarded or end the episode. One whose tools are not its own methods sets
@@ -31,6 +32,7 @@ class ToolEnv(Env):
     """
 
     max_turns = 8
+    stops_at_error: ClassVar[bool] = False
     _methods: ClassVar[Mapping[str, Tool]] = MappingProxyType({})  # the tools that are methods, by name
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -86,7 +88,7 @@ class ToolEnv(Env):
         for place, call in enumerate(calls):
             try:
                 check_readable(call)
-                content = self._bounded_call(place, **call["function"])
+                content = self._bounded_call(place, errors, **call["function"])
             except ToolError as error:
                 errors += not isinstance(error, NegativeResult)
                 content = f"error: {error}"
@@ -98,13 +100,15 @@ class ToolEnv(Env):
         errors = 0
         for place, call in enumerate(calls):
             try:
-                lines.append(self._bounded_call(place, call.name, call.arguments))
+                lines.append(self._bounded_call(place, errors, call.name, call.arguments))
             except ToolError as error:
                 errors += not isinstance(error, NegativeResult)
                 lines.append(f"error: {error}")
         return self._outcome((user("\n".join(lines)),), len(calls), errors)
 
-    def _bounded_call(self, place: int, name: str, arguments: str) -> str:
+    def _bounded_call(self, place: int, errors: int, name: str, arguments: str) -> str:
+        if errors and self.stops_at_error:
+            raise ToolError(NOT_MADE)
         if place >= MAX_CALLS:
             raise ToolError(f"at most {MAX_CALLS} calls a turn")
         return self.call(name, arguments)

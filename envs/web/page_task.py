@@ -22,6 +22,7 @@ class PageTask(PageTools):
         parts: The named parts of the reward, 0 until it is judged.
     """
 
+    stops_at_error = True  # what comes after a call was meant for the page that the call leaves
     parts: ClassVar[Sequence[str]] = ()
     engine: str = "chromium"
     browser: str | None

@@ -130,7 +130,7 @@ class PageTools(Pointing):
 
         Args:
             element: Its number, as the page was last shown.
-            option: The text of the option.
+            option: The text of the option, whole.
         """
         target = self._element(element)
         self._live_page.select(element, option)

@@ -27,7 +27,8 @@ RULES = (
 REPLY = (
     "Reply with calls of tools: click, type, select, press, scroll, back, switch_tab, and at the end stop, answer or "
     "report_impossible. Call them natively, or write a call as JSON on the last line. Several calls of one reply are "
-    "made in their order, but not on elements of a page that an earlier call has changed."
+    "made in their order, but not on elements of a page that an earlier call has changed, and none after a call that "
+    "fails."
 )
 INVALID = "A call that fails changes nothing and costs a reply, as does a reply without a call."
 _WORDS: Mapping[str, tuple[str, ...]] = {  # the arguments of each call in short style, in order

@@ -138,7 +138,7 @@ class Doors(Env):
             view = world.view(self.style == "full")
             if choice is None:
                 fault = f"Your reply does not name exactly one of {', '.join(world.actions)}."
-                view = self.correction(fault, view, short=f"{view}!")
+                view = self.correction(f"{fault} {world.invalid_cost}".strip(), view, short=f"{view}!")
             messages = (user(view),)
         return Outcome(
             messages=messages,

@@ -22,6 +22,8 @@ class Hall(World):
 
     actions = LETTERS
 
+    invalid_cost = "It counts as a wrong letter, and this is the next door."
+
     def __init__(self, turns: int, decisive: int, placement: Placement, rule: Rule, noise: float, symbols: int) -> None:
         self.turns, self.rule, self.noise, self.symbols = turns, rule, noise, SYMBOLS[:symbols]
         self.decisive = decisive_turns(turns, decisive, placement)

@@ -34,6 +34,7 @@ class World:
 
     actions: Sequence[str]
     reward_name = "win"
+    invalid_cost = ""  # a sentence for the correction of an invalid reply, beyond that it uses one up
 
     def tasks(self, split: str) -> Sequence[Task]:
         """Return the tasks of a split."""

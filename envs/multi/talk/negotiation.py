@@ -26,8 +26,8 @@ MAX_INVALID = 2  # invalid replies in a row that end the talks
 ACCEPTANCE = "accept"
 SYNONYMS = dict.fromkeys(("y", "yes", "accepted", "accepts", "agree", "agreed", "deal"), ACCEPTANCE)
 FAULT = (
-    "The last line of your reply is neither one offer within what there is nor, where there is an offer, accept. An "
-    "offer names only what you keep, each kind once with its number."
+    "The last line of your reply is no offer, offers more than there is, or accepts where there is no offer yet. An "
+    "offer names only what you keep, each kind once with its number, and nothing of what the other gets."
 )
 _AMOUNTS = r"all\s+the|all|both|\d+|no|a|an|the|one|two|three|four"
 _THING = re.compile(rf"(?<![\w.-])({_AMOUNTS})\s+({'|'.join(KINDS)})(s?)\b", re.I)
@@ -35,6 +35,9 @@ _NUMBERS = {"no": 0, "a": 1, "an": 1, "one": 1, "both": 2, "two": 2, "three": 3,
 _WHOLE = {"nothing": 0, "everything": 1}  # what stands for no thing and for all things
 _FILLERS = frozenset(("i", "keep", "and"))  # beside what announces an answer
 _WORD = re.compile(r"\w+")
+_LABEL = re.compile(
+    r"^[\s*_>-]*(?:(?:my|the|a|last|final|new|next|first)\s+){0,3}(?:counter-?)?offer[*_]{0,2}\s*[:=]", re.IGNORECASE
+)
 _DIGITS = re.compile(r"(\d)[\s,]*(\d)[\s,]*(\d)\.?")
 Share = tuple[int, ...]  # how many things of each kind
 
@@ -121,6 +124,7 @@ class Negotiation(MultiEnv):
     def read(self, seat: str, reply: str) -> Offer | str | None:
         """Return the offer of a reply's last line, "accept", or None for any other line."""
         line, _, note = last_line(reply).partition("|")
+        line = _LABEL.sub("", line)
         names = [match.groups() for match in _THING.finditer(line)]
         others = {word.lower() for word in _WORD.findall(plain_answer(_THING.sub(" ", line)))} - _FILLERS
         is_accepted = find_choice(line, {ACCEPTANCE: ACCEPTANCE}, SYNONYMS) is not None

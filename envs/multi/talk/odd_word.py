@@ -22,7 +22,10 @@ from envs.types import Message, Task, assistant, final_text, user
 MAX_CLUE = 60  # characters
 MAX_WORDS = 8
 SILENCE = "no clue"
+UNKNOWN = 0.5  # how much a clue misfits in which nothing is known, between 0 and 1
 _SPACES = re.compile(r"\s+")
+_LABEL = re.compile(r"(?:[-*>•]\s+)?[*_]{0,2}(?:my\s+)?clue(?:\s+is)?[*_]{0,2}\s*[:=][*_]{0,2}\s*", re.IGNORECASE)
+_WORD = re.compile(r"[^\W_]+")
 
 
 class OddWord(MultiEnv):
@@ -37,7 +40,8 @@ class OddWord(MultiEnv):
     Arguments: `rounds` of clues.
     Seats: `ann`, `ben`, `cleo` and `dan`, alike, in this order; which of them has the odd word is part of the task.
     No one is told. Opponents: `honest` (the default) gives clues to its own word and votes for the seat whose clues
-    fit it least, as far as this environment's list of clues knows.
+    fit it least. It knows this environment's list of clues, also within longer ones; a clue with none of them counts
+    half as much as one that fits the other word.
     Splits: a pair of words with a division of the roles is in one split only; words occur in several.
     State: words, clues and the phase.
     Source and licence: a parlour game known as Undercover or Who Is the Spy; own code and words. Version history: v0.
@@ -111,9 +115,12 @@ class OddWord(MultiEnv):
                 f"reply with one of the names {others}."
             ),
             noun="clue or vote",
-            example="I know it from my childhood",
+            example="found in many homes",
             ending="The episode ends after the votes.",
-            invalid="A clue or a vote that breaks these rules does not count, and whoever gives one does not succeed.",
+            invalid=(
+                "A clue or a vote that breaks these rules does not count, and whoever gives one does not succeed; the "
+                "game goes on."
+            ),
             heading="The game begins:",
         )
 
@@ -142,9 +149,10 @@ class OddWord(MultiEnv):
         own = self._own_clues(seat)
         if not self._is_voting():
             return assistant(self._fresh(seat, own if rng.random() < 0.5 else self.pair.common))
-        fitting = {*own, *self.pair.common}
+        alien = self.pair.clues[not self.places[seat]]
         misfits = {
-            other: sum(clue not in fitting for name, clue in self.clues if name == other) for other in self.others(seat)
+            other: sum(misfit(clue, (*own, *self.pair.common), alien) for name, clue in self.clues if name == other)
+            for other in self.others(seat)
         }
         most = max(misfits.values())
         return assistant(_pick(rng, [other for other in misfits if misfits[other] == most]))
@@ -161,8 +169,8 @@ class OddWord(MultiEnv):
 
     def _fresh(self, seat: str, clues: Sequence[str]) -> str:
         """The first of the clues that no one has given, else the first."""
-        used = {clue for _, clue in self.clues}
-        return next((clue for clue in clues if clue not in used), clues[0])
+        given = [clue for _, clue in self.clues]
+        return next((clue for clue in clues if not any(says(other, clue) for other in given)), clues[0])
 
     def _word_text(self, seat: str) -> str:
         word = self.pair.words[self.places[seat]]
@@ -172,7 +180,10 @@ class OddWord(MultiEnv):
 
     def _clue(self, seat: str, message: Message) -> tuple[str | None, str]:
         """The clue of a reply's last line, None for one that breaks the rules, and the rule that it breaks."""
-        clue = _SPACES.sub(" ", last_line(final_text(message)).replace('"', "")).strip(" '`*")
+        line = last_line(final_text(message))
+        if (label := _LABEL.match(line)) and line[label.end() :].strip():
+            line = line[label.end() :]
+        clue = _SPACES.sub(" ", line.replace('"', "")).strip(" '`*_")
         words = clue.split()
         own = self.pair.words[self.places[seat]]
         if not words:
@@ -215,6 +226,19 @@ def says_word(clue: str, word: str) -> bool:
     parts = re.findall(r"[a-z]+", clue.lower())
     letters = "".join(part for part in parts if len(part) == 1)
     return word in letters or any(part in (word, f"{word}s", f"{word}es") for part in parts)
+
+
+def says(clue: str, known: str) -> bool:
+    """Whether a clue has the words of a known one in a row, whatever their case and punctuation."""
+    words, wanted = (" ".join(_WORD.findall(text.lower())) for text in (clue, known))
+    return f" {wanted} " in f" {words} "
+
+
+def misfit(clue: str, fitting: Sequence[str], alien: Sequence[str]) -> float:
+    """Return how little a clue fits a word: 0 with one of `fitting`, 1 with one of `alien` or no clue, else half."""
+    if any(says(clue, known) for known in fitting):
+        return 0.0
+    return 1.0 if clue == SILENCE or any(says(clue, known) for known in alien) else UNKNOWN
 
 
 def _pick(rng: np.random.Generator, items: Sequence[str]) -> str:

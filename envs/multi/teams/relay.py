@@ -22,6 +22,8 @@ SIGNS = {"add": "+", "subtract": "-", "multiply": "*"}
 LINKS = {"add": "", "subtract": "", "multiply": " by"}
 FAULT = "Your reply does not state exactly one whole number."
 
+_LABEL = re.compile(r"^[ \t*_#>]*leg \d+(?: of \d+)?[*_]{0,2}\s*[:.)]", re.IGNORECASE | re.MULTILINE)
+
 
 class Level(NamedTuple):
     """What a level sets: the legs, the steps of each, the most of all numbers on the way, and of a step's second."""
@@ -107,8 +109,9 @@ class Relay(MultiEnv):
         """Hand the number of a reply on to the other seat, or compare it after the last leg."""
         ((seat, message),) = replies.items()
         (other,) = self.others(seat)
-        number = declared_integer(final_text(message))
-        if number is None or abs(number) > 10**9 or _has_loose_minus(final_text(message), number):
+        stated = _LABEL.sub("", final_text(message))
+        number = declared_integer(stated)
+        if number is None or abs(number) > 10**9 or _has_loose_minus(stated, number):
             self.invalid_replies += 1
             if self.invalid_replies > 1:
                 end = "reply in a row does not state exactly one whole number, so the relay is over."

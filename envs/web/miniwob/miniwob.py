@@ -32,7 +32,7 @@ RULES = (
 REPLY = (
     "Reply with calls of tools: click, type, select, press, scroll, back or stop. Call them natively, or write a call "
     "as JSON on the last line. Several calls of one reply are made in their order, but not on elements of a page that "
-    "an earlier call has changed."
+    "an earlier call has changed, and none after a call that fails."
 )
 
 _RESTART = "window[Symbol.for('turnwise.restart')]({seed})"

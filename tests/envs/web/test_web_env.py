@@ -51,6 +51,19 @@ def test_a_number_counts_for_the_page_that_was_shown_last() -> None:
     assert call(env, ("click", {"element": 3}))[4]["metrics"]["errors"] == 0.0
 
 
+def test_calls_after_one_that_fails_are_not_made() -> None:
+    env = begin("region")
+    country = env.case.goal_state["place"][0]
+    failing = ("select", {"element": 1, "option": "Nowhere"}), ("select", {"element": 1, "option": country})
+    messages, *_, info = call(env, *failing)
+    last = messages[-1]["content"].split("\n")[0]
+    assert last == "error: not made, because an earlier call of this reply failed"
+    assert info["metrics"]["errors"] == 2.0 and not info["valid"]
+    line = "\n".join(json.dumps({"name": name, "arguments": arguments}) for name, arguments in failing)
+    (message,), *_ = env.step(line)
+    assert "error: not made" in message["content"]
+
+
 def test_a_number_that_the_page_lacks_is_an_error_and_the_page_is_shown_again() -> None:
     env = begin("press")
     (message,), reward, *_, info = call(env, ("click", {"element": 99}))

@@ -24,6 +24,8 @@ def begin(things=(2, 3, 1), values=((1, 2, 2), (2, 1, 3)), **options) -> Negotia
         ("I would say: I keep two books and three hats.", (2, 3, 0)),
         ("I keep no books and 1 ball | fair, is it not? 3 hats for you", (0, 0, 1)),
         ("think\n\n**I keep 3 hats**", (0, 3, 0)),
+        ("Offer: I keep 3 hats", (0, 3, 0)),
+        ("**My last offer:** I keep 3 hats", (0, 3, 0)),
         ("I keep 3 books", None),  # there are two
         ("I keep 1 book and 1 book", None),
         ("I keep 2 books and the hat", None),

@@ -120,6 +120,13 @@ def test_a_minus_right_before_its_number_is_its_sign(reply):
     assert "The number is -16." in text(table.observe("second")[-1])
 
 
+@pytest.mark.parametrize("reply", ["Leg 1: 16", "Leg 1 of 4: 16", "**Leg 1:** 5 + 3 = 8, 8 * 2 = 16"])
+def test_the_name_of_the_leg_is_no_number(reply):
+    table = begin()
+    table.step(reply)
+    assert "The number is 16." in text(table.observe("second")[-1])
+
+
 @pytest.mark.parametrize("reply", ["20 - 4 = 16", "5 + 3 = 8\n8 * 2 = 16\n\n16", "I take 16 - 0 = 16."])
 def test_a_minus_between_numbers_is_no_sign(reply):
     table = begin()
