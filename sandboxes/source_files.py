@@ -24,7 +24,9 @@ _loaded_text: dict[Path, str] = {}
 def load_source_file(path: str) -> ModuleType:
     """Import the Python file at `path` as a module, executed once per process; what it defines can be pickled.
 
-    A file that `SOURCES_VARIABLE` holds need not be on this machine. Raises ValueError for a missing file, and for one that cannot be executed, with the line where it failed.
+    A file of which another process has sent the source need not be on this machine (`loaded_sources`).
+
+    Raises ValueError for a missing file, and for one that cannot be executed, with the line where it failed.
     """
     asked = os.path.abspath(os.path.expanduser(path))
     place, source = _sent_sources().get(asked, (asked, None))

@@ -9,13 +9,13 @@ AUTO = "auto"
 CLIENT = re.compile(r"ray://(\[[0-9a-fA-F:.]+\]|[^\s:/\[\]]+):(\d{1,5})")
 INSTALL = "pip install 'turnwise-rl[ray]'"
 CLUSTER_HELP = (
-    "put --workers, --engines from 2 on and --trainers from 2 on on the nodes of a Ray cluster (extra ray): `auto`, the "
-    "one that this machine is a node of, or ray://HOST:PORT; docs/clusters.md"
+    "put the processes of --workers and --engines on the nodes of a Ray cluster (extra ray): `auto`, the one that this "
+    "machine is a node of, or ray://HOST:PORT; docs/clusters.md"
 )
 
 
 def cluster_address(text: str) -> str:
-    """Check the flag `--cluster`; return it. Raises `argparse.ArgumentTypeError` for what is no address of a cluster."""
+    """Check the flag `--cluster` and return it. Raises `argparse.ArgumentTypeError` for what is no address."""
     if text and text != AUTO and not CLIENT.fullmatch(text):
         raise argparse.ArgumentTypeError(
             "must be auto, the cluster that this machine is a node of, or ray://HOST:PORT (Ray's client port is 10001)"
@@ -32,7 +32,7 @@ def check_cluster(cluster: str, *, workers: int, engines: int, trainers: int, de
         return
     if not workers and engines < 2 and trainers < 2:
         raise ValueError(
-            f"--cluster {cluster}: nothing would be there; add --workers 1 or more, --engines 2 or more, or leave it out"
+            f"--cluster {cluster}: nothing would be there; add --workers 1, --engines 2 or more of them, or leave it out"
         )
     if trainers > 1:
         raise ValueError(

@@ -37,11 +37,7 @@ class _Pending:
 
 
 class WorkerProcess(ChildProcess):
-    """The process of a worker, as `ChildProcess` says.
-
-    Attributes:
-        is_refused: Whether no other process of the worker would be started either.
-    """
+    """The process of a worker, as `ChildProcess` says."""
 
     def __init__(self, name: str, host: Host) -> None:
         self._pending: dict[int, _Pending] = {}  # in the order in which they were sent
@@ -50,6 +46,7 @@ class WorkerProcess(ChildProcess):
 
     @property
     def is_refused(self) -> bool:
+        """Whether no other process of the worker would be started either."""
         return self._popen.is_refused
 
     async def call(self, call: Call, *, waits: bool) -> Answer:
