@@ -32,7 +32,7 @@ def check_cluster(cluster: str, *, workers: int, engines: int, trainers: int, de
         return
     if not workers and engines < 2 and trainers < 2:
         raise ValueError(
-            f"--cluster {cluster}: nothing would be there; add --workers 1, --engines 2 or more of them, or leave it out"
+            f"--cluster {cluster}: nothing would be there; add --workers 1 or --engines 2 or more, or leave it out"
         )
     if trainers > 1:
         raise ValueError(
@@ -51,4 +51,4 @@ def join_cluster(cluster: str, *, workers: int, engines: int, trainers: int = 1,
         from rl.processes.cluster.connection import Room, connect
 
         rooms = Room("--workers", workers), Room("--engines", engines, gpus), Room("--trainers", trainers, gpus)
-        connect(cluster, [room for room in rooms if room.count > (room.flag != "--workers")])
+        connect(cluster, [room for room in rooms if room.number > (room.flag != "--workers")])

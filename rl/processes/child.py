@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import IO, Any
 
 from rl.processes.framing import Inbox, frame
-from rl.processes.host import LOCAL, Host
+from rl.processes.host import HERE, Place
 
 CHUNK = 1 << 20
 TICK_S = 0.25  # between checks of a process that something is expected from
@@ -42,9 +42,7 @@ class ChildProcess:
         module: str,
         *arguments: object,
         environment: Mapping[str, str] | None = None,
-        host: Host = LOCAL,
-        gpus: int = 0,
-        file_bytes: int = 0,
+        place: Place = HERE,
     ) -> None:
         """Start the `main` of `module` in a process of its own session, out of reach of Ctrl-C; see `Host.start`."""
         self.name, self.end = name, ""
@@ -53,8 +51,9 @@ class ChildProcess:
         self._ticks = False  # whether `_tick` is going to be called
         self._last_line = ""
         self._silence_start = time.monotonic()
-        resources = {"gpus": gpus, "file_bytes": file_bytes}
-        self._socket, self._popen = host.start(name, module, arguments, environment or {}, **resources)
+        host, gpus, size = place
+        variables = environment or {}
+        self._socket, self._popen = host.start(name, module, arguments, variables, gpus=gpus, file_bytes=size)
         self._socket.setblocking(False)
         assert self._popen.stdout is not None
         self._printer = threading.Thread(target=self._print, args=(self._popen.stdout,), daemon=True, name="output")

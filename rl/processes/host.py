@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from typing import IO, Any, Protocol
+from typing import IO, Any, NamedTuple, Protocol
 
 _BOOT = (
     "import sys, json; from importlib import import_module; sys.path[:] = json.loads(sys.argv[1]);"
@@ -50,6 +50,14 @@ class Process(Protocol):
 
     def drop_file(self, path: str) -> None:
         """Note that the process needs a file no longer; `path` is what `send_file` has returned."""
+
+
+class Place(NamedTuple):
+    """Where a process is started, and what it needs there: see `Host.start`."""
+
+    host: Host
+    gpus: int = 0
+    file_bytes: int = 0
 
 
 class Host(Protocol):
@@ -143,6 +151,7 @@ class LocalHost:
 
 
 LOCAL = LocalHost()
+HERE = Place(LOCAL)
 
 
 def open_host(cluster: str) -> Host:

@@ -24,7 +24,7 @@ from rl.policy.pool.model_copy import dump_structure
 from rl.policy.pool.process import EngineGone, EngineProcess, PoolEvents
 from rl.policy.pool.routing import Router
 from rl.policy.pool.weight_files import WeightFiles
-from rl.processes.host import LOCAL, Host
+from rl.processes.host import LOCAL, Host, Place
 from rl.processes.timeout import answer_timeout_s
 from rl.records import Completion, SamplingParams
 
@@ -271,9 +271,15 @@ class EnginePool(Engine, PoolEvents):
         weights = self._weights(origin, with_frozen=True)
         beat_s = min(LONGEST_BEAT_S, self.timeout_s / 5)
         start = Start(origin, self._structure, weights, options, beat_s)
-        home, size = self._host.home(str(self._files.folder)), 2 * self._files.size
-        place = {"home": home, "environment": environment, "host": self._host, "gpus": gpus, "file_bytes": size}
-        return EngineProcess(f"engine {index + 1}", start, timeout_s=self.timeout_s, pool=self, **place)
+        return EngineProcess(
+            f"engine {index + 1}",
+            start,
+            timeout_s=self.timeout_s,
+            home=self._host.home(str(self._files.folder)),
+            environment=environment,
+            pool=self,
+            place=Place(self._host, gpus, 2 * self._files.size),
+        )
 
     def _replace(self, index: int) -> None:
         """Start a process in place of one, beside the run."""

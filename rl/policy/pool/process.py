@@ -25,7 +25,7 @@ from rl.policy.pool.messages import (
     Weights,
 )
 from rl.processes.child import TICK_S, ChildProcess
-from rl.processes.host import Host
+from rl.processes.host import Place
 from rl.processes.timeout import TIMEOUT_VARIABLE
 from rl.records import Completion
 
@@ -53,13 +53,11 @@ class EngineProcess(ChildProcess):
         home: str,
         environment: Mapping[str, str],
         pool: PoolEvents,
-        host: Host,
-        gpus: int,
-        file_bytes: int,
+        place: Place,
     ) -> None:
         """Start the process. One that has something to say and says nothing for `timeout_s` seconds is killed.
 
-        `home` is a folder that it deletes when the run is gone; the other arguments are as of `Host.start`.
+        `home` is a folder that it deletes when the run is gone; `environment` and `place` are as of `ChildProcess`.
         """
         self.origin: Origin = start.origin
         self.ready: Ready | None = None
@@ -70,8 +68,7 @@ class EngineProcess(ChildProcess):
         self._requests: dict[int, _Request] = {}
         self._last_look = time.monotonic()
         self._sent_files: dict[int, tuple[str, ...]] = {}  # by the number of their weights
-        place = {"host": host, "gpus": gpus, "file_bytes": file_bytes}
-        super().__init__(name, "rl.policy.pool.server", home, environment=environment, **place)
+        super().__init__(name, "rl.policy.pool.server", home, environment=environment, place=place)
         self.send(start._replace(weights=self._with_files(start.weights)))
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:

@@ -30,7 +30,7 @@ class Room(NamedTuple):
     """What a run will start on a cluster: so many processes of a kind, each with one CPU and some GPUs of its own."""
 
     flag: str
-    count: int
+    number: int
     gpus: int = 0
 
 
@@ -104,7 +104,7 @@ class Cluster:
         """Raise `ValueError` if the nodes together have too little, now and until the deadline."""
         import ray
 
-        wanted = {"CPU": sum(room.count for room in rooms), "GPU": sum(room.count * room.gpus for room in rooms)}
+        wanted = {"CPU": sum(room.number for room in rooms), "GPU": sum(room.number * room.gpus for room in rooms)}
         deadline = time.monotonic() + self.timeout_s
         while True:
             there = ray.cluster_resources()
@@ -114,7 +114,7 @@ class Cluster:
             if time.monotonic() > deadline:
                 break
             time.sleep(POLL_S)
-        flags = " ".join(f"{room.flag} {room.count}" for room in rooms)
+        flags = " ".join(f"{room.flag} {room.number}" for room in rooms)
         kind = lacks[0]
         raise ValueError(
             f"--cluster {self.address}: {flags} need {wanted[kind]} {kind}s, and the cluster has "

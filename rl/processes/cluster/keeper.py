@@ -70,7 +70,7 @@ class Keeper:
         self._data, self._lines = bytearray(), list[bytes]()
         self._code: int | None = None
         self._inbox: dict[int, Any] = {}  # by number; what has come before its turn
-        self._next, self._lock = 0, threading.Lock()
+        self._next, self._has_started, self._lock = 0, False, threading.Lock()
         self._home = ""
         self._socket: socket.socket
         self._process: subprocess.Popen[bytes]
@@ -90,6 +90,9 @@ class Keeper:
         self._socket, self._process = LOCAL.start("", order.module, arguments, environment)
         for work in (self._read, self._watch):
             threading.Thread(target=work, daemon=True, name=work.__name__).start()
+        with self._lock:
+            self._has_started = True
+            self._do_next()
         return Started(self._process.pid, node)
 
     def send(self, number: int, data: bytes | None) -> None:
@@ -122,9 +125,13 @@ class Keeper:
         """Do what messages ask, in the order of their numbers, whatever order they come in."""
         with self._lock:
             self._inbox[number] = message
-            while self._next in self._inbox:
-                self._do(self._inbox.pop(self._next))
-                self._next += 1
+            if self._has_started:
+                self._do_next()
+
+    def _do_next(self) -> None:
+        while self._next in self._inbox:
+            self._do(self._inbox.pop(self._next))
+            self._next += 1
 
     def _do(self, message: Any) -> None:
         with suppress(OSError):  # the process is gone, which `_watch` notices

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from envs.watchdog import EXIT_CODE, GRACE_S, WATCHDOG
 from rl.processes.child import ChildProcess
-from rl.processes.host import Host
+from rl.processes.host import Host, Place
 from rl.rollout.workers.messages import Answer, Call
 
 SILENCE_S = 10.0  # beyond the deadline of a call, after which a process that says nothing is killed
@@ -42,7 +42,7 @@ class WorkerProcess(ChildProcess):
     def __init__(self, name: str, host: Host) -> None:
         self._pending: dict[int, _Pending] = {}  # in the order in which they were sent
         self._limit_s = 0.0  # longest deadline of a pending call
-        super().__init__(name, "rl.rollout.workers.server", WATCHDOG.budgets, host=host)
+        super().__init__(name, "rl.rollout.workers.server", WATCHDOG.budgets, place=Place(host))
 
     @property
     def is_refused(self) -> bool:
