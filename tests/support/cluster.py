@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +21,11 @@ class LocalCluster:
     def __init__(self, cpus: int) -> None:
         from ray.cluster_utils import Cluster
 
+        with socket.create_server((NODES[0], 0)) as free:
+            port = free.getsockname()[1]
+        self.client_address = f"ray://{NODES[0]}:{port}"
         head = {"num_cpus": cpus, "node_ip_address": NODES[0], "include_dashboard": False}
+        head["ray_client_server_port"] = port
         self._cluster = Cluster(initialize_head=True, head_node_args={**head, "object_store_memory": MEMORY})
         self.address = self._cluster.address
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -27,16 +30,16 @@ from rl.policy.pool.routing import Router
 from rl.policy.pretrained import load_pretrained
 from rl.processes.cluster.connection import Room, connect, connection
 from rl.processes.cluster.nodes import own_needs
-from rl.processes.shared_folder import SHARED_MEMORY
 from rl.processes.timeout import CLUSTER_VARIABLE
 from rl.rollout.workers.pool import Workers
 from tests.rl.policy.pool.test_pool import CONTEXT, SLOTS, assert_alike, change_weights, replies, run
 from tests.rl.policy.pool.test_runs import assert_alike as assert_runs_alike
 from tests.rl.rollout.workers.test_workers import summary
 from tests.support.cluster import LocalCluster, connected_cluster, end_actor
-from tests.support.episodes import Count, FixedPolicy, make_runner, make_ticket, play_group
+from tests.support.episodes import FixedPolicy, make_runner, make_ticket, play_group
 from tests.support.mortal import Mortal
-from tests.support.runs import Child, flags, metrics, small_model, train, train_run, training_error
+from tests.support.paths import ROOT
+from tests.support.runs import flags, metrics, small_model, train, train_run, training_error
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(240)]
 CLUSTER = ("--workers", "2", "--engines", "2", "--cluster", "auto")
@@ -189,7 +192,9 @@ def test_a_run_on_two_nodes_goes_on_when_one_of_them_is_lost(cluster: LocalClust
 
 def test_what_cannot_be_placed_is_one_line(cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(CLUSTER_VARIABLE, "1")
-    with pytest.raises(ValueError, match=r"^--cluster auto: --workers 99 need 99 CPUs, and the cluster has 12 within 1 s"):
+    with pytest.raises(
+        ValueError, match=r"^--cluster auto: --workers 99 need 99 CPUs, and the cluster has 12 within 1 s"
+    ):
         connect("auto", [Room("--workers", 99)])
     model, _ = load_pretrained(small_model())
     gpu = EngineOptions("hf", SLOTS, CONTEXT, "", "", "cuda")
@@ -215,25 +220,50 @@ def test_a_node_that_lacks_what_the_run_has_is_named(
     connect("auto", ())
 
 
+def test_a_cluster_is_reached_by_ray_s_client(cluster: LocalCluster) -> None:
+    words = ("--env", "games/GuessNumber-v0", "--policy", "oracle", "--episodes", "4", "--workers", "2")
+    command = [sys.executable, "-m", "rl.evaluate", *words, "--cluster", cluster.client_address]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr
+    assert "success" in done.stdout and "4" in done.stdout
+
+
 def test_nothing_is_left_of_a_run_that_is_killed(cluster: LocalCluster, tmp_path: Path) -> None:
-    before = left_over()
-    words = flags("Talk", updates=500)
-    run = Child(*words, *CLUSTER, "--out", str(tmp_path / "run"), log=tmp_path / "log")
-    assert run.wait_for("update  25/500", 120)
-    assert len(left_over() - before) > 4
-    run.signal(signal.SIGKILL)
-    deadline = time.monotonic() + 60
-    while left_over() - before:
-        assert time.monotonic() < deadline, left_over() - before
-        time.sleep(0.1)
+    mark, log = f"TURNWISE_MARK={tmp_path}", tmp_path / "run" / "metrics.jsonl"
+    words = [*flags("Talk", updates=100_000), *CLUSTER, "--out", str(tmp_path / "run")]
+    environment = {**os.environ, "TURNWISE_MARK": str(tmp_path)}  # which is sent to all that the run starts
+    command = [sys.executable, "-m", "rl.train", *words]
+    run = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL)
+    wait_until(lambda: log.exists() and log.read_text().count("\n") > 1, 150)
+    own = {pid for pid in marked(mark) if b"server" in words_of(pid)}
+    homes = [Path(word) for pid in own for word in re.findall(r"/[\w/.-]*turnwise-\w+", words_of(pid).decode())]
+    assert len(own) == 4 and len(homes) == 2 and all(home.is_dir() for home in homes)
+    run.kill()
     run.wait()
+    wait_until(lambda: not marked(mark) and not any(home.exists() for home in homes), 60)
 
 
-def left_over() -> set[str]:
-    """Processes of workers and engines of this machine, and folders of their files."""
-    servers = []
+def wait_until(condition: Callable[[], bool], seconds: float) -> None:
+    """Wait for something; fail if it takes too long."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def marked(mark: str) -> set[int]:
+    """Process ids whose environment has a variable."""
+    found = set()
     for path in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            if any(name in (path / "cmdline").read_bytes() for name in (b"pool.server", b"workers.server")):
-                servers.append(str(path))
-    return {*servers, *map(str, Path(SHARED_MEMORY).glob("turnwise-*"))}
+            if mark.encode() in (path / "environ").read_bytes().split(b"\0"):
+                found.add(int(path.name))
+    return found
+
+
+def words_of(pid: int) -> bytes:
+    """The command line of a process, "" for one that is gone."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
