@@ -46,7 +46,9 @@ class LocalCluster:
 @contextmanager
 def connected_cluster(cpus: int) -> Iterator[LocalCluster]:
     """A cluster that `auto` means, for this process and those that it starts."""
-    from rl.processes.cluster.connection import connect, disconnect
+    import ray
+
+    from rl.processes.cluster import connection
 
     root = str(Path(__file__).parents[2])
     if root not in sys.path:
@@ -55,14 +57,15 @@ def connected_cluster(cpus: int) -> Iterator[LocalCluster]:
     before = os.environ.get("RAY_ADDRESS")
     os.environ["RAY_ADDRESS"] = cluster.address
     try:
-        connect("auto", ())
+        connection.connect("auto", ())
         yield cluster
     finally:
         if before is None:
             del os.environ["RAY_ADDRESS"]
         else:
             os.environ["RAY_ADDRESS"] = before
-        disconnect()
+        connection._connections.clear()
+        ray.shutdown()
         cluster.close()
 
 

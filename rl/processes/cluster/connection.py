@@ -151,15 +151,6 @@ def connect(address: str, rooms: Sequence[Room]) -> Cluster:
     return cluster
 
 
-def disconnect() -> None:
-    """Leave the cluster, which ends whatever was started there."""
-    if _connections:
-        import ray
-
-        _connections.clear()
-        ray.shutdown()
-
-
 def _open(address: str, timeout_s: float) -> None:
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else CUDA_VISIBLE_DEVICES is emptied
     if match := CLIENT.fullmatch(address):
