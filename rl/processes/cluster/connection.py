@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rl.processes.cluster.actor_process import ActorProcess
 
 POLL_S = 0.5
+MAX_TEXT = 500  # characters of an error of Ray
 SENT_VARIABLES = "TURNWISE_"  # those that begin so; all others are the node's own
 OWN_VARIABLES = ("TURNWISE_CACHE", "TURNWISE_SOURCES")
 
@@ -196,5 +197,5 @@ def _within(work: Callable[[], None], timeout_s: float, address: str) -> None:
         text = "no cluster on this machine; `ray start --head` starts one, `ray start --address HOST:6379` joins one"
         raise ValueError(f"--cluster {address}: {text}")
     if errors:
-        line = (str(errors[0]).strip() or type(errors[0]).__name__).splitlines()[0]
-        raise ValueError(f"--cluster {address}: {line}")
+        line = " ".join(str(errors[0]).split()) or type(errors[0]).__name__
+        raise ValueError(f"--cluster {address}: {line[:MAX_TEXT]}")
