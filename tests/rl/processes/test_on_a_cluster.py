@@ -193,7 +193,7 @@ def test_a_run_on_two_nodes_goes_on_when_one_of_them_is_lost(cluster: LocalClust
 def test_what_cannot_be_placed_is_one_line(cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(CLUSTER_VARIABLE, "1")
     with pytest.raises(
-        ValueError, match=r"^--cluster auto: --workers 99 need 99 CPUs, and the cluster has 12 within 1 s"
+        ValueError, match=r"^--cluster auto: --workers 99 need 99 CPUs, and the cluster has \d+ within 1 s"
     ):
         connect("auto", [Room("--workers", 99)])
     model, _ = load_pretrained(small_model())
