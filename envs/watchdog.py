@@ -37,6 +37,14 @@ class Overrun(Exception):
         super().__init__(message)
         self.start = start
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle how long ago it began: the clock of another machine says something else."""
+        return _overrun, (type(self), str(self), time.monotonic() - self.start)
+
+
+def _overrun(kind: type[Overrun], message: str, age_s: float) -> Overrun:
+    return kind(message, time.monotonic() - age_s)
+
 
 class Interruption(BaseException):
     """Raised inside a late call. No `Exception`, so that `except Exception` in an environment does not stop it."""

@@ -4,26 +4,44 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import json
+import os
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
+SOURCES_VARIABLE = "TURNWISE_SOURCES"  # a file of the sources that `loaded_sources` returned in another process
+
+_loaded: dict[str, tuple[str, str]] = {}  # by the path that was asked for: the file it leads to, and its source
+_loaded_text: dict[Path, str] = {}
+
 
 def load_source_file(path: str) -> ModuleType:
     """Import the Python file at `path` as a module, executed once per process; what it defines can be pickled.
 
+    A file of which another process has sent the source need not be on this machine (`loaded_sources`).
+
     Raises ValueError for a missing file, and for one that cannot be executed, with the line where it failed.
     """
-    file = Path(path).expanduser().resolve()
-    if not file.is_file():
+    asked = os.path.abspath(os.path.expanduser(path))
+    place, source = _sent_sources().get(asked, (asked, None))
+    file = Path(place).resolve()
+    if source is None and not file.is_file():
         raise ValueError(f"no file {path!r}")
     with _failures(path, str(file)):
-        return _load(file)
+        module = _load(file, source)
+    _loaded[asked] = str(file), _loaded_text[file]
+    return module
+
+
+def loaded_sources() -> dict[str, tuple[str, str]]:
+    """Return what `load_source_file` has imported here: by the path that was asked for, the file and its source."""
+    return dict(_loaded)
 
 
 def import_source_module(name: str) -> ModuleType:
@@ -77,14 +95,23 @@ def _is_user_code(filename: str) -> bool:
 
 
 @cache
-def _load(file: Path) -> ModuleType:
+def _load(file: Path, source: str | None = None) -> ModuleType:
     name = f"{file.stem}_{hashlib.blake2b(str(file).encode(), digest_size=6).hexdigest()}"
     spec = importlib.util.spec_from_file_location(name, file)
     assert spec is not None and spec.loader is not None
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     try:
-        spec.loader.exec_module(module)
+        if source is None:
+            source = importlib.util.decode_source(file.read_bytes())
+        exec(compile(source, str(file), "exec"), vars(module))
     except BaseException:
         del sys.modules[name]
         raise
+    _loaded_text[file] = source
     return module
+
+
+@cache
+def _sent_sources() -> Mapping[str, tuple[str, str]]:
+    path = os.environ.get(SOURCES_VARIABLE)
+    return json.loads(Path(path).read_text(encoding="utf-8")) if path else {}

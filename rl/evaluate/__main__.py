@@ -31,7 +31,7 @@ from rl.evaluate.attempts import Choice
 from rl.evaluate.clients.client import IncompleteEvaluation
 from rl.evaluate.comparison import EvaluationSetup, check_comparable, compare
 from rl.evaluate.console import comparison_table, print_report, progress_bar
-from rl.evaluate.flags import add_policy_flags, set_budgets
+from rl.evaluate.flags import add_policy_flags, join, set_budgets
 from rl.evaluate.policies import PolicyHandle, open_policy
 from rl.evaluate.report import Report
 from rl.evaluate.rollouts import EpisodeLog
@@ -59,6 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser().parse_args(argv)
     set_budgets(args)
     with user_input():
+        join(args)
         strategy = strategies.parse(args.strategy) if args.strategy else None
         target = _open_target(args)
         seating = seating_for(args, has_strategy=strategy is not None)

@@ -31,7 +31,7 @@ from envs.watchdog import WATCHDOG
 from rl.cli import Parser, output_file, program, run, run_async, user_input, whole_number
 from rl.evaluate.clients.client import IncompleteEvaluation
 from rl.evaluate.console import progress_bar
-from rl.evaluate.flags import add_policy_flags, set_budgets
+from rl.evaluate.flags import add_policy_flags, join, set_budgets
 from rl.evaluate.policies import open_policy
 from rl.evaluate.runner import count_tasks, tickets
 from rl.evaluate.shapley import EXACT_PARTS, Coalition, ShapleyValue, shapley
@@ -59,6 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser().parse_args(argv)
     set_budgets(args)
     with user_input():
+        join(args)
         entry = envs.entry(args.env)
         env_args = envs.arguments(args.env_arg, entry)
         switches = [_parse_switch(text, entry) for text in args.switch]

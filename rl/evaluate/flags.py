@@ -10,6 +10,7 @@ from rl.cli import Parser, real_number, whole_number
 from rl.evaluate.policies import ENDPOINT_TURN_TOKENS, EPISODE_S, MAX_TOKENS, SPEC_FORMS, TURN_TOKENS
 from rl.evaluate.runner import SCRIPTS
 from rl.policy.registry import ENGINES, MAX_ENGINES, parse_device_list
+from rl.processes.address import CLUSTER_HELP, check_cluster, cluster_address, join_cluster
 from rl.rollout.workers.pool import MAX_WORKERS
 from rl.seeds import MAX_SEED
 
@@ -25,6 +26,7 @@ def add_policy_flags(parser: Parser) -> None:
     add("--seed", type=whole_number(0, MAX_SEED), default=0, metavar="S", help=seed)
     workers = "processes that hold the environments and their sandboxes (default: 0, in this process)"
     add("--workers", type=whole_number(0, MAX_WORKERS), default=0, metavar="N", help=workers)
+    add("--cluster", type=cluster_address, default="", metavar="auto|ray://HOST:PORT", help=CLUSTER_HELP)
     _add_model_flags(parser)
     _add_prompt_flags(parser)
     _add_endpoint_flags(parser)
@@ -34,6 +36,18 @@ def add_policy_flags(parser: Parser) -> None:
 def set_budgets(args: argparse.Namespace) -> None:
     """Tell the watchdog of this process the deadlines that the flags ask for."""
     WATCHDOG.budgets = Budgets(args.load_seconds, args.step_seconds, args.episode_seconds or EPISODE_S)
+
+
+def join(args: argparse.Namespace) -> None:
+    """Connect to the cluster that `--cluster` names, if any. Raises `ValueError` as `check_cluster`, `join_cluster`."""
+    if not args.cluster:
+        return
+    devices = f"--engine-devices {args.engine_devices}" if args.engine_devices else ""
+    check_cluster(args.cluster, workers=args.workers, engines=args.engines, trainers=1, devices=devices)
+    from rl.policy.pretrained import resolve_device  # torch takes seconds to import
+
+    gpus = int(args.engines > 1 and resolve_device(args.device).type != "cpu")
+    join_cluster(args.cluster, workers=args.workers, engines=args.engines, gpus=gpus)
 
 
 def _add_deadline_flags(parser: Parser) -> None:

@@ -23,6 +23,7 @@ from rl.evaluate.clients.client import evaluate_client
 from rl.evaluate.runner import SCRIPT_CONCURRENCY, SCRIPTS, OnGroup, evaluate, evaluate_script, sampling_params
 from rl.policy.engine import Engine
 from rl.policy.registry import check_engines
+from rl.processes.host import open_host
 from rl.prompt_options import PromptOptions
 from rl.records import Group, SamplingParams, Ticket
 from rl.rollout.runner import Runner, environment_name
@@ -69,7 +70,7 @@ def open_policy(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:
     if args.policy in (*SCRIPTS, "human") or args.policy.startswith("replay:"):
         prompts.refuse(args.policy, "system", "template_args", "tool_format", "agent")
     if args.workers and not args.policy.startswith(("replay:", "human")):
-        workers = Workers(args.workers)
+        workers = Workers(args.workers, open_host(args.cluster))
         handle = _open_policy(args, workers.far(make_env))
         return replace(handle, close=partial(_close_all, handle, workers))
     if args.workers:
@@ -132,7 +133,9 @@ def open_local_model(args: argparse.Namespace, *, names: Sequence[str] = (), fla
     model.requires_grad_(False)  # tells engines that the weights never change, so that they need no copy
     context = args.max_tokens or min(MAX_TOKENS, max_sequence_length(model))
     devices = args.engine_devices
-    engine = open_engine(args.engine, model, context=context, devices=devices, engines=args.engines)
+    engine = open_engine(
+        args.engine, model, context=context, devices=devices, engines=args.engines, cluster=args.cluster
+    )
     prompts = PromptOptions.from_flags(args)
     renderer = prompts.make_renderer(tokenizer, model, engine.context)
     params = _sampling_params(args, TURN_TOKENS)

@@ -88,6 +88,7 @@ def open_engine(
     devices: str = "",
     dtype: str = "",
     engines: int = 1,
+    cluster: str = "",
 ) -> Engine:
     """Start a sampling engine on `model`.
 
@@ -102,6 +103,7 @@ def open_engine(
         devices: CUDA devices of an engine in a process of its own, such as `1,2`; empty for the model's device.
         dtype: Precision that replies are sampled in, one of `DTYPES`; empty for `default_dtype`.
         engines: Number of engines, each in a process of its own and with `slots` sequences; 1 for one without that.
+        cluster: Address of the cluster on which several engines are started, "" for this machine.
 
     Raises:
         ValueError: The engine is not installed, or cannot sample this model, or takes no devices.
@@ -118,6 +120,7 @@ def open_engine(
             devices=devices,
             dtype=dtype,
             is_trained=reserve_bytes is not None,
+            cluster=cluster,
         )
     device_numbers = engine_devices(name, devices)
     if name.startswith("vllm"):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 import signal
 import socket
 import subprocess
@@ -16,15 +14,12 @@ from contextlib import suppress
 from typing import IO, Any
 
 from rl.processes.framing import Inbox, frame
+from rl.processes.host import HERE, Place
 
 CHUNK = 1 << 20
 TICK_S = 0.25  # between checks of a process that something is expected from
 CLOSE_S = 5.0  # for an orderly end
 MAX_LINE = 2000  # bytes of a line of output, after which it is broken
-_BOOT = (
-    "import sys, json; from importlib import import_module; sys.path[:] = json.loads(sys.argv[1]);"
-    "import_module(sys.argv[2]).main(*map(json.loads, sys.argv[3:]))"
-)
 
 
 class ChildProcess:
@@ -42,35 +37,24 @@ class ChildProcess:
     limit_note = ""
 
     def __init__(
-        self, name: str, module: str, *arguments: object, environment: Mapping[str, str] | None = None
+        self,
+        name: str,
+        module: str,
+        *arguments: object,
+        environment: Mapping[str, str] | None = None,
+        place: Place = HERE,
     ) -> None:
-        """Start the `main` of `module` in a process of its own session, out of reach of Ctrl-C.
-
-        It is called with the descriptor of its end of the socket, the id of this process, and `arguments`, which are
-        sent as JSON. `environment` is added to this process's.
-        """
+        """Start the `main` of `module` in a process of its own session, out of reach of Ctrl-C; see `Host.start`."""
         self.name, self.end = name, ""
         self._inbox, self._outbox = Inbox(), bytearray()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ticks = False  # whether `_tick` is going to be called
         self._last_line = ""
         self._silence_start = time.monotonic()
-        self._socket, child_end = socket.socketpair()
+        host, gpus, size = place
+        variables = environment or {}
+        self._socket, self._popen = host.start(name, module, arguments, variables, gpus=gpus, file_bytes=size)
         self._socket.setblocking(False)
-        words = map(json.dumps, (child_end.fileno(), os.getpid(), *arguments))
-        with child_end:
-            self._popen = subprocess.Popen(
-                [
-                    *(sys.executable, *(f"-W{option}" for option in sys.warnoptions)),
-                    *("-c", _BOOT, json.dumps(sys.path), module, *words),
-                ],
-                pass_fds=(child_end.fileno(),),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, **environment} if environment else None,
-                start_new_session=True,
-            )
         assert self._popen.stdout is not None
         self._printer = threading.Thread(target=self._print, args=(self._popen.stdout,), daemon=True, name="output")
         self._printer.start()
@@ -185,6 +169,8 @@ class ChildProcess:
             self._receive()
         if self.end:
             return
+        if not self._popen.is_up:
+            self._silence_start = time.monotonic()
         if is_dead:
             self._end()
         elif time.monotonic() - self._silence_start > self._max_silence_s():
@@ -204,9 +190,11 @@ class ChildProcess:
             code = self._popen.wait()
         self._printer.join(0.5)
         how = f"was killed ({signal.Signals(-code).name})" if code < 0 else f"ended with exit code {code}"
-        if is_late:
+        if self._popen.fault:
+            how = self._popen.fault
+        elif is_late:
             how = f"said nothing for {round(self._max_silence_s(), 1):g} s{self.limit_note} and was killed"
-        self.end = f"{self.name} (process {self.pid}) {how}" + (f": {self._last_line}" if self._last_line else "")
+        self.end = f"{self.name} ({self._popen.describe()}) {how}" + (f": {self._last_line}" if self._last_line else "")
         self._on_end(code, is_late=is_late)
 
     def _print(self, stream: IO[bytes]) -> None:

@@ -1,4 +1,4 @@
-"""How long a process beside the run may be silent."""
+"""How long a run waits for what is beside it: an answer of a process, room on a cluster."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from math import nan
 
 TIMEOUT_VARIABLE = "TURNWISE_ENGINE_TIMEOUT_S"
 DEFAULT_TIMEOUT_S = 1800.0  # a start that reads vLLM from a network, or a step of long prompts on a slow CPU
+CLUSTER_VARIABLE = "TURNWISE_CLUSTER_TIMEOUT_S"
+CLUSTER_TIMEOUT_S = 60.0
 
 
 def answer_timeout_s() -> float:
@@ -14,13 +16,23 @@ def answer_timeout_s() -> float:
 
     Raises `ValueError` if the variable is not a positive number.
     """
-    text = os.environ.get(TIMEOUT_VARIABLE, "").strip()
+    return _seconds(TIMEOUT_VARIABLE, DEFAULT_TIMEOUT_S)
+
+
+def cluster_timeout_s() -> float:
+    """Return how many seconds a cluster may take to answer, or to place an actor: TURNWISE_CLUSTER_TIMEOUT_S, or 60.
+
+    Raises `ValueError` if the variable is not a positive number.
+    """
+    return _seconds(CLUSTER_VARIABLE, CLUSTER_TIMEOUT_S)
+
+
+def _seconds(variable: str, default: float) -> float:
+    text = os.environ.get(variable, "").strip()
     try:
-        timeout_s = float(text or DEFAULT_TIMEOUT_S)
+        timeout_s = float(text or default)
     except ValueError:
         timeout_s = nan
     if not 0 < timeout_s < 1e9:
-        raise ValueError(
-            f"{TIMEOUT_VARIABLE}={text}: must be a number of seconds greater than 0 (default: {DEFAULT_TIMEOUT_S:g})"
-        )
+        raise ValueError(f"{variable}={text}: must be a number of seconds greater than 0 (default: {default:g})")
     return timeout_s

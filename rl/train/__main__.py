@@ -21,6 +21,7 @@ from rl.methods import recipe as recipes
 from rl.policy.extras import check_peft
 from rl.policy.registry import check_engines, engine_devices
 from rl.policy.vllm.version import require_vllm
+from rl.processes.address import check_cluster, join_cluster
 from rl.prompt_options import parse_template_args
 from rl.settings import Settings, add_flags
 from rl.train.loggers import logger as loggers
@@ -76,9 +77,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"ignored in {config_path}, because flags replace what they came from: {', '.join(stale)}")
     if settings.data_root:
         os.environ["TURNWISE_DATA"] = settings.data_root
-    from rl.train.run_folder import (
-        RunFolder,
-    )  # imports torch and transformers, so mistakes in flags are reported before
+    from rl.policy.pretrained import resolve_device  # imports torch, so mistakes in flags are reported before
+    from rl.train.run_folder import RunFolder
     from rl.train.session import Session
     from rl.train.trainers import restarts
     from rl.train.trainers.processes import TrainersLost
@@ -91,6 +91,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             _check_updates(settings, run_folder.num_updates())
             if jump := rate_jump(recipe, run_folder.num_updates(), file.get("updates"), settings.updates):
                 print(jump)
+        numbers = {"workers": settings.workers, "engines": settings.engines, "trainers": settings.trainers}
+        gpus = int(bool(settings.cluster) and resolve_device(settings.device).type != "cpu")
+        join_cluster(settings.cluster, **numbers, gpus=gpus)
         try:
             session = Session(settings, recipe, run_folder)
         except TrainersLost as error:
@@ -161,6 +164,10 @@ def _check_settings(settings: Settings, recipe: recipes.Recipe) -> None:
         )
     if settings.max_tokens and (settings.turn_tokens or 0) >= settings.max_tokens:
         raise UserError(f"--turn-tokens {settings.turn_tokens}: must be below --max-tokens {settings.max_tokens}")
+    flags = {"--engine-devices": settings.engine_devices, "--trainer-devices": settings.trainer_devices}
+    numbers = {"workers": settings.workers, "engines": settings.engines, "trainers": settings.trainers}
+    devices = next((f"{flag} {value}" for flag, value in flags.items() if value), "")
+    check_cluster(settings.cluster, **numbers, devices=devices)
     rank_devices = settings.trainer_devices.split(",") if settings.trainer_devices else []
     if rank_devices and (settings.trainers < 2 or len(rank_devices) != settings.trainers or ";" in rank_devices[0]):
         text = f"--trainer-devices {settings.trainer_devices}"

@@ -106,7 +106,8 @@ class Session:
             self.trainees = Trainees.open(self.roles, model, self.settings, recipe, renderer, slots=slots)
         params = SamplingParams(settings.turn_tokens or 0, settings.temperature, deadline_s=REPLY_DEADLINE_S)
         policies = self._make_agent, self.trainees, self.max_tokens
-        self.runners = Runners(self.env.seating, self.opponents, *policies, Workers.open(settings.workers))
+        workers = Workers.open(settings.workers, settings.cluster)
+        self.runners = Runners(self.env.seating, self.opponents, *policies, workers)
         self.runner = self.runners.for_training(params)
         self.progress = Progress(History(self.env.num_tasks["train"]))
 

@@ -188,7 +188,7 @@ def open_seated(args: argparse.Namespace, seating: Seating) -> SeatedPolicies:
         raise
     plan = MatchPlan(seating.seats, tuple(one.player for one in players), not seating.is_contest, places)
     episode_s = args.episode_seconds or max(one.episode_s for one in players)
-    workers = Workers.open(args.workers)
+    workers = Workers.open(args.workers, args.cluster)
     runner = Runner(
         workers.far(seating.make_env) if workers else seating.make_env,
         cast(Callable[[], Agent], None),  # every seat has a player of its own

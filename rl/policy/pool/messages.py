@@ -22,7 +22,7 @@ class Weights(NamedTuple):
     Attributes:
         number: Of the set of weights; a later one has a larger number.
         version: The policy version of their tokens.
-        paths: Files that hold them, for `model_copy.load_weights`.
+        paths: Files that hold them, for `model_copy.load_weights`; in the engine's folder if they are no whole paths.
     """
 
     number: int

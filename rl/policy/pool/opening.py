@@ -8,6 +8,7 @@ from rl.policy.pool.devices import check_devices
 from rl.policy.pool.messages import EngineOptions
 from rl.policy.pool.pool import EnginePool
 from rl.policy.registry import DRAWS, SEPARATE_PROCESS, check_engines
+from rl.processes.host import open_host
 
 
 def open_pool(
@@ -20,6 +21,7 @@ def open_pool(
     devices: str,
     dtype: str,
     is_trained: bool,
+    cluster: str = "",
 ) -> EnginePool:
     """Start `count` engines; the arguments are those of `rl.policy.registry.open_engine`.
 
@@ -29,7 +31,7 @@ def open_pool(
     device = next(model.parameters()).device
     lists = check_devices(devices, device)
     if name.startswith("vllm"):
-        if device.type != "cpu" and not lists:
+        if device.type != "cpu" and not lists and not cluster:
             example = ";".join(str(number + 1) for number in range(count))
             raise ValueError(
                 f"--engines {count}: each engine of vLLM needs a GPU; add one list for each, as "
@@ -39,4 +41,5 @@ def open_pool(
         draws = draws or ("native" if device.type != "cpu" and is_trained else "keyed")
         kind = SEPARATE_PROCESS if any("," in one for one in lists) else "vllm"  # each has a process anyway
         name = f"{kind}:{draws}"
-    return EnginePool(model, EngineOptions(name, slots, context, "", dtype, str(device)), count, devices=lists)
+    options = EngineOptions(name, slots, context, "", dtype, str(device))
+    return EnginePool(model, options, count, devices=lists, host=open_host(cluster))

@@ -24,6 +24,7 @@ from rl.policy.pool.model_copy import dump_structure
 from rl.policy.pool.process import EngineGone, EngineProcess, PoolEvents
 from rl.policy.pool.routing import Router
 from rl.policy.pool.weight_files import WeightFiles
+from rl.processes.host import LOCAL, Host, Place
 from rl.processes.timeout import answer_timeout_s
 from rl.records import Completion, SamplingParams
 
@@ -34,14 +35,21 @@ log = logging.getLogger(__name__)
 
 
 class EnginePool(Engine, PoolEvents):
-    """Engines for one run, on one machine. They run freely: none waits for another one, nor for the run.
+    """Engines for one run. They run freely: none waits for another one, nor for the run.
 
     New weights are written into one file; every engine loads it before the first request that is sent after them. A
     reply belongs to the weights that it was asked of, or to later ones.
     """
 
     def __init__(
-        self, model: nn.Module, options: EngineOptions, count: int, *, devices: Sequence[str] = (), threads: int = 0
+        self,
+        model: nn.Module,
+        options: EngineOptions,
+        count: int,
+        *,
+        devices: Sequence[str] = (),
+        threads: int = 0,
+        host: Host = LOCAL,
     ) -> None:
         """Start `count` engines and wait until all are ready; not to be called while an event loop runs.
 
@@ -52,6 +60,7 @@ class EnginePool(Engine, PoolEvents):
             count: Number of engines.
             devices: CUDA devices of each, such as `0` or `2,3`; empty for the model's.
             threads: CPU threads of each; 0 for its share of this process's.
+            host: Where they are started. One that is far gives each engine a GPU of its own, if the model is on one.
 
         Raises:
             ValueError: The model cannot be sent, an engine cannot sample it, or the engines do not start.
@@ -60,6 +69,7 @@ class EnginePool(Engine, PoolEvents):
         self.slots, self.context = options.slots, options.context or 0
         self.timeout_s = answer_timeout_s()
         self.num_restarts = self.num_repeats = 0  # processes started anew, replies asked for again
+        self._host = host
         self._run = secrets.token_hex(8)
         self._incarnations, self._numbers = count_from(1), count_from(1)
         self._devices = list(devices) or [""] * count
@@ -89,9 +99,9 @@ class EnginePool(Engine, PoolEvents):
         first = self._engines[0].ready
         assert first is not None
         self.slots, self.context = count * first.slots, first.context
-        self.description = f"{count} engines, each in a process of its own" + f": {first.description}" * bool(
-            first.description
-        )
+        where = " on the cluster" * host.is_far
+        self.description = f"{count} engines, each in a process of its own{where}"
+        self.description += f": {first.description}" * bool(first.description)
 
     @property
     def version(self) -> int:  # type: ignore[override]
@@ -255,12 +265,21 @@ class EnginePool(Engine, PoolEvents):
             is_split = "," in devices  # which only vLLM can, in a process of its own
             numbers = ",".join(map(str, range(devices.count(",") + 1)))
             options = options._replace(device="cuda:0", devices=numbers if is_split else "")
+        gpus = int(self._host.is_far and options.device != "cpu")
+        if gpus:
+            options = options._replace(device="cuda:0")  # it sees no other
         weights = self._weights(origin, with_frozen=True)
         beat_s = min(LONGEST_BEAT_S, self.timeout_s / 5)
         start = Start(origin, self._structure, weights, options, beat_s)
-        home = str(self._files.folder)
-        name = f"engine {index + 1}"
-        return EngineProcess(name, start, timeout_s=self.timeout_s, home=home, environment=environment, pool=self)
+        return EngineProcess(
+            f"engine {index + 1}",
+            start,
+            timeout_s=self.timeout_s,
+            home=self._host.home(str(self._files.folder)),
+            environment=environment,
+            pool=self,
+            place=Place(self._host, gpus, 2 * self._files.size),
+        )
 
     def _replace(self, index: int) -> None:
         """Start a process in place of one, beside the run."""

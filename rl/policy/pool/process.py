@@ -25,6 +25,7 @@ from rl.policy.pool.messages import (
     Weights,
 )
 from rl.processes.child import TICK_S, ChildProcess
+from rl.processes.host import Place
 from rl.processes.timeout import TIMEOUT_VARIABLE
 from rl.records import Completion
 
@@ -44,11 +45,19 @@ class EngineProcess(ChildProcess):
     limit_note = f" ({TIMEOUT_VARIABLE})"
 
     def __init__(
-        self, name: str, start: Start, *, timeout_s: float, home: str, environment: Mapping[str, str], pool: PoolEvents
+        self,
+        name: str,
+        start: Start,
+        *,
+        timeout_s: float,
+        home: str,
+        environment: Mapping[str, str],
+        pool: PoolEvents,
+        place: Place,
     ) -> None:
         """Start the process. One that has something to say and says nothing for `timeout_s` seconds is killed.
 
-        `home` is a folder that it deletes when the run is gone; `environment` is added to the run's.
+        `home` is a folder that it deletes when the run is gone; `environment` and `place` are as of `ChildProcess`.
         """
         self.origin: Origin = start.origin
         self.ready: Ready | None = None
@@ -58,8 +67,9 @@ class EngineProcess(ChildProcess):
         self._lowest_version = self._version = start.weights.version
         self._requests: dict[int, _Request] = {}
         self._last_look = time.monotonic()
-        super().__init__(name, "rl.policy.pool.server", home, environment=environment)
-        self.send(start)
+        self._sent_files: dict[int, tuple[str, ...]] = {}  # by the number of their weights
+        super().__init__(name, "rl.policy.pool.server", home, environment=environment, place=place)
+        self.send(start._replace(weights=self._with_files(start.weights)))
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
         """Serve this event loop, on which the process's messages are heard from now on."""
@@ -87,7 +97,7 @@ class EngineProcess(ChildProcess):
     def load(self, weights: Weights) -> None:
         """Let it take over weights before its next request."""
         self._newest, self._version = weights.number, weights.version
-        self.send(Load(weights))
+        self.send(Load(self._with_files(weights)))
         self._expect()
 
     def relabel(self, version: int) -> None:
@@ -110,6 +120,19 @@ class EngineProcess(ChildProcess):
             self._last_line = reason
             self._popen.kill()
             self._end()
+
+    def _with_files(self, weights: Weights) -> Weights:
+        """Let it have the files of weights; return the weights with their paths there."""
+        if self.end:
+            return weights
+        paths = self._sent_files[weights.number] = tuple(map(self._popen.send_file, weights.paths))
+        return weights._replace(paths=paths)
+
+    def _drop_files(self, number: int) -> None:
+        """Let it forget the files of weights up to a number, which it has loaded."""
+        for old in [one for one in self._sent_files if one <= number]:
+            for path in self._sent_files.pop(old):
+                self._popen.drop_file(path)
 
     def _expect(self) -> None:
         """Begin to count its silence."""
@@ -141,10 +164,12 @@ class EngineProcess(ChildProcess):
         match message:
             case Ready():
                 self.ready = message
+                self._drop_files(message.weights)
                 self._pool.on_loaded(self, message.weights)
                 self._pool.on_ready(self)
             case Loaded():
                 self._last_load = message.weights
+                self._drop_files(message.weights)
                 self._pool.on_loaded(self, message.weights)
             case Reply():
                 self._take(message)
@@ -158,6 +183,8 @@ class EngineProcess(ChildProcess):
 
     def _on_end(self, code: int, *, is_late: bool) -> None:
         """Fail all requests, and tell the pool."""
+        if (self._popen.fault and not self._popen.is_up) or self._popen.is_refused:
+            self.refusal = self.end
         for number in list(self._requests):
             self._answer(number, error=EngineGone(self.end))
         self._pool.on_end(self)

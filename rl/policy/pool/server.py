@@ -45,7 +45,7 @@ MAX_TEXT = 2000  # characters of an error
 def main(descriptor: int, parent: int, home: str) -> None:
     """Serve the socket `descriptor` until it is closed or process `parent` is gone; then end the process.
 
-    `home` is deleted if the parent is gone.
+    `home`, the folder of the weights' files, is deleted if the parent is gone.
     """
     os.set_inheritable(descriptor, False)
     Server(socket.socket(fileno=descriptor), parent, home).serve()
@@ -151,7 +151,7 @@ class Server:
         self._outbox.put(Beat(start.origin))
         options, weights = start.options, start.weights
         self._model = load_structure(start.structure, options.device)
-        load_weights(self._model, weights.paths)
+        load_weights(self._model, [os.path.join(self._home, path) for path in weights.paths])
         self._outbox.put(Beat(start.origin))
         self._engine = open_engine(
             options.name,
@@ -169,7 +169,7 @@ class Server:
     def _load(self, weights: Weights) -> None:
         from rl.policy.pool.model_copy import load_weights
 
-        load_weights(self._model, weights.paths)
+        load_weights(self._model, [os.path.join(self._home, path) for path in weights.paths])
         self._engine.sync_weights()
         self._engine.version = weights.version
         self._outbox.put(Loaded(self._start.origin, weights.number))

@@ -19,12 +19,17 @@ class WeightFiles:
 
     The newest file of trained weights stays, because an engine that is started anew must not read weights that are just
     being changed. Frozen ones are written again when they are needed.
+
+    Attributes:
+        folder: Where they are.
+        size: Bytes of all weights.
     """
 
     def __init__(self, model: nn.Module) -> None:
         """Make a folder; `close` deletes it."""
         self.model = model
-        self.folder = Path(make_folder(2 * sum(weight.nbytes for weight in model.parameters())))
+        self.size = sum(weight.nbytes for weight in model.parameters())
+        self.folder = Path(make_folder(2 * self.size))
         self._readers: dict[Path, dict[Hashable, int]] = {}  # by file: who has to read it, for which set of weights
         self._trained_file: Path | None = None
         self._frozen = self.folder / "frozen.safetensors"

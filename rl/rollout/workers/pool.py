@@ -12,6 +12,7 @@ from typing import Any
 import gymnasium
 
 from envs.exits import call_contained, close_env, error_text
+from rl.processes.host import LOCAL, Host, open_host
 from rl.rollout.timeouts import Hang
 from rl.rollout.workers.far_env import FarEnv, Maker, Request
 from rl.rollout.workers.messages import Answer, Call, Drop
@@ -28,8 +29,8 @@ class Worker:
         num_envs: Number of environments that are in it.
     """
 
-    def __init__(self, name: str) -> None:
-        self.name, self.num_envs = name, 0
+    def __init__(self, name: str, host: Host) -> None:
+        self.name, self.num_envs, self._host = name, 0, host
         self.loop: asyncio.AbstractEventLoop | None = None  # that called it last
         self.process: WorkerProcess | None = None
         self._numbers = count(1)
@@ -41,14 +42,16 @@ class Worker:
     def ensure_process(self) -> int:
         """Start a process if there is none, or the last one has ended. Returns how many there have been.
 
-        Raises `Hang` after `MAX_RESTARTS` without a step in between.
+        Raises `Hang` after `MAX_RESTARTS` without a step in between, and where none can be started.
         """
         if self.process is None or self.process.end:
             if self.process is not None:
                 self._num_restarts += 1
+                if self.process.is_refused:
+                    raise Hang(self.process.end)
                 if self._num_restarts > MAX_RESTARTS:
                     raise Hang(f"{self.process.end}; it was started {MAX_RESTARTS} times more without a step since")
-            self.process = WorkerProcess(self.name)
+            self.process = WorkerProcess(self.name, self._host)
             self._incarnation += 1
         return self._incarnation
 
@@ -100,19 +103,24 @@ class Worker:
 class Workers:
     """The workers of a run. A new environment is put where there are fewest."""
 
-    def __init__(self, number: int) -> None:
-        self.workers: Sequence[Worker] = [Worker(f"worker {index + 1}") for index in range(number)]
+    def __init__(self, number: int, host: Host = LOCAL) -> None:
+        self.workers: Sequence[Worker] = [Worker(f"worker {index + 1}", host) for index in range(number)]
+        self._is_far = host.is_far
         self._makers: dict[bytes, Maker] = {}
 
     @classmethod
-    def open(cls, number: int) -> Workers | None:
-        """Return so many workers, whose processes begin when they are needed; None for 0, without any."""
-        return cls(number) if number else None
+    def open(cls, number: int, cluster: str = "") -> Workers | None:
+        """Return so many workers, whose processes begin when they are needed; None for 0, without any.
+
+        They are on the nodes of a cluster, to which the run has connected, or on this machine for "".
+        """
+        return cls(number, open_host(cluster)) if number else None
 
     def description(self) -> str:
         """Return a line for the start of a run."""
         number = len(self.workers)
-        return f"environments are in {number} process{'es' if number > 1 else ''} beside this one"
+        where = "on the cluster" if self._is_far else "beside this one"
+        return f"environments are in {number} process{'es' if number > 1 else ''} {where}"
 
     def far(self, make_env: Callable[[], gymnasium.Env]) -> Callable[[], gymnasium.Env]:
         """Return a function that makes the environments of `make_env` in workers.

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from envs.watchdog import EXIT_CODE, GRACE_S, WATCHDOG
 from rl.processes.child import ChildProcess
+from rl.processes.host import Host, Place
 from rl.rollout.workers.messages import Answer, Call
 
 SILENCE_S = 10.0  # beyond the deadline of a call, after which a process that says nothing is killed
@@ -38,10 +39,15 @@ class _Pending:
 class WorkerProcess(ChildProcess):
     """The process of a worker, as `ChildProcess` says."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, host: Host) -> None:
         self._pending: dict[int, _Pending] = {}  # in the order in which they were sent
         self._limit_s = 0.0  # longest deadline of a pending call
-        super().__init__(name, "rl.rollout.workers.server", WATCHDOG.budgets)
+        super().__init__(name, "rl.rollout.workers.server", WATCHDOG.budgets, place=Place(host))
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether no other process of the worker would be started either."""
+        return self._popen.is_refused
 
     async def call(self, call: Call, *, waits: bool) -> Answer:
         """Make a call and return its answer. Raises `WorkerLost` if the process ends before.
@@ -86,7 +92,7 @@ class WorkerProcess(ChildProcess):
         for one in pending:
             if one.future.done():
                 continue
-            is_suspect = one is at_head or not one.waits
+            is_suspect = (one is at_head or not one.waits) and not self._popen.fault
             seconds, start = one.call.seconds, self._silence_start
             was_long = seconds is not None and time.monotonic() - start >= seconds
             is_overrun = is_suspect and was_long and (is_late or (code == EXIT_CODE and one.waits))

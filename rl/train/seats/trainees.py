@@ -74,6 +74,7 @@ class Trainee:
             devices=devices,
             dtype=s.engine_dtype or "",
             engines=s.engines,
+            cluster=s.cluster,
         )
         options: dict[str, Any] = {
             "lr": s.lr or 0.0,

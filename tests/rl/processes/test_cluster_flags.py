@@ -1,0 +1,87 @@
+"""What `--cluster` refuses before anything is started, without Ray, and that other runs do without it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rl.evaluate.__main__ import main as evaluate
+from rl.processes.timeout import CLUSTER_VARIABLE
+from tests.support.paths import ROOT
+from tests.support.runs import flags, training_error
+
+CONNECTION = "rl.processes.cluster.connection"
+NOTHING = "nothing would be there; add --workers 1 or --engines 2 or more, or leave it out"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--cluster", "auto"), f"--cluster auto: {NOTHING}"),
+        (
+            ("--cluster", "auto", "--workers", "1", "--trainers", "2"),
+            "--cluster auto: --trainers 2 are processes of one machine; leave one of them out",
+        ),
+        (
+            ("--cluster", "auto", "--engines", "2", "--engine-devices", "0;1"),
+            "--engine-devices 0;1: with --cluster, Ray gives out the devices; leave it out",
+        ),
+        (
+            ("--cluster", "head:6379", "--workers", "1"),
+            "--cluster head:6379: must be auto, the cluster that this machine is a node of, or ray://HOST:PORT (Ray's "
+            "client port is 10001)",
+        ),
+    ],
+)
+def test_nonsense_is_refused_in_one_line(words: tuple[str, ...], message: str) -> None:
+    assert training_error(*flags(), *words) == message
+
+
+def test_without_ray_the_line_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{CONNECTION}.find_spec", lambda name: None)
+    line = "--cluster auto: Ray is not installed; pip install 'turnwise-rl[ray]'"
+    assert training_error(*flags(), "--cluster", "auto", "--workers", "1") == line
+
+
+def test_an_address_that_nothing_answers_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{CONNECTION}.find_spec", lambda name: True)
+    monkeypatch.setattr(f"{CONNECTION}._connections", {})
+    address = "ray://127.0.0.1:1"
+    line = f"--cluster {address}: nothing answers there (Connection refused)"
+    assert training_error(*flags(), "--cluster", address, "--workers", "1") == line
+
+
+def test_a_cluster_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    from threading import Event
+
+    monkeypatch.setattr(f"{CONNECTION}.find_spec", lambda name: True)
+    monkeypatch.setattr(f"{CONNECTION}._connections", {})
+    monkeypatch.setattr(f"{CONNECTION}._init", lambda address: Event().wait(30))
+    monkeypatch.setenv(CLUSTER_VARIABLE, "0.2")
+    line = "--cluster auto: no cluster has answered within 0.2 s (TURNWISE_CLUSTER_TIMEOUT_S)"
+    assert training_error(*flags(), "--cluster", "auto", "--workers", "1") == line
+    monkeypatch.setenv(CLUSTER_VARIABLE, "soon")
+    assert "TURNWISE_CLUSTER_TIMEOUT_S=soon: must be" in training_error(*flags(), "--cluster", "auto", "--workers", "1")
+
+
+def test_an_evaluation_refuses_a_cluster_with_nothing_on_it(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(Exception, match=NOTHING):
+        evaluate(["--env", "games/GuessNumber-v0", "--policy", "oracle", "--cluster", "auto"])
+
+
+def test_a_run_without_a_cluster_imports_no_ray(tmp_path: Path) -> None:
+    """Workers and engines included, whose processes must not import it either."""
+    words = flags("Low", updates=1, eval_episodes=0)
+    script = f"""
+import sys
+sys.modules["ray"] = None  # so that importing it raises
+from rl.train.__main__ import main
+code = main({[*words, "--workers", "1", "--out", str(tmp_path / "run")]!r})
+assert not any(name.startswith("rl.processes.cluster") for name in sys.modules), "cluster"
+sys.exit(code)
+"""
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
