@@ -42,6 +42,9 @@ class Policy(Protocol):
     """Number of weight updates since the start of the run; 0 for weights that never change. `sync_weights` increases
     it, and `rl.train` sets it when a run starts or resumes."""
 
+    verifies_drafts: bool = False
+    """Whether `sample` takes `draft`, a guess at the reply (`rl.records.Draft`), and computes less because of it."""
+
     @abstractmethod
     async def sample(
         self, prompt: Sequence[int], params: SamplingParams, *, session: str = "", resume_from: Completion | None = None
@@ -49,7 +52,8 @@ class Policy(Protocol):
         """Sample one reply to `prompt`.
 
         Where tokens of the prompt stand for images, these are passed as `images`, a sequence of
-        `agents.images.PlacedImage`; a policy that reads text alone need not take this argument.
+        `agents.images.PlacedImage`; a policy that reads text alone need not take this argument. Neither need one that
+        does not say `verifies_drafts` take `draft`, which it is only given before the first token of a reply.
 
         Args:
             prompt: Token ids of everything before the reply. Never empty.

@@ -16,6 +16,7 @@ from rl.methods.parts.strategy.recorded import recorded
 from rl.methods.parts.strategy.recycled import recycled
 from rl.methods.parts.strategy.replay import replay
 from rl.methods.parts.strategy.replies.quota import quota
+from rl.methods.parts.strategy.replies.recalled import recalled
 from rl.methods.parts.strategy.replies.token_forks import token_forks
 from rl.methods.parts.strategy.roles import by_role, main_and_calls
 from rl.methods.parts.strategy.search import value_forks
@@ -42,6 +43,7 @@ __all__ = [
     "pivot",
     "quota",
     "random_forks",
+    "recalled",
     "recorded",
     "recycled",
     "replay",
