@@ -41,6 +41,7 @@ AS_GRPO = {
     "pope": "differs in how episodes begin",
     "props": "differs in how episodes begin",
     "scope_prm": "differs in what becomes of failures",
+    "spec_rl": "differs in what was sampled for its replies",
     "sfpo": "differs in how often and from where its rows are learned",
     "swarm": "differs in where episodes come from",
     "tree_grpo": "no member is a fork",
