@@ -36,6 +36,7 @@ AS_GRPO = {
     "gdro_rollouts": "differs in how many episodes are played",
     "greso": "differs in which tasks are drawn and groups kept",
     "infopo": "no group's outcomes agree",
+    "latr": "no token was chosen",
     "m_grpo": "no agent has roles",
     "pivotrl": "differs in which groups are kept",
     "pope": "differs in how episodes begin",

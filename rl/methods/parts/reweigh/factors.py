@@ -163,3 +163,20 @@ def _per_trajectory(per_token: Floats, lengths: np.ndarray, over: str) -> Floats
     owner = np.repeat(np.arange(len(lengths)), lengths)
     total: Floats = np.bincount(owner, per_token, minlength=len(lengths)).astype(np.float64)
     return total / np.maximum(lengths, 1) if over == "mean" else total
+
+
+def unforced(groups: Sequence[Group], credit: TokenAdvantages) -> TokenAdvantages:
+    """Advantage 0 on tokens that a strategy chose instead of sampling them (stream `forced`, see `look_ahead`).
+
+    They have no probability of having been sampled, which ratios and policy gradients take them to have.
+    """
+    result = []
+    for group, members in zip(groups, credit, strict=True):
+        marks = [
+            np.concatenate([np.asarray(turn.streams.get("forced", np.zeros(len(turn.completion.ids)))) for turn in t.turns])
+            if t.turns
+            else np.zeros(0)
+            for t in group.trajectories
+        ]
+        result.append([np.where(mark > 0, 0.0, one) for mark, one in zip(marks, members, strict=True)])
+    return result

@@ -15,6 +15,7 @@ from rl.methods.parts.strategy.pivot import pivot
 from rl.methods.parts.strategy.recorded import recorded
 from rl.methods.parts.strategy.recycled import recycled
 from rl.methods.parts.strategy.replay import replay
+from rl.methods.parts.strategy.replies.look_ahead import look_ahead
 from rl.methods.parts.strategy.replies.quota import quota
 from rl.methods.parts.strategy.replies.recalled import recalled
 from rl.methods.parts.strategy.replies.token_forks import token_forks
@@ -36,6 +37,7 @@ __all__ = [
     "hinted",
     "independent",
     "level_forks",
+    "look_ahead",
     "main_and_calls",
     "majority_labels",
     "more_for_hard",
