@@ -146,6 +146,10 @@ class ToyPolicy(Policy):
         versions = (self.version,) * len(ids)
         return Completion(ids, logprobs, logprobs, versions, alternatives=alternatives if params.alternatives else ())
 
+    def hidden_states(self, sequences: Sequence[Sequence[int]]) -> np.ndarray:
+        """Lengths and last tokens."""
+        return np.array([[len(sequence), sequence[-1]] for sequence in sequences], np.float32)
+
 
 class ToyScorer:
     """Numbers from a critic, a reference policy and hidden states that depend on a token and its place alone."""

@@ -10,6 +10,8 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+import numpy as np
+
 from envs.types import Stop
 from rl.records import Completion, SamplingParams
 
@@ -76,6 +78,13 @@ class Policy(Protocol):
             Exception: Any other one fails this episode alone, which is then retried (`rl.rollout.retry`).
         """
         ...
+
+    def hidden_states(self, sequences: Sequence[Sequence[int]]) -> np.ndarray | None:
+        """Return the last hidden states (N, E) behind the last token of each of N sequences of token ids.
+
+        None where the policy cannot tell them.
+        """
+        return None
 
     def release(self, session: str) -> None:
         """Free what is cached for `session`: its episode ended or was cancelled. Unknown sessions are ignored.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from itertools import islice
 
 import numpy as np
@@ -11,6 +12,7 @@ from torch import nn
 
 from rl.policy.batching import BatchingEngine, NewToken
 from rl.policy.cached_forward import CachedForward, StepInput, make_forward
+from rl.policy.drafts.hidden import last_states
 from rl.policy.drafts.verify import verify
 from rl.policy.engine import EngineDead
 from rl.policy.images.inputs import image_inputs
@@ -73,6 +75,10 @@ class HFPolicy(BatchingEngine):
         )
         self.slots = self.cache.slots  # active request i has slot i
         self._parked_slots: dict[str, int] = {}  # session without an open request -> slot of its context, oldest first
+
+    def hidden_states(self, sequences: Sequence[Sequence[int]]) -> np.ndarray:
+        """Return the last hidden states (N, E) behind `sequences` of token ids, by the weights that are trained."""
+        return last_states(self._cast_copy or self.model, sequences)
 
     def release(self, session: str) -> None:
         """Free the cached keys and values of `session`, an attempt at an episode that is over."""

@@ -2,10 +2,10 @@
 
 It has an effect only where tasks come back, with an engine that verifies drafts.
 
-Deviations: the paper keeps an old token with probability `min(1, 1.65 p / q)` and goes on from the policy, which favours
-what was said before. Here a token is kept if its random number draws it again, so that tokens have the policy's own
-distribution (`--strategy recalled:rule=residual` does it by speculative sampling, `rule=lenient` as the paper does).
-A reply's random numbers serve three visits more at most.
+Deviations: the paper keeps an old token with probability `min(1, 1.65 p / q)` and goes on from the policy, which
+favours what was said before. Here a token is kept if its random number draws it again, so that tokens have the policy's
+own distribution (`--strategy recalled:rule=residual` does it by speculative sampling, `rule=lenient` as the paper). A
+reply's random numbers serve three visits more at most.
 """
 
 from rl.methods.parts import strategy

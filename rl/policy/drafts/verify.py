@@ -21,7 +21,7 @@ _UINT64 = 2**64 - 1
 
 
 class Verdict(NamedTuple):
-    """The first `num_kept` tokens of a draft and one more, with what `sample_rows` and `likeliest_rows` give of each."""
+    """The first `num_kept` tokens of a draft and one more, with what is recorded of each sampled token."""
 
     num_kept: int
     tokens: list[int]

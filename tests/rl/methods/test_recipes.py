@@ -30,6 +30,7 @@ NAMES = [name for name, _ in recipes.catalogue()]
 # Recipes whose loss is GRPO's on this batch: they differ in which tasks and episodes there are, or in what these lack.
 AS_GRPO = {
     "adhint": "none was given a hint",
+    "arrol": "differs in which members are played to the end",
     "brorl": "differs in how many episodes are played",
     "dots": "differs in which tasks are drawn and groups replayed",
     "gdro_prompts": "no bin has a score",

@@ -172,11 +172,9 @@ def unforced(groups: Sequence[Group], credit: TokenAdvantages) -> TokenAdvantage
     """
     result = []
     for group, members in zip(groups, credit, strict=True):
-        marks = [
-            np.concatenate([np.asarray(turn.streams.get("forced", np.zeros(len(turn.completion.ids)))) for turn in t.turns])
-            if t.turns
-            else np.zeros(0)
-            for t in group.trajectories
-        ]
-        result.append([np.where(mark > 0, 0.0, one) for mark, one in zip(marks, members, strict=True)])
+        parts = []
+        for trajectory, one in zip(group.trajectories, members, strict=True):
+            marks = [turn.streams.get("forced", (0.0,) * len(turn.completion.ids)) for turn in trajectory.turns]
+            parts.append(np.where(np.array([mark > 0 for turn in marks for mark in turn], np.bool_), 0.0, one))
+        result.append(parts)
     return result

@@ -16,6 +16,7 @@ from rl.methods.parts.strategy.recorded import recorded
 from rl.methods.parts.strategy.recycled import recycled
 from rl.methods.parts.strategy.replay import replay
 from rl.methods.parts.strategy.replies.look_ahead import look_ahead
+from rl.methods.parts.strategy.replies.pruned import pruned
 from rl.methods.parts.strategy.replies.quota import quota
 from rl.methods.parts.strategy.replies.recalled import recalled
 from rl.methods.parts.strategy.replies.token_forks import token_forks
@@ -43,6 +44,7 @@ __all__ = [
     "more_for_hard",
     "paraphrased",
     "pivot",
+    "pruned",
     "quota",
     "random_forks",
     "recalled",

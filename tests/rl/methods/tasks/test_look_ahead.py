@@ -37,7 +37,10 @@ def forced(trajectory) -> tuple[float, ...]:
     return trajectory.turns[0].streams["forced"]
 
 
-@pytest.mark.parametrize("one, other, distance", [("", "", 0), ("abc", "abc", 0), ("abc", "xyz", 1), ("kitten", "sitting", 3 / 7), ("ab", "b", 0.5), ("", "ab", 1)])
+@pytest.mark.parametrize(
+    "one, other, distance",
+    [("", "", 0), ("abc", "abc", 0), ("abc", "xyz", 1), ("kitten", "sitting", 3 / 7), ("ab", "b", 0.5), ("", "ab", 1)],
+)
 def test_edit_distances(one: str, other: str, distance: float) -> None:
     assert edit_distance(one, other) == edit_distance(other, one) == pytest.approx(distance)
 

@@ -18,16 +18,16 @@ from rl.methods.estimators.tasks import uncertainty
 from rl.methods.options import PartError
 from rl.methods.parts.strategy import majority_labels, quota, token_forks
 from rl.methods.parts.strategy.replies.token_forks import _cut
-from rl.policy.engine import Policy
 from rl.policy.hf import HFPolicy
 from rl.policy.vllm.samples import NativeSamples
 from rl.records import Completion, Group, SamplingParams
-from rl.seeds import derive, generator
+from rl.seeds import derive
 from tests.support.episodes import END, FixedPolicy, LetterAgent, make_runner, make_ticket, without_times
 from tests.support.letters import CHANCES, LENGTH, Letters
 from tests.support.models import teacher_forced_logprobs
 from tests.support.sampling import PROMPT, llama, params, sample_all
 from tests.support.trees import Chat
+
 
 class OneReply(Chat):
     """Ends after the first reply."""

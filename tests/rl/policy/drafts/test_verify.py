@@ -204,7 +204,10 @@ def test_replies_from_drafts_have_the_policys_log_probabilities_now(rule: str) -
         np.testing.assert_allclose(reply.logprobs, teacher_forced_logprobs(other, prompt, reply.ids), atol=2e-5)
         assert reply.versions == (5,) * len(reply.ids)
         assert len(reply.alternatives) == len(reply.ids)
-        assert all(dict(row).get(id, one) == one for row, id, one in zip(reply.alternatives, reply.ids, reply.logprobs))
+        assert all(
+            dict(row).get(id, one) == one
+            for row, id, one in zip(reply.alternatives, reply.ids, reply.logprobs, strict=True)
+        )
 
 
 def test_a_draft_ends_where_the_reply_does() -> None:

@@ -20,6 +20,34 @@ def prompt_of(turns: Sequence[Turn], k: int) -> tuple[int, ...]:
     return ids
 
 
+async def first_prompt(runner: Runner, ticket: Ticket) -> tuple[int, ...]:
+    """The tokens before the first reply to a task of one agent; () where it cannot be told without an episode.
+
+    That is so if the environment fails, which an episode then says, or the prompt has images or no room for a reply.
+    """
+    try:
+        env = runner.take()
+        try:
+            options = {"index": ticket.index, "split": ticket.split}
+            messages, info = await runner.call(
+                env,
+                ticket,
+                f"reset of task {ticket.split}/{ticket.index}",
+                env.reset,
+                seed=ticket.seed,
+                options=options,
+            )
+        except BaseException:
+            runner.discard(env)
+            raise
+        runner.put(env)
+        context = runner.make_agent().open(messages, info.get("tools", ()))
+    except Exception:
+        return ()
+    is_plain = not context.images and not context.end and len(context.ids) < runner.max_tokens
+    return tuple(context.ids) if is_plain else ()
+
+
 async def sample_ahead(
     runner: Runner, ticket: Ticket, session: str, prompt: Sequence[int], begun: Completion, seed: int, tokens: int
 ) -> Completion | None:

@@ -37,9 +37,9 @@ class recalled:
 
     The policy computes a draft in one forward pass, keeps a beginning of it and samples the rest (`rl.records.Draft`).
     What is kept has the log-probabilities and the version of the policy as it is. With `rule="keyed"` a token is kept
-    if the random number that drew it draws it again, and with `"residual"` by speculative sampling with the `candidates`
-    likeliest tokens of the policy that sampled it: tokens have the policy's own distribution. `"lenient"` is the rule of
-    the paper, which favours old tokens: kept with `min(1, lenience * p / q)`.
+    if the random number that drew it draws it again, and with `"residual"` by speculative sampling, with the
+    `candidates` likeliest tokens of the policy that sampled it: tokens have the policy's own distribution. `"lenient"`
+    is the rule of the paper, which favours old tokens: kept with `min(1, lenience * p / q)`.
 
     A draft is used as long as its episode and the new one are the same so far, turn by turn. Its random numbers and
     tokens serve `visits` visits at most; then the member is played without one. Drafts come from groups that an update
@@ -58,15 +58,17 @@ class recalled:
     async def __call__(self, runner: Runner, ticket: Ticket) -> list[Group]:
         """Play every member, with drafts where there are any. Raises `PartError` for an engine that takes none."""
         if not runner.policy.verifies_drafts:
-            raise PartError("--strategy recalled: the engine verifies no drafts (Policy.verifies_drafts); take --engine hf")
+            raise PartError(
+                "--strategy recalled: the engine verifies no drafts (Policy.verifies_drafts); take --engine hf"
+            )
         self._open_tickets[ticket.number] = ticket
         try:
             last = self._last_visit(ticket)
+            last = [one for one in last if not runner.player(ticket, one["agent"]).is_opponent]
             starts = {(one["member"], one["agent"]): Start(drafts=self._drafts(one)) for one in last}
-            starts = {key: start for key, start in starts.items() if not runner.player(ticket, key[1]).is_opponent}
             playing = RecordingRunner(runner, self.candidates) if self.rule == "residual" else runner
             groups = groups_by_seat(runner, ticket, await play_members(playing, ticket, range(ticket.size), starts))
-            ages = {(one["member"], one["agent"]): one["age"] for one in last if (one["member"], one["agent"]) in starts}
+            ages = {(one["member"], one["agent"]): one["age"] for one in last}
             members = [
                 _record(ticket, one, starts.get((one.member, one.agent), Start()).drafts, ages)
                 for group in groups
