@@ -7,7 +7,7 @@ A strategy is deterministic: its random draws are keyed by the ticket's seed, an
 members replied and were rewarded, never on which of them was faster. So a resumed run can call it again and continue.
 """
 
-from rl.methods.parts.strategy.forks import chain_forks, entropy_forks, level_forks, random_forks
+from rl.methods.parts.strategy.forks import chain_forks, entropy_forks, level_forks, random_forks, scheduled_forks
 from rl.methods.parts.strategy.guided import guided, hinted
 from rl.methods.parts.strategy.independent import independent
 from rl.methods.parts.strategy.paraphrased import paraphrased
@@ -52,6 +52,7 @@ __all__ = [
     "recycled",
     "replay",
     "replay_groups",
+    "scheduled_forks",
     "semi_online",
     "swarm",
     "token_forks",
