@@ -70,6 +70,7 @@ UNCOMPARED = [
     "reinforce",
     "reinforce_pp",
     "digiq",
+    "pa_rl",
     "otr",
     "scope_opd",
     "spiral",
@@ -86,7 +87,7 @@ UNDISCOUNTED = {
 # The constant lies on the last turn only; it turns failures into successes; averages begin at 0; rewards are divided by
 # their mean; they are rates of success.
 ABSOLUTE = ["at_grpo", "grpo_roc", "spiral", "maxrl", "stepwiser"]
-IN_ORDER = ["digiq", "grpo_roc", "spiral"]  # they take the first of equal ones; average the members one by one
+IN_ORDER = ["digiq", "pa_rl", "grpo_roc", "spiral"]  # they take the first of equal ones; average the members one by one
 TABLES = ("old", "adv", "entropy", "ref", "value", "old_value", "returns", "behaviour")
 every_recipe = pytest.mark.parametrize("name", NAMES)
 
