@@ -22,6 +22,7 @@ from rl.policy.images.inputs import image_inputs
 from rl.policy.images.trial import image_trial_error
 from rl.policy.kv_cache import KVCache
 from rl.policy.model_config import text_config
+from rl.policy.quantised.linear import is_quantised
 from rl.policy.weight_copies import copy_model, copy_trainable
 
 _TRIAL_TOKENS = 16
@@ -75,7 +76,7 @@ def make_forward(model: nn.Module) -> CachedForward:
     except Exception as fault:
         reason = (str(fault).strip() or type(fault).__name__).splitlines()[0]
         raise ValueError(f"model type {kind!r} cannot be sampled by the hf engine: {reason}") from fault
-    single = next(model.parameters()).dtype in (torch.float32, torch.float64)
+    single = next(model.parameters()).dtype in (torch.float32, torch.float64) and not is_quantised(model)
     if not error <= (1e-3 if single else 0.1):
         raise ValueError(
             f"model type {kind!r} cannot be sampled by the hf engine: its logits differ with a cache ({error:.1g})"

@@ -17,6 +17,7 @@ from rl.policy.drafts.verify import verify
 from rl.policy.engine import EngineDead
 from rl.policy.images.inputs import image_inputs
 from rl.policy.kv_cache import KVCache
+from rl.policy.quantised.linear import is_quantised, quantise
 from rl.policy.request import Request
 from rl.policy.sampling import likeliest_rows, sample_rows
 from rl.policy.weight_copies import cast_model, copy_weights
@@ -38,6 +39,7 @@ class HFPolicy(BatchingEngine):
         context: int | None = None,
         cache_gib: float = 4.0,
         dtype: torch.dtype | None = None,
+        fake_fp8: bool = False,
     ) -> None:
         """Make the cached forward and an empty cache.
 
@@ -47,6 +49,7 @@ class HFPolicy(BatchingEngine):
             context: Most tokens of one sequence; None for the most that the model can compute.
             cache_gib: Most GiB of keys and values.
             dtype: Precision that replies are sampled in; None for the model's. Another one takes a copy of all weights.
+            fake_fp8: Round to FP8 (`rl.policy.quantised.linear`), as the model itself may do; also by a copy.
 
         Raises:
             ValueError: The model cannot be sampled exactly, or `context` does not fit the model or the cache.
@@ -54,7 +57,9 @@ class HFPolicy(BatchingEngine):
         super().__init__(model, context)
         parameter = next(model.parameters())
         self.dtype: torch.dtype = dtype or parameter.dtype
-        self._cast_copy = None if self.dtype == parameter.dtype else cast_model(model, self.dtype)
+        self._is_rounding_copy = fake_fp8 and not is_quantised(model)
+        has_copy = self.dtype != parameter.dtype or self._is_rounding_copy
+        self._cast_copy = self._copy() if has_copy else None
         self.forward: CachedForward = make_forward(self._cast_copy or model)
         parameter = next((self._cast_copy or model).parameters())
         per_token = 2 * self.forward.layers * self.forward.kv_heads * self.forward.head_dim * parameter.element_size()
@@ -95,12 +100,17 @@ class HFPolicy(BatchingEngine):
         """
         self.version += 1
         if self._cast_copy is not None and not copy_weights(self.model, self._cast_copy):
-            self._cast_copy = cast_model(self.model, self.dtype)
+            self._cast_copy = self._copy()
             self.forward = make_forward(self._cast_copy)
         self.forward.refresh()
         self.cache.invalidate()
         self._requeue_all()
         self._parked_slots.clear()
+
+    def _copy(self) -> nn.Module:
+        """A copy of the model in the precision that replies are sampled in."""
+        copy = cast_model(self.model, self.dtype)
+        return quantise(copy) if self._is_rounding_copy else copy
 
     def _reset(self) -> None:
         """See `BatchingEngine`."""
