@@ -53,7 +53,7 @@ def fit(features: Floats, outcomes: Floats) -> Head:
                 moment[i] = BETAS[i] * moment[i] + (1 - BETAS[i]) * value
             direction, size = (m / (1 - b**step) for m, b in zip(moment, BETAS, strict=True))
             w -= RATE * (direction / (np.sqrt(size) + EPS) + DECAY * w)
-    logits = _forward(*weights, x[held])[1]
+    logits = _forward(weights[0], weights[1], x[held])[1]
     losses = [np.logaddexp(0, np.where(y[held] > 0, -1, 1) * logits / t).sum() for t in TEMPERATURES]
     temperature = float(TEMPERATURES[int(np.argmin(losses))]) if held.any() else 1.0
     return Head(mean, spread, weights[0], weights[1], temperature)

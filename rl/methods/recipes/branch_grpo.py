@@ -1,4 +1,4 @@
-"""BranchGRPO (arXiv:2509.06040) for dialogues: GRPO on trees that split before turns 2 and 4, compared depth by depth.
+"""BranchGRPO (arXiv:2509.06040): GRPO on trees of turns that split before turns 2 and 4, compared depth by depth.
 
 `--size` is the size of the whole group: a quarter of it is played from the start.
 
