@@ -50,6 +50,7 @@ class Completion:
     the number of sampled tokens if an id stands for more than one (a message of an API); None if each id is one token.
     `alternatives` (T,), if they were asked for, are the likeliest tokens at each position with their log-probabilities
     under the distribution that was sampled, best first; `()` otherwise, and at positions where they are not known.
+    The first `reused` tokens were not sampled one by one: they were verified at once, as part of a `Draft`.
     """
 
     ids: tuple[int, ...]
@@ -59,11 +60,33 @@ class Completion:
     finish: Finish = "stop"
     counted: int | None = None
     alternatives: tuple[tuple[tuple[int, float], ...], ...] = ()
+    reused: int = 0
 
     @property
     def num_sampled(self) -> int:
         """Number of sampled tokens."""
         return len(self.ids) if self.counted is None else self.counted
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A guess at a reply that the policy verifies in one forward pass; it keeps a beginning and goes on by itself.
+
+    `ids` (T,) are the tokens. With `rule="keyed"` token `t` is kept if it is the one that `seeds[t]` draws at its
+    position, and the first that is not gives way to the one drawn: the reply is what these seeds sample without a
+    draft, whatever the guess. With `"residual"` token `t` is kept with probability `min(1, p / q)`, where `p` is the
+    policy's and `q = exp(logprobs[t])` the one that it was sampled with, if it is among the recorded `alternatives[t]`;
+    in place of the first that is not, one is drawn from what remains of `p` (Leviathan et al., arXiv:2211.17192,
+    section 2.3). Both give tokens of the policy's own distribution. `"lenient"` keeps with `min(1, lenience * p / q)`
+    and draws from `p` otherwise, which favours old tokens. Behind the draft, `SamplingParams.seed` decides.
+    """
+
+    ids: tuple[int, ...]
+    rule: Literal["keyed", "residual", "lenient"] = "keyed"
+    seeds: tuple[int, ...] = ()  # (T,) for "keyed"
+    logprobs: tuple[float, ...] = ()  # (T,) for the other rules
+    alternatives: tuple[tuple[tuple[int, float], ...], ...] = ()  # (T,) for "residual"
+    lenience: float = 1.0
 
 
 @dataclass(slots=True)
@@ -180,8 +203,8 @@ class Trajectory:
         """Number of tokens sampled for this trajectory: none if it is replayed, and none that others have sampled."""
         if self.replayed:
             return 0
-        own_turns = self.turns[self.fork.turns if self.fork else 0 :]
-        return self.num_side_sampled - self.num_reused + sum(turn.completion.num_sampled for turn in own_turns)
+        replies = [turn.completion for turn in self.turns[self.fork.turns if self.fork else 0 :]]
+        return self.num_side_sampled - self.num_reused + sum(each.num_sampled - each.reused for each in replies)
 
     def sequences(self) -> Iterator[History]:
         """Yield each unbroken token sequence; a turn that is `fresh`, with a context that replaces all, begins another.

@@ -15,7 +15,7 @@ from agents.agent import Context
 from envs.env import Env
 from envs.types import Message, Messages, Outcome, Task, assistant, text, user
 from rl.policy.engine import Policy
-from rl.records import Branch, Completion, Group, SamplingParams, Ticket, Trajectory, Turn
+from rl.records import Branch, Completion, Draft, Group, SamplingParams, Ticket, Trajectory, Turn
 from rl.rollout.runner import Runner
 from rl.seeds import derive
 
@@ -125,11 +125,18 @@ class ToyPolicy(Policy):
     """Replies rightly in every other member of a group, and with a number of letters that the seed decides."""
 
     version = 0
+    verifies_drafts = True
 
     async def sample(
-        self, prompt: Sequence[int], params: SamplingParams, *, session: str = "", resume_from: Completion | None = None
+        self,
+        prompt: Sequence[int],
+        params: SamplingParams,
+        *,
+        session: str = "",
+        resume_from: Completion | None = None,
+        draft: Draft | None = None,
     ) -> Completion:
-        """Return a reply that depends on `session` and `params.seed` only."""
+        """Return a reply that depends on `session` and `params.seed` only; nothing is kept of a draft."""
         number, member = map(int, session.split("/")[:2])
         draw = derive(params.seed, "toy")
         letter = RIGHT if (number + member) % 2 else (WRONG, QUIT)[draw % 3 == 0]
@@ -138,6 +145,10 @@ class ToyPolicy(Policy):
         alternatives = tuple(((id, logprob),) for id, logprob in zip(ids, logprobs, strict=True))
         versions = (self.version,) * len(ids)
         return Completion(ids, logprobs, logprobs, versions, alternatives=alternatives if params.alternatives else ())
+
+    def hidden_states(self, sequences: Sequence[Sequence[int]]) -> np.ndarray:
+        """Lengths and last tokens."""
+        return np.array([[len(sequence), sequence[-1]] for sequence in sequences], np.float32)
 
 
 class ToyScorer:

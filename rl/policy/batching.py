@@ -21,7 +21,7 @@ from rl.policy.engine import Engine
 from rl.policy.images.inputs import image_inputs
 from rl.policy.model_config import max_sequence_length, text_config
 from rl.policy.request import Request, natural_sort_key
-from rl.records import Completion, SamplingParams
+from rl.records import Completion, Draft, SamplingParams
 
 
 class NewToken(NamedTuple):
@@ -71,6 +71,7 @@ class BatchingEngine(Engine):
         session: str = "",
         resume_from: Completion | None = None,
         images: Sequence[PlacedImage] = (),
+        draft: Draft | None = None,
     ) -> Completion:
         """Queue a request for one reply to the token ids `prompt`; return the reply once its last token is sampled.
 
@@ -87,7 +88,7 @@ class BatchingEngine(Engine):
                 f"a prompt of {len(prompt)} tokens; a context of {self.context} has room for 1 to {self.context - 1}"
             )
         loop = asyncio.get_running_loop()
-        request = Request.create(prompt, params, session, resume_from, loop.create_future())
+        request = Request.create(prompt, params, session, resume_from, loop.create_future(), draft)
         if finish := request.finish_reason(self.context):
             return request.completion(finish)
         driver = Driver.of(loop)
@@ -186,8 +187,10 @@ class BatchingEngine(Engine):
         now = time.monotonic()
         self._just_finished = []
         for request, token, logprob, model_logprob, alternatives in tokens:
+            if request.future.done():  # what follows a draft that has ended the reply
+                continue
             request.append(token, logprob, model_logprob, self.version, alternatives)
-            self.stats["sampled"] += 1
+            self.stats["sampled"] += len(request.ids) > request.reused
             finish = request.finish_reason(self.context)
             if finish is None and now > request.deadline:
                 finish = "deadline"

@@ -22,6 +22,7 @@ from rl.policy.images.inputs import image_inputs
 from rl.policy.images.trial import image_trial_error
 from rl.policy.kv_cache import KVCache
 from rl.policy.model_config import text_config
+from rl.policy.quantised.linear import is_quantised
 from rl.policy.weight_copies import copy_model, copy_trainable
 
 _TRIAL_TOKENS = 16
@@ -33,11 +34,12 @@ class StepInput(NamedTuple):
     n: int
     start: np.ndarray  # (n,) first position to compute
     end: np.ndarray  # (n,) one past the last
+    scored: np.ndarray | None = None  # (n,) after how many of them, the last ones, logits are wanted; None: after one
 
     @classmethod
-    def pending(cls, cache: KVCache, n: int) -> StepInput:
+    def pending(cls, cache: KVCache, n: int, scored: np.ndarray | None = None) -> StepInput:
         """Return all tokens of the first `n` slots (sequences) whose keys and values are not in `cache` yet."""
-        return cls(n, cache.num_cached[:n].copy(), cache.num_tokens[:n].copy())
+        return cls(n, cache.num_cached[:n].copy(), cache.num_tokens[:n].copy(), scored)
 
 
 class CachedForward(Protocol):
@@ -52,7 +54,10 @@ class CachedForward(Protocol):
         ...
 
     def logits(self, cache: KVCache, step: StepInput) -> Tensor:
-        """Compute the tokens of `step`, fill the cache, return the logits (n, V) after each slot's last token."""
+        """Compute the tokens of `step`, fill the cache, return the logits (n, V) after each slot's last token.
+
+        With `step.scored` they are (sum of it, V): those after the last tokens of each slot, slot by slot.
+        """
         ...
 
 
@@ -71,7 +76,7 @@ def make_forward(model: nn.Module) -> CachedForward:
     except Exception as fault:
         reason = (str(fault).strip() or type(fault).__name__).splitlines()[0]
         raise ValueError(f"model type {kind!r} cannot be sampled by the hf engine: {reason}") from fault
-    single = next(model.parameters()).dtype in (torch.float32, torch.float64)
+    single = next(model.parameters()).dtype in (torch.float32, torch.float64) and not is_quantised(model)
     if not error <= (1e-3 if single else 0.1):
         raise ValueError(
             f"model type {kind!r} cannot be sampled by the hf engine: its logits differ with a cache ({error:.1g})"
@@ -198,11 +203,14 @@ class DecoderForward:
             self.weights = Weights(embed, tuple(map(copy_trainable, live.layers)), copy_trainable(live.norm), head)
 
     def logits(self, cache: KVCache, step: StepInput) -> Tensor:
-        """Compute the tokens of `step`, fill `cache`, return the logits (n, V) after each slot's last token."""
+        """See `CachedForward`."""
         attention = _CachedAttention(cache, step)
         x = self.decoder.hidden_states(self.weights, attention.ids, attention.position, attention, attention.max_length)
         cache.num_cached[: step.n] = step.end
-        return nn.functional.linear(x if len(x) == step.n else x.index_select(0, attention.last), self.weights.head)
+        rows = attention.last
+        if step.scored is not None:
+            rows = torch.as_tensor(_last_ones(np.cumsum(step.end - step.start), step.scored), device=x.device)
+        return nn.functional.linear(x if len(x) == step.n else x.index_select(0, rows), self.weights.head)
 
 
 class _SlotView(Cache):
@@ -254,20 +262,17 @@ class ModelForward:
                 own[name].copy_(value)
 
     def logits(self, cache: KVCache, step: StepInput) -> Tensor:
-        """Compute the tokens of `step`, fill `cache`, return the logits (n, V) after each slot's last token.
-
-        Slots with one token and slots with several are computed in separate calls of the model.
-        """
+        """See `CachedForward`. Slots with one token and slots with several are computed in separate calls."""
         counts = step.end - step.start
         parts: dict[int, Tensor] = {}
         for rows in (np.nonzero(counts == 1)[0], np.nonzero(counts > 1)[0]):
             if len(rows):
                 parts.update(zip(rows.tolist(), self._row_logits(cache, step, rows), strict=True))
         cache.num_cached[: step.n] = step.end
-        return torch.stack([parts[row] for row in range(step.n)])
+        return torch.cat([parts[row] for row in range(step.n)])
 
-    def _row_logits(self, cache: KVCache, step: StepInput, rows: np.ndarray) -> Tensor:
-        """Logits (m, V) after the last token of the slots `rows` (m,)."""
+    def _row_logits(self, cache: KVCache, step: StepInput, rows: np.ndarray) -> tuple[Tensor, ...]:
+        """Logits (scored, V) after the last tokens of each of the slots `rows`."""
         device = cache.kv.device
         start, counts = step.start[rows], (step.end - step.start)[rows]
         valid = np.arange(counts.max()) < counts[:, None]
@@ -282,7 +287,8 @@ class ModelForward:
         view = _SlotView(
             cache, torch.as_tensor(rows, device=device), at, torch.as_tensor(valid, device=device), max_length
         )
-        last_columns, column = np.unique(counts - 1, return_inverse=True)
+        scored = np.ones_like(counts) if step.scored is None else step.scored[rows]
+        columns, column = np.unique(_last_ones(counts, scored), return_inverse=True)
         inputs: dict[str, Tensor] = {"input_ids": torch.as_tensor(ids, device=device), "position_ids": at}
         if self.images is not None:
             first = [self.images.shift_before(cache.ids[row, :begin]) for row, begin in zip(rows, start, strict=True)]
@@ -292,6 +298,12 @@ class ModelForward:
             attention_mask=mask[:, None],
             past_key_values=view,
             use_cache=True,
-            logits_to_keep=torch.as_tensor(last_columns, device=device),
+            logits_to_keep=torch.as_tensor(columns, device=device),
         )
-        return out.logits[torch.arange(len(rows), device=device), torch.as_tensor(column, device=device)]
+        row = torch.as_tensor(np.repeat(np.arange(len(rows)), scored), device=device)
+        return out.logits[row, torch.as_tensor(column, device=device)].split(scored.tolist())
+
+
+def _last_ones(ends: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """The last `counts` (n,) numbers below each of `ends` (n,), one after the other."""
+    return np.concatenate([np.arange(end - count, end) for end, count in zip(ends, counts, strict=True)])

@@ -10,6 +10,8 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+import numpy as np
+
 from envs.types import Stop
 from rl.records import Completion, SamplingParams
 
@@ -42,6 +44,9 @@ class Policy(Protocol):
     """Number of weight updates since the start of the run; 0 for weights that never change. `sync_weights` increases
     it, and `rl.train` sets it when a run starts or resumes."""
 
+    verifies_drafts: bool = False
+    """Whether `sample` takes `draft`, a guess at the reply (`rl.records.Draft`), and computes less because of it."""
+
     @abstractmethod
     async def sample(
         self, prompt: Sequence[int], params: SamplingParams, *, session: str = "", resume_from: Completion | None = None
@@ -49,7 +54,8 @@ class Policy(Protocol):
         """Sample one reply to `prompt`.
 
         Where tokens of the prompt stand for images, these are passed as `images`, a sequence of
-        `agents.images.PlacedImage`; a policy that reads text alone need not take this argument.
+        `agents.images.PlacedImage`; a policy that reads text alone need not take this argument. Neither need one that
+        does not say `verifies_drafts` take `draft`, which it is only given before the first token of a reply.
 
         Args:
             prompt: Token ids of everything before the reply. Never empty.
@@ -72,6 +78,13 @@ class Policy(Protocol):
             Exception: Any other one fails this episode alone, which is then retried (`rl.rollout.retry`).
         """
         ...
+
+    def hidden_states(self, sequences: Sequence[Sequence[int]]) -> np.ndarray | None:
+        """Return the last hidden states (N, E) behind the last token of each of N sequences of token ids.
+
+        None where the policy cannot tell them.
+        """
+        return None
 
     def release(self, session: str) -> None:
         """Free what is cached for `session`: its episode ended or was cancelled. Unknown sessions are ignored.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from itertools import islice
 
 import numpy as np
@@ -11,9 +12,12 @@ from torch import nn
 
 from rl.policy.batching import BatchingEngine, NewToken
 from rl.policy.cached_forward import CachedForward, StepInput, make_forward
+from rl.policy.drafts.hidden import last_states
+from rl.policy.drafts.verify import verify
 from rl.policy.engine import EngineDead
 from rl.policy.images.inputs import image_inputs
 from rl.policy.kv_cache import KVCache
+from rl.policy.quantised.linear import is_quantised, quantise
 from rl.policy.request import Request
 from rl.policy.sampling import likeliest_rows, sample_rows
 from rl.policy.weight_copies import cast_model, copy_weights
@@ -25,6 +29,8 @@ class HFPolicy(BatchingEngine):
     A step that fails ends the open requests and nothing else, unless memory has run out: that is its `failure`.
     """
 
+    verifies_drafts = True
+
     def __init__(
         self,
         model: nn.Module,
@@ -33,6 +39,7 @@ class HFPolicy(BatchingEngine):
         context: int | None = None,
         cache_gib: float = 4.0,
         dtype: torch.dtype | None = None,
+        fake_fp8: bool = False,
     ) -> None:
         """Make the cached forward and an empty cache.
 
@@ -42,6 +49,7 @@ class HFPolicy(BatchingEngine):
             context: Most tokens of one sequence; None for the most that the model can compute.
             cache_gib: Most GiB of keys and values.
             dtype: Precision that replies are sampled in; None for the model's. Another one takes a copy of all weights.
+            fake_fp8: Round to FP8 (`rl.policy.quantised.linear`), as the model itself may do; also by a copy.
 
         Raises:
             ValueError: The model cannot be sampled exactly, or `context` does not fit the model or the cache.
@@ -49,7 +57,9 @@ class HFPolicy(BatchingEngine):
         super().__init__(model, context)
         parameter = next(model.parameters())
         self.dtype: torch.dtype = dtype or parameter.dtype
-        self._cast_copy = None if self.dtype == parameter.dtype else cast_model(model, self.dtype)
+        self._is_rounding_copy = fake_fp8 and not is_quantised(model)
+        has_copy = self.dtype != parameter.dtype or self._is_rounding_copy
+        self._cast_copy = self._copy() if has_copy else None
         self.forward: CachedForward = make_forward(self._cast_copy or model)
         parameter = next((self._cast_copy or model).parameters())
         per_token = 2 * self.forward.layers * self.forward.kv_heads * self.forward.head_dim * parameter.element_size()
@@ -71,6 +81,10 @@ class HFPolicy(BatchingEngine):
         self.slots = self.cache.slots  # active request i has slot i
         self._parked_slots: dict[str, int] = {}  # session without an open request -> slot of its context, oldest first
 
+    def hidden_states(self, sequences: Sequence[Sequence[int]]) -> np.ndarray:
+        """Return the last hidden states (N, E) behind `sequences` of token ids, by the weights that are trained."""
+        return last_states(self._cast_copy or self.model, sequences)
+
     def release(self, session: str) -> None:
         """Free the cached keys and values of `session`, an attempt at an episode that is over."""
         super().release(session)
@@ -86,12 +100,17 @@ class HFPolicy(BatchingEngine):
         """
         self.version += 1
         if self._cast_copy is not None and not copy_weights(self.model, self._cast_copy):
-            self._cast_copy = cast_model(self.model, self.dtype)
+            self._cast_copy = self._copy()
             self.forward = make_forward(self._cast_copy)
         self.forward.refresh()
         self.cache.invalidate()
         self._requeue_all()
         self._parked_slots.clear()
+
+    def _copy(self) -> nn.Module:
+        """A copy of the model in the precision that replies are sampled in."""
+        copy = cast_model(self.model, self.dtype)
+        return quantise(copy) if self._is_rounding_copy else copy
 
     def _reset(self) -> None:
         """See `BatchingEngine`."""
@@ -117,15 +136,19 @@ class HFPolicy(BatchingEngine):
             raise self.failure
         with torch.inference_mode():
             leaders, followers = self._schedule()
-            step = StepInput.pending(self.cache, len(leaders))
+            guesses = [len(r.guess(self.context)) for r in leaders]
+            step = StepInput.pending(self.cache, len(leaders), 1 + np.array(guesses) if any(guesses) else None)
             logits = self.forward.logits(self.cache, step)
+            new_tokens: list[NewToken] = []
+            if any(guesses):
+                logits, new_tokens = self._verify_drafts(leaders, guesses, logits)
             if followers:
                 leader_slots = [r.leader.slot for r in followers if r.leader]
                 self.cache.copy(leader_slots, [r.slot for r in followers])
                 logits = torch.cat([logits, logits[torch.as_tensor(leader_slots, device=logits.device)]])
                 for request in followers:
                     request.leader = None
-            any_finished = self._sample_tokens(logits)
+            any_finished = self._sample_tokens(logits, new_tokens)
         self.stats["fed"] += int((step.end - step.start).sum())
         return any_finished
 
@@ -141,14 +164,15 @@ class HFPolicy(BatchingEngine):
         by_tokens: dict[tuple[int, ...], Request] = {}
         for request in entering:
             request.slot = self._parked_slots.pop(request.session, -1)
-            request.leader = by_tokens.get(request.tokens())
+            request.leader = None if request.draft else by_tokens.get(request.tokens())
             if request.leader is not None:
                 followers.append(request)
             else:
-                by_tokens.setdefault(request.tokens(), request)
+                if not request.draft:
+                    by_tokens.setdefault(request.tokens(), request)
                 leaders.append(request)
         if entering:
-            width = max(len(r.tokens()) for r in entering)
+            width = max(len(r.tokens()) + len(r.guess(self.context)) for r in entering)
             self.cache.reserve(len(leaders) + len(followers) + len(self._parked_slots), width + 1)
         self._assign_slots(leaders, followers)
         for request in entering:
@@ -156,7 +180,7 @@ class HFPolicy(BatchingEngine):
             keep = 0 if request.leader else self.cache.share_prefix(request.slot, tokens[:-1])
             if keep and (images := image_inputs(self.model)):
                 keep = images.start_of_image(tokens, keep)
-            self.cache.write(request.slot, tokens, keep)
+            self.cache.write(request.slot, (*tokens, *request.guess(self.context)), keep)
         leaders.sort(key=lambda r: r.slot)
         self._active = [*leaders, *followers]
         self._waiting = deque(islice(self._waiting, len(entering), None))
@@ -194,14 +218,43 @@ class HFPolicy(BatchingEngine):
         if request.session:
             self._parked_slots[request.session] = request.slot
 
-    def _sample_tokens(self, logits: torch.Tensor) -> bool:
-        """Sample from logits (N, V) of the N active requests; return whether at least one of them finished."""
+    def _verify_drafts(
+        self, leaders: list[Request], guesses: list[int], logits: torch.Tensor
+    ) -> tuple[torch.Tensor, list[NewToken]]:
+        """Keep what the policy keeps of the drafts of `leaders`, in their slots and as new tokens, with one more each.
+
+        `logits` have a row more for each slot than tokens were guessed. Returns those of the slots without a draft, one
+        row each, in a batch with an unused row for each of the others.
+        """
+        new_tokens, ends = [], np.cumsum(1 + np.array(guesses))
+        for request, guess, end in zip(leaders, guesses, ends.tolist(), strict=True):
+            if not request.draft:
+                continue
+            rows, known = logits[end - guess - 1 : end], len(request.tokens())
+            verdict = verify(request.draft, request.guess(self.context), rows, request.params, known)
+            request.draft, request.reused = None, verdict.num_kept
+            tokens = (*request.tokens(), *verdict.tokens)[: self.context]
+            self.cache.write(request.slot, tokens, known + verdict.num_kept)
+            new_tokens += [NewToken(request, *token) for token in zip(*verdict[1:], strict=True)]
+        return logits[torch.as_tensor(ends - 1, device=logits.device)], new_tokens
+
+    def _sample_tokens(self, logits: torch.Tensor, new_tokens: list[NewToken]) -> bool:
+        """Sample from logits (N, V) of the N active requests; return whether at least one of them finished.
+
+        Requests that have `new_tokens` already get these instead.
+        """
         cache, n = self.cache, len(self._active)
-        params = [request.params for request in self._active]
-        samples = sample_rows(logits, params, cache.num_tokens[:n])
+        slots, requests = np.arange(n), self._active
         cache.reserve(cache.rows, int(cache.num_tokens[:n].max()) + 1)
-        cache.ids[np.arange(n), cache.num_tokens[:n]] = samples[0]
-        cache.num_tokens[:n] += 1
-        return self._append_tokens(
-            [NewToken(*row) for row in zip(self._active, *samples, likeliest_rows(logits, params), strict=True)]
-        )
+        if new_tokens:
+            verified = {id(token.request) for token in new_tokens}
+            slots = np.array([slot for slot in range(n) if id(requests[slot]) not in verified], np.int64)
+            requests, logits = [requests[slot] for slot in slots], logits[torch.as_tensor(slots, device=logits.device)]
+        if requests:
+            params = [request.params for request in requests]
+            samples = sample_rows(logits, params, cache.num_tokens[slots])
+            cache.ids[slots, cache.num_tokens[slots]] = samples[0]
+            cache.num_tokens[slots] += 1
+            rows = zip(requests, *samples, likeliest_rows(logits, params), strict=True)
+            new_tokens = [*new_tokens, *(NewToken(*row) for row in rows)]
+        return self._append_tokens(new_tokens)

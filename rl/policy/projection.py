@@ -12,6 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from rl.policy.quantised.linear import FakeFP8Linear, round_input, round_weight
+
 
 class Adapter(NamedTuple):
     """The low-rank update of a projection, `scale * up @ down` (LoRA, Hu et al., arXiv:2106.09685, section 4.1)."""
@@ -27,10 +29,11 @@ class Projection(NamedTuple):
     weight: Tensor  # (F, E)
     bias: Tensor | None  # (F,)
     adapter: Adapter | None = None
+    rounds_input: bool = False  # to FP8, as its weight has been
 
     def __call__(self, x: Tensor) -> Tensor:
         """Project (N, E) to (N, F). `up @ down` is never computed: it would be as large as the weight."""
-        y = F.linear(x, self.weight, self.bias)
+        y = F.linear(round_input(x) if self.rounds_input else x, self.weight, self.bias)
         if self.adapter is None:
             return y
         return y + F.linear(F.linear(x, self.adapter.down), self.adapter.up) * self.adapter.scale
@@ -42,7 +45,7 @@ def is_readable(module: nn.Module) -> bool:
     True for a plain linear layer, alone or with one LoRA adapter without dropout, bias or variant.
     """
     linear: Any = module
-    if type(linear) is nn.Linear:
+    if type(linear) in (nn.Linear, FakeFP8Linear):
         return True
     if type(getattr(linear, "base_layer", None)) is not nn.Linear or not hasattr(linear, "lora_A"):
         return False
@@ -56,6 +59,8 @@ def read_projection(module: nn.Module) -> Projection:
     linear: Any = module
     if type(linear) is nn.Linear:
         return Projection(linear.weight, linear.bias)
+    if type(linear) is FakeFP8Linear:
+        return Projection(round_weight(linear.weight), linear.bias, rounds_input=True)
     (name,) = linear.lora_A
     adapter = Adapter(linear.lora_A[name].weight, linear.lora_B[name].weight, linear.scaling[name])
     return Projection(linear.base_layer.weight, linear.base_layer.bias, adapter)
@@ -75,7 +80,8 @@ def read_projections(*modules: nn.Module, fuse: bool) -> tuple[Projection, ...]:
         bias = torch.cat(
             [one.weight.new_zeros(len(one.weight)) if one.bias is None else one.bias for one in projections]
         )
-    return (Projection(torch.cat([one.weight for one in projections]), bias),)
+    weight = torch.cat([one.weight for one in projections])
+    return (Projection(weight, bias, rounds_input=projections[0].rounds_input),)
 
 
 def apply_projections(projections: Sequence[Projection], x: Tensor) -> Tensor:

@@ -15,7 +15,8 @@ ENGINES = (
     *("hf", "vllm", "vllm:process"),
     *(f"{engine}:{draws}" for engine in ("vllm", "vllm:process") for draws in DRAWS),
 )
-DTYPES = ("float32", "bfloat16")
+FAKE_FP8 = "fake-fp8"  # float32, rounded as FP8 would be
+DTYPES = ("float32", "bfloat16", FAKE_FP8)
 SEPARATE_PROCESS = "vllm:process"
 MAX_ENGINES = 1024
 
@@ -66,6 +67,11 @@ def check_engines(engine: str, devices: str, engines: int) -> None:
         raise ValueError(f"--engine-devices {split}: an engine hf computes on one device; give each one number")
 
 
+def torch_name(dtype: str | None) -> str:
+    """Return the name in `torch` of the numbers that a precision of `DTYPES` computes with; None is float32."""
+    return "float32" if dtype in (None, FAKE_FP8) else dtype
+
+
 def default_dtype(engine: str, device: str, dtype: str) -> str:
     """Return the precision in which `engine` samples where none is asked for.
 
@@ -108,6 +114,8 @@ def open_engine(
     Raises:
         ValueError: The engine is not installed, or cannot sample this model, or takes no devices.
     """
+    if dtype == FAKE_FP8 and (name != "hf" or engines > 1):
+        raise ValueError(f"--engine-dtype {FAKE_FP8}: only one engine hf emulates it; add --engine hf --engines 1")
     if engines > 1:
         from rl.policy.pool.opening import open_pool
 
@@ -141,4 +149,5 @@ def open_engine(
 
     from rl.policy.hf import HFPolicy
 
-    return HFPolicy(model, slots=slots, context=context, dtype=getattr(torch, dtype) if dtype else None)
+    computing = getattr(torch, torch_name(dtype)) if dtype else None
+    return HFPolicy(model, slots=slots, context=context, dtype=computing, fake_fp8=dtype == FAKE_FP8)

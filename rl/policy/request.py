@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from rl.records import Completion, Finish, SamplingParams
+from rl.records import Completion, Draft, Finish, SamplingParams
 
 
 @dataclass(eq=False, slots=True)
@@ -17,6 +17,7 @@ class Request:
 
     `ids`, `logprobs`, `model_logprobs`, `versions` and `alternatives` have the same length, one entry per sampled
     token. `deadline` is a time of `time.monotonic`. `slot` is the engine's number for the sequence, -1 for none.
+    `draft` is a guess at the reply that is still to be verified, and `reused` how much of one was kept.
     """
 
     prompt: tuple[int, ...]
@@ -31,6 +32,8 @@ class Request:
     alternatives: list[tuple[tuple[int, float], ...]] = field(default_factory=list)
     slot: int = -1
     leader: Request | None = None  # a request with the same tokens, whose prefill this one shares
+    draft: Draft | None = None
+    reused: int = 0
 
     @classmethod
     def create(
@@ -40,14 +43,18 @@ class Request:
         session: str,
         resume_from: Completion | None,
         future: asyncio.Future[Completion],
+        draft: Draft | None = None,
     ) -> Request:
         """Return a request whose first tokens are those of `resume_from`, if any, and whose deadline starts now.
 
-        `session` names the attempt at an episode that asks; `future` gets the finished reply. Raises `ValueError` for
-        parameters that ask for the likeliest tokens of a distribution that they cut.
+        `session` names the attempt at an episode that asks; `future` gets the finished reply. A `draft` is verified
+        with the first token, so one that has been sampled leaves nothing to verify. Raises `ValueError` for parameters
+        that ask for the likeliest tokens of a distribution that they cut, or to verify a draft of one.
         """
         if params.alternatives and (params.top_p < 1 or params.top_k > 0):
             raise ValueError("alternatives are not recorded with top-p or top-k")
+        if draft and (params.top_p < 1 or params.top_k > 0 or params.temperature <= 0):
+            raise ValueError("drafts are verified at a temperature above 0 without top-p or top-k only")
         request = cls(tuple(prompt), params, session, future, time.monotonic() + params.deadline_s)
         if resume_from:
             request.ids += resume_from.ids
@@ -55,7 +62,15 @@ class Request:
             request.model_logprobs += resume_from.model_logprobs
             request.versions += resume_from.versions
             request.alternatives += resume_from.alternatives or [()] * len(resume_from.ids)
+            request.reused = resume_from.reused
+        if draft and draft.ids and not request.ids:
+            request.draft = draft
         return request
+
+    def guess(self, context: int) -> tuple[int, ...]:
+        """Return the tokens of the draft that the reply has room for, in sequences of at most `context` tokens."""
+        room = min(self.params.max_tokens, context - len(self.prompt))
+        return self.draft.ids[:room] if self.draft else ()
 
     def tokens(self) -> tuple[int, ...]:
         """Return the prompt and the tokens sampled so far."""
@@ -97,7 +112,13 @@ class Request:
         model_logprobs = logprobs if same else tuple(self.model_logprobs)
         alternatives = tuple(self.alternatives) if self.params.alternatives else ()
         return Completion(
-            tuple(self.ids), logprobs, model_logprobs, tuple(self.versions), finish, alternatives=alternatives
+            tuple(self.ids),
+            logprobs,
+            model_logprobs,
+            tuple(self.versions),
+            finish,
+            alternatives=alternatives,
+            reused=min(self.reused, len(self.ids)),
         )
 
 

@@ -14,7 +14,7 @@ from envs.exits import error_text
 from envs.step_info import StepInfo
 from envs.types import Message, Messages, Stop
 from rl.policy.engine import CutOff
-from rl.records import Completion, Fork, Ticket, Trajectory, Turn
+from rl.records import Completion, Draft, Fork, Ticket, Trajectory, Turn
 from rl.rollout.player import Player
 from rl.rollout.runner import Runner
 from rl.rollout.turn_records import Step, answer_turn, end_episode, make_turn
@@ -29,6 +29,13 @@ class Snapshot(NamedTuple):
     info: StepInfo
 
 
+class DraftedTurn(NamedTuple):
+    """A reply of an earlier episode, and the tokens that its prompt added to the history."""
+
+    context: tuple[int, ...]
+    draft: Draft
+
+
 @dataclass(frozen=True)
 class Start:
     """The turns that an episode begins with, for instance those that it shares with the episode it forks from.
@@ -39,6 +46,9 @@ class Start:
     environment failed to answer it in an earlier attempt, so this one is played in a new environment. One whose
     `finish` is "abort" is the beginning of that reply instead, which the policy goes on with. `draw` counts how
     often replies had to be drawn anew; new ones have seeds of their own.
+
+    `drafts` are the turns of an earlier episode of the same task, which the policy verifies (`rl.records.Draft`) as
+    long as the new episode has been the same so far, unless replies had to be drawn anew.
     """
 
     turns: Sequence[Turn] = ()
@@ -47,6 +57,7 @@ class Start:
     snapshot: Snapshot | None = None
     reply: Completion | None = None
     draw: int = 0
+    drafts: Sequence[DraftedTurn] = ()
 
     @property
     def has_fault(self) -> bool:
@@ -63,6 +74,13 @@ class OpponentFault(RuntimeError):
         fault = cls(f"the opponent {player.name} in seat {seat} gave no reply: {error_text(error)}")
         fault.__cause__ = error
         return fault
+
+
+def reply_seed(ticket: Ticket, member: int, turn: int, agent: str = "agent", draw: int = 0) -> int:
+    """Return the sampling seed of a member's reply; `draw` counts how often its replies had to be drawn anew."""
+    again = ("draw", draw) if draw else ()
+    seat = (agent,) if agent != "agent" else ()
+    return derive(derive(ticket.seed, "member", member, *seat, *again), turn)
 
 
 class Seat:
@@ -263,7 +281,9 @@ class Seat:
             max_tokens = min(most_tokens, player.max_tokens - len(self._prompt))
             params = replace(player.params, max_tokens=max_tokens, seed=self._seed(turn), stop=self._agent.stop)
             with self._redraw_on_error(), runner.watchdog.waiting(f"sampling for {self.label}", params.deadline_s):
-                more = {"images": self._images} if self._images else {}  # other policies need not know of any
+                more: dict[str, Any] = {"images": self._images} if self._images else {}  # not every policy knows any
+                if draft := self._draft():
+                    more["draft"] = draft
                 completion = await player.policy.sample(
                     self._prompt, params, session=self.session, resume_from=partial, **more
                 )
@@ -272,11 +292,19 @@ class Seat:
         state.receive_reply(self.session, completion)
         return completion
 
+    def _draft(self) -> Draft | None:
+        """The draft of this reply, if the episode has been the one that it comes from so far."""
+        drafts, turns = self.start.drafts, self.trajectory.turns
+        if self.start.draw or len(turns) >= len(drafts) or not self.player.policy.verifies_drafts:
+            return None
+        is_same = all(
+            turn.context == old.context and turn.completion.ids == old.draft.ids
+            for turn, old in zip(turns, drafts, strict=False)
+        )
+        return drafts[len(turns)].draft if is_same and drafts[len(turns)].context == self._context.ids else None
+
     def _seed(self, turn: int) -> int:
-        trajectory = self.trajectory
-        draw = ("draw", self.start.draw) if self.start.draw else ()
-        seat = (trajectory.agent,) if trajectory.agent != "agent" else ()
-        return derive(derive(self.ticket.seed, "member", trajectory.member, *seat, *draw), turn)
+        return reply_seed(self.ticket, self.trajectory.member, turn, self.trajectory.agent, self.start.draw)
 
     @contextmanager
     def _redraw_on_error(self) -> Iterator[None]:

@@ -20,6 +20,7 @@ from rl.learner.own_forward import may_pack
 from rl.policy import lora
 from rl.policy.decoder import WIDE_HIDDEN_SIZE, is_supported
 from rl.policy.model_config import text_config
+from rl.policy.registry import torch_name
 from rl.settings import Settings
 
 FLOAT_BYTES = 4  # of a gradient, a moment or a logit, whatever the precision of the weights
@@ -109,8 +110,8 @@ def workload(
         prompt=prompt,
         size=settings.size,
         slots=slots if settings.engine == "hf" else 0,
-        itemsize=getattr(torch, settings.dtype or "float32").itemsize,
-        sampler_itemsize=getattr(torch, sampler_dtype).itemsize if sampler_dtype != settings.dtype else 0,
+        itemsize=getattr(torch, torch_name(settings.dtype)).itemsize,
+        sampler_itemsize=getattr(torch, torch_name(sampler_dtype)).itemsize if sampler_dtype != settings.dtype else 0,
         rank=settings.lora,
         targets=settings.lora_targets,
         recompute=bool(settings.checkpoint_activations),

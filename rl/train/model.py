@@ -15,6 +15,8 @@ from torch import Tensor
 from rl.cli import one_line
 from rl.policy import lora
 from rl.policy.pretrained import load_pretrained, permanent_name, save_adapter, save_pretrained
+from rl.policy.quantised.linear import quantise
+from rl.policy.registry import FAKE_FP8, torch_name
 from rl.policy.weight_copies import twin_model
 from rl.seeds import derive
 from rl.settings import Settings
@@ -130,8 +132,10 @@ class TrainedModel:
 
     def _load(self, name: str) -> None:
         s = self.settings
-        pair: Any = load_pretrained(name, seed=s.seed, dtype=getattr(torch, s.dtype or "float32"))
+        pair: Any = load_pretrained(name, seed=s.seed, dtype=getattr(torch, torch_name(s.dtype)))
         self.model, self.tokenizer = pair
+        if s.dtype == FAKE_FP8:
+            quantise(self.model)
         if s.lora:
             lora.attach(
                 self.model,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import torch
 
+from rl.cli import UserError
 from rl.methods import conflicts
 from rl.methods.parts import MISMATCH, SAMPLER_RATIO, phases, ratio, score, select
 from rl.methods.recipe import Recipe, needs
-from rl.policy.registry import default_dtype
+from rl.policy.registry import FAKE_FP8, default_dtype
 from rl.settings import Settings
 
 FLOAT32 = "float32"
@@ -28,7 +29,18 @@ def with_precisions(settings: Settings, device: torch.device) -> Settings:
     settings = settings.with_derived(dtype=dtype)
     dtype = settings.dtype or dtype
     settings = settings.with_derived(engine_dtype=default_dtype(settings.engine, device.type, dtype))
-    return settings.with_derived(decoupled={dtype, settings.engine_dtype} != {FLOAT32})
+    if dtype == FAKE_FP8:
+        _check_emulation(settings)
+    return settings.with_derived(decoupled={dtype, settings.engine_dtype} not in ({FLOAT32}, {FAKE_FP8}))
+
+
+def _check_emulation(settings: Settings) -> None:
+    """Raise `UserError` for settings that a trainer that rounds to FP8 does not go with."""
+    others = {"--trainers": settings.trainers > 1, "--lora": settings.lora > 0}
+    if other := next((flag for flag, is_set in others.items() if is_set), None):
+        raise UserError(f"--dtype {FAKE_FP8} does not go with {other}; leave one of them out")
+    if settings.engine_dtype != FAKE_FP8:
+        raise UserError(f"--dtype {FAKE_FP8}: the sampler must round too; leave out --engine-dtype")
 
 
 def description(settings: Settings) -> str:

@@ -46,3 +46,23 @@ def best_replies(advantages: Floats, valid: Bools, state: Ints, *, threshold: fl
         best = rows[np.argmax(values[rows])]
         mask[best] = min(max(values[best], 0.0), 1.0) > threshold
     return mask
+
+
+def improved_policy(values: Floats, valid: Bools, state: Ints, *, keep: float, temperature: float) -> Floats:
+    """PA-RL's targets: weights (R,) of replies, a softmax over the best of each state, times how many replies it has.
+
+    Of the `valid` (R,) replies to a state (labels `state`, (R,)), those with the largest `values` (R,) are candidates,
+    a share `keep` of the state's replies, rounded up; the first of equal ones. Others have weight 0. The weights of a
+    state have the mean 1; a state with a single reply has nothing to choose from, and weight 0, as one without a valid
+    reply has.
+    """
+    expect_shapes(values=(values, "R"), valid=(valid, "R"), state=(state, "R"))
+    weights = np.zeros(len(values))
+    for label in np.unique(state):
+        rows = np.flatnonzero(state == label)
+        candidates = rows[valid[rows]]
+        best = candidates[np.argsort(-values[candidates], kind="stable")[: int(np.ceil(keep * len(rows) - 1e-9))]]
+        if len(rows) > 1 and len(best):
+            odds = np.exp((values[best] - values[best].max()) / temperature)
+            weights[best] = len(rows) * odds / odds.sum()
+    return weights

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Hashable, Sequence
 
 import numpy as np
 
@@ -45,3 +46,16 @@ def consistency(similarity: Floats, group: Ints) -> Floats:
         raise ValueError("texts are compared with those of other groups, and there is only one")
     rewards: Floats = np.where(others, similarity, 0.0).sum(1) / others.sum(1)
     return rewards
+
+
+def edit_distance(one: Sequence[Hashable], other: Sequence[Hashable]) -> float:
+    """The fewest insertions, deletions and replacements that make one sequence the other, as a share of the longer one.
+
+    0 for equal ones, 1 where nothing is shared (Levenshtein 1966).
+    """
+    row = [*range(len(other) + 1)]
+    for i, item in enumerate(one, 1):
+        diagonal, row[0] = row[0], i
+        for j, another in enumerate(other, 1):
+            diagonal, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, diagonal + (item != another))
+    return row[-1] / max(len(one), len(other), 1)

@@ -29,7 +29,7 @@ from rl.policy.vllm.engine_config import EngineConfig, make_engine_config
 from rl.policy.vllm.process import EngineLost
 from rl.policy.vllm.requests import EngineRequest, UnsupportedAdapters, as_snapshot
 from rl.policy.vllm.version import require_vllm
-from rl.records import Completion, SamplingParams
+from rl.records import Completion, Draft, SamplingParams
 
 MAX_RESTARTS = 3  # of an engine's process in a row, without a token in between
 
@@ -125,8 +125,11 @@ class VLLMPolicy(BatchingEngine):
         session: str = "",
         resume_from: Completion | None = None,
         images: Sequence[PlacedImage] = (),
+        draft: Draft | None = None,
     ) -> Completion:
         """Sample one reply to the token ids `prompt`; arguments and result are as `Policy.sample` says.
+
+        Nothing is kept of a draft: vLLM would have to verify it.
 
         Raises `ValueError` for an empty prompt or one without room for a token, and `EngineDead` if the engine has
         failed; with `on_failure` set, a request to a failed engine stays pending instead.

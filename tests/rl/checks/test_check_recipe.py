@@ -42,6 +42,7 @@ READERS = {
     "covariance": "kl_cov",
     "interpolated_tis": "areal",
     "best_replies": "digiq",
+    "improved_policy": "pa_rl",
 }  # parts that need others beside them
 SIZES = {"mssr": 1}  # of a group, where a recipe asks for one
 
@@ -406,7 +407,7 @@ def test_a_recipe_that_is_only_unusual_passes(number: int) -> None:
 
 def test_methods_that_compare_members_do_not_learn_from_single_episodes() -> None:
     singles = {name for name in NAMES if learns_from_single_episodes(recipes.load(name))}
-    critics = {"archer", "bilevel_ppo", "digiq", "decoupled_ppo", "jade", "ppo", "step_search", "turn_ppo"}
+    critics = {"archer", "bilevel_ppo", "digiq", "decoupled_ppo", "jade", "pa_rl", "ppo", "step_search", "turn_ppo"}
     assert singles == critics | {"mssr", "otr", "reinforce", "reinforce_pp", "scope_opd", "spiral"}
 
 

@@ -30,17 +30,20 @@ NAMES = [name for name, _ in recipes.catalogue()]
 # Recipes whose loss is GRPO's on this batch: they differ in which tasks and episodes there are, or in what these lack.
 AS_GRPO = {
     "adhint": "none was given a hint",
+    "arrol": "differs in which members are played to the end",
     "brorl": "differs in how many episodes are played",
     "dots": "differs in which tasks are drawn and groups replayed",
     "gdro_prompts": "no bin has a score",
     "gdro_rollouts": "differs in how many episodes are played",
     "greso": "differs in which tasks are drawn and groups kept",
     "infopo": "no group's outcomes agree",
+    "latr": "no token was chosen",
     "m_grpo": "no agent has roles",
     "pivotrl": "differs in which groups are kept",
     "pope": "differs in how episodes begin",
     "props": "differs in how episodes begin",
     "scope_prm": "differs in what becomes of failures",
+    "spec_rl": "differs in what was sampled for its replies",
     "sfpo": "differs in how often and from where its rows are learned",
     "swarm": "differs in where episodes come from",
     "tree_grpo": "no member is a fork",
@@ -67,6 +70,7 @@ UNCOMPARED = [
     "reinforce",
     "reinforce_pp",
     "digiq",
+    "pa_rl",
     "otr",
     "scope_opd",
     "spiral",
@@ -83,7 +87,7 @@ UNDISCOUNTED = {
 # The constant lies on the last turn only; it turns failures into successes; averages begin at 0; rewards are divided by
 # their mean; they are rates of success.
 ABSOLUTE = ["at_grpo", "grpo_roc", "spiral", "maxrl", "stepwiser"]
-IN_ORDER = ["digiq", "grpo_roc", "spiral"]  # they take the first of equal ones; average the members one by one
+IN_ORDER = ["digiq", "pa_rl", "grpo_roc", "spiral"]  # they take the first of equal ones; average the members one by one
 TABLES = ("old", "adv", "entropy", "ref", "value", "old_value", "returns", "behaviour")
 every_recipe = pytest.mark.parametrize("name", NAMES)
 

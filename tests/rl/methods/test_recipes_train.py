@@ -21,8 +21,22 @@ FOLLOWERS = (
 SINGLES = ("mssr",)  # which play one episode per task
 # One recipe for each kind of state that a checkpoint holds: of credit, score and strategy parts, and steps of their own.
 STATEFUL = (
-    *("archer", "bapo", "digiq", "mssr", "rlep", "spiral", "v05", "vcpo"),
-    *("dots", "gdro_prompts", "gdro_rollouts", "greso", "pope", "remix", "swarm", "vade", "vcrl", "xrpo", "sfpo"),
+    *("archer", "bapo", "digiq", "pa_rl", "mssr", "rlep", "spiral", "v05", "vcpo"),
+    *(
+        "dots",
+        "gdro_prompts",
+        "gdro_rollouts",
+        "greso",
+        "pope",
+        "remix",
+        "swarm",
+        "vade",
+        "vcrl",
+        "xrpo",
+        "sfpo",
+        "spec_rl",
+        "arrol",
+    ),
 )
 
 

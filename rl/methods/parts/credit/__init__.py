@@ -27,11 +27,19 @@ from rl.methods.parts.credit.gain import gated_gain, information_gain
 from rl.methods.parts.credit.graph import graph_values
 from rl.methods.parts.credit.reward import by_role, decoupled, most_varied, resampled_on_correct
 from rl.methods.parts.credit.role import role_average
-from rl.methods.parts.credit.scored import best_replies, scored
+from rl.methods.parts.credit.scored import best_replies, improved_policy, scored
 from rl.methods.parts.credit.state import anchored, hierarchical
 from rl.methods.parts.credit.tracker import beta_value, fused_prior
 from rl.methods.parts.credit.trajectory import outcome, reward_to_go
-from rl.methods.parts.credit.tree import chunk_labels, forked, shared_prefix, staged, value_steps, within_trees
+from rl.methods.parts.credit.tree import (
+    chunk_labels,
+    depth_wise,
+    forked,
+    shared_prefix,
+    staged,
+    value_steps,
+    within_trees,
+)
 from rl.methods.parts.credit.turn import matched_returns, turn_returns
 from rl.methods.parts.credit.variance import minimum_variance, optimal_token
 
@@ -45,6 +53,7 @@ __all__ = [
     "calibrated_paths",
     "chunk_labels",
     "decoupled",
+    "depth_wise",
     "forked",
     "fused_prior",
     "gae",
@@ -52,6 +61,7 @@ __all__ = [
     "gated_gain",
     "graph_values",
     "hierarchical",
+    "improved_policy",
     "information_gain",
     "matched_returns",
     "minimum_variance",

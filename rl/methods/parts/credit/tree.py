@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from rl.methods.estimators import statistics, trees, turn_table
+from rl.methods.estimators import branches, statistics, trees, turn_table
 from rl.methods.estimators.statistics import Floats
 from rl.methods.estimators.turn_table import TokenAdvantages
 from rl.methods.options import NonNegative, Share
@@ -70,6 +70,33 @@ def within_trees(
     in_tree = turn_table.compare(table.returns, trees.tree_ids(groups), table.lengths, norm)
     advantages = tree * in_tree + group * turn_table.trajectory_advantages(table, norm)
     return turn_table.turns_to_tokens(groups, table, advantages[table.trajectory])
+
+
+def depth_wise(
+    groups: Sequence[Group], norm: Normalization, *, quantile: Share = 0.3, least: NonNegative = 1e-3
+) -> TokenAdvantages:
+    """BranchGRPO (arXiv:2509.06040) on turns: the advantage of a turn's node among all of its depth.
+
+    The value of a node is the mean over its children, which weigh alike, and at the end of an episode its return; it
+    is compared, by `norm`, with those of the same depth and group. An episode that has ended counts with its return at
+    every later depth. Nothing is learned at depths whose values deviate by less than `least`, nor from turns whose
+    |advantage| is below the `quantile` of their depth. A turn that forks share weighs as one turn.
+    """
+    table = turn_table.from_groups(groups)
+    draw = trees.draws(groups)
+    values = branches.fused(draw, table.index, table.trajectory, table.returns)
+    advantages = branches.by_depth(
+        values,
+        draw,
+        table.index,
+        table.trajectory,
+        table.group,
+        table.num_tokens,
+        lambda rewards, label, tokens: turn_table.compare(rewards, label, tokens, norm),
+        quantile=quantile,
+        least=least,
+    )
+    return turn_table.turns_to_tokens(groups, table, _weigh_draws(advantages, groups, True))
 
 
 def value_steps(groups: Sequence[Group], norm: Normalization) -> TokenAdvantages:

@@ -16,6 +16,7 @@ from rl.methods.parts.reweigh.factors import (
     rare_successes,
     surprise,
     uncertain_turns,
+    unforced,
 )
 
 __all__ = [
@@ -29,4 +30,5 @@ __all__ = [
     "rare_successes",
     "surprise",
     "uncertain_turns",
+    "unforced",
 ]

@@ -163,3 +163,18 @@ def _per_trajectory(per_token: Floats, lengths: np.ndarray, over: str) -> Floats
     owner = np.repeat(np.arange(len(lengths)), lengths)
     total: Floats = np.bincount(owner, per_token, minlength=len(lengths)).astype(np.float64)
     return total / np.maximum(lengths, 1) if over == "mean" else total
+
+
+def unforced(groups: Sequence[Group], credit: TokenAdvantages) -> TokenAdvantages:
+    """Advantage 0 on tokens that a strategy chose instead of sampling them (stream `forced`, see `look_ahead`).
+
+    They have no probability of having been sampled, which ratios and policy gradients take them to have.
+    """
+    result = []
+    for group, members in zip(groups, credit, strict=True):
+        parts = []
+        for trajectory, one in zip(group.trajectories, members, strict=True):
+            marks = [turn.streams.get("forced", (0.0,) * len(turn.completion.ids)) for turn in trajectory.turns]
+            parts.append(np.where(np.array([mark > 0 for turn in marks for mark in turn], np.bool_), 0.0, one))
+        result.append(parts)
+    return result

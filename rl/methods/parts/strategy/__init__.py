@@ -7,7 +7,7 @@ A strategy is deterministic: its random draws are keyed by the ticket's seed, an
 members replied and were rewarded, never on which of them was faster. So a resumed run can call it again and continue.
 """
 
-from rl.methods.parts.strategy.forks import chain_forks, entropy_forks, level_forks, random_forks
+from rl.methods.parts.strategy.forks import chain_forks, entropy_forks, level_forks, random_forks, scheduled_forks
 from rl.methods.parts.strategy.guided import guided, hinted
 from rl.methods.parts.strategy.independent import independent
 from rl.methods.parts.strategy.paraphrased import paraphrased
@@ -15,7 +15,10 @@ from rl.methods.parts.strategy.pivot import pivot
 from rl.methods.parts.strategy.recorded import recorded
 from rl.methods.parts.strategy.recycled import recycled
 from rl.methods.parts.strategy.replay import replay
+from rl.methods.parts.strategy.replies.look_ahead import look_ahead
+from rl.methods.parts.strategy.replies.pruned import pruned
 from rl.methods.parts.strategy.replies.quota import quota
+from rl.methods.parts.strategy.replies.recalled import recalled
 from rl.methods.parts.strategy.replies.token_forks import token_forks
 from rl.methods.parts.strategy.roles import by_role, main_and_calls
 from rl.methods.parts.strategy.search import value_forks
@@ -35,17 +38,21 @@ __all__ = [
     "hinted",
     "independent",
     "level_forks",
+    "look_ahead",
     "main_and_calls",
     "majority_labels",
     "more_for_hard",
     "paraphrased",
     "pivot",
+    "pruned",
     "quota",
     "random_forks",
+    "recalled",
     "recorded",
     "recycled",
     "replay",
     "replay_groups",
+    "scheduled_forks",
     "semi_online",
     "swarm",
     "token_forks",

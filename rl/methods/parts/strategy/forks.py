@@ -103,6 +103,29 @@ def _fork_levels(ticket: Ticket, states: Mapping[int, MemberState], *, first: fl
             starts[len(starts)] = Fork(proposals[place], turn)
 
 
+async def scheduled_forks(runner: Runner, ticket: Ticket, *, levels: Count = 2, width: Count = 2) -> list[Group]:
+    """BranchGRPO's schedule (arXiv:2509.06040) on turns: every member splits in `width` before turns 2, 4, 8, ...
+
+    It splits `levels` times. As many members are played from the start as fill the group if all of them go on so long;
+    where they end before, the missing members are played from the start too.
+    """
+    return await grow(runner, ticket, partial(_fork_on_schedule, ticket, levels=levels, width=width))
+
+
+def _fork_on_schedule(ticket: Ticket, states: Mapping[int, MemberState], *, levels: int, width: int) -> Starts:
+    starts: Starts = dict.fromkeys(range(max(1, round(ticket.size / width**levels))))
+    for level in range(1, levels + 1):
+        turns = 2**level - 1
+        members = [states.get(member) for member in starts]
+        if not all(state is not None and (state.done or len(state.turns) >= turns) for state in members):
+            return starts
+        going = [n for n, state in enumerate(members) if state and (not state.done or len(state.turns) > turns)]
+        forks = [Fork(member, turns) for member in going for _ in range(width - 1)]
+        for fork in forks[: ticket.size - len(starts)]:
+            starts[len(starts)] = fork
+    return _fill(starts, ticket)
+
+
 async def random_forks(runner: Runner, ticket: Ticket, *, chains: Count = 2, rounds: Count = 1) -> list[Group]:
     """Tree-GRPO (arXiv:2509.21240): whole chains, then forks at random turns of the trees that grow from them.
 

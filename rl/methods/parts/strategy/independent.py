@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from rl.methods.parts import plays_seats
 from rl.records import Group, Ticket
@@ -25,16 +25,22 @@ async def independent(runner: Runner, ticket: Ticket) -> list[Group]:
     return groups_by_seat(runner, ticket, await play_members(runner, ticket, range(ticket.size)))
 
 
-async def play_members(runner: Runner, ticket: Ticket, members: Iterable[int]) -> list[list[Match]]:
-    """Play these members of a ticket from the start, each on its own; return the attempts of each, in order."""
+async def play_members(
+    runner: Runner, ticket: Ticket, members: Iterable[int], starts: Mapping[tuple[int, str], Start] | None = None
+) -> list[list[Match]]:
+    """Play these members of a ticket, each on its own; return the attempts of each, in order.
+
+    `starts` says how seats of members begin, by member and seat; others begin at the start.
+    """
+    firsts = starts or {}
 
     async def play(member: int) -> list[Match]:
         def attempt(failures: Sequence[Match]):  # type: ignore[no-untyped-def]
-            starts = {
-                name: next_start(Start(), [failure[seat] for failure in failures])
+            own = {
+                name: next_start(firsts.get((member, name), Start()), [failure[seat] for failure in failures])
                 for seat, name in enumerate(runner.seats)
             }
-            return play_seats(runner, ticket, member, starts=starts)
+            return play_seats(runner, ticket, member, starts=own)
 
         return await retry_seats(attempt, runner, ticket, member)
 

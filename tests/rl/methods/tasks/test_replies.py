@@ -18,56 +18,15 @@ from rl.methods.estimators.tasks import uncertainty
 from rl.methods.options import PartError
 from rl.methods.parts.strategy import majority_labels, quota, token_forks
 from rl.methods.parts.strategy.replies.token_forks import _cut
-from rl.policy.engine import Policy
 from rl.policy.hf import HFPolicy
 from rl.policy.vllm.samples import NativeSamples
 from rl.records import Completion, Group, SamplingParams
-from rl.seeds import derive, generator
+from rl.seeds import derive
 from tests.support.episodes import END, FixedPolicy, LetterAgent, make_runner, make_ticket, without_times
+from tests.support.letters import CHANCES, LENGTH, Letters
 from tests.support.models import teacher_forced_logprobs
 from tests.support.sampling import PROMPT, llama, params, sample_all
 from tests.support.trees import Chat
-
-CHANCES = [  # of the letters at each position of a reply, the last of them for all positions after
-    {"x": 0.96, "y": 0.04},
-    {"a": 0.6, "b": 0.25, "c": 0.15},
-    {"k": 0.97, "l": 0.03},
-    {"m": 0.96, "n": 0.04},
-    {"o": 0.95, "p": 0.05},
-    {"b": 0.34, "c": 0.33, "d": 0.33},
-    {"e": 0.9, "f": 0.1},
-]
-LENGTH = 9
-
-
-class Letters(Policy):
-    """Replies of nine letters, each drawn by its seed and position alone; records the likeliest ones if asked."""
-
-    version = 4
-
-    def __init__(self) -> None:
-        self.num_sampled = 0
-
-    async def sample(self, prompt, params, *, session="", resume_from=None):
-        ids, logprobs, tops = (
-            ([*x] for x in (resume_from.ids, resume_from.logprobs, resume_from.alternatives))
-            if (resume_from)
-            else ([], [], [])
-        )
-        while not ids or ids[-1] != END:
-            await asyncio.sleep(0)
-            row = CHANCES[min(len(ids), len(CHANCES) - 1)] if len(ids) < LENGTH else {chr(END): 1.0}
-            place = generator(params.seed, len(prompt) + len(ids)).choice(len(row), p=[*row.values()])
-            letter = [*row][place]
-            ids.append(ord(letter))
-            logprobs.append(math.log(row[letter]))
-            best = sorted(row.items(), key=lambda item: -item[1])[: params.alternatives]
-            tops.append(tuple((ord(one), math.log(chance)) for one, chance in best))
-            self.num_sampled += 1
-        pair = tuple(logprobs)
-        return Completion(
-            tuple(ids), pair, pair, (4,) * len(ids), alternatives=tuple(tops) if params.alternatives else ()
-        )
 
 
 class OneReply(Chat):

@@ -1,0 +1,1 @@
+"""Drafts of replies, which an engine verifies in one forward pass."""

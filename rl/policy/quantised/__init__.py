@@ -1,0 +1,1 @@
+"""Models that compute as if they were of a lower precision."""
