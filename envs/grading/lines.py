@@ -8,6 +8,8 @@ nothing is.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from itertools import pairwise
 
 from envs.grading.doubts import is_taken_back, keeps_value, last_clause, leads_into_doubt
 from envs.grading.number import MAX_TEXT, parse_number, strip_markup
@@ -38,6 +40,14 @@ _NAME = re.compile(r"[\"'“*_`(\[]*[^\W\d_]{2,30}[\"'”*_`)\].!]*")
 _LEADING_WORDS = re.compile(r"(?:[A-Za-z][A-Za-z'’]*,?\s+){1,20}")
 _BRACES = re.compile(r"\{[^{}]*\}")
 _SYMBOL = re.compile(r"[0-9{}∅]|\\[a-z]+|\b[A-Za-z]\b")
+
+_BULLET = re.compile(r"(?:[-*•]|[0-9]{1,2}[.)])\s+")
+_ASSIGNMENT = re.compile(
+    r"(?<![\w.)*/^+-])([a-z])\s*[=:]\s*(-?\s?[0-9]{1,18}(?:\s?/\s?[0-9]{1,18}|\.[0-9]{1,18})?)(?![\w/^*(=]|\s*[-+*/^(=]|\.[0-9])"
+)
+_JOIN = re.compile(r"[\s,;.&*$]*(?:and)?[\s,;&*$]*")
+_TWO_LETTERS = re.compile(r"[^\W\d_]{2}")
+_OTHER_VALUE = re.compile(r"[0-9=<>≠]|\bor\b")
 
 
 def last_line(reply: str) -> str:
@@ -114,6 +124,26 @@ def only_braces(line: str) -> str:
     return "" if has_more or is_doubted else groups[0][0]
 
 
+def last_assignments(reply: str, names: Sequence[str]) -> str:
+    """Return what the end of `reply` says of `names`, as in `x = 3, y = -2`, in the order of `names`.
+
+    Its last line gives a number to each of them once, perhaps behind words: `So x = 3 and y = -2.` Or its last lines
+    do, a name each, with words at most before the first. "" where another number or equation stands there, or words
+    deny or doubt it.
+    """
+    values: dict[str, str] = {}
+    for line in reversed(final_lines(reply)[-len(names) :]):
+        own = _values_on(line)
+        if not own or not values.keys().isdisjoint(own) or not own.keys() <= set(names):
+            return ""
+        values |= own
+        if len(values) == len(names):
+            return ", ".join(f"{name} = {values[name]}" for name in names)
+        if _TWO_LETTERS.search(_ASSIGNMENT.sub("", line).replace("and", "")):
+            return ""  # words only before the first value
+    return ""
+
+
 def continues(line: str) -> bool:
     """Whether a sentence goes on after this line, as after "the answer is", "not" and a colon."""
     return _CONTINUES.search(line[-40:]) is not None
@@ -151,3 +181,24 @@ def final_lines(reply: str) -> list[str]:
     if len(reply) > TAIL_LENGTH and reply[-TAIL_LENGTH - 1] != "\n" and len(lines) == 1:
         return []  # the last line is cut
     return [line for one in lines if (line := one.strip()).strip("`") and line not in _DISPLAY]
+
+
+def _values_on(line: str) -> dict[str, str]:
+    """The values of a line that says nothing else of numbers; {} for any other line."""
+    bullet = _BULLET.match(line)
+    plain = strip_markup(line[bullet.end() :] if bullet else line)
+    matches = list(_ASSIGNMENT.finditer(plain))
+    if not matches:
+        return {}
+    before, after = plain[: matches[0].start()], plain[matches[-1].end() :]
+    between = [plain[one.end() : following.start()] for one, following in pairwise(matches)]
+    is_plain = all(map(_JOIN.fullmatch, between)) and not _OTHER_VALUE.search(before + after)
+    if (
+        not is_plain
+        or leads_into_doubt(before)
+        or is_taken_back(after)
+        or not keeps_value("", after)
+        or len({one[1] for one in matches}) < len(matches)
+    ):
+        return {}
+    return {one[1]: re.sub(r"\s", "", one[2]) for one in matches}

@@ -106,10 +106,10 @@ def _flexible(reply: str, gold: str, symbolic: bool, deadline_s: float) -> tuple
     kind, text = find_declaration(reply)
     gold_number = None if is_equation(gold) else parse_number(gold)
     if gold_number is None and kind in ("none", "unclear", "last", "line"):
-        for stated in collections_in(reply):
-            is_same = exact.is_equal(gold, stated, literal=not symbolic)
+        for candidate in collections_in(reply):
+            is_same = exact.is_equal(gold, candidate, literal=not symbolic)
             if is_same is not None:
-                return is_same, stated, "exact"
+                return is_same, candidate, "exact"
     if kind in ("none", "unclear"):
         return False, None, kind
     number = number_in_phrase(text) if kind == "phrase" and gold_number is not None else read_number(text)

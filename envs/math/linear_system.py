@@ -10,9 +10,8 @@ from typing import ClassVar
 import numpy as np
 
 from envs.episodes.guide import Guide, listing
-from envs.grading.assignments import last_assignments
 from envs.grading.exact import member_numbers
-from envs.grading.lines import final_lines
+from envs.grading.lines import final_lines, last_assignments
 from envs.math.generated import GeneratedProblems, Problem, between, format_number
 from envs.types import Message, assistant
 

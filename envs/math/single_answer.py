@@ -40,5 +40,5 @@ class SingleAnswer(Env):
         """Return the answer that the reply declares; None if it declares none. The order of a set does not matter."""
         reply = self.answer_in(final_text(action))
         kind, answer = find_declaration(reply)
-        stated = [answer] if kind in ("marked", "phrase") else collections_in(reply)
-        return next(filter(None, map(collection_key, stated)), None) or vote(reply)
+        candidates = [answer] if kind in ("marked", "phrase") else collections_in(reply)
+        return next(filter(None, map(collection_key, candidates)), None) or vote(reply)

@@ -169,8 +169,8 @@ class OddWord(MultiEnv):
 
     def _fresh(self, seat: str, clues: Sequence[str]) -> str:
         """The first of the clues that no one has given, else the first."""
-        given = [clue for _, clue in self.clues]
-        return next((clue for clue in clues if not any(says(other, clue) for other in given)), clues[0])
+        earlier = [clue for _, clue in self.clues]
+        return next((clue for clue in clues if not any(says(other, clue) for other in earlier)), clues[0])
 
     def _word_text(self, seat: str) -> str:
         word = self.pair.words[self.places[seat]]
@@ -230,15 +230,15 @@ def says_word(clue: str, word: str) -> bool:
 
 def says(clue: str, known: str) -> bool:
     """Whether a clue has the words of a known one in a row, whatever their case and punctuation."""
-    words, wanted = (" ".join(_WORD.findall(text.lower())) for text in (clue, known))
-    return f" {wanted} " in f" {words} "
+    words, phrase = (" ".join(_WORD.findall(text.lower())) for text in (clue, known))
+    return f" {phrase} " in f" {words} "
 
 
 def misfit(clue: str, fitting: Sequence[str], alien: Sequence[str]) -> float:
     """Return how little a clue fits a word: 0 with one of `fitting`, 1 with one of `alien` or no clue, else half."""
-    if any(says(clue, known) for known in fitting):
+    if any(says(clue, entry) for entry in fitting):
         return 0.0
-    return 1.0 if clue == SILENCE or any(says(clue, known) for known in alien) else UNKNOWN
+    return 1.0 if clue == SILENCE or any(says(clue, entry) for entry in alien) else UNKNOWN
 
 
 def _pick(rng: np.random.Generator, items: Sequence[str]) -> str:

@@ -109,9 +109,9 @@ class Relay(MultiEnv):
         """Hand the number of a reply on to the other seat, or compare it after the last leg."""
         ((seat, message),) = replies.items()
         (other,) = self.others(seat)
-        stated = _LABEL.sub("", final_text(message))
-        number = declared_integer(stated)
-        if number is None or abs(number) > 10**9 or _has_loose_minus(stated, number):
+        content = _LABEL.sub("", final_text(message))
+        number = declared_integer(content)
+        if number is None or abs(number) > 10**9 or _has_loose_minus(content, number):
             self.invalid_replies += 1
             if self.invalid_replies > 1:
                 end = "reply in a row does not state exactly one whole number, so the relay is over."

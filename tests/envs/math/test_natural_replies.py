@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import envs
-from envs.grading.assignments import last_assignments
+from envs.grading.lines import last_assignments
 from envs.types import text
 
 SOLUTIONS = (
