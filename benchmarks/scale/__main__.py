@@ -6,9 +6,9 @@
 
 `RUN` is the folder of a run with `--mode sync` and `--rollouts all`. From it come the lengths of replies and of
 environment steps, by group as they were played, the time of an update, and the speed of an engine as a function of
-the requests that it has. More engines get as many more groups per update (`--fixed` leaves their number), and the trainer is
-taken to grow with them, so that an update takes the time that it took. Each turn takes `--turn-ms` of the run's own
-process, one turn after the other, which is what bounds the number of engines in the end.
+the requests that it has. More engines get as many more groups per update (`--fixed` leaves their number), and the
+trainer is taken to grow with them, so that an update takes the time that it took. Each turn takes `--turn-ms` of the
+run's own process, one turn after the other, which is what bounds the number of engines in the end.
 """
 
 from __future__ import annotations
