@@ -63,8 +63,9 @@ class Scheduler:
         self.opponents, self.stopping = opponents, stopping
         self.num_learning = 0
         self.counts = Counts()
-        self._group_ended = asyncio.Event()
         self._tasks: dict[asyncio.Task[None], int] = {}  # the number of the ticket that each plays
+        self._done: list[asyncio.Task[None]] = []  # of them, since the last wait
+        self._wake: asyncio.Future[None] | None = None  # of who waits
 
     def start(self) -> None:
         """Play the tickets that were open when the run was interrupted."""
@@ -97,6 +98,8 @@ class Scheduler:
         """
         progress, chosen, num_usable = self.progress, list[int](), 0
         self._refuse_stale()
+        if len(progress.ended) < self.plan.groups:  # most of the time, which is not to cost a look at each of them
+            return None
         for number in self._in_order():
             if number not in progress.ended:
                 return None
@@ -161,17 +164,27 @@ class Scheduler:
             await self.wait_for_group()
 
     async def wait_for_group(self) -> None:
-        """Wait until a group ends or `stopping` is set; raise the exception of a group's task that failed."""
-        self._group_ended.clear()
-        waiters = {asyncio.ensure_future(self._group_ended.wait()), asyncio.ensure_future(self.stopping.wait())}
-        try:
-            await asyncio.wait({*waiters, *self._tasks}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for waiter in waiters:
-                waiter.cancel()
-        for task in [task for task in self._tasks if task.done()]:
-            del self._tasks[task]
-            task.result()
+        """Wait until a group ends or `stopping` is set; raise the exception of a group's task that failed.
+
+        It costs the same however many groups are in flight.
+        """
+        if not self._done:
+            self._wake = wake = asyncio.get_running_loop().create_future()
+            watch = asyncio.ensure_future(self.stopping.wait())
+            watch.add_done_callback(lambda _: wake.done() or wake.set_result(None))
+            try:
+                await wake
+            finally:
+                watch.cancel()
+        done, self._done = self._done, []
+        for task in done:
+            if self._tasks.pop(task, None) is not None:
+                task.result()
+
+    def _on_done(self, task: asyncio.Task[None]) -> None:
+        self._done.append(task)
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)
 
     def open_tickets(self) -> None:
         """Open tickets until as many as the schedule allows are open or have ended and are still to be trained on."""
@@ -207,6 +220,7 @@ class Scheduler:
     def _start_group(self, ticket: Ticket) -> None:
         task = asyncio.get_running_loop().create_task(self._play_ticket(ticket))
         self._tasks[task] = ticket.number
+        task.add_done_callback(self._on_done)
 
     async def _play_ticket(self, ticket: Ticket) -> None:
         """Play the groups of a ticket, one for each seat, and keep or refuse each of them."""
@@ -223,7 +237,6 @@ class Scheduler:
             progress.refused += groups
             self._check_refusals()
             self.open_tickets()
-        self._group_ended.set()
 
     def _shape(self, group: Group) -> None:
         if not group.trajectories:
