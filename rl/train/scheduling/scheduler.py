@@ -171,7 +171,7 @@ class Scheduler:
         if not self._done:
             self._wake = wake = asyncio.get_running_loop().create_future()
             watch = asyncio.ensure_future(self.stopping.wait())
-            watch.add_done_callback(lambda _: wake.done() or wake.set_result(None))
+            watch.add_done_callback(lambda _: self._wake_up(wake))
             try:
                 await wake
             finally:
@@ -183,8 +183,13 @@ class Scheduler:
 
     def _on_done(self, task: asyncio.Task[None]) -> None:
         self._done.append(task)
-        if self._wake is not None and not self._wake.done():
-            self._wake.set_result(None)
+        if self._wake is not None:
+            self._wake_up(self._wake)
+
+    @staticmethod
+    def _wake_up(wake: asyncio.Future[None]) -> None:
+        if not wake.done():
+            wake.set_result(None)
 
     def open_tickets(self) -> None:
         """Open tickets until as many as the schedule allows are open or have ended and are still to be trained on."""
