@@ -15,6 +15,7 @@ from envs.episodes.guide import STYLES
 from rl import checksums
 from rl.cli import UserError, suggest
 from rl.methods.recipe import MANY, SLOTS
+from rl.schedule import Schedule, with_mode
 from rl.settings import DERIVED_FROM, LISTS, Settings, flag_name
 from rl.spec_paths import SEAT_FORM
 
@@ -45,6 +46,7 @@ def merge(flags: Mapping[str, Any], file: Mapping[str, Any]) -> tuple[Settings, 
     Returns the settings, those named nowhere at their defaults, and the text of the parts named, by slot of the recipe,
     such as {"surrogate": "clip:high=0.3"}. `stale_keys` says which keys are dropped.
     """
+    flags, file = with_mode(flags), with_mode(file)
     dropped_keys = stale_keys(flags, file)
     current = {name: value for name, value in file.items() if name not in dropped_keys}
     values = {**current, **flags}
@@ -178,7 +180,7 @@ def refuse_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
     """
     defaults = {setting.name: setting.default for setting in fields(Settings) if setting.default is not MISSING}
     old = complete({name: value for name, value in {**defaults, **old}.items() if value is not None})
-    for name, value in new.items():
+    for name, value in with_mode(new).items():
         is_known = name in old or name not in defaults
         if name not in CHANGEABLE_ON_RESUME and is_known and value != old.get(name):
             raise UserError(
@@ -189,7 +191,9 @@ def refuse_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
 
 def to_toml(settings: Settings, slots: Mapping[str, Any]) -> str:
     """Return the TOML text of the settings and of `slots`, the text of the recipe's parts by slot; `parse` reads it."""
-    lines = [f"{key} = {_toml(value)}" for key, value in asdict(settings).items() if value is not None]
+    of_schedule = {setting.name for setting in fields(Schedule)}  # they follow the others, as in `--help`
+    values = sorted(asdict(settings).items(), key=lambda item: item[0] in of_schedule)
+    lines = [f"{key} = {_toml(value)}" for key, value in values if value is not None]
     return "\n".join([*lines, "", *(f"{slot} = {_toml(text)}" for slot, text in slots.items()), ""])
 
 

@@ -18,6 +18,7 @@ from rl.methods.recipe import MANY, SLOTS
 from rl.policy.registry import DTYPES, ENGINES, MAX_ENGINES, parse_device_list
 from rl.processes.address import CLUSTER_HELP, cluster_address
 from rl.rollout.workers.pool import MAX_WORKERS
+from rl.schedule import Schedule
 from rl.seeds import MAX_SEED
 from rl.spec_paths import absolute_model, absolute_path, absolute_player, absolute_spec
 
@@ -28,7 +29,7 @@ DERIVED_FROM = ("env", "env_arg", "model", "lora", "max_tokens", "groups", "engi
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(Schedule):
     """Every setting of a run except the parts of its recipe.
 
     Each field is both a flag (with dashes) and a key of `config.toml`. Paths are absolute, so that a run can be resumed
@@ -99,17 +100,6 @@ class Settings:
     )
     groups: int = _flag(32, "groups (tasks) per update", whole_number(1))
     size: int = _flag(8, "episodes per group", whole_number(1))
-    lag: int = _flag(
-        0,
-        "most updates between the start of a group's episodes and training on them: (LAG + 1) x --groups groups are "
-        "played at a time (rl/train/loop.py); 0 is on-policy, sampling and training take turns",
-        whole_number(0),
-    )
-    overlap: bool | None = _switch(
-        "with --lag, go on sampling while the learner computes; a run then does not repeat bit for bit (default: with "
-        "--lag, on an accelerator)",
-        None,
-    )
     lr: float | None = _flag(
         None,
         "learning rate (default for tiny: 1.5e-4 with one turn, less with more; else 1e-6, of adapters 1e-5)",
@@ -296,6 +286,8 @@ class Settings:
 
 def add_flags(parser: Parser) -> None:
     """Add a flag per setting and per slot, a recipe's place for a part; flags not given are absent from the result."""
+    of_schedule = {setting.name for setting in fields(Schedule)}
+    schedule = parser.add_argument_group("schedule", "how far sampling may run ahead of training")
     for setting in fields(Settings):
         if not setting.metadata:
             continue
@@ -304,7 +296,8 @@ def add_flags(parser: Parser) -> None:
             options["help"] += f" (default: {setting.default})"
         if setting.name in LISTS:
             options["action"] = "append"
-        parser.add_argument(flag_name(setting.name), default=argparse.SUPPRESS, **options)
+        group = schedule if setting.name in of_schedule else parser
+        group.add_argument(flag_name(setting.name), default=argparse.SUPPRESS, **options)
     slots = parser.add_argument_group(
         "slots", "one part each, as NAME or NAME:key=value,key=value; overrides the recipe"
     )

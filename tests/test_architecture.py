@@ -35,6 +35,7 @@ ROOMS = (  # of rl, each may import those before it
         "prompt_options",
         "defaults",
         "flag_fields",
+        "schedule",
         "settings",
         "config_file",
     ),

@@ -102,6 +102,11 @@ def list_warnings(metrics: Mapping[str, float], lag: int) -> list[str]:
     ):
         if metrics.get(key, 0.0) > 0.5:
             lines.append(f"{metrics[key]:.0%} of {what} end because their tokens are used up: raise {flag}")
+    given_up = metrics.get("groups/stale", 0.0) + metrics.get("groups/cancelled", 0.0)
+    if given_up > 0.02 * metrics.get("groups/played", 0.0):
+        lines.append(
+            f"{given_up:.0f} groups were given up as too old, long ones first: raise --max-lag, or lower --lag"
+        )
     if metrics.get("episodes/errored", 0.0) > 0.1 * max(metrics.get("episodes/played", 0.0), 1.0):
         lines.append(f"{metrics['episodes/errored']:.0f} episodes failed with an error and were left out")
     if metrics.get("episodes/policy_faults", 0.0) > 0.1 * max(metrics.get("episodes/played", 0.0), 1.0):

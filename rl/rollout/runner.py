@@ -6,7 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,6 +51,7 @@ class Runner:
             are seats of an `envs.multi.multi_env.MultiEnv`, which `make_env` then returns.
         keeps_unasked: Whether a seat that was never asked counts as having played, as in evaluation; there is nothing
             in it to train on.
+        reply_gate: Entered while a reply of the policy is sampled; it may make one wait.
         lineup: Returns who plays the seats of a ticket, by seat; the policy above plays all others.
     """
 
@@ -67,6 +68,7 @@ class Runner:
     timeouts: Timeouts = field(default_factory=Timeouts)
     seats: tuple[str, ...] = ("agent",)
     keeps_unasked: bool = False
+    reply_gate: AbstractAsyncContextManager[Any] = field(default_factory=nullcontext)
     lineup: Callable[[Ticket], Lineup] = lambda ticket: {}
     _idle: list[gymnasium.Env] = field(default_factory=list)
     _closing: list[threading.Thread] = field(default_factory=list)

@@ -280,15 +280,17 @@ class Seat:
             most_tokens = self._context.max_tokens or player.params.max_tokens
             max_tokens = min(most_tokens, player.max_tokens - len(self._prompt))
             params = replace(player.params, max_tokens=max_tokens, seed=self._seed(turn), stop=self._agent.stop)
-            with self._redraw_on_error(), runner.watchdog.waiting(f"sampling for {self.label}", params.deadline_s):
-                more: dict[str, Any] = {"images": self._images} if self._images else {}  # not every policy knows any
-                if draft := self._draft():
-                    more["draft"] = draft
-                completion = await player.policy.sample(
-                    self._prompt, params, session=self.session, resume_from=partial, **more
-                )
-                if completion.finish in ("deadline", "abort"):
-                    raise TimeoutError(f"the sampler gave up after {params.deadline_s:g} s")
+            label = f"sampling for {self.label}"
+            more: dict[str, Any] = {"images": self._images} if self._images else {}  # not every policy knows any
+            if draft := self._draft():
+                more["draft"] = draft
+            async with runner.reply_gate:
+                with self._redraw_on_error(), runner.watchdog.waiting(label, params.deadline_s):
+                    completion = await player.policy.sample(
+                        self._prompt, params, session=self.session, resume_from=partial, **more
+                    )
+                    if completion.finish in ("deadline", "abort"):
+                        raise TimeoutError(f"the sampler gave up after {params.deadline_s:g} s")
         state.receive_reply(self.session, completion)
         return completion
 

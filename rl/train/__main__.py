@@ -23,6 +23,7 @@ from rl.policy.registry import check_engines, engine_devices
 from rl.policy.vllm.version import require_vllm
 from rl.processes.address import check_cluster, join_cluster
 from rl.prompt_options import parse_template_args
+from rl.schedule import check_schedule
 from rl.settings import Settings, add_flags
 from rl.train.loggers import logger as loggers
 
@@ -176,8 +177,7 @@ def _check_settings(settings: Settings, recipe: recipes.Recipe) -> None:
         raise UserError(
             f"--trainer-shards {settings.trainer_shards}: must divide --trainers, which is {settings.trainers}"
         )
-    if settings.overlap and not settings.lag:
-        raise UserError("--overlap: with --lag 0 sampling waits for the learner; add --lag 1 or more")
+    check_schedule(settings, engine=settings.engine, engines=settings.engines, groups=settings.groups)
     if (settings.minibatches or 1) > settings.groups:
         raise UserError(f"--minibatches {settings.minibatches}: must be at most --groups {settings.groups}")
     if settings.hub_private and not settings.push_to_hub:

@@ -23,6 +23,7 @@ def describe_run(s: Settings, model: str, tasks: int, max_turns: int) -> str:
     ways = [
         "activations are recomputed in the backward pass" if s.checkpoint_activations else "",
         f"sampling goes on while the learner computes, up to {s.lag} updates ahead" if s.overlap else "",
+        s.description() if s.mode or s.over_provision > 1 or s.order != "admission" else "",
     ]
     return (
         f"{s.env}, {s.algo}, {model}, {tasks} training tasks\n"

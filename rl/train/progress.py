@@ -17,15 +17,18 @@ from rl.rollout.runner import Runner
 class Progress:
     """Where a run stands. Together with the weights and the optimiser, all that is needed to resume it.
 
-    Tickets are numbered in the order of their admission, and updates use them up in that order.
+    Tickets are numbered in the order of their admission.
 
     Attributes:
         history: Results by task, which the recipe's sampler reads.
         update: Number of updates made.
         admitted: Number of tickets opened so far, which is the number of the next one.
-        consumed: Number of tickets that updates have used up.
+        consumed: Updates have used up all tickets below this number.
+        used: Tickets from there on that updates have used up, out of their order.
         open: Tickets whose groups are being played, by number.
-        ended: Groups of tickets that have ended and are not used up, by ticket, each with whether to train on it.
+        ended: Groups of tickets that have ended and are not used up, by ticket, each with whether to train on it; in
+            the order in which they ended.
+        requeued: Tasks to play again, because their groups were too old to be trained on.
         refused: Groups refused since a group was last kept.
         episodes: Training episodes that ended properly.
         tokens: Tokens sampled for training.
@@ -37,12 +40,23 @@ class Progress:
     update: int = 0
     admitted: int = 0
     consumed: int = 0
+    used: set[int] = field(default_factory=set)
     open: dict[int, Ticket] = field(default_factory=dict)
     ended: dict[int, list[tuple[Group, bool]]] = field(default_factory=dict)
+    requeued: list[int] = field(default_factory=list)
     refused: list[Group] = field(default_factory=list)
     episodes: int = 0
     tokens: int = 0
     seconds: float = 0.0
+
+    def use_up(self, numbers: Sequence[int]) -> None:
+        """Note that an update uses up these tickets, which have ended."""
+        for number in numbers:
+            del self.ended[number]
+        self.used.update(numbers)
+        while self.consumed in self.used:
+            self.used.remove(self.consumed)
+            self.consumed += 1
 
     def finish_ticket(self, ticket: Ticket, of_ticket: list[tuple[Group, bool]]) -> None:
         """Take over what came of an open ticket, and report it to the history.
@@ -80,7 +94,8 @@ class Progress:
     def load_state_dict(self, state: dict[str, Any], runner: Runner, recipe: Recipe) -> None:
         """Restore what `state_dict` returned, into this object, `runner` and `recipe`."""
         for name in _STATE_FIELDS:
-            setattr(self, name, copy(state[name]))
+            if name in state:  # those of a checkpoint from before there were others stay empty
+                setattr(self, name, copy(state[name]))
         # A checkpoint from before there were seats has one group for each ticket.
         self.ended.update({number: [cast(Any, one)] for number, one in self.ended.items() if isinstance(one, tuple)})
         self.history.load_state_dict(state["history"])
@@ -94,7 +109,7 @@ def is_usable(results: Sequence[tuple[Group, bool]]) -> bool:
 
 
 _STATE_FIELDS = (
-    *("update", "admitted", "consumed", "open", "ended", "refused"),
+    *("update", "admitted", "consumed", "used", "open", "ended", "requeued", "refused"),
     *("episodes", "tokens", "seconds"),
 )
 

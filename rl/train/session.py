@@ -46,6 +46,7 @@ from rl.train.memory_report import MemoryReport, free_bytes
 from rl.train.model import TrainedModel
 from rl.train.progress import Progress
 from rl.train.run_folder import RunFolder
+from rl.train.scheduling.masking import mask_stale
 from rl.train.seats.opponents import open_opponents
 from rl.train.seats.runners import Runners
 from rl.train.seats.trainees import Trainees
@@ -91,7 +92,7 @@ class Session:
         prompt = len(self._make_agent().open(self.env.messages, self.env.info.get("tools", ())).ids)
         if prompt >= self.max_tokens:
             raise ValueError(f"--max-tokens {self.max_tokens}: a prompt of {settings.env} alone has {prompt} tokens")
-        slots = min(settings.episodes * (settings.lag + 1) * self.opponents.most_own_seats, 512)
+        slots = min(settings.outstanding(settings.groups) * settings.size * self.opponents.most_own_seats, 512)
         has_reference, is_new = asks_for_reference(recipe), self.trained_model.is_new
         num = len(self.roles)
         work = workload(settings, prompt, slots, reference=has_reference, is_new=is_new, policies=num)
@@ -200,7 +201,7 @@ class Session:
         return Loop(
             self.runner,
             self.trainees,
-            precision.trained_recipe(s, self.recipe),
+            mask_stale(s, precision.trained_recipe(s, self.recipe)),
             Plan.of(s, self.updates),
             self.progress,
             sync_weights=self.runners.sync_weights,

@@ -201,7 +201,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     roles = ["--env", "multi/Kuhn-v0", "--role", "each", "--model", f"{home}/model", *shape]
     assert train.main([*roles, "--out", str(home / "roles")]) == 0
     brief = ["--env", "games/GuessNumber-v0", "--agent", "extension:turns=1,more=1", "--model", f"{home}/model"]
-    brief += ["--engines", "2"]
+    brief += ["--engines", "2", "--mode", "partial"]
     assert train.main([*brief, *shape, "--max-tokens", "1500", "--out", str(home / "brief")]) == 0
     return [home / "grpo", home / "ppo", home / "pool", home / "roles", home / "brief"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from rl.methods.estimators import segments
-from rl.methods.options import NonNegative, Positive
+from rl.methods.options import Natural, NonNegative, Positive
 from rl.methods.parts import MISMATCH, needs, traits
 
 if TYPE_CHECKING:
@@ -84,6 +84,17 @@ def interpolated_tis(
     share = tokens.stream("staleness")
     guess = segments.between(tokens.sampler_logp, tokens.logp.detach(), share, kind)
     return (guess - tokens.sampler_logp).clamp(-20.0, 20.0).exp().clamp(floor, cap) * tokens.mask
+
+
+@needs("staleness")
+def recent(tokens: Tokens, *, updates: Natural = 4) -> Tensor:
+    """Leave out tokens whose sampler was more than `updates` updates behind the weights that are trained.
+
+    A token keeps its share of the loss, so masking old tokens does not make the others weigh more. Weights (B, T), 0
+    where not sampled.
+    """
+    most = updates / (updates + 1)  # `staleness` is n / (n + 1) for a token that is n updates old
+    return (tokens.stream("staleness") <= most + 1e-6) * tokens.mask
 
 
 @traits(MISMATCH)

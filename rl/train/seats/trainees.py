@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from rl.learner.scorer import ModelScorer
 from rl.methods.parts.score import Scorer
 from rl.methods.recipe import Recipe, needs
 from rl.policy.engine import Engine, EngineDead
+from rl.policy.pool.pinned import PinnedEngine
 from rl.policy.registry import open_engine
 from rl.rollout.roles import Role
 from rl.settings import Settings
@@ -64,7 +66,8 @@ class Trainee:
         """
         model, s = trained_model.model, settings
         weights = sum(weight.nbytes for weight in model.parameters())
-        policy = open_engine(
+        open_one = partial(
+            open_engine,
             s.engine,
             model,
             reserve_bytes=(others + 1) * training_state_bytes(model) + others * weights,
@@ -76,6 +79,8 @@ class Trainee:
             engines=s.engines,
             cluster=s.cluster,
         )
+        versions = s.lag + 1  # that may be in use, where an episode keeps its own
+        policy = PinnedEngine([open_one() for _ in range(versions)]) if s.in_flight == "pin" else open_one()
         options: dict[str, Any] = {
             "lr": s.lr or 0.0,
             "weight_decay": s.weight_decay,

@@ -22,7 +22,7 @@ MOMENTS = {
     "in the cold start": ("rl.learner.learner:Learner", "update", 2),
     "before training": ("rl.train.session:Session", "_make_loop", 1),
     "while groups are played": (*UPDATE, 2),
-    "during an update": ("rl.train.loop.batch", "build_rows", 2),
+    "during an update": ("rl.train.scheduling.updater.batch", "build_rows", 2),
     "while it is logged": (*LOG, 4),
     "at the end": ("rl.train.session:Session", "_summarise", 1),
 }

@@ -1,0 +1,269 @@
+"""Opens tickets, plays their groups, and chooses those that an update trains on.
+
+The rule of admission does not look at time: `(lag + over_provision) * groups` tickets are open at most, whether they
+are being played, wait, or are being trained on. Nothing that has begun is given up because something else ended
+earlier, so a long episode is trained on as surely as a short one. With `order="admission"` that holds for each update;
+with `order="completion"` for the run as a whole, but for its first updates, which take the groups that end first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from rl.methods.options import PartError
+from rl.methods.recipe import Recipe
+from rl.records import Group, Ticket
+from rl.rollout.runner import Runner
+from rl.seeds import derive, generator
+from rl.train.progress import Progress, capacity, is_usable
+from rl.train.scheduling.plan import Plan, TrainingStopped
+from rl.train.seats.opponents import Opponents
+
+MAX_REFUSALS = 10  # a run stops after refusing this many updates' worth of groups in a row
+
+
+class Claim(NamedTuple):
+    """The groups that an update uses up, those among them to train on, and how many tickets these are of."""
+
+    groups: list[Group]
+    training_groups: list[Group]
+    num_tickets: int
+
+
+@dataclass
+class Counts:
+    """What became of tickets that were too old, since the last update."""
+
+    stale: int = 0
+    cancelled: int = 0
+
+
+class Scheduler:
+    """The tickets of a run, from their admission to the update that uses them up.
+
+    Attributes:
+        num_learning: Tickets that the update under way uses up.
+        counts: What became of tickets that were too old.
+    """
+
+    def __init__(
+        self,
+        runner: Runner,
+        recipe: Recipe,
+        plan: Plan,
+        progress: Progress,
+        opponents: Opponents | None,
+        stopping: asyncio.Event,
+    ) -> None:
+        """Take the parts of the loop; `progress` is changed in place."""
+        self.runner, self.recipe, self.plan, self.progress = runner, recipe, plan, progress
+        self.opponents, self.stopping = opponents, stopping
+        self.num_learning = 0
+        self.counts = Counts()
+        self._tasks: dict[asyncio.Task[None], int] = {}  # the number of the ticket that each plays
+        self._done: list[asyncio.Task[None]] = []  # of them, since the last wait
+        self._wake: asyncio.Future[None] | None = None  # of who waits
+
+    def start(self) -> None:
+        """Play the tickets that were open when the run was interrupted."""
+        for number in sorted(self.progress.open):
+            self._start_group(self.progress.open[number])
+
+    async def close(self) -> None:
+        """Cancel what is being played."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def claim(self) -> Claim | None:
+        """Wait for the groups of the next update; None if `stopping` was set before they were complete."""
+        self.open_tickets()
+        while (numbers := self._choose()) is None:
+            if self.stopping.is_set():
+                return None
+            await self.wait_for_group()
+        progress = self.progress
+        results = [result for number in numbers for result in progress.ended[number]]
+        num_usable = sum(is_usable(progress.ended[number]) for number in numbers)
+        progress.use_up(numbers)
+        return Claim([group for group, _ in results], [group for group, is_kept in results if is_kept], num_usable)
+
+    def _choose(self) -> list[int] | None:
+        """Return the tickets that the next update uses up, in the order of the schedule; None if some are missing.
+
+        Those that gave nothing to train on are used up with the tickets around them.
+        """
+        progress, chosen, num_usable = self.progress, list[int](), 0
+        self._refuse_stale()
+        if len(progress.ended) < self.plan.groups:  # most of the time, which is not to cost a look at each of them
+            return None
+        for number in self._in_order():
+            if number not in progress.ended:
+                return None
+            chosen.append(number)
+            num_usable += is_usable(progress.ended[number])
+            if num_usable == self.plan.groups:
+                return chosen
+        return None
+
+    def _in_order(self) -> Iterable[int]:
+        if self.plan.schedule.order == "completion":
+            return list(self.progress.ended)  # a dict: in the order in which they ended
+        used = self.progress.used
+        return (number for number in range(self.progress.consumed, self.progress.admitted) if number not in used)
+
+    def _refuse_stale(self) -> None:
+        """Give up groups that wait and are older than the schedule allows."""
+        if not self._gives_up:
+            return
+        for number, of_ticket in self.progress.ended.items():
+            if is_usable(of_ticket) and self._is_stale(of_ticket[0][0].ticket, self.progress.update):
+                self.progress.ended[number] = [(group, False) for group, _ in of_ticket]
+                self.counts.stale += 1
+                self._replay_task(of_ticket[0][0].ticket)
+        self.open_tickets()
+
+    async def cancel_stale(self, version: int) -> None:
+        """End groups in flight that would be too old for the update that begins with the weights `version`."""
+        if not self._gives_up:
+            return
+        late = {number for number, ticket in self.progress.open.items() if self._is_stale(ticket, version)}
+        tasks = [task for task, number in self._tasks.items() if number in late and not task.done()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for task in tasks:
+            number = self._tasks.pop(task)
+            if not task.cancelled() and (error := task.exception()) is not None:
+                raise error
+            if (ticket := self.progress.open.get(number)) is not None:  # else it has ended in the meantime
+                self.runner.play_state.close_group(ticket)
+                self.progress.finish_ticket(ticket, [])
+                self.counts.cancelled += 1
+                self._replay_task(ticket)
+
+    @property
+    def _gives_up(self) -> bool:
+        schedule = self.plan.schedule
+        return schedule.max_lag is not None and schedule.stale in ("requeue", "drop")
+
+    def _is_stale(self, ticket: Ticket, version: int) -> bool:
+        bound = self.plan.schedule.max_lag
+        return bound is not None and version - ticket.version > bound
+
+    def _replay_task(self, ticket: Ticket) -> None:
+        if self.plan.schedule.stale == "requeue":
+            self.progress.requeued.append(ticket.index)
+
+    async def drain(self) -> None:
+        """Wait until no group is in flight, or `stopping` is set."""
+        while self.progress.open and not self.stopping.is_set():
+            await self.wait_for_group()
+
+    async def wait_for_group(self) -> None:
+        """Wait until a group ends or `stopping` is set; raise the exception of a group's task that failed.
+
+        It costs the same however many groups are in flight.
+        """
+        if not self._done:
+            self._wake = wake = asyncio.get_running_loop().create_future()
+            watch = asyncio.ensure_future(self.stopping.wait())
+            watch.add_done_callback(lambda _: self._wake_up(wake))
+            try:
+                await wake
+            finally:
+                watch.cancel()
+        done, self._done = self._done, []
+        for task in done:
+            if self._tasks.pop(task, None) is not None:
+                task.result()
+
+    def _on_done(self, task: asyncio.Task[None]) -> None:
+        self._done.append(task)
+        if self._wake is not None:
+            self._wake_up(self._wake)
+
+    @staticmethod
+    def _wake_up(wake: asyncio.Future[None]) -> None:
+        if not wake.done():
+            wake.set_result(None)
+
+    def open_tickets(self) -> None:
+        """Open tickets until as many as the schedule allows are open or have ended and are still to be trained on."""
+        progress, plan, history = self.progress, self.plan, self.progress.history
+        waiting = sum(map(is_usable, progress.ended.values()))
+        usable = progress.update * plan.groups + waiting + self.num_learning
+        count = capacity(plan.lag, plan.groups, progress.update, usable=usable, running=len(progress.open))
+        count += plan.num_spare
+        if count <= 0:
+            return
+        first = progress.admitted
+        wave = range(first, first + count)
+        indices = [self._next_task(number) for number in wave]
+        sizes = self.recipe.allot(history, indices, plan.size, generator(plan.seed, "allot", first))
+        for number, index, size in zip(wave, indices, sizes, strict=True):
+            seed = derive(plan.seed, "ticket", number)
+            opponent = self.opponents.choose(number) if self.opponents else ""
+            version, settled = progress.update, progress.consumed
+            ticket = Ticket(number, index, plan.split, seed, int(size), version, settled, opponent, (first, count))
+            progress.admitted += 1
+            progress.open[number] = ticket
+            self._start_group(ticket)
+
+    def _next_task(self, number: int) -> int:
+        """Return the task of a ticket: one that is to be played again, else another draw."""
+        history = self.progress.history
+        if not self.progress.requeued:
+            return history.draw(self.recipe.sampler, generator(self.plan.seed, "task", number))
+        index = self.progress.requeued.pop(0)
+        history.pending[index] += 1
+        return index
+
+    def _start_group(self, ticket: Ticket) -> None:
+        task = asyncio.get_running_loop().create_task(self._play_ticket(ticket))
+        self._tasks[task] = ticket.number
+        task.add_done_callback(self._on_done)
+
+    async def _play_ticket(self, ticket: Ticket) -> None:
+        """Play the groups of a ticket, one for each seat, and keep or refuse each of them."""
+        progress = self.progress
+        groups = await self.recipe.strategy(self.runner, ticket)
+        self.runner.play_state.close_group(ticket)
+        for group in groups:
+            self._shape(group)
+        of_ticket = [(group, bool(group.trajectories) and self.recipe.keep(group)) for group in groups]
+        progress.finish_ticket(ticket, of_ticket)
+        if is_usable(of_ticket):
+            progress.refused.clear()
+        else:
+            progress.refused += groups
+            self._check_refusals()
+            self.open_tickets()
+
+    def _shape(self, group: Group) -> None:
+        if not group.trajectories:
+            return
+        for shape in self.recipe.shape:
+            group.rewards = [float(reward) for reward in shape(group)]
+        if len(group.rewards) != len(group.trajectories):
+            count = len(group.trajectories)
+            raise PartError(f"shape returned {len(group.rewards)} rewards for the {count} members of a group")
+
+    def _check_refusals(self) -> None:
+        """Raise `TrainingStopped` if the last groups leave no hope that there will be anything to train on."""
+        groups = self.progress.refused
+        num_tickets = len({group.ticket.number for group in groups})
+        errors = [trajectory.error for group in groups for trajectory in group.errored]
+        # Wait for as many groups as an update needs: broken tasks fail fast, so they end before any others.
+        if num_tickets >= max(self.plan.groups, 4) and errors and not any(group.trajectories for group in groups):
+            raise TrainingStopped(f"every episode fails: {errors[0]}")
+        if num_tickets >= MAX_REFUSALS * self.plan.groups:
+            rewards = sorted({trajectory.reward for group in groups for trajectory in group.trajectories})
+            examples = ", ".join(f"{reward:g}" for reward in rewards[:3]) + (", ..." if len(rewards) > 3 else "")
+            raise TrainingStopped(
+                f"0 of the last {len(groups)} groups were kept; rewards were {examples}: "
+                "the tasks are too easy or too hard for the policy, or --size is too small for rewards to differ"
+            )
