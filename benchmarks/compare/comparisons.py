@@ -150,9 +150,19 @@ COMPARISONS["plan-small"] = Comparison(
         *("--eval-every", "8", "--eval-episodes", "100"),
     ),
     80_000,
-    (("at_grpo", "grpo"), ("at_grpo", "grpo --env-arg seat=planner")),
+    (("at_grpo", "grpo"),),
     start=(*SMALL_TEAM, "--cold-start", "4000", "--cold-start-until", "0.3", "--eval-episodes", "0"),
     is_judged_apart=True,
+)
+COMPARISONS["plan-small-varied"] = replace(
+    COMPARISONS["plan-small"],
+    pairs=(
+        ("at_grpo --strategy turn_tree:select=sample", "at_grpo"),  # its states are those of plain play
+        ("at_grpo --strategy turn_tree:compare=agent --credit outcome", "at_grpo"),
+        ("at_grpo --strategy turn_tree:compare=all --credit outcome", "at_grpo"),
+        ("at_grpo", "grpo --env-arg seat=planner"),
+    ),
+    about="a planner and an executor on 3 x 3 cells, one thing varied at a time",
 )
 
 
