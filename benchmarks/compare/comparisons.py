@@ -141,6 +141,30 @@ COMPARISONS["plan-longer"] = replace(
     COMPARISONS["plan"], tokens=80_000, pairs=(("at_grpo", "grpo"),), about="a planner and an executor, longer"
 )
 
+SMALL_TEAM = ("--turn-tokens", "34", "--max-tokens", "512")  # the longest reply of the oracle has 17 tokens
+COMPARISONS["plan-small"] = Comparison(
+    "a planner and an executor on 3 x 3 cells, where training lasts",
+    "multi/PlanPath-v0",
+    (
+        *(*SMALL_TEAM, "--lr", "1.2e-4", "--schedule", "constant:warmup=3", "--minibatches", "2", "--groups", "16"),
+        *("--eval-every", "8", "--eval-episodes", "100"),
+    ),
+    80_000,
+    (("at_grpo", "grpo"),),
+    start=(*SMALL_TEAM, "--cold-start", "4000", "--cold-start-until", "0.3", "--eval-episodes", "0"),
+    is_judged_apart=True,
+)
+COMPARISONS["plan-small-varied"] = replace(
+    COMPARISONS["plan-small"],
+    pairs=(
+        ("at_grpo --strategy turn_tree:select=sample", "at_grpo"),  # its states are those of plain play
+        ("at_grpo --strategy turn_tree:compare=agent --credit outcome", "at_grpo"),
+        ("at_grpo --strategy turn_tree:compare=all --credit outcome", "at_grpo"),
+        ("at_grpo", "grpo --env-arg seat=planner"),
+    ),
+    about="a planner and an executor on 3 x 3 cells, one thing varied at a time",
+)
+
 
 def hall(about: str, *dials: str, arms: tuple[str, ...] = ("gigpo", "graph"), tokens: int = 24_000) -> Comparison:
     """A comparison on `games/Doors-v0` with these dials: 8 doors, 3 of which decide."""
