@@ -21,4 +21,6 @@ def __getattr__(name: str) -> object:
         raise AttributeError(name)
     from envs.suggestions import unknown_message
 
-    raise AttributeError(unknown_message("slot", name, [key for key in globals() if f"{__name__}.{key}" in sys.modules]))
+    raise AttributeError(
+        unknown_message("slot", name, [key for key in globals() if f"{__name__}.{key}" in sys.modules])
+    )

@@ -19,4 +19,6 @@ def __getattr__(name: str) -> object:
         raise AttributeError(name)
     from envs.suggestions import unknown_message
 
-    raise AttributeError(unknown_message("recipe", name, [key for key in globals() if f"{__name__}.{key}" in sys.modules]))
+    raise AttributeError(
+        unknown_message("recipe", name, [key for key in globals() if f"{__name__}.{key}" in sys.modules])
+    )

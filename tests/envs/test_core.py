@@ -277,5 +277,7 @@ def test_what_is_no_name_is_refused_by_value():
     for call in (envs.make, partial(envs.register, entry_point="module:Class")):
         with pytest.raises(ValueError, match="3: must be a str, such as"):
             call(3)
-    with pytest.raises(ValueError, match="entry point None of 'games/Mine-v0' is neither 'module:Class' nor a callable"):
+    with pytest.raises(
+        ValueError, match="entry point None of 'games/Mine-v0' is neither 'module:Class' nor a callable"
+    ):
         envs.register("games/Mine-v0", None)

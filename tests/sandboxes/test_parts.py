@@ -184,7 +184,7 @@ def test_a_session_names_arguments_of_another_type() -> None:
 
 
 def test_a_name_is_no_sandbox_and_what_is_no_name_opens_none() -> None:
-    with pytest.raises(ValueError, match="'local' is no sandbox; open it with sandboxes.open\\('local'\\)"):
+    with pytest.raises(ValueError, match=r"'local' is no sandbox; open it with sandboxes.open\('local'\)"):
         self_check("local")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="no sandbox None; there are local, docker, remote"):
         sandboxes.open(None)  # type: ignore[arg-type]
