@@ -455,7 +455,7 @@ def test_a_misspelt_public_name_is_told_the_nearest():
     import rl.parts
     import rl.recipes
 
-    with pytest.raises(AttributeError, match="unknown recipe 'grop'; did you mean '[a-z_]*grpo'"):
+    with pytest.raises(AttributeError, match=r"unknown recipe 'grop'; did you mean '[a-z_]*grpo'"):
         rl.recipes.grop  # noqa: B018
-    with pytest.raises(AttributeError, match="unknown slot 'penaltys'; did you mean 'penalty'"):
+    with pytest.raises(AttributeError, match=r"unknown slot 'penaltys'; did you mean 'penalty'"):
         rl.parts.penaltys  # noqa: B018
