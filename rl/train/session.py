@@ -60,7 +60,6 @@ class Session:
         updates: Number of updates of the whole run.
         env: What the run needs to know about its environment.
         memory_report: The estimate of the memory that the run needs.
-
     """
 
     def __init__(
