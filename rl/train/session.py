@@ -67,8 +67,7 @@ class Session:
     ) -> None:
         """Prepare a new run, or the one in the folder `resume_from`; a dry run is only described, not trained.
 
-        Raises `ValueError` for a setting, environment or model that does not work, among them `UserError` if there is
-        too little memory or the checkpoint is damaged.
+        Raises `ValueError` for what does not work; `UserError` for too little memory or a damaged checkpoint.
         """
         self.recipe, self.resume_from = recipe, resume_from
         if settings.threads:
