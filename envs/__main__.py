@@ -212,7 +212,7 @@ def _play(args: argparse.Namespace) -> int:
 
 
 def _parse_env_args(args: argparse.Namespace) -> dict[str, Any]:
-    return envs.arguments(args.env_arg, envs.entry(args.id))
+    return envs.arguments(args.env_arg, envs.entry(args.id), "--env-arg")
 
 
 def _one_line(error: BaseException) -> str:

@@ -15,27 +15,28 @@ from envs.suggestions import unknown_message
 TRUE_WORDS, FALSE_WORDS = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
-def arguments(words: Iterable[str], entry: Callable[..., Any]) -> dict[str, Any]:
+def arguments(words: Iterable[str], entry: Callable[..., Any], flag: str = "") -> dict[str, Any]:
     """Parse `["level=2", ...]` into keyword arguments of `entry`, a class or function.
 
     Values are converted by the annotations of `entry`, or where it has none by the types of its defaults. Dashes in a
     key count as underscores. Raises ValueError, in one line, for a word without `=`, for an unknown key (with the
-    nearest one) and for a value of the wrong type.
+    nearest one) and for a value of the wrong type; the line begins with `flag`, such as "--env-arg", if there is one.
     """
+    prefix = f"{flag} " if flag else ""
     types_by_name = parameters(entry)
     values: dict[str, Any] = {}
     for word in words:
         key, equals, value = word.partition("=")
         key = key.strip().replace("-", "_")
         if not equals or not key:
-            raise ValueError(f"{word!r} is not of the form key=value")
+            raise ValueError(f"{prefix}{word!r} is not of the form key=value")
         if types_by_name is not None and key not in types_by_name:
             name = getattr(entry, "__name__", str(entry))
             raise ValueError(unknown_argument(key, types_by_name, of=name))
         try:
             values[key] = convert(value, (types_by_name or {}).get(key, Any))
         except ValueError as error:
-            raise ValueError(f"{key}={value}: {error}") from None
+            raise ValueError(f"{prefix}{key}={value}: {error}") from None
     return values
 
 

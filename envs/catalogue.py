@@ -56,8 +56,12 @@ def register(id: str, entry_point: str | Callable[..., gymnasium.Env], **kwargs:
         **kwargs: Arguments of the constructor.
 
     Raises:
-        ValueError: The id is registered with other content, or `entry_point` has another form.
+        ValueError: The id is registered with other content, is no str, or `entry_point` has another form.
     """
+    if not isinstance(id, str):
+        raise ValueError(f"environment id {id!r:.80}: must be a str, such as 'games/Mine-v0'")
+    if not isinstance(entry_point, str) and not callable(entry_point):
+        raise ValueError(f"entry point {entry_point!r:.80} of {id!r} is neither 'module:Class' nor a callable")
     if isinstance(entry_point, str) and not ENTRY_POINT.fullmatch(entry_point):
         raise ValueError(f"entry point {entry_point!r} of {id!r} is not of the form 'module:Class'")
     if id.startswith("multi/") and isinstance(entry_point, str):
@@ -117,6 +121,8 @@ def find(spec: str) -> Any:
     """
     from envs.adapters.schemes import resolve
 
+    if not isinstance(spec, str):
+        raise ValueError(f"environment {spec!r:.80}: must be a str, such as 'math/Arithmetic-v0'")
     if (adapter := resolve(spec)) is not None:
         return adapter
     if (env_spec := gymnasium.registry.get(spec)) is not None:

@@ -84,9 +84,14 @@ def read(path: Path | str) -> dict[str, Any]:
 def read_run(folder: Path) -> dict[str, Any]:
     """Read the `config.toml` of a run's folder as `read` does.
 
-    Raises `UserError` also if it was changed after the run had written it; without a digest, it is taken as it is.
+    Raises `UserError` also if it was changed after the run had written it, or names no environment; without a digest,
+    it is taken as it is.
     """
-    return _read(folder / "config.toml", is_unchanged=True)
+    path = folder / "config.toml"
+    values = _read(path, is_unchanged=True)
+    if not values.get("env"):
+        raise UserError(f"{path}: names no env, so it is empty or was cut off{_copy_hint(path)}")
+    return values
 
 
 def _read(path: Path, is_unchanged: bool) -> dict[str, Any]:
@@ -96,15 +101,18 @@ def _read(path: Path, is_unchanged: bool) -> dict[str, Any]:
             checksums.check_seal(content.decode("utf-8", "surrogateescape"))
         return parse(content.decode("utf-8"), path)
     except checksums.DamagedFile as error:
-        copies = sorted(path.parent.glob("checkpoints/update-*/trainer/config.toml"))
-        hint = f"; {copies[-1]} is a copy of what it was" if copies else ""
-        raise UserError(f"{path}: {error}; settings are changed by flags{hint}") from None
+        raise UserError(f"{path}: {error}; settings are changed by flags{_copy_hint(path)}") from None
     except OSError as error:
         raise UserError(f"--config {path}: {(error.strerror or str(error)).lower()}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UserError(f"--config {path}: not a TOML file: {error}") from None
     except RecursionError:
         raise UserError(f"--config {path}: not a TOML file of settings: nested too deeply") from None
+
+
+def _copy_hint(path: Path) -> str:
+    copies = sorted(path.parent.glob("checkpoints/update-*/trainer/config.toml"))
+    return f"; {copies[-1]} is a copy of what it was" if copies else ""
 
 
 def parse(text: str, path: Path | str) -> dict[str, Any]:

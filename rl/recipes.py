@@ -12,3 +12,13 @@ for _module in iter_modules(_package.__path__):
     globals()[_module.name] = sys.modules[f"{__name__}.{_module.name}"] = import_module(
         f"{_package.__name__}.{_module.name}"
     )
+
+
+def __getattr__(name: str) -> object:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    from envs.suggestions import unknown_message
+
+    raise AttributeError(
+        unknown_message("recipe", name, [key for key in globals() if f"{__name__}.{key}" in sys.modules])
+    )

@@ -29,7 +29,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"note: {note}")
     if args.html:
         content = page(source, rollouts)
-        args.html.write_bytes(content)
+        try:
+            args.html.write_bytes(content)
+        except OSError as error:
+            raise UserError(f"--html {args.html}: {(error.strerror or str(error)).lower()}") from None
         print(f"{len(rollouts.episodes)} episodes in {args.html} ({len(content) / 1e6:.1f} MB)")
         return 0
 

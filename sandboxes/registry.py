@@ -43,6 +43,8 @@ class Provider(NamedTuple):
 
 def check_name(name: str) -> None:
     """Raise ValueError unless `name` is that of a sandbox. Imports nothing for the built-in providers."""
+    if not isinstance(name, str):
+        raise ValueError(_unknown_name(name))
     head, _, kind = name.partition(":")
     if head not in PROVIDERS:
         find_provider(name)
@@ -56,6 +58,8 @@ def find_provider(name: str) -> Provider:
     Raises ValueError, in one line, for an unknown name, with the nearest known one; for a module or file that cannot
     be imported; and for a class that lacks members of `sandboxes.Sandbox`.
     """
+    if not isinstance(name, str):
+        raise ValueError(_unknown_name(name))
     head, _, rest = name.partition(":")
     if head in PROVIDERS:
         check_name(name)
@@ -144,10 +148,10 @@ def _provider_classes(module: ModuleType) -> list[str]:
     return [key for key, cls in classes.items() if cls.__module__ == module.__name__ and not _missing_members(cls)]
 
 
-def _unknown_name(name: str, reason: str = "") -> str:
+def _unknown_name(name: Any, reason: str = "") -> str:
     """The error for a name that no provider has, with the nearest one and a list of all."""
     names = [*PROVIDERS, *_plug_ins()]
-    head, colon, kind = name.partition(":")
+    head, colon, kind = name.partition(":") if isinstance(name, str) else ("", "", "")
     near = get_close_matches(head, names, 1)
     hint = f"did you mean {near[0] + colon + kind!r}? There are" if near else "there are"
     return f"no sandbox {name!r}{reason}; {hint} {', '.join(names)}, module:Class and path/to/file.py:Class"

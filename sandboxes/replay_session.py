@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from sandboxes import json_values
-from sandboxes.request import check_timeout
+from sandboxes.request import check_program, check_timeout
 from sandboxes.types import (
     Content,
     Program,
@@ -106,8 +106,7 @@ class ReplaySession:
         """Run a program in the session's folder; see `Session.run`."""
         content = as_bytes(stdin)
         kwargs = {"stdin": content, "timeout_s": check_timeout(timeout_s)}
-        if not isinstance(program, str):
-            program = list(program)
+        program = check_program(program)
         size = len(content) + sum(map(len, program))
         return self._record("run", (program,), kwargs, size, lambda: self._run(program, {}, content, timeout_s))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 from sandboxes.types import Content, Limits, Program, as_bytes, relative_parts
@@ -37,8 +38,11 @@ class RunRequest:
         """Check the arguments, which are those of `Sandbox.run`, and return the request for them.
 
         Raises ValueError for a path that leads out of the working directory, a variable that no environment can hold,
-        a `timeout_s` out of range, and a program that is neither text nor words.
+        a `timeout_s` out of range, a program that is neither text nor words, and an argument of another type.
         """
+        _check_kinds(files, fetch, env)
+        if limits is not None and not isinstance(limits, Limits):
+            raise ValueError(f"limits = {limits!r:.60}: must be a sandboxes.Limits, such as Limits(memory_mb=256)")
         for path in (*(files or ()), *fetch):
             relative_parts(path)
         for name, value in (env or {}).items():
@@ -46,9 +50,9 @@ class RunRequest:
                 raise ValueError(f"env {name!r:.40} = {value!r:.40}: no name and no value of a variable can be that")
             (name + value).encode()  # UnicodeEncodeError is a ValueError
         return cls(
-            program if isinstance(program, str) else _words(program),
-            as_bytes(stdin),
-            {path: as_bytes(content) for path, content in (files or {}).items()},
+            check_program(program),
+            as_bytes(stdin, "stdin"),
+            {path: as_bytes(content, f"file {path!r:.80}") for path, content in (files or {}).items()},
             tuple(fetch),
             dict(env or {}),
             check_timeout(timeout_s),
@@ -62,8 +66,8 @@ class RunRequest:
 
 def check_timeout(timeout_s: float) -> float:
     """Return `timeout_s`, in seconds, unchanged. Raises ValueError unless it is above 0 and at most a day."""
-    if not 0 < timeout_s <= MAX_TIMEOUT_S:
-        raise ValueError(f"timeout_s = {timeout_s}: must be more than 0 and at most {MAX_TIMEOUT_S:g}")
+    if not isinstance(timeout_s, Real) or not 0 < timeout_s <= MAX_TIMEOUT_S:
+        raise ValueError(f"timeout_s = {timeout_s!r:.40}: must be more than 0 and at most {MAX_TIMEOUT_S:g} seconds")
     return timeout_s
 
 
@@ -76,8 +80,24 @@ def check_size(limits: Limits, machine_mb: int) -> Limits:
     return limits
 
 
-def _words(program: Sequence[str]) -> list[str]:
-    words = list(program)
+def _check_kinds(files: Any, fetch: Any, env: Any) -> None:
+    """Refuse what would be taken for something else: a str for a list of paths, a list of names for a mapping."""
+    for name, value in (("files", files), ("env", env)):
+        if value is not None and not isinstance(value, Mapping):
+            raise ValueError(f"{name} = {value!r:.40}: must be a mapping, such as {{'name': 'text'}}, or None")
+    if not isinstance(fetch, Sequence) or isinstance(fetch, (str, bytes)):
+        raise ValueError(f"fetch = {fetch!r:.40}: must be a list of paths, such as ['out.txt']")
+    for name, values in (("files", files or ()), ("fetch", fetch), ("env", env or ()), ("env", (env or {}).values())):
+        for value in values:
+            if not isinstance(value, str):
+                raise ValueError(f"{name}: {value!r:.40} is not a str")
+
+
+def check_program(program: Any) -> str | list[str]:
+    """Return the text, or the list of words, of a program. Raises ValueError for anything else."""
+    if isinstance(program, str):
+        return program
+    words = list(program) if isinstance(program, Sequence) else []
     if not words or not all(isinstance(word, str) for word in words):
-        raise ValueError(f"program {program!r}: must be the text of a Python program, or the words of a command")
+        raise ValueError(f"program {program!r:.80}: must be the text of a Python program, or the words of a command")
     return words

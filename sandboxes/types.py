@@ -153,6 +153,8 @@ def relative_parts(path: str) -> tuple[str, ...]:
 
     Raises ValueError for a path that is empty, absolute, contains ".." or a null character, or is no UTF-8.
     """
+    if not isinstance(path, str):
+        raise ValueError(f"path {path!r:.80}: must be a str, not {type(path).__name__}")
     parts = PurePosixPath(path).parts
     if not parts or path.startswith("/") or ".." in parts or "\0" in path:
         raise ValueError(f"path {path!r}: must be relative, and stay inside the working directory")
@@ -160,6 +162,10 @@ def relative_parts(path: str) -> tuple[str, ...]:
     return parts
 
 
-def as_bytes(content: Content) -> bytes:
-    """Return text encoded as UTF-8, and bytes unchanged."""
-    return content.encode() if isinstance(content, str) else bytes(content)
+def as_bytes(content: Content, name: str = "content") -> bytes:
+    """Return text encoded as UTF-8, and bytes unchanged. Raises ValueError, with `name`, for any other type."""
+    if isinstance(content, str):
+        return content.encode()
+    if not isinstance(content, (bytes, bytearray, memoryview)):
+        raise ValueError(f"{name} = {content!r:.40}: must be a str or bytes, not {type(content).__name__}")
+    return bytes(content)

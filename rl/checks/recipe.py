@@ -33,6 +33,8 @@ def check_recipe(recipe: Recipe, *, size: int = 4, updates: int = 10, sample: Sa
     """
     from rl.checks.loss import check_loss  # imports torch
 
+    if not isinstance(recipe, Recipe):
+        raise RecipeFault(f"{recipe!r:.80} is no Recipe; rl.methods.recipe.load(NAME or 'file.py') returns one")
     recipe = deepcopy(recipe)
     if conflict := find_conflict(recipe, size):
         raise RecipeFault(conflict)

@@ -61,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     with user_input():
         join(args)
         entry = envs.entry(args.env)
-        env_args = envs.arguments(args.env_arg, entry)
+        env_args = envs.arguments(args.env_arg, entry, "--env-arg")
         switches = [_parse_switch(text, entry) for text in args.switch]
         makers = coalition_envs(args.env, env_args, switches)
         selection = coalition_tickets(makers, args.episodes, args.samples, args.seed, args.split)

@@ -99,12 +99,16 @@ class EvaluationSetup:
 def check_comparable(new: EvaluationSetup, old: EvaluationSetup) -> None:
     """Raise `ValueError` unless environment, its arguments, opponents, benchmark, tasks and seed are the same."""
     for name in ("env", "benchmark", "seed"):
-        _check_equal(name, getattr(new, name), getattr(old, name))
+        earlier = getattr(old, name)
+        remedy = f"add --{name} {earlier}" if earlier is not None else f"leave out --{name}"
+        _check_equal(name, getattr(new, name), earlier, remedy)
     _check_equal("the opponents", _opponents(new), _opponents(old))
     if new.env_args is not None and old.env_args is not None:
         for key in sorted({*new.env_args, *old.env_args}):
             default = "short" if key == "style" else "default"  # reports of older releases name no style
-            _check_equal(f"env argument {key}", new.env_args.get(key, default), old.env_args.get(key, default))
+            earlier = old.env_args.get(key, default)
+            remedy = f"add --env-arg {key}={earlier}" if earlier != "default" else f"leave out --env-arg {key}"
+            _check_equal(f"env argument {key}", new.env_args.get(key, default), earlier, remedy)
     if new.digest == old.digest:
         return
     for name in {**new.env_digests, **old.env_digests}:
@@ -135,9 +139,10 @@ def _compare_envs(new: Report, old: Report) -> dict[str, Comparison]:
     }
 
 
-def _check_equal(name: str, new: object, old: object) -> None:
+def _check_equal(name: str, new: object, old: object, remedy: str = "") -> None:
     if new != old:
-        raise ValueError(f"cannot compare: {name} is {new!r} here and {old!r} in the earlier result")
+        end = f"; {remedy}, or compare with another result" if remedy else ""
+        raise ValueError(f"cannot compare: {name} is {new!r} here and {old!r} in the earlier result{end}")
 
 
 def _name(report: Report) -> str:

@@ -66,7 +66,7 @@ class EvaluationTarget:
         """
         try:
             entry = envs.entry(spec)
-            arguments = envs.arguments(env_args, entry)
+            arguments = envs.arguments(env_args, entry, "--env-arg")
             make_env = partial(envs.make, spec, **arguments)
             with containment(f"--env {spec}"), closing_env(make_env()) as env:
                 name = env.spec.id if env.spec else spec

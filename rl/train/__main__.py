@@ -74,6 +74,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         recipe = build_recipe(settings, slots)
         slots = recipes.words(recipe)
         _check_settings(settings, recipe)
+        if settings.engine.startswith("vllm") and not is_dry_run:
+            require_vllm()
     if stale := config_file.stale_keys(flags, file):
         print(f"ignored in {config_path}, because flags replace what they came from: {', '.join(stale)}")
     if settings.data_root:
@@ -92,15 +94,18 @@ def main(argv: Sequence[str] | None = None) -> int:
             _check_updates(settings, run_folder.num_updates())
             if jump := rate_jump(recipe, run_folder.num_updates(), file.get("updates"), settings.updates):
                 print(jump)
-        numbers = {"workers": settings.workers, "engines": settings.engines, "trainers": settings.trainers}
-        gpus = int(bool(settings.cluster) and resolve_device(settings.device).type != "cpu")
-        join_cluster(settings.cluster, **numbers, gpus=gpus)
+        if not is_dry_run:
+            numbers = {"workers": settings.workers, "engines": settings.engines, "trainers": settings.trainers}
+            gpus = int(bool(settings.cluster) and resolve_device(settings.device).type != "cpu")
+            join_cluster(settings.cluster, **numbers, gpus=gpus)
         try:
-            session = Session(settings, recipe, run_folder)
+            session = Session(settings, recipe, run_folder, is_dry_run)
         except TrainersLost as error:
             raise UserError(f"--trainers {settings.trainers}: {error}") from None
     print(session.description())
     if is_dry_run:
+        if planned := _not_started(settings):
+            print(f"planned, and neither started nor checked on this machine: {planned}")
         if (
             session.memory_report.free is None
         ):  # on a GPU, the session has printed the estimate before it moved the model
@@ -124,6 +129,20 @@ def build_recipe(settings: Settings, slots: Mapping[str, Any]) -> recipes.Recipe
     return recipe.but(**recipes.parse(slots))
 
 
+def _not_started(settings: Settings) -> str:
+    """What a dry run leaves out of a run, as "--engine vllm:process, --trainers 4"; "" if there is nothing."""
+    left_out = {
+        "--engine": settings.engine if settings.engine != "hf" else "",
+        "--engines": settings.engines if settings.engines > 1 else "",
+        "--engine-devices": settings.engine_devices,
+        "--trainers": settings.trainers if settings.trainers > 1 else "",
+        "--trainer-devices": settings.trainer_devices,
+        "--workers": settings.workers or "",
+        "--cluster": settings.cluster,
+    }
+    return ", ".join(f"{flag} {value}" for flag, value in left_out.items() if value)
+
+
 def _function_and_options(part: Any) -> tuple[Any, Any]:
     return getattr(part, "func", part), getattr(part, "keywords", {})
 
@@ -145,15 +164,13 @@ def _check_settings(settings: Settings, recipe: recipes.Recipe) -> None:
     """Raise `UserError` for settings that do not work together, as far as that shows without a model."""
     if not settings.env:
         raise UserError("--env is missing; `--env list` shows the environments")
-    envs.arguments(settings.env_arg, envs.entry(settings.env))
+    envs.arguments(settings.env_arg, envs.entry(settings.env), "--env-arg")
     parse_template_args(settings.template_arg)
     if settings.engines > 1:
         check_engines(settings.engine, settings.engine_devices, settings.engines)
     else:
         for devices in settings.engine_devices.split(";"):
             engine_devices(settings.engine, devices)
-    if settings.engine.startswith("vllm"):
-        require_vllm()
     if settings.lora:
         check_peft()
     elif settings.lora_alpha or settings.lora_targets != Settings.lora_targets:

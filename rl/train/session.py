@@ -61,14 +61,14 @@ class Session:
         updates: Number of updates of the whole run.
         env: What the run needs to know about its environment.
         memory_report: The estimate of the memory that the run needs.
-
     """
 
-    def __init__(self, settings: Settings, recipe: Recipe, resume_from: RunFolder | None = None) -> None:
-        """Prepare a new run, or the one in the folder `resume_from`.
+    def __init__(
+        self, settings: Settings, recipe: Recipe, resume_from: RunFolder | None = None, is_dry_run: bool = False
+    ) -> None:
+        """Prepare a new run, or the one in the folder `resume_from`; a dry run is only described, not trained.
 
-        Raises `ValueError` for a setting, environment or model that does not work, among them `UserError` if there is
-        too little memory or the checkpoint is damaged.
+        Raises `ValueError` for what does not work; `UserError` for too little memory or a damaged checkpoint.
         """
         self.recipe, self.resume_from = recipe, resume_from
         if settings.threads:
@@ -103,11 +103,11 @@ class Session:
             print(*report.lines(), sep="\n", flush=True)
         with self.memory_report.explain_out_of_memory():
             self.model.to(device)
-            model, renderer = self.trained_model, self.renderer
-            self.trainees = Trainees.open(self.roles, model, self.settings, recipe, renderer, slots=slots)
+            own = self.roles, self.trained_model, self.settings, recipe, self.renderer
+            self.trainees = Trainees.open(*own, slots=slots, is_dry_run=is_dry_run)
         params = SamplingParams(settings.turn_tokens or 0, settings.temperature, deadline_s=REPLY_DEADLINE_S)
         policies = self._make_agent, self.trainees, self.max_tokens
-        workers = Workers.open(settings.workers, settings.cluster)
+        workers = Workers.open(settings.workers * (not is_dry_run), settings.cluster)
         self.runners = Runners(self.env.seating, self.opponents, *policies, workers)
         self.runner = self.runners.for_training(params)
         self.progress = Progress(History(self.env.num_tasks["train"]))

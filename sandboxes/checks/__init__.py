@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from sandboxes.checks import files, isolation, limits, programs, ruins, sessions
 from sandboxes.checks.assertions import NotApplicable, require_protection
-from sandboxes.provider import Sandbox
+from sandboxes.provider import SANDBOX_METHODS, Sandbox
 from sandboxes.types import SandboxError
 
 Behaviour = Callable[[Sandbox], None]
@@ -58,8 +58,12 @@ def behaviours() -> dict[str, Behaviour]:
 def self_check(sandbox: Sandbox) -> list[CheckResult]:
     """Try all behaviours in order, which takes about ten seconds. The sandbox stays open and usable.
 
-    Behaviours that its `isolation` does not promise are skipped. Raises CheckFailure if a behaviour fails.
+    Behaviours that its `isolation` does not promise are skipped. Raises CheckFailure if a behaviour fails, and
+    ValueError for what is no sandbox.
     """
+    if missing := [name for name in SANDBOX_METHODS if not callable(getattr(sandbox, name, None))]:
+        hint = f"open it with sandboxes.open({sandbox!r})" if isinstance(sandbox, str) else f"it lacks {missing}"
+        raise ValueError(f"{sandbox!r:.80} is no sandbox; {hint}")
     results = list(run_checks(sandbox))
     if any(result.failure for result in results):
         raise CheckFailure(results)

@@ -10,7 +10,7 @@ import os
 import re
 import threading
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from sandboxes.fair_queue import FairQueue
@@ -50,8 +50,11 @@ class Local:
         """
         tier = tier or "namespaces"
         check_name(f"local:{tier}")
-        if places is not None and places < 1:
-            raise ValueError(f"places = {places}: must be at least 1")
+        if places is not None and (type(places) is not int or places < 1):
+            raise ValueError(f"places = {places!r:.40}: must be a whole number of at least 1, or None")
+        is_list = isinstance(packages, Iterable) and not isinstance(packages, str)
+        if not is_list or not all(isinstance(name, str) for name in packages):
+            raise ValueError(f"packages = {packages!r:.60}: must be a list of names, such as ['numpy']")
         self.tier, self.packages, self.start_s, self.queue_s = tier, tuple(packages), start_s, queue_s
         self.places = places or 2 * (os.cpu_count() or 1)
         self._package_names = re.compile("|".join(map(re.escape, packages)) or "(?!)")

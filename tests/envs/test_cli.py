@@ -119,7 +119,7 @@ def test_play_ends_cleanly_when_the_input_does():
         (["check", GUESS, "--tasks", "0"], "--tasks 0"),
         (["check", "games/GessNumber-v0"], "did you mean 'games/GuessNumber-v0'"),
         (["check", GUESS, "--env-arg", "sise=3"], "did you mean 'size'"),
-        (["check", GUESS, "--env-arg", "size=big"], "size=big: must be an int"),
+        (["check", GUESS, "--env-arg", "size=big"], "--env-arg size=big: must be an int"),
         (["play", GUESS, "--env-arg", "size=500"], "size 500 is outside 2..90"),
         (["play", GUESS, "--split", "tset"], "did you mean 'test'"),
         (["play", GUESS, "--index", "99999"], "index 99999 is outside 0.."),

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import threading
+from functools import partial
 
 import gymnasium as gym
 import pytest
@@ -270,3 +271,13 @@ def test_a_subject_spreads_its_tasks_over_the_split():
     assert list(EnvUnderTest(f"{ENVIRONMENTS}:Echo").indices(Echo())) == [0, 1, 2]
     indices = EnvUnderTest("games/GuessNumber-v0", tasks=20).indices(env)
     assert len(indices) <= 20 and indices[-1] > 40
+
+
+def test_what_is_no_name_is_refused_by_value():
+    for call in (envs.make, partial(envs.register, entry_point="module:Class")):
+        with pytest.raises(ValueError, match="3: must be a str, such as"):
+            call(3)
+    with pytest.raises(
+        ValueError, match="entry point None of 'games/Mine-v0' is neither 'module:Class' nor a callable"
+    ):
+        envs.register("games/Mine-v0", None)

@@ -8,12 +8,15 @@ import math
 import os
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import sandboxes
 from sandboxes import Limits, Result, Status, json_values
+from sandboxes.checks import self_check
 from sandboxes.local.confinement import cgroups, mounts
 from sandboxes.local.confinement.tiers import TIERS
 from sandboxes.replay_session import ReplaySession
@@ -139,6 +142,56 @@ class IdleBackend:
 
     def run(self, program: object, files: object, stdin: object, timeout_s: float) -> tuple[Result, bool]:
         return self.evaluate(program, timeout_s)
+
+
+def _request(**arguments: Any) -> RunRequest:
+    defaults = {"program": "1", "stdin": b"", "files": None, "fetch": (), "env": None, "timeout_s": 1, "limits": None}
+    return RunRequest.create(**{**defaults, **arguments})
+
+
+@pytest.mark.parametrize(
+    ("argument", "value", "message"),
+    [
+        ("stdin", 5, "stdin = 5: must be a str or bytes, not int"),
+        ("files", {"a": 5}, "file 'a' = 5: must be a str or bytes, not int"),
+        ("files", ["a"], "files = \\['a'\\]: must be a mapping"),
+        ("files", {5: "a"}, "files: 5 is not a str"),
+        ("fetch", "out.txt", "fetch = 'out.txt': must be a list of paths"),
+        ("fetch", 3, "fetch = 3: must be a list of paths"),
+        ("env", {"A": 5}, "env: 5 is not a str"),
+        ("timeout_s", "5", "timeout_s = '5': must be more than 0"),
+        ("timeout_s", None, "timeout_s = None: must be more than 0"),
+        ("limits", {"memory_mb": 5}, "limits = {'memory_mb': 5}: must be a sandboxes.Limits"),
+        ("program", None, "program None: must be the text"),
+        ("program", 5, "program 5: must be the text"),
+    ],
+)
+def test_an_argument_of_another_type_is_named_and_never_taken_for_something_else(
+    argument: str, value: object, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        _request(**{argument: value})
+
+
+def test_a_session_names_arguments_of_another_type() -> None:
+    session = ReplaySession(IdleBackend(), lambda: session)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="path 5: must be a str, not int"):
+        session.write(5, "a")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="content = 5: must be a str or bytes"):
+        session.write("a", 5)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="program None: must be the text"):
+        session.run(None)  # type: ignore[arg-type]
+
+
+def test_a_name_is_no_sandbox_and_what_is_no_name_opens_none() -> None:
+    with pytest.raises(ValueError, match=r"'local' is no sandbox; open it with sandboxes.open\('local'\)"):
+        self_check("local")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="no sandbox None; there are local, docker, remote"):
+        sandboxes.open(None)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="places = 'x': must be a whole number"):
+        sandboxes.open("local", places="x")
+    with pytest.raises(ValueError, match="packages = 'numpy': must be a list of names"):
+        sandboxes.open("local", packages="numpy")
 
 
 @pytest.mark.parametrize("timeout_s", [0, -1.0, math.nan, math.inf, 86_401])

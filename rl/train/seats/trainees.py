@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -127,12 +127,18 @@ class Trainees:
         renderer: Renderer,
         *,
         slots: int,
+        is_dry_run: bool = False,
     ) -> Trainees:
         """Open a policy for each role, the first of them on `trained_model` and the others on twins of it.
+
+        With `is_dry_run` they sample and train in this process whatever the settings say: no other one is started, and
+        neither vLLM nor a device beside the model's is needed.
 
         Raises `ValueError` if the engines of several policies cannot be told apart, and as `Trainee.open`.
         """
         devices = devices_by_role(settings, len(roles))
+        if is_dry_run:
+            settings, devices = _in_this_process(settings), [""] * len(roles)
         trainees: list[Trainee] = []
         try:
             for number, role in enumerate(roles):
@@ -253,6 +259,11 @@ class Trainees:
         """Return a line on which policy plays which seats; "" for a single one."""
         roles = [f"{one.role.name} plays {', '.join(one.role.seats)}" for one in self if one.role.name]
         return f"{len(roles)} policies with weights of their own: {'; '.join(roles)}" if roles else ""
+
+
+def _in_this_process(settings: Settings) -> Settings:
+    own = replace(settings, engine="hf", engine_dtype=settings.dtype, engines=1, engine_devices="", cluster="")
+    return replace(own, trainers=1, trainer_shards=0, trainer_devices="")
 
 
 def devices_by_role(settings: Settings, count: int) -> list[str]:

@@ -444,3 +444,19 @@ def test_a_run_ends_in_that_line_before_there_is_anything_to_lose(words: str, tm
     mended = tmp_path / "mended.py"
     mended.write_text(METHOD.replace(".mean()", ""))
     assert train("--env", "math/Arithmetic-v0", "--algo", str(mended), "--dry-run").code == 0
+
+
+def test_what_is_no_recipe_is_refused_with_the_way_to_load_one():
+    for value in (None, "grpo"):
+        with pytest.raises(RecipeFault, match=f"{value!r} is no Recipe; rl.methods.recipe.load"):
+            check_recipe(value)
+
+
+def test_a_misspelt_public_name_is_told_the_nearest():
+    import rl.parts
+    import rl.recipes
+
+    with pytest.raises(AttributeError, match=r"unknown recipe 'grop'; did you mean '[a-z_]*grpo'"):
+        rl.recipes.grop  # noqa: B018
+    with pytest.raises(AttributeError, match=r"unknown slot 'penaltys'; did you mean 'penalty'"):
+        rl.parts.penaltys  # noqa: B018

@@ -139,7 +139,9 @@ def test_a_comparison_is_printed_and_what_cannot_be_compared_is_not_played(
         capsys, *ARITHMETIC, "--policy", "oracle", "--seed", 1, "--compare", tmp_path / "report.json"
     )
     assert (status, out) == (2, "")
-    assert err.endswith("error: cannot compare: seed is 1 here and 0 in the earlier result\n")
+    assert err.endswith(
+        "error: cannot compare: seed is 1 here and 0 in the earlier result; add --seed 0, or compare with another result\n"
+    )
 
 
 def test_other_arguments_of_the_environment_are_not_compared_but_defaults_said_aloud_are(
@@ -152,7 +154,7 @@ def test_other_arguments_of_the_environment_are_not_compared_but_defaults_said_a
     assert command(capsys, *flags)[0] == 0
     status, out, err = command(capsys, *flags, "--env-arg", "level=2")
     assert (status, out) == (2, "")
-    assert err.endswith("cannot compare: env argument level is 2 here and 'default' in the earlier result\n")
+    assert "env argument level is 2 here and 'default' in the earlier result; leave out --env-arg level, or" in err
 
 
 def test_errors_are_counted_apart_and_a_wholly_failed_evaluation_says_why(

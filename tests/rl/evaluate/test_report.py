@@ -337,6 +337,10 @@ def test_equal_results_show_no_difference_and_keep_a_margin() -> None:
     [
         (report([Y], seed=1), "seed is 0 here and 1 in the earlier result"),
         (replace(report([Y]), env_args={"size": 9}), "env argument size is 'default' here and 9 in the earlier result"),
+        (
+            replace(report([Y]), env_args={"style": "full"}),
+            "env argument style is 'short' here and 'full' in the earlier result; add --env-arg style=full, or",
+        ),
         (replace(report([Y]), env="math/Sum-v0"), "env is 'games/Guess-v0' here and 'math/Sum-v0'"),
         (replace(report([Y]), benchmark="gsm8k"), "benchmark is None here and 'gsm8k'"),
         (report([E]), "none of 1 scored tasks is among the 0 earlier ones"),

@@ -1,6 +1,7 @@
 """The command `python -m rl.train`: one-line errors, settings that repeat a run, and the files that a run writes."""
 
 import json
+import subprocess
 import tomllib
 
 import pytest
@@ -191,6 +192,28 @@ def test_the_settings_a_run_wrote_repeat_it_bit_for_bit(run_folder, tmp_path, ca
         (run / "checkpoints" / "latest" / "model" / "model.safetensors").read_bytes() for run in (run_folder, again)
     ]
     assert weights[0] == weights[1]
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--engine", "vllm:process", "--engine-devices", "4,5", "--trainers", "4", "--trainer-devices", "0,1,2,3"],
+        ["--engines", "2", "--engine-devices", "4;5", "--workers", "3"],
+    ],
+)
+def test_a_dry_run_of_another_machine_needs_neither_its_devices_nor_vllm_and_starts_no_process(
+    flags, model, capsys, monkeypatch
+):
+    def refuse(*args, **kwargs):
+        raise AssertionError("a dry run started a process")
+
+    monkeypatch.setattr(subprocess, "Popen", refuse)
+    code, out, err = run_command([*SMALL, "--model", model, *flags, "--dry-run"], capsys)
+    settings = tomllib.loads(out[out.index("env =") :])
+    assert code == 0, err
+    assert f"neither started nor checked on this machine: {' '.join(flags[:2])}" in out
+    for flag, value in zip(flags[::2], flags[1::2], strict=True):
+        assert str(settings[flag[2:].replace("-", "_")]) == value
 
 
 def test_slot_flags_are_part_of_the_settings(model, capsys):

@@ -91,6 +91,10 @@ def test_a_configuration_edited_between_times_is_refused(out: Path) -> None:
         f"{config}: it was changed after the run had written it (wrong SHA-256); settings are changed by flags; "
         f"{copy} is a copy of what it was"
     )
+    config.write_text("")
+    assert training_error("--resume", "--out", str(out)) == (
+        f"{config}: names no env, so it is empty or was cut off; {copy} is a copy of what it was"
+    )
     body, mark, _ = text.rpartition("# sha256")  # a file of an older version has no digest
     assert mark
     config.write_text(body.replace("lr = 0.01", "lr = 0.5"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import random
@@ -216,6 +217,20 @@ def test_a_mistake_is_one_line(
     RunFolder.create(tmp_path / "first", toy.CONFIG).write_rollouts(1, [])
     capsys.readouterr()
     assert failure(capsys, *(word.format(home=tmp_path) for word in words)) == message.format(home=tmp_path)
+
+
+def test_a_disk_that_is_full_is_named_with_the_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = toy.run(tmp_path / "run", [small()])
+
+    def refuse(self: Path, content: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", refuse)
+    capsys.readouterr()
+    file = tmp_path / "page.html"
+    assert failure(capsys, run, "--html", file) == f"--html {file}: no space left on device"
 
 
 def test_token_texts_survive_without_a_checkpoint_if_the_model_is_the_bundled_one(tmp_path: Path) -> None:
