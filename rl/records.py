@@ -50,7 +50,7 @@ class Completion:
     the number of sampled tokens if an id stands for more than one (a message of an API); None if each id is one token.
     `alternatives` (T,), if they were asked for, are the likeliest tokens at each position with their log-probabilities
     under the distribution that was sampled, best first; `()` otherwise, and at positions where they are not known.
-    The first `reused` tokens were not sampled one by one: they were verified at once, as part of a `Draft`.
+    The first `num_verified` tokens were not sampled one by one: they were verified at once, as part of a `Draft`.
     """
 
     ids: tuple[int, ...]
@@ -60,7 +60,7 @@ class Completion:
     finish: Finish = "stop"
     counted: int | None = None
     alternatives: tuple[tuple[tuple[int, float], ...], ...] = ()
-    reused: int = 0
+    num_verified: int = 0
 
     @property
     def num_sampled(self) -> int:
@@ -204,7 +204,7 @@ class Trajectory:
         if self.replayed:
             return 0
         replies = [turn.completion for turn in self.turns[self.fork.turns if self.fork else 0 :]]
-        return self.num_side_sampled - self.num_reused + sum(each.num_sampled - each.reused for each in replies)
+        return self.num_side_sampled - self.num_reused + sum(each.num_sampled - each.num_verified for each in replies)
 
     def sequences(self) -> Iterator[History]:
         """Yield each unbroken token sequence; a turn that is `fresh`, with a context that replaces all, begins another.

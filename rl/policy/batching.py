@@ -190,7 +190,7 @@ class BatchingEngine(Engine):
             if request.future.done():  # what follows a draft that has ended the reply
                 continue
             request.append(token, logprob, model_logprob, self.version, alternatives)
-            self.stats["sampled"] += len(request.ids) > request.reused
+            self.stats["sampled"] += len(request.ids) > request.num_verified
             finish = request.finish_reason(self.context)
             if finish is None and now > request.deadline:
                 finish = "deadline"

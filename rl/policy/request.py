@@ -17,7 +17,7 @@ class Request:
 
     `ids`, `logprobs`, `model_logprobs`, `versions` and `alternatives` have the same length, one entry per sampled
     token. `deadline` is a time of `time.monotonic`. `slot` is the engine's number for the sequence, -1 for none.
-    `draft` is a guess at the reply that is still to be verified, and `reused` how much of one was kept.
+    `draft` is a guess at the reply that is still to be verified, and `num_verified` how much of one was kept.
     """
 
     prompt: tuple[int, ...]
@@ -33,7 +33,7 @@ class Request:
     slot: int = -1
     leader: Request | None = None  # a request with the same tokens, whose prefill this one shares
     draft: Draft | None = None
-    reused: int = 0
+    num_verified: int = 0
 
     @classmethod
     def create(
@@ -62,7 +62,7 @@ class Request:
             request.model_logprobs += resume_from.model_logprobs
             request.versions += resume_from.versions
             request.alternatives += resume_from.alternatives or [()] * len(resume_from.ids)
-            request.reused = resume_from.reused
+            request.num_verified = resume_from.num_verified
         if draft and draft.ids and not request.ids:
             request.draft = draft
         return request
@@ -118,7 +118,7 @@ class Request:
             tuple(self.versions),
             finish,
             alternatives=alternatives,
-            reused=min(self.reused, len(self.ids)),
+            num_verified=min(self.num_verified, len(self.ids)),
         )
 
 

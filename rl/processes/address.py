@@ -7,7 +7,6 @@ import re
 
 AUTO = "auto"
 CLIENT = re.compile(r"ray://(\[[0-9a-fA-F:.]+\]|[^\s:/\[\]]+):(\d{1,5})")
-INSTALL = "pip install 'turnwise-rl[ray]'"
 CLUSTER_HELP = (
     "put the processes of --workers and --engines on the nodes of a Ray cluster (extra ray): `auto`, the one that this "
     "machine is a node of, or ray://HOST:PORT; docs/clusters.md"

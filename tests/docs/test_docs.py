@@ -193,8 +193,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     save_pretrained(*tiny.create(hidden=64, layers=1, heads=2, intermediate=64), home / "model")
     (home / "generous.py").write_text(GENEROUS, encoding="utf-8")
     shape = shlex.split("--updates 2 --groups 2 --size 2 --turn-tokens 4 --eval-episodes 2 --cold-start 0")
-    for algo in ("grpo", "ppo"):
+    for algo in ("grpo", "ppo", "spec_rl"):
         flags = ["--env", f"{home}/generous.py:Generous", "--algo", algo, "--model", f"{home}/model", *shape]
+        flags += ["--updates", "3"] if algo == "spec_rl" else []  # its tasks come back
         assert train.main([*flags, "--out", str(home / algo)]) == 0
     against = ["--env", "multi/Kuhn-v0", "--opponent", "pool:self_play=0", "--model", f"{home}/model", *shape]
     assert train.main([*against, "--out", str(home / "pool")]) == 0
@@ -203,7 +204,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     brief = ["--env", "games/GuessNumber-v0", "--agent", "extension:turns=1,more=1", "--model", f"{home}/model"]
     brief += ["--engines", "2", "--mode", "partial"]
     assert train.main([*brief, *shape, "--max-tokens", "1500", "--out", str(home / "brief")]) == 0
-    return [home / "grpo", home / "ppo", home / "pool", home / "roles", home / "brief"]
+    return [home / "grpo", home / "ppo", home / "spec_rl", home / "pool", home / "roles", home / "brief"]
 
 
 def test_the_logged_keys_are_the_documented_ones(runs: list[Path]) -> None:

@@ -50,22 +50,24 @@ def verify(draft: Draft, ids: tuple[int, ...], logits: Tensor, params: SamplingP
     positions = position + np.arange(len(ids) + 1)
     tokens, logprobs, model_logprobs = sample_rows(logits, row_params, positions)
     if draft.rule == "keyed":
-        kept = next((t for t, token in enumerate(ids) if tokens[t] != token), len(ids))
+        count = next((t for t, token in enumerate(ids) if tokens[t] != token), len(ids))
     else:
         policy = (logits.float() / params.temperature).log_softmax(-1)
-        kept = _num_kept(draft, ids, policy, params, position)
-        column = torch.as_tensor(ids, device=logits.device)[:kept, None]
-        logprobs[:kept] = policy[:kept].gather(1, column).squeeze(1).tolist()
-        model_logprobs[:kept] = logits[:kept].float().log_softmax(-1).gather(1, column).squeeze(1).tolist()
-        if draft.rule == "residual" and kept < len(ids):
-            uniform = float(keyed_uniforms(np.array([params.seed & _UINT64], np.uint64), positions[kept : kept + 1])[0])
-            token = residual_token(policy[kept], draft.alternatives[kept], uniform)
-            tokens[kept], logprobs[kept] = token, float(policy[kept, token])
-            model_logprobs[kept] = float(logits[kept].float().log_softmax(-1)[token])
-    num = kept + 1
+        count = _num_kept(draft, ids, policy, params, position)
+        column = torch.as_tensor(ids, device=logits.device)[:count, None]
+        logprobs[:count] = policy[:count].gather(1, column).squeeze(1).tolist()
+        model_logprobs[:count] = logits[:count].float().log_softmax(-1).gather(1, column).squeeze(1).tolist()
+        if draft.rule == "residual" and count < len(ids):
+            uniform = float(
+                keyed_uniforms(np.array([params.seed & _UINT64], np.uint64), positions[count : count + 1])[0]
+            )
+            token = residual_token(policy[count], draft.alternatives[count], uniform)
+            tokens[count], logprobs[count] = token, float(policy[count, token])
+            model_logprobs[count] = float(logits[count].float().log_softmax(-1)[token])
+    num = count + 1
     return Verdict(
-        num_kept=kept,
-        tokens=[*ids[:kept], tokens[kept]],
+        num_kept=count,
+        tokens=[*ids[:count], tokens[count]],
         logprobs=logprobs[:num],
         model_logprobs=model_logprobs[:num],
         alternatives=likeliest_rows(logits[:num], [params] * num),
@@ -97,9 +99,9 @@ def residual_token(policy: Tensor, alternatives: Alternatives, uniform: float) -
     """
     rest = policy.double().exp()
     if alternatives:
-        recorded = torch.tensor([token for token, _ in alternatives], device=policy.device)
+        tokens = torch.tensor([token for token, _ in alternatives], device=policy.device)
         old = torch.tensor([logprob for _, logprob in alternatives], device=policy.device, dtype=torch.float64).exp()
-        rest[recorded] = (rest[recorded] - old).clamp_(min=0.0)
+        rest[tokens] = (rest[tokens] - old).clamp_(min=0.0)
     if not float(rest.sum()) > 0:  # both distributions are equal to rounding
         rest = policy.double().exp()
     cumulative = rest.cumsum(-1)

@@ -195,8 +195,8 @@ class Objects:
         status = os.stat(path)
         version = status.st_mtime_ns, status.st_size
         with self._lock:
-            for known in [one for one in self._refs if not os.path.exists(one)]:
-                del self._refs[known]  # Ray frees it once those who fetch it have it
+            for old in [one for one in self._refs if not os.path.exists(one)]:
+                del self._refs[old]  # Ray frees it once those who fetch it have it
             if self._refs.get(path, ((), None))[0] != version:
                 self._refs[path] = version, ray.put(np.fromfile(path, np.uint8))
             return self._refs[path][1]

@@ -12,10 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rl.processes.address import AUTO, CLIENT, INSTALL
+from rl.processes.address import AUTO, CLIENT
 from rl.processes.cluster.keeper import HOME, Order
 from rl.processes.cluster.nodes import Needs, missing, own_needs
 from rl.processes.timeout import CLUSTER_VARIABLE, cluster_timeout_s
+from sandboxes.extras import install_command
 from sandboxes.source_files import loaded_sources
 
 if TYPE_CHECKING:
@@ -92,10 +93,10 @@ class Cluster:
             try:
                 lack = ray.get(ref)
             except ImportError:
-                lack = f"has not this library; {INSTALL} there"
+                lack = f"has not this library; {install_command('ray')} there"
             except Exception as error:  # whatever happens on the node
                 if "ModuleNotFoundError" in str(error):
-                    lack = f"has not this library; {INSTALL} there"
+                    lack = f"has not this library; {install_command('ray')} there"
                 else:
                     lack = f"fails: {type(error).__name__}"
             if lack:
@@ -105,11 +106,11 @@ class Cluster:
         """Raise `ValueError` if the nodes together have too little, now and until the deadline."""
         import ray
 
-        wanted = {"CPU": sum(room.number for room in rooms), "GPU": sum(room.number * room.gpus for room in rooms)}
+        needs = {"CPU": sum(room.number for room in rooms), "GPU": sum(room.number * room.gpus for room in rooms)}
         deadline = time.monotonic() + self.timeout_s
         while True:
             there = ray.cluster_resources()
-            lacks = [kind for kind, number in wanted.items() if number > there.get(kind, 0)]
+            lacks = [kind for kind, number in needs.items() if number > there.get(kind, 0)]
             if not lacks:
                 return
             if time.monotonic() > deadline:
@@ -118,7 +119,7 @@ class Cluster:
         flags = " ".join(f"{room.flag} {room.number}" for room in rooms)
         kind = lacks[0]
         raise ValueError(
-            f"--cluster {self.address}: {flags} need {wanted[kind]} {kind}s, and the cluster has "
+            f"--cluster {self.address}: {flags} need {needs[kind]} {kind}s, and the cluster has "
             f"{there.get(kind, 0):g} {self._limit()}; ask for fewer, or add nodes"
         )
 
@@ -140,7 +141,7 @@ def connect(address: str, rooms: Sequence[Room]) -> Cluster:
     Raises `ValueError` without Ray, for an address that no cluster answers in time, and as the checks of `Cluster`.
     """
     if find_spec("ray") is None:
-        raise ValueError(f"--cluster {address}: Ray is not installed; {INSTALL}")
+        raise ValueError(f"--cluster {address}: Ray is not installed; {install_command('ray')}")
     timeout_s = cluster_timeout_s()
     if address not in _connections:
         _open(address, timeout_s)

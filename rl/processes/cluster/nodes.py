@@ -47,8 +47,8 @@ def missing(needs: Needs) -> str:
     """Return what this machine lacks and how to get it, in one line; "" if it has all that a run needs."""
     own = sys.version_info[:2]
     if own != needs.python:
-        wanted = ".".join(map(str, needs.python))
-        return f"has Python {platform.python_version()}; install the run's, {wanted}"
+        version = ".".join(map(str, needs.python))
+        return f"has Python {platform.python_version()}; install the run's, {version}"
     if code_digest() != needs.code:
         return f"has other code of this library in {Path(__file__).parents[3]}; install what the run has"
     if needs.folder and not os.path.isdir(needs.folder):

@@ -10,6 +10,7 @@ import pytest
 
 from rl.evaluate.__main__ import main as evaluate
 from rl.processes.timeout import CLUSTER_VARIABLE
+from sandboxes.extras import install_command
 from tests.support.paths import ROOT
 from tests.support.runs import flags, training_error
 
@@ -42,7 +43,7 @@ def test_nonsense_is_refused_in_one_line(words: tuple[str, ...], message: str) -
 
 def test_without_ray_the_line_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(f"{CONNECTION}.find_spec", lambda name: None)
-    line = "--cluster auto: Ray is not installed; pip install 'turnwise-rl[ray]'"
+    line = f"--cluster auto: Ray is not installed; {install_command('ray')}"
     assert training_error(*flags(), "--cluster", "auto", "--workers", "1") == line
 
 

@@ -1,1 +1,3 @@
-"""What is known of tasks and what follows from it: how hard they are, who is drawn, how many episodes each gets."""
+"""What is known of tasks, and what follows: who is drawn, how many episodes each gets, which are played to the end."""
+
+"""What is known of tasks, and what follows: who is drawn, how many episodes each gets, which are played to the end."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from rl.methods.estimators import branches, statistics, trees, turn_table
+from rl.methods.estimators import statistics, trees, turn_table
 from rl.methods.estimators.statistics import Floats
 from rl.methods.estimators.turn_table import TokenAdvantages
 from rl.methods.options import NonNegative, Share
@@ -84,8 +84,8 @@ def depth_wise(
     """
     table = turn_table.from_groups(groups)
     draw = trees.draws(groups)
-    values = branches.fused(draw, table.index, table.trajectory, table.returns)
-    advantages = branches.by_depth(
+    values = trees.fused(draw, table.index, table.trajectory, table.returns)
+    advantages = trees.by_depth(
         values,
         draw,
         table.index,

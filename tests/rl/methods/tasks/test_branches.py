@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from rl.methods.estimators import branches
+from rl.methods.estimators import trees
 from rl.methods.inputs import Normalization
 from rl.methods.parts import baseline, credit, scale
 from rl.methods.parts.strategy import scheduled_forks
@@ -48,7 +48,7 @@ def test_children_weigh_alike_however_many_leaves_they_have() -> None:
     draw = np.array([0, 1, 2, 0, 1, 3, 0, 4, 5, 6, 7, 8])
     index = np.array([0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 0])
     trajectory = np.array([0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 4])
-    values = branches.fused(draw, index, trajectory, np.array([0.0, 0.4, 1.0, 0.2, 0.6]))
+    values = trees.fused(draw, index, trajectory, np.array([0.0, 0.4, 1.0, 0.2, 0.6]))
     np.testing.assert_allclose(values, [0.6, 0.2, 0.0, 0.6, 0.2, 0.4, 0.6, 1.0, 1.0, 0.2, 0.2, 0.6])
 
 

@@ -169,8 +169,8 @@ def test_with_its_seed_a_keyed_draft_changes_no_token(slots: int) -> None:
         assert (reply.ids, reply.finish) == (alone.ids, alone.finish)
         np.testing.assert_allclose(reply.logprobs, alone.logprobs, atol=2e-5)
         same = next((t for t in range(len(draft.ids)) if reply.ids[t : t + 1] != draft.ids[t : t + 1]), len(draft.ids))
-        assert reply.reused == same
-    reused = sum(reply.reused for reply in replies)
+        assert reply.num_verified == same
+    reused = sum(reply.num_verified for reply in replies)
     assert 0.3 < reused / sum(len(reply.ids) for reply in replies) < 0.95
     assert policy.stats["sampled"] == sum(len(reply.ids) for reply in replies) - reused
 
@@ -182,7 +182,7 @@ def test_behind_what_is_kept_the_replys_own_seed_draws() -> None:
     fresh = [(prompt, params(1000 + seed, 20)) for prompt, seed in zip(PROMPTS, SEEDS, strict=True)]
     replies = verify_all(HFPolicy(other), fresh, drafts)
     for (prompt, how), reply, draft in zip(fresh, replies, drafts, strict=True):
-        cut = min(reply.reused + (reply.reused < len(draft.ids)), len(reply.ids))
+        cut = min(reply.num_verified + (reply.num_verified < len(draft.ids)), len(reply.ids))
         begun = Completion(reply.ids[:cut], reply.logprobs[:cut], reply.model_logprobs[:cut], reply.versions[:cut])
 
         async def rest(begun=begun, prompt=prompt, how=how):
@@ -199,7 +199,7 @@ def test_replies_from_drafts_have_the_policys_log_probabilities_now(rule: str) -
     policy = HFPolicy(other)
     policy.version = 5
     replies = verify_all(policy, [(p, replace(how, seed=50 + how.seed)) for p, how in requests], drafts)
-    assert sum(reply.reused for reply in replies) > 50
+    assert sum(reply.num_verified for reply in replies) > 50
     for (prompt, _), reply in zip(requests, replies, strict=True):
         np.testing.assert_allclose(reply.logprobs, teacher_forced_logprobs(other, prompt, reply.ids), atol=2e-5)
         assert reply.versions == (5,) * len(reply.ids)
@@ -216,10 +216,10 @@ def test_a_draft_ends_where_the_reply_does() -> None:
     (draft,) = drafts_of([whole], [1])
     policy = HFPolicy(model())
     (short,) = verify_all(policy, [(PROMPT, replace(how, max_tokens=6))], [draft])
-    assert (short.ids, short.finish, short.reused) == (whole.ids[:6], "length", 6)
+    assert (short.ids, short.finish, short.num_verified) == (whole.ids[:6], "length", 6)
     (stopped,) = verify_all(policy, [(PROMPT, replace(how, stop=(whole.ids[3],)))], [draft])
     end = whole.ids.index(whole.ids[3]) + 1
-    assert (stopped.ids, stopped.finish, stopped.reused) == (whole.ids[:end], "stop", end)
+    assert (stopped.ids, stopped.finish, stopped.num_verified) == (whole.ids[:end], "stop", end)
     narrow = HFPolicy(model(), context=len(PROMPT) + 9)
     (full,) = verify_all(narrow, [(PROMPT, how)], [draft])
     assert (full.ids, full.finish) == (whole.ids[:9], "length")
@@ -244,5 +244,5 @@ def test_a_draft_is_dropped_once_a_token_is_there() -> None:
         return await HFPolicy(model()).sample(PROMPT, how, resume_from=begun, draft=replace(draft, seeds=(9,) * 20))
 
     reply = asyncio.run(resumed())
-    assert (reply.ids, reply.reused) == (whole.ids, 0)
+    assert (reply.ids, reply.num_verified) == (whole.ids, 0)
     assert VOCAB > STOP

@@ -115,8 +115,8 @@ class recalled:
         task = (ticket.split, ticket.index)
         visits = sorted((*self._visits.pop(task, ()), visit), key=lambda one: one.ticket)
         first = self._open_tickets[min(self._open_tickets)]
-        settled = [one for one in visits if one.ticket < first.settled]
-        self._visits[task] = [*settled[-1:], *visits[len(settled) :]]
+        past = [one for one in visits if one.ticket < first.settled]
+        self._visits[task] = [*past[-1:], *visits[len(past) :]]
         while self._visits:  # tasks stand in the order in which they were last played
             oldest = next(iter(self._visits))
             if self._is_recent(self._visits[oldest][-1], first):
@@ -136,7 +136,7 @@ def _record(
         reply, seeds = turn.completion, list[int]()
         is_same = is_same and k < len(drafts) and drafts[k].context == turn.context
         if is_same:  # the token in place of the first that was not kept was drawn by the draft's seed too
-            seeds += drafts[k].draft.seeds[: reply.reused + 1]
+            seeds += drafts[k].draft.seeds[: reply.num_verified + 1]
             is_same = drafts[k].draft.ids == reply.ids
         seeds += [reply_seed(ticket, member.member, k, member.agent)] * len(reply.ids)
         turns.append(
@@ -148,5 +148,5 @@ def _record(
                 "alternatives": reply.alternatives,
             }
         )
-    age = ages.get(key, -1) + 1 if any(turn.completion.reused for turn in member.turns) else 0
+    age = ages.get(key, -1) + 1 if any(turn.completion.num_verified for turn in member.turns) else 0
     return {"member": member.member, "agent": member.agent, "age": age, "turns": turns}
