@@ -230,11 +230,11 @@ class HFPolicy(BatchingEngine):
         for request, guess, end in zip(leaders, guesses, ends.tolist(), strict=True):
             if not request.draft:
                 continue
-            rows, known = logits[end - guess - 1 : end], len(request.tokens())
-            verdict = verify(request.draft, request.guess(self.context), rows, request.params, known)
+            rows, length = logits[end - guess - 1 : end], len(request.tokens())
+            verdict = verify(request.draft, request.guess(self.context), rows, request.params, length)
             request.draft, request.reused = None, verdict.num_kept
             tokens = (*request.tokens(), *verdict.tokens)[: self.context]
-            self.cache.write(request.slot, tokens, known + verdict.num_kept)
+            self.cache.write(request.slot, tokens, length + verdict.num_kept)
             new_tokens += [NewToken(request, *token) for token in zip(*verdict[1:], strict=True)]
         return logits[torch.as_tensor(ends - 1, device=logits.device)], new_tokens
 
@@ -247,8 +247,8 @@ class HFPolicy(BatchingEngine):
         slots, requests = np.arange(n), self._active
         cache.reserve(cache.rows, int(cache.num_tokens[:n].max()) + 1)
         if new_tokens:
-            verified = {id(token.request) for token in new_tokens}
-            slots = np.array([slot for slot in range(n) if id(requests[slot]) not in verified], np.int64)
+            done_ids = {id(token.request) for token in new_tokens}
+            slots = np.array([slot for slot in range(n) if id(requests[slot]) not in done_ids], np.int64)
             requests, logits = [requests[slot] for slot in slots], logits[torch.as_tensor(slots, device=logits.device)]
         if requests:
             params = [request.params for request in requests]

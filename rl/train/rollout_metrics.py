@@ -41,14 +41,13 @@ def rollout_metrics(groups: list[Group], training_groups: list[Group]) -> dict[s
         "turns/mean": len(replies) / n,
         "turns/invalid": sum(not turn.valid for turn in replies) / max(len(replies), 1),
         "tokens/sampled": float(sum(t.num_new_sampled for t in (*trajectories, *own_others))),
+        "tokens/reused": float(sum(turn.completion.reused for turn in turns)),
         "tokens/reply": sum(len(turn.completion.ids) for turn in turns) / max(len(turns), 1),
         "truncated/mean": sum(t.stop in TRUNCATIONS for t in trajectories) / n,
         "truncated/tokens": sum(t.stop == Stop.TOKEN_LIMIT for t in trajectories) / n,
         "replies/cut": sum(turn.completion.finish == "length" for turn in replies) / max(len(replies), 1),
         "time/env_s": sum(turn.env_s for turn in turns),
     }
-    if reused := sum(turn.completion.reused for turn in turns):
-        metrics["tokens/reused"] = float(reused)
     answers = [turn.reply for turn in turns if turn.role == ROLE and turn.reply is not None]
     if answers:
         metrics["extensions/asked"] = len(answers) / n

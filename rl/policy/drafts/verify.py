@@ -97,9 +97,9 @@ def residual_token(policy: Tensor, alternatives: Alternatives, uniform: float) -
     """
     rest = policy.double().exp()
     if alternatives:
-        recorded = torch.tensor([token for token, _ in alternatives], device=policy.device)
+        known_ids = torch.tensor([token for token, _ in alternatives], device=policy.device)
         old = torch.tensor([logprob for _, logprob in alternatives], device=policy.device, dtype=torch.float64).exp()
-        rest[recorded] = (rest[recorded] - old).clamp_(min=0.0)
+        rest[known_ids] = (rest[known_ids] - old).clamp_(min=0.0)
     if not float(rest.sum()) > 0:  # both distributions are equal to rounding
         rest = policy.double().exp()
     cumulative = rest.cumsum(-1)

@@ -27,9 +27,9 @@ def round_fp8(x: Tensor, rows: int) -> Tensor:
     blocks = F.pad(x.detach(), (0, -x.shape[1] % BLOCK, 0, -x.shape[0] % rows))
     blocks = blocks.unflatten(0, (-1, rows)).unflatten(2, (-1, BLOCK))
     scale = (blocks.abs().amax((1, 3), keepdim=True) / LARGEST).clamp(min=1e-30)
-    rounded = (blocks / scale).clamp(-LARGEST, LARGEST).to(torch.float8_e4m3fn).to(x.dtype) * scale
-    rounded = rounded.flatten(2, 3).flatten(0, 1)[: x.shape[0], : x.shape[1]]
-    return x + (rounded - x.detach())
+    values = (blocks / scale).clamp(-LARGEST, LARGEST).to(torch.float8_e4m3fn).to(x.dtype) * scale
+    values = values.flatten(2, 3).flatten(0, 1)[: x.shape[0], : x.shape[1]]
+    return x + (values - x.detach())
 
 
 def round_weight(weight: Tensor) -> Tensor:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from rl.methods.estimators import branches, statistics, trees, turn_table
+from rl.methods.estimators import statistics, trees, turn_table
 from rl.methods.estimators.statistics import Floats
+from rl.methods.estimators.tasks import branches
 from rl.methods.estimators.turn_table import TokenAdvantages
 from rl.methods.options import NonNegative, Share
 from rl.records import Group

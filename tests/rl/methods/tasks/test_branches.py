@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from rl.methods.estimators import branches
+from rl.methods.estimators.tasks import branches
 from rl.methods.inputs import Normalization
 from rl.methods.parts import baseline, credit, scale
 from rl.methods.parts.strategy import scheduled_forks

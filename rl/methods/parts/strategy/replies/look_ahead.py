@@ -42,7 +42,7 @@ class _Tree:
     """The members of a group so far."""
 
     attempts: dict[int, Attempts]
-    forced: dict[int, list[_Place]]  # tokens of each member that were chosen, not sampled, in order
+    choices: dict[int, list[_Place]]  # tokens of each member that were chosen, not sampled, in order
     side_tokens: dict[int, int] = field(default_factory=dict)  # of branches of each member that were given up
     num_looks: int = 0
 
@@ -83,7 +83,7 @@ async def look_ahead(
         if trajectory is None or any(turn.images for turn in trajectory.turns):
             continue
         expect_alternatives(trajectory, "look_ahead")
-        places = _places(trajectory, tree.forced[member][-1:], chance, margin)
+        places = _places(trajectory, tree.choices[member][-1:], chance, margin)
         starts = await _look(recording, ticket, tree, member, places, distance, tokens)
         attempts = await play_starts(recording, ticket, {number: start for number, (_, start) in starts.items()})
         for number, (place, _) in starts.items():
@@ -132,11 +132,11 @@ async def _look(
         now, places = places[:room], places[room:]
         calls = []
         for place in now:
-            begun = draft(runner, trajectory.turns[place.turn].completion, place.token, place.choice)
+            beginning = draft(runner, trajectory.turns[place.turn].completion, place.token, place.choice)
             session = ticket.session(member, f"ahead.{tree.num_looks}")
             seed = derive(ticket.seed, "ahead", tree.num_looks)
             prompt = prompt_of(trajectory.turns, place.turn)
-            calls.append(sample_ahead(runner, ticket, session, prompt, begun, seed, tokens))
+            calls.append(sample_ahead(runner, ticket, session, prompt, beginning, seed, tokens))
             tree.num_looks += 1
         for place, reply in zip(now, await asyncio.gather(*calls), strict=True):
             if reply is not None and _distance(trajectory, place, reply, tokens) >= distance:
@@ -144,7 +144,7 @@ async def _look(
                 turn = trajectory.turns[place.turn]
                 fork = Fork(member, place.turn) if place.turn else None
                 starts[number] = place, Start(trajectory.turns[: place.turn], fork, turn.context, reply=reply)
-                tree.forced[number] = [one for one in tree.forced[member] if one[:2] < place[:2]] + [place]
+                tree.choices[number] = [one for one in tree.choices[member] if one[:2] < place[:2]] + [place]
             elif reply is not None:
                 tree.side_tokens[member] += len(reply.ids) - place.token - 1
     return starts
@@ -161,5 +161,5 @@ def _mark(tree: _Tree) -> None:
         for trajectory in attempts:
             trajectory.num_side_sampled = tree.side_tokens.get(member, 0) if trajectory is attempts[-1] else 0
             for k, turn in enumerate(trajectory.turns):
-                marks = {place.token for place in tree.forced.get(member, ()) if place.turn == k}
+                marks = {place.token for place in tree.choices.get(member, ()) if place.turn == k}
                 turn.streams["forced"] = tuple(float(t in marks) for t in range(len(turn.completion.ids)))

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rl.methods.estimators import quality_head
-from rl.methods.estimators.quality_head import Head
 from rl.methods.estimators.statistics import Floats
+from rl.methods.estimators.tasks import quality_head
+from rl.methods.estimators.tasks.quality_head import Head
 from rl.methods.options import AboveZero, Count, Natural, PartError, Share
 from rl.methods.parts.strategy.independent import independent
 from rl.methods.parts.strategy.replies.ahead import first_prompt, sample_ahead
@@ -23,7 +23,7 @@ from rl.rollout.runner import Runner
 from rl.rollout.seat import Start, reply_seed
 from rl.seeds import generator
 
-FIRST, MOST = 8, 512  # tokens after which members are judged: before a length is known, and at most
+FIRST, MOST = 8, 512  # tokens after which members are judged: before a length is past, and at most
 NOTHING = Completion((), (), (), (), "abort")
 
 
@@ -42,7 +42,7 @@ class pruned:
 
     All members sample the first `tokens` tokens of their first reply; 0 stands for a quarter of the median length of
     first replies so far, at most 512. A network of two layers on the policy's last hidden state there predicts success.
-    A member goes on with the chance of `estimators.quality_head.survival`, exactly the share `keep` of them in all; the
+    A member goes on with the chance of `quality_head.survival`, exactly the share `keep` of them in all; the
     others end there, and are in no group. The rest of the group says what it would without pruning. The network is
     fitted anew, before each group, to the last `window` members of groups that an update has used up. Before the policy
     version `warmup`, and until there are successes and failures, all members are played.
@@ -57,8 +57,8 @@ class pruned:
     window: Count = 1024
     _samples: list[_Samples] = field(default_factory=list, init=False, compare=False)
     _open_tickets: dict[int, Ticket] = field(default_factory=dict, init=False, compare=False)
-    _predicted: dict[int, list[float]] = field(default_factory=dict, init=False, compare=False)  # by open ticket
-    _fitted: tuple[int, int, Head | None] = field(default=(-1, FIRST, None), init=False, compare=False)
+    _predictions: dict[int, list[float]] = field(default_factory=dict, init=False, compare=False)  # by open ticket
+    _latest_fit: tuple[int, int, Head | None] = field(default=(-1, FIRST, None), init=False, compare=False)
 
     async def __call__(self, runner: Runner, ticket: Ticket) -> list[Group]:
         """Play the group. Raises `PartError` for an engine that tells no hidden states."""
@@ -72,7 +72,7 @@ class pruned:
             self._learn(runner, ticket, groups[0].trajectories, tokens)
         finally:
             del self._open_tickets[ticket.number]
-        self._predicted.pop(ticket.number, None)
+        self._predictions.pop(ticket.number, None)
         return groups
 
     def state_dict(self) -> dict[str, Any]:
@@ -81,7 +81,7 @@ class pruned:
         names = ("features", "outcomes", "lengths")
         arrays = {name: np.concatenate([getattr(one, name) for one in parts]) for name in names} if parts else {}
         tickets = [[one.ticket, len(one.outcomes)] for one in parts]
-        return {"tickets": tickets, "predicted": dict(self._predicted), **arrays}
+        return {"tickets": tickets, "predicted": dict(self._predictions), **arrays}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore `state_dict()`."""
@@ -90,7 +90,7 @@ class pruned:
             _Samples(ticket, *(np.asarray(state[name])[begin:end] for name in ("features", "outcomes", "lengths")))
             for (ticket, _), begin, end in zip(state["tickets"], ends[:-1], ends[1:], strict=True)
         ]
-        self._predicted, self._fitted = dict(state["predicted"]), (-1, FIRST, None)
+        self._predictions, self._latest_fit = dict(state["predicted"]), (-1, FIRST, None)
 
     async def _play_some(self, runner: Runner, ticket: Ticket, tokens: int, head: Head) -> list[Group]:
         """Sample the beginnings, then play those that are kept; [] where beginnings cannot be sampled."""
@@ -103,28 +103,28 @@ class pruned:
             sample_ahead(runner, ticket, session, prompt, NOTHING, seed, tokens)
             for session, seed in zip(sessions, seeds, strict=True)
         ]
-        begun = [reply for reply in await asyncio.gather(*calls) if reply is not None and reply.ids]
-        if len(begun) < ticket.size:
+        beginnings = [reply for reply in await asyncio.gather(*calls) if reply is not None and reply.ids]
+        if len(beginnings) < ticket.size:
             return []
-        if ticket.number not in self._predicted:  # by other weights, if a resumed run computed them anew
-            states = self._states(runner, [(*prompt, *reply.ids) for reply in begun])
-            self._predicted[ticket.number] = head.predict(states).tolist()
-        predicted = np.array(self._predicted[ticket.number])
-        chances = quality_head.survival(predicted, keep=self.keep, balance=self.balance)
+        if ticket.number not in self._predictions:  # by other weights, if a resumed run computed them anew
+            states = self._states(runner, [(*prompt, *reply.ids) for reply in beginnings])
+            self._predictions[ticket.number] = head.predict(states).tolist()
+        predictions = np.array(self._predictions[ticket.number])
+        chances = quality_head.survival(predictions, keep=self.keep, balance=self.balance)
         draws = generator(ticket.seed, "prune").random(ticket.size)
-        kept = quality_head.choose(chances, draws, max(1, math.ceil(self.keep * ticket.size))).tolist()
+        survivors = quality_head.choose(chances, draws, max(1, math.ceil(self.keep * ticket.size))).tolist()
         # a complete reply goes on at once; "abort" says that no environment has failed to answer it
-        starts = {m: Start(context=prompt, reply=replace(begun[m], finish="abort")) for m in kept}
+        starts = {m: Start(context=prompt, reply=replace(beginnings[m], finish="abort")) for m in survivors}
         attempts = await play_starts(runner, ticket, starts)
         for member, tries in attempts.items():
             for one in tries:
                 one.num_reused = 0  # they are its own
                 one.num_side_sampled = 0
                 if one.turns:
-                    numbers = {"quality": float(predicted[member]), "survival": float(chances[member])}
+                    numbers = {"quality": float(predictions[member]), "survival": float(chances[member])}
                     one.turns[0].metrics = {**one.turns[0].metrics, **numbers}
-        lost = sum(len(begun[member].ids) for member in range(ticket.size) if member not in kept)
-        attempts[kept[0]][-1].num_side_sampled = lost
+        num_lost = sum(len(beginnings[member].ids) for member in range(ticket.size) if member not in survivors)
+        attempts[survivors[0]][-1].num_side_sampled = num_lost
         return [group_of(ticket, [attempts[member] for member in sorted(attempts)])]
 
     def _fit(self, ticket: Ticket) -> tuple[int, Head | None]:
@@ -133,17 +133,17 @@ class pruned:
         A pure function of the groups that had been used up when the ticket was opened, so that it is the same in a
         resumed run.
         """
-        if self._fitted[0] != ticket.settled:
-            known = [one for one in self._samples if one.ticket < ticket.settled]
+        if self._latest_fit[0] != ticket.settled:
+            past = [one for one in self._samples if one.ticket < ticket.settled]
             lengths, outcomes, head = np.zeros(0), np.zeros(0), None
-            if known:
-                lengths = np.concatenate([one.lengths for one in known])[-self.window :]
-                outcomes = np.concatenate([one.outcomes for one in known])[-self.window :]
-            tokens = self.tokens or (max(1, min(MOST, round(float(np.median(lengths)) / 4))) if known else FIRST)
+            if past:
+                lengths = np.concatenate([one.lengths for one in past])[-self.window :]
+                outcomes = np.concatenate([one.outcomes for one in past])[-self.window :]
+            tokens = self.tokens or (max(1, min(MOST, round(float(np.median(lengths)) / 4))) if past else FIRST)
             if ticket.version >= self.warmup and 0 < outcomes.sum() < len(outcomes):
-                head = quality_head.fit(np.concatenate([one.features for one in known])[-self.window :], outcomes)
-            self._fitted = (ticket.settled, tokens, head)
-        return self._fitted[1], self._fitted[2] if ticket.version >= self.warmup else None
+                head = quality_head.fit(np.concatenate([one.features for one in past])[-self.window :], outcomes)
+            self._latest_fit = (ticket.settled, tokens, head)
+        return self._latest_fit[1], self._latest_fit[2] if ticket.version >= self.warmup else None
 
     def _learn(self, runner: Runner, ticket: Ticket, members: Sequence[Trajectory], tokens: int) -> None:
         """Remember the states and outcomes of a group; forget what no open or later ticket can use."""

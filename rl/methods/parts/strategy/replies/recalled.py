@@ -115,8 +115,8 @@ class recalled:
         task = (ticket.split, ticket.index)
         visits = sorted((*self._visits.pop(task, ()), visit), key=lambda one: one.ticket)
         first = self._open_tickets[min(self._open_tickets)]
-        settled = [one for one in visits if one.ticket < first.settled]
-        self._visits[task] = [*settled[-1:], *visits[len(settled) :]]
+        past = [one for one in visits if one.ticket < first.settled]
+        self._visits[task] = [*past[-1:], *visits[len(past) :]]
         while self._visits:  # tasks stand in the order in which they were last played
             oldest = next(iter(self._visits))
             if self._is_recent(self._visits[oldest][-1], first):

@@ -5,7 +5,6 @@ Legend: N samples, E hidden size, W width of the network, G members of a group.
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -43,19 +42,19 @@ def fit(features: Floats, outcomes: Floats) -> Head:
     features = np.asarray(features, dtype=np.float64)
     mean, spread = features.mean(0), features.std(0) + 1e-6
     x, y = _with_one((features - mean) / spread), np.asarray(outcomes, dtype=np.float64)
-    held = np.arange(len(y)) % HELD_OUT == HELD_OUT - 1
+    is_out = np.arange(len(y)) % HELD_OUT == HELD_OUT - 1
     rng, width = generator("quality head"), x.shape[1]
     weights = [rng.normal(0, width**-0.5, (width, WIDTH)), np.append(rng.normal(0, WIDTH**-0.5, WIDTH), 0.0)]
     moments = [[np.zeros_like(w), np.zeros_like(w)] for w in weights]
     for step in range(1, STEPS + 1):
-        for w, moment, gradient in zip(weights, moments, _gradients(weights, x[~held], y[~held]), strict=True):
+        for w, moment, gradient in zip(weights, moments, _gradients(weights, x[~is_out], y[~is_out]), strict=True):
             for i, value in enumerate((gradient, gradient**2)):
                 moment[i] = BETAS[i] * moment[i] + (1 - BETAS[i]) * value
             direction, size = (m / (1 - b**step) for m, b in zip(moment, BETAS, strict=True))
             w -= RATE * (direction / (np.sqrt(size) + EPS) + DECAY * w)
-    logits = _forward(weights[0], weights[1], x[held])[1]
-    losses = [np.logaddexp(0, np.where(y[held] > 0, -1, 1) * logits / t).sum() for t in TEMPERATURES]
-    temperature = float(TEMPERATURES[int(np.argmin(losses))]) if held.any() else 1.0
+    logits = _forward(weights[0], weights[1], x[is_out])[1]
+    losses = [np.logaddexp(0, np.where(y[is_out] > 0, -1, 1) * logits / t).sum() for t in TEMPERATURES]
+    temperature = float(TEMPERATURES[int(np.argmin(losses))]) if is_out.any() else 1.0
     return Head(mean, spread, weights[0], weights[1], temperature)
 
 
@@ -75,24 +74,16 @@ def choose(chances: Floats, uniforms: Floats, count: int) -> Ints:
     return np.sort(np.argsort(uniforms / chances, kind="stable")[:count])
 
 
-def auc(predicted: Floats, outcomes: Floats) -> float:
-    """The probability that a success has a higher prediction than a failure; NaN without one of both."""
-    good, bad = predicted[outcomes > 0], predicted[outcomes <= 0]
-    if not len(good) or not len(bad):
-        return math.nan
-    return float((np.sign(good[:, None] - bad) / 2 + 0.5).mean())
-
-
 def _gradients(weights: list[Floats], x: Floats, y: Floats) -> tuple[Floats, Floats]:
-    hidden, logits = _forward(weights[0], weights[1], x)
+    units, logits = _forward(weights[0], weights[1], x)
     error = (_sigmoid(logits) - y) / max(len(y), 1)
-    back = error[:, None] * weights[1][:-1] * (1 - hidden**2)
-    return x.T @ back, _with_one(hidden).T @ error
+    back = error[:, None] * weights[1][:-1] * (1 - units**2)
+    return x.T @ back, _with_one(units).T @ error
 
 
 def _forward(first: Floats, second: Floats, x: Floats) -> tuple[Floats, Floats]:
-    hidden: Floats = np.tanh(x @ first)
-    return hidden, _with_one(hidden) @ second
+    units: Floats = np.tanh(x @ first)
+    return units, _with_one(units) @ second
 
 
 def _with_one(x: Floats) -> Floats:

@@ -62,8 +62,8 @@ def by_depth(
     for r, node in enumerate(draw.tolist()):
         nodes.setdefault(node, r)
     rows = list(nodes.values())
-    ended = np.flatnonzero(np.append(trajectory[1:] != trajectory[:-1], len(trajectory) > 0))
-    late = [(int(r), d) for r in ended for d in range(int(index[r]) + 1, int(deepest[group[trajectory[r]]]))]
+    last_rows = np.flatnonzero(np.append(trajectory[1:] != trajectory[:-1], len(trajectory) > 0))
+    late = [(int(r), d) for r in last_rows for d in range(int(index[r]) + 1, int(deepest[group[trajectory[r]]]))]
     at = np.array([*rows, *(r for r, _ in late)], dtype=np.int64)
     depth = np.array([*index[rows], *(d for _, d in late)], dtype=np.int64)
     _, label = np.unique(np.stack([group[trajectory[at]], depth]), axis=1, return_inverse=True)
