@@ -38,8 +38,9 @@ class recalled:
     The policy computes a draft in one forward pass, keeps a beginning of it and samples the rest (`rl.records.Draft`).
     What is kept has the log-probabilities and the version of the policy as it is. With `rule="keyed"` a token is kept
     if the random number that drew it draws it again, and with `"residual"` by speculative sampling, with the
-    `candidates` likeliest tokens of the policy that sampled it: tokens have the policy's own distribution. `"lenient"`
-    is the rule of the paper, which favours old tokens: kept with `min(1, lenience * p / q)`.
+    `candidates` likeliest tokens of the policy that sampled it: tokens have the distribution of a policy that does not
+    depend on the draft. One that has been trained on the draft in between does, a little, under any such rule.
+    `"lenient"` is the rule of the paper, which favours old tokens: kept with `min(1, lenience * p / q)`.
 
     A draft is used as long as its episode and the new one are the same so far, turn by turn. Its random numbers and
     tokens serve `visits` visits at most; then the member is played without one. Drafts come from groups that an update
