@@ -62,7 +62,9 @@ class Lease:
     def _open_sandbox(self) -> tuple[Sandbox, set[int]]:
         try:
             sandbox = sandboxes.open(self.name, **self.options)
-        except TypeError as error:
+        except (TypeError, ValueError) as error:
+            if isinstance(error, ValueError) and not self.options:
+                raise
             raise ValueError(f"sandbox_options {self.options!r}: {error}") from error
         entry = _open[(os.getpid(), *self._key)] = (sandbox, set())
         return entry

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from sandboxes.checks import files, isolation, limits, programs, ruins, sessions
 from sandboxes.checks.assertions import NotApplicable, require_protection
-from sandboxes.provider import SANDBOX_METHODS, Sandbox
+from sandboxes.provider import Sandbox
 from sandboxes.types import SandboxError
 
 Behaviour = Callable[[Sandbox], None]
@@ -61,7 +61,7 @@ def self_check(sandbox: Sandbox) -> list[CheckResult]:
     Behaviours that its `isolation` does not promise are skipped. Raises CheckFailure if a behaviour fails, and
     ValueError for what is no sandbox.
     """
-    if missing := [name for name in SANDBOX_METHODS if not callable(getattr(sandbox, name, None))]:
+    if missing := [name for name in ("run", "session") if not callable(getattr(sandbox, name, None))]:
         hint = f"open it with sandboxes.open({sandbox!r})" if isinstance(sandbox, str) else f"it lacks {missing}"
         raise ValueError(f"{sandbox!r:.80} is no sandbox; {hint}")
     results = list(run_checks(sandbox))

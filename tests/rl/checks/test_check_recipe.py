@@ -407,7 +407,7 @@ def test_a_recipe_that_is_only_unusual_passes(number: int) -> None:
 
 def test_methods_that_compare_members_do_not_learn_from_single_episodes() -> None:
     singles = {name for name in NAMES if learns_from_single_episodes(recipes.load(name))}
-    critics = {"archer", "bilevel_ppo", "digiq", "decoupled_ppo", "jade", "pa_rl", "ppo", "step_search", "turn_ppo"}
+    critics = {"archer", "bilevel_ppo", "digiq", "decoupled_ppo", "jade", "ppo", "step_search", "turn_ppo"}
     assert singles == critics | {"mssr", "otr", "reinforce", "reinforce_pp", "scope_opd", "spiral"}
 
 
