@@ -140,7 +140,7 @@ def connect(address: str, rooms: Sequence[Room]) -> Cluster:
 
     Raises `ValueError` without Ray, for an address that no cluster answers in time, and as the checks of `Cluster`.
     """
-    if find_spec("ray") is None:
+    if (spec := find_spec("ray")) is None or spec.origin is None:  # a folder of this name has no origin
         raise ValueError(f"--cluster {address}: Ray is not installed; {install_command('ray')}")
     timeout_s = cluster_timeout_s()
     if address not in _connections:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import pytest
@@ -41,14 +42,15 @@ def test_nonsense_is_refused_in_one_line(words: tuple[str, ...], message: str) -
     assert training_error(*flags(), *words) == message
 
 
-def test_without_ray_the_line_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(f"{CONNECTION}.find_spec", lambda name: None)
+@pytest.mark.parametrize("spec", [None, ModuleSpec("ray", None)], ids=["nothing", "a folder named ray"])
+def test_without_ray_the_line_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, spec: ModuleSpec | None) -> None:
+    monkeypatch.setattr(f"{CONNECTION}.find_spec", lambda name: spec)
     line = f"--cluster auto: Ray is not installed; {install_command('ray')}"
     assert training_error(*flags(), "--cluster", "auto", "--workers", "1") == line
 
 
 def test_an_address_that_nothing_answers_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(f"{CONNECTION}.find_spec", lambda name: True)
+    monkeypatch.setattr(f"{CONNECTION}.find_spec", lambda name: ModuleSpec(name, None, origin="ray"))
     monkeypatch.setattr(f"{CONNECTION}._connections", {})
     address = "ray://127.0.0.1:1"
     line = f"--cluster {address}: nothing answers there (Connection refused)"
@@ -58,7 +60,7 @@ def test_an_address_that_nothing_answers_is_one_line(monkeypatch: pytest.MonkeyP
 def test_a_cluster_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     from threading import Event
 
-    monkeypatch.setattr(f"{CONNECTION}.find_spec", lambda name: True)
+    monkeypatch.setattr(f"{CONNECTION}.find_spec", lambda name: ModuleSpec(name, None, origin="ray"))
     monkeypatch.setattr(f"{CONNECTION}._connections", {})
     monkeypatch.setattr(f"{CONNECTION}._init", lambda address: Event().wait(30))
     monkeypatch.setenv(CLUSTER_VARIABLE, "0.2")

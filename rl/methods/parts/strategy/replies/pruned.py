@@ -171,6 +171,7 @@ class pruned:
         states = runner.policy.hidden_states(sequences)
         if states is None:
             raise PartError(
-                "--strategy pruned: the engine tells no hidden states (Policy.hidden_states); take --engine hf"
+                "--strategy pruned: the engine tells no hidden states (Policy.hidden_states); "
+                "take --engine hf and --engines 1"
             )
         return states

@@ -60,7 +60,8 @@ class recalled:
         """Play every member, with drafts where there are any. Raises `PartError` for an engine that takes none."""
         if not runner.policy.verifies_drafts:
             raise PartError(
-                "--strategy recalled: the engine verifies no drafts (Policy.verifies_drafts); take --engine hf"
+                "--strategy recalled: the engine verifies no drafts (Policy.verifies_drafts); "
+                "take --engine hf and --engines 1"
             )
         self._open_tickets[ticket.number] = ticket
         try:
