@@ -170,12 +170,16 @@ def main(store: str, rank: int, count: int, shards: int, recipes: str, mutant: s
     say("lora", **Trial(make_ranks, adapted).gradients(gspo, batch))
     ppo = all_recipes()["ppo"]
     critic = Trial(make_ranks, plain, critic=True)
+    start = [weight.detach().clone() for weight in critic.alone.parameters()]
     for learner in (critic.alone, critic.shared):
         learner.freeze_reference()
         for step in range(3):
             learner.update(rows(seed=step), ppo)
-    pairs = zip(critic.alone.parameters(), critic.shared.parameters(), strict=True)
-    say("weights after 3 steps", difference=max(float((a - b.full_tensor()).abs().max()) for a, b in pairs))
+    # AdamW divides each gradient by its size, so that rounding moves a weight whose gradient is nearly 0 by up to the rate
+    pairs = list(zip(critic.alone.parameters(), critic.shared.parameters(), strict=True))
+    distance = sum(float((a - b.full_tensor()).square().sum()) for a, b in pairs)
+    way = sum(float((a - before).square().sum()) for (a, _), before in zip(pairs, start, strict=True))
+    say("three steps", drift=(distance / way) ** 0.5)
     scores = [
         torch.cat([learner.score(learner.model, batch)["value"], learner.score(learner.reference_model, batch)["logp"]])
         for learner in (critic.alone, critic.shared)
