@@ -28,14 +28,14 @@ def load_source_file(path: str) -> ModuleType:
 
     Raises ValueError for a missing file, and for one that cannot be executed, with the line where it failed.
     """
-    asked = os.path.abspath(os.path.expanduser(path))
-    place, source = _sent_sources().get(asked, (asked, None))
+    full_path = os.path.abspath(os.path.expanduser(path))
+    place, source = _sent_sources().get(full_path, (full_path, None))
     file = Path(place).resolve()
     if source is None and not file.is_file():
         raise ValueError(f"no file {path!r}")
     with _failures(path, str(file)):
         module = _load(file, source)
-    _loaded[asked] = str(file), _loaded_text[file]
+    _loaded[full_path] = str(file), _loaded_text[file]
     return module
 
 

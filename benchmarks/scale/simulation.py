@@ -118,7 +118,7 @@ class Simulation:
         self.engines = Engines(load.engines, load.speed, load.sync, colocated=load.colocated)
         self.version, self._free_at = 0, 0.0
         trainer = _Trainer(self.engines, load.train, bool(schedule.overlap))
-        plan = Plan(load.groups, load.size, self.seed, self.updates, schedule.lag, trainer.overlap, schedule=schedule)
+        plan = Plan(load.groups, load.size, self.seed, self.updates, schedule)
         loop = Loop(
             SimpleNamespace(play_state=PlayState(), clock=Clock()),  # type: ignore[arg-type]
             [],

@@ -48,6 +48,7 @@ _FENCE = re.compile(r"^[ \t]*`{3,}[ \t]*\w*[ \t]*$", re.MULTILINE)  # of a code 
 _NOTATION = re.compile(r"[^\x00-\x7f]|[A-Za-z=^]|[0-9] [0-9]{3}")  # what a number in other notation contains
 _SCALE = re.compile(r" (?:hundred|thousand|[mbtr]{1,2}illion)s?$", re.IGNORECASE)
 _DELIMITER = re.compile(r"\\[()\[\]]|(?<!\S)\${1,2}(?=[\s.,;:!?]|$)")  # around a formula, apart from it
+_OPENING = re.compile(r"[(\[{]")
 _NUMERAL = re.compile(r"\S+")
 _GROUP = re.compile(r"[0-9]{3}")
 _FIRST_GROUP = re.compile(r"[-(*_$€£]*[1-9][0-9]{0,2}")
@@ -93,9 +94,15 @@ def single_line(reply: str) -> str:
 def collections_in(reply: str) -> Iterator[str]:
     """Yield what may be the collection or formula that a reply states: its `single_line`, then what follows words.
 
-    The latter is `(3,-2)` for "The solution is (3,-2)", on the line that answers.
+    The latter is `(3,-2)` for "The solution is (3,-2)", on the line that answers, if that line has no marks, no phrase
+    and nothing in brackets before it.
     """
-    yield from filter(None, (single_line(reply), after_words(only_line(reply))))
+    if line := single_line(reply):
+        yield line
+    line = only_line(reply)
+    answer = "" if _PHRASE.search(line) or _has_mark(line) else after_words(line)
+    if answer and not _OPENING.search(line[: line.rfind(answer)]):
+        yield answer
 
 
 def read_number(text: str) -> Fraction | None:

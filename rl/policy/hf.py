@@ -247,8 +247,8 @@ class HFPolicy(BatchingEngine):
         slots, requests = np.arange(n), self._active
         cache.reserve(cache.rows, int(cache.num_tokens[:n].max()) + 1)
         if new_tokens:
-            done = {id(token.request) for token in new_tokens}
-            slots = np.array([slot for slot in range(n) if id(requests[slot]) not in done], np.int64)
+            request_ids = {id(token.request) for token in new_tokens}
+            slots = np.array([slot for slot in range(n) if id(requests[slot]) not in request_ids], np.int64)
             requests, logits = [requests[slot] for slot in slots], logits[torch.as_tensor(slots, device=logits.device)]
         if requests:
             params = [request.params for request in requests]

@@ -235,10 +235,10 @@ def says(clue: str, known: str) -> bool:
 
 
 def misfit(clue: str, fitting: Sequence[str], alien: Sequence[str]) -> float:
-    """Return how little a clue fits a word: 0 with one of `fitting`, 1 with one of `alien` or no clue, else half."""
-    if any(says(clue, entry) for entry in fitting):
-        return 0.0
-    return 1.0 if clue == SILENCE or any(says(clue, entry) for entry in alien) else UNKNOWN
+    """Return how little a clue fits a word: 1 with one of `alien` or no clue, 0 with one of `fitting`, else half."""
+    if clue == SILENCE or any(says(clue, entry) for entry in alien):
+        return 1.0
+    return 0.0 if any(says(clue, entry) for entry in fitting) else UNKNOWN
 
 
 def _pick(rng: np.random.Generator, items: Sequence[str]) -> str:

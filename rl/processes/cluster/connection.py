@@ -86,19 +86,16 @@ class Cluster:
                 strategy = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
                 options = {"num_cpus": 0, "max_retries": 0, "scheduling_strategy": strategy}
                 refs[task.options(**options).remote(self.needs)] = node["NodeManagerAddress"]
-        done, late = ray.wait(list(refs), num_returns=len(refs), timeout=self.timeout_s)
-        if late:
-            raise ValueError(f"--cluster {self.address}: node {refs[late[0]]} has answered nothing {self._limit()}")
-        for ref in done:
+        answers, silent = ray.wait(list(refs), num_returns=len(refs), timeout=self.timeout_s)
+        if silent:
+            raise ValueError(f"--cluster {self.address}: node {refs[silent[0]]} has answered nothing {self._limit()}")
+        for ref in answers:
             try:
                 lack = ray.get(ref)
-            except ImportError:
-                lack = f"has not this library; {install_command('ray')} there"
             except Exception as error:  # whatever happens on the node
-                if "ModuleNotFoundError" in str(error):
-                    lack = f"has not this library; {install_command('ray')} there"
-                else:
-                    lack = f"fails: {type(error).__name__}"
+                is_missing = isinstance(error, ImportError) or "ModuleNotFoundError" in str(error)
+                lack = f"fails: {type(error).__name__}"
+                lack = f"has not this library; {install_command('ray')} there" if is_missing else lack
             if lack:
                 raise ValueError(f"--cluster {self.address}: node {refs[ref]} {lack}")
 

@@ -21,12 +21,7 @@ class Plan:
         size: Episodes per group.
         seed: The run's seed.
         total_updates: Updates of the whole run, for the schedule of the learning rate.
-        lag: Updates that sampling may be ahead. 0: a group is sampled with the current weights only, and sampling waits
-            while the learner trains (on-policy). L: `(L + 1) * groups` groups are played at a time and sampling
-            continues across updates, so tokens may come from weights that are up to L updates old.
-        overlap: Whether sampling goes on while the learner computes, on a thread of its own; `lag` must be above 0.
-            Which weights sample a token then depends on time, so a run does not repeat bit for bit.
-        schedule: The other settings of the schedule; its own `lag` and `overlap` are not read.
+        schedule: When groups start and which of them an update takes.
         split: Split of the environment to train on.
         temperature: Sampling temperature of the training episodes.
         token_budget: Sampled tokens of the whole run after which it ends; None for no limit.
@@ -37,19 +32,33 @@ class Plan:
     size: int
     seed: int
     total_updates: int
-    lag: int = 0
-    overlap: bool = False
+    schedule: Schedule = field(default_factory=Schedule)
     split: str = "train"
     temperature: float = 1.0
     token_budget: int | None = None
-    schedule: Schedule = field(default_factory=Schedule)
 
     @classmethod
     def of(cls, s: Settings, updates: int) -> Plan:
         """Return the plan of a run of `updates` updates with these settings."""
-        overlap, budget = bool(s.overlap), s.sampled_tokens
-        options = {"temperature": s.temperature, "token_budget": budget}
-        return cls(s.groups, s.size, s.seed, updates, s.lag, overlap, schedule=s, **options)  # type: ignore[arg-type]
+        return cls(s.groups, s.size, s.seed, updates, s, temperature=s.temperature, token_budget=s.sampled_tokens)
+
+    @property
+    def lag(self) -> int:
+        """Updates that sampling may be ahead.
+
+        0: a group is sampled with the current weights only, and sampling waits while the learner trains (on-policy). L:
+        `(L + 1) * groups` groups are played at a time and sampling continues across updates, so tokens may come from
+        weights that are up to L updates old.
+        """
+        return self.schedule.lag
+
+    @property
+    def overlap(self) -> bool:
+        """Whether sampling goes on while the learner computes, on a thread of its own; `lag` must be above 0.
+
+        Which weights sample a token then depends on time, so a run does not repeat bit for bit.
+        """
+        return bool(self.schedule.overlap)
 
     @property
     def num_spare(self) -> int:

@@ -64,7 +64,7 @@ class Scheduler:
         self.num_learning = 0
         self.counts = Counts()
         self._tasks: dict[asyncio.Task[None], int] = {}  # the number of the ticket that each plays
-        self._done: list[asyncio.Task[None]] = []  # of them, since the last wait
+        self._ended_tasks: list[asyncio.Task[None]] = []  # of them, since the last wait
         self._wake: asyncio.Future[None] | None = None  # of who waits
 
     def start(self) -> None:
@@ -168,7 +168,7 @@ class Scheduler:
 
         It costs the same however many groups are in flight.
         """
-        if not self._done:
+        if not self._ended_tasks:
             self._wake = wake = asyncio.get_running_loop().create_future()
             watch = asyncio.ensure_future(self.stopping.wait())
             watch.add_done_callback(lambda _: self._wake_up(wake))
@@ -176,13 +176,13 @@ class Scheduler:
                 await wake
             finally:
                 watch.cancel()
-        done, self._done = self._done, []
-        for task in done:
+        tasks, self._ended_tasks = self._ended_tasks, []
+        for task in tasks:
             if self._tasks.pop(task, None) is not None:
                 task.result()
 
     def _on_done(self, task: asyncio.Task[None]) -> None:
-        self._done.append(task)
+        self._ended_tasks.append(task)
         if self._wake is not None:
             self._wake_up(self._wake)
 

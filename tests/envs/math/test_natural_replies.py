@@ -84,6 +84,22 @@ def test_a_hedged_or_denied_answer_is_not_paid(id: str, form: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "form",
+    [
+        "The answer is (9,9), the answer is: {}",
+        "I considered (9,9): {}",
+        "So \\boxed{(9,9)} or {}",
+        "The solution is (9,9) or {}",
+        "Not (9,9) but {}",
+        "The solution is {} and (9,9)",
+        "The solution is not {}.",
+    ],
+)
+def test_a_pair_beside_another_one_is_not_paid(form: str) -> None:
+    assert [reward("math/LinearSystem-v0", form, index) for index in range(3)] == [0.0] * 3
+
+
+@pytest.mark.parametrize(
     "reply",
     [
         "x = 3",

@@ -27,6 +27,7 @@ from rl.methods.recipe import Recipe
 from rl.records import Group, Ticket, Trajectory
 from rl.rollout.play_state import PlayState
 from rl.rollout.roles import Role
+from rl.schedule import Schedule
 from rl.train.loop import Loop, Plan, TrainingStopped
 from rl.train.progress import Progress
 from rl.train.seats.trainees import Trainee
@@ -108,21 +109,21 @@ SPEEDS: dict[str, Delay] = {
 @pytest.mark.parametrize("lag", [0, 1, 3])
 @pytest.mark.parametrize("speed", SPEEDS)
 def test_the_oldest_tickets_are_trained_on_first_however_fast_they_end(speed: str, lag: int) -> None:
-    stage = Stage(delay=SPEEDS[speed], plan={"lag": lag}).run(6)
+    stage = Stage(delay=SPEEDS[speed], plan={"schedule": Schedule(lag=lag)}).run(6)
     assert stage.numbers() == [[2 * k, 2 * k + 1] for k in range(6)]
 
 
 @pytest.mark.parametrize("lag", [0, 1, 2])
 @pytest.mark.parametrize("speed", SPEEDS)
 def test_the_lag_is_what_was_asked_for_once_the_run_is_under_way(speed: str, lag: int) -> None:
-    stage = Stage(delay=SPEEDS[speed], plan={"lag": lag}).run(6)
+    stage = Stage(delay=SPEEDS[speed], plan={"schedule": Schedule(lag=lag)}).run(6)
     expected = [min(update, lag) for update in range(6)]
     assert [line["lag/max"] for line in stage.metrics] == expected
     assert [line["lag/mean"] for line in stage.metrics] == expected
 
 
 def test_the_clock_of_deadlines_stands_still_while_the_learner_is_at_work() -> None:
-    stage, readings = Stage(plan={"lag": 1}), []
+    stage, readings = Stage(plan={"schedule": Schedule(lag=1)}), []
     clock, update, on_update = stage.loop.runner.clock, stage.update, stage.on_update
 
     def read(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -140,7 +141,7 @@ def test_the_clock_of_deadlines_stands_still_while_the_learner_is_at_work() -> N
 
 @pytest.mark.parametrize("lag", [0, 2])
 def test_tickets_are_opened_as_they_are_needed_and_never_more(lag: int) -> None:
-    stage = Stage(plan={"lag": lag, "groups": 3}).run(4)
+    stage = Stage(plan={"schedule": Schedule(lag=lag), "groups": 3}).run(4)
     assert len(stage.tickets) <= 3 * (4 + lag)
     assert [ticket.number for ticket in stage.tickets] == list(range(len(stage.tickets)))
     assert stage.loop.progress.admitted == 3 * (4 + 1 + lag)  # and those of the next update, begun or not
@@ -233,7 +234,7 @@ def test_an_error_in_a_part_is_not_swallowed() -> None:
 
 
 def test_the_saved_state_is_of_the_moment_it_was_taken() -> None:
-    stage = Stage(delay=SPEEDS["anyhow"], plan={"lag": 2}).run(2)
+    stage = Stage(delay=SPEEDS["anyhow"], plan={"schedule": Schedule(lag=2)}).run(2)
     progress = stage.loop.progress
     runner: Any = stage.loop.runner
     state = progress.state_dict(runner, stage.loop.recipe)

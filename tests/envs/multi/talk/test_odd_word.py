@@ -72,6 +72,14 @@ def test_a_known_clue_is_found_in_other_words_and_unknown_ones_are_half_suspect(
     assert misfit(clue, fitting, alien) == 0.0
     assert misfit("it melts", fitting, alien) == 1.0 == misfit("no clue", fitting, alien)
     assert misfit("plugged", fitting, alien) == 0.5
+    assert misfit("bulb, plug, wax, melts", fitting, alien) == 1.0  # many clues do not hide one of the other word
+
+
+def test_no_clue_of_a_word_has_one_of_the_other_word_in_it():
+    for pair in PAIRS:
+        for own, alien in (pair.clues, pair.clues[::-1]):
+            assert all(misfit(clue, own, alien) == 0.0 for clue in own)
+            assert all(misfit(clue, pair.common, alien) == 0.0 for clue in pair.common)
 
 
 @pytest.mark.parametrize(

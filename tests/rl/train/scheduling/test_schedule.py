@@ -23,7 +23,7 @@ LENGTHS = np.random.Generator(np.random.PCG64(7)).lognormal(2.0, 1.0, 4000).asty
 def plan(groups: int = 4, **settings: Any) -> dict[str, Any]:
     """The plan of a stage with these settings of the schedule."""
     values = with_mode(settings)
-    return {"groups": groups, "lag": values.get("lag", 0), "schedule": Schedule(**values)}
+    return {"groups": groups, "schedule": Schedule(**values)}
 
 
 def lengths_of_trained(updates: int, **settings: Any) -> tuple[Stage, list[int]]:
