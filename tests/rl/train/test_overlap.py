@@ -16,6 +16,7 @@ from rl.learner.learner import Learner
 from rl.methods.options import PartError
 from rl.methods.recipe import Recipe
 from rl.records import Group, Ticket
+from rl.schedule import Schedule
 from rl.train.learner_thread import LearnerThread
 from rl.train.loop import TrainingStopped
 from tests.rl.train.test_loop import Stage
@@ -62,7 +63,7 @@ class Filling(Overlapping):
 
     def wait(self) -> None:
         end = time.monotonic() + PATIENCE
-        while self.usable() + self.plan["groups"] < (self.plan["lag"] + 1) * self.plan["groups"]:
+        while self.usable() + self.plan["groups"] < (self.plan["schedule"].lag + 1) * self.plan["groups"]:
             assert time.monotonic() < end
             time.sleep(0.001)
 
@@ -72,7 +73,7 @@ class Filling(Overlapping):
 
 
 def test_groups_end_while_the_learner_is_at_work() -> None:
-    stage = Overlapping(plan={"lag": 2, "overlap": True})
+    stage = Overlapping(plan={"schedule": Schedule(lag=2, overlap=True)})
     stage.late = range(2, 6)
     stage.run(1)
     assert stage.threads.startswith("learner") and stage.ended >= 2
@@ -91,7 +92,7 @@ def test_no_group_is_older_than_the_lag_though_some_are_replaced_during_an_updat
         rewards=rewards,
         delay=lambda number: 60 + number * 7919 % 41,
         changes={"keep": keep},
-        plan={"groups": 2, "lag": lag, "overlap": True},
+        plan={"groups": 2, "schedule": Schedule(lag=lag, overlap=True)},
     )
     stage.run(6)
     assert [line["lag/max"] for line in stage.metrics] == [min(update, lag) for update in range(6)]
@@ -99,7 +100,7 @@ def test_no_group_is_older_than_the_lag_though_some_are_replaced_during_an_updat
 
 
 def test_an_error_of_the_learner_ends_the_run_with_its_reason() -> None:
-    stage = Overlapping(plan={"lag": 1, "overlap": True})
+    stage = Overlapping(plan={"schedule": Schedule(lag=1, overlap=True)})
 
     def fail(*args: Any, **options: Any) -> dict[str, float]:
         raise PartError("reduce returned shares of another shape")
