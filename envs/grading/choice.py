@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import TypeVar
 
 from envs.grading.doubts import clauses_around, denies
-from envs.grading.lines import last_line
+from envs.grading.lines import final_lines, last_line
 
 T = TypeVar("T")
 _TAGS = re.compile(r"</?[a-z]{1,12}>|\\f?box(?:ed)?\s{0,3}\{|\\text\s{0,3}\{", re.I)
@@ -26,6 +26,8 @@ _COUNT = re.compile(r"\d|\b(?:two|three|four|five|six|seven|eight|nine|twice|thr
 _CONNECTORS = frozenset(("then", "and", "next", "finally"))  # between the choices of a list
 _LIST_WORD = re.compile(r"[^\W\d_]+")
 _LIST_SIGNS = re.compile(r"[^\W\d_]|[\s,.;:!…-]")
+_ITEM = re.compile(r"(?:[-*•]|[0-9]{1,2}[.)])\s+")
+_NUMBER = re.compile(r"(?<![\w.,])([0-9]{1,2})[.)]\s+")
 
 
 def find_choice(reply: str, meanings: Mapping[str, T], synonyms: Mapping[str, T] | None = None) -> T | None:
@@ -56,7 +58,8 @@ def find_choices(reply: str, meanings: Mapping[str, T]) -> tuple[T, ...] | None:
     """Return the meanings that the last line of `reply` lists, in order: "right, right and down", "I go right down".
 
     The line, or what stands behind its last colon, consists of the names, after words that announce an answer, if there
-    are any (`plain_answer`). A line with other words must name one meaning, as for `find_choice`, with no number
+    are any (`plain_answer`). So may each
+    item of a list, with bullets or numbers on lines of their own, or numbered on the line. A line with other words must name one meaning, as for `find_choice`, with no number
     beside it and no list: "I go right because it is free". None for any other line, such as "right or down", "not
     right", "two steps right" and "we push right right".
 
@@ -64,21 +67,43 @@ def find_choices(reply: str, meanings: Mapping[str, T]) -> tuple[T, ...] | None:
         reply: Text of the reply.
         meanings: Meaning of each name; names are single words in lower case.
     """
+    if listed := listed_choices(reply, meanings):
+        return listed
     line = last_line(reply).lower()
     head, colon, tail = line.rpartition(":")
     for text in (line, tail) if colon else (line,):
         if text is tail and denies(clauses_around(head, "")):  # "not there: up"
             return None
-        answer = plain_answer(text)
-        names = [word for word in _LIST_WORD.findall(answer) if word not in _CONNECTORS]
-        if names and all(name in meanings for name in names) and not _LIST_SIGNS.sub("", answer):
-            return tuple(meanings[name] for name in names)
+        if names := _names(plain_answer(text), meanings):
+            return names
     places = [*_pattern(tuple(meanings)).finditer(line)]
     gaps = (line[one.end() : other.start()] for one, other in pairwise(places))
     if any(set(gap.translate(_WRAPPERS).replace(",", " ").split()) <= _CONNECTORS for gap in gaps):
         return None  # a list among other words: all names but one would be lost
     match = _only_name(line, meanings)
     return None if match is None or denies(match[1]) or _COUNT.search(match[1]) else (meanings[match[0]],)
+
+
+def listed_choices(reply: str, meanings: Mapping[str, T]) -> tuple[T, ...] | None:
+    """Return the meanings of the list at the end of a reply, whose items are names and nothing else.
+
+    Items stand on lines of their own, behind bullets or numbers, or numbered from 1 on the last line. None without such
+    a list.
+    """
+    items: list[str] = []
+    lines = final_lines(reply.lower())
+    while lines and (bullet := _ITEM.match(lines[-1])):
+        items.insert(0, lines.pop()[bullet.end() :])
+    if len(items) < 2:
+        head, _, line = last_line(reply).lower().rpartition(":")
+        if denies(clauses_around(head, "")):
+            return None
+        numbers = [*_NUMBER.finditer(line)]
+        if not numbers or [int(number[1]) for number in numbers] != [*range(1, len(numbers) + 1)]:
+            return None
+        items = [item for item in _NUMBER.sub("\n", line).splitlines() if item.strip(" .,;")]
+    found = [_names(plain_answer(item), meanings) for item in items]
+    return tuple(meaning for one in found for meaning in one) if all(found) else None
 
 
 def plain_answer(line: str) -> str:
@@ -102,6 +127,14 @@ def same_words(prediction: str, references: Sequence[str]) -> bool:
 def _pattern(names: tuple[str, ...]) -> re.Pattern[str]:
     longest_first = sorted(names, key=len, reverse=True)
     return re.compile(rf"(?<![\w'’])(?:{'|'.join(map(re.escape, longest_first))})(?![\w'’])")
+
+
+def _names(answer: str, meanings: Mapping[str, T]) -> tuple[T, ...]:
+    """The meanings of a list of names without other words or signs; () for anything else."""
+    names = [word for word in _LIST_WORD.findall(answer) if word not in _CONNECTORS]
+    if not all(name in meanings for name in names) or _LIST_SIGNS.sub("", answer):
+        return ()
+    return tuple(meanings[name] for name in names)
 
 
 def _split_words(text: str) -> list[str]:

@@ -48,3 +48,18 @@ def test_the_last_line_is_neither_blank_nor_the_fence_of_a_block_of_code():
     assert last_line("```b```") == "```b```"
     assert last_line("```\n```") == last_line(" ") == ""
     assert parse_directions("```\nrrd\n```") == "rrd"
+
+
+@pytest.mark.parametrize(
+    ("reply", "moves"),
+    [
+        ("1. right\n2. down", "rd"),
+        ("- Right\n- Down", "rd"),
+        ("1. r 2. d", "rd"),
+        ("1. Up is a wall.\n2. So I go right.", "r"),  # reasoning, of which the last line is read
+        ("- up is a wall\n- right", "r"),
+        ("1. left or 2. down", None),
+    ],
+)
+def test_a_list_at_the_end_of_a_reply_means_all_its_moves(reply, moves):
+    assert parse_directions(reply) == moves
