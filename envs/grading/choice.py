@@ -58,10 +58,9 @@ def find_choices(reply: str, meanings: Mapping[str, T]) -> tuple[T, ...] | None:
     """Return the meanings that the last line of `reply` lists, in order: "right, right and down", "I go right down".
 
     The line, or what stands behind its last colon, consists of the names, after words that announce an answer, if there
-    are any (`plain_answer`). So may each
-    item of a list, with bullets or numbers on lines of their own, or numbered on the line. A line with other words must name one meaning, as for `find_choice`, with no number
-    beside it and no list: "I go right because it is free". None for any other line, such as "right or down", "not
-    right", "two steps right" and "we push right right".
+    are any (`plain_answer`); or the reply ends with a list (`listed_choices`). A line with other words must name one
+    meaning, as for `find_choice`, with no number beside it and no list: "I go right because it is free". None for any
+    other line, such as "right or down", "not right", "two steps right" and "we push right right".
 
     Args:
         reply: Text of the reply.

@@ -18,6 +18,7 @@ from rl import config_file
 from rl.checks import learns_from_single_episodes
 from rl.cli import Parser, UserError, output_folder, run, user_input
 from rl.methods import recipe as recipes
+from rl.methods.conflicts import find_conflict
 from rl.policy.extras import check_peft
 from rl.policy.registry import check_engines, engine_devices
 from rl.policy.vllm.version import require_vllm
@@ -171,6 +172,9 @@ def _check_settings(settings: Settings, recipe: recipes.Recipe) -> None:
     else:
         for devices in settings.engine_devices.split(";"):
             engine_devices(settings.engine, devices)
+    is_engine_far = settings.engines > 1 or settings.engine.startswith("vllm")
+    if conflict := find_conflict(recipe, settings.size, is_engine_far=is_engine_far):
+        raise UserError(conflict)
     if settings.lora:
         check_peft()
     elif settings.lora_alpha or settings.lora_targets != Settings.lora_targets:

@@ -18,6 +18,7 @@ SAMPLER_RATIO = "a ratio against the sampler's record"
 BASELINE = "a baseline of its own"
 SEVERAL = "groups of several members"
 STATES = "a comparison of turns by their state"
+FAR_ENGINE = "an engine that is not the run's own hf"
 
 
 def needs(*streams: str, when: str = "", unless: str = "") -> Callable[[Part], Part]:
@@ -58,7 +59,8 @@ def traits(
     """Decorate a part with what `rl.methods.conflicts` checks before a run.
 
     `names` are traits of the part. `excludes` maps a trait that no other part may have to the reason; `SEVERAL` is a
-    trait of a run whose groups have several members. `expects` maps a slot to the names of the parts that may fill it.
+    trait of a run whose groups have several members, and `FAR_ENGINE` of one that samples with such an engine.
+    `expects` maps a slot to the names of the parts that may fill it.
     """
 
     def mark(part: Part) -> Part:

@@ -66,6 +66,8 @@ def run_folder(model, tmp_path_factory):
         ([*ARITHMETIC, "--turn-tokens", "600"], ["--turn-tokens 600"]),
         ([*ARITHMETIC, "--minibatches", "99"], ["--minibatches 99"]),
         ([*ARITHMETIC, "--data-root", "/nowhere"], ["/nowhere"]),
+        ([*ARITHMETIC, "--algo", "spec_rl", "--engines", "2"], ["recalled", "--engine hf", "--engines 1"]),
+        ([*ARITHMETIC, "--algo", "arrol", "--engines", "2"], ["pruned", "--engine hf", "--engines 1"]),
     ],
 )
 def test_a_mistake_is_one_line_that_names_the_value(argv, words, capsys):

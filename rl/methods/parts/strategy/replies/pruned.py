@@ -14,6 +14,7 @@ from rl.methods.estimators.statistics import Floats
 from rl.methods.estimators.tasks import quality_head
 from rl.methods.estimators.tasks.quality_head import Head
 from rl.methods.options import AboveZero, Count, Natural, PartError, Share
+from rl.methods.parts import FAR_ENGINE, traits
 from rl.methods.parts.strategy.independent import independent
 from rl.methods.parts.strategy.replies.ahead import first_prompt, sample_ahead
 from rl.methods.parts.strategy.replies.drafts import play_starts
@@ -36,6 +37,7 @@ class _Samples(NamedTuple):
     lengths: np.ndarray
 
 
+@traits(excludes={FAR_ENGINE: "it reads hidden states, which the engine hf in the run itself tells"})
 @dataclass
 class pruned:
     """ARRoL (arXiv:2603.24840): a share `keep` of the members goes on, so that successes and failures balance.

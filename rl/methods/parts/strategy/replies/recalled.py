@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from rl.methods.options import AboveOne, Count, PartError
-from rl.methods.parts import plays_seats
+from rl.methods.parts import FAR_ENGINE, plays_seats, traits
 from rl.methods.parts.strategy.independent import play_members
 from rl.methods.parts.strategy.replies.drafts import RecordingRunner, forget_alternatives
 from rl.records import Draft, Group, Ticket, Trajectory
@@ -30,6 +30,7 @@ class _Visit(NamedTuple):
     members: str
 
 
+@traits(excludes={FAR_ENGINE: "its drafts are verified by the engine hf in the run itself"})
 @plays_seats
 @dataclass
 class recalled:
