@@ -24,7 +24,16 @@ INNER_SCHEMES = ("chain", "variants", "simulated", "transitions")  # around the 
 
 # Settings that may differ between a run and its continuation with `--resume`.
 CHANGEABLE_ON_RESUME = (
-    *("updates", "sampled_tokens", "save_every", "save_minutes", "eval_every", "rollouts"),
+    *(
+        "updates",
+        "sampled_tokens",
+        "max_minutes",
+        "target_success",
+        "save_every",
+        "save_minutes",
+        "eval_every",
+        "rollouts",
+    ),
     *("trainers", "trainer_shards", "trainer_devices", "threads", "workers", "engines", "cluster"),
     *("device", "engine_devices", "data_root", "overlap"),
     *("microbatch_tokens", "checkpoint_activations", "logger", "push_to_hub", "hub_private", "derived"),

@@ -1,5 +1,7 @@
 """When groups start, which of them an update takes, and what new weights mean for replies in flight: knobs and presets.
 
+Also when a run ends.
+
 Synchronous, one-step-off, partial, asynchronous and multi-version training are settings of one loop
 (`rl.train.loop`), not loops of their own. A mode only names a combination of these settings.
 """
@@ -26,6 +28,45 @@ MODES: Mapping[str, Mapping[str, Any]] = {
     "pinned": {"lag": 3, "overlap": True, "over_provision": 1.0, "order": "admission", "in_flight": "pin"},
 }
 LEAST_BOUND = 4  # of the lag, where groups are used in the order in which they end
+
+
+@dataclass(frozen=True)
+class Ending:
+    """When a run ends: at the first of these. Each is a flag, and may be another one where a run is resumed."""
+
+    updates: int | None = _flag(
+        None, "updates in total (default for tiny: 600, fewer with long episodes; else 200)", whole_number(0)
+    )
+    sampled_tokens: int | None = _flag(
+        None, "end once this many tokens are sampled, even if updates remain", whole_number(1)
+    )
+    max_minutes: float | None = _flag(
+        None,
+        "end once updates have taken this many minutes, without cold start and evaluations, even if updates remain",
+        real_number(above=0),
+    )
+    target_success: float | None = _flag(
+        None,
+        "end once an evaluation of --eval-every has this success, from 0 to 1, even if updates remain",
+        real_number(0, 1),
+    )
+
+    def reason(self, tokens: int, seconds: float, success: float | None) -> str:
+        """Return which limit but that of updates a run has reached; "" for none.
+
+        Args:
+            tokens: Tokens that it has sampled.
+            seconds: Seconds that its updates have taken.
+            success: The best success of its evaluations in [0, 1], None without any.
+
+        """
+        if self.target_success is not None and success is not None and success >= self.target_success:
+            return f"--target-success {self.target_success:g}: validation success is {success:.3f}"
+        if self.max_minutes is not None and seconds >= 60 * self.max_minutes:
+            return f"--max-minutes {self.max_minutes:g}: updates have taken {seconds / 60:.1f} minutes"
+        if self.sampled_tokens is not None and tokens >= self.sampled_tokens:
+            return f"--sampled-tokens {self.sampled_tokens:,}: {tokens:,} are sampled"
+        return ""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from rl.methods.recipe import MANY, SLOTS
 from rl.policy.registry import DTYPES, ENGINES, MAX_ENGINES, parse_device_list
 from rl.processes.address import CLUSTER_HELP, cluster_address
 from rl.rollout.workers.pool import MAX_WORKERS
-from rl.schedule import Schedule
+from rl.schedule import Ending, Schedule
 from rl.seeds import MAX_SEED
 from rl.spec_paths import absolute_model, absolute_path, absolute_player, absolute_spec
 
@@ -29,7 +29,7 @@ DERIVED_FROM = ("env", "env_arg", "model", "lora", "max_tokens", "groups", "engi
 
 
 @dataclass(frozen=True)
-class Settings(Schedule):
+class Settings(Schedule, Ending):
     """Every setting of a run except the parts of its recipe.
 
     Each field is both a flag (with dashes) and a key of `config.toml`. Paths are absolute, so that a run can be resumed
@@ -92,12 +92,6 @@ class Settings(Schedule):
         metavar="N,N",
     )
     device: str = _flag("auto", "auto, cpu, cuda or cuda:N")
-    updates: int | None = _flag(
-        None, "updates in total (default for tiny: 600, fewer with long episodes; else 200)", whole_number(0)
-    )
-    sampled_tokens: int | None = _flag(
-        None, "end once this many tokens are sampled, even if updates remain", whole_number(1)
-    )
     groups: int = _flag(32, "groups (tasks) per update", whole_number(1))
     size: int = _flag(8, "episodes per group", whole_number(1))
     lr: float | None = _flag(
@@ -286,8 +280,11 @@ class Settings(Schedule):
 
 def add_flags(parser: Parser) -> None:
     """Add a flag per setting and per slot, a recipe's place for a part; flags not given are absent from the result."""
-    of_schedule = {setting.name for setting in fields(Schedule)}
+    length = parser.add_argument_group("length", "when a run ends: at the first of these")
     schedule = parser.add_argument_group("schedule", "how far sampling may run ahead of training")
+    own_groups = {
+        setting.name: group for base, group in ((Ending, length), (Schedule, schedule)) for setting in fields(base)
+    }
     for setting in fields(Settings):
         if not setting.metadata:
             continue
@@ -296,8 +293,7 @@ def add_flags(parser: Parser) -> None:
             options["help"] += f" (default: {setting.default})"
         if setting.name in LISTS:
             options["action"] = "append"
-        group = schedule if setting.name in of_schedule else parser
-        group.add_argument(flag_name(setting.name), default=argparse.SUPPRESS, **options)
+        own_groups.get(setting.name, parser).add_argument(flag_name(setting.name), default=argparse.SUPPRESS, **options)
     slots = parser.add_argument_group(
         "slots", "one part each, as NAME or NAME:key=value,key=value; overrides the recipe"
     )

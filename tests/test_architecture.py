@@ -168,10 +168,10 @@ def test_no_product_code_draws_from_a_global_generator(path: Path) -> None:
 
 
 def test_every_setting_is_read_somewhere() -> None:
-    """`chosen.lr`, `s.lr`, `self.settings.lr`, and `self.lr` within the class itself."""
+    """`chosen.lr`, `s.lr`, `self.settings.lr`, and `self.lr` within the class itself and those that it is made of."""
     read = set()
     for path in (ROOT / "rl").rglob("*.py"):
-        names = {"settings", "chosen", "s", *(["self"] if path.name == "settings.py" else [])}
+        names = {"settings", "chosen", "s", *(["self"] if path.name in ("settings.py", "schedule.py") else [])}
         for node in ast.walk(tree(path)):
             if isinstance(node, ast.Attribute) and dotted(node.value).split(".")[-1] in names:
                 read.add(node.attr)

@@ -206,6 +206,8 @@ def _check_settings(settings: Settings, recipe: recipes.Recipe) -> None:
     loggers.parse(settings.logger)
     if settings.eval_every and not settings.eval_episodes:
         raise UserError("--eval-every: needs --eval-episodes above 0")
+    if settings.target_success is not None and not settings.eval_every:
+        raise UserError(f"--target-success {settings.target_success:g}: nothing measures it; add --eval-every N")
     if settings.data_root and not Path(settings.data_root).is_dir():
         raise UserError(f"--data-root {settings.data_root}: no such folder")
 

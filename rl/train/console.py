@@ -49,6 +49,11 @@ class Console:
         self._clear()
         print(line, flush=True)
 
+    def ended(self, update: int, reason: str) -> None:
+        """Tell why the run ended after `update` updates, where it has not made all of them."""
+        if reason and update < self.total_updates:
+            self.say(f"ended after update {update} by {reason}")
+
     def cold_start(self, progress: imitation.Progress, measurement: imitation.Measurement) -> None:
         """Show how far imitation has come and how the model does when sampled.
 

@@ -93,6 +93,10 @@ class Evaluations:
         """The first evaluation with the highest success, None without any."""
         return max(self._entries, key=lambda entry: (entry.success, -entry.update), default=None)
 
+    def best_success(self) -> float | None:
+        """Return the highest success of an evaluation, None without any."""
+        return self.best.success if self.best else None
+
     def rewind(self, update: int) -> None:
         """Forget the evaluations from `update` on, which a run that resumes there makes again.
 
@@ -106,8 +110,7 @@ class Evaluations:
 
     def results(self) -> dict[str, Any]:
         """Return what `summary.json` says of evaluations: `best_update` and `best_success`, None without any."""
-        best = self.best
-        return {"best_update": best and best.update, "best_success": best and best.success}
+        return {"best_update": self.best and self.best.update, "best_success": self.best_success()}
 
     def _write(self) -> None:
         text = "".join(json.dumps(checksums.seal_object(asdict(entry))) + "\n" for entry in self._entries)

@@ -51,6 +51,7 @@ class Loop:
         between_updates: Awaited before the first update and after each one; cancelled once `stopping` is set.
         updater: Computes the updates; None for an `Updater` of the trainees.
         opponents: Draws who plays the seats that the policy leaves, which is recorded in tickets; None for nobody.
+        best_success: Returns the best success of an evaluation so far, None without any.
         stopping: Set it to end `run` as soon as possible.
 
     """
@@ -66,6 +67,7 @@ class Loop:
     between_updates: Callable[[], Coroutine[Any, Any, None]] | None = None
     updater: Updater | None = None
     opponents: Opponents | None = None
+    best_success: Callable[[], float | None] = lambda: None
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
@@ -74,7 +76,7 @@ class Loop:
         self._boundary: Boundary
 
     async def run(self, updates: int) -> None:
-        """Make updates until the run has made `updates` in total, its token budget is spent, or `stopping` is set.
+        """Make updates until the run has made `updates` in total, one of its limits is reached, or `stopping` is set.
 
         Raises `TrainingStopped` if every episode fails, the environment hangs, no group is kept, or a part of the
         recipe does not fit the run.
@@ -86,7 +88,7 @@ class Loop:
         try:
             self.scheduler.start()
             await self._between_updates()
-            while self.progress.update < updates and not (self.stopping.is_set() or self._is_budget_spent()):
+            while self.progress.update < updates and not (self.stopping.is_set() or self.end_reason()):
                 await self._update(updater)
                 await self._between_updates()
         except PartError as error:
@@ -113,8 +115,9 @@ class Loop:
         if not work.cancelled():
             work.result()
 
-    def _is_budget_spent(self) -> bool:
-        return self.plan.token_budget is not None and self.progress.tokens >= self.plan.token_budget
+    def end_reason(self) -> str:
+        """Return which limit of `Plan.ending` is reached; "" for none."""
+        return self.plan.ending.reason(self.progress.tokens, self.progress.seconds, self.best_success())
 
     async def _update(self, updater: Updater) -> None:
         """Make one update, or return without one if `stopping` is set before there are enough groups."""

@@ -94,8 +94,7 @@ class Session:
             raise ValueError(f"--max-tokens {self.max_tokens}: a prompt of {settings.env} alone has {prompt} tokens")
         slots = min(settings.outstanding(settings.groups) * settings.size * self.opponents.most_own_seats, 512)
         has_reference, is_new = asks_for_reference(recipe), self.trained_model.is_new
-        num = len(self.roles)
-        work = workload(settings, prompt, slots, reference=has_reference, is_new=is_new, policies=num)
+        work = workload(settings, prompt, slots, reference=has_reference, is_new=is_new, policies=len(self.roles))
         recompute, is_resumed = settings.checkpoint_activations, resume_from is not None
         report = MemoryReport(self.model, work, free_bytes(device), recompute=recompute, is_resumed=is_resumed)
         self.settings, self.memory_report = settings.with_derived(checkpoint_activations=report.recompute), report
@@ -192,6 +191,7 @@ class Session:
             raise TrainingStopped(f"the sampling engine died: {failure}")
         if loop.stopping.is_set():
             return self._report_interruption()
+        self.console.ended(self.progress.update, loop.end_reason())
         self._summarise(await self._held_out_success("after training"))
         return 0
 
@@ -208,6 +208,7 @@ class Session:
             on_update=UpdateLog(s, *log_parts, advice, self.trainees.engine_metrics).on_update,
             pause=self.trainees.pause,
             opponents=self.opponents,
+            best_success=self.evaluations.best_success,
             between_updates=partial(self.evaluations.evaluate_if_due, partial(self._play_greedily, "val")),
         )
 
@@ -277,8 +278,7 @@ class Session:
 
     async def _held_out_success(self, phase: str) -> float | None:
         """Return the greedy success on test tasks, None with `--eval-episodes 0`; `phase` is printed with it."""
-        s = self.settings
-        if not s.eval_episodes:
+        if not self.settings.eval_episodes:
             return None
         trajectories = await self._play_greedily("test")
         success = validation.success_rate(trajectories)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from rl.schedule import Schedule
+from rl.schedule import Ending, Schedule
 from rl.settings import Settings
 
 
@@ -24,7 +24,7 @@ class Plan:
         schedule: When groups start and which of them an update takes.
         split: Split of the environment to train on.
         temperature: Sampling temperature of the training episodes.
-        token_budget: Sampled tokens of the whole run after which it ends; None for no limit.
+        ending: When the run ends before it has made all updates.
 
     """
 
@@ -35,12 +35,12 @@ class Plan:
     schedule: Schedule = field(default_factory=Schedule)
     split: str = "train"
     temperature: float = 1.0
-    token_budget: int | None = None
+    ending: Ending = field(default_factory=Ending)
 
     @classmethod
     def of(cls, s: Settings, updates: int) -> Plan:
         """Return the plan of a run of `updates` updates with these settings."""
-        return cls(s.groups, s.size, s.seed, updates, s, temperature=s.temperature, token_budget=s.sampled_tokens)
+        return cls(s.groups, s.size, s.seed, updates, s, temperature=s.temperature, ending=s)
 
     @property
     def lag(self) -> int:

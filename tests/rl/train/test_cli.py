@@ -66,6 +66,9 @@ def run_folder(model, tmp_path_factory):
         ([*ARITHMETIC, "--turn-tokens", "600"], ["--turn-tokens 600"]),
         ([*ARITHMETIC, "--minibatches", "99"], ["--minibatches 99"]),
         ([*ARITHMETIC, "--data-root", "/nowhere"], ["/nowhere"]),
+        ([*ARITHMETIC, "--target-success", "0.9"], ["--target-success 0.9", "--eval-every"]),
+        ([*ARITHMETIC, "--target-success", "90", "--eval-every", "5"], ["--target-success", "90"]),
+        ([*ARITHMETIC, "--max-minutes", "0"], ["--max-minutes", "0"]),
         ([*ARITHMETIC, "--algo", "spec_rl", "--engines", "2"], ["recalled", "--engine hf", "--engines 1"]),
         ([*ARITHMETIC, "--algo", "arrol", "--engines", "2"], ["pruned", "--engine hf", "--engines 1"]),
     ],
@@ -285,6 +288,22 @@ def test_a_run_ends_at_its_tokens_and_goes_on_with_more(tmp_path):
     assert sum(token_counts) >= 20 > sum(token_counts[:-1])
     assert main(["--resume", "--out", str(out), "--sampled-tokens", "40"]) == 0
     assert len((out / "metrics.jsonl").read_text().splitlines()) > len(token_counts)
+
+
+def test_a_run_ends_at_its_time_or_success_and_goes_on_with_more(tmp_path, capsys):
+    out = tmp_path / "run"
+    command = [*SMALL, "--cold-start", "0", "--out", str(out), "--max-minutes", "1e-6"]
+    assert main([*command, "--updates", "4"]) == 0
+    assert len((out / "metrics.jsonl").read_text().splitlines()) == 1
+    assert "ended after update 1 by --max-minutes 1e-06: updates have taken 0.0 minutes" in capsys.readouterr().out
+    more = ["--max-minutes", "99", "--eval-every", "2", "--eval-episodes", "2", "--target-success", "0"]
+    with_evaluations = tmp_path / "evaluated"
+    command = [*SMALL, "--cold-start", "0", "--out", str(with_evaluations), *more]
+    assert main([*command, "--updates", "4"]) == 0
+    assert len((with_evaluations / "metrics.jsonl").read_text().splitlines()) == 2
+    assert "ended after update 2 by --target-success 0: validation success is 0.000" in capsys.readouterr().out
+    assert main(["--resume", "--out", str(with_evaluations), "--target-success", "1"]) == 0
+    assert len((with_evaluations / "metrics.jsonl").read_text().splitlines()) == 4
 
 
 @pytest.mark.parametrize(("env", "tokens"), [("math/Arithmetic-v0", 8), ("math/Sets-v0", 42)])
