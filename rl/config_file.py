@@ -15,7 +15,7 @@ from envs.episodes.guide import STYLES
 from rl import checksums
 from rl.cli import UserError, suggest
 from rl.methods.recipe import MANY, SLOTS
-from rl.schedule import Schedule, with_mode
+from rl.schedule import Ending, Schedule, with_mode
 from rl.settings import DERIVED_FROM, LISTS, Settings, flag_name
 from rl.spec_paths import SEAT_FORM
 
@@ -208,8 +208,8 @@ def refuse_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
 
 def to_toml(settings: Settings, slots: Mapping[str, Any]) -> str:
     """Return the TOML text of the settings and of `slots`, the text of the recipe's parts by slot; `parse` reads it."""
-    of_schedule = {setting.name for setting in fields(Schedule)}  # they follow the others, as in `--help`
-    values = sorted(asdict(settings).items(), key=lambda item: item[0] in of_schedule)
+    in_groups = {setting.name for base in (Ending, Schedule) for setting in fields(base)}  # last, as in `--help`
+    values = sorted(asdict(settings).items(), key=lambda item: item[0] in in_groups)
     lines = [f"{key} = {_toml(value)}" for key, value in values if value is not None]
     return "\n".join([*lines, "", *(f"{slot} = {_toml(text)}" for slot, text in slots.items()), ""])
 

@@ -97,8 +97,8 @@ def parse_directions(reply: str) -> str | None:
     """
     if reply in _LETTER_OF:
         return _LETTER_OF[reply]
-    if listed := listed_choices(reply, DIRECTIONS):
-        return "".join(listed)
+    if choices := listed_choices(reply, DIRECTIONS):
+        return "".join(choices)
     line = last_line(reply)
     if not any(map(str.isalpha, line)):
         line = line.translate(_ARROW_WORDS)

@@ -66,8 +66,8 @@ def find_choices(reply: str, meanings: Mapping[str, T]) -> tuple[T, ...] | None:
         reply: Text of the reply.
         meanings: Meaning of each name; names are single words in lower case.
     """
-    if listed := listed_choices(reply, meanings):
-        return listed
+    if choices := listed_choices(reply, meanings):
+        return choices
     line = last_line(reply).lower()
     head, colon, tail = line.rpartition(":")
     for text in (line, tail) if colon else (line,):
