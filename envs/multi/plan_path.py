@@ -108,9 +108,12 @@ class PlanPath(MultiEnv):
             rules=(
                 f"The grid has {self.size} rows of {self.size} cells, with walls. A step goes one cell up, down, left "
                 f"or right; up is towards the first row. One reply holds one to {STRIDE} steps, or the word stay. "
+                "After each walk both players earn the share of the way to the goal that it has covered, less for a "
+                "detour; a whole way earns 1. "
                 + (
                     "After each of your replies the executor reads your steps, and nothing else of what you write; it "
-                    "decides where to walk. Then you see the map again."
+                    "decides where to walk, and stops before a wall or the edge of the grid. Then you see the map "
+                    "again."
                     if is_planner
                     else "After each of your replies the walker takes the steps and stops before a wall or the "
                     "edge of the grid. Then the planner sees the map again and sends you new steps."

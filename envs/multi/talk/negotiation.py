@@ -183,7 +183,7 @@ class Negotiation(MultiEnv):
             example=f"I keep {_things_text(self._favourite(seat))} | I can be flexible.",
             ending="The episode ends with a deal, or without one when a player has no reply left.",
             invalid=(
-                "A reply whose last line is neither uses up one of your replies, and you are asked again, once. A "
+                "A reply with any other last line uses up one of your replies, and you are asked again, once. A "
                 "second one in a row ends the talks without a deal."
             ),
             heading="The things:",

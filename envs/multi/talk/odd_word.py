@@ -106,8 +106,9 @@ class OddWord(MultiEnv):
             rules=(
                 f"In {count(self.num_rounds, 'round')} each of you in turn gives a short clue to the word that they "
                 "were given, and all read it. Then all vote at the same time for the player whom they "
-                "believe to have the odd word. That player is found if it alone has the most votes. The others read "
-                "your clues and nothing else of what you write."
+                "believe to have the odd word. The player with the most votes is found; after a tie nobody is. The "
+                "others read your clues and nothing else of what you write. Your score is 1 if you succeed, and 0 "
+                "otherwise."
             ),
             reply=(
                 f"When you are asked for a clue, reply with a few words about your word, at most {MAX_WORDS} words and "

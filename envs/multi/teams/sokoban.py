@@ -117,9 +117,10 @@ class SokobanTeam(MultiEnv):
                 f"The map has {self.size} rows of {self.size} cells; its edge is a wall. A step goes one cell up, "
                 "down, left or right; up is towards the first row. If a box is in that cell, the step pushes it one "
                 "cell further, unless a wall, the edge or another box is behind it; then nothing moves. A box cannot "
-                "be pulled, so one in a corner, or at an edge without a goal, may never reach a goal again. You earn "
-                "the same as your teammate: the steps of the shortest solution share a reward of 1, and a step from it "
-                "costs as much. Once the puzzle can no longer be solved, all that you earn is -1. "
+                "be pulled, so one in a corner, or along an edge that has no goal, can never reach a goal again. You "
+                "earn the same as your teammate: each step that brings the shortest solution nearer earns an equal "
+                "share of 1, and one that leads away from it costs that much. Once the puzzle can no longer be solved, "
+                "the episode's score is -1. "
                 f"One reply holds one to {STRIDE} steps, or the word stay. "
                 + (
                     "After each of your replies the executor reads your steps, and nothing else of what you write; it "

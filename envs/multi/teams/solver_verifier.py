@@ -153,7 +153,7 @@ class SolverVerifier(MultiEnv):
             noun="verdict",
             example="correct",
             ending="The episode ends when you accept a solution, or with your last reply.",
-            invalid="A reply that is neither sends the solution back without a reason and counts as a wrong verdict.",
+            invalid="Any other reply sends the solution back without a reason and counts as a wrong verdict.",
             heading="The problem and the solution:",
         )
 
