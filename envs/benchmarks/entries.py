@@ -139,6 +139,25 @@ WEB = (  # the engine "dom"; a browser shows the same pages
 )
 
 
+MULTI = (  # one seat; a script plays the others. Kuhn poker is left out: random play wins it as often as the oracle
+    Entry("multi/TicTacToe-v0", 100, "opponent=minimax:depth=1"),
+    Entry("multi/ConnectFour-v0", 50, "opponent=minimax:depth=1"),
+    Entry("multi/Leduc-v0", 100, "opponent=random"),
+    Entry("multi/IteratedDilemma-v0", 50, "opponent=tit_for_tat"),
+    Entry("multi/IteratedDilemma-v0", 50, "opponent=grim"),
+    Entry("multi/Negotiation-v0", 100, "opponent=conceder"),
+    Entry("multi/OddWord-v0", arguments="opponent=honest"),
+    Entry("multi/PlanPath-v0", 100, "seat=planner"),
+    Entry("multi/PlanPath-v0", 100, "seat=executor"),
+    Entry("multi/Sokoban-v0", 50, "seat=planner"),
+    Entry("multi/Relay-v0", 100, "seat=first"),
+    Entry("multi/Relay-v0", 100, "seat=second"),
+    Entry("multi/SolverVerifier-v0", 100, "seat=solver"),
+    Entry("multi/CoderTester-v0", 50, "seat=coder"),
+    Entry("multi/CoderTester-v0", 50, "seat=tester"),
+)
+
+
 def _version_2(entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
     """Return the tasks of version 1 in full style."""
     return tuple(
@@ -158,6 +177,7 @@ BENCHMARKS = (
     Benchmark("games-v2", "several turns against a world that answers", _version_2(GAMES)),
     Benchmark("tools-v1", "tools to call, from one function to a customer's wish at a shop", TOOLS),
     Benchmark("web-v1", "goals on web pages, from one button to an order, judged by the final state", WEB),
+    Benchmark("multi-v1", "one seat beside or against others, from board games to teams at work", MULTI),
     Benchmark("core-v1", "ten kinds of task that need no file, in short prompts for the bundled model", CORE),
     Benchmark("math-v1", "answers that are checked exactly, from sums to competitions, in plain English", MATH),
     Benchmark("code-v1", "functions to write, from one expression to those of HumanEval and MBPP", CODE),

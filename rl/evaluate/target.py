@@ -133,7 +133,7 @@ class EvaluationTarget:
 
     def vote(self, trajectory: Trajectory) -> Any:
         """Return the answer of an episode, read by the environment that it was played in; None for no answer."""
-        name = trajectory.task.partition(":")[0] if self.benchmark else next(iter(self.parts))
+        name = trajectory.task.rpartition(":")[0] if self.benchmark else next(iter(self.parts))
         return self.parts[name].vote(trajectory)
 
     def report(self, groups: Sequence[Group], policy: str, seed: int, strategy: Strategy | None = None) -> Report:

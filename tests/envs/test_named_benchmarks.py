@@ -339,3 +339,16 @@ def test_the_record_is_written_as_the_repository_has_it() -> None:
 def test_the_listing_knows_the_needs_of_every_entry() -> None:
     needs = {entry["env"]: listing.needs(entry) for each in listing.as_json() for entry in each["entries"]}
     assert needs["math/GSM8K-v0"] == " (data gsm8k/)" and needs["math/Arithmetic-v0"] == ""
+
+
+def test_an_argument_may_have_a_colon(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    entries = tuple(Entry("multi/TicTacToe-v0", 3, f"opponent=minimax:depth={depth}") for depth in (1, 2))
+    monkeypatch.setattr(benchmarks, "BENCHMARKS", (Benchmark("pair-v1", "for this test", entries),))
+    benchmarks._load.cache_clear()
+    file = tmp_path / "pair.json"
+    status, _, err = command(capsys, "--benchmark", "pair-v1", "--policy", "random", "--json", file)
+    assert status == 0, err
+    report = Report.from_json(file)
+    assert [one.env_args for one in report.envs.values()] == [{"opponent": f"minimax:depth={d}"} for d in (1, 2)]
