@@ -154,6 +154,11 @@ COMPARISONS["plan-small"] = Comparison(
     start=(*SMALL_TEAM, "--cold-start", "4000", "--cold-start-until", "0.3", "--eval-episodes", "0"),
     is_judged_apart=True,
 )
+COMPARISONS["plan-small-longer"] = replace(
+    COMPARISONS["plan-small"],
+    tokens=160_000,  # so that groups of turns train on as many as whole episodes do in half of them
+    about="a planner and an executor on 3 x 3 cells, twice as long",
+)
 COMPARISONS["plan-small-varied"] = replace(
     COMPARISONS["plan-small"],
     pairs=(
