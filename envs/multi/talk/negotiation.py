@@ -311,7 +311,5 @@ def _draw(rng: np.random.Generator) -> Task:
             continue
         first, second = (choices[int(place)] for place in rng.choice(len(choices), 2, replace=False))
         shares = product(*(range(most + 1) for most in things))
-        if any(
-            _dot(keep, first) > FAIR and _dot(map(int.__sub__, things, keep), second) > FAIR for keep in shares
-        ):
+        if any(_dot(keep, first) > FAIR and _dot(map(int.__sub__, things, keep), second) > FAIR for keep in shares):
             return Task("", metadata={"things": list(things), "values": [list(first), list(second)]})
