@@ -10,6 +10,7 @@ from typing import Any
 from envs.spaces import message_error
 from envs.types import Message, assistant, user
 
+_ATOMS = frozenset((str, int, float, bool, type(None)))  # a copy of these is the value itself
 # Lone surrogates, which have no UTF-8, and control characters other than tab and the ends of lines.
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]|\r(?!\n)")
 
@@ -46,12 +47,12 @@ def copy_message(message: Mapping[str, Any]) -> Message:
 def copy_value(value: Any) -> Any:
     """Copy JSON-able data so that the copy shares no mutable value with it; several times faster than `deepcopy`."""
     kind = type(value)
-    if kind is str:
+    if kind in _ATOMS:
         return value
-    if kind is dict:
-        return {key: copy_value(item) for key, item in value.items()}
+    if kind is dict:  # most items are atoms, for which a call would take longer than the rest
+        return {key: item if type(item) in _ATOMS else copy_value(item) for key, item in value.items()}
     if kind is list:
-        return [copy_value(item) for item in value]
+        return [item if type(item) in _ATOMS else copy_value(item) for item in value]
     return deepcopy(value)
 
 

@@ -127,6 +127,7 @@ def overlapping(args: Namespace, device: torch.device) -> dict[str, Any]:
     updates, episodes = (2, 4) if args.quick else (20, 50)
     if args.quick:
         more += ["--cold-start", "8", "--cold-start-until", "0", "--groups", "2", "--size", "4"]
+        more += ["--turn-tokens", "8", "--max-tokens", "128"]  # what an untrained model would not end is not sampled
     home = Path(args.work) / "overlap"
     home.mkdir(parents=True, exist_ok=True)
     runs = {way: [overlap.measured(way, 0, updates, episodes, home, more)] for way in overlap.WAYS}

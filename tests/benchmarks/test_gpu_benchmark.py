@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from benchmarks import overlap
 from benchmarks.gpu import __main__ as gpu
 from benchmarks.gpu import learning, pieces, shapes
 from benchmarks.support.dialogues import Size
@@ -52,7 +53,8 @@ def test_sampling_a_hand_over_and_a_checkpoint_are_timed(tmp_path):
 
 
 @pytest.mark.slow
-def test_slow_environments_are_played_both_ways(tmp_path):
+def test_slow_environments_are_played_both_ways(tmp_path, monkeypatch):
+    monkeypatch.setattr(overlap, "MEAN_S", 0.1)  # slow enough to overlap
     found = pieces.overlapping(arguments(tmp_path), CPU)
     assert found["errored"] == 0 and found["shorter"] > 0
     assert [found["by_seed"][way][0]["lag"] > 0 for way in ("alternating", "overlapping")] == [False, True]

@@ -1,16 +1,17 @@
-"""What one of several ranks runs in tests of `rl.learner.ranks.sharded`: `python -m tests.support.rank_program`.
+"""What one of several ranks runs in tests of `rl.learner.ranks.sharded`.
 
-Every rank compares what it computes with a learner of its own that is alone, and prints a line of JSON for each case.
+The first rank compares what all compute with a learner of its own that is alone, and prints a line of JSON for each case.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import sys
+import warnings
 from copy import deepcopy
 from dataclasses import replace
 from importlib import import_module
+from pathlib import Path
 from pkgutil import iter_modules
 from typing import Any
 
@@ -81,19 +82,25 @@ class Trial:
         self.shared = Learner(model(), **settings, ranks=self.ranks)
 
     def gradients(self, recipe: Recipe, batch: list[Row]) -> dict[str, Any]:
-        """Make an update without a step in both; return the largest differences."""
-        for learner in (self.alone, self.shared):
+        """Make an update without a step in both; return the largest differences, in other ranks than the first nothing."""
+        learners = (self.shared, self.alone) if self.ranks.rank == 0 else (self.shared,)
+        for learner in learners:
             learner.optimizer.step = lambda: None  # type: ignore[assignment]
-        metrics = [learner.update(batch, recipe) for learner in (self.alone, self.shared)]
-        pairs = list(zip(self.alone.parameters(), self.shared.parameters(), strict=True))
-        trained = [(one.grad, other.grad) for one, other in pairs if one.grad is not None and other.grad is not None]
-        largest = max((float((one - other.full_tensor()).abs().max()) for one, other in trained), default=0.0)
+        metrics = [learner.update(batch, recipe) for learner in reversed(learners)]
+        shared = [weight.grad for weight in self.shared.parameters()]
+        whole = [None if grad is None else grad.full_tensor() for grad in shared]  # in which all ranks take part
+        if self.ranks.rank:
+            return {}
+        alone = [weight.grad for weight in self.alone.parameters()]
+        pairs = list(zip(alone, whole, strict=True))
+        trained = [(one, other) for one, other in pairs if one is not None and other is not None]
+        largest = max((float((one - other).abs().max()) for one, other in trained), default=0.0)
         size = max((float(one.abs().max()) for one, _ in trained), default=0.0)
         return {
             "gradient": largest / max(1.0, size),
             "size": size,
-            "sharded": all(isinstance(other, DTensor) for _, other in trained),
-            "missing": sum((one.grad is None) != (other.grad is None) for one, other in pairs),
+            "sharded": all(isinstance(grad, DTensor) for grad in shared if grad is not None),
+            "missing": sum((one is None) != (other is None) for one, other in pairs),
             "metrics": max((relative(metrics[0][name], metrics[1][name]) for name in metrics[0]), default=0.0),
             "norm": relative(metrics[0].get("grad_norm", 0.0), metrics[1].get("grad_norm", 0.0)),
         }
@@ -109,7 +116,7 @@ def say(case: str, **numbers: Any) -> None:
     print(json.dumps({"case": case, **numbers}), flush=True)
 
 
-def main(store: str, rank: int, count: int, shards: int, recipes: str, mutant: str) -> None:
+def main(store: Path, rank: int, count: int, shards: int, recipes: str, mutant: str) -> None:
     """Run all cases, with the `recipes` of these names, or `all`.
 
     `mutant` names a fault of `tests.support.rank_mutants` that is put in before two of them.
@@ -125,7 +132,7 @@ def main(store: str, rank: int, count: int, shards: int, recipes: str, mutant: s
             return other
         made.append(
             ShardedRanks(
-                dist.FileStore(store, count),
+                dist.FileStore(str(store), count),
                 rank,
                 count,
                 device=torch.device("cpu"),
@@ -202,6 +209,12 @@ def main(store: str, rank: int, count: int, shards: int, recipes: str, mutant: s
     say("after loading", difference=max(float((a - b.full_tensor()).abs().max()) for a, b in pairs))
 
 
-if __name__ == "__main__":
-    main(sys.argv[1], *map(int, sys.argv[2:5]), *sys.argv[5:7])
+def run(output: Path, *arguments: Any) -> None:
+    """Call `main` in a process of its own whose output goes to a file."""
+    handle = os.open(output, os.O_WRONLY | os.O_CREAT)
+    os.dup2(handle, 1)
+    os.dup2(handle, 2)
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    warnings.simplefilter("ignore")
+    main(*arguments)
     os._exit(0)  # not in order: the group's threads may be in a call of the other ranks

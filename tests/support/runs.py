@@ -29,6 +29,7 @@ from rl.train.__main__ import main
 from rl.train.storage.state_file import read_state
 
 TASKS = Path(__file__).with_name("tasks.py")
+PRELOAD = ["tests.support.runs", "rl.train.session", "torch.utils.tensorboard"]  # what child processes are forked with
 SMALL = ("--threads", "1", "--groups", "2", "--size", "4", "--turn-tokens", "6", "--eval-episodes", "4", "--lr", "0.01")
 
 
@@ -109,7 +110,7 @@ class Child:
     ) -> None:
         self.log = log
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["tests.support.runs", "rl.train.session", "torch.utils.tensorboard"])
+        context.set_forkserver_preload(PRELOAD)
         self.process: ForkServerProcess = context.Process(
             target=_child, args=(words, str(log), die, by, constants or {})
         )

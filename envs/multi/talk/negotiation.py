@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -156,7 +157,7 @@ class Negotiation(MultiEnv):
 
     def points(self, seat: str, share: Share) -> int:
         """Return what a share is worth to a seat."""
-        return sum(number * value for number, value in zip(share, self.values[seat], strict=True))
+        return _dot(share, self.values[seat])
 
     def guide(self, seat: str) -> Guide:
         """Say how a deal is made."""
@@ -289,18 +290,26 @@ def _things_text(share: Share) -> str:
     return listing(parts) if parts else "nothing"
 
 
+def _dot(numbers: Iterable[int], values: Share) -> int:
+    return sum(number * value for number, value in zip(numbers, values, strict=True))
+
+
+@cache
+def _values_for(things: Share) -> list[Share]:
+    """Every way in which one book, hat and ball can be worth points such that all things are worth `POINTS`."""
+    return [values for values in product(range(POINTS + 1), repeat=len(KINDS)) if _dot(things, values) == POINTS]
+
+
 def _draw(rng: np.random.Generator) -> Task:
     """Things and values such that both can have more than half of their points."""
     while True:
         things = tuple(int(number) for number in rng.integers(1, 5, size=len(KINDS)))
         if not FAIR <= sum(things) <= 7:
             continue
-        choices = [
-            values for values in product(range(POINTS + 1), repeat=len(KINDS)) if np.dot(things, values) == POINTS
-        ]
+        choices = _values_for(things)
         if len(choices) < 2:
             continue
         first, second = (choices[int(place)] for place in rng.choice(len(choices), 2, replace=False))
         shares = product(*(range(most + 1) for most in things))
-        if any(np.dot(keep, first) > FAIR and np.dot(np.subtract(things, keep), second) > FAIR for keep in shares):
+        if any(_dot(keep, first) > FAIR and _dot(map(int.__sub__, things, keep), second) > FAIR for keep in shares):
             return Task("", metadata={"things": list(things), "values": [list(first), list(second)]})

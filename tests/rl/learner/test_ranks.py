@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
+import multiprocessing
 from pathlib import Path
 from typing import Any
 
@@ -13,35 +11,30 @@ import numpy as np
 import pytest
 
 from rl.learner.ranks.division import divide
+from tests.support import rank_program
 from tests.support.rank_program import rows
+from tests.support.runs import PRELOAD
 
 FEW = "grpo,gspo,ppo,seeupo,vcpo"  # by token, by sequence, with a critic, in phases, with step parts
-ROOT = Path(__file__).parents[3]
 
 
 def compare(folder: Path, count: int, *, shards: int = 0, recipes: str = FEW, mutant: str = "") -> list[dict[str, Any]]:
     """Let `count` ranks run `tests.support.rank_program`; return the results of the first, {"failed": text} for none."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "PYTHONPATH": str(ROOT)}
-    outputs = [open(folder / f"rank-{rank}", "w+") for rank in range(count)]  # noqa: SIM115
-    words = str(folder / "store"), *map(str, (count, shards)), recipes, mutant
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(PRELOAD)
+    outputs = [folder / f"rank-{rank}" for rank in range(count)]
     processes = [
-        subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-m", "tests.support.rank_program", words[0], str(rank), *words[1:]],
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            env=environment,
-            cwd=ROOT,
-        )
+        context.Process(target=rank_program.run, args=(output, folder / "store", rank, count, shards, recipes, mutant))
         for rank, output in enumerate(outputs)
     ]
     for process in processes:
-        process.wait(500)
-    texts = []
-    for output in outputs:
-        output.seek(0)
-        texts.append(output.read())
-        output.close()
-    if any(process.returncode for process in processes):
+        process.start()
+    for process in processes:
+        process.join(500)
+        if process.exitcode is None:
+            raise TimeoutError(f"rank {processes.index(process)} is still running")
+    texts = [output.read_text() for output in outputs]
+    if any(process.exitcode for process in processes):
         return [{"failed": texts[0]}]
     return [json.loads(line) for line in texts[0].splitlines() if line.startswith("{")]
 
