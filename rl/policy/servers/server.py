@@ -106,9 +106,15 @@ class VLLMServer:
                 f"its sequences have at most {length} tokens; start it with --max-model-len {expected.context}, or "
                 f"lower --max-tokens"
             )
+        scheduler = info["scheduler_config"]
+        if info["device_config"].get("device") == "cpu" and scheduler.get("enable_chunked_prefill"):
+            raise self._unfit(
+                "on a CPU, vLLM fails when a reply has a seed and its prompt is computed in parts; start it with "
+                f"--no-enable-chunked-prefill --max-num-batched-tokens {length}"
+            )
         await self._check_generate()
         await self._check_model(weights)
-        self.slots = int(info["scheduler_config"].get("max_num_seqs") or 256)
+        self.slots = int(scheduler.get("max_num_seqs") or 256)
 
     async def label(self) -> str:
         """Return the label of the server's weights, "default" of those that it started with.
