@@ -42,6 +42,13 @@ def check_servers(urls: Sequence[str], *, engine: str, engines: int, devices: st
         raise ValueError(
             f"{flag}: a server of vLLM draws tokens by itself, unlike --engine {engine}; add --engine vllm"
         )
+    for url in urls:
+        try:
+            is_base = server_url(url) == url
+        except argparse.ArgumentTypeError as error:  # in a file of settings
+            raise ValueError(f"--engine-url {url}: {error}") from None
+        if not is_base:
+            raise ValueError(f"--engine-url {url}: must be {server_url(url)}")
     if twice := next((url for number, url in enumerate(urls) if url in urls[:number]), None):
         raise ValueError(f"--engine-url {twice}: names a server twice")
     if engines > 1:

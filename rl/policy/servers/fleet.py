@@ -99,7 +99,7 @@ class Fleet:
 
         `gone` is the server's at the time of the request that failed: one that is set says that it is known already.
         """
-        if gone is not None and gone.is_set():
+        if self._states[index] == UNFIT or (gone is not None and gone.is_set()):
             return
         was_ready, self._reasons[index] = self._states[index] == READY, str(error)
         self._losses[index] += was_ready

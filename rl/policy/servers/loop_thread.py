@@ -33,6 +33,10 @@ class LoopThread:
             future.cancel()  # after Ctrl-C; without effect if it has ended
             raise
 
+    def is_current(self) -> bool:
+        """Return whether the caller runs on this thread."""
+        return threading.current_thread() is self._thread
+
     def call(self, function: Callable[..., object], *args: object) -> None:
         """Call a function on the loop soon."""
         with suppress(RuntimeError):  # closed

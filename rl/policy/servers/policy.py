@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -26,7 +25,7 @@ from rl.policy.servers.connection import ServerLost
 from rl.policy.servers.fleet import Fleet
 from rl.policy.servers.loop_thread import LoopThread
 from rl.policy.servers.server import Expected, ServerUnfit
-from rl.policy.servers.weights import WeightFolder
+from rl.policy.servers.weights import NotWritten, WeightFolder
 from rl.records import Completion, SamplingParams
 
 HANG_UP_S = 5.0
@@ -74,6 +73,9 @@ class ServerPolicy(Engine):
         except (ServerLost, ServerUnfit) as error:
             self.close()
             raise ValueError(f"--engine-url {error}; docs/vllm.md says how to start one") from None
+        except NotWritten as error:
+            self.close()
+            raise ValueError(str(error)) from None
         except BaseException:
             self.close()
             raise
@@ -123,8 +125,8 @@ class ServerPolicy(Engine):
         if self.failure is None:
             try:
                 weights = self._folder.write(self._number)
-            except OSError as error:
-                self._fail(f"the weights cannot be written into {self._folder.path}: {error.strerror or error}")
+            except NotWritten as error:
+                self._fail(str(error))
             else:
                 self._thread.run(self._fleet.push(weights))
         if self.failure is not None and self.on_failure is None:
@@ -204,7 +206,7 @@ class ServerPolicy(Engine):
         call, loop = self.on_failure, self._main_loop
         if call is None:
             return
-        if threading.current_thread() is threading.main_thread() or loop is None:
+        if loop is None or not self._thread.is_current():
             call()
         else:
             with suppress(RuntimeError):  # a loop that is gone

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from torch import nn
 
 from rl.policy.vllm.requests import SampledToken
@@ -26,6 +27,10 @@ from rl.processes.shared_folder import make_folder
 FOLDER_VARIABLE = "TURNWISE_WEIGHT_FOLDER"
 MOST_LIKELY = 16  # tokens of which a reference knows the log-probability
 _KEEPER = "import sys, shutil; sys.stdin.buffer.read(); shutil.rmtree(sys.argv[1], ignore_errors=True)"
+
+
+class NotWritten(Exception):
+    """There is no room for the weights' file, or its folder is gone."""
 
 
 @dataclass(frozen=True)
@@ -119,10 +124,17 @@ class WeightFolder:
         self.close = weakref.finalize(self, _delete, self.path, keeper, os.getpid())
 
     def write(self, number: int) -> Weights:
-        """Write the model's present weights, the set of this number. Raises `OSError` if there is no room."""
+        """Write the model's present weights, the set of this number. Raises `NotWritten` if there is no room."""
         path = self.path / f"weights-{number}.safetensors"
-        tied = write_weights(named_weights(self._model), path, self._dtype)
-        path.chmod(0o644)
+        try:
+            tied = write_weights(named_weights(self._model), path, self._dtype)
+            path.chmod(0o644)
+        except (OSError, SafetensorError) as error:
+            reason = " ".join(str(getattr(error, "strerror", None) or error).split())
+            raise NotWritten(
+                f"the weights cannot be written into {self.path} ({reason}); make room, or name another folder by "
+                f"{FOLDER_VARIABLE}"
+            ) from error
         self._files[number] = path
         references = make_references(self._model, self._context)
         tolerance = tolerance_of(self._model, self._dtype)

@@ -305,6 +305,14 @@ time.sleep(60)
         time.sleep(0.05)
 
 
+def test_without_room_for_weights_the_engine_fails_in_a_line(net: Any, fake: FakeVLLM) -> None:
+    with opened(net, fake) as policy:
+        policy._folder.path.rename(policy._folder.path.with_suffix(".away"))
+        with pytest.raises(EngineDead, match=r"cannot be written into .*; make room, or name another folder by TURN"):
+            policy.sync_weights()
+        policy._folder.path.with_suffix(".away").rename(policy._folder.path)
+
+
 def test_the_weights_go_to_the_folder_that_is_named(net: Any, fake: FakeVLLM, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setenv("TURNWISE_WEIGHT_FOLDER", str(tmp_path))
     with opened(net, fake):
