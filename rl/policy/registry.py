@@ -121,11 +121,9 @@ def open_engine(
     """
     if dtype == FAKE_FP8 and (name != "hf" or engines > 1):
         raise ValueError(f"--engine-dtype {FAKE_FP8}: only one engine hf emulates it; add --engine hf --engines 1")
+    check_servers(urls, engine=name, engines=engines, devices=devices)
     if urls:
-        from rl.policy.servers.policy import ServerPolicy
-
-        check_servers(urls, engine=name, engines=engines, devices=devices)
-        return ServerPolicy(model, urls, slots=slots, context=context, dtype=dtype)
+        return _open_servers(model, urls, slots, context, dtype)
     if engines > 1:
         from rl.policy.pool.opening import open_pool
 
@@ -155,6 +153,16 @@ def open_engine(
             dtype=dtype,
             draws=name.rpartition(":")[2] if name.endswith(DRAWS) else "",
         )
+    return _open_hf(model, slots, context, dtype)
+
+
+def _open_servers(model: nn.Module, urls: Sequence[str], slots: int, context: int | None, dtype: str) -> Engine:
+    from rl.policy.servers.policy import ServerPolicy
+
+    return ServerPolicy(model, urls, slots=slots, context=context, dtype=dtype)
+
+
+def _open_hf(model: nn.Module, slots: int, context: int | None, dtype: str) -> Engine:
     import torch
 
     from rl.policy.hf import HFPolicy

@@ -283,6 +283,7 @@ def test_an_update_that_a_dead_run_has_left_open_is_finished(net: Any, fake: Fak
         assert sample_all(policy, (PROMPT, params(1, 3)))[0].versions
 
 
+@pytest.mark.slow
 def test_the_weights_are_deleted_when_a_run_is_killed(fake: FakeVLLM) -> None:
     script = f"""
 import time

@@ -120,11 +120,6 @@ def test_a_run_trains_with_the_tokens_of_a_server(server, words, tmp_path):
     out = train_run(*words, "--updates", "3", out=tmp_path / "run")
     lines = metrics(out)
     assert [line["update"] for line in lines] == [1, 2, 3]
-    print(
-        "DEBUG",
-        [(l["logp_gap/max"], l.get("ratio/log_max"), l["tokens/trained"], l.get("entropy/mean")) for l in lines],
-        [t["logprobs"] for one in rollouts(out, 3) for t in one["turns"]][:2],
-    )
     for update, line in enumerate(lines):
         assert line["tokens/trained"] > 0 == line["episodes/errored"] and line["logp_gap/max"] < 1e-4
         turns = [turn for one in rollouts(out, update + 1) for turn in one["turns"]]
