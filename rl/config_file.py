@@ -35,7 +35,7 @@ CHANGEABLE_ON_RESUME = (
         "rollouts",
     ),
     *("trainers", "trainer_shards", "trainer_devices", "threads", "workers", "engines", "cluster"),
-    *("device", "engine_devices", "data_root", "overlap"),
+    *("device", "engine_devices", "engine_url", "data_root", "overlap"),
     *("microbatch_tokens", "checkpoint_activations", "logger", "push_to_hub", "hub_private", "derived"),
     *("step_seconds", "episode_seconds", "load_seconds"),
 )
@@ -45,6 +45,7 @@ LIST_EXAMPLES = {
     "opponent": "random",
     "seat": "player_0",
     "role": "planner=0",
+    "engine_url": "http://127.0.0.1:8000",
     "derived": "lr",
 }
 

@@ -16,13 +16,14 @@ from rl.flag_fields import rollouts_choice
 from rl.flag_fields import switch as _switch
 from rl.methods.recipe import MANY, SLOTS
 from rl.policy.registry import DTYPES, ENGINES, MAX_ENGINES, parse_device_list
+from rl.policy.servers.address import server_url
 from rl.processes.address import CLUSTER_HELP, cluster_address
 from rl.rollout.workers.pool import MAX_WORKERS
 from rl.schedule import Ending, Schedule
 from rl.seeds import MAX_SEED
 from rl.spec_paths import absolute_model, absolute_path, absolute_player, absolute_spec
 
-LISTS = ("env_arg", "template_arg", "opponent", "seat", "role")  # of texts, by flags that are repeated
+LISTS = ("env_arg", "template_arg", "opponent", "seat", "role", "engine_url")  # of texts, by flags that are repeated
 MAX_TRAINERS = 1024
 # What the defaults of `with_defaults` depend on.
 DERIVED_FROM = ("env", "env_arg", "model", "lora", "max_tokens", "groups", "engine", "dtype", "engine_dtype")
@@ -90,6 +91,12 @@ class Settings(Schedule, Ending):
         "list for each, such as 1;2 (default: the trainer's device)",
         parse_device_list,
         metavar="N,N",
+    )
+    engine_url: list[str] = _flag(
+        [],
+        "a running server of vLLM that samples, with --engine vllm (docs/vllm.md); repeatable",
+        server_url,
+        metavar="URL",
     )
     device: str = _flag("auto", "auto, cpu, cuda or cuda:N")
     groups: int = _flag(32, "groups (tasks) per update", whole_number(1))

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
+
+from rl.policy.servers.address import check_servers
 
 if TYPE_CHECKING:
     from torch import nn
@@ -95,6 +98,7 @@ def open_engine(
     dtype: str = "",
     engines: int = 1,
     cluster: str = "",
+    urls: Sequence[str] = (),
 ) -> Engine:
     """Start a sampling engine on `model`.
 
@@ -110,12 +114,16 @@ def open_engine(
         dtype: Precision that replies are sampled in, one of `DTYPES`; empty for `default_dtype`.
         engines: Number of engines, each in a process of its own and with `slots` sequences; 1 for one without that.
         cluster: Address of the cluster on which several engines are started, "" for this machine.
+        urls: Servers of vLLM that sample in place of an engine that is started here; empty for none.
 
     Raises:
         ValueError: The engine is not installed, or cannot sample this model, or takes no devices.
     """
     if dtype == FAKE_FP8 and (name != "hf" or engines > 1):
         raise ValueError(f"--engine-dtype {FAKE_FP8}: only one engine hf emulates it; add --engine hf --engines 1")
+    check_servers(urls, engine=name, engines=engines, devices=devices)
+    if urls:
+        return _open_servers(model, urls, slots, context, dtype)
     if engines > 1:
         from rl.policy.pool.opening import open_pool
 
@@ -145,6 +153,16 @@ def open_engine(
             dtype=dtype,
             draws=name.rpartition(":")[2] if name.endswith(DRAWS) else "",
         )
+    return _open_hf(model, slots, context, dtype)
+
+
+def _open_servers(model: nn.Module, urls: Sequence[str], slots: int, context: int | None, dtype: str) -> Engine:
+    from rl.policy.servers.policy import ServerPolicy
+
+    return ServerPolicy(model, urls, slots=slots, context=context, dtype=dtype)
+
+
+def _open_hf(model: nn.Module, slots: int, context: int | None, dtype: str) -> Engine:
     import torch
 
     from rl.policy.hf import HFPolicy

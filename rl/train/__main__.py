@@ -21,6 +21,7 @@ from rl.methods import recipe as recipes
 from rl.methods.conflicts import find_conflict
 from rl.policy.extras import check_peft
 from rl.policy.registry import check_engines, engine_devices
+from rl.policy.servers.address import check_servers
 from rl.policy.vllm.version import require_vllm
 from rl.processes.address import check_cluster, join_cluster
 from rl.prompt_options import parse_template_args
@@ -75,7 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         recipe = build_recipe(settings, slots)
         slots = recipes.words(recipe)
         _check_settings(settings, recipe)
-        if settings.engine.startswith("vllm") and not is_dry_run:
+        if settings.engine.startswith("vllm") and not (is_dry_run or settings.engine_url):
             require_vllm()
     if stale := config_file.stale_keys(flags, file):
         print(f"ignored in {config_path}, because flags replace what they came from: {', '.join(stale)}")
@@ -136,6 +137,7 @@ def _not_started(settings: Settings) -> str:
         "--engine": settings.engine if settings.engine != "hf" else "",
         "--engines": settings.engines if settings.engines > 1 else "",
         "--engine-devices": settings.engine_devices,
+        "--engine-url": " ".join(settings.engine_url),
         "--trainers": settings.trainers if settings.trainers > 1 else "",
         "--trainer-devices": settings.trainer_devices,
         "--workers": settings.workers or "",
@@ -175,6 +177,13 @@ def _check_settings(settings: Settings, recipe: recipes.Recipe) -> None:
     is_engine_far = settings.engines > 1 or settings.engine.startswith("vllm")
     if conflict := find_conflict(recipe, settings.size, is_engine_far=is_engine_far):
         raise UserError(conflict)
+    check_servers(
+        settings.engine_url,
+        engine=settings.engine,
+        engines=settings.engines,
+        devices=settings.engine_devices,
+        num_roles=len(settings.role),
+    )
     if settings.lora:
         check_peft()
     elif settings.lora_alpha or settings.lora_targets != Settings.lora_targets:

@@ -1,10 +1,17 @@
-"""vLLM for tests: models that its kernels support, and engines that are closed before the next one starts."""
+"""vLLM for tests: models that its kernels support, engines that are closed before the next one starts, and servers."""
 
 import gc
 import os
 import random
+import signal
+import socket
+import subprocess
+import sys
+import time
 from contextlib import contextmanager
 from importlib.util import find_spec
+from pathlib import Path
+from urllib.request import urlopen
 
 import numpy as np
 import pytest
@@ -14,6 +21,58 @@ from tests.support.models import model
 
 TALL = {"hidden_size": 128, "intermediate_size": 160, "head_dim": 32, "initializer_range": 0.15}
 needs_vllm = [pytest.mark.vllm, pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not installed")]
+
+SERVER_PACKAGES = ("uvicorn", "watchfiles", "prometheus_fastapi_instrumentator", "model_hosting_container_standards")
+missing = [name for name in SERVER_PACKAGES if find_spec(name) is None]
+needs_server = [*needs_vllm, pytest.mark.skipif(bool(missing), reason=f"vLLM's server needs {', '.join(missing)}")]
+QUIET = {
+    "VLLM_NO_USAGE_STATS": "1",
+    "HF_HUB_OFFLINE": "1",
+    "TORCHDYNAMO_DISABLE": "1",
+    "OMP_NUM_THREADS": "1",
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
+}
+SERVER_FLAGS = "--enforce-eager --dtype float32 --max-model-len 512 --kv-cache-memory-bytes 64M --block-size 32"
+START_S = 300
+
+
+def free_port():
+    """Return a port of this machine that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return free.getsockname()[1]
+
+
+@contextmanager
+def running_server(folder, port, *words, log, **environment):
+    """Context with a process of vLLM's server for the model in `folder`, which is killed at the end.
+
+    `words` are further flags, `log` is a file for its output, `environment` is added to that of this process.
+    """
+    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(folder)]
+    command += [*SERVER_FLAGS.split(), *words, "--host", "127.0.0.1", "--port", str(port)]
+    root = str(Path(__file__).parents[2])  # of the package that its workers import
+    path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
+    everything = {**os.environ, **QUIET, "PYTHONPATH": path, **environment}
+    with open(log, "w+") as output:
+        server = subprocess.Popen(
+            command, env=everything, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
+        )
+        try:
+            until = time.monotonic() + START_S
+            while not _answers(port):
+                assert server.poll() is None and time.monotonic() < until, Path(log).read_text()[-2000:]
+                time.sleep(0.5)
+            yield server
+        finally:
+            os.killpg(server.pid, signal.SIGKILL)
+            server.wait()
+
+
+def _answers(port):
+    try:
+        return urlopen(f"http://127.0.0.1:{port}/v1/models", timeout=5).status == 200
+    except OSError:
+        return False
 
 
 def vllm_model(kind="llama", seed=0, **changes):

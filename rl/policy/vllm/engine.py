@@ -18,7 +18,7 @@ from rl.policy.vllm.engine_config import EngineConfig
 from rl.policy.vllm.launch import contain_side_effects, launch_vllm
 from rl.policy.vllm.memory import explain_out_of_memory
 from rl.policy.vllm.requests import EngineRequest, RequestSnapshot, StepOutput
-from rl.policy.vllm.samples import KeyedSamples, NativeSamples
+from rl.policy.vllm.samples import KeyedSamples, NativeSamples, limits
 from rl.policy.vllm.shared_weights import SharedTensor, rebuild_weights, release_shared
 
 
@@ -70,10 +70,7 @@ class VLLMEngine:
             expansion = request.expansion
         params = SamplingParams(
             **self._reader.params(request, key),
-            max_tokens=min(request.params.max_tokens - len(request.ids), self.context - len(tokens) - expansion),
-            stop_token_ids=list(request.params.stop),
-            ignore_eos=True,
-            detokenize=False,
+            **limits(request, self.context - expansion),
             output_kind=RequestOutputKind.DELTA,
         )
         self.requests[key] = request

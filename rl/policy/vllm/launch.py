@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 from rl.policy.vllm.engine_config import EngineConfig
-from rl.policy.vllm.requests import UnsupportedAdapters
+from rl.policy.vllm.requests import BACKEND, WORKER_EXTENSION, UnsupportedAdapters
 
 ENVIRONMENT = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0"}  # read by vLLM, some of it when it is imported
 # The second model runner, where it is the default, does not take `KeyedSampler`.
@@ -46,8 +46,6 @@ def launch_vllm(config: EngineConfig, home: str | None) -> Any:
         os.environ.setdefault(name, value)
     from vllm.config import WeightTransferConfig
 
-    from rl.policy.vllm.worker import BACKEND, WorkerExtension
-
     options = {**config.memory.options, **_lora_options(config), **_sampler_options(config)}
     if config.can_sleep:
         options["enable_sleep_mode"] = True
@@ -61,7 +59,7 @@ def launch_vllm(config: EngineConfig, home: str | None) -> Any:
         engine = _make_llm_engine(
             config,
             model=folder,
-            worker_extension_cls=f"{WorkerExtension.__module__}.{WorkerExtension.__qualname__}",
+            worker_extension_cls=WORKER_EXTENSION,
             weight_transfer_config=WeightTransferConfig(backend=BACKEND),
             **options,
         )

@@ -10,6 +10,8 @@ from rl.records import SamplingParams
 if TYPE_CHECKING:
     from rl.policy.images.inputs import ImageInputs
 
+BACKEND = "turnwise-file"  # the name by which vLLM finds `rl.policy.vllm.worker.FileWeightTransfer`
+WORKER_EXTENSION = "rl.policy.vllm.worker.WorkerExtension"
 EXTRA_ARG = "turnwise"  # the entry of vLLM's `extra_args` that holds a request's key and sampling parameters
 
 

@@ -23,6 +23,28 @@ class Samples(Protocol):
         """Return the new tokens of each of vLLM's `outputs` of a step."""
 
 
+def limits(request: EngineRequest, context: int) -> dict[str, Any]:
+    """Return the options of vLLM's `SamplingParams` that end a reply, in sequences of at most `context` tokens."""
+    room = context - len(request.prompt) - len(request.ids)
+    return {
+        "max_tokens": min(request.params.max_tokens - len(request.ids), room),
+        "stop_token_ids": list(request.params.stop),
+        "ignore_eos": True,
+        "detokenize": False,
+    }
+
+
+def native_options(request: EngineRequest, *, draws_by_position: bool = False) -> dict[str, Any]:
+    """Return the options of vLLM's `SamplingParams` with which it draws by itself, as `NativeSamples` says."""
+    how = request.params
+    options = {"temperature": max(how.temperature, 0.0), "logprobs": how.alternatives}
+    if how.temperature <= 0:
+        return options
+    is_continued = bool(request.ids) and not draws_by_position
+    seed = derive(how.seed, "continued", len(request.ids)) if is_continued else how.seed
+    return {**options, "seed": seed & _INT63, "top_p": how.top_p, "top_k": max(how.top_k, 0)}
+
+
 class KeyedSamples:
     """Tokens that `rl.policy.vllm.sampler.KeyedSampler` draws: those of the hf engine, whoever else is in the batch."""
 
@@ -64,13 +86,7 @@ class NativeSamples:
 
     def params(self, request: EngineRequest, key: int) -> dict[str, Any]:
         """See `Samples`."""
-        how = request.params
-        options = {"temperature": max(how.temperature, 0.0), "logprobs": how.alternatives}
-        if how.temperature <= 0:
-            return options
-        is_continued = bool(request.ids) and not self._draws_by_position
-        seed = derive(how.seed, "continued", len(request.ids)) if is_continued else how.seed
-        return {**options, "seed": seed & _INT63, "top_p": how.top_p, "top_k": max(how.top_k, 0)}
+        return native_options(request, draws_by_position=self._draws_by_position)
 
     def samples(self, outputs: Sequence[Any], requests: Mapping[int, EngineRequest]) -> list[list[SampledToken]]:
         """See `Samples`. Raises `FloatingPointError` if a log-probability is not finite."""
@@ -78,14 +94,15 @@ class NativeSamples:
         for output in outputs:
             (reply,), how = output.outputs, requests[int(output.request_id)].params
             pairs = zip(reply.token_ids, reply.logprobs or (), strict=True)
-            results.append([_sampled_token(token, entry, how) for token, entry in pairs])
+            results.append([sampled_token(token, entry, how) for token, entry in pairs])
         return results
 
 
-def _sampled_token(token: int, entry: Mapping[int, Any], how: SamplingParams) -> SampledToken:
-    """A token with its log-probability in vLLM's `entry`: under the distribution that it sampled; for greedy, at 1.
+def sampled_token(token: int, entry: Mapping[int, Any], how: SamplingParams) -> SampledToken:
+    """Return a token with its log-probability in vLLM's `entry`: under the sampled distribution; for greedy, at 1.
 
     That under the model is the same number at temperature 1 without cuts. vLLM tells one of both: elsewhere it is NaN.
+    Raises `FloatingPointError` if it is not finite.
     """
     logprob = entry[token].logprob
     if not math.isfinite(logprob):

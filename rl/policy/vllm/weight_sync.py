@@ -68,18 +68,28 @@ def check_weights(engine: VLLMEngine | VLLMEngineClient, model: nn.Module, dtype
     Samples greedy replies to fixed prompts; the engine must have no other requests. `dtype` is the engine's precision.
     Raises `StaleWeights` if the difference is beyond rounding, or a token is not among the model's likeliest.
     """
-    size = int(text_config(model).vocab_size)
-    lengths = [length for length in PROMPT_LENGTHS if length + PROBE_TOKENS <= engine.context] or [1]
-    probes = [Probe(tuple((7 * i + 3 * length) % size for i in range(length))) for length in lengths]
+    probes = make_probes(model, engine.context)
     _sample_replies(engine, probes)
     gap = max(_logprob_gap(model, probe) for probe in probes)
-    tolerance = max(TOLERANCE[dtype], TOLERANCE[next(model.parameters()).dtype])
+    tolerance = tolerance_of(model, dtype)
     if not gap <= tolerance:
         raise StaleWeights(
             f"after the weights were handed over, vLLM and the trainer disagree by {gap:.2g} nats on fixed prompts; "
             f"rounding explains {tolerance:g}: use --engine hf for this model"
         )
     return gap
+
+
+def make_probes(model: nn.Module, context: int) -> list[Probe]:
+    """Return the fixed prompts for a model of sequences of at most `context` tokens, without replies."""
+    size = int(text_config(model).vocab_size)
+    lengths = [length for length in PROMPT_LENGTHS if length + PROBE_TOKENS <= context] or [1]
+    return [Probe(tuple((7 * i + 3 * length) % size for i in range(length))) for length in lengths]
+
+
+def tolerance_of(model: nn.Module, dtype: torch.dtype) -> float:
+    """Return the difference that rounding explains, in nats, between a model and an engine of precision `dtype`."""
+    return max(TOLERANCE[dtype], TOLERANCE[next(model.parameters()).dtype])
 
 
 def _sample_replies(engine: VLLMEngine | VLLMEngineClient, probes: Sequence[Probe]) -> None:

@@ -5,6 +5,7 @@ vLLM imports this module by name in every worker, before it asks for the weight 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,11 +15,9 @@ from torch import Tensor
 from vllm.distributed.weight_transfer.base import WeightTransferEngine, WeightTransferInitInfo, WeightTransferUpdateInfo
 from vllm.distributed.weight_transfer.factory import WeightTransferEngineFactory
 
-from rl.policy.vllm.requests import SampledToken
+from rl.policy.vllm.requests import BACKEND, SampledToken
 from rl.policy.vllm.sampler import KeyedSampler
 from rl.policy.vllm.weight_file import read_weights
-
-BACKEND = "turnwise-file"
 
 
 @dataclass
@@ -79,6 +78,12 @@ class WorkerExtension:
         sampler = next(processor for processor in processors if isinstance(processor, KeyedSampler))
         samples, sampler.samples = sampler.samples, {}
         return samples
+
+    def turnwise_describe(self, path: str) -> dict[str, Any]:
+        """Return the Hugging Face config of the model that is served, and whether this process can read `path`."""
+        config = self.model_runner.model_config.hf_text_config.to_dict()
+        plain = {name: value for name, value in config.items() if isinstance(value, str | int | float | bool)}
+        return {"config": plain, "reads": os.access(path, os.R_OK)}
 
     def turnwise_multiply_by_one_adapter(self) -> None:
         """On a CPU, apply the only adapter as a matrix product, where vLLM would copy it for every token."""

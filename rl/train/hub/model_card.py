@@ -9,7 +9,18 @@ from typing import Any
 
 from rl.settings import Settings
 
-HIDDEN = {"env", "algo", "model", "device", "engine_devices", "data_root", "derived", "push_to_hub", "hub_private"}
+HIDDEN = {
+    "env",
+    "algo",
+    "model",
+    "device",
+    "engine_devices",
+    "engine_url",
+    "data_root",
+    "derived",
+    "push_to_hub",
+    "hub_private",
+}
 
 
 def model_card(settings: Settings, parts: Mapping[str, Any], summary: Mapping[str, Any]) -> str:

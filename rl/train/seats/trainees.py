@@ -78,6 +78,7 @@ class Trainee:
             dtype=s.engine_dtype or "",
             engines=s.engines,
             cluster=s.cluster,
+            urls=s.engine_url,
         )
         versions = s.lag + 1  # that may be in use, where an episode keeps its own
         policy = PinnedEngine([open_one() for _ in range(versions)]) if s.in_flight == "pin" else open_one()
@@ -263,7 +264,7 @@ class Trainees:
 
 def _in_this_process(settings: Settings) -> Settings:
     own = replace(settings, engine="hf", engine_dtype=settings.dtype, engines=1, engine_devices="", cluster="")
-    return replace(own, trainers=1, trainer_shards=0, trainer_devices="")
+    return replace(own, engine_url=[], trainers=1, trainer_shards=0, trainer_devices="")
 
 
 def devices_by_role(settings: Settings, count: int) -> list[str]:
