@@ -11,7 +11,7 @@ A script is called after `reset` and yields one reply per turn; it may look at t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any
 
@@ -29,11 +29,14 @@ def oracle(env: gymnasium.Env, seed: int) -> Iterator[Message]:
     Raises `ValueError` if the environment has no oracle.
     """
     try:
-        return iter(_env_method(env, "oracle")())
+        replies = _env_method(env, "oracle")()
     except NotImplementedError as error:
         missing = _missing_method_error(env, "oracle")
         is_undefined = str(error).endswith("must define oracle()")  # as `envs.env.Env.oracle` says
         raise missing if is_undefined else ValueError(f"{_label(env)} has no oracle policy: {error}") from None
+    if isinstance(replies, (str, Mapping)) or not isinstance(replies, Iterable):
+        raise ValueError(f"{_label(env)}: oracle() must yield replies, not return a {type(replies).__name__}")
+    return (assistant(reply) if isinstance(reply, str) else reply for reply in replies)
 
 
 def random(env: gymnasium.Env, seed: int) -> Iterator[Message]:

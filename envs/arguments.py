@@ -5,13 +5,15 @@ from __future__ import annotations
 import inspect
 import json
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from envs.episodes.guide import REPLACED_ARGUMENTS
 from envs.suggestions import unknown_message
 
+_WORDS: dict[Any, str] = {bool: "True or False", int: "an int", float: "a number"}
 TRUE_WORDS, FALSE_WORDS = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
@@ -84,6 +86,34 @@ def parameters(entry: Callable[..., Any]) -> dict[str, Any] | None:
         if all(parameter.kind != parameter.VAR_KEYWORD for parameter in signature.parameters.values()):
             return types_by_name
     return None
+
+
+def check_arguments(cls: type, values: Mapping[str, Any]) -> None:
+    """Check keyword arguments of a class before it is made of them.
+
+    Raises `TypeError` for an unknown name, with the nearest one, and `ValueError` for a text in place of a number or a
+    truth value, which `"no"` would otherwise pass for.
+    """
+    types_by_name = _parameters_of_class(cls)
+    if types_by_name is None:
+        return
+    for name, value in values.items():
+        if name not in types_by_name:
+            raise TypeError(unknown_argument(name, types_by_name, of=cls.__name__))
+        if isinstance(value, str) and (word := _WORDS.get(_without_none(types_by_name[name]))):
+            raise ValueError(f"{cls.__name__}: {name}={value!r} must be {word}, not a str")
+
+
+def _without_none(annotation: Any) -> Any:
+    """Return the one type of `TYPE | None`; other annotations as they are."""
+    options = [option for option in get_args(annotation) if option is not type(None)]
+    is_union = get_origin(annotation) in (Union, types.UnionType)
+    return options[0] if is_union and len(options) == 1 else annotation
+
+
+@cache
+def _parameters_of_class(cls: type) -> dict[str, Any] | None:
+    return parameters(cls)
 
 
 def required_parameters(entry: Callable[..., Any]) -> set[str]:

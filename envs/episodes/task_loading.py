@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from envs.arguments import check_arguments
 from envs.data import MissingData, NoSplit
 from envs.suggestions import unknown_message
 from envs.types import Task
@@ -36,7 +37,8 @@ class TaskLoading:
     _task_draw: float  # first number of the episode's generator, in [0, 1): chooses the task where no index is given
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Remember the arguments, which are part of the key under which tasks are cached."""
+        """Check the arguments, and remember them: they are part of the key under which tasks are cached."""
+        check_arguments(cls, kwargs)
         env = super().__new__(cls)
         env._arguments, env._own_tasks = (args, kwargs), {}
         return env
@@ -63,7 +65,11 @@ class TaskLoading:
         if key not in cache:
             with _tasks_lock:
                 if key not in cache:
-                    cache[key] = WATCHDOG.load_call(f"{self._name}: tasks({split!r})", self.tasks, split)
+                    tasks = WATCHDOG.load_call(f"{self._name}: tasks({split!r})", self.tasks, split)
+                    if not (hasattr(tasks, "__len__") and hasattr(tasks, "__getitem__")):
+                        kind = type(tasks).__name__
+                        raise ValueError(f"{self._name}: tasks() must return a sequence, such as a list, not {kind}")
+                    cache[key] = tasks
         return cache[key]
 
     def splits(self) -> Iterator[str]:

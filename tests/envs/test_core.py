@@ -13,6 +13,7 @@ from gymnasium.error import ResetNeeded
 import envs
 import envs.env
 import envs.episodes.task_loading
+from agents.scripted import oracle
 from envs.arguments import convert
 from envs.checks.env_under_test import EnvUnderTest, oracle_replies, play
 from envs.procedural import MAX_HELD_OUT, drawn, enumerated, permute, split_positions
@@ -281,3 +282,46 @@ def test_what_is_no_name_is_refused_by_value():
         ValueError, match="entry point None of 'games/Mine-v0' is neither 'module:Class' nor a callable"
     ):
         envs.register("games/Mine-v0", None)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "error", "words"),
+    [
+        ("math/Arithmetic-v0", {"difficulty": 3}, TypeError, ["difficulty", "level, max_seconds, max_turns"]),
+        ("multi/Kuhn-v0", {"foo": 1}, TypeError, ["foo", "opponent"]),
+        ("games/FrozenLake-v0", {"slippery": "no"}, ValueError, ["slippery='no'", "True or False"]),
+        ("games/GuessNumber-v0", {"size": "3"}, ValueError, ["size='3'", "an int"]),
+        ("math/Arithmetic-v0", {"max_turns": "3"}, ValueError, ["max_turns='3'", "an int"]),
+        ("math/Arithmetic-v0", {"max_seconds": "x"}, ValueError, ["max_seconds='x'", "a number"]),
+    ],
+)
+def test_a_wrong_argument_of_the_constructor_is_named(name, arguments, error, words):
+    with pytest.raises(error) as caught:
+        gym.make(name, **arguments)
+    assert all(word in str(caught.value) for word in words), caught.value
+
+
+@pytest.mark.parametrize("tasks", [None, (number for number in range(3))])
+def test_tasks_that_are_no_sequence_are_named(tasks):
+    class Endless(Echo):
+        def tasks(self, split):
+            return tasks
+
+    with pytest.raises(ValueError, match=r"Endless: tasks\(\) must return a sequence, such as a list, not"):
+        Endless().load("test")
+
+
+def test_an_oracle_may_yield_strings_and_must_yield_what_it_says():
+    class Strings(Echo):
+        def oracle(self):
+            yield from (message["content"] for message in super().oracle())
+
+    class Returned(Echo):
+        def oracle(self):
+            return assistant("plum")
+
+    env = Strings()
+    env.reset(seed=0, options={"index": 1, "split": "test"})
+    assert next(oracle(env, 0))["role"] == "assistant"
+    with pytest.raises(ValueError, match="must yield replies, not return a dict"):
+        oracle(Returned(), 0)
