@@ -99,9 +99,7 @@ class Trainee:
         else:
             from rl.train.trainers.far_learner import FarLearner  # imports FSDP
 
-            folder = trained_model.resume_from
-            run = folder.path if folder else None
-            learner = FarLearner(model, s, recipe, role=role.name, run=run, options=options)
+            learner = FarLearner(model, s, recipe, role=role.name, options=options)
         return cls(role, learner, ModelScorer(learner, renderer), policy, trained_model)
 
 

@@ -22,10 +22,14 @@ NOTHING = "nothing would be there; add --workers 1 or --engines 2 or more, or le
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--cluster", "auto"), f"--cluster auto: {NOTHING}"),
         (
-            ("--cluster", "auto", "--workers", "1", "--trainers", "2"),
-            "--cluster auto: --trainers 2 are processes of one machine; leave one of them out",
+            ("--cluster", "auto"),
+            "--cluster auto: nothing would be there; add --workers 1, --engines 2 or --trainers 2 or more, or leave it "
+            "out",
+        ),
+        (
+            ("--cluster", "auto", "--trainers", "2", "--trainer-devices", "0,1"),
+            "--trainer-devices 0,1: with --cluster, Ray gives out the devices; leave it out",
         ),
         (
             ("--cluster", "auto", "--engines", "2", "--engine-devices", "0;1"),
