@@ -6,10 +6,9 @@ import socket
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from ray.util.placement_group import placement_group, remove_placement_group
+from ray.util.placement_group import placement_group, placement_group_table, remove_placement_group
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from rl.processes.timeout import CLUSTER_VARIABLE
@@ -28,7 +27,7 @@ class PlacementGroup:
 
     def __init__(self, cluster: Cluster, number: int, gpus: int) -> None:
         """Wait for room on as few nodes as possible. Raises `ValueError` if there is none in time."""
-        self._cluster, self._indices, self._is_there = cluster, count(), True
+        self._cluster, self._is_there = cluster, True
         bundle = {"CPU": 1.0, "GPU": float(gpus)} if gpus else {"CPU": 1.0}
         self._group = placement_group([bundle] * number, strategy="PACK")
         deadline = time.monotonic() + cluster.timeout_s
@@ -40,6 +39,8 @@ class PlacementGroup:
                         f"found no nodes with room for {number} processes of {each} each within "
                         f"{cluster.timeout_s:g} s ({CLUSTER_VARIABLE})"
                     )
+            nodes = placement_group_table(self._group)["bundles_to_node_id"]
+            self._indices = iter(sorted(range(number), key=lambda index: (nodes[index], index)))  # node by node
         except BaseException:
             self.release()
             raise

@@ -99,7 +99,11 @@ class Trainee:
         else:
             from rl.train.trainers.far_learner import FarLearner  # imports FSDP
 
-            learner = FarLearner(model, s, recipe, role=role.name, options=options)
+            try:
+                learner = FarLearner(model, s, recipe, role=role.name, options=options)
+            except BaseException:
+                policy.close()
+                raise
         return cls(role, learner, ModelScorer(learner, renderer), policy, trained_model)
 
 

@@ -6,6 +6,8 @@ from datetime import timedelta
 
 import torch.distributed as dist
 
+from rl.processes.timeout import cluster_timeout_s
+
 TCP = "tcp://"
 
 
@@ -16,9 +18,9 @@ def open_port(address: str, timeout_s: float) -> tuple[str, dist.Store]:
     return f"{TCP}{address}:{store.port}", store
 
 
-def join(place: str, count: int, timeout_s: float) -> dist.Store:
-    """Return the store at a place: `open_port`'s, or a file's path."""
+def join(place: str, count: int) -> dist.Store:
+    """Return the store at a place: a file's path, or `open_port`'s, which has the time of a cluster to answer."""
     if not place.startswith(TCP):
         return dist.FileStore(place, count)
     address, _, port = place.removeprefix(TCP).rpartition(":")
-    return dist.TCPStore(address, int(port), is_master=False, timeout=timedelta(seconds=timeout_s))
+    return dist.TCPStore(address, int(port), is_master=False, timeout=timedelta(seconds=cluster_timeout_s()))

@@ -214,6 +214,7 @@ class TrainerProcesses:
         self.end = why
         for rank in self._ranks:
             rank.process.kill()
+            rank.channel.close()  # what it has said and nobody has read holds up the end of one that is far
         for rank in self._ranks:
             rank.process.wait()
         self._host.release()

@@ -109,7 +109,7 @@ class Rank:
             return load_structure(opening.structure, "cpu").float()
 
         self._ranks = ShardedRanks(
-            self._store or meeting.join(opening.meeting_place, self._count, opening.timeout_s),
+            self._store or meeting.join(opening.meeting_place, self._count),
             self._number,
             self._count,
             device=device,
