@@ -27,7 +27,7 @@ from tests.support.cluster import LocalCluster, connected_cluster, marked, wait_
 from tests.support.paths import ROOT
 from tests.support.runs import Result, flags, train, train_run, training_error
 
-pytestmark = [pytest.mark.ray, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(600)]
 TWO = ("--trainers", "2")
 FAR = (*TWO, "--cluster", "auto")
 
@@ -78,7 +78,7 @@ def harmed(out: Path, harm: Callable[[], None]) -> Result:
     log = out / "metrics.jsonl"
 
     def wait() -> None:
-        wait_until(lambda: log.exists() and log.read_text().count("\n") > 1, 120)
+        wait_until(lambda: log.exists() and log.read_text().count("\n") > 1, 250)
         harm()
 
     thread = threading.Thread(target=wait, daemon=True)
