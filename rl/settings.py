@@ -17,7 +17,7 @@ from rl.flag_fields import switch as _switch
 from rl.methods.recipe import MANY, SLOTS
 from rl.policy.registry import DTYPES, ENGINES, MAX_ENGINES, parse_device_list
 from rl.policy.servers.address import server_url
-from rl.processes.address import CLUSTER_HELP, cluster_address
+from rl.processes.address import cluster_address, cluster_help
 from rl.rollout.workers.pool import MAX_WORKERS
 from rl.schedule import Ending, Schedule
 from rl.seeds import MAX_SEED
@@ -216,7 +216,9 @@ class Settings(Schedule, Ending):
     seed: int = _flag(0, "seed of every random draw", whole_number(0, MAX_SEED))
     threads: int = _flag(0, "CPU threads of a forward pass; 0 leaves the choice to torch", whole_number(0, 1024))
     workers: int = _flag(0, "processes for environments and their sandboxes; 0: this one", whole_number(0, MAX_WORKERS))
-    cluster: str = _flag("", CLUSTER_HELP, cluster_address, metavar="auto|ray://HOST:PORT")
+    cluster: str = _flag(
+        "", cluster_help("--workers, --engines and --trainers"), cluster_address, metavar="auto|ray://HOST:PORT"
+    )
     trainers: int = _flag(
         1,
         "processes that train the model, each with a shard of weights and optimiser (torch FSDP2); 1: this one",

@@ -10,7 +10,7 @@ from rl.cli import Parser, real_number, whole_number
 from rl.evaluate.policies import ENDPOINT_TURN_TOKENS, EPISODE_S, MAX_TOKENS, SPEC_FORMS, TURN_TOKENS
 from rl.evaluate.runner import SCRIPTS
 from rl.policy.registry import ENGINES, MAX_ENGINES, parse_device_list
-from rl.processes.address import CLUSTER_HELP, check_cluster, cluster_address, join_cluster
+from rl.processes.address import check_cluster, cluster_address, cluster_help, join_cluster
 from rl.rollout.workers.pool import MAX_WORKERS
 from rl.seeds import MAX_SEED
 
@@ -26,7 +26,8 @@ def add_policy_flags(parser: Parser) -> None:
     add("--seed", type=whole_number(0, MAX_SEED), default=0, metavar="S", help=seed)
     workers = "processes that hold the environments and their sandboxes (default: 0, in this process)"
     add("--workers", type=whole_number(0, MAX_WORKERS), default=0, metavar="N", help=workers)
-    add("--cluster", type=cluster_address, default="", metavar="auto|ray://HOST:PORT", help=CLUSTER_HELP)
+    about = cluster_help("--workers and --engines")
+    add("--cluster", type=cluster_address, default="", metavar="auto|ray://HOST:PORT", help=about)
     _add_model_flags(parser)
     _add_prompt_flags(parser)
     _add_endpoint_flags(parser)
@@ -43,7 +44,7 @@ def join(args: argparse.Namespace) -> None:
     if not args.cluster:
         return
     devices = f"--engine-devices {args.engine_devices}" if args.engine_devices else ""
-    check_cluster(args.cluster, workers=args.workers, engines=args.engines, trainers=1, devices=devices)
+    check_cluster(args.cluster, workers=args.workers, engines=args.engines, devices=devices)
     from rl.policy.pretrained import resolve_device  # torch takes seconds to import
 
     gpus = int(args.engines > 1 and resolve_device(args.device).type != "cpu")

@@ -60,6 +60,11 @@ def abilities(model: nn.Module) -> Abilities:
     return _abilities[model]
 
 
+def take_abilities(model: nn.Module, other: nn.Module) -> None:
+    """Let what was found for another model of the same structure hold for `model`, which need not have weights yet."""
+    _abilities[model] = abilities(other)
+
+
 def may_pack(model: Any) -> bool:
     """Whether the class of `model` and its config do not rule packed tokens out; its weights are not looked at."""
     layers = set(getattr(text_config(model), "layer_types", None) or ())

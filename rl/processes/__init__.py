@@ -1,1 +1,1 @@
-"""Processes that a run starts beside itself, and the sockets to them: workers of environments, sampling engines."""
+"""Processes that a run starts beside itself, and the sockets to them: workers, sampling engines, trainers."""

@@ -7,10 +7,14 @@ import re
 
 AUTO = "auto"
 CLIENT = re.compile(r"ray://(\[[0-9a-fA-F:.]+\]|[^\s:/\[\]]+):(\d{1,5})")
-CLUSTER_HELP = (
-    "put the processes of --workers and --engines on the nodes of a Ray cluster (extra ray): `auto`, the one that this "
-    "machine is a node of, or ray://HOST:PORT; docs/clusters.md"
-)
+
+
+def cluster_help(flags: str) -> str:
+    """Return the help of the flag `--cluster`; `flags` name the processes that it is about."""
+    return (
+        f"put the processes of {flags} on the nodes of a Ray cluster (extra ray): `auto`, the one that this machine is "
+        "a node of, or ray://HOST:PORT; docs/clusters.md"
+    )
 
 
 def cluster_address(text: str) -> str:
@@ -22,21 +26,17 @@ def cluster_address(text: str) -> str:
     return text
 
 
-def check_cluster(cluster: str, *, workers: int, engines: int, trainers: int, devices: str) -> None:
+def check_cluster(cluster: str, *, workers: int, engines: int, trainers: int = 0, devices: str) -> None:
     """Raise `ValueError` for a cluster on which nothing would be started, or devices, which Ray gives out there.
 
-    `devices` is the flag that names devices, with its value; "" for none.
+    `trainers` is 0 for a command without that flag. `devices` is the flag that names devices, with its value; "" for
+    none.
     """
     if not cluster:
         return
     if not workers and engines < 2 and trainers < 2:
-        raise ValueError(
-            f"--cluster {cluster}: nothing would be there; add --workers 1 or --engines 2 or more, or leave it out"
-        )
-    if trainers > 1:
-        raise ValueError(
-            f"--cluster {cluster}: --trainers {trainers} are processes of one machine; leave one of them out"
-        )
+        flags = "--workers 1, --engines 2 or --trainers 2" if trainers else "--workers 1 or --engines 2"
+        raise ValueError(f"--cluster {cluster}: nothing would be there; add {flags} or more, or leave it out")
     if devices:
         raise ValueError(f"{devices}: with --cluster, Ray gives out the devices; leave it out")
 

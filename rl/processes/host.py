@@ -25,6 +25,8 @@ class Process(Protocol):
         is_up: False while its machine is still to be found, for which the host has a deadline of its own.
         fault: Why the process is gone for a reason that it has no part in, such as the end of its machine; "" for none.
         is_refused: Whether no other process of the kind would be started either.
+        node: Address of its machine; "" for this one, and before it is known.
+        home: Folder there that the paths of its files begin in; "" for paths that are whole, and before it is known.
     """
 
     pid: int
@@ -32,6 +34,8 @@ class Process(Protocol):
     is_up: bool
     fault: str
     is_refused: bool
+    node: str
+    home: str
 
     def poll(self) -> int | None:
         """Return the exit code, None for a process that lives."""
@@ -45,11 +49,21 @@ class Process(Protocol):
     def describe(self) -> str:
         """Return which process it is: its number and, on another machine, that."""
 
-    def send_file(self, path: str) -> str:
-        """Let the process have a file and return its path there, for messages that are sent from now on."""
+    def send_file(self, path: str, name: str = "") -> str:
+        """Let the process have a file and return its path there, for messages that are sent from now on.
+
+        On another machine it is called `name`, which may begin with a folder, by default as here.
+        """
 
     def drop_file(self, path: str) -> None:
         """Note that the process needs a file no longer; `path` is what `send_file` has returned."""
+
+    def fetch_file(self, name: str, folder: str) -> str:
+        """Return the path, in the run's `folder`, of a file that the process has written into its own folder.
+
+        The process needs it no longer; whoever asks deletes it. Raises `OSError` if the process is gone or there is no
+        such file.
+        """
 
 
 class Place(NamedTuple):
@@ -94,22 +108,35 @@ class Host(Protocol):
     def home(self, folder: str) -> str:
         """Return the argument by which a process is told the folder that its files are in; `folder` is the run's."""
 
+    def reserve(self, count: int, *, gpus: int = 0) -> Host:
+        """Return a host with room for `count` processes, near to each other, that have so many GPUs each.
+
+        They are all that it starts. Raises `ValueError` if there is no such room in time.
+        """
+
+    def release(self) -> None:
+        """Give back what was reserved for this host, whose processes have ended."""
+
 
 class LocalProcess(subprocess.Popen[bytes]):
     """A process on this machine, as `Process` says."""
 
-    is_up, fault, is_refused = True, "", False
+    is_up, fault, is_refused, node, home = True, "", False, "", ""
 
     def describe(self) -> str:
         """See `Process`."""
         return f"process {self.pid}"
 
-    def send_file(self, path: str) -> str:
+    def send_file(self, path: str, name: str = "") -> str:
         """See `Process`: files are shared."""
         return path
 
     def drop_file(self, path: str) -> None:
         """See `Process`: whoever wrote a file deletes it."""
+
+    def fetch_file(self, name: str, folder: str) -> str:
+        """See `Process`: the folder is the same."""
+        return os.path.join(folder, name)
 
 
 class LocalHost:
@@ -148,6 +175,13 @@ class LocalHost:
     def home(self, folder: str) -> str:
         """See `Host`."""
         return folder
+
+    def reserve(self, count: int, *, gpus: int = 0) -> LocalHost:
+        """See `Host`: nothing is given out here."""
+        return self
+
+    def release(self) -> None:
+        """See `Host`."""
 
 
 LOCAL = LocalHost()

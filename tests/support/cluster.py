@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +30,14 @@ class LocalCluster:
         self._cluster = Cluster(initialize_head=True, head_node_args={**head, "object_store_memory": MEMORY})
         self.address = self._cluster.address
 
+    @property
+    def nodes(self) -> list[Any]:
+        """All nodes, the head first."""
+        return list(self._cluster.list_all_nodes())
+
     def add(self, cpus: int) -> Any:
         """Add a node, with the next address."""
-        address = NODES[len(self._cluster.list_all_nodes())]
+        address = NODES[len(self.nodes)]
         return self._cluster.add_node(num_cpus=cpus, node_ip_address=address, object_store_memory=MEMORY)
 
     def remove(self, node: Any) -> None:
@@ -74,3 +80,29 @@ def end_actor(process: Any) -> None:
     import ray
 
     ray.kill(process._popen._keeper)
+
+
+def wait_until(condition: Callable[[], bool], seconds: float) -> None:
+    """Wait for something; fail if it takes too long."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def marked(mark: str) -> set[int]:
+    """Process ids whose environment has a variable."""
+    found = set()
+    for path in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if mark.encode() in (path / "environ").read_bytes().split(b"\0"):
+                found.add(int(path.name))
+    return found
+
+
+def words_of(pid: int) -> bytes:
+    """The command line of a process, "" for one that is gone."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""

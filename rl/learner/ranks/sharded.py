@@ -21,7 +21,7 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.utils._pytree import tree_map
 
 from rl.learner.forward import blocks
-from rl.learner.own_forward import abilities
+from rl.learner.own_forward import abilities, take_abilities
 from rl.learner.ranks.division import divide
 from rl.methods.inputs import Row
 from rl.policy.decoder import CALL
@@ -106,6 +106,7 @@ class ShardedRanks:
     def copy(self, model: Any) -> Any:
         """See `Ranks.copy`."""
         other = self._make_model().to(self._device).eval()
+        take_abilities(other, model)
         self.shard(other)
         with torch.no_grad():
             for target, source in zip(other.parameters(), model.parameters(), strict=True):

@@ -47,17 +47,17 @@ class _Unpickler(pickle.Unpickler):
         return self._tensors[kind, key]
 
 
-def dump_structure(model: nn.Module) -> bytes:
+def dump_structure(model: nn.Module, flag: str = "--engines") -> bytes:
     """Return all of a model but the values of its parameters.
 
-    Raises `ValueError` for a model that cannot be sent to another process.
+    Raises `ValueError` for a model that cannot be sent to another process, which `flag` asks for.
     """
     buffer = io.BytesIO()
     try:
         _Pickler(buffer, model).dump(model)
     except Exception as error:  # whatever its classes raise
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise ValueError(f"--engines: this model cannot be sent to another process ({reason}); leave it out") from error
+        raise ValueError(f"{flag}: this model cannot be sent to another process ({reason}); leave it out") from error
     return buffer.getvalue()
 
 

@@ -12,12 +12,15 @@ import socket
 import subprocess
 import threading
 import time
+from collections import deque
+from collections.abc import Sequence
 from contextlib import suppress
 from itertools import count
 from typing import Any
 
 import numpy as np
 import ray
+from ray.exceptions import RayError
 
 from rl.processes.cluster.keeper import Keeper, News, Order, Started
 
@@ -25,7 +28,10 @@ CHUNK = 1 << 20
 NEWS_S = 1.0  # after which an actor without news answers that there are none
 LOOK_S = 0.25  # between looks whether the process is to be killed
 LOST_S = 60.0  # without an answer, after which an actor counts as lost
+UNANSWERED = f"has answered nothing for {LOST_S:g} s"
 KILL_S = 3.0  # for an actor to kill its process; then it is killed itself
+PIECE = 64 << 20  # bytes of a file that are one object
+MOST_PIECES = 2  # under way to the run, beside the one that it writes
 MOST_CALLS = 8  # without an answer, of bytes that are sent
 NUM_THREADS = 32  # of an actor, of which those calls may block as many
 KEEP_CHILDREN = "RAY_kill_child_processes_on_worker_exit"  # Ray kills them at once; ours end by themselves, in order
@@ -45,12 +51,24 @@ class ActorProcess:
     """
 
     def __init__(
-        self, name: str, order: Order, own_end: socket.socket, objects: Objects, *, gpus: int, place_s: float
+        self,
+        name: str,
+        order: Order,
+        own_end: socket.socket,
+        objects: Objects,
+        *,
+        gpus: int,
+        place_s: float,
+        strategy: Any = "SPREAD",
     ) -> None:
-        """Ask for the process, which has `place_s` seconds to be placed. `own_end` is the far end of the socket."""
+        """Ask for the process, which has `place_s` seconds to be placed.
+
+        `own_end` is the far end of the socket, `strategy` how Ray chooses the node.
+        """
         self.pid, self.is_up, self.fault, self.is_refused = 0, False, "", False
+        self.node = self.home = ""
         self._name, self._order, self._gpus, self._place_s = name, order, gpus, place_s
-        self._socket, self._objects, self._node = own_end, objects, ""
+        self._socket, self._objects = own_end, objects
         self._code: int | None = None
         self._ended, self._kill_end = threading.Event(), 0.0
         self._numbers, self._lock = count(), threading.Lock()
@@ -63,7 +81,7 @@ class ActorProcess:
             max_restarts=0,
             max_task_retries=0,
             max_concurrency=NUM_THREADS,
-            scheduling_strategy="SPREAD",
+            scheduling_strategy=strategy,
             runtime_env={"env_vars": {KEEP_CHILDREN: "0"}},
         ).remote()
         threading.Thread(target=self._follow, daemon=True, name=f"{name}: news").start()
@@ -88,18 +106,39 @@ class ActorProcess:
 
     def describe(self) -> str:
         """See `Process`."""
-        return f"process {self.pid} on node {self._node}" if self._node else "on no node yet"
+        return f"process {self.pid} on node {self.node}" if self.node else "on no node yet"
 
-    def send_file(self, path: str) -> str:
+    def send_file(self, path: str, name: str = "") -> str:
         """See `Process`. It is put into the object store once, whence each node fetches it once."""
-        name = os.path.basename(path)
+        name = name or os.path.basename(path)
+        pieces = self._objects.put(path)
         with self._lock:
-            self._call(self._keeper.send_file, next(self._numbers), name, self._objects.put(path))
+            for number, piece in enumerate(pieces, 1):
+                self._call(self._keeper.send_file, next(self._numbers), name, piece, number == len(pieces))
         return name
 
     def drop_file(self, path: str) -> None:
         """See `Process`."""
         self._call(self._keeper.drop_file, path)
+
+    def fetch_file(self, name: str, folder: str) -> str:
+        """See `Process`. It comes in pieces, of which few are under way at a time."""
+        path, asked = os.path.join(folder, name), deque[Any]()
+        try:
+            size = self._answer(self._keeper.file_size.remote(name), LOST_S, UNANSWERED)
+            with open(path, "wb") as file:
+                for start in range(0, size, PIECE):
+                    asked.append(self._keeper.read_file.remote(name, start, PIECE))
+                    if len(asked) > MOST_PIECES:
+                        file.write(self._answer(asked.popleft(), LOST_S, UNANSWERED))
+                for piece in asked:
+                    file.write(self._answer(piece, LOST_S, UNANSWERED))
+        except Lost as lost:
+            raise OSError(str(lost)) from None
+        except RayError as error:
+            raise OSError(describe_error(error)) from None
+        self.drop_file(name)
+        return path
 
     def _follow(self) -> None:
         """Wait for the actor, then pass on what its process says, until one of them has ended; on a thread."""
@@ -107,8 +146,7 @@ class ActorProcess:
             self._begin()
             news = News(b"", (), None)
             while news.code is None:
-                what = f"has answered nothing for {LOST_S:g} s"
-                news = self._answer(self._keeper.receive.remote(NEWS_S), LOST_S, what)
+                news = self._answer(self._keeper.receive.remote(NEWS_S), LOST_S, UNANSWERED)
                 if news.lines:
                     self._output.write(b"".join(news.lines))
                 with suppress(OSError):  # the run listens no more
@@ -129,7 +167,8 @@ class ActorProcess:
         if started.refusal:
             self.is_refused = True
             raise Lost(f"cannot be on node {started.node}, which {started.refusal}")
-        self.pid, self._node, self.is_up = started.pid, started.node, True
+        self.pid, self.node, self.home = started.pid, started.node, started.home
+        self.is_up = True
         threading.Thread(target=self._pass_on, daemon=True, name=f"{self._name}: bytes").start()
 
     def _answer(self, ref: Any, limit_s: float, what: str) -> Any:
@@ -184,21 +223,23 @@ class ActorProcess:
 
 
 class Objects:
-    """Files in the object store: of each the newest that has its path."""
+    """Files in the object store, in pieces: of each the newest that has its path."""
 
     def __init__(self) -> None:
-        self._refs: dict[str, tuple[tuple[int, int], Any]] = {}
+        self._refs: dict[str, tuple[tuple[int, int], list[Any]]] = {}
         self._lock = threading.Lock()
 
-    def put(self, path: str) -> Any:
-        """Return the reference of a file's content, which is put into the store once."""
+    def put(self, path: str) -> Sequence[Any]:
+        """Return the references of a file's pieces, which are put into the store once."""
         status = os.stat(path)
         version = status.st_mtime_ns, status.st_size
         with self._lock:
             for old in [one for one in self._refs if not os.path.exists(one)]:
                 del self._refs[old]  # Ray frees it once those who fetch it have it
             if self._refs.get(path, ((), None))[0] != version:
-                self._refs[path] = version, ray.put(np.fromfile(path, np.uint8))
+                starts = range(0, max(status.st_size, 1), PIECE)
+                pieces = [ray.put(np.fromfile(path, np.uint8, PIECE, offset=start)) for start in starts]
+                self._refs[path] = version, pieces
             return self._refs[path][1]
 
 

@@ -21,6 +21,7 @@ from sandboxes.source_files import loaded_sources
 
 if TYPE_CHECKING:
     from rl.processes.cluster.actor_process import ActorProcess
+    from rl.processes.cluster.placement import PlacementGroup
 
 POLL_S = 0.5
 MAX_TEXT = 500  # characters of an error of Ray
@@ -56,8 +57,9 @@ class Cluster:
         *,
         gpus: int = 0,
         file_bytes: int = 0,
+        strategy: Any = "SPREAD",
     ) -> tuple[socket.socket, ActorProcess]:
-        """See `Host`."""
+        """See `Host`; `strategy` is how Ray chooses the node."""
         from rl.processes.cluster.actor_process import ActorProcess
 
         own_end, far_end = socket.socketpair()
@@ -67,12 +69,23 @@ class Cluster:
             if key.startswith(SENT_VARIABLES) and key not in OWN_VARIABLES
         }
         order = Order(module, arguments, environment, variables, self.needs, file_bytes, loaded_sources())
-        process = ActorProcess(name, order, far_end, self._objects, gpus=gpus, place_s=self.timeout_s)
+        process = ActorProcess(
+            name, order, far_end, self._objects, gpus=gpus, place_s=self.timeout_s, strategy=strategy
+        )
         return own_end, process
 
     def home(self, folder: str) -> str:
         """See `Host`."""
         return HOME
+
+    def reserve(self, count: int, *, gpus: int = 0) -> PlacementGroup:
+        """See `Host`."""
+        from rl.processes.cluster.placement import PlacementGroup  # imports Ray
+
+        return PlacementGroup(self, count, gpus)
+
+    def release(self) -> None:
+        """See `Host`: nothing was reserved."""
 
     def check_nodes(self) -> None:
         """Raise `ValueError` if a node lacks what a run needs, or does not say so in time."""

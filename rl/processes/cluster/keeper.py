@@ -14,6 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+import numpy as np
+
 from rl.processes.cluster.nodes import Needs, missing
 from rl.processes.host import LOCAL
 from rl.processes.shared_folder import make_folder
@@ -44,10 +46,14 @@ class Order(NamedTuple):
 
 
 class Started(NamedTuple):
-    """A process that has started on a node; with `refusal` it was not, and will be on no such node."""
+    """A process that has started on a node, and the folder of its files.
 
+    With `refusal` it was not started, and will be on no such node.
+    """
+
+    node: str
     pid: int = 0
-    node: str = ""
+    home: str = ""
     refusal: str = ""
 
 
@@ -81,7 +87,7 @@ class Keeper:
 
         node = ray.util.get_node_ip_address()
         if lack := missing(order.needs):
-            return Started(0, node, lack)
+            return Started(node, refusal=lack)
         self._home = make_folder(order.file_bytes)
         arguments = [self._home if argument == HOME else argument for argument in order.arguments]
         sources = Path(self._home) / "sources.json"
@@ -93,19 +99,33 @@ class Keeper:
         with self._lock:
             self._has_started = True
             self._do_next()
-        return Started(self._process.pid, node)
+        return Started(node, self._process.pid, self._home)
 
     def send(self, number: int, data: bytes | None) -> None:
         """Write bytes to the process's socket; None closes it."""
         self._take(number, data)
 
-    def send_file(self, number: int, name: str, content: Any) -> None:
-        """Write a file into the process's folder, before whatever is sent later."""
-        self._take(number, (name, content))
+    def send_file(self, number: int, name: str, piece: Any, is_last: bool) -> None:
+        """Write the next piece of a file into the process's folder, before whatever is sent later.
+
+        The file has its name once it is whole.
+        """
+        self._take(number, (name, piece, is_last))
 
     def drop_file(self, name: str) -> None:
-        """Delete a file."""
-        (Path(self._home) / name).unlink(missing_ok=True)
+        """Delete a file, and the folder that it was in alone."""
+        path = Path(self._home) / name
+        path.unlink(missing_ok=True)
+        with suppress(OSError):  # there are others
+            path.parent.rmdir()
+
+    def file_size(self, name: str) -> int:
+        """Return the bytes of a file that the process has written. Raises `OSError`."""
+        return (Path(self._home) / name).stat().st_size
+
+    def read_file(self, name: str, start: int, size: int) -> Any:
+        """Return `size` bytes of a file, or those that there are from `start` on. Raises `OSError`."""
+        return np.fromfile(Path(self._home) / name, np.uint8, size, offset=start)
 
     def receive(self, seconds: float) -> News:
         """Wait for news for some seconds at most, and return them. With an exit code they are the last."""
@@ -134,14 +154,31 @@ class Keeper:
             self._next += 1
 
     def _do(self, message: Any) -> None:
+        if isinstance(message, tuple):
+            self._write(*message)
+            return
         with suppress(OSError):  # the process is gone, which `_watch` notices
             if message is None:
                 self._socket.shutdown(socket.SHUT_WR)
-            elif isinstance(message, tuple):
-                name, content = message
-                (Path(self._home) / name).write_bytes(memoryview(content))
             else:
                 self._socket.sendall(message)
+
+    def _write(self, name: str, piece: Any, is_last: bool) -> None:
+        """Write a piece of a file; a process that cannot have it is ended."""
+        path = Path(self._home) / name
+        part = path.with_name(f"{path.name}.part")
+        try:
+            if path.parent != Path(self._home):
+                path.parent.mkdir(exist_ok=True)
+            with part.open("ab") as file:
+                file.write(memoryview(piece))
+            if is_last:
+                part.rename(path)
+        except OSError as error:
+            if self._process.poll() is None:
+                with self._change:
+                    self._lines = [*self._lines, f"it cannot have the file {name}: {error}\n".encode()]
+                self.kill()
 
     def _read(self) -> None:
         """Keep what the process writes for the run, on a thread of its own."""

@@ -100,9 +100,11 @@ class Trainee:
         else:
             from rl.train.trainers.far_learner import FarLearner  # imports FSDP
 
-            folder = trained_model.resume_from
-            run = folder.path if folder else None
-            learner = FarLearner(model, s, recipe, role=role.name, run=run, options=options)
+            try:
+                learner = FarLearner(model, s, recipe, role=role.name, options=options)
+            except BaseException:
+                policy.close()
+                raise
         return cls(role, learner, ModelScorer(learner, renderer), policy, trained_model)
 
 

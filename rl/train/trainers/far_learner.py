@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from shutil import rmtree
 from typing import Any
 
 import numpy as np
@@ -15,12 +13,14 @@ from rl.learner.hidden_states import of_rows
 from rl.methods.inputs import Row
 from rl.methods.recipe import Recipe, words
 from rl.policy import lora
+from rl.policy.pool.model_copy import dump_structure
+from rl.processes.host import open_host
 from rl.records import Trajectory
 from rl.settings import Settings
-from rl.train.storage.state_file import StateSnapshot, read_state, write_state
+from rl.train.storage.state_file import STATE, TENSORS, StateSnapshot, read_state, write_state
 from rl.train.trainers.part_memory import load_part_memory, part_memory
 from rl.train.trainers.processes import TrainerProcesses
-from rl.train.trainers.rank import Opening
+from rl.train.trainers.rank import WEIGHTS, Opening
 
 
 class FarLearner:
@@ -39,12 +39,12 @@ class FarLearner:
     """
 
     def __init__(
-        self, model: Any, settings: Settings, recipe: Recipe, *, role: str, run: Path | None, options: Mapping[str, Any]
+        self, model: Any, settings: Settings, recipe: Recipe, *, role: str, options: Mapping[str, Any]
     ) -> None:
-        """Start the ranks and wait until they have a model. `run` is the one that is resumed.
+        """Start the ranks and wait until they have the model.
 
-        `options` are the learner's arguments beside the model. Raises `ValueError` for devices that there are not, and
-        `TrainersLost` if the ranks cannot shard the model.
+        `options` are the learner's arguments beside the model. Raises `ValueError` for devices that there are not and a
+        model that cannot be sent, and `TrainersLost` if the ranks cannot be started or shard the model.
         """
         self.model = model.eval()
         self.device = next(model.parameters()).device
@@ -53,22 +53,26 @@ class FarLearner:
         self.weights_changed, self.has_adapters = False, bool(lora.adapter_layers(model))
         self._weight_names = [name for name, weight in model.named_parameters() if weight.requires_grad]
         self._are_alike = False  # whether the ranks have the model's weights
-        size = 4 * sum(weight.numel() for weight in model.parameters())
-        count = settings.trainers
-        devices = rank_devices(settings, self.device)
-        name = f"trainer of {role}" if role else "trainer"
-        self.processes = TrainerProcesses(name, count, 3 * size, devices)
+        host, structure = open_host(settings.cluster), dump_structure(model, "--trainers")
+        self.processes = TrainerProcesses(
+            f"trainer of {role}" if role else "trainer",
+            settings.trainers,
+            3 * 4 * sum(weight.numel() for weight in model.parameters()),
+            devices=[] if host.is_far else rank_devices(settings, self.device),
+            host=host,
+            gpus=int(self.device.type != "cpu"),
+        )
         opening = Opening(
             settings=settings,
             slots=words(recipe),
-            run=str(run or ""),
-            role=role,
-            store=str(self.processes.folder / "store"),
+            structure=structure,
+            trained=self._weight_names,
+            meeting_place=self.processes.meeting_place(),
             device=self.device.type,
             options=dict(options),
             timeout_s=self.processes.timeout_s,
         )
-        self.processes.call("open", (opening,))
+        self._send_weights("open", (opening,))
 
     def update(self, rows: Sequence[Row], recipe: Recipe, *, scale: float = 1.0, seed: int = 0) -> dict[str, float]:
         """Let the ranks make an update, copy their weights into `model`, and return its metrics; see `Learner.update`.
@@ -77,10 +81,10 @@ class FarLearner:
         goes back to it, so that it is in the run's checkpoints.
         """
         self._begin()
-        path = self.processes.folder / "weights.safetensors"
         memory = part_memory(recipe)
-        order = rows, memory, scale, seed, self._weight_names, str(path)
+        order = rows, memory, scale, seed, self._weight_names
         metrics, has_moved, memory = self.processes.call("update", order)
+        path = self.processes.fetch(WEIGHTS)
         load_part_memory(recipe, memory)
         if has_moved:
             self.weights_changed = True
@@ -88,7 +92,7 @@ class FarLearner:
             with torch.no_grad():
                 for name, value in load_file(path).items():
                     own[name].copy_(value)
-        path.unlink(missing_ok=True)
+        path.unlink()
         return metrics
 
     def values(self, trajectories: Sequence[Trajectory]) -> list[list[tuple[float, ...]]]:
@@ -115,23 +119,24 @@ class FarLearner:
     def state_dict(self) -> dict[str, Any]:
         """See `Learner.state_dict`."""
         self._begin()
-        folder = self.processes.folder / "state"
-        self.processes.call("save_state", (str(folder),))
+        self.processes.call("save_state")
+        files = [self.processes.fetch(name) for name in (STATE, TENSORS)]
         try:
-            return read_state(folder)
+            return read_state(self.processes.folder)
         finally:
-            rmtree(folder)
+            for file in files:
+                file.unlink()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """See `Learner.load_state_dict`."""
         self._begin()
-        folder = self.processes.folder / "state"
-        folder.mkdir()
-        write_state(folder, StateSnapshot.of(state))
+        write_state(self.processes.folder, StateSnapshot.of(state))
+        files = [self.processes.folder / name for name in (STATE, TENSORS)]
         try:
-            self.processes.call("load_state", (str(folder),))
+            self.processes.call("load_state", files=files)
         finally:
-            rmtree(folder, ignore_errors=True)
+            for file in files:
+                file.unlink()
 
     def close(self) -> None:
         """End the ranks."""
@@ -146,11 +151,15 @@ class FarLearner:
         """Hand the model's weights to the ranks before the first order: a cold start may have changed them all."""
         if self._are_alike:
             return
-        path = self.processes.folder / "first.safetensors"
-        save_file({name: weight.detach().cpu().clone() for name, weight in self.model.named_parameters()}, path)
-        self.processes.call("set_weights", (str(path),))
-        path.unlink()
+        self._send_weights("set_weights")
         self._are_alike = True
+
+    def _send_weights(self, verb: str, content: tuple[Any, ...] = ()) -> None:
+        """Give an order with a file of the model's weights."""
+        path = self.processes.folder / "model.safetensors"
+        save_file({name: weight.detach().cpu().clone() for name, weight in self.model.named_parameters()}, path)
+        self.processes.call(verb, content, [path])
+        path.unlink()
 
 
 def rank_devices(settings: Settings, device: torch.device) -> list[str]:

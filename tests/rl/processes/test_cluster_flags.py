@@ -13,7 +13,7 @@ from rl.evaluate.__main__ import main as evaluate
 from rl.processes.timeout import CLUSTER_VARIABLE
 from sandboxes.extras import install_command
 from tests.support.paths import ROOT
-from tests.support.runs import flags, training_error
+from tests.support.runs import flags, train, training_error
 
 CONNECTION = "rl.processes.cluster.connection"
 NOTHING = "nothing would be there; add --workers 1 or --engines 2 or more, or leave it out"
@@ -22,10 +22,14 @@ NOTHING = "nothing would be there; add --workers 1 or --engines 2 or more, or le
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--cluster", "auto"), f"--cluster auto: {NOTHING}"),
         (
-            ("--cluster", "auto", "--workers", "1", "--trainers", "2"),
-            "--cluster auto: --trainers 2 are processes of one machine; leave one of them out",
+            ("--cluster", "auto"),
+            "--cluster auto: nothing would be there; add --workers 1, --engines 2 or --trainers 2 or more, or leave it "
+            "out",
+        ),
+        (
+            ("--cluster", "auto", "--trainers", "2", "--trainer-devices", "0,1"),
+            "--trainer-devices 0,1: with --cluster, Ray gives out the devices; leave it out",
         ),
         (
             ("--cluster", "auto", "--engines", "2", "--engine-devices", "0;1"),
@@ -68,6 +72,13 @@ def test_a_cluster_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatc
     assert training_error(*flags(), "--cluster", "auto", "--workers", "1") == line
     monkeypatch.setenv(CLUSTER_VARIABLE, "soon")
     assert "TURNWISE_CLUSTER_TIMEOUT_S=soon: must be" in training_error(*flags(), "--cluster", "auto", "--workers", "1")
+
+
+def test_a_dry_run_names_what_it_would_start_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{CONNECTION}.find_spec", lambda name: None)
+    result = train(*flags(), "--trainers", "8", "--cluster", "ray://head:10001", "--dry-run")
+    assert result.code == 0, result.err
+    assert "neither started nor checked on this machine: --trainers 8, --cluster ray://head:10001\n" in result.out
 
 
 def test_an_evaluation_refuses_a_cluster_with_nothing_on_it(capsys: pytest.CaptureFixture[str]) -> None:

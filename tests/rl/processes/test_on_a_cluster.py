@@ -11,8 +11,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -35,7 +34,7 @@ from rl.rollout.workers.pool import Workers
 from tests.rl.policy.pool.test_pool import CONTEXT, SLOTS, assert_alike, change_weights, replies, run
 from tests.rl.policy.pool.test_runs import assert_alike as assert_runs_alike
 from tests.rl.rollout.workers.test_workers import summary
-from tests.support.cluster import LocalCluster, connected_cluster, end_actor
+from tests.support.cluster import LocalCluster, connected_cluster, end_actor, marked, wait_until, words_of
 from tests.support.episodes import FixedPolicy, make_runner, make_ticket, play_group
 from tests.support.mortal import Mortal
 from tests.support.paths import ROOT
@@ -242,29 +241,3 @@ def test_nothing_is_left_of_a_run_that_is_killed(cluster: LocalCluster, tmp_path
     run.kill()
     run.wait()
     wait_until(lambda: not marked(mark) and not any(home.exists() for home in homes), 60)
-
-
-def wait_until(condition: Callable[[], bool], seconds: float) -> None:
-    """Wait for something; fail if it takes too long."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-
-
-def marked(mark: str) -> set[int]:
-    """Process ids whose environment has a variable."""
-    found = set()
-    for path in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            if mark.encode() in (path / "environ").read_bytes().split(b"\0"):
-                found.add(int(path.name))
-    return found
-
-
-def words_of(pid: int) -> bytes:
-    """The command line of a process, "" for one that is gone."""
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""
