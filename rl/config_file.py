@@ -115,7 +115,10 @@ def _read(path: Path, is_unchanged: bool) -> dict[str, Any]:
     except OSError as error:
         raise UserError(f"--config {path}: {(error.strerror or str(error)).lower()}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"--config {path}: not a TOML file: {error}") from None
+        if not is_unchanged:
+            raise UserError(f"--config {path}: not a TOML file: {error}") from None
+        way = _copy_hint(path) or "; begin a new run in another folder"
+        raise UserError(f"{path}: is damaged or was cut off ({error}){way}") from None
     except RecursionError:
         raise UserError(f"--config {path}: not a TOML file of settings: nested too deeply") from None
 

@@ -27,6 +27,7 @@ MODES: Mapping[str, Mapping[str, Any]] = {
     "async": {"lag": 2, "overlap": True, "over_provision": 1.0, "order": "completion", "in_flight": "continue"},
     "pinned": {"lag": 3, "overlap": True, "over_provision": 1.0, "order": "admission", "in_flight": "pin"},
 }
+MOST_LAG = 100  # updates; with more, playing as many groups takes longer than any run
 LEAST_BOUND = 4  # of the lag, where groups are used in the order in which they end
 
 
@@ -90,7 +91,7 @@ class Schedule:
         "most updates between the start of a group's episodes and training on it: (LAG + 1) x --groups groups are "
         "played at a time (rl/train/loop.py); 0 is on-policy, sampling and training take turns; with --order "
         "completion the mean and not the most",
-        whole_number(0),
+        whole_number(0, MOST_LAG),
     )
     overlap: bool | None = _switch(
         "with --lag, go on sampling while the learner computes; a run then does not repeat bit for bit (default: with "
@@ -163,6 +164,10 @@ def with_mode(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def check_schedule(s: Schedule, *, engine: str, engines: int, groups: int) -> None:
     """Raise `ValueError` for settings that do not go together; `engine` and `engines` are those that sample."""
+    if s.mode and MODES[s.mode]["lag"] and not s.lag:
+        raise ValueError(f"--mode {s.mode} samples ahead, which --lag 0 forbids; take --lag 1 or more, or another mode")
+    if s.mode == "sync" and s.lag:
+        raise ValueError(f"--mode sync does not sample ahead, which --lag {s.lag} asks for; leave out one of them")
     if s.overlap and not s.lag:
         raise ValueError("--overlap: with --lag 0 sampling waits for the learner; add --lag 1 or more")
     if s.order == "completion" and s.outstanding(groups) <= groups:

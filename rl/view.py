@@ -21,6 +21,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser().parse_args(argv)
     path, updates = Path(args.rollouts).expanduser(), args.update or ()
     with user_input():
+        if not args.rollouts:
+            raise UserError("the path is empty; name the folder of a run or a file of rollouts")
         if args.html and path.is_file() and args.html.exists() and args.html.samefile(path):
             raise UserError(f"--html {args.html}: is the file to be read")
         source = reader.find(path)

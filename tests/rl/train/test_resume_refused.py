@@ -178,3 +178,10 @@ def test_a_holder_that_left_no_name_is_another_process(
     monkeypatch.setattr(fcntl, "lockf", refuse)
     with pytest.raises(UserError, match=r"^--out .*: another process is training this run; wait for its end"):
         RunFolder(tmp_path).lock()
+
+
+def test_a_config_that_was_cut_off_is_no_fault_of_a_flag(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text('env = "math/Ar')
+    error = training_error("--resume", "--out", str(tmp_path))
+    assert error.startswith(f"{tmp_path}/config.toml: is damaged or was cut off (")
+    assert error.endswith("); begin a new run in another folder") and "--config" not in error

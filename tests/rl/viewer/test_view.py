@@ -189,6 +189,7 @@ def test_a_broken_config_costs_no_rollout(tmp_path: Path) -> None:
     [
         (["{home}/rnu"], "{home}/rnu: no such run or file; did you mean {home}/run?"),
         (["{home}/no/where"], "{home}/no/where: no such run or file"),
+        ([""], "the path is empty; name the folder of a run or a file of rollouts"),
         (["{home}/begun"], "{home}/begun: this run has no rollouts yet"),
         (["{home}/first"], "{home}/first: no episodes yet"),
         (

@@ -265,7 +265,9 @@ def test_old_tokens_are_masked_and_the_others_are_trained_on(tmp_path: Path) -> 
     ("words", "message"),
     [
         (("--overlap",), "--overlap: with --lag 0 sampling waits for the learner; add --lag 1 or more"),
-        (("--mode", "async", "--lag", "0"), "--overlap: with --lag 0"),
+        (("--mode", "async", "--lag", "0"), "--mode async samples ahead, which --lag 0 forbids"),
+        (("--mode", "sync", "--lag", "2"), "--mode sync does not sample ahead, which --lag 2 asks for"),
+        (("--lag", "100000"), "--lag 100000: must be at most 100"),
         (("--order", "completion"), "--order completion: with --lag 0 and --over-provision 1 an update takes every"),
         (("--lag", "4", "--max-lag", "2"), "--max-lag 2: below --lag 4"),
         (("--stale", "mask"), "--stale mask: nothing is too old without a bound; add --max-lag N, such as 4"),
