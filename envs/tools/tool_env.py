@@ -55,7 +55,7 @@ class ToolEnv(Env):
         """Make one call and return its result. `arguments` is JSON text. Raises ToolError for the model's mistakes."""
         if name not in self._methods:
             raise ToolError(unknown_message("tool", name, self._methods))
-        return self._methods[name].run(arguments, self)
+        return self._methods[name].run(arguments, self, exact=self.exact_calls)
 
     def text_calls(self, line: str) -> Sequence[TextCall]:
         """Read the calls that a line at the end of a reply consists of; none for a line that is no call.
