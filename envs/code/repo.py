@@ -110,6 +110,7 @@ class Repo(CommandEnv):
 
     def guide(self) -> Guide:
         """Say what is asked, which commands there are, and how to end."""
+        tests = "run: runs the visible tests; " if repositories.TESTS in self.task.metadata["files"] else ""
         return Guide(
             goal=(
                 "Repair a small Python repository, so that it does what the issue below asks for. You succeed if all "
@@ -123,7 +124,7 @@ class Repo(CommandEnv):
                 "edit PATH, and on the next lines the old text, a line `=>` and the new text: replaces the old text, "
                 "which must occur exactly once in the file\n"
                 "write PATH, and on the next lines the content: creates a file or replaces all of it\n"
-                "run: runs the visible tests; run, and on the next lines a Python program: runs this program\n"
+                f"{tests}run, and on the next lines a Python program: runs this program\n"
                 "submit: hands in the repository and ends the episode\n\n"
                 f"The files are: {', '.join(sorted(self.task.metadata['files']))}."
             ),

@@ -18,10 +18,13 @@ from envs.code.shell_tools.tree_builder import TreeBuilder
 from envs.episodes.guide import Guide
 from envs.grading.lines import drop_reasoning
 from envs.procedural import drawn
+from envs.tools.line_wrapping import unwrap_line
+from envs.tools.text_calls import parse_single_call
 from envs.tools.tool_calls import (
     Command,
     command_as_call,
     function_schema,
+    parse_function,
     parse_tool_call,
     reply_text,
     result_messages,
@@ -240,8 +243,8 @@ class Shell(CommandEnv):
 
 def _parse_command(action: Message) -> str:
     """The command of a reply, or `done`. Raises ToolError for a reply without a command."""
-    if action.get("tool_calls"):
-        call = parse_tool_call(action, TOOLS)
+    call = parse_tool_call(action, TOOLS) if action.get("tool_calls") else _text_call(reply_text(action))
+    if call:
         line = DONE if call.name == DONE else call.arguments["command"].strip()
         if line == DONE and call.name != DONE:
             raise ToolError("to end the episode, call done")
@@ -250,9 +253,16 @@ def _parse_command(action: Message) -> str:
         blocks = _FENCE.findall(reply)
         line = (blocks[-1] if blocks else drop_reasoning(reply)).strip().removeprefix("$ ")
         line = match[1] if (match := _BACKTICKS.fullmatch(line)) else line
+        line = line if "\n" in line else unwrap_line(line)
+        line = DONE if line.rstrip(".!").lower() == DONE else line
     if not line or "\0" in line:
         raise ToolError("there is no command")
     return line
+
+
+def _text_call(reply: str) -> Command | None:
+    call = parse_single_call(reply, refuse_hidden=False)
+    return parse_function(*call, tools=TOOLS) if call else None
 
 
 def _matches(entry: Entry | None, target: Entry | None, before: Entry | None) -> bool:

@@ -9,8 +9,9 @@ from typing import Any
 
 from envs.grading.lines import MAX_REPLY
 from envs.suggestions import unknown_message
+from envs.tools.text_calls import parse_single_call
 from envs.tools.tool_calls import Command, check_readable, command_as_call, function_schema, reply_text
-from envs.types import Function, Message, ToolError, assistant
+from envs.types import Message, ToolError, assistant
 
 NAME, KEY = "python", "code"
 TOOLS: tuple[dict[str, Any], ...] = (
@@ -27,14 +28,15 @@ def parse_code(message: Message) -> str | None:
     """Return the code that a reply asks to run; None for a reply without code, which is an answer.
 
     The code is that of the first tool call or, without a call, of the last fenced block marked as Python, perhaps on
-    one line, or, without a block, of all lines that begin with `>`. A block that is not closed reaches to the end of
+    one line, or, without a block, of all lines that begin with `>`, or, without these, of the call in JSON that the
+    reply ends with (`envs.tools.text_calls`). A block that is not closed reaches to the end of
     the reply. A text of more than `envs.grading.lines.MAX_REPLY` characters has no code. Raises ToolError for a call, a
     block or such a line that holds no code, and for a call of another tool.
     """
     calls = message.get("tool_calls")
     if calls:
         check_readable(calls[0])
-        return _code_argument(calls[0]["function"])
+        return _code_argument(**calls[0]["function"])
     reply = reply_text(message)
     if len(reply) > MAX_REPLY:
         return None
@@ -42,7 +44,8 @@ def parse_code(message: Message) -> str | None:
     if not blocks and (lines := _LINE.findall(reply)):
         blocks = ["\n".join(lines)]
     if not blocks:
-        return None
+        call = parse_single_call(reply)
+        return _code_argument(*call) if call else None
     code = "\n".join(dedent(block).rstrip() for block in blocks)
     if not code.strip():
         raise ToolError("there is no code")
@@ -62,11 +65,11 @@ def code_as_call(code: str, number: int) -> Message:
     return command_as_call(Command(NAME, {KEY: code}), number)
 
 
-def _code_argument(function: Function) -> str:
-    if function["name"] != NAME:
-        raise ToolError(unknown_message("tool", function["name"], [NAME]))
+def _code_argument(name: str, arguments: str) -> str:
+    if name != NAME:
+        raise ToolError(unknown_message("tool", name, [NAME]))
     try:
-        code = json.loads(function["arguments"])[KEY]
+        code = json.loads(arguments)[KEY]
     except (ValueError, RecursionError, TypeError, LookupError):
         raise ToolError(f"python needs {KEY!r} as a JSON object") from None
     if not isinstance(code, str) or not code.strip():

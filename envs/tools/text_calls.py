@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from envs.tools.line_wrapping import unwrap_line
 from envs.types import ToolError
 
 MAX_LINE = 20_000  # characters of a line that is read as a call
@@ -17,6 +18,8 @@ FORM = '{"name": "TOOL", "arguments": {"KEY": "VALUE"}}'
 _CODE = re.compile(r"([A-Za-z_]\w{0,63})\((.*)\)")
 _DECODER, _BETWEEN = json.JSONDecoder(), re.compile(r"[\s,]*")
 _FENCE, _OPENING, _CLOSING = "```", "<tool_call>", "</tool_call>"
+_CALL_START = re.compile(r'[\[\s]*\{\s*"name"\s*:')
+_EXTRA_COMMA = re.compile(r'("(?:[^"\\]|\\.)*(?:"|\\?\Z))|,(?=\s*[}\]])', re.DOTALL)  # beside texts, which stay
 _BRACKETS = {"}": "{", "]": "["}  # what a value over several lines ends with, and begins with
 
 
@@ -27,12 +30,21 @@ class TextCall(NamedTuple):
     arguments: str
 
 
-def parse_reply_calls(text: str, read: Callable[[str], Sequence[TextCall]]) -> list[TextCall]:
+def parse_reply_calls(
+    text: str, read: Callable[[str], Sequence[TextCall]], *, exact: bool = False, refuse_hidden: bool = True
+) -> list[TextCall]:
     """Read the tool calls that a reply ends with, in their order; none for a reply that does not end with a call.
 
     Those are its last line and the calls on the lines directly above it; or a last block of JSON over several lines, in
-    a code fence, or in `<tool_call>` tags. `read` reads a line or block, such as `parse_text_calls`. Raises ToolError
-    for what looks like a call and is not read, so that no call is dropped in silence.
+    a code fence, or in `<tool_call>` tags. One call may stand on the last line in a code span, in bold type, in a list
+    item or behind a label such as `Action:`. Raises ToolError for what looks like a call and is not read, so that no
+    call is dropped in silence.
+
+    Args:
+        text: The reply.
+        read: Reads a line or block, such as `parse_text_calls`.
+        exact: Whether a call with anything around it on its line is refused.
+        refuse_hidden: Whether a call beside other words is refused; else it is no call.
     """
     text = text.rstrip()
     if text.endswith(_CLOSING):
@@ -40,19 +52,31 @@ def parse_reply_calls(text: str, read: Callable[[str], Sequence[TextCall]]) -> l
     if text.endswith(_FENCE):
         head, _, block = text[: -len(_FENCE)].rpartition(_FENCE)
         language, _, block = block.partition("\n") if head or block else ("", "", "")
-        return _on_lines(block.strip(), read) if len(language.split()) < 2 else []
-    return _on_lines(text, read)
+        text = block.strip() if len(language.split()) < 2 else ""
+    return _on_lines(text, read, exact, refuse_hidden)
 
 
-def parse_text_calls(line: str) -> list[TextCall]:
+def parse_single_call(text: str, *, refuse_hidden: bool = True) -> TextCall | None:
+    """Read the one call in JSON that a reply ends with; None for a reply that does not end with such a call.
+
+    Raises ToolError as `parse_reply_calls` does, and for several calls, of which none is made.
+    """
+    calls = parse_reply_calls(text, _read_json, refuse_hidden=refuse_hidden)
+    if len(calls) > 1:
+        raise ToolError("one call a turn; no call was made")
+    return calls[0] if calls else None
+
+
+def parse_text_calls(line: str, *, exact: bool = False) -> list[TextCall]:
     """Read the tool calls that a line consists of; none for a line that is not written as a call.
 
     A call is a JSON object `{"name": "send", "arguments": {"amount": 3}}`, several of them, a JSON array of them, or a
-    Python call with literal keyword arguments, `send(amount=3)`. Raises ToolError for a line that begins like a call
-    and cannot be read, with what to mend.
+    Python call with literal keyword arguments, `send(amount=3)`. Unless `exact`, the arguments may also be called
+    `parameters` or be JSON in a text, and commas may stand before closing brackets. Raises ToolError for a line that
+    begins like a call and cannot be read, with what to mend.
     """
     if line.startswith(("{", "[")) and len(line) <= MAX_LINE:
-        return _parse_json(line)
+        return _parse_json(line, exact)
     if line.endswith(")") and len(line) <= MAX_CODE and (match := _CODE.fullmatch(line)):
         return [TextCall(match[1], json.dumps(_keyword_values(line, match[1])))]
     return []
@@ -91,7 +115,7 @@ def _in_tags(text: str, read: Callable[[str], Sequence[TextCall]]) -> list[TextC
     return calls
 
 
-def _on_lines(text: str, read: Callable[[str], Sequence[TextCall]]) -> list[TextCall]:
+def _on_lines(text: str, read: Callable[[str], Sequence[TextCall]], exact: bool, refuse_hidden: bool) -> list[TextCall]:
     """Calls of the last lines of a text, or of the object or array that its last lines are."""
     end = text[-2 * MAX_LINE :]
     lines = end.rsplit("\n", MAX_PARTS)
@@ -104,9 +128,33 @@ def _on_lines(text: str, read: Callable[[str], Sequence[TextCall]]) -> list[Text
         if not line_calls:
             break
         calls = [*line_calls, *calls]
-    if not calls and '{"name"' in end:
+    if not calls and not exact:
+        calls = _in_wrapping(lines, read)
+    if not calls and refuse_hidden and '{"name"' in end:
         _refuse_hidden_calls([line.strip() for line in lines[-2:]])
     return calls
+
+
+def _in_wrapping(lines: Sequence[str], read: Callable[[str], Sequence[TextCall]]) -> list[TextCall]:
+    """Calls of a last line with something around them; those of a line above may not stand so."""
+    last, *above = (line if len(line) <= MAX_LINE else "" for line in reversed(lines[-2:]))
+    if not (calls := _unwrapped_calls(last, read)):
+        return []
+    if any(_CALL_START.match(unwrap_line(line, quoted=True)) for line in above):
+        raise ToolError("several calls stand on lines of their own, with nothing around them; no call was made")
+    return calls
+
+
+def _unwrapped_calls(line: str, read: Callable[[str], Sequence[TextCall]]) -> list[TextCall]:
+    inner = unwrap_line(line)
+    if inner == line.strip():
+        return []
+    try:
+        return list(read(inner))
+    except ToolError:
+        if inner.startswith(("{", "[")):
+            raise
+        return []  # words with a bracket, such as a list item "f(x)"
 
 
 def _refuse_hidden_calls(lines: Sequence[str]) -> None:
@@ -116,9 +164,21 @@ def _refuse_hidden_calls(lines: Sequence[str]) -> None:
         raise ToolError("a call must stand alone on the last line of the reply; no call was made")
 
 
-def _parse_json(line: str) -> list[TextCall]:
+def _read_json(line: str) -> list[TextCall]:
+    """Calls in JSON alone, where lines may as well be code."""
+    if not line.startswith(("{", "[")):
+        return []
     try:
-        objects = _json_values(line)
+        return parse_text_calls(line)
+    except ToolError:
+        if _CALL_START.match(line):
+            raise
+        return []
+
+
+def _parse_json(line: str, exact: bool) -> list[TextCall]:
+    try:
+        objects = _json_values(line, exact)
     except (ValueError, RecursionError) as error:
         if '"name"' in line[:200]:
             reason = str(error)[:80] if isinstance(error, ValueError) else "it is nested too deeply"
@@ -128,15 +188,36 @@ def _parse_json(line: str) -> list[TextCall]:
     for each in objects:
         if not isinstance(each, dict) or "name" not in each:
             return []
-        arguments = each.get("arguments", {})
+        arguments = each.get("arguments", {}) if exact else _arguments_of(each)
         if not isinstance(each["name"], str) or not isinstance(arguments, dict):
             raise ToolError(f"a call has the form {FORM}")
         calls.append(TextCall(each["name"], json.dumps(arguments)))
     return calls
 
 
-def _json_values(text: str) -> list[Any]:
+def _arguments_of(call: Mapping[str, Any]) -> Any:
+    """The arguments of a call: under `arguments` or `parameters`, perhaps as JSON in a text."""
+    arguments = call.get("arguments", call.get("parameters", {}))
+    if not isinstance(arguments, str):
+        return arguments
+    try:
+        return json.loads(arguments.strip() or "{}")
+    except (ValueError, RecursionError):
+        return arguments
+
+
+def _json_values(text: str, exact: bool) -> list[Any]:
     """The values of a JSON array, or of values with nothing but spaces or commas between them."""
+    try:
+        return _decode_values(text)
+    except ValueError:
+        mended = text if exact else _EXTRA_COMMA.sub(lambda match: match[1] or "", text)
+        if mended == text:
+            raise
+        return _decode_values(mended)
+
+
+def _decode_values(text: str) -> list[Any]:
     values: list[Any] = []
     place = 0
     while place < len(text):

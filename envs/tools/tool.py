@@ -13,6 +13,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import to_jsonable_python
 
 from envs.suggestions import unknown_message
+from envs.tools.argument_values import fit_values
 from envs.types import ToolError
 
 MAX_ERRORS = 3  # mistakes that one error message names
@@ -59,27 +60,47 @@ class Tool:
         """Call the Python function, without validation."""
         return self.function(*args, **kwargs)
 
-    def parse(self, arguments: str) -> dict[str, Any]:
+    def parse(self, arguments: str, *, exact: bool = False) -> dict[str, Any]:
         """Validate the arguments of a call, JSON text, and return them by name; those left out are not in it.
 
-        JSON types count: `"3"` is no integer. Raises ToolError, which says in one line what to mend.
+        JSON types count, but an integer may be written as `"3"` or `3.0`, a choice in other case where that leaves one,
+        and an object as JSON in a text. Raises ToolError, which says in one line what to mend.
+
+        Args:
+            arguments: The arguments as JSON text.
+            exact: Whether such other forms are refused.
         """
         try:
-            values = self._arguments.model_validate_json(arguments.strip() or "{}")
+            values = self._validate(arguments, exact)
         except ValidationError as error:
             raise ToolError(self._explain(error)) from None
         return {name: getattr(values, key) for name, key in self._keys.items() if key in values.model_fields_set}
 
-    def run(self, arguments: str, *bound: Any) -> str:
+    def run(self, arguments: str, *bound: Any, exact: bool = False) -> str:
         """Call the function with validated arguments and return its result as a text.
 
         A text stays as it is, None becomes `done`, and other results become JSON. `bound` comes before the arguments:
-        the instance of a method. Raises ToolError for arguments that do not fit, and whatever the function raises.
+        the instance of a method. `exact` is that of `parse`. Raises ToolError for arguments that do not fit, and
+        whatever the function raises.
         """
-        result = self.function(*bound, **self.parse(arguments))
+        result = self.function(*bound, **self.parse(arguments, exact=exact))
         if isinstance(result, str):
             return result
         return "done" if result is None else _as_json(result)
+
+    def _validate(self, arguments: str, exact: bool) -> BaseModel:
+        text = arguments.strip() or "{}"
+        try:
+            return self._arguments.model_validate_json(text)
+        except ValidationError as error:
+            if exact or not all(mistake["loc"] for mistake in error.errors(include_url=False, include_context=False)):
+                raise
+            parameters = self.schema["function"]["parameters"]
+            try:
+                fitted = json.dumps(fit_values(json.loads(text), parameters, parameters.get("$defs", {})))
+            except (ValueError, RecursionError):
+                raise error from None
+        return self._arguments.model_validate_json(fitted)
 
     def _explain(self, error: ValidationError) -> str:
         mistakes = error.errors(include_url=False, include_context=False)

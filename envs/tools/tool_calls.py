@@ -33,30 +33,36 @@ def function_schema(
 def parse_tool_call(message: Message, tools: Sequence[Mapping[str, Any]]) -> Command:
     """Parse the first tool call of a message that has at least one.
 
-    Raises ToolError for a call that could not be read, a tool or an argument that the schemas `tools` do not have, a
-    required argument that is missing, and arguments that are no JSON object of texts.
+    Raises ToolError for a call that could not be read, and as `parse_function` does.
     """
     check_readable(message["tool_calls"][0])
-    function = message["tool_calls"][0]["function"]
+    return parse_function(**message["tool_calls"][0]["function"], tools=tools)
+
+
+def parse_function(name: str, arguments: str, tools: Sequence[Mapping[str, Any]]) -> Command:
+    """Check a call of one of `tools`, whose arguments are JSON text.
+
+    Raises ToolError for a tool or an argument that the schemas `tools` do not have, a required argument that is
+    missing, and arguments that are no JSON object of texts.
+    """
     schemas = {tool["function"]["name"]: tool["function"]["parameters"] for tool in tools}
-    name = function["name"]
     if name not in schemas:
         raise ToolError(unknown_message("tool", name, schemas))
     try:
-        arguments = json.loads(function["arguments"] or "{}")
+        values = json.loads(arguments or "{}")
     except (ValueError, RecursionError):
-        arguments = None
-    if not isinstance(arguments, dict):
+        values = None
+    if not isinstance(values, dict):
         raise ToolError(f"the arguments of {name} are no JSON object")
     for key in schemas[name]["required"]:
-        if not isinstance(arguments.get(key), str):
+        if not isinstance(values.get(key), str):
             raise ToolError(f"{name} needs {key!r}, a text")
-    for key, value in arguments.items():
+    for key, value in values.items():
         if key not in schemas[name]["properties"]:
             raise ToolError(unknown_message("argument", key, schemas[name]["properties"], of=name))
         if not isinstance(value, str):
             raise ToolError(f"{key!r} of {name} must be a text")
-    return Command(name, arguments)
+    return Command(name, values)
 
 
 def check_readable(call: ToolCall) -> None:

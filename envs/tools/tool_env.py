@@ -24,7 +24,8 @@ class ToolEnv(Env):
     text of a ToolError, which a method raises for a mistake that the model can mend. A reply without a native call may
     end with calls written as text (`envs.tools.text_calls`); one user message answers them. Any other reply goes to
     `answer`. A reply whose calls all fail is invalid; a `NegativeResult` is no failure. Metrics:
-    `calls` and `errors` of the turn. With `stops_at_error`, the calls behind one that fails are not made.
+    `calls` and `errors` of the turn. With `stops_at_error`, the calls behind one that fails are not made. With
+    `exact_calls`, for scores that compare with those of others, only the plain form of a call and of a value is read.
 
     A subclass defines `answer` besides `tasks` and `oracle`, usually `start`, which sets up the data of an episode, and
     `after_calls` where calls themselves are rewarded or end the episode. One whose tools are not its own methods sets
@@ -33,6 +34,7 @@ class ToolEnv(Env):
 
     max_turns = 8
     stops_at_error: ClassVar[bool] = False
+    exact_calls: ClassVar[bool] = False
     _methods: ClassVar[Mapping[str, Tool]] = MappingProxyType({})  # the tools that are methods, by name
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -53,14 +55,14 @@ class ToolEnv(Env):
         """Make one call and return its result. `arguments` is JSON text. Raises ToolError for the model's mistakes."""
         if name not in self._methods:
             raise ToolError(unknown_message("tool", name, self._methods))
-        return self._methods[name].run(arguments, self)
+        return self._methods[name].run(arguments, self, exact=self.exact_calls)
 
     def text_calls(self, line: str) -> Sequence[TextCall]:
         """Read the calls that a line at the end of a reply consists of; none for a line that is no call.
 
         Raises ToolError for a call that cannot be read. Override it for another form, or to read none.
         """
-        return parse_text_calls(line)
+        return parse_text_calls(line, exact=self.exact_calls)
 
     def reply(self, action: Message) -> Outcome:
         """Make the calls of a reply, or play it by `answer` if it has none."""
@@ -80,7 +82,7 @@ class ToolEnv(Env):
     def _last_calls(self, content: str) -> Sequence[TextCall]:
         if self.style == "short":  # a call is a line of words
             return self.text_calls(content.rstrip().rpartition("\n")[2].strip())
-        return parse_reply_calls(content, self.text_calls)
+        return parse_reply_calls(content, self.text_calls, exact=self.exact_calls)
 
     def _reply_to_calls(self, calls: Sequence[ToolCall]) -> Outcome:
         results: list[Message] = []

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 
 from envs.grading.lines import answer_line, drop_reasoning
-from envs.tools.tool_calls import Command, function_schema, parse_tool_call, reply_text
+from envs.tools.line_wrapping import unwrap_line
+from envs.tools.text_calls import parse_single_call
+from envs.tools.tool_calls import Command, function_schema, parse_function, parse_tool_call, reply_text
 from envs.types import Message, ToolError, assistant
 
 _PATH = {"path": "The file."}
@@ -38,15 +40,22 @@ def parse_command(message: Message) -> Command:
     """Parse the command of a reply: its first tool call or, without one, its text, whose first line names the command.
 
     Sentences before that line are dropped (`envs.grading.lines.drop_reasoning`); of a reply that names no command there
-    the last line counts. `read a.py 3-9` is `Command("read", {"path": "a.py", "lines": "3-9"})`. Raises ToolError,
-    whose text is for the policy, for a reply without a command or with wrong arguments.
+    the last line counts, which may be a call in JSON (`envs.tools.text_calls`). A command on one line may begin with a
+    capital letter and stand in a code span, in bold type, in a list item or behind a label. `read a.py 3-9` is
+    `Command("read", {"path": "a.py", "lines": "3-9"})`. Raises ToolError, whose text is for the policy, for a reply
+    without a command or with wrong arguments.
     """
     if message.get("tool_calls"):
         return parse_tool_call(message, TOOLS)
     reply = reply_text(message)
     head, _, body = _strip_fence(drop_reasoning(reply)).strip().partition("\n")
     if head.strip().partition(" ")[0] not in _NAMES:
-        head, body = answer_line(reply).strip("`"), ""
+        if call := parse_single_call(reply, refuse_hidden=False):
+            return parse_function(*call, tools=TOOLS)
+        if line := _command_line(answer_line(reply)):
+            head, body = line, ""
+        else:
+            head = _command_line(head)
     name, _, rest = head.strip().partition(" ")
     rest = rest.strip()
     if name not in _NAMES:
@@ -58,6 +67,7 @@ def parse_command(message: Message) -> Command:
     if name == "search" and rest:
         return Command(name, {"text": rest})
     path, _, lines = rest.partition(" ")
+    path = path.strip("`'\"*").rstrip(".,")
     if path and name == "read":
         return Command(name, {"path": path, "lines": lines})
     if path and name == "write" and not lines:
@@ -79,6 +89,15 @@ def command_as_text(command: Command) -> Message:
     if command.name == "write":
         return assistant(f"write {arguments['path']}\n{arguments['content'].rstrip()}")
     return assistant(" ".join([command.name, *arguments.values()]))
+
+
+def _command_line(line: str) -> str:
+    """The command on a line, `submit` of "**Submit.**"; "" for a line that does not begin with a command's name."""
+    name, space, rest = unwrap_line(line).partition(" ")
+    name = name.strip("`*").lower()
+    if not space:
+        name = name.rstrip(".!")
+    return f"{name}{space}{rest}" if name in _NAMES else ""
 
 
 def _bare_command(name: str, rest: str) -> Command:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal, get_args
 
 from envs import data
@@ -113,7 +114,8 @@ class BFCL(Env):
                 check_readable(call)
             pairs = [(call["function"]["name"], call["function"]["arguments"]) for call in calls]
         else:
-            pairs = [(call.name, call.arguments) for call in parse_reply_calls(final_text(action), parse_text_calls)]
+            text_calls = parse_reply_calls(final_text(action), partial(parse_text_calls, exact=True), exact=True)
+            pairs = [(call.name, call.arguments) for call in text_calls]
         for name, text in pairs:
             yield names.get(name, name), _parse_arguments(text)
 

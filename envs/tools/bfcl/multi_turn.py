@@ -86,6 +86,7 @@ class BFCLMultiTurn(ToolEnv):
     """
 
     max_turns = 160
+    exact_calls = True
     leaks = "the right calls consist of what the user says and of what other calls return"
     memory: MultiTurnMemory
     world: World

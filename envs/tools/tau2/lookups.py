@@ -18,6 +18,7 @@ Record = dict[str, Any]
 class RetailLookups(ToolEnv):
     """Tools that read the `records` of an episode. Names, arguments and results are those of tau2."""
 
+    exact_calls = True
     records: Records
 
     @tool

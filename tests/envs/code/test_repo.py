@@ -12,9 +12,9 @@ import pytest
 from envs.checks import contract, rewards
 from envs.checks.env_under_test import EnvUnderTest
 from envs.code.repo import Repo
-from envs.code.repo_tools.commands import TOOLS
+from envs.code.repo_tools.commands import TOOLS, parse_command
 from envs.tools.tool_calls import Command, command_as_call
-from envs.types import Task
+from envs.types import Task, assistant, text
 from tests.support.games import is_won, obs_text, play_oracle, play_replies, random_win_rate, step_replies
 from tests.support.sandbox_hosts import why_not
 
@@ -135,7 +135,7 @@ def test_a_command_that_cannot_be_carried_out_is_answered_with_the_reason(reply,
 
 @pytest.mark.parametrize(
     "reply", ["", "fix it", "submit now", "list all", "read", "edit a.py\nx * y\nx + y", "edit a.py", "edit\na\n=>\nb",
-              "edit a.py\n=>\nx", "edit a.py\na\n=>\nb\n=>\nc", "write", "search", "submit\nread a.py", "Submit"],
+              "edit a.py\n=>\nx", "edit a.py\na\n=>\nb\n=>\nc", "write", "search", "submit\nread a.py", "Submitted"],
 )  # fmt: skip
 def test_a_reply_without_a_command_is_invalid(reply):
     with OneRepo(style="short") as env:
@@ -251,3 +251,35 @@ def test_prose_and_tools_keep_the_contract_too():
     arguments = {"style": "full", "level": 3}
     for check in (contract.info_keys, rewards.attacks):
         assert not list(check(EnvUnderTest("envs.code.repo:Repo", arguments)))
+
+
+@pytest.mark.parametrize(
+    ("reply", "command"),
+    [
+        ("`list`", ("list", {})),
+        ("**submit**", ("submit", {})),
+        ("Submit.", ("submit", {})),
+        ("- list", ("list", {})),
+        ("Action: submit", ("submit", {})),
+        ("Read owl.py", ("read", {"path": "owl.py", "lines": ""})),
+        ("read `owl.py`", ("read", {"path": "owl.py", "lines": ""})),
+        ("`read owl.py 3-9`", ("read", {"path": "owl.py", "lines": "3-9"})),
+        ("I read the file first.\nRead `owl.py`", ("read", {"path": "owl.py", "lines": ""})),
+        ('{"name": "read", "arguments": {"path": "owl.py"}}', ("read", {"path": "owl.py"})),
+        ('I am done.\n{"name": "submit"}', ("submit", {})),
+        ('write a.json\n{"name": "submit"}', ("write", {"path": "a.json", "content": '{"name": "submit"}\n'})),
+        ('run\nprint({"name": 1})', ("run", {"code": 'print({"name": 1})'})),
+    ],
+)
+def test_a_command_is_read_as_models_write_it(reply: str, command: tuple[str, dict[str, str]]) -> None:
+    assert parse_command(assistant(reply)) == command
+
+
+@pytest.mark.parametrize("level", [0, 1])
+def test_instructions_offer_visible_tests_only_where_there_are_some(level: int) -> None:
+    env = Repo(level=level, style="full")
+    prompt, _ = env.reset(seed=0)
+    has_tests = "tests.py" in env.task.metadata["files"]
+    assert ("run: runs the visible tests" in text(prompt[0])) is has_tests
+    assert "run, and on the next lines a Python program" in text(prompt[0])
+    env.close()

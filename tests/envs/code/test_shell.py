@@ -12,13 +12,13 @@ import pytest
 import sandboxes
 from envs.checks import contract, rewards
 from envs.checks.env_under_test import EnvUnderTest
-from envs.code.shell import TOOLS, Shell
+from envs.code.shell import TOOLS, Shell, _parse_command
 from envs.code.shell_tools import file_tree
 from envs.code.shell_tools.file_tree import file, folder
 from envs.code.shell_tools.goals import LEVELS
 from envs.code.shell_tools.tree_builder import TreeBuilder
 from envs.tools.tool_calls import Command, command_as_call
-from envs.types import Task
+from envs.types import Task, assistant
 from tests.support.games import is_won, obs_text, play_oracle, play_replies, random_win_rate, step_replies
 from tests.support.sandbox_hosts import why_not
 
@@ -255,3 +255,26 @@ def test_prose_and_tools_keep_the_contract_too():
     arguments = {"style": "full", "level": 3}
     for check in (contract.splits, contract.info_keys, rewards.answer_leak):
         assert not list(check(EnvUnderTest("envs.code.shell:Shell", arguments)))
+
+
+@pytest.mark.parametrize(
+    "reply", ["Done.", "**done**", "`done`", "- done", "Action: done", "I have made it.\nDone!", '{"name": "done"}']
+)
+def test_done_is_read_as_models_write_it(reply: str) -> None:
+    assert _parse_command(assistant(reply)) == "done"
+
+
+@pytest.mark.parametrize(
+    ("reply", "line"),
+    [
+        ('{"name": "shell", "arguments": {"command": "ls -l"}}', "ls -l"),
+        ('```json\n{"name": "shell", "parameters": {"command": "ls -l"}}\n```', "ls -l"),
+        ("Action: `ls -l`", "ls -l"),
+        ('{ echo "name"; }', '{ echo "name"; }'),
+        ('cat > a <<E\n{"name": "x"}\nE', 'cat > a <<E\n{"name": "x"}\nE'),
+        ("> a", "> a"),
+        ("echo done", "echo done"),
+    ],
+)
+def test_a_call_in_json_is_told_from_a_command(reply: str, line: str) -> None:
+    assert _parse_command(assistant(reply)) == line

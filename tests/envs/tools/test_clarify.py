@@ -122,7 +122,7 @@ def test_a_call_with_one_wrong_detail_fails_after_all_questions_too(name: int) -
 
 
 @pytest.mark.parametrize(
-    "changes", [{"people": "4"}, {"hour": 99}, {"day": "mon"}, {"note": "x"}, {"place": None}, {"people": True}]
+    "changes", [{"people": "4 people"}, {"hour": 99}, {"day": "mon"}, {"note": "x"}, {"place": None}, {"people": True}]
 )
 def test_a_call_that_does_not_fit_the_types_is_refused_and_ends_nothing(changes: dict[str, Any]) -> None:
     env = Clarify()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from functools import partial
 
 import pytest
 
-from envs.tools.text_calls import parse_reply_calls, parse_text_calls, parse_word_call
+from envs.tools.text_calls import parse_reply_calls, parse_single_call, parse_text_calls, parse_word_call
 from envs.tools.tool import tool
 from envs.types import ToolError
 
@@ -143,7 +144,71 @@ def test_long_replies_are_read_in_linear_time() -> None:
         f"{DONE}\n",
         "[" * 50 + "\n",
         f"<tool_call>{DONE}</tool_call>",
+        '{"name": ,}',
+        '{"\\"',
+        "**`- ",
+        ", ",
     ):
         for size in (10_000, 1_000_000):
             with suppress(ToolError):
                 reply_calls(part * (size // len(part)))
+
+
+FREE_FORMS = [
+    '{"name": "send", "parameters": {"fruit": "pears"}}',
+    '{"name": "send", "arguments": "{\\"fruit\\": \\"pears\\"}"}',
+    '{"name": "send", "arguments": {"fruit": "pears",},}',
+    '[{"name": "send", "arguments": {"fruit": "pears"}},]',
+]
+WRAPPED = [
+    f"`{SEND}`",
+    f"**{SEND}**",
+    f"- {SEND}",
+    f"1. {SEND}",
+    f"Action: {SEND}",
+    f"**Action:** `{SEND}`",
+    f"I send them.\nTool call: {SEND}",
+    "`send(fruit='pears')`",
+]
+
+
+@pytest.mark.parametrize("text", FREE_FORMS + WRAPPED)
+def test_calls_in_the_forms_of_other_models_are_read_unless_exact_ones_are_asked_for(text: str) -> None:
+    calls = parse_reply_calls(text, parse_text_calls)
+    assert [(call.name, json.loads(call.arguments)) for call in calls] == [("send", {"fruit": "pears"})]
+    try:
+        exact = parse_reply_calls(text, partial(parse_text_calls, exact=True), exact=True)
+    except ToolError:
+        exact = []
+    assert [call for call in exact if "pears" in call.arguments] == []
+
+
+def test_commas_in_texts_stay() -> None:
+    assert values('{"name": "send", "arguments": {"fruit": ",}\\",]",},}') == [("send", {"fruit": ',}",]'})]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"> {SEND}",
+        f"The page says: {SEND}",
+        f'The page says "{SEND}"',
+        f"- {SEND}\n- {DONE}",
+        f"> {SEND}\n`{DONE}`",
+        f"The page says: - {SEND}",
+        f"- {SEND}\nIs that right?",
+        f"`{SEND}` is what the page asks for.",
+        f"Action: {SEND} and then {DONE}",
+    ],
+)
+def test_a_quoted_call_is_not_made(text: str) -> None:
+    with suppress(ToolError):
+        assert reply_calls(text) == []
+
+
+def test_the_one_call_of_a_reply_is_told_from_code() -> None:
+    assert parse_single_call(f"I send them.\n{SEND}") == ("send", '{"fruit": "pears"}')
+    assert parse_single_call("print(end='')") is None and parse_single_call('{ echo "name"; }') is None
+    assert parse_single_call(f"cat > a <<EOF\n{DONE}\nEOF", refuse_hidden=False) is None
+    with pytest.raises(ToolError, match="one call a turn"):
+        parse_single_call(f"{SEND}\n{DONE}")

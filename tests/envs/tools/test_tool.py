@@ -125,9 +125,13 @@ def lambda_text(x: str) -> str:
     ("arguments", "words"),
     [
         ("", "buy needs the argument 'copy'; buy needs the argument 'kind'"),
-        ('{"copy": "2", "kind": "new"}', "argument 'copy' of buy: Input should be a valid integer, not '2'"),
+        ('{"copy": "2 items", "kind": "new"}', "'copy' of buy: Input should be a valid integer, not '2 items'"),
+        ('{"copy": "2.5", "kind": "new"}', "Input should be a valid integer, not '2.5'"),
+        ('{"copy": "", "kind": "new"}', "Input should be a valid integer, not ''"),
         ('{"copy": true, "kind": "new"}', "Input should be a valid integer, not True"),
-        ('{"copy": 2.0, "kind": "new"}', "Input should be a valid integer, not 2.0"),
+        ('{"copy": 2.5, "kind": "new"}', "Input should be a valid integer"),
+        ('{"copy": 1e300, "kind": "new"}', "Input should be a valid integer"),
+        ('{"copy": "2", "kind": "new", "share": "x"}', "Input should be a valid number, not 'x'"),
         ('{"copy": null, "kind": "new"}', "Input should be a valid integer, not None"),
         ('{"copy": 2, "kind": "old"}', "argument 'kind' of buy: Input should be 'new' or 'used', not 'old'"),
         ('{"copy": 2, "kind": "new", "sise": "s"}', "unknown argument 'sise' in buy; did you mean 'size'?"),
@@ -153,6 +157,42 @@ def test_wrong_arguments_are_a_tool_error_of_one_short_line(arguments: str, word
     with pytest.raises(ToolError) as error:
         Shop.buy.run(arguments, Shop())
     assert words in str(error.value) and "\n" not in str(error.value) and len(str(error.value)) < 500
+
+
+@pytest.mark.parametrize(
+    ("arguments", "values"),
+    [
+        ('{"copy": "2", "kind": "new"}', {"copy": 2, "kind": "new"}),
+        ('{"copy": " -2 ", "kind": "new"}', {"copy": -2, "kind": "new"}),
+        ('{"copy": 8.0, "kind": "new"}', {"copy": 8, "kind": "new"}),
+        ('{"copy": "8.0", "kind": "NEW"}', {"copy": 8, "kind": "new"}),
+        ('{"copy": 2, "kind": "Used", "size": "L"}', {"copy": 2, "kind": "used", "size": Size.LARGE}),
+        ('{"copy": 2, "kind": "new", "spot": {"row": "1"}}', {"copy": 2, "kind": "new", "spot": Spot(1)}),
+        ('{"copy": 2, "kind": "new", "spot": "{\\"row\\": 1}"}', {"copy": 2, "kind": "new", "spot": Spot(1)}),
+        ('{"copy": "2", "kind": "new", "note": "3"}', {"copy": 2, "kind": "new", "note": "3"}),
+    ],
+)
+def test_values_in_another_form_are_taken_where_it_is_certain_and_exact_ones_are_not_asked_for(
+    arguments: str, values: dict[str, Any]
+) -> None:
+    parsed = Shop.buy.parse(arguments)
+    assert parsed == values and type(parsed["copy"]) is int
+    with pytest.raises(ToolError):
+        Shop.buy.parse(arguments, exact=True)
+
+
+def test_a_choice_in_other_case_must_be_the_only_one() -> None:
+    @tool
+    def take(name: Literal["a", "A", "b"], count: int | Literal["all"] = 1) -> None: ...
+
+    assert take.parse('{"name": "A", "count": "ALL"}') == {"name": "A", "count": "all"}
+    assert take.parse('{"name": "B", "count": "4"}') == {"name": "b", "count": 4}
+
+    @tool
+    def give(name: Literal["ab", "AB"]) -> None: ...
+
+    with pytest.raises(ToolError, match="not 'Ab'"):
+        give.parse('{"name": "Ab"}')
 
 
 @settings(max_examples=300, deadline=None)

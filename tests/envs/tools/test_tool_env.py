@@ -65,11 +65,11 @@ def test_tools_are_offered_and_all_calls_are_made_in_order(env: Counter) -> None
 
 
 def test_a_mistake_is_an_observation_and_the_other_calls_count(env: Counter) -> None:
-    calls = [("ad", {}), ("add", {"amount": "1"}), ("add", {"amount": 9}), ("add", "{"), ("add", {"amount": 2})]
+    calls = [("ad", {}), ("add", {"amount": "1 more"}), ("add", {"amount": 9}), ("add", "{"), ("add", {"amount": 2})]
     messages, _, terminated, _, info = env.step(assistant(tool_calls=calls))
     contents = [message["content"] for message in messages]
     assert contents[0] == "error: unknown tool 'ad'; did you mean 'add'?"
-    assert contents[1] == "error: argument 'amount' of add: Input should be a valid integer, not '1'"
+    assert contents[1] == "error: argument 'amount' of add: Input should be a valid integer, not '1 more'"
     assert contents[2] == "error: 9 is too many" and contents[3].startswith("error: the arguments of add are no JSON")
     assert contents[4] == "2" and env.number == 2 and not terminated
     assert info["valid"] and info["metrics"] == {"calls": 5.0, "errors": 4.0}

@@ -31,6 +31,24 @@ def call(name, arguments):
         ("So \\boxed{Tor}", ("answer", "Tor")),
         ("Reader", ("answer", "Reader")),
         ("sad", ("answer", "sad")),
+        ("`search sad poem`", ("search", "sad poem")),
+        ("**read Zir**", ("read", "Zir")),
+        ("- search sad poem", ("search", "sad poem")),
+        ("1. search sad poem", ("search", "sad poem")),
+        ("> search sad poem", ("search", "sad poem")),
+        ("Action: search Far", ("search", "Far")),
+        ("**Action:** `read Far`", ("read", "Far")),
+        ("I will search Far", ("search", "Far")),
+        ("First I look for it.\nLet me search sad poem.", ("search", "sad poem")),
+        ("<search>Far</search>", ("search", "Far")),
+        ("`answer Far`", ("answer", "Far")),
+        ("**answer Far**", ("answer", "Far")),
+        ("Action: answer Far", ("answer", "Far")),
+        ("The scene of the sad poem is Far.", ("answer", "Far")),
+        ("It is Far.", ("answer", "Far")),
+        ("The page of Zir says so.\nThe scene of the sad poem is **Far**.", ("answer", "Far")),
+        ('{"name": "search", "arguments": {"query": "sad poem"}}', ("search", "sad poem")),
+        ('I look.\n`{"name": "read", "parameters": {"title": "Zir"}}`', ("read", "Zir")),
     ],
 )
 def test_a_text_is_parsed(reply, action):
@@ -39,11 +57,23 @@ def test_a_text_is_parsed(reply, action):
 
 @pytest.mark.parametrize(
     "reply", ["", "  \n", "s", "R", "answer", "<think>r Bel</think>", "one thing\nand another", "a" * 20_000,
-              "<answer>Tor</answer> <answer>Bel</answer>", "s ", "read \"\""],
+              "<answer>Tor</answer> <answer>Bel</answer>", "s ", "read \"\"",
+              "`search`", '{"name": "serch", "arguments": {"query": "x"}}', 'I call {"name": "read"}',
+              '{"name": "read", "arguments": {"title": "Zir"}}\n{"name": "answer", "arguments": {"text": "Far"}}',
+              "The scene is Far.\nThe scene is Bel."],
 )  # fmt: skip
 def test_a_text_without_an_action_is_refused(reply):
     with pytest.raises(ToolError):
         parse_action(assistant(reply))
+
+
+@pytest.mark.parametrize(
+    "reply",
+    ["It is not Far.", "It is Far or Bel.", "The pages Bel and Tor say it is Far.", "The wrong name is Far.",
+     "Bel. It is Far.", "answer Far, Bel", "It is unlikely to be Far."],
+)  # fmt: skip
+def test_a_sentence_that_doubts_or_has_several_names_answers_none_of_them(reply):
+    assert parse_action(assistant(reply)).argument not in ("Far", "Bel")
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ class Backing:
             raise ToolError(f"the arguments of {name} have {len(arguments)} characters; {MAX_ARGUMENTS} is the limit")
         function = self._tools[name]
         try:
-            result = function.function(self, **function.parse(arguments))
+            result = function.function(self, **function.parse(arguments, exact=True))
             return json.loads(json.dumps(result, allow_nan=False))  # a copy that shares nothing with the state
         except (ArithmeticError, ValueError) as error:
             return refuse(f"the value cannot be computed: {str(error)[:100]}")
