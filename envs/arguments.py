@@ -13,7 +13,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from envs.episodes.guide import REPLACED_ARGUMENTS
 from envs.suggestions import unknown_message
 
-_WORDS: dict[Any, str] = {bool: "True or False", int: "an int", float: "a number"}
+NUMBERS = {"max_turns": "an int", "max_seconds": "a number"}  # arguments of every environment
 TRUE_WORDS, FALSE_WORDS = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
@@ -91,8 +91,8 @@ def parameters(entry: Callable[..., Any]) -> dict[str, Any] | None:
 def check_arguments(cls: type, values: Mapping[str, Any]) -> None:
     """Check keyword arguments of a class before it is made of them.
 
-    Raises `TypeError` for an unknown name, with the nearest one, and `ValueError` for a text in place of a number or a
-    truth value, which `"no"` would otherwise pass for.
+    Raises `TypeError` for an unknown name, with the nearest one, and `ValueError` for a text in place of a truth value,
+    which `"no"` would otherwise pass for, or of a limit.
     """
     types_by_name = _parameters_of_class(cls)
     if types_by_name is None:
@@ -100,8 +100,9 @@ def check_arguments(cls: type, values: Mapping[str, Any]) -> None:
     for name, value in values.items():
         if name not in types_by_name:
             raise TypeError(unknown_argument(name, types_by_name, of=cls.__name__))
-        if isinstance(value, str) and (word := _WORDS.get(_without_none(types_by_name[name]))):
-            raise ValueError(f"{cls.__name__}: {name}={value!r} must be {word}, not a str")
+        needed = "True or False" if _without_none(types_by_name[name]) is bool else NUMBERS.get(name)
+        if needed and isinstance(value, str):
+            raise ValueError(f"{cls.__name__}: {name}={value!r} must be {needed}, not a str")
 
 
 def _without_none(annotation: Any) -> Any:

@@ -43,7 +43,7 @@ class GuessNumber(Env):
     ) -> None:
         if not 0 <= bottom <= top:
             raise ValueError(f"bottom {bottom!r} is outside 0..{top}, from no negative number to top")
-        if not 2 <= size <= top - bottom + 1:
+        if not isinstance(size, int) or not 2 <= size <= top - bottom + 1:
             raise ValueError(f"size {size!r} is outside 2..{top - bottom + 1}, the numbers in {bottom}..{top}")
         if spare < 0:
             raise ValueError(f"spare must not be negative, but is {spare}")

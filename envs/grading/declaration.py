@@ -27,7 +27,7 @@ from envs.grading.doubts import is_disclaimed, is_taken_back, keeps_value
 from envs.grading.expression import evaluate
 from envs.grading.lines import MAX_REPLY, after_words, answer_line, bare_answer, continues, only_line
 from envs.grading.marks import CLAUSE, json_answer, marked_texts
-from envs.grading.number import CHECK_MARKS, MAX_TEXT, contradicts, parse_number, strip_markup
+from envs.grading.number import CHECK_MARKS, MAX_TEXT, contradicts, parse_number, plain_fractions, strip_markup
 
 Kind = Literal["marked", "phrase", "line", "last", "unclear", "none"]
 
@@ -223,7 +223,7 @@ def _meaning(text: str, parse: Callable[[str], Fraction | None]) -> Fraction | s
 
 def _last_number(tail: str) -> Declaration:
     """The last number, if it ends the reply, is no member of a list and is not changed by the words around it."""
-    tail = _DELIMITER.sub(" ", tail)
+    tail = plain_fractions(_DELIMITER.sub(" ", tail))
     words = tail.split()
     numerals = [i for i, word in enumerate(words) if _has_digit(word)]
     if not numerals:

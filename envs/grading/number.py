@@ -1,9 +1,10 @@
 r"""Parse number literals, in the notations that models use, as exact rationals. Evaluates nothing and uses no floats.
 
 Accepted: `1,000` `$18.00` `18 dollars.` `**18**` `\$18` `$18$` `18\text{ cm}` `-18` `3.50` `1.8e1`
-`1.8 \times 10^{1}` `36/2` `\frac{36}{2}` `1 1/2` `1\frac{1}{2}` `0.1\overline{6}`, `1 000 000`, `x = 18` and `9 + 9 =
-18` (what follows the last `=`); `negative 18` `minus 18` `–18`, `½`, `18 thousand` `one half` `eighteen` `10^6`
-(`envs.grading.spelled`), `18 (eighteen)`, `18 ✓` and, for a number with a decimal point, `\approx 3.14`.
+`1.8 \times 10^{1}` `36/2` `36 ⁄ 2` `\frac{36}{2}` `1 1/2` `1\frac{1}{2}` `0.1\overline{6}`, `1 000 000`, `x = 18` and
+`9 + 9 = 18` (what follows the last `=`); `negative 18` `minus 18` `–18`, `½`, `18 thousand` `one half` `eighteen`
+`10^6` (`envs.grading.spelled`), `18 (eighteen)`, `18 ✓`, for a number with a decimal point `\approx 3.14`, and a
+fraction with its value rounded, `4/9 ≈ 0.44`.
 
 Rejected (`parse_number` returns None):
 - expressions that are not worked out (`9+9`, `\sqrt{4}`, `2^{3^2}`), except for the power of one number, `2^3`;
@@ -38,6 +39,12 @@ _GROUPS = re.compile(  # digits in groups of three with spaces between them
 )
 _SIGN_WORD = re.compile(r"(?:(?:negative|minus)\s+|[\u2012\u2013]\s?)(?=[^\W_]|[.$])(?!negative|minus)", re.IGNORECASE)
 _APPROXIMATE = re.compile(r"(?:\\approx(?![A-Za-z])|≈)\s*(?=[-−]?\\?\$?[0-9]*\.[0-9])")
+_ROUNDED = re.compile(  # behind a fraction, perhaps in brackets
+    r"\s*(?P<open>\()?\s*(?:\\approx(?![A-Za-z])|≈|~)\s*(?P<number>[-−]?[0-9]{0,18}\.[0-9]{1,18})\s*(?(open)\))[.$*_`]*"
+)
+_SPACED_FRACTION = re.compile(
+    r"(?<![^\s$(*_`=])(?P<top>[-−]?[0-9]{1,18})(?P<slash>\s*/\s*)(?P<bottom>[0-9]{1,18})(?![\w/^]|[.,][0-9]|\s*[-+*/^×÷·−][\s(]*[0-9])"
+)
 _HAS_OTHER_NOTATION = re.compile(r"[^\x00-\x7f]|(?<![\\A-Za-z])[A-Za-z]{3}|[0-9] ?\^|\\approx|[0-9] [0-9]{3}")
 CHECK_MARKS = "\u2713\u2714\u2705\u2611\U0001f389\U0001f44d\ufe0f"
 
@@ -56,7 +63,7 @@ _LITERAL = re.compile(
 )
 _PLAIN = re.compile(r"(-?[0-9]{1,18})(?:\.([0-9]{1,18}))?")
 _DOUBTS_EQUALS = re.compile(r"\\n(?:eq?|eg|ot)|[!<>~:≠≈]\s*$|;|,(?![0-9]{3})|=.*\band\b")  # x \neq 18; 17, x = 18
-_HAS_MARKUP = re.compile(r"[\\$€£¥{~°−*_`]")
+_HAS_MARKUP = re.compile(r"[\\$€£¥{~°−⁄*_`]")
 _ARGUMENT = r"\s*(?:\{([^{}]*)\}|([0-9]))"
 FRACTION = re.compile(rf"\\[dtc]?frac{_ARGUMENT}{_ARGUMENT}")  # groups: numerator 1 or 2, denominator 3 or 4
 _MARKUP = [
@@ -70,6 +77,7 @@ _MARKUP = [
     (re.compile(r"\^\s*(?:\\circ|\{\s*\\circ\s*\})|°"), " degrees"),
     (re.compile(r"\\%"), "%"),
     (re.compile(r"\\?[$]|[€£¥]"), ""),
+    (re.compile(r"⁄"), "/"),
     (re.compile(r"−"), "-"),  # the typographic minus; other dashes are rejected
 ]
 
@@ -108,9 +116,38 @@ def parse_number(text: str) -> Fraction | None:
         tail = text[match.end() :]
         if not tail or _is_unit(tail):
             return _value(match)
+        rounded = _ROUNDED.fullmatch(tail) if match["bottom"] or match["part"] else None
+        if rounded and _is_rounded(_value(match), rounded["number"]):
+            return _value(match)
         if not (tail.isascii() and tail[-1] not in ").") and _is_tail(tail, value := _value(match)):
             return value
     return _parse_other_notation(text) if _HAS_OTHER_NOTATION.search(text) else None
+
+
+def plain_fractions(text: str) -> str:
+    """Write `4 / 9` as `4/9`, and leave out its rounded value, `≈ 0.44`.
+
+    A quotient that is a whole number, `96 / 8`, is not changed: it is a calculation.
+    """
+    if "/" not in text and "⁄" not in text:
+        return text
+    text, plain, position = text.replace("⁄", "/"), "", 0
+    for match in _SPACED_FRACTION.finditer(text):
+        top, bottom = int(match["top"].replace("−", "-")), int(match["bottom"])
+        rounded = _ROUNDED.match(text, match.end())
+        if not bottom or not top % bottom:
+            continue
+        plain += f"{text[position : match.start()]}{match['top']}/{match['bottom']}"
+        position = match.end()
+        if rounded and _is_rounded(Fraction(top, bottom), rounded["number"]):
+            position = rounded.end("number") + len(rounded["open"] or "")
+    return plain + text[position:]
+
+
+def _is_rounded(value: Fraction | None, number: str) -> bool:
+    """Whether a number with a decimal point is `value` to the last of its digits."""
+    rounded, places = _decimal(number.lstrip("-−")), len(number.partition(".")[2])
+    return value is not None and abs(value - (-rounded if number[0] in "-−" else rounded)) < Fraction(1, 10**places)
 
 
 def _parse_other_notation(text: str) -> Fraction | None:

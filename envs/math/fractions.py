@@ -10,7 +10,7 @@ import numpy as np
 
 from envs.episodes.guide import Guide
 from envs.grading.declaration import find_declaration, number_in_phrase
-from envs.grading.number import strip_markup
+from envs.grading.number import plain_fractions, strip_markup
 from envs.math.generated import GeneratedProblems, Problem, between, format_number, one_of
 from envs.types import Message, Outcome, assistant, final_text
 
@@ -111,4 +111,4 @@ def _is_lowest(reply: str) -> bool:
     """Whether the declared number is written as `str` writes a Fraction, in lowest terms."""
     declaration = find_declaration(reply).text
     value = number_in_phrase(declaration)
-    return value is not None and strip_markup(declaration).strip("(). ") == format_number(value)
+    return value is not None and plain_fractions(strip_markup(declaration)).strip("(). ") == format_number(value)
