@@ -100,9 +100,9 @@ def check_arguments(cls: type, values: Mapping[str, Any]) -> None:
     for name, value in values.items():
         if name not in types_by_name:
             raise TypeError(unknown_argument(name, types_by_name, of=cls.__name__))
-        needed = "True or False" if _without_none(types_by_name[name]) is bool else NUMBERS.get(name)
-        if needed and isinstance(value, str):
-            raise ValueError(f"{cls.__name__}: {name}={value!r} must be {needed}, not a str")
+        kind = "True or False" if _without_none(types_by_name[name]) is bool else NUMBERS.get(name)
+        if kind and isinstance(value, str):
+            raise ValueError(f"{cls.__name__}: {name}={value!r} must be {kind}, not a str")
 
 
 def _without_none(annotation: Any) -> Any:

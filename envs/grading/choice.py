@@ -101,8 +101,8 @@ def listed_choices(reply: str, meanings: Mapping[str, T]) -> tuple[T, ...] | Non
         if not numbers or [int(number[1]) for number in numbers] != [*range(1, len(numbers) + 1)]:
             return None
         items = [item for item in _NUMBER.sub("\n", line).splitlines() if item.strip(" .,;")]
-    found = [_names(plain_answer(item), meanings) for item in items]
-    return tuple(meaning for one in found for meaning in one) if all(found) else None
+    results = [_names(plain_answer(item), meanings) for item in items]
+    return tuple(meaning for one in results for meaning in one) if all(results) else None
 
 
 def plain_answer(line: str) -> str:

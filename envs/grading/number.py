@@ -116,8 +116,8 @@ def parse_number(text: str) -> Fraction | None:
         tail = text[match.end() :]
         if not tail or _is_unit(tail):
             return _value(match)
-        rounded = _ROUNDED.fullmatch(tail) if match["bottom"] or match["part"] else None
-        if rounded and _is_rounded(_value(match), rounded["number"]):
+        approximation = _ROUNDED.fullmatch(tail) if match["bottom"] or match["part"] else None
+        if approximation and _is_rounded(_value(match), approximation["number"]):
             return _value(match)
         if not (tail.isascii() and tail[-1] not in ").") and _is_tail(tail, value := _value(match)):
             return value
@@ -134,20 +134,20 @@ def plain_fractions(text: str) -> str:
     text, plain, position = text.replace("⁄", "/"), "", 0
     for match in _SPACED_FRACTION.finditer(text):
         top, bottom = int(match["top"].replace("−", "-")), int(match["bottom"])
-        rounded = _ROUNDED.match(text, match.end())
+        approximation = _ROUNDED.match(text, match.end())
         if not bottom or not top % bottom:
             continue
         plain += f"{text[position : match.start()]}{match['top']}/{match['bottom']}"
         position = match.end()
-        if rounded and _is_rounded(Fraction(top, bottom), rounded["number"]):
-            position = rounded.end("number") + len(rounded["open"] or "")
+        if approximation and _is_rounded(Fraction(top, bottom), approximation["number"]):
+            position = approximation.end("number") + len(approximation["open"] or "")
     return plain + text[position:]
 
 
 def _is_rounded(value: Fraction | None, number: str) -> bool:
     """Whether a number with a decimal point is `value` to the last of its digits."""
-    rounded, places = _decimal(number.lstrip("-−")), len(number.partition(".")[2])
-    return value is not None and abs(value - (-rounded if number[0] in "-−" else rounded)) < Fraction(1, 10**places)
+    near, places = _decimal(number.lstrip("-−")), len(number.partition(".")[2])
+    return value is not None and abs(value - (-near if number[0] in "-−" else near)) < Fraction(1, 10**places)
 
 
 def _parse_other_notation(text: str) -> Fraction | None:

@@ -211,10 +211,10 @@ def _json_values(text: str, exact: bool) -> list[Any]:
     try:
         return _decode_values(text)
     except ValueError:
-        mended = text if exact else _EXTRA_COMMA.sub(lambda match: match[1] or "", text)
-        if mended == text:
+        shortened_text = text if exact else _EXTRA_COMMA.sub(lambda match: match[1] or "", text)
+        if shortened_text == text:
             raise
-        return _decode_values(mended)
+        return _decode_values(shortened_text)
 
 
 def _decode_values(text: str) -> list[Any]:

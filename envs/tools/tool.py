@@ -97,10 +97,10 @@ class Tool:
                 raise
             parameters = self.schema["function"]["parameters"]
             try:
-                fitted = json.dumps(fit_values(json.loads(text), parameters, parameters.get("$defs", {})))
+                fitted_json = json.dumps(fit_values(json.loads(text), parameters, parameters.get("$defs", {})))
             except (ValueError, RecursionError):
                 raise error from None
-        return self._arguments.model_validate_json(fitted)
+        return self._arguments.model_validate_json(fitted_json)
 
     def _explain(self, error: ValidationError) -> str:
         mistakes = error.errors(include_url=False, include_context=False)

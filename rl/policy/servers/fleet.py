@@ -150,7 +150,7 @@ class Fleet:
         server = self.servers[index]
         while True:
             await asyncio.sleep(RETRY_S if self._states[index] == LOST else POLL_S)
-            gone = server.gone
+            loss = server.gone
             try:
                 if self._states[index] == LOST:
                     await self._give(index)
@@ -159,7 +159,7 @@ class Fleet:
                 elif self._states[index] == READY and server.tasks and self._is_open:
                     await server.label()
             except (ServerLost, ServerUnfit) as error:
-                self.lose(index, error, gone if self._states[index] == READY else None)
+                self.lose(index, error, loss if self._states[index] == READY else None)
 
     async def _watch(self) -> None:
         """Give up when no server has been there for too long, or none ever will be."""

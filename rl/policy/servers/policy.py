@@ -172,14 +172,14 @@ class ServerPolicy(Engine):
         """Append to a request what one server samples without a change of its weights."""
         index = self._router.choose(episode, await self._ready_servers())
         server = self._fleet.servers[index]
-        weights, gone = server.weights, server.gone
+        weights, loss = server.weights, server.gone
         assert weights is not None
         try:
             segment = await server.sample(request, self.context)
             if segment.labels - {weights.label}:
                 raise ServerLost(f"{server.url} has other weights than it was given: was it started again?")
         except ServerLost as error:
-            self._fleet.lose(index, error, gone)
+            self._fleet.lose(index, error, loss)
             self._num_repeats += 1
             return
         except FloatingPointError as error:

@@ -159,16 +159,16 @@ class VLLMServer:
         """
         task = asyncio.ensure_future(self._generate(request, context))
         self.tasks.add(task)
-        gone = asyncio.ensure_future(self.gone.wait())
+        loss = asyncio.ensure_future(self.gone.wait())
         try:
-            await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({task, loss}, return_when=asyncio.FIRST_COMPLETED)
             if not task.done():
                 raise ServerLost(f"{self.url} is lost")
             return Segment([], set(), "abort") if task.cancelled() else task.result()
         finally:
             self.tasks.discard(task)
             task.cancel()
-            gone.cancel()
+            loss.cancel()
 
     async def _generate(self, request: EngineRequest, context: int) -> Segment:
         options = {**native_options(request), **limits(request, context)}

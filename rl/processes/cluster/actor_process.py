@@ -123,15 +123,15 @@ class ActorProcess:
 
     def fetch_file(self, name: str, folder: str) -> str:
         """See `Process`. It comes in pieces, of which few are under way at a time."""
-        path, asked = os.path.join(folder, name), deque[Any]()
+        path, requests = os.path.join(folder, name), deque[Any]()
         try:
             size = self._answer(self._keeper.file_size.remote(name), LOST_S, UNANSWERED)
             with open(path, "wb") as file:
                 for start in range(0, size, PIECE):
-                    asked.append(self._keeper.read_file.remote(name, start, PIECE))
-                    if len(asked) > MOST_PIECES:
-                        file.write(self._answer(asked.popleft(), LOST_S, UNANSWERED))
-                for piece in asked:
+                    requests.append(self._keeper.read_file.remote(name, start, PIECE))
+                    if len(requests) > MOST_PIECES:
+                        file.write(self._answer(requests.popleft(), LOST_S, UNANSWERED))
+                for piece in requests:
                     file.write(self._answer(piece, LOST_S, UNANSWERED))
         except Lost as lost:
             raise OSError(str(lost)) from None

@@ -112,7 +112,7 @@ class TrainerProcesses:
         self._wait_until_up()
         self._number += 1
         order = self.folder / f"order-{self._number}"
-        sent: list[tuple[Process, str]] = []
+        places: list[tuple[Process, str]] = []
         try:
             order.write_bytes(pickle.dumps((verb, content)))
             paths: dict[str, list[str]] = {}  # by machine, of which the first rank gets the files
@@ -122,12 +122,12 @@ class TrainerProcesses:
                     own = [
                         process.send_file(str(path), f"{self._number}/{Path(path).name}") for path in (order, *files)
                     ]
-                    sent += [(process, path) for path in own]
+                    places += [(process, path) for path in own]
                     paths[process.node] = [os.path.join(process.home, path) for path in own]
                 with suppress(OSError):  # a rank that is gone is noticed below
                     rank.channel.send((self._number, paths[process.node]))
             answer = self._answers()[0]
-            for process, path in sent:
+            for process, path in places:
                 process.drop_file(path)
             return answer
         except BaseException as error:
