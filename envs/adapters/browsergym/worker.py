@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from typing import Any, TypeVar
+from queue import Empty, SimpleQueue
+from typing import Any, NamedTuple, TypeVar
 
 from envs.adapters.schemes import import_extra
 from envs.episodes.queue_times import QUEUE_TIMES
+from envs.watchdog import Interruption, interrupt_thread
 from envs.web.browser.executable import find_browser
 
 T = TypeVar("T")
@@ -19,48 +21,84 @@ CLOSED = "MAP * ~NOTFOUND , EXCLUDE 127.0.0.1 , EXCLUDE localhost"
 LOOK_S = 0.5
 
 
+class _Call(NamedTuple):
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    future: Future[Any]
+    begun: threading.Event
+
+
+class _Thread:
+    """A thread that makes calls one after the other. It is a daemon: a process that ends does not wait for it."""
+
+    def __init__(self) -> None:
+        self.calls: SimpleQueue[_Call | None] = SimpleQueue()
+        self._driver: Any = None  # Playwright's process, once it has been ended
+        self._thread = threading.Thread(target=self._work, daemon=True, name="browsergym")
+        self._thread.start()
+
+    def _work(self) -> None:
+        with suppress(Interruption):
+            while (call := self.calls.get()) is not None:
+                call.begun.set()
+                try:
+                    call.future.set_result(call.function(*call.args))
+                except BaseException as error:
+                    call.future.set_exception(error)
+        with suppress(Exception):  # its event loop is closed: it would complain of that when it is collected
+            self._driver._transport.close()
+
+    def give_up(self, driver: Any) -> None:
+        """End the thread and Playwright's driver, after which Playwright waits in a loop; fail calls not begun."""
+        self._driver = driver
+        with suppress(Exception):
+            os.kill(driver.pid, signal.SIGKILL)
+        with suppress(Empty):
+            while (call := self.calls.get_nowait()) is not None:
+                call.future.set_exception(TimeoutError("BrowserGym did not answer an earlier call"))
+        self.calls.put(None)
+        if self._thread.ident is not None:
+            interrupt_thread(self._thread.ident)
+
+
 class Worker:
     """Calls functions one after the other in a thread of its own; one that hangs is given up with all browsers."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._pool: ThreadPoolExecutor | None = None
+        self._thread: _Thread | None = None
         self.thread = 0  # the number of the thread; what an earlier one has made cannot be used any more
 
     def call(self, function: Callable[..., T], *args: Any, seconds: float) -> T:
         """Return what the function returns. Raises TimeoutError once it has run for `seconds`, without its wait."""
+        call = _Call(function, args, Future(), threading.Event())
         with self._lock:
-            self._pool = self._pool or ThreadPoolExecutor(1, thread_name_prefix="browsergym")
-            pool = self._pool
-            begun = threading.Event()
-            future: Future[T] = pool.submit(_run, begun, function, args)
+            thread = self._thread = self._thread or _Thread()
+            thread.calls.put(call)
         with QUEUE_TIMES.waiting():
-            while not begun.wait(LOOK_S):
-                if future.done():
+            while not call.begun.wait(LOOK_S):
+                if call.future.done():
                     break
         try:
-            return future.result(seconds)
+            return call.future.result(seconds)
         except TimeoutError:
-            if future.done():
+            if call.future.done():
                 raise
-            self._give_up(pool)
+            self._give_up(thread)
             raise TimeoutError(f"BrowserGym did not answer within {seconds:g} s") from None
 
-    def _give_up(self, pool: ThreadPoolExecutor) -> None:
+    def _give_up(self, thread: _Thread) -> None:
         """End the driver, and with it the browser, on which the thread waits; the next call gets a new thread."""
         core: Any = import_extra("browsergym.core", "browsergym")
-        with self._lock, suppress(Exception):
-            playwright, core._PLAYWRIGHT = core._PLAYWRIGHT, None
-            os.kill(playwright._impl_obj._connection._transport._proc.pid, signal.SIGKILL)
         with self._lock:
-            if self._pool is pool:
-                self._pool, self.thread = None, self.thread + 1
-        pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _run(begun: threading.Event, function: Callable[..., T], args: Sequence[Any]) -> T:
-    begun.set()
-    return function(*args)
+            if self._thread is not thread:
+                return
+            self._thread, self.thread = None, self.thread + 1
+            driver: Any = None
+            with suppress(Exception):
+                playwright, core._PLAYWRIGHT = core._PLAYWRIGHT, None
+                driver = playwright._impl_obj._connection._transport._proc
+            thread.give_up(driver)
 
 
 @contextmanager

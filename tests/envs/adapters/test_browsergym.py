@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -92,8 +93,11 @@ def test_other_hosts_are_unknown_to_its_browsers(make):
 def test_a_call_that_hangs_ends_with_its_browser_and_the_next_episode_works(make):
     env = make("miniwob.click-test")
     env.reset(seed=0)
+    thread = WORKER.call(threading.current_thread, seconds=60)
     with pytest.raises(TimeoutError, match="did not answer within 2 s"):
         WORKER.call(lambda: env.inner.page.evaluate("while (true) {}"), seconds=2)
+    thread.join(60)  # it would look for an answer without end, and the process could not exit
+    assert thread.daemon and not thread.is_alive()
     (opening, *_), _ = env.reset(seed=0)
     _, reward, *_ = call(env, "click", bid=bid_of(text(opening), "Click Me!"))
     assert reward == 1.0
