@@ -82,7 +82,7 @@ def check_env(spec: str, *, tasks: int | None = None, **arguments: Any) -> list[
 
     Args:
         spec: Any name that `envs.make` takes.
-        tasks: Limit on the test tasks that the oracle plays; None for all.
+        tasks: Limit on the test tasks that each check plays, and on the seeds; None for all and for 4 seeds.
         **arguments: Arguments of the environment's constructor.
 
     Raises:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from envs.catalogue import register
-from envs.checks.isolation import episode_digests
+from envs.checks.isolation import episode_digests, seeds
 
 
 def main() -> None:
@@ -24,7 +24,7 @@ def main() -> None:
     if entry_point is not None and not under_test.spec.rpartition(":")[0]:
         register(under_test.spec, entry_point, **kwargs)  # for ids that only the parent process registered
     env = under_test.make()
-    digests = episode_digests(env)
+    digests = episode_digests(env, seeds(under_test))
     env.close()
     print(json.dumps({"digests": digests, "leftovers": [*_child_processes(), *_threads()]}))
 

@@ -41,7 +41,7 @@ class EnvUnderTest:
     Args:
         spec: Any name that `envs.make` takes.
         arguments: Arguments of the constructor.
-        tasks: Limit on the tasks that a check plays; None for no limit.
+        tasks: Limit on the tasks, and on the seeds, that a check plays; None for no limit on tasks, 4 seeds.
     """
 
     spec: str

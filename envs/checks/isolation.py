@@ -21,17 +21,22 @@ from envs.catalogue import find
 from envs.checks.env_under_test import EnvUnderTest, Episode, noop_replies, oracle_replies, play, random_replies
 from envs.env import Env
 
-SEEDS = range(4)
+MAX_SEEDS = 4  # that a check plays at most
 HASH_SEEDS = ("1", "2")
 DEADLINE_S = 120.0
 
 
-def episode_digests(env: Env) -> list[str]:
-    """Return a hash in hex of two episodes per seed of `SEEDS`: the oracle's and one of random replies, in this order.
+def seeds(under_test: EnvUnderTest) -> range:
+    """Return the seeds that checks play: `MAX_SEEDS`, or as many as tasks if these are limited to fewer."""
+    return range(MAX_SEEDS if under_test.tasks is None else min(MAX_SEEDS, under_test.tasks))
+
+
+def episode_digests(env: Env, seeds: range) -> list[str]:
+    """Return a hash in hex of two episodes per seed: the oracle's and one of random replies, in this order.
 
     The seed draws the task, in the first split that has tasks.
     """
-    policies = [(seed, replies) for seed in SEEDS for replies in (oracle_replies, random_replies(seed))]
+    policies = [(seed, replies) for seed in seeds for replies in (oracle_replies, random_replies(seed))]
     env.reset(seed=0)
     return [play(env, replies, seed=seed, split=env.split).digest() for seed, replies in policies]
 
@@ -42,10 +47,10 @@ def determinism(under_test: EnvUnderTest) -> Iterator[str]:
     Yields a line for each fault; none if the claim holds.
     """
     with under_test.make() as env, under_test.make() as other:
-        first = episode_digests(env)
-        if episode_digests(env) != first:
+        first = episode_digests(env, seeds(under_test))
+        if episode_digests(env, seeds(under_test)) != first:
             yield "the same instance replays a seed differently"
-        if episode_digests(other) != first:
+        if episode_digests(other, seeds(under_test)) != first:
             yield "a new instance plays a seed differently"
         by_seed = Episode(*env.reset(seed=3))
         by_index = Episode(*env.reset(seed=3, options={"index": env.index}))
@@ -60,14 +65,14 @@ def independence(under_test: EnvUnderTest) -> Iterator[str]:
     """
     before = (random.getstate(), repr(np.random.get_state()))  # noqa: NPY002 (read, to see that nothing draws from it)
     with ExitStack() as stack:
-        envs = [stack.enter_context(under_test.make()) for _ in SEEDS]
+        envs = [stack.enter_context(under_test.make()) for _ in range(max(2, len(seeds(under_test))))]
         episodes = [Episode(*env.reset(seed=seed)) for seed, env in enumerate(envs)]
         replies = [iter(oracle_replies(env)) for env in envs]
         while not all(episode.is_over for episode in episodes):
             for env, episode, reply in zip(envs, episodes, replies, strict=True):
                 if not episode.is_over:
                     episode.turns.append(env.step(next(reply)))
-        alone = [play(envs[0], oracle_replies, seed=seed, split=envs[0].split).digest() for seed in SEEDS]
+        alone = [play(envs[0], oracle_replies, seed=seed, split=envs[0].split).digest() for seed in range(len(envs))]
     if [episode.digest() for episode in episodes] != alone:
         yield "an episode differs when others are played between its turns"
     if (random.getstate(), repr(np.random.get_state())) != before:  # noqa: NPY002
@@ -135,7 +140,7 @@ def processes(under_test: EnvUnderTest) -> Iterator[str]:
     Yields a line for each fault; none if the claim holds.
     """
     with under_test.make() as env:
-        expected = episode_digests(env)
+        expected = episode_digests(env, seeds(under_test))
     with tempfile.TemporaryDirectory(prefix="envs-check-") as folder:
         children = [_start_child(under_test, seed, os.path.join(folder, seed)) for seed in HASH_SEEDS]
         for (child, temp_folder), seed in zip(children, HASH_SEEDS, strict=True):
