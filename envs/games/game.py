@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 
 from envs.env import Env
-from envs.grading.choice import find_choices, listed_choices, plain_answer
-from envs.grading.lines import last_line
+from envs.grading.choice import choice_line, find_choices, listed_choices, plain_answer
 from envs.types import Messages, Outcome, system, user
 
 DIRECTIONS = {"left": "l", "down": "d", "right": "r", "up": "u"}
@@ -92,15 +91,16 @@ def parse_directions(reply: str) -> str | None:
 
     A line that consists of moves, after words that announce an answer, means all of them in order: `right`, `r`, `rrd`,
     `right, right, down`, "I go right". A line with other words must name exactly one direction, as a full word, once or
-    repeatedly: "right is free, so I go right" is a move, `right or down` and `not r` are not. A line of arrows only
-    is read as their directions. Moves may also be items of a list at the end of the reply (`listed_choices`).
+    repeatedly: "right is free, so I go right" is a move, `right or down` and `not r` are not. A line of arrows, also
+    behind words that announce them, is read as their directions. Moves may also be items of a list at the end of the
+    reply (`listed_choices`).
     """
     if reply in _LETTER_OF:
         return _LETTER_OF[reply]
     if choices := listed_choices(reply, DIRECTIONS):
         return "".join(choices)
-    line = last_line(reply)
-    if not any(map(str.isalpha, line)):
+    line = choice_line(reply)
+    if not any(map(str.isalnum, plain_answer(line))):
         line = line.translate(_ARROW_WORDS)
     for text in (line, plain_answer(line)):
         words = _WORD.findall(text.lower())

@@ -12,7 +12,8 @@ import numpy as np
 from envs.episodes.guide import Guide
 from envs.games.game import Game, check_range
 from envs.games.minefield import CLOSED, MINE, build_field, count_moves_to_clear, neighbours, open_cell, safe_cells
-from envs.grading.lines import last_line
+from envs.grading.choice import choice_line
+from envs.grading.doubts import clauses_around, denies
 from envs.procedural import drawn
 from envs.types import Message, Outcome, Task, assistant, final_text
 
@@ -20,6 +21,13 @@ SIZES = range(4, 10)
 LENGTHS = {"train": 5000, "val": 100, "test": 100}
 MIN_MOVES = 2  # smallest number of moves that clears a field
 COLUMNS = "abcdefghi"
+_SIGNS = str.maketrans(dict.fromkeys('*`_"', " "))
+_PLAIN_CELL = re.compile(  # a line of nothing else: a 1, (a, 1), 1a
+    r"(?:i |i will |i'll )?(?:open |cell |answer: |move: ){0,3}\(?(?:([a-i])[ ,]{1,3}([1-9])|([1-9]) ?([a-i]))\)?"
+)
+_NAMED_CELL = re.compile(
+    r"\bcolumn ([a-i]|[1-9])(?:,? and |,? )row ([1-9])(?!\w|[.,]\d)|\brow ([1-9])(?:,? and |,? )column ([a-i])(?!\w)"
+)
 _CELL = re.compile(r"(?<![\w.])(?:([a-i])([1-9])|(?:row )?([1-9])(?: |, ?| ?, column | column )([1-9]))(?!\w|[.,]\d)")
 
 
@@ -32,8 +40,8 @@ class Minesweeper(Game):
     After an invalid reply `a1?` and the field. In full style the instructions first, spaces between the signs, and the
     letters and numbers of the columns and rows.
     Action: a cell to open, `c1`: the column's letter from the left, the row's number from the top; or `1 3`, row and
-    column. Of a longer reply the last line counts, and it must name one cell only. Anything else, as well as a cell
-    that is open, is invalid and costs a turn. There are no flags.
+    column; also `c 1`, `(c, 1)`, `1c` and `column c, row 1`. Of a longer reply the last line counts, and it must name
+    one cell only. Anything else, as well as a cell that is open, is invalid and costs a turn. There are no flags.
     Reward: 1 when the last safe cell is opened, else 0; its only named part is `win`.
     Metrics: `progress`, the share of the safe cells closed at the start that are open now.
     Episode end: terminated by the win or by a mine; truncated after `max_turns`, by default the number of
@@ -174,12 +182,10 @@ class Minesweeper(Game):
         cell = _cell_numbers(self.size).get(reply)
         if cell is not None:
             return cell
-        cells = set(_CELL.findall(last_line(reply).lower()))
+        cells = _cells_on(choice_line(reply).lower())
         if len(cells) != 1:
             return None
-        letter, number, row, column = cells.pop()
-        down = int(number or row) - 1
-        across = COLUMNS.index(letter) if letter else int(column) - 1
+        across, down = cells.pop()
         return down * self.size + across if down < self.size and across < self.size else None
 
     def _coordinates(self, cell: int) -> str:
@@ -207,3 +213,18 @@ class Minesweeper(Game):
 def _cell_numbers(size: int) -> dict[str, int]:
     """Return the names of all cells, `a1`, `b1` and so on, with their numbers, in the order of the numbers."""
     return {f"{COLUMNS[column]}{row + 1}": row * size + column for row in range(size) for column in range(size)}
+
+
+def _cells_on(line: str) -> set[tuple[int, int]]:
+    """Return the cells that a line in lower case names, as numbers of columns and rows from 0."""
+    if plain := _PLAIN_CELL.fullmatch(" ".join(line.translate(_SIGNS).split()).strip(" .!")):
+        found = [(plain[1] or plain[4], plain[2] or plain[3])]
+    else:
+        found = [
+            (match[1] or match[4], match[2] or match[3])
+            for match in _NAMED_CELL.finditer(line)
+            if not denies(clauses_around(line[: match.start()], line[match.end() :]))
+        ]
+        groups = _CELL.findall(_NAMED_CELL.sub(" ", line))
+        found += [(letter or column, number or row) for letter, number, row, column in groups]
+    return {(COLUMNS.index(c) if c in COLUMNS else int(c) - 1, int(row) - 1) for c, row in found}

@@ -14,8 +14,7 @@ from envs.games.blueprint import COMMANDS, draw_blueprint
 from envs.games.game import Game, check_range
 from envs.games.house import House, State, build_house
 from envs.games.planning import follow_plan, shortest_plan
-from envs.grading.choice import find_choice
-from envs.grading.lines import last_line
+from envs.grading.choice import choice_line, find_choice
 from envs.procedural import drawn
 from envs.types import Message, Outcome, Task, assistant, final_text
 
@@ -123,7 +122,7 @@ class Rooms(Game):
         commands = self.house.scene(self.house_state).commands
         # The search covers all commands, not only those that work now. Otherwise a line with a whole plan would name
         # one command in each turn and so play the plan.
-        line = INTO.sub("in", ARTICLES.sub("", last_line(reply_text)))
+        line = INTO.sub("in", ARTICLES.sub("", choice_line(reply_text)))
         for pattern, verb in VERBS:
             line = pattern.sub(verb, line)
         command = reply_text if reply_text in commands else find_choice(line, MEANINGS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
@@ -11,7 +12,7 @@ from envs.env import Env
 from envs.episodes.guide import Guide, count, listing
 from envs.games.game import check_range
 from envs.games.pictures import COLOURS, SHAPES, draw, png_url
-from envs.grading.choice import find_choice
+from envs.grading.choice import choice_line, find_choice
 from envs.grading.integer import declared_integer
 from envs.procedural import drawn
 from envs.types import Message, Messages, Outcome, Task, assistant, final_text
@@ -26,6 +27,14 @@ NUMERALS = {
         ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
     )
 }
+_SIGNS = str.maketrans(dict.fromkeys('*`_"', " "))
+ORDINALS = {
+    name: str(number)
+    for number, names in enumerate(("1st first", "2nd second", "3rd third", "4th fourth", "5th fifth", "6th sixth"), 1)
+    for name in names.split()
+}
+ROWS = NUMERALS | {f"{name} row": number for name, number in ORDINALS.items()}
+_ORDINAL = re.compile(rf"(?:it is |it's |the answer is |answer: )?(?:in )?(?:the |row )?({'|'.join(ORDINALS)})")
 
 
 class Shapes(Env):
@@ -35,8 +44,8 @@ class Shapes(Env):
     which hold a shape (circle, square, triangle, cross) in a colour (red, green, blue, yellow). Questions in full
     style, after the instructions: `How many red shapes are there?`, `Which colour does the circle have?`, `Which shape
     is red?`, `In which row is the circle?`; in short style `count red`, `colour circle`, `shape red`, `row circle`.
-    Action: the number or the word; longer replies are read as `envs.grading.integer.declared_integer` and
-    `envs.grading.choice.find_choice` say.
+    Action: the number or the word, of a row also `first` or `1st`; longer replies are read as
+    `envs.grading.integer.declared_integer` and `envs.grading.choice.find_choice` say.
     Reward: 1 for the last right answer, else 0.
     Metrics: `right`, 1 for a right answer.
     Episode end: with the first wrong answer, or the last right one.
@@ -114,7 +123,12 @@ class Shapes(Env):
         if self._kind not in ("count", "row"):
             return find_choice(text, {word: word for word in (*COLOURS, *SHAPES)})
         number = declared_integer(text)
-        return find_choice(text, NUMERALS) if number is None else str(number)
+        if number is not None:
+            return str(number)
+        if self._kind == "count":
+            return find_choice(text, NUMERALS)
+        ordinal = _ORDINAL.fullmatch(" ".join(choice_line(text).lower().translate(_SIGNS).split()).strip(" .!"))
+        return ORDINALS[ordinal[1]] if ordinal else find_choice(text, ROWS)
 
     def ending(self, outcome: Outcome) -> str:
         """Say what was right."""

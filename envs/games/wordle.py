@@ -11,7 +11,7 @@ from envs.games.candidates import Candidates
 from envs.games.deduction import Deduction
 from envs.games.game import check_range
 from envs.games.words import LENGTHS, words
-from envs.grading.choice import plain_answer
+from envs.grading.choice import choice_line, plain_answer
 from envs.grading.lines import last_line
 from envs.procedural import digest
 
@@ -120,8 +120,18 @@ class Wordle(Deduction):
         for answer in (line, plain_answer(line)):
             if len(answer) == self.letters and answer.isascii() and answer.isalpha():
                 return answer.upper()
+        if spelled := _spelled(choice_line(reply), self.letters):
+            return spelled
         words = {(match[1] or match[2] or match[3]).upper() for match in _word_pattern(self.letters).finditer(line)}
         return words.pop() if len(words) == 1 else None
+
+
+def _spelled(line: str, letters: int) -> str | None:
+    """The word whose letters stand one by one at the end of a line, `C R A N E`, after words that announce it."""
+    match = re.search(rf"(?<![\w'])[A-Za-z](?:[ ,-]+[A-Za-z]){{{letters - 1}}}(?=[\s.!*_`\"”)\]}}]*$)", line)
+    if match is None or plain_answer(line[: match.start()]) or re.search(r"(?<!\w)\w[^\w:]*$", line[: match.start()]):
+        return None
+    return "".join(filter(str.isalpha, match[0])).upper()
 
 
 def mark_guess(guess: str, secret: str) -> str:

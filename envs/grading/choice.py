@@ -28,6 +28,8 @@ _LIST_WORD = re.compile(r"[^\W\d_]+")
 _LIST_SIGNS = re.compile(r"[^\W\d_]|[\s,.;:!…-]")
 _ITEM = re.compile(r"(?:[-*•]|[0-9]{1,2}[.)])\s+")
 _NUMBER = re.compile(r"(?<![\w.,])([0-9]{1,2})[.)]\s+")
+_QUOTED = re.compile(r"(?<![\w'’‘])['‘]([^'’‘]{1,60})['’](?![\w'’])")
+_ARROWS = str.maketrans("⬆➡⬇⬅", "↑→↓←", "\ufe0f")  # what emoji draw, as signs
 
 
 def find_choice(reply: str, meanings: Mapping[str, T], synonyms: Mapping[str, T] | None = None) -> T | None:
@@ -46,9 +48,11 @@ def find_choice(reply: str, meanings: Mapping[str, T], synonyms: Mapping[str, T]
     meaning = meanings.get(reply)  # fast path: the reply is a name and nothing else
     if meaning is not None:
         return meaning
-    line = last_line(reply).lower()
+    line = choice_line(reply).lower()
     if synonyms and not _pattern(tuple(meanings)).search(line):
         answer = plain_answer(line)
+        if "→" in line:  # it points to an answer, or is the answer
+            answer = answer if any(map(str.isalnum, answer)) else "" if answer else "→"
         meanings = {name: meaning for name, meaning in synonyms.items() if len(name) > 1 or name == answer}
     match = _only_name(line, meanings) if meanings else None
     return None if match is None or denies(match[1]) else meanings[match[0]]
@@ -68,7 +72,7 @@ def find_choices(reply: str, meanings: Mapping[str, T]) -> tuple[T, ...] | None:
     """
     if choices := listed_choices(reply, meanings):
         return choices
-    line = last_line(reply).lower()
+    line = choice_line(reply).lower()
     head, colon, tail = line.rpartition(":")
     for text in (line, tail) if colon else (line,):
         if text is tail and denies(clauses_around(head, "")):  # "not there: up"
@@ -103,6 +107,12 @@ def listed_choices(reply: str, meanings: Mapping[str, T]) -> tuple[T, ...] | Non
         items = [item for item in _NUMBER.sub("\n", line).splitlines() if item.strip(" .,;")]
     results = [_names(plain_answer(item), meanings) for item in items]
     return tuple(meaning for one in results for meaning in one) if all(results) else None
+
+
+def choice_line(reply: str) -> str:
+    """Return the last line of a reply in one spelling: single spaces, double quotes, arrows that are no emoji."""
+    line = " ".join(last_line(reply).split())
+    return line if line.isascii() and "'" not in line else _QUOTED.sub(r'"\1"', line).translate(_ARROWS)
 
 
 def plain_answer(line: str) -> str:

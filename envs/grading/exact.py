@@ -1,7 +1,7 @@
 r"""Compare two answers exactly, without a worker process, if both are formulas or collections of formulas.
 
 Collections:
-- `\{1,2\}` and a bare list `1, 2` (also `1 and 2`, `{1,2}`) are sets: order and repetition do not count;
+- `\{1,2\}` and a bare list `1, 2` (also `1 and 2`, `{1, and 2}`) are sets: order and repetition do not count;
 - `(1,2)`, `[1,2]`, `(1,2]`, `[1,2)` are tuples or intervals: brackets and order count, and ends may be `\infty`;
 - `x = 1, y = 2` is the tuple of its values in the alphabetical order of their names, and `x = 1, x = 2` is a set;
 - `A \cup B` is a union: with rational ends it may be divided into other parts, otherwise only the order is free; it
@@ -10,10 +10,8 @@ Collections:
 - a matrix is compared by its cells, whatever brackets are around it;
 - `\emptyset` and `\{\}` are the empty set, and a set of one equals its member. Members may be collections.
 A name before `=` or `\in` is dropped (`x = 5` is 5) unless the other answer has another name. Equations are compared as
-equations (`envs.grading.equation`) and never equal the number on their right.
-
-`envs.grading.formula` lists the formulas that are parsed. Members in different units are undecided: neither right nor
-wrong.
+equations (`envs.grading.equation`) and never equal the number on their right. Members in different units are undecided:
+neither right nor wrong. `envs.grading.formula` lists the formulas that are parsed.
 """
 
 from __future__ import annotations
@@ -39,6 +37,7 @@ _SPELLINGS: list[tuple[re.Pattern[str], str]] = [
     (re.compile(r"∞"), r"\\infty "),
     (re.compile(r"∪"), r"\\cup "),
     (re.compile(r"\\(?:text|mathrm|mbox)\s*\{\s*(and|or)\s*\}"), r" \1 "),
+    (re.compile(r",\s*and\s+|(?<=[0-9])\s+and\s+(?=[-−]?[0-9]+\s*\\?\})"), ", "),
     (re.compile(r"\(\s*\\begin\{array\}\{[^{}]*\}|\\begin\{bmatrix\}"), r"\\begin{pmatrix}"),
     (re.compile(r"\\end\{array\}\s*\)|\\end\{bmatrix\}"), r"\\end{pmatrix}"),
     (re.compile(r"^\s*\\\(|\\\)\s*$|^\s*\\\[|\\\]\s*$|\$"), ""),

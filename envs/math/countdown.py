@@ -31,8 +31,8 @@ class Countdown(Env):
 
     Observation: `3 7 25 = 82`, the numbers and the target, one user message. In full style the
     instructions and a sentence.
-    Action: an expression with + - * / and brackets, `3*25+7`; `3*25+7 = 82` and boxes are accepted. Each number may
-    be used as often as it is given; with `every`, all of them must be used.
+    Action: an expression with + - * / and brackets, `3*25+7`; `3*25+7 = 82`, `82 = 3*25+7` and boxes are accepted. Each
+    number may be used as often as it is given; with `every`, all of them must be used.
     Reward: 1 if the value is exactly the target, else 0. Intermediate values may be fractions or negative.
     Metrics: `distance` of the value from the target, if the reply has a value.
     Episode end: after the first reply. A reply that is no expression of the given numbers is invalid.
@@ -84,6 +84,8 @@ class Countdown(Env):
     def reply(self, action: Message) -> Outcome:
         """Evaluate the expression, check its numbers, and end the episode."""
         expression, equals, right_side = declared_expression(final_text(action)).partition("=")
+        if expression.strip() == self.task.answer and evaluate(right_side) is not None:  # 82 = 3*25+7
+            expression, right_side = right_side, expression
         result = evaluate(expression)
         available = Counter(self.task.metadata["numbers"])
         if (

@@ -33,7 +33,26 @@ _LINES = (
         rf"[a-z ,:;'()-]{{0,80}}\bsteps?\b(?:[a-z ,:;'()#]{{0,60}}[a-z ,:;'(#])?{_NUMBER}\b[a-z ,.:;!')]{{0,80}}", re.I
     ),
 )
+_WORDS = {"minus one": NONE, "negative one": NONE} | {
+    word: number
+    for number, word in enumerate(("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"))
+}
+# A number in words, where it is all of the answer; a step with what is right in it.
+_WORD_LINE = re.compile(
+    rf"(?:(?:the |my )?(?:final )?answer(?: is|:) ?)?(?:the first (?:wrong step|error|mistake) is )?(?:step )?"
+    rf"(?P<word>{'|'.join(_WORDS)})[.!]?",
+    re.IGNORECASE,
+)
+_TERM = r"[-\u2212]?\d{1,9}"
+_CALCULATION = rf"{_TERM}(?: ?[-+*/\u2212\u00d7\u00b7x] ?{_TERM}){{1,2}}"
+_CORRECTED_LINE = re.compile(
+    rf"(?:the first (?:wrong step|error|mistake) is )?step (?P<number>\d{{1,2}})(?: is (?:wrong|incorrect))? ?"
+    rf"[:,;.\u2014\u2013-] ?(?:because |since |as )?{_CALCULATION} ?(?:should be {_TERM}(?:,? (?:and )?not {_TERM})?|"
+    rf"(?:is|equals|=) ?{_TERM},? (?:and )?not {_TERM})[.!]?",
+    re.IGNORECASE,
+)
 _MARKUP = re.compile(r"[*_`$]|</?[a-z]{1,9}>|\\text|[{}]|^[-*] (?!1\b)")
+_EMPHASIS = re.compile(r"[*_`$]{2}|[_`$]")
 _ANY_BOX = re.compile(r"\\boxed\{((?:[^{}]|\\text\{[^{}]*\}){0,40})\}")
 _DOUBT = re.compile(r"\b(?:not|never|neither|either|or)\b|n['’]t\b", re.I)
 _SIGNS = {"+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b}
@@ -44,8 +63,8 @@ class FirstError(GeneratedProblems):
 
     Observation: `0: 12+7=19; 1: 19*3=56; 2: 56-4=52`, one user message; in full style after the instructions, with a
     step on each line.
-    Action: the number of the first wrong step, `1`, or `-1` if all are right; alone on the last line of the reply, or
-    the only number of a sentence or box there (`named_step`).
+    Action: the number of the first wrong step, `1` or `one`, or `-1` if all are right; alone on the last line of the
+    reply, or the only number of a sentence or box there, which may also say what is right in the step (`named_step`).
     Reward: by `rule`: exact, 1 for the right number, else 0. fapo, what FAPO (arXiv:2510.22543) trains its judge with:
     the last box with a whole number in the last 300 characters counts; 1 if it is right that there is no error, 1 less
     the distance over the number of steps where both numbers name a step, else -1. That rule pays for a near miss, so a
@@ -133,15 +152,18 @@ def named_step(reply: str) -> int | None:
     """
     line = last_line(reply)
     texts = _ANY_BOX.findall(line) or [line]
-    numbers = {_only_number(text) for text in texts}
+    corrected = _CORRECTED_LINE.fullmatch(" ".join(_EMPHASIS.sub("", line).split()))
+    numbers = {int(corrected["number"])} if corrected else {_only_number(text) for text in texts}
     rivals = {_only_number(other) for other in reply.splitlines() if len(other.strip("*_` .")) <= 2} - {None}
-    if len(numbers) != 1 or _DOUBT.search(line):
+    if len(numbers) != 1 or (not corrected and _DOUBT.search(line)):
         return None
     return numbers.pop() if rivals <= numbers else None
 
 
 def _only_number(text: str) -> int | None:
     text = " ".join(_MARKUP.sub(" ", text).split())
+    if word := _WORD_LINE.fullmatch(text):
+        return _WORDS[word["word"].lower()]
     match = next(filter(None, (line.fullmatch(text) for line in _LINES)), None)
     return int(match["number"].replace("\u2212", "-")) if match and text.isascii() | ("\u2212" in text) else None
 

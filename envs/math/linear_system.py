@@ -11,12 +11,17 @@ import numpy as np
 
 from envs.episodes.guide import Guide, listing
 from envs.grading.exact import member_numbers
-from envs.grading.lines import final_lines, last_assignments
+from envs.grading.lines import final_lines, last_assignments, only_line
 from envs.math.generated import GeneratedProblems, Problem, between, format_number
 from envs.types import Message, assistant
 
 NAMES = "xyz"
 _NAMED = re.compile(r"\(\s*x\s*,\s*y\s*(?:,\s*z\s*)?\)\s*=\s*(?=\()")  # (x, y) =
+_VALUE = r"[-−]?\s?[0-9]{1,9}(?:\s?/\s?[0-9]{1,9}|\.[0-9]{1,9})?"
+_SEPARATOR = r"\s*(?:[,;]|\\\\|\s+and\s+)\s*(?:and\s+)?"
+_COLUMN = re.compile(r"\\begin\s?\{([pbB]?matrix)\}([^&]{1,200}?|[^\\]{1,200}?)\\end\s?\{\1\}")
+_ROW_END = re.compile(r"\\\\(?:\[[0-9.a-z]*\])?|&")
+_LABEL = re.compile(r"(?:[*_]{0,2}(?:(?:the |my )?(?:final )?answer|solution)(?: is|:)?[*_]{0,2}:?\s)?", re.IGNORECASE)
 _TUPLE = re.compile(r"[*$\\\[(\s]*\([^()]{3,100}\)[*$\\\])\s.]*")
 
 
@@ -25,9 +30,9 @@ class LinearSystem(GeneratedProblems):
 
     Observation: `2x+3y=7, x-y=1`, one user message. In full style the instructions and `Solve this
     system for x and y: 2x+3y=7, x-y=1`.
-    Action: the values in alphabetical order, `(2,1)`, or with names in any order, `y=1, x=2`; each must be a number,
-    not an expression; fractions are written `3/4`. Values may stand on lines of their own. Boxes and sentences are read
-    as `envs.grading.math.verify` says.
+    Action: the values in alphabetical order, `(2,1)`, `[2, 1]`, `2, 1`, or with names in any order, `y=1, x=2`; each
+    must be a number, not an expression; fractions are written `3/4`. Values may stand on lines of their own. Boxes and
+    sentences are read as `envs.grading.math.verify` says.
     Reward: 1 if all values are right, else 0.
     Episode end: after the first reply.
     Levels: 0 two unknowns with factors up to 2, 1, the default, two unknowns with factors up to 5, 2 two unknowns, not
@@ -84,6 +89,7 @@ class LinearSystem(GeneratedProblems):
 
     def answer_in(self, reply: str) -> str:
         """Return what the end of a reply gives the unknowns, `x = 2, y = 1` or `(2,1)`; else all of the reply."""
+        reply = _in_brackets(reply, self.size)
         names, lines = NAMES[: self.size], final_lines(reply)
         if lines and _TUPLE.fullmatch(lines[-1]) and last_assignments("\n".join(lines[:-1]), names):
             return lines[-1]
@@ -95,6 +101,28 @@ class LinearSystem(GeneratedProblems):
         """Return the values with 1 added to the first."""
         first, *others = member_numbers(self.task.answer) or [Fraction(0)]
         return f"({','.join(map(format_number, [first + 1, *others]))})"
+
+
+def _in_brackets(reply: str, size: int) -> str:
+    """Write `size` values, in another notation of a tuple, as `(-8, 9)`: `[-8, 9]`, `(-8; 9)`, a column of a matrix.
+
+    So are values in a box, and those without brackets which are all that the line with the answer says.
+    """
+    values = rf"{_VALUE}(?:{_SEPARATOR}{_VALUE}){{{size - 1}}}"
+
+    def as_tuple(match: re.Match[str]) -> str:
+        return f"({', '.join(re.split(_SEPARATOR, match['values'].strip()))})"
+
+    def column_as_tuple(match: re.Match[str]) -> str:
+        cells = [cell.strip() for cell in _ROW_END.split(match[2].strip())]
+        return f"({', '.join(cells)})" if len(cells) == size and all(cells) else match[0]
+
+    reply = _COLUMN.sub(column_as_tuple, reply)
+    for around in (r"(?<!\\)\[\s*{}\s*\]", r"\(\s*{}\s*\)", r"(?<=\\boxed\{{){}(?=\}})"):
+        reply = re.sub(around.format(f"(?P<values>{values})"), as_tuple, reply)
+    line = only_line(reply)
+    bare = re.fullmatch(rf"[$*_`\s]*(?P<values>{values})[$*_`.\s]*", line[_LABEL.match(line).end() :])  # type: ignore[union-attr]
+    return as_tuple(bare) if bare else reply
 
 
 def _equation(rng: np.random.Generator, most: int, tops: list[int], bottom: int) -> tuple[list[int], int]:

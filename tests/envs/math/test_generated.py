@@ -128,7 +128,7 @@ def test_a_system_may_be_answered_with_names_in_any_order():
     assert [paid(env, reply) for reply in right] == [1.0] * 5
     formatted = (f"**({x},{y})**", f"`({x},{y})`", f"```\n({x},{y})\n```", f"The answer is **({x}, {y})**.")
     assert [paid(env, reply) for reply in formatted] == [1.0] * 4
-    wrong = (f"({y},{x})", f"x={y}, y={x}", f"[{x},{y}]", x, f"({x},{y},0)")
+    wrong = (f"({y},{x})", f"x={y}, y={x}", f"[{y},{x}]", x, f"({x},{y},0)")
     assert [paid(env, reply) for reply in wrong] == [0.0] * 5
 
 
