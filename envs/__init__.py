@@ -3,6 +3,13 @@
 Importing this package registers their ids and those of installed plug-ins, without importing any environment.
 """
 
+import sys
+
+if sys.argv[:1] == ["-m"] and "envs" in sys.orig_argv:  # `python -m envs` imports this file before the command's own
+    from envs.stop_signals import end_on_ctrl_c
+
+    end_on_ctrl_c()
+
 from envs.arguments import arguments
 from envs.catalogue import entries, entry, find, make, register, register_plug_ins
 from envs.rows import ROWS

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import re
 import warnings
@@ -10,39 +9,18 @@ from collections.abc import Callable
 from functools import cache, partial
 from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 import gymnasium
 
 from envs.arguments import parameters, required_parameters, unknown_argument
+from envs.episodes.seat_views import game_entry_point, gymnasium_class, view_entry_point
 from envs.rows import ROWS, Row
 from envs.suggestions import unknown_message
 from envs.watchdog import WATCHDOG
 
 GROUP = "turnwise.envs"
 ENTRY_POINT = re.compile(r"\w+(\.\w+)*:\w+")
-
-
-class SeatViewEntry(NamedTuple):
-    """Entry point of an id of the family `multi`: makes the single-agent view of the class that it names.
-
-    Attributes:
-        entry_point: "module:Class", a subclass of `envs.multi.multi_env.MultiEnv`.
-    """
-
-    entry_point: str
-
-    def __call__(self, **arguments: Any) -> gymnasium.Env:
-        """Import the class and make an instance of its single-agent view."""
-        return self.view()(**arguments)
-
-    def __str__(self) -> str:
-        return self.entry_point
-
-    def view(self) -> type[gymnasium.Env]:
-        """Import the class and return that of its single-agent view."""
-        module, name = self.entry_point.split(":")
-        return _gymnasium_class(getattr(_import(module), name))
 
 
 def register(id: str, entry_point: str | Callable[..., gymnasium.Env], **kwargs: Any) -> None:
@@ -62,15 +40,18 @@ def register(id: str, entry_point: str | Callable[..., gymnasium.Env], **kwargs:
         raise ValueError(f"environment id {id!r:.80}: must be a str, such as 'games/Mine-v0'")
     if not isinstance(entry_point, str) and not callable(entry_point):
         raise ValueError(f"entry point {entry_point!r:.80} of {id!r} is neither 'module:Class' nor a callable")
-    if isinstance(entry_point, str) and not ENTRY_POINT.fullmatch(entry_point):
-        raise ValueError(f"entry point {entry_point!r} of {id!r} is not of the form 'module:Class'")
-    if id.startswith("multi/") and isinstance(entry_point, str):
-        entry_point = SeatViewEntry(entry_point)  # type: ignore[assignment]
+    if isinstance(entry_point, str):
+        entry_point = game_entry_point(entry_point)
+        if not ENTRY_POINT.fullmatch(entry_point):
+            raise ValueError(f"entry point {entry_point!r} of {id!r} is not of the form 'module:Class'")
+        if id.startswith("multi/"):
+            entry_point = view_entry_point(entry_point)
     existing = gymnasium.registry.get(id)
     if existing is not None:
         if (existing.entry_point, existing.kwargs) == (entry_point, kwargs):
             return
-        raise ValueError(f"environment {id!r} is already registered as {existing.entry_point}; choose another version")
+        name = game_entry_point(str(existing.entry_point))
+        raise ValueError(f"environment {id!r} is already registered as {name}; choose another version")
     # `Env` checks the order of calls itself, and Gymnasium's checkers would take longer than a short episode.
     gymnasium.register(id, entry_point, order_enforce=False, disable_env_checker=True, kwargs=kwargs)
 
@@ -130,7 +111,7 @@ def find(spec: str) -> Any:
     source, colon, name = spec.rpartition(":")
     if colon:
         module = _load_file(source) if source.endswith(".py") else _import_module(source, spec)
-        value = _gymnasium_class(getattr(module, name, None))
+        value = gymnasium_class(getattr(module, name, None))
         if isinstance(value, type) and issubclass(value, gymnasium.Env):
             return value
         if name in gymnasium.registry:
@@ -163,9 +144,9 @@ def entry(spec: str) -> Callable[..., gymnasium.Env]:
     if isinstance(target, partial):  # of an adapter
         return target.func
     if isinstance(target, str):
-        module, name = target.split(":")
-        target = getattr(_import(module), name)
-    return target.view() if isinstance(target, SeatViewEntry) else target
+        module = game_entry_point(target).partition(":")[0]
+        target = WATCHDOG.load_call(f"{module}: its import", gymnasium.envs.registration.load_env_creator, target)
+    return target
 
 
 def entries() -> list[Row]:
@@ -189,7 +170,7 @@ def register_plug_ins() -> None:
 def _ids_of_package(module: str) -> list[str]:
     """Registered ids whose entry points are in the same top-level package as `module`."""
     package = module.partition(".")[0]
-    targets = {id: str(env_spec.entry_point) for id, env_spec in gymnasium.registry.items()}
+    targets = {id: game_entry_point(str(env_spec.entry_point)) for id, env_spec in gymnasium.registry.items()}
     return [id for id, target in targets.items() if target.partition(":")[0].partition(".")[0] == package]
 
 
@@ -199,25 +180,15 @@ def _environment_classes(module: ModuleType) -> list[str]:
     return [
         key
         for key, value in classes.items()
-        if issubclass(_gymnasium_class(value), gymnasium.Env) and not inspect.isabstract(value)
+        if issubclass(gymnasium_class(value), gymnasium.Env) and not inspect.isabstract(value)
         if f"{value.__module__}.".startswith(f"{module.__name__}.")
     ]
-
-
-def _gymnasium_class(value: Any) -> Any:
-    """The single-agent view of a class of several seats; any other value as it is."""
-    single_agent = getattr(value, "single_agent", None)
-    return single_agent() if isinstance(value, type) and callable(single_agent) else value
 
 
 def _load_file(path: str) -> ModuleType:
     from sandboxes.source_files import load_source_file  # imports the package `sandboxes`, which few commands need
 
     return WATCHDOG.load_call(f"{path}: its import", load_source_file, path)
-
-
-def _import(name: str) -> ModuleType:
-    return WATCHDOG.load_call(f"{name}: its import", importlib.import_module, name)
 
 
 def _import_module(name: str, spec: str) -> ModuleType:

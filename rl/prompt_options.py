@@ -100,7 +100,8 @@ class PromptOptions:
 def parse_template_args(texts: Sequence[str]) -> dict[str, Any]:
     """Return the arguments that `KEY=VALUE` texts set; values are JSON, or text where they are none.
 
-    Raises `ValueError` for another form, and for an argument that is not for users to set.
+    Raises `ValueError` for another form, for an argument that is set twice, and for one that is not for
+    users to set.
     """
     arguments = {}
     for text in texts:
@@ -109,6 +110,8 @@ def parse_template_args(texts: Sequence[str]) -> dict[str, Any]:
             raise ValueError(f"--template-arg {text}: not KEY=VALUE, such as enable_thinking=false")
         if key in _RESERVED:
             raise ValueError(f"--template-arg {key}: is set by this program; leave it out")
+        if key in arguments:
+            raise ValueError(f"--template-arg {text}: {key} is given twice; give it once")
         try:
             arguments[key] = json.loads(value)
         except ValueError:

@@ -32,6 +32,9 @@ def make_opponent(spec: str | Opponent, game: type[MultiEnv]) -> Opponent:
     """
     if callable(spec):
         return spec
+    if not isinstance(spec, str):
+        names = ", ".join((*COMMON_PLAYERS, *game.players))
+        raise ValueError(f"opponent {spec!r:.80} of {game.__name__}: must be a name ({names}) or a function")
     name, _, words = spec.partition(":")
     if name.endswith(".py"):
         return _function_of_file(name, words)
@@ -85,6 +88,8 @@ def _parse_options(words: str, method: Callable[..., Any], name: str) -> dict[st
             raise ValueError(f"opponent {name}: {word!r} is not of the form key=value")
         if key not in defaults:
             raise ValueError(unknown_message("option", key, defaults, of=f"opponent {name}"))
+        if key in options:
+            raise ValueError(f"opponent {name}: {key}={value}: {key} is given twice; give it once")
         try:
             options[key] = convert(value, type(defaults[key].default))
         except ValueError as error:

@@ -170,7 +170,7 @@ def open_endpoint_client(args: argparse.Namespace) -> tuple[EndpointClient, Samp
     from rl.evaluate.clients.connection import Connection
     from rl.evaluate.clients.endpoint import EndpointClient, EndpointModel
 
-    prompts, fields = PromptOptions.from_flags(args), dict(map(_parse_field, args.api_arg))
+    prompts, fields = PromptOptions.from_flags(args), _parse_fields(args.api_arg)
     prompts.refuse(args.policy, "tool_format", "agent")
     if prompts.template_args:
         if "chat_template_kwargs" in fields:
@@ -278,12 +278,17 @@ def _sampling_params(args: argparse.Namespace, default_turn_tokens: int) -> Samp
     )
 
 
-def _parse_field(text: str) -> tuple[str, Any]:
-    """Parse `KEY=VALUE` of --api-arg; the value is JSON, or else a plain string."""
-    key, equals, value = text.partition("=")
-    if not (key and equals):
-        raise ValueError(f"--api-arg {text}: not KEY=VALUE")
-    try:
-        return key, json.loads(value)
-    except ValueError:
-        return key, value
+def _parse_fields(texts: Sequence[str]) -> dict[str, Any]:
+    """Parse the `KEY=VALUE` texts of --api-arg; a value is JSON, or else a plain string."""
+    fields: dict[str, Any] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not (key and equals):
+            raise ValueError(f"--api-arg {text}: not KEY=VALUE")
+        if key in fields:
+            raise ValueError(f"--api-arg {text}: {key} is given twice; give it once")
+        try:
+            fields[key] = json.loads(value)
+        except ValueError:
+            fields[key] = value
+    return fields

@@ -60,13 +60,16 @@ def read(flag: str, function: Callable, text: str) -> dict[str, Any]:
     """The options of `function` that `text` binds, such as `high=0.3,low=0.1`, converted to their annotated types.
 
     An option that `text` leaves out is not in the result; an empty `text` binds none. Raises `ValueError`, whose
-    message begins with `flag`, for an unknown option, a wrong value, or a missing option that has no default.
+    message begins with `flag`, for an unknown or repeated option, a wrong value, or a missing option that has no
+    default.
     """
     options, bound = of(function), {}
     for pair in filter(None, text.split(",")):
         key, _, value = pair.partition("=")
         if key not in options:
             raise ValueError(f"{flag}: no option {key!r}; it takes {', '.join(options) or 'none'}")
+        if key in bound:
+            raise ValueError(f"{flag}: {key}={value}: {key} is given twice; give it once")
         bound[key] = _convert(f"{flag}: {key}", options[key], value)
     for key, option in options.items():
         if option.default is option.empty and key not in bound:

@@ -161,3 +161,16 @@ def test_a_file_that_fails_says_where(tmp_path):
     file.write_text("known = {}\nknown['digits']\n")
     with pytest.raises(ValueError, match=r"half\.py, line 2: KeyError: 'digits'"):
         envs.find(f"{file}:Half")
+
+
+def test_the_spec_of_every_id_can_be_written_to_json_and_made_again():
+    for id in [*(row.id for row in envs.entries()), *(id for id in gym.registry if id.startswith("web/MiniWoB-"))]:
+        assert gym.envs.registration.EnvSpec.from_json(gym.spec(id).to_json()).id == id
+    env = gym.make("multi/TicTacToe-v0", opponent="noop")
+    again = gym.make(gym.envs.registration.EnvSpec.from_json(env.spec.to_json()))
+    assert type(again.unwrapped) is type(env.unwrapped) and again.unwrapped.opponent == "noop"
+
+
+def test_an_opponent_that_is_a_number_is_refused_with_the_names():
+    with pytest.raises(ValueError, match=r"opponent 3 of TicTacToe: must be a name \(random, oracle, "):
+        envs.make("multi/TicTacToe-v0", opponent=3)

@@ -61,6 +61,8 @@ class PoolOptions:
                 raise ValueError(f"--opponent {spec}: {unknown_message('option', key, types, of=FORM)}")
             if not equals:
                 raise ValueError(f"--opponent {spec}: {key} has no value; write {key}=VALUE, as in {FORM}")
+            if key in values:
+                raise ValueError(f"--opponent {spec}: {key} is given twice; give it once")
             try:
                 values[key] = convert(value, types[key])
             except ValueError as error:
