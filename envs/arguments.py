@@ -22,7 +22,7 @@ def arguments(words: Iterable[str], entry: Callable[..., Any], flag: str = "") -
 
     Values are converted by the annotations of `entry`, or where it has none by the types of its defaults. Dashes in a
     key count as underscores. Raises ValueError, in one line, for a word without `=`, for an unknown key (with the
-    nearest one), for a key that is given twice and for a value of the wrong type; the line begins
+    nearest one), for a key that is given twice with different values and for a value of the wrong type; the line begins
     with `flag`, such as "--env-arg", if there is one.
     """
     prefix = f"{flag} " if flag else ""
@@ -36,12 +36,12 @@ def arguments(words: Iterable[str], entry: Callable[..., Any], flag: str = "") -
         if types_by_name is not None and key not in types_by_name:
             name = getattr(entry, "__name__", str(entry))
             raise ValueError(unknown_argument(key, types_by_name, of=name))
-        if key in values:
-            raise ValueError(f"{prefix}{key}={value}: {key} is given twice; give it once")
         try:
-            values[key] = convert(value, (types_by_name or {}).get(key, Any))
+            typed_value = convert(value, (types_by_name or {}).get(key, Any))
         except ValueError as error:
             raise ValueError(f"{prefix}{key}={value}: {error}") from None
+        if values.setdefault(key, typed_value) != typed_value:
+            raise ValueError(f"{prefix}{key}={value}: {key} is given twice with different values; give it once")
     return values
 
 

@@ -218,13 +218,13 @@ def _cell_numbers(size: int) -> dict[str, int]:
 def _cells_on(line: str) -> set[tuple[int, int]]:
     """Return the cells that a line in lower case names, as numbers of columns and rows from 0."""
     if plain := _PLAIN_CELL.fullmatch(" ".join(line.translate(_SIGNS).split()).strip(" .!")):
-        found = [(plain[1] or plain[4], plain[2] or plain[3])]
+        cells = [(plain[1] or plain[4], plain[2] or plain[3])]
     else:
-        found = [
+        cells = [
             (match[1] or match[4], match[2] or match[3])
             for match in _NAMED_CELL.finditer(line)
             if not denies(clauses_around(line[: match.start()], line[match.end() :]))
         ]
         groups = _CELL.findall(_NAMED_CELL.sub(" ", line))
-        found += [(letter or column, number or row) for letter, number, row, column in groups]
-    return {(COLUMNS.index(c) if c in COLUMNS else int(c) - 1, int(row) - 1) for c, row in found}
+        cells += [(letter or column, number or row) for letter, number, row, column in groups]
+    return {(COLUMNS.index(c) if c in COLUMNS else int(c) - 1, int(row) - 1) for c, row in cells}

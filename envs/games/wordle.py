@@ -120,8 +120,8 @@ class Wordle(Deduction):
         for answer in (line, plain_answer(line)):
             if len(answer) == self.letters and answer.isascii() and answer.isalpha():
                 return answer.upper()
-        if spelled := _spelled(choice_line(reply), self.letters):
-            return spelled
+        if word := _spelled(choice_line(reply), self.letters):
+            return word
         words = {(match[1] or match[2] or match[3]).upper() for match in _word_pattern(self.letters).finditer(line)}
         return words.pop() if len(words) == 1 else None
 

@@ -152,10 +152,10 @@ def named_step(reply: str) -> int | None:
     """
     line = last_line(reply)
     texts = _ANY_BOX.findall(line) or [line]
-    corrected = _CORRECTED_LINE.fullmatch(" ".join(_EMPHASIS.sub("", line).split()))
-    numbers = {int(corrected["number"])} if corrected else {_only_number(text) for text in texts}
+    match = _CORRECTED_LINE.fullmatch(" ".join(_EMPHASIS.sub("", line).split()))
+    numbers = {int(match["number"])} if match else {_only_number(text) for text in texts}
     rivals = {_only_number(other) for other in reply.splitlines() if len(other.strip("*_` .")) <= 2} - {None}
-    if len(numbers) != 1 or (not corrected and _DOUBT.search(line)):
+    if len(numbers) != 1 or (not match and _DOUBT.search(line)):
         return None
     return numbers.pop() if rivals <= numbers else None
 

@@ -28,7 +28,7 @@ def test_ctrl_c_during_the_imports_is_one_line(module: str, tmp_path: Path) -> N
     assert (result.returncode, result.stdout, result.stderr) == (130, "", f"\n{module}: interrupted\n")
 
 
-def test_a_key_that_is_given_twice_is_refused_wherever_keys_have_values() -> None:
+def test_a_key_with_two_values_is_refused_wherever_keys_have_values() -> None:
     readers = (
         lambda: envs.arguments(["level=2", "level=3"], envs.entry("math/Arithmetic-v0"), "--env-arg"),
         lambda: make_opponent("minimax:depth=2,depth=3", TicTacToe),
@@ -38,5 +38,10 @@ def test_a_key_that_is_given_twice_is_refused_wherever_keys_have_values() -> Non
         lambda: _parse_fields(["a=1", "a=2"]),
     )
     for read in readers:
-        with pytest.raises(ValueError, match="is given twice; give it once"):
+        with pytest.raises(ValueError, match=r"is given twice( with different values)?; give it once"):
             read()
+
+
+def test_an_argument_of_an_environment_may_be_repeated_with_the_same_value() -> None:
+    words = ["level=2", "level=2"]
+    assert envs.arguments(words, envs.entry("math/Arithmetic-v0"), "--env-arg") == {"level": 2}
