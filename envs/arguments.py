@@ -14,6 +14,7 @@ from envs.episodes.guide import REPLACED_ARGUMENTS
 from envs.suggestions import unknown_message
 
 NUMBERS = {"max_turns": "an int", "max_seconds": "a number"}  # arguments of every environment
+KINDS: dict[Any, str] = {bool: "True or False", int: "an int", float: "a number"}
 TRUE_WORDS, FALSE_WORDS = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
@@ -94,8 +95,8 @@ def parameters(entry: Callable[..., Any]) -> dict[str, Any] | None:
 def check_arguments(cls: type, values: Mapping[str, Any]) -> None:
     """Check keyword arguments of a class before it is made of them.
 
-    Raises `TypeError` for an unknown name, with the nearest one, and `ValueError` for a text in place of a truth value,
-    which `"no"` would otherwise pass for, or of a limit.
+    Raises `TypeError` for an unknown name, with the nearest one, and `ValueError` for a text in place of a number or of
+    a truth value, which `"no"` would otherwise pass for.
     """
     types_by_name = _parameters_of_class(cls)
     if types_by_name is None:
@@ -103,7 +104,8 @@ def check_arguments(cls: type, values: Mapping[str, Any]) -> None:
     for name, value in values.items():
         if name not in types_by_name:
             raise TypeError(unknown_argument(name, types_by_name, of=cls.__name__))
-        kind = "True or False" if _without_none(types_by_name[name]) is bool else NUMBERS.get(name)
+        annotation = _without_none(types_by_name[name])
+        kind = next((text for type, text in KINDS.items() if type is annotation), NUMBERS.get(name))
         if kind and isinstance(value, str):
             raise ValueError(f"{cls.__name__}: {name}={value!r} must be {kind}, not a str")
 

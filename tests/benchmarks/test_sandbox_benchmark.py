@@ -57,7 +57,7 @@ class Undertaker(Faithful):
 
 def test_a_faithful_sandbox_is_the_same_after_long_use() -> None:
     found = long_use(Faithful(), 2000)  # type: ignore[arg-type]
-    assert found["after"]["descriptors"] == found["before"]["descriptors"]
+    assert found["after"]["descriptors"] <= found["before"]["descriptors"]  # those of earlier tests may close
     assert found["after"]["zombies"] == 0 and found["growth_mb"] < 8 and len(found["tenths_per_s"]) == 10
 
 

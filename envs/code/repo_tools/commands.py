@@ -31,6 +31,7 @@ RULES = (
     "after it the old text, a line `=>` and the new text; `write PATH`, and on the lines after it the file; `run` for "
     "the tests, or `run` and a Python program on the lines after it; `submit` when it is done."
 )
+_THE_TESTS = re.compile(r"(all )?(of )?(the |its )?(unit )?tests?( suite)?( again| now)?[.!]?", re.IGNORECASE)
 _NAMES = ("list", "read", "search", "edit", "write", "run", "submit")
 _FENCE = re.compile(r"\A```\w*\n(.*?)\n?```\Z", re.DOTALL)
 _ARROW = re.compile(r"^[ \t]*=>[ \t]*$", re.MULTILINE)
@@ -62,6 +63,8 @@ def parse_command(message: Message) -> Command:
         raise ToolError("no command; " + RULES)
     if name in ("list", "submit"):
         return _bare_command(name, rest + body)
+    if name == "run" and not body.strip() and _THE_TESTS.fullmatch(rest):
+        return Command(name, {"code": ""})
     if name == "run":
         return Command(name, {"code": f"{rest}\n{_strip_fence(body)}".strip("\n")})
     if name == "search" and rest:

@@ -268,6 +268,8 @@ def test_prose_and_tools_keep_the_contract_too():
         ('{"name": "read", "arguments": {"path": "owl.py"}}', ("read", {"path": "owl.py"})),
         ('I am done.\n{"name": "submit"}', ("submit", {})),
         ('write a.json\n{"name": "submit"}', ("write", {"path": "a.json", "content": '{"name": "submit"}\n'})),
+        ("I have changed it.\nRun the tests.", ("run", {"code": ""})),
+        ("run tests\nprint(3)", ("run", {"code": "tests\nprint(3)"})),
         ('run\nprint({"name": 1})', ("run", {"code": 'print({"name": 1})'})),
     ],
 )
