@@ -14,7 +14,7 @@ from envs.episodes.guide import REPLACED_ARGUMENTS
 from envs.suggestions import unknown_message
 
 NUMBERS = {"max_turns": "an int", "max_seconds": "a number"}  # arguments of every environment
-KINDS: dict[Any, str] = {bool: "True or False", int: "an int", float: "a number"}
+KINDS: dict[Any, str] = {bool: "True or False", float: "a number"}
 TRUE_WORDS, FALSE_WORDS = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
@@ -95,7 +95,7 @@ def parameters(entry: Callable[..., Any]) -> dict[str, Any] | None:
 def check_arguments(cls: type, values: Mapping[str, Any]) -> None:
     """Check keyword arguments of a class before it is made of them.
 
-    Raises `TypeError` for an unknown name, with the nearest one, and `ValueError` for a text in place of a number or of
+    Raises `TypeError` for an unknown name, with the nearest one, and `ValueError` for a text in place of a float or of
     a truth value, which `"no"` would otherwise pass for.
     """
     types_by_name = _parameters_of_class(cls)

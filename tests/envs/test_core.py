@@ -291,6 +291,7 @@ def test_what_is_no_name_is_refused_by_value():
         ("multi/Kuhn-v0", {"foo": 1}, TypeError, ["foo", "opponent"]),
         ("games/FrozenLake-v0", {"slippery": "no"}, ValueError, ["slippery='no'", "True or False"]),
         ("games/GuessNumber-v0", {"size": "3"}, ValueError, ["size '3' is outside 2.."]),
+        ("games/Doors-v0", {"noise": "0.5"}, ValueError, ["noise='0.5' must be a number"]),
         ("math/Arithmetic-v0", {"max_turns": "3"}, ValueError, ["max_turns='3'", "an int"]),
         ("math/Arithmetic-v0", {"max_seconds": "x"}, ValueError, ["max_seconds='x'", "a number"]),
     ],
