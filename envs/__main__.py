@@ -127,7 +127,7 @@ def _parser() -> Parser:
     check_command.add_argument("id", nargs="?", metavar="ID", help=name_help)
     check_command.add_argument("--all", action="store_true", help="check every listed environment")
     check_command.add_argument(
-        "--tasks", type=int, metavar="N", help="test tasks the oracle plays at most (default: all)"
+        "--tasks", type=int, metavar="N", help="test tasks and seeds that a check plays at most (default: all, 4)"
     )
     check_command.set_defaults(run=_check)
 

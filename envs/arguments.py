@@ -14,7 +14,7 @@ from envs.episodes.guide import REPLACED_ARGUMENTS
 from envs.suggestions import unknown_message
 
 NUMBERS = {"max_turns": "an int", "max_seconds": "a number"}  # arguments of every environment
-KINDS: dict[Any, str] = {bool: "True or False", float: "a number"}
+NOT_TEXT: dict[Any, str] = {bool: "True or False", float: "a number"}  # by annotation
 TRUE_WORDS, FALSE_WORDS = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
@@ -105,7 +105,7 @@ def check_arguments(cls: type, values: Mapping[str, Any]) -> None:
         if name not in types_by_name:
             raise TypeError(unknown_argument(name, types_by_name, of=cls.__name__))
         annotation = _without_none(types_by_name[name])
-        kind = next((text for type, text in KINDS.items() if type is annotation), NUMBERS.get(name))
+        kind = next((text for type, text in NOT_TEXT.items() if type is annotation), NUMBERS.get(name))
         if kind and isinstance(value, str):
             raise ValueError(f"{cls.__name__}: {name}={value!r} must be {kind}, not a str")
 

@@ -103,20 +103,32 @@ def parse_template_args(texts: Sequence[str]) -> dict[str, Any]:
     Raises `ValueError` for another form, for an argument that is set twice, and for one that is not for
     users to set.
     """
-    arguments = {}
     for text in texts:
-        key, equals, value = text.partition("=")
+        key, equals, _ = text.partition("=")
         if not equals or not _NAME.fullmatch(key):
             raise ValueError(f"--template-arg {text}: not KEY=VALUE, such as enable_thinking=false")
         if key in _RESERVED:
             raise ValueError(f"--template-arg {key}: is set by this program; leave it out")
-        if key in arguments:
-            raise ValueError(f"--template-arg {text}: {key} is given twice; give it once")
+    return parse_json_values("--template-arg", texts)
+
+
+def parse_json_values(flag: str, texts: Sequence[str]) -> dict[str, Any]:
+    """Return what the `KEY=VALUE` texts of a flag set; a value is JSON, or text where it is none.
+
+    Raises `ValueError` for another form and for a key that is given twice.
+    """
+    values: dict[str, Any] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not (key and equals):
+            raise ValueError(f"{flag} {text}: not KEY=VALUE")
+        if key in values:
+            raise ValueError(f"{flag} {text}: {key} is given twice; give it once")
         try:
-            arguments[key] = json.loads(value)
+            values[key] = json.loads(value)
         except ValueError:
-            arguments[key] = value
-    return arguments
+            values[key] = value
+    return values
 
 
 def read_agent(text: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import logging
 import os
 import sys
@@ -24,7 +23,7 @@ from rl.evaluate.runner import SCRIPT_CONCURRENCY, SCRIPTS, OnGroup, evaluate, e
 from rl.policy.engine import Engine
 from rl.policy.registry import check_engines
 from rl.processes.host import open_host
-from rl.prompt_options import PromptOptions
+from rl.prompt_options import PromptOptions, parse_json_values
 from rl.records import Group, SamplingParams, Ticket
 from rl.rollout.runner import Runner, environment_name
 from rl.rollout.workers.pool import Workers
@@ -170,7 +169,7 @@ def open_endpoint_client(args: argparse.Namespace) -> tuple[EndpointClient, Samp
     from rl.evaluate.clients.connection import Connection
     from rl.evaluate.clients.endpoint import EndpointClient, EndpointModel
 
-    prompts, fields = PromptOptions.from_flags(args), _parse_fields(args.api_arg)
+    prompts, fields = PromptOptions.from_flags(args), parse_json_values("--api-arg", args.api_arg)
     prompts.refuse(args.policy, "tool_format", "agent")
     if prompts.template_args:
         if "chat_template_kwargs" in fields:
@@ -276,19 +275,3 @@ def _sampling_params(args: argparse.Namespace, default_turn_tokens: int) -> Samp
         top_p=args.top_p,
         top_k=args.top_k,
     )
-
-
-def _parse_fields(texts: Sequence[str]) -> dict[str, Any]:
-    """Parse the `KEY=VALUE` texts of --api-arg; a value is JSON, or else a plain string."""
-    fields: dict[str, Any] = {}
-    for text in texts:
-        key, equals, value = text.partition("=")
-        if not (key and equals):
-            raise ValueError(f"--api-arg {text}: not KEY=VALUE")
-        if key in fields:
-            raise ValueError(f"--api-arg {text}: {key} is given twice; give it once")
-        try:
-            fields[key] = json.loads(value)
-        except ValueError:
-            fields[key] = value
-    return fields

@@ -13,8 +13,7 @@ import envs
 from envs.multi.opponents import make_opponent
 from envs.multi.tic_tac_toe import TicTacToe
 from rl.evaluate import strategies
-from rl.evaluate.policies import _parse_fields
-from rl.prompt_options import parse_template_args
+from rl.prompt_options import parse_json_values, parse_template_args
 from rl.train.seats.pool import PoolOptions
 from tests.support.paths import ROOT
 
@@ -35,7 +34,7 @@ def test_a_key_with_two_values_is_refused_wherever_keys_have_values() -> None:
         lambda: PoolOptions.parse("pool:every=2,every=3"),
         lambda: strategies.parse("best_of:n=2,n=3"),
         lambda: parse_template_args(["a=1", "a=2"]),
-        lambda: _parse_fields(["a=1", "a=2"]),
+        lambda: parse_json_values("--api-arg", ["a=1", "a=2"]),
     )
     for read in readers:
         with pytest.raises(ValueError, match=r"is given twice( with different values)?; give it once"):

@@ -25,7 +25,7 @@ class _Call(NamedTuple):
     function: Callable[..., Any]
     args: tuple[Any, ...]
     future: Future[Any]
-    start: threading.Event
+    start_event: threading.Event
 
 
 class _Thread:
@@ -40,7 +40,7 @@ class _Thread:
     def _work(self) -> None:
         with suppress(Interruption):
             while (call := self.calls.get()) is not None:
-                call.start.set()
+                call.start_event.set()
                 try:
                     call.future.set_result(call.function(*call.args))
                 except BaseException as error:
@@ -76,7 +76,7 @@ class Worker:
             thread = self._thread = self._thread or _Thread()
             thread.calls.put(call)
         with QUEUE_TIMES.waiting():
-            while not call.start.wait(LOOK_S):
+            while not call.start_event.wait(LOOK_S):
                 if call.future.done():
                     break
         try:

@@ -31,6 +31,7 @@ RULES = (
     "after it the old text, a line `=>` and the new text; `write PATH`, and on the lines after it the file; `run` for "
     "the tests, or `run` and a Python program on the lines after it; `submit` when it is done."
 )
+# What follows `run` in a sentence, "Run the tests.", and is no program.
 _THE_TESTS = re.compile(r"(all )?(of )?(the |its )?(unit )?tests?( suite)?( again| now)?[.!]?", re.IGNORECASE)
 _NAMES = ("list", "read", "search", "edit", "write", "run", "submit")
 _FENCE = re.compile(r"\A```\w*\n(.*?)\n?```\Z", re.DOTALL)
