@@ -124,9 +124,10 @@ print(env.step("1")[2])
     assert (done.stdout, done.returncode) == ("True\n", 0), done.stderr
 
 
-def test_a_run_begins_without_statistics() -> None:
-    """`scipy.stats` takes longer to import than everything else of a training run but torch."""
-    script = "import sys, rl.train.__main__; print('scipy.stats' in sys.modules)"
+@pytest.mark.parametrize("module", ["rl.train.__main__", "rl.evaluate.__main__", "rl.attribution"])
+def test_a_command_begins_without_statistics(module: str) -> None:
+    """`scipy.stats` takes longer to import than everything else of a command but torch."""
+    script = f"import sys, {module}; print('scipy.stats' in sys.modules)"
     result = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
     assert (result.stdout, result.returncode) == ("False\n", 0), result.stderr
 

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import stats
 
 DRAWS = 9999  # resamples of a bootstrap or Monte-Carlo test; with the observed one 10000
 CELLS = 2_000_000  # most resampled numbers held at a time, 16 MB
@@ -134,6 +133,8 @@ def cluster_bootstrap(
     Raises:
         ValueError: There are no tasks.
     """
+    from scipy import stats  # takes half a second, which --help need not wait for
+
     means = np.asarray(task_means, dtype=float)
     if means.size == 0:
         raise ValueError("no tasks to resample")
@@ -157,6 +158,8 @@ def ratio_interval(numerators: ArrayLike, denominators: ArrayLike, level: float 
     be told from 0, as with few successes: the ratio then has no upper bound. The interval is (nan, nan) for fewer than
     two tasks, for denominators that sum to 0 and for tasks that all have the same ratio.
     """
+    from scipy import stats  # takes half a second, which --help need not wait for
+
     top, bottom = np.asarray(numerators, dtype=float), np.asarray(denominators, dtype=float)
     n = top.size
     if n < 2 or bottom.sum() <= 0:
@@ -196,6 +199,8 @@ def mcnemar(gains: int, losses: int) -> float:
     `gains` tasks flipped from failure to success and `losses` from success to failure, with one sample per task and
     side. Tasks that did not flip carry no information. 1 without flips.
     """
+    from scipy import stats  # takes half a second, which --help need not wait for
+
     return float(stats.binomtest(gains, gains + losses).pvalue) if gains + losses else 1.0
 
 
@@ -243,4 +248,6 @@ def check_counts(n: int, c: int, k: int) -> None:
 
 def _normal_quantile(level: float) -> float:
     """The quantile of the standard normal that bounds the central `level` of its mass."""
+    from scipy import stats  # takes half a second, which --help need not wait for
+
     return float(stats.norm.ppf((1 + level) / 2))

@@ -7,7 +7,6 @@ from collections.abc import Hashable, Sequence
 from functools import lru_cache
 
 import numpy as np
-from scipy import stats
 
 from rl.evaluate.statistics import check_counts
 from rl.methods.votes import Vote, final_reply, reply_text, vote_function
@@ -50,6 +49,8 @@ def _plurality(sizes: tuple[int, ...], blank: int, k: int) -> dict[int, float]:
     size. Each vote is drawn independently with probability k/n, and the result is conditioned on k draws: the subsets
     stay uniform, and all factors are binomial probabilities, which do not overflow for any number of votes.
     """
+    from scipy import stats  # takes half a second, which --help need not wait for
+
     n = sum(sizes) + blank
     pmf = {size: stats.binom.pmf(np.arange(size + 1), size, k / n) for size in {*sizes, blank}}
     probability = dict.fromkeys(sizes, 0.0)
