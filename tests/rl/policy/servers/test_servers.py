@@ -193,7 +193,8 @@ def test_a_server_that_started_again_gets_the_newest_weights_before_it_is_asked(
         fake.start()  # nobody has asked it anything meanwhile
         assert [reply.ids for reply in sample_all(policy, *requests)] == expected
         metrics = policy.metrics()
-        assert metrics["engines/restarts"] == 1 and 1 <= metrics["engines/repeats"] <= 4
+        # None is repeated if the run itself asked the server something just then, and so knows that it was gone.
+        assert metrics["engines/restarts"] == 1 and metrics["engines/repeats"] <= 4
         fake.stop()
         perturb_weights(net, 3)
         policy.sync_weights()  # while it is gone
