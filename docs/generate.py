@@ -77,11 +77,12 @@ def pages() -> dict[Path, str]:
     models = ROOT / "docs" / "models.md"
     results = ROOT / "docs" / "results.md"
     learnt = runpy.run_path(str(ROOT / "docs" / "learnt.py"))["table"]()
+    claims = runpy.run_path(str(ROOT / "docs" / "claims.py"))["tables"]()
     families = runpy.run_path(str(ROOT / "docs" / "families.py"))["tables"]()
     return {
         ROOT / "README.md": readme,
         models: _between(models.read_text(encoding="utf-8"), "families", families),
-        results: _between(results.read_text(encoding="utf-8"), "learnt", learnt),
+        results: _between(_between(results.read_text(encoding="utf-8"), "learnt", learnt), "claims", claims),
         ROOT / "docs" / "environments.md": _environments_page(),
         ROOT / "docs" / "prompts.md": runpy.run_path(str(ROOT / "docs" / "prompts.py"))["page"](),
         ROOT / "docs" / "methods.md": _methods_page(),

@@ -14,6 +14,7 @@ import json
 import shutil
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -227,7 +228,7 @@ def run_all(
                 runs[arm].append(found)
         own = [compared(name, comparison, arm, parent, runs) for arm, parent in comparison.pairs]
         found = {"comparisons": own, "learnt": learnt(comparison, runs), "runs": runs}
-        save(results / f"{kind}-{name}.json", {**origin, "claim": comparison.about, "jobs": jobs, **found})
+        save(results / f"{kind}-{name}.json", {**origin, "setting": asdict(comparison), "jobs": jobs, **found})
         plot(comparison, runs, results / f"{kind}-{name}.png")
         entries += own
     return entries

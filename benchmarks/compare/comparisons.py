@@ -12,7 +12,9 @@ class Comparison:
     With `start`, flags of a run without updates, imitation is done once, and all seeds go on from its model. With
     `is_judged_apart`, runs have `--eval-every`, and an arm that changes the environment is judged in that of the others
     too, as `shared_held_out`. With `samples`, pass@k of so many sampled episodes per test task is measured at the end,
-    and with `target` how many episodes and updates it took until training success was there.
+    and with `target` how many episodes and updates it took until training success was there. `measure` is the one that
+    the claim speaks of, "gain" held-out success over the cold start; a claim that a method loses nothing is shown where
+    the interval lies above `-margin`.
     """
 
     about: str
@@ -24,6 +26,8 @@ class Comparison:
     is_judged_apart: bool = False
     samples: int = 0
     target: float = 0.0
+    measure: str = "area"
+    margin: float = 0.0
 
     @property
     def env_args(self) -> list[str]:

@@ -36,6 +36,7 @@ PRESETS: dict[str, Comparison] = {
         ),
         target=0.5,
         is_judged_apart=True,
+        measure="episodes_to_target",
     ),
     "hard-tasks": Comparison(
         "more episodes for hard tasks raise pass@8 at equal tokens",
@@ -48,6 +49,7 @@ PRESETS: dict[str, Comparison] = {
         ),
         samples=8,
         is_judged_apart=True,
+        measure="pass_at",
     ),
     "allotment": Comparison(
         "dividing a budget of episodes by difficulty helps the hard tasks",
@@ -57,6 +59,7 @@ PRESETS: dict[str, Comparison] = {
         against("grpo", "xrpo", "gdro_prompts", "gdro_rollouts", "grpo --allot square_root"),
         samples=8,
         is_judged_apart=True,
+        measure="pass_at",
     ),
     "breadth": Comparison(
         "many episodes of few tasks learn further than few of many",
@@ -65,6 +68,7 @@ PRESETS: dict[str, Comparison] = {
         120_000,
         against("grpo --groups 16", "brorl --groups 4", "brorl --groups 2 --allot broad:times=8"),
         is_judged_apart=True,
+        measure="held_out",
     ),
     "pairs": Comparison(
         "training on the pairs that differ most gains at equal updates",
@@ -84,6 +88,7 @@ PRESETS: dict[str, Comparison] = {
         ),
         target=0.5,
         is_judged_apart=True,
+        measure="episodes_to_target",
     ),
     "prior": Comparison(
         "a prior of a task's value makes small groups enough",
@@ -98,6 +103,8 @@ PRESETS: dict[str, Comparison] = {
         SUMS,
         120_000,
         against("grpo", "mssr --size 1 --groups 128"),
+        measure="held_out",
+        margin=0.05,
     ),
     "stale-10": Comparison(
         "corrected losses stay stable ten updates behind",
@@ -105,13 +112,16 @@ PRESETS: dict[str, Comparison] = {
         (*SUMS, "--lag", "10"),
         120_000,
         against("grpo", "tis", "m2po", "vcpo", "minpro", "bapo"),
+        measure="held_out",
     ),
     "staleness": Comparison(
-        "success falls with the lag, least where it is corrected",
+        "corrected losses lose no success up to 16 updates behind",
         ARITHMETIC,
         SUMS,
         120_000,
         tuple((f"{loss} {lag}", f"{loss} {STALE[0]}") for loss in LOSSES for lag in STALE[1:]),
+        measure="held_out",
+        margin=0.05,
     ),
     "diversity": Comparison(
         "pass@8 rises at equal pass@1",
@@ -120,6 +130,7 @@ PRESETS: dict[str, Comparison] = {
         120_000,
         against("grpo", "ace", "uniqueness"),
         samples=8,
+        measure="pass_at",
     ),
     "no-labels": Comparison(
         "votes of a group's own members teach where most of them are right",
@@ -128,6 +139,7 @@ PRESETS: dict[str, Comparison] = {
         120_000,
         (*against("grpo", "ttrl"), ("ettrl", "ttrl")),
         is_judged_apart=True,
+        measure="gain",
     ),
     "hints": Comparison(
         "help on tasks that are never solved makes some of them solvable unaided",
@@ -137,6 +149,7 @@ PRESETS: dict[str, Comparison] = {
         against("grpo", "pope", "adhint"),
         samples=8,
         is_judged_apart=True,
+        measure="pass_at",
     ),
     "several-turns": Comparison(
         "what is claimed of one turn holds for several",

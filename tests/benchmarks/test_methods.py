@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import runpy
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from benchmarks import methods
@@ -55,3 +61,36 @@ def test_evaluations_decide_when_a_target_is_reached_where_there_are_any() -> No
 def test_what_is_missing_is_said_in_one_line(words: list[str], message: str) -> None:
     with pytest.raises(UserError, match=message):
         methods.main(words)
+
+
+def result(measure: str, margin: float, **intervals: tuple[float, float]) -> dict[str, Any]:
+    """What `run_all` keeps of a comparison of these arms with `grpo`, with one interval for every measure."""
+    setting = PRESETS["diversity"].__class__(
+        "it helps", "env", ("--lag", "2"), 1000, (), measure=measure, margin=margin
+    )
+    measured = {arm: {"mean": sum(pair) / 2, "interval": pair, "by_seed": [0] * 5} for arm, pair in intervals.items()}
+    entries = [
+        {"arm": arm, "against": "grpo", **dict.fromkeys(("area", "held_out", "episodes_to_target"), own)}
+        for arm, own in measured.items()
+    ]
+    gains = {**measured, "grpo": {"mean": 0.5, "interval": (0.4, 0.6)}}
+    return {"comparisons": entries, "setting": asdict(setting), "learnt": {"random": 0, "oracle": 1, "gains": gains}}
+
+
+@pytest.mark.parametrize(
+    "measure, margin, verdicts",
+    [
+        ("area", 0.0, {"up": "shown", "none": "not shown", "down": "reversed", "a_little": "reversed"}),
+        ("gain", 0.0, {"up": "shown", "none": "not shown", "down": "reversed", "a_little": "reversed"}),
+        ("episodes_to_target", 0.0, {"up": "reversed", "none": "not shown", "down": "shown", "a_little": "shown"}),
+        ("held_out", 0.05, {"up": "shown", "none": "not shown", "down": "reversed", "a_little": "shown"}),
+    ],
+)
+def test_a_claim_is_shown_where_its_measure_lies_on_the_claimed_side(
+    measure: str, margin: float, verdicts: dict[str, str], tmp_path: Path
+) -> None:
+    intervals = {"up": (0.1, 0.2), "none": (-0.1, 0.2), "down": (-0.3, -0.1), "a_little": (-0.04, -0.01)}
+    (tmp_path / "methods-some.json").write_text(json.dumps(result(measure, margin, **intervals)))
+    claims = runpy.run_path(str(Path(__file__).resolve().parents[2] / "docs" / "claims.py"))
+    lines = [line.split(" | ") for line in claims["tables"](tmp_path).splitlines() if line.startswith("| `")]
+    assert {line[0].strip("| `"): line[2] for line in lines} == verdicts
