@@ -19,6 +19,7 @@ import pytest
 import sandboxes
 from sandboxes import Limits, ReplayDiverged, SandboxBusy, SandboxClosed
 from sandboxes.local.provider import Local
+from tests.support.process_tree import children
 from tests.support.sandbox_hosts import ROOT, processes, running, why_not
 from tests.support.sandbox_servers import wait_until
 
@@ -56,11 +57,7 @@ def wardens(sandbox: Local) -> set[int]:
     """Pids of the processes below the launcher and the zygote."""
     launcher = sandbox._light_pool.pid
     (zygote,) = children(launcher)
-    return children(zygote)
-
-
-def children(pid: int) -> set[int]:
-    return {int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
+    return set(children(zygote))
 
 
 def test_close_leaves_no_process_no_file_and_no_control_group(temporary: Path) -> None:

@@ -16,8 +16,9 @@ from pathlib import Path
 import pytest
 
 from sandboxes.__main__ import main
+from tests.support.process_tree import descendants
 from tests.support.sandbox_hosts import why_not
-from tests.support.sandbox_servers import ROOT, SECRET, descendants, post, served, wait_until
+from tests.support.sandbox_servers import ROOT, SECRET, post, served, wait_until
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,6 +19,7 @@ import sandboxes
 from sandboxes import Sandbox
 from sandboxes.extras import install_command
 from tests.support.paths import ROOT
+from tests.support.process_tree import children
 from tests.support.sandbox_servers import served
 
 OTHER_USER = 65533
@@ -172,8 +173,7 @@ def processes(host: int | None = None) -> set[int]:
         pid = todo.pop()
         if pid not in found:
             found.add(pid)
-            with suppress(OSError):
-                todo += map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+            todo += children(pid)
     return found
 
 

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from tests.support.paths import ROOT
@@ -73,18 +72,6 @@ def post(port: int, path: str, said: object, token: str = SECRET) -> tuple[int, 
     found = answer.status, json.loads(answer.read()), dict(answer.headers)
     connection.close()
     return found[0], found[1] | {"headers": found[2]}
-
-
-def descendants(pid: int) -> set[int]:
-    """All processes below one."""
-    found: set[int] = set()
-    for path in Path(f"/proc/{pid}/task").glob("*/children"):
-        try:
-            children = {int(child) for child in path.read_text().split()}
-        except OSError:
-            continue
-        found |= children.union(*map(descendants, children))
-    return found
 
 
 def wait_until(holds: Callable[[], bool]) -> bool:

@@ -28,6 +28,7 @@ from rl.policy.vllm.engine_client import VLLMEngineClient
 from rl.policy.vllm.process import EngineLost, EngineProcess
 from tests.support.models import perturb_weights, teacher_forced_logprobs
 from tests.support.paths import ROOT
+from tests.support.process_tree import children
 from tests.support.runs import flags, metrics, rollouts, train_run
 from tests.support.sampling import PROMPT, make_prompt, params, sample_all, wait_for_tokens
 from tests.support.vllm import assert_replies_match, needs_vllm, open_vllm, vllm_model
@@ -234,10 +235,9 @@ def test_a_killed_trainer_takes_its_engine_with_it(tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     trainer = subprocess.Popen([sys.executable, "-m", "rl.train", *words], env=environment, stdout=subprocess.DEVNULL)
     try:
-        children = Path(f"/proc/{trainer.pid}/task/{trainer.pid}/children")
         log = out / "metrics.jsonl"
         wait_until_true(lambda: (log.exists() and log.stat().st_size) or trainer.poll() is not None)
-        (engine,) = [int(pid) for pid in children.read_text().split()]
+        (engine,) = children(trainer.pid)
         home = Path(f"/proc/{engine}/cmdline").read_text().split("\0")[-2]
         assert os.path.isdir(home)
     finally:

@@ -11,19 +11,11 @@ from pathlib import Path
 import pytest
 
 from tests.rl.train.trainers.test_runs import assert_alike, when_gone
+from tests.support.process_tree import descendants
 from tests.support.runs import Child, flags, metrics, train_run
 
 KILLS = int(os.environ.get("TURNWISE_KILLS", "4"))
 UPDATES = 12
-
-
-def descendants(pid: int) -> list[int]:
-    """Process ids of everything that process `pid` has started, and of what that has."""
-    try:
-        children = [int(name) for name in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    except OSError:
-        return []
-    return [*children, *(other for child in children for other in descendants(child))]
 
 
 @pytest.mark.long

@@ -13,6 +13,7 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
+from tests.support.process_tree import children
 from tests.support.runs import Child, flags, metrics, rollouts, train, train_run, training_error
 
 SAME = "grad_norm", "loss", "entropy", "reward/mean", "tokens/trained", "kl/sampler_trainer"
@@ -38,8 +39,7 @@ def weights(run: Path) -> dict[str, torch.Tensor]:
 
 def ranks_of(pid: int) -> list[int]:
     """Process ids of the ranks that process `pid` has started."""
-    children = [int(name) for name in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    return [child for child in children if b"trainers.line" in Path(f"/proc/{child}/cmdline").read_bytes()]
+    return [child for child in children(pid) if b"trainers.line" in Path(f"/proc/{child}/cmdline").read_bytes()]
 
 
 def when_gone(pids: list[int], timeout_s: float = 5.0) -> bool:
