@@ -32,7 +32,7 @@ def train(flags: Sequence[str], seed: int, folder: Path, cache: Path) -> Trained
     shutil.rmtree(folder, ignore_errors=True)  # half a run
     command = [sys.executable, "-m", "rl.train", *flags, "--seed", str(seed), "--threads", "1", "--out", str(folder)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "TURNWISE_CACHE": str(cache)}
-    began, log = time.monotonic(), folder.with_suffix(".log")
+    began, log = time.monotonic(), folder.parent / f"{folder.name}.log"
     with open(log, "w") as file:
         process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=environment)
         _, status, usage = os.wait4(process.pid, 0)

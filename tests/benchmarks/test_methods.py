@@ -11,8 +11,11 @@ from typing import Any
 import pytest
 
 from benchmarks import methods
+from benchmarks.compare import arms
 from benchmarks.compare.arms import to_target
+from benchmarks.compare.comparisons import Comparison
 from benchmarks.compare.presets import PRESETS
+from benchmarks.support.runs import Trained
 from rl.cli import UserError
 from rl.methods import recipe as recipes
 
@@ -65,9 +68,7 @@ def test_what_is_missing_is_said_in_one_line(words: list[str], message: str) -> 
 
 def result(measure: str, margin: float, **intervals: tuple[float, float]) -> dict[str, Any]:
     """What `run_all` keeps of a comparison of these arms with `grpo`, with one interval for every measure."""
-    setting = PRESETS["diversity"].__class__(
-        "it helps", "env", ("--lag", "2"), 1000, (), measure=measure, margin=margin
-    )
+    setting = Comparison("it helps", "env", ("--lag", "2"), 1000, (), measure=measure, margin=margin)
     measured = {arm: {"mean": sum(pair) / 2, "interval": pair, "by_seed": [0] * 5} for arm, pair in intervals.items()}
     entries = [
         {"arm": arm, "against": "grpo", **dict.fromkeys(("area", "held_out", "episodes_to_target"), own)}
@@ -94,3 +95,23 @@ def test_a_claim_is_shown_where_its_measure_lies_on_the_claimed_side(
     claims = runpy.run_path(str(Path(__file__).resolve().parents[2] / "docs" / "claims.py"))
     lines = [line.split(" | ") for line in claims["tables"](tmp_path).splitlines() if line.startswith("| `")]
     assert {line[0].strip("| `"): line[2] for line in lines} == verdicts
+
+
+def test_each_arm_and_seed_has_a_result_of_its_own_whatever_its_flags(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def train(flags: list[str], seed: int, folder: Path, cache: Path) -> Trained:
+        folder.mkdir()
+        line = {"tokens/sampled": 8, "tokens/reply": 2, "episodes/played": 4, "success/mean": seed / 10}
+        line |= {"time/score_s": 0, "time/update_s": 1}
+        return Trained([line], {"success_before": 0.1, "success_after": 0.2}, 1.0, 1.0)
+
+    monkeypatch.setattr(arms, "train", train)
+    comparison = Comparison("", "math/Arithmetic-v0", (), 8, ())
+    words = ("ttrl --strategy majority_labels:least=0.75", "ttrl --strategy majority_labels:least=0.5", "ttrl")
+    for _ in range(2):  # the second time they are read
+        runs = [arms.one("votes", comparison, arm, seed, tmp_path) for arm in words for seed in range(3)]
+        assert [found["seed"] for found in runs] == [0, 1, 2] * 3
+        assert [
+            " ".join(found["flags"]).partition(" --algo ")[2].partition(" --sampled")[0] for found in runs[::3]
+        ] == [*words]
