@@ -126,6 +126,12 @@ class Schedule:
         choices=STALE,
     )
 
+    journal: bool = _switch(
+        "record finished groups in OUT/journal as they end, so that --resume after a kill samples none of them again "
+        "(docs/clusters.md); a run that is resumed with it does not repeat bit for bit",
+        False,
+    )
+
     def outstanding(self, groups: int) -> int:
         """Return how many groups are open at most, being played or waiting, if an update takes `groups`."""
         return math.ceil((self.lag + self.over_provision) * groups)

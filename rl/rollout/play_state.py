@@ -79,8 +79,9 @@ class PlayState:
         self._sampling.pop(session, None)
 
     def close_group(self, ticket: Ticket) -> None:
-        """Forget the results and failures of all members and seats of the ticket's group, which is complete."""
-        for by_session in (self._results, self._failures):
+        """Forget all about members and seats of the ticket's group, which is complete."""
+        tables: tuple[dict[str, Any], ...] = (self._results, self._failures, self._to_replay)
+        for by_session in tables:
             for session in [key for key in by_session if key.partition("/")[0] == str(ticket.number)]:
                 del by_session[session]
 

@@ -12,6 +12,7 @@ from rl import config_file
 from rl.cli import UserError, one_line
 from rl.methods.recipe import Recipe, asks_for_reference
 from rl.rollout.runner import Runner
+from rl.train.journal.journal import Journal
 from rl.train.progress import Progress
 from rl.train.run_folder import RunFolder
 from rl.train.seats.pool import Pool
@@ -40,8 +41,10 @@ class Checkpointer:
         runner: Runner,
         recipe: Recipe,
         pool: Pool | None = None,
+        journal: Journal | None = None,
     ) -> None:
         """Take the parts of the run. `config` is the text of its `config.toml`."""
+        self.journal = journal
         self.pool = pool
         self.folder, self.config, self.trainees = folder, config, trainees
         self.progress, self.runner, self.recipe = progress, runner, recipe
@@ -58,6 +61,8 @@ class Checkpointer:
         self._writer.check()
         self._recorded_progress = self.progress.state_dict(self.runner, self.recipe)
         self.trainees.mark_unchanged()
+        if self.journal:
+            self.journal.begin(self.progress.update, self.folder.num_updates())
 
     def save(self, then: Callable[[], None] = lambda: None) -> None:
         """Write a checkpoint of the progress that `record` remembered last, the present weights and the optimiser.

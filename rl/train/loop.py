@@ -22,6 +22,7 @@ from rl.records import Group
 from rl.rollout.runner import Runner
 from rl.rollout.timeouts import find_hang
 from rl.train.credit.metrics import credit_metrics
+from rl.train.journal.journal import Journal
 from rl.train.progress import Progress
 from rl.train.rollout_metrics import rollout_metrics
 from rl.train.scheduling.boundary import Boundary, open_boundary
@@ -52,6 +53,7 @@ class Loop:
         updater: Computes the updates; None for an `Updater` of the trainees.
         opponents: Draws who plays the seats that the policy leaves, which is recorded in tickets; None for nobody.
         best_success: Returns the best success of an evaluation so far, None without any.
+        journal: Where tickets are recorded, and what is replayed first; None for neither.
         stopping: Set it to end `run` as soon as possible.
 
     """
@@ -68,6 +70,7 @@ class Loop:
     updater: Updater | None = None
     opponents: Opponents | None = None
     best_success: Callable[[], float | None] = lambda: None
+    journal: Journal | None = None
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
@@ -82,7 +85,7 @@ class Loop:
         recipe does not fit the run.
         """
         parts = self.recipe, self.plan, self.progress, self.opponents, self.stopping
-        self.scheduler = Scheduler(self.runner, *parts)
+        self.scheduler = Scheduler(self.runner, *parts, self.journal)
         self._boundary = open_boundary(self.plan.schedule.in_flight, self.scheduler, self.runner, self.trainees)
         updater = self.updater or Updater(self.trainees, self.recipe, self.plan, self.pause)
         try:
@@ -143,6 +146,7 @@ class Loop:
 
     async def _settle(self) -> None:
         """Let what is in flight come to where the weights may change."""
+        self.scheduler.replay()
         await self.scheduler.cancel_stale(self.progress.update + 1)
         await self._boundary.settle()
 
@@ -154,6 +158,7 @@ class Loop:
         ages = lag_metrics(training_groups, progress.update)
         self.sync_weights()
         progress.update += 1
+        scheduler.commit()
         metrics = {"update": progress.update, **rollout_metrics(groups, training_groups), **results}
         metrics |= credit_metrics(training_groups) | progress.history.coverage() | ages
         if self.plan.schedule.max_lag is not None:

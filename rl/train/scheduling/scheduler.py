@@ -18,6 +18,7 @@ from rl.methods.recipe import Recipe
 from rl.records import Group, Ticket
 from rl.rollout.runner import Runner
 from rl.seeds import derive, generator
+from rl.train.journal.journal import Journal
 from rl.train.progress import Progress, capacity, is_usable
 from rl.train.scheduling.plan import Plan, TrainingStopped
 from rl.train.seats.opponents import Opponents
@@ -57,8 +58,10 @@ class Scheduler:
         progress: Progress,
         opponents: Opponents | None,
         stopping: asyncio.Event,
+        journal: Journal | None = None,
     ) -> None:
         """Take the parts of the loop; `progress` is changed in place."""
+        self.journal = journal
         self.runner, self.recipe, self.plan, self.progress = runner, recipe, plan, progress
         self.opponents, self.stopping = opponents, stopping
         self.num_learning = 0
@@ -69,7 +72,8 @@ class Scheduler:
 
     def start(self) -> None:
         """Play the tickets that were open when the run was interrupted."""
-        for number in sorted(self.progress.open):
+        started = set(self._tasks.values())
+        for number in sorted(self.progress.open.keys() - started):
             self._start_group(self.progress.open[number])
 
     async def close(self) -> None:
@@ -81,15 +85,75 @@ class Scheduler:
     async def claim(self) -> Claim | None:
         """Wait for the groups of the next update; None if `stopping` was set before they were complete."""
         self.open_tickets()
-        while (numbers := self._choose()) is None:
+        numbers = self._replay_claim()
+        while numbers is None and (numbers := self._choose()) is None:
             if self.stopping.is_set():
                 return None
             await self.wait_for_group()
         progress = self.progress
+        if self.journal:
+            flags = [(number, [is_kept for _, is_kept in progress.ended[number]]) for number in numbers]
+            self.journal.claim(progress.update, flags)
         results = [result for number in numbers for result in progress.ended[number]]
         num_usable = sum(is_usable(progress.ended[number]) for number in numbers)
         progress.use_up(numbers)
         return Claim([group for group, _ in results], [group for group, is_kept in results if is_kept], num_usable)
+
+    def replay(self) -> None:
+        """Take over what the journal says of groups up to the next claim or commit."""
+        journal = self.journal
+        if journal is None or not journal.is_replaying:
+            return
+        while (record := journal.peek())["kind"] in ("READY", "DROP"):
+            ticket: Ticket = record["ticket"]
+            if self.progress.open.get(ticket.number) != ticket:
+                self._give_up_replay()
+                return
+            journal.advance()
+            if record["kind"] == "READY":
+                self._finish_group(ticket, record["groups"])
+            else:
+                self._cancel(ticket)
+        if not journal.is_replaying:
+            self.start()
+
+    def _replay_claim(self) -> list[int] | None:
+        """Return the tickets that the update takes by the journal; None if it does not say."""
+        self.replay()
+        journal, progress = self.journal, self.progress
+        if journal is None or not journal.is_replaying:
+            return None
+        self._refuse_stale()
+        record = journal.peek()
+        numbers = [number for number, _ in record.get("tickets", ())]
+        if record.get("update") != progress.update or not numbers or not progress.ended.keys() >= set(numbers):
+            self._give_up_replay()
+            return None
+        self._advance_replay(journal)
+        return numbers
+
+    def commit(self) -> None:
+        """Note in the journal that the update is made."""
+        journal, update = self.journal, self.progress.update - 1
+        if journal is None:
+            return
+        if journal.is_replaying:
+            if journal.peek() == {"kind": "COMMIT", "update": update}:
+                self._advance_replay(journal)
+                return
+            self._give_up_replay()
+        journal.commit(update)
+
+    def _advance_replay(self, journal: Journal) -> None:
+        journal.advance()
+        if not journal.is_replaying:
+            self.start()
+
+    def _give_up_replay(self) -> None:
+        """Sample anew from here on: the journal is of a run that took another course."""
+        if self.journal:
+            self.journal.give_up()
+        self.start()
 
     def _choose(self) -> list[int] | None:
         """Return the tickets that the next update uses up, in the order of the schedule; None if some are missing.
@@ -123,6 +187,8 @@ class Scheduler:
             if is_usable(of_ticket) and self._is_stale(of_ticket[0][0].ticket, self.progress.update):
                 self.progress.ended[number] = [(group, False) for group, _ in of_ticket]
                 self.counts.stale += 1
+                if self.journal:
+                    self.journal.drop(of_ticket[0][0].ticket, "stale")
                 self._replay_task(of_ticket[0][0].ticket)
         self.open_tickets()
 
@@ -140,10 +206,15 @@ class Scheduler:
             if not task.cancelled() and (error := task.exception()) is not None:
                 raise error
             if (ticket := self.progress.open.get(number)) is not None:  # else it has ended in the meantime
-                self.runner.play_state.close_group(ticket)
-                self.progress.finish_ticket(ticket, [])
-                self.counts.cancelled += 1
-                self._replay_task(ticket)
+                if self.journal:
+                    self.journal.drop(ticket, "cancelled")
+                self._cancel(ticket)
+
+    def _cancel(self, ticket: Ticket) -> None:
+        self.runner.play_state.close_group(ticket)
+        self.progress.finish_ticket(ticket, [])
+        self.counts.cancelled += 1
+        self._replay_task(ticket)
 
     @property
     def _gives_up(self) -> bool:
@@ -211,6 +282,8 @@ class Scheduler:
             ticket = Ticket(number, index, plan.split, seed, int(size), version, settled, opponent, (first, count))
             progress.admitted += 1
             progress.open[number] = ticket
+            if self.journal:
+                self.journal.admit(ticket)
             self._start_group(ticket)
 
     def _next_task(self, number: int) -> int:
@@ -223,14 +296,21 @@ class Scheduler:
         return index
 
     def _start_group(self, ticket: Ticket) -> None:
+        if self.journal and self.journal.is_replaying:  # `start` comes once that is done
+            return
         task = asyncio.get_running_loop().create_task(self._play_ticket(ticket))
         self._tasks[task] = ticket.number
         task.add_done_callback(self._on_done)
 
     async def _play_ticket(self, ticket: Ticket) -> None:
         """Play the groups of a ticket, one for each seat, and keep or refuse each of them."""
-        progress = self.progress
         groups = await self.recipe.strategy(self.runner, ticket)
+        if self.journal:
+            self.journal.finish(ticket, groups)
+        self._finish_group(ticket, groups)
+
+    def _finish_group(self, ticket: Ticket, groups: list[Group]) -> None:
+        progress = self.progress
         self.runner.play_state.close_group(ticket)
         for group in groups:
             self._shape(group)
@@ -240,6 +320,8 @@ class Scheduler:
             progress.refused.clear()
         else:
             progress.refused += groups
+            if self.journal:
+                self.journal.drop(ticket, "refused")
             self._check_refusals()
             self.open_tickets()
 
