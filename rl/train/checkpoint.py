@@ -12,7 +12,7 @@ from rl import config_file
 from rl.cli import UserError, one_line
 from rl.methods.recipe import Recipe, asks_for_reference
 from rl.rollout.runner import Runner
-from rl.train.journal.journal import Journal
+from rl.train.journal.journal import FOLDER, Journal
 from rl.train.progress import Progress
 from rl.train.run_folder import RunFolder
 from rl.train.seats.pool import Pool
@@ -29,6 +29,7 @@ class Checkpointer:
 
     Attributes:
         success_before: Held-out success before training, None before it is measured; part of every checkpoint.
+        journal: What became of tickets since the last checkpoint.
 
     """
 
@@ -41,10 +42,11 @@ class Checkpointer:
         runner: Runner,
         recipe: Recipe,
         pool: Pool | None = None,
-        journal: Journal | None = None,
+        *,
+        has_journal: bool = False,
     ) -> None:
         """Take the parts of the run. `config` is the text of its `config.toml`."""
-        self.journal = journal
+        self.journal = Journal(folder.path / FOLDER, folder.disk_errors) if has_journal else Journal()
         self.pool = pool
         self.folder, self.config, self.trainees = folder, config, trainees
         self.progress, self.runner, self.recipe = progress, runner, recipe
@@ -61,8 +63,7 @@ class Checkpointer:
         self._writer.check()
         self._recorded_progress = self.progress.state_dict(self.runner, self.recipe)
         self.trainees.mark_unchanged()
-        if self.journal:
-            self.journal.begin(self.progress.update, self.folder.num_updates())
+        self.journal.begin(self.progress.update, self.folder.num_updates())
 
     def save(self, then: Callable[[], None] = lambda: None) -> None:
         """Write a checkpoint of the progress that `record` remembered last, the present weights and the optimiser.
@@ -103,7 +104,8 @@ class Checkpointer:
         self.wait()
 
     def close(self) -> None:
-        """Wait until the checkpoint that `save` began last is complete, or has failed."""
+        """Wait until the checkpoint that `save` began last is complete, or has failed; close the journal."""
+        self.journal.close()
         self._writer.close()
 
     def _snapshot(self) -> StateSnapshot:
@@ -123,6 +125,14 @@ class Checkpointer:
         """Return the seconds since the last call of `save`, or since the start."""
         return time.monotonic() - self._save_time
 
+    def rewind(self) -> list[str]:
+        """Remove what was written after the checkpoint that is restored, but for the journal, which will be replayed.
+
+        Returns one line for each file that is damaged or has no digest, and one about the journal.
+        """
+        update = self.progress.update
+        return [*self.folder.unsigned_files(), *self.folder.rewind(update), *self.journal.load(update)]
+
     def restore(self) -> bool:
         """Restore learner, progress, runner and recipe from the latest checkpoint; return False if there is none.
 
@@ -133,6 +143,7 @@ class Checkpointer:
         """
         checkpoint, state = self.folder.latest_checkpoint(), self.folder.load_state()
         if checkpoint is None or state is None:
+            self.journal.remove()
             return False
         try:
             self._check_settings(checkpoint)

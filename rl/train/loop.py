@@ -26,9 +26,10 @@ from rl.train.journal.journal import Journal
 from rl.train.progress import Progress
 from rl.train.rollout_metrics import rollout_metrics
 from rl.train.scheduling.boundary import Boundary, open_boundary
+from rl.train.scheduling.claim import Counts
 from rl.train.scheduling.lag_metrics import lag_metrics
 from rl.train.scheduling.plan import Plan, TrainingStopped
-from rl.train.scheduling.scheduler import Counts, Scheduler
+from rl.train.scheduling.scheduler import Scheduler
 from rl.train.scheduling.updater import Updater
 from rl.train.seats.opponents import Opponents, stop_reason
 from rl.train.seats.trainees import Trainee
@@ -53,7 +54,7 @@ class Loop:
         updater: Computes the updates; None for an `Updater` of the trainees.
         opponents: Draws who plays the seats that the policy leaves, which is recorded in tickets; None for nobody.
         best_success: Returns the best success of an evaluation so far, None without any.
-        journal: Where tickets are recorded, and what is replayed first; None for neither.
+        journal: Where tickets are recorded, and what is replayed first; by default neither.
         stopping: Set it to end `run` as soon as possible.
 
     """
@@ -70,7 +71,7 @@ class Loop:
     updater: Updater | None = None
     opponents: Opponents | None = None
     best_success: Callable[[], float | None] = lambda: None
-    journal: Journal | None = None
+    journal: Journal = field(default_factory=Journal)
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:

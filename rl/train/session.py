@@ -130,7 +130,7 @@ class Session:
         self.config = to_toml(self.settings, words(self.recipe))
         self.folder = self.resume_from or RunFolder.create(out, self.config, subfolders=self.trained_model.base_folders)
         parts = self.trainees, self.progress, self.runner, self.recipe, self.opponents.pool
-        self.checkpointer = Checkpointer(self.folder, self.config, *parts)
+        self.checkpointer = Checkpointer(self.folder, self.config, *parts, has_journal=self.settings.journal)
         self.console = Console(self.updates)
         self.loggers = open_loggers(self.settings, words(self.recipe), self.folder)
         self.evaluations = Evaluations(self.checkpointer, self.settings.eval_every, self.loggers.log, self.console.say)
@@ -169,8 +169,7 @@ class Session:
         checkpointer.save()
         if checkpointer.success_before is None and not self.progress.update:
             checkpointer.success_before = await self._held_out_success("before training")
-        loop = self._make_loop()
-        event_loop = asyncio.get_running_loop()
+        loop, event_loop = self._make_loop(), asyncio.get_running_loop()
         event_loop.add_signal_handler(signal.SIGINT, self._interrupt, loop)
         # If an engine fails, episodes in flight stay as they are, for the checkpoint.
         self.trainees.notify_of_failure(loop.stopping.set)
@@ -209,6 +208,7 @@ class Session:
             pause=self.trainees.pause,
             opponents=self.opponents,
             best_success=self.evaluations.best_success,
+            journal=self.checkpointer.journal,
             between_updates=partial(self.evaluations.evaluate_if_due, partial(self._play_greedily, "val")),
         )
 
@@ -242,7 +242,7 @@ class Session:
             return False
         self.trainees.sync_weights()
         self.trainees.set_version(self.progress.update)
-        for note in (*self.folder.unsigned_files(), *self.folder.rewind(self.progress.update)):
+        for note in self.checkpointer.rewind():
             self.console.say(note)
         self.evaluations.rewind(self.progress.update)
         self.folder.write_config(self.config)

@@ -9,7 +9,7 @@ after the state that a checkpoint of update 4 records. Files from before the las
     DROP    `ticket` gave nothing to train on, for a `reason`: refused, stale, cancelled
     CLAIM   `update` takes the groups of `tickets`: pairs of a number and, for each group, whether it is trained on
     COMMIT  `update` is made
-    RESUME  all records before are replayed; what follows is of this `incarnation`
+    RESUME  what follows is of this `incarnation`
 
 A resumed run replays them: finished groups are taken over in the order in which they ended, and updates are made again
 from the same groups. Nothing is sampled until that is done.
@@ -20,7 +20,7 @@ from __future__ import annotations
 import shutil
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -31,34 +31,39 @@ FOLDER = "journal"
 
 
 class Journal:
-    """Writes the journal of a run, and replays it.
+    """Writes the journal of a run, and replays it; without a folder it does nothing.
 
     Attributes:
         incarnation: How often the run was resumed with a journal.
-        num_replayed: Finished groups' tickets that were taken over from the journal.
     """
 
-    def __init__(self, folder: Path, disk_errors: Callable[[Path], AbstractContextManager[None]]) -> None:
+    def __init__(
+        self,
+        folder: Path | None = None,
+        disk_errors: Callable[[Path], AbstractContextManager[None]] = lambda path: nullcontext(),
+    ) -> None:
         """Refer to the folder of a journal; `disk_errors` turns errors of writing a path into those of the run."""
         self.folder, self._disk_errors = folder, disk_errors
-        self.incarnation = self.num_replayed = 0
+        self.incarnation = 0
         self._segment: Segment | None = None
-        self._path = folder
+        self._path: Path | None = None  # of the file that is written
         self._replay: deque[tuple[Path, deque[tuple[int, dict[str, Any]]]]] = deque()
         self._is_whole = True  # the file that was read last
         self._position = 0  # where the last record ends that was replayed, in the first file to replay
 
     def remove(self) -> None:
         """Remove the files of an earlier run."""
-        with self._disk_errors(self.folder):
-            if self.folder.exists():
+        if self.folder is not None and self.folder.exists():
+            with self._disk_errors(self.folder):
                 shutil.rmtree(self.folder)
 
-    def load(self, update: int) -> str:
-        """Prepare to replay what came after the checkpoint of `update`; return a line about it, "" for nothing.
+    def load(self, update: int) -> list[str]:
+        """Prepare to replay what came after the checkpoint of `update`; return lines that say so.
 
         Records behind a damaged one are removed.
         """
+        if self.folder is None:
+            return []
         with self._disk_errors(self.folder):
             for path in segment_paths(self.folder):
                 number = _update_of(path)
@@ -77,11 +82,11 @@ class Journal:
         self.incarnation += 1
         kinds = [record["kind"] for _, records in self._replay for _, record in records]
         if not kinds:
-            return ""
-        return (
-            f"the journal has {kinds.count('READY')} finished tickets since then, which are not sampled again, and "
-            f"{kinds.count('COMMIT')} updates, which are made again from the same groups"
-        )
+            return []
+        return [
+            f"the journal has {kinds.count('READY')} finished tickets since update {update}, which are not sampled "
+            f"again, and {kinds.count('COMMIT')} updates, which are made again from the same groups"
+        ]
 
     @property
     def is_replaying(self) -> bool:
@@ -94,15 +99,14 @@ class Journal:
 
     def advance(self) -> None:
         """Note that the next record is replayed."""
-        self._position, record = self._replay[0][1].popleft()
-        self.num_replayed += record["kind"] == "READY"
+        self._position, _ = self._replay[0][1].popleft()
         if not self.is_replaying:
             self._finish_replay()
 
     def give_up(self) -> None:
         """Remove the records that are not replayed, because they do not fit the run."""
-        with self._disk_errors(self.folder):
-            (path, _), *later = self._replay
+        (path, _), *later = self._replay
+        with self._disk_errors(path):
             with open(path, "r+b") as file:
                 file.truncate(self._position)
             for unused, _ in later:
@@ -114,10 +118,11 @@ class Journal:
         path = self._replay[-1][0]
         self._replay.clear()
         self._open(path)
-        self._append({"kind": "RESUME", "incarnation": self.incarnation})
 
     def begin(self, update: int, saved: int) -> None:
         """Begin the file of what comes after `update`; `saved` is the update of the last complete checkpoint."""
+        if self.folder is None:
+            return
         with self._disk_errors(self.folder):
             for path in segment_paths(self.folder):
                 if _update_of(path) < min(saved, update):
@@ -128,17 +133,18 @@ class Journal:
                 self._position = 0
             return
         self._replay.clear()
-        path = self.folder / f"update-{update:06d}.journal"
-        is_new = not path.exists()
-        self._open(path)
-        if is_new:
-            self._append({"kind": "START", "incarnation": self.incarnation})
+        self._open(self.folder / f"update-{update:06d}.journal")
 
     def _open(self, path: Path) -> None:
+        """Write to this file from now on, behind what it holds."""
+        if path == self._path:
+            return
         self.close()
         with self._disk_errors(path):
-            self.folder.mkdir(exist_ok=True)
+            path.parent.mkdir(exist_ok=True)
+            kind = "RESUME" if path.exists() else "START"
             self._path, self._segment = path, Segment(path)
+        self._append({"kind": kind, "incarnation": self.incarnation})
 
     def admit(self, ticket: Ticket) -> None:
         """Record that a ticket is open."""
@@ -162,7 +168,7 @@ class Journal:
         self._append({"kind": "COMMIT", "update": update}, is_durable=True)
 
     def _append(self, record: dict[str, Any], *, is_durable: bool = False) -> None:
-        if self._segment is None:  # it is there already, or nothing is recorded yet
+        if self._segment is None or self._path is None:  # it is there already, or nothing is recorded
             return
         with self._disk_errors(self._path):
             self._segment.append(record, is_durable=is_durable)

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import NamedTuple
 
 from rl.methods.options import PartError
 from rl.methods.recipe import Recipe
@@ -20,26 +18,10 @@ from rl.rollout.runner import Runner
 from rl.seeds import derive, generator
 from rl.train.journal.journal import Journal
 from rl.train.progress import Progress, capacity, is_usable
-from rl.train.scheduling.plan import Plan, TrainingStopped
+from rl.train.scheduling.claim import Claim, Counts
+from rl.train.scheduling.plan import Plan
+from rl.train.scheduling.refusals import check_refusals
 from rl.train.seats.opponents import Opponents
-
-MAX_REFUSALS = 10  # a run stops after refusing this many updates' worth of groups in a row
-
-
-class Claim(NamedTuple):
-    """The groups that an update uses up, those among them to train on, and how many tickets these are of."""
-
-    groups: list[Group]
-    training_groups: list[Group]
-    num_tickets: int
-
-
-@dataclass
-class Counts:
-    """What became of tickets that were too old, since the last update."""
-
-    stale: int = 0
-    cancelled: int = 0
 
 
 class Scheduler:
@@ -58,7 +40,7 @@ class Scheduler:
         progress: Progress,
         opponents: Opponents | None,
         stopping: asyncio.Event,
-        journal: Journal | None = None,
+        journal: Journal,
     ) -> None:
         """Take the parts of the loop; `progress` is changed in place."""
         self.journal = journal
@@ -91,9 +73,7 @@ class Scheduler:
                 return None
             await self.wait_for_group()
         progress = self.progress
-        if self.journal:
-            flags = [(number, [is_kept for _, is_kept in progress.ended[number]]) for number in numbers]
-            self.journal.claim(progress.update, flags)
+        self.journal.claim(progress.update, [(n, [is_kept for _, is_kept in progress.ended[n]]) for n in numbers])
         results = [result for number in numbers for result in progress.ended[number]]
         num_usable = sum(is_usable(progress.ended[number]) for number in numbers)
         progress.use_up(numbers)
@@ -102,7 +82,7 @@ class Scheduler:
     def replay(self) -> None:
         """Take over what the journal says of groups up to the next claim or commit."""
         journal = self.journal
-        if journal is None or not journal.is_replaying:
+        if not journal.is_replaying:
             return
         while (record := journal.peek())["kind"] in ("READY", "DROP"):
             ticket: Ticket = record["ticket"]
@@ -121,7 +101,7 @@ class Scheduler:
         """Return the tickets that the update takes by the journal; None if it does not say."""
         self.replay()
         journal, progress = self.journal, self.progress
-        if journal is None or not journal.is_replaying:
+        if not journal.is_replaying:
             return None
         self._refuse_stale()
         record = journal.peek()
@@ -129,30 +109,27 @@ class Scheduler:
         if record.get("update") != progress.update or not numbers or not progress.ended.keys() >= set(numbers):
             self._give_up_replay()
             return None
-        self._advance_replay(journal)
+        self._advance_replay()
         return numbers
 
     def commit(self) -> None:
         """Note in the journal that the update is made."""
         journal, update = self.journal, self.progress.update - 1
-        if journal is None:
-            return
         if journal.is_replaying:
             if journal.peek() == {"kind": "COMMIT", "update": update}:
-                self._advance_replay(journal)
+                self._advance_replay()
                 return
             self._give_up_replay()
         journal.commit(update)
 
-    def _advance_replay(self, journal: Journal) -> None:
-        journal.advance()
-        if not journal.is_replaying:
+    def _advance_replay(self) -> None:
+        self.journal.advance()
+        if not self.journal.is_replaying:
             self.start()
 
     def _give_up_replay(self) -> None:
         """Sample anew from here on: the journal is of a run that took another course."""
-        if self.journal:
-            self.journal.give_up()
+        self.journal.give_up()
         self.start()
 
     def _choose(self) -> list[int] | None:
@@ -187,8 +164,7 @@ class Scheduler:
             if is_usable(of_ticket) and self._is_stale(of_ticket[0][0].ticket, self.progress.update):
                 self.progress.ended[number] = [(group, False) for group, _ in of_ticket]
                 self.counts.stale += 1
-                if self.journal:
-                    self.journal.drop(of_ticket[0][0].ticket, "stale")
+                self.journal.drop(of_ticket[0][0].ticket, "stale")
                 self._replay_task(of_ticket[0][0].ticket)
         self.open_tickets()
 
@@ -206,8 +182,7 @@ class Scheduler:
             if not task.cancelled() and (error := task.exception()) is not None:
                 raise error
             if (ticket := self.progress.open.get(number)) is not None:  # else it has ended in the meantime
-                if self.journal:
-                    self.journal.drop(ticket, "cancelled")
+                self.journal.drop(ticket, "cancelled")
                 self._cancel(ticket)
 
     def _cancel(self, ticket: Ticket) -> None:
@@ -282,8 +257,7 @@ class Scheduler:
             ticket = Ticket(number, index, plan.split, seed, int(size), version, settled, opponent, (first, count))
             progress.admitted += 1
             progress.open[number] = ticket
-            if self.journal:
-                self.journal.admit(ticket)
+            self.journal.admit(ticket)
             self._start_group(ticket)
 
     def _next_task(self, number: int) -> int:
@@ -296,7 +270,7 @@ class Scheduler:
         return index
 
     def _start_group(self, ticket: Ticket) -> None:
-        if self.journal and self.journal.is_replaying:  # `start` comes once that is done
+        if self.journal.is_replaying:  # `start` comes once that is done
             return
         task = asyncio.get_running_loop().create_task(self._play_ticket(ticket))
         self._tasks[task] = ticket.number
@@ -305,8 +279,7 @@ class Scheduler:
     async def _play_ticket(self, ticket: Ticket) -> None:
         """Play the groups of a ticket, one for each seat, and keep or refuse each of them."""
         groups = await self.recipe.strategy(self.runner, ticket)
-        if self.journal:
-            self.journal.finish(ticket, groups)
+        self.journal.finish(ticket, groups)
         self._finish_group(ticket, groups)
 
     def _finish_group(self, ticket: Ticket, groups: list[Group]) -> None:
@@ -320,9 +293,8 @@ class Scheduler:
             progress.refused.clear()
         else:
             progress.refused += groups
-            if self.journal:
-                self.journal.drop(ticket, "refused")
-            self._check_refusals()
+            self.journal.drop(ticket, "refused")
+            check_refusals(progress.refused, self.plan.groups)
             self.open_tickets()
 
     def _shape(self, group: Group) -> None:
@@ -333,19 +305,3 @@ class Scheduler:
         if len(group.rewards) != len(group.trajectories):
             count = len(group.trajectories)
             raise PartError(f"shape returned {len(group.rewards)} rewards for the {count} members of a group")
-
-    def _check_refusals(self) -> None:
-        """Raise `TrainingStopped` if the last groups leave no hope that there will be anything to train on."""
-        groups = self.progress.refused
-        num_tickets = len({group.ticket.number for group in groups})
-        errors = [trajectory.error for group in groups for trajectory in group.errored]
-        # Wait for as many groups as an update needs: broken tasks fail fast, so they end before any others.
-        if num_tickets >= max(self.plan.groups, 4) and errors and not any(group.trajectories for group in groups):
-            raise TrainingStopped(f"every episode fails: {errors[0]}")
-        if num_tickets >= MAX_REFUSALS * self.plan.groups:
-            rewards = sorted({trajectory.reward for group in groups for trajectory in group.trajectories})
-            examples = ", ".join(f"{reward:g}" for reward in rewards[:3]) + (", ..." if len(rewards) > 3 else "")
-            raise TrainingStopped(
-                f"0 of the last {len(groups)} groups were kept; rewards were {examples}: "
-                "the tasks are too easy or too hard for the policy, or --size is too small for rewards to differ"
-            )

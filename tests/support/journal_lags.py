@@ -22,7 +22,9 @@ def journal_lags(folder: Path) -> dict[int, dict[str, float]]:
         for _, record in read_segment(path)[0]:
             if record["kind"] == "READY":
                 ready[record["ticket"].number] = record["groups"]
-            elif record["kind"] == "CLAIM" and all(number in ready for number, flags in record["tickets"] if any(flags)):
+            elif record["kind"] == "CLAIM" and all(
+                number in ready for number, flags in record["tickets"] if any(flags)
+            ):
                 groups = _trained(record["tickets"], ready)
                 lags[record["update"] + 1] = lag_metrics(groups, record["update"])
     return lags
