@@ -128,7 +128,7 @@ class Schedule:
 
     journal: bool = _switch(
         "record finished groups in OUT/journal as they end, so that --resume after a kill samples none of them again "
-        "(docs/clusters.md); a run that is resumed with it does not repeat bit for bit",
+        "(docs/clusters.md)",
         False,
     )
 

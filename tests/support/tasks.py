@@ -49,6 +49,19 @@ class Slow(Talk):
         return super().reply(action)
 
 
+class Logged(Slow):
+    """`Slow`, which adds the seed of each episode to the file `log` as it begins."""
+
+    def __init__(self, *, log: str = "", **arguments):
+        super().__init__(**arguments)
+        self.log = log
+
+    def start(self):
+        with open(self.log, "a") as file:
+            file.write(f"{self.np_random_seed}\n")
+        return super().start()
+
+
 class Steps(Low):
     """Three turns; the reward is 1 if the first character of every reply is low."""
 

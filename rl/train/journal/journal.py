@@ -190,4 +190,4 @@ def _update_of(path: Path) -> int:
 
 
 def _is_replayed(record: dict[str, Any]) -> bool:
-    return record["kind"] in ("READY", "CLAIM", "COMMIT") or record.get("reason") == "cancelled"
+    return record["kind"] in ("READY", "CLAIM", "COMMIT") or record.get("reason") in ("cancelled", "stale")

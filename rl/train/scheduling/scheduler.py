@@ -40,10 +40,10 @@ class Scheduler:
         progress: Progress,
         opponents: Opponents | None,
         stopping: asyncio.Event,
-        journal: Journal,
+        journal: Journal | None = None,
     ) -> None:
         """Take the parts of the loop; `progress` is changed in place."""
-        self.journal = journal
+        self.journal = journal or Journal()
         self.runner, self.recipe, self.plan, self.progress = runner, recipe, plan, progress
         self.opponents, self.stopping = opponents, stopping
         self.num_learning = 0
@@ -67,43 +67,51 @@ class Scheduler:
     async def claim(self) -> Claim | None:
         """Wait for the groups of the next update; None if `stopping` was set before they were complete."""
         self.open_tickets()
-        numbers = self._replay_claim()
-        while numbers is None and (numbers := self._choose()) is None:
-            if self.stopping.is_set():
-                return None
-            await self.wait_for_group()
+        if (numbers := self._replay_claim()) is None:
+            while (numbers := self._choose()) is None:
+                if self.stopping.is_set():
+                    return None
+                await self.wait_for_group()
+            self._record_claim(numbers)
         progress = self.progress
-        self.journal.claim(progress.update, [(n, [is_kept for _, is_kept in progress.ended[n]]) for n in numbers])
         results = [result for number in numbers for result in progress.ended[number]]
         num_usable = sum(is_usable(progress.ended[number]) for number in numbers)
         progress.use_up(numbers)
         return Claim([group for group, _ in results], [group for group, is_kept in results if is_kept], num_usable)
 
-    def replay(self) -> None:
-        """Take over what the journal says of groups up to the next claim or commit."""
+    def _record_claim(self, numbers: list[int]) -> None:
+        flags = [(number, [is_kept for _, is_kept in self.progress.ended[number]]) for number in numbers]
+        self.journal.claim(self.progress.update, flags)
+
+    def replay(self, end: str = "COMMIT") -> None:
+        """Take over what the journal says of groups up to its next record of the kind `end`."""
         journal = self.journal
         if not journal.is_replaying:
             return
         while (record := journal.peek())["kind"] in ("READY", "DROP"):
             ticket: Ticket = record["ticket"]
-            if self.progress.open.get(ticket.number) != ticket:
+            is_stale = record.get("reason") == "stale"
+            if not is_stale and self.progress.open.get(ticket.number) != ticket:
                 self._give_up_replay()
                 return
             journal.advance()
             if record["kind"] == "READY":
                 self._finish_group(ticket, record["groups"])
-            else:
+            elif not is_stale:
                 self._cancel(ticket)
+            elif is_usable(self.progress.ended.get(ticket.number, ())):  # else refused with the one before
+                self._refuse_stale()
         if not journal.is_replaying:
             self.start()
+        elif record["kind"] != end:
+            self._give_up_replay()
 
     def _replay_claim(self) -> list[int] | None:
         """Return the tickets that the update takes by the journal; None if it does not say."""
-        self.replay()
+        self.replay("CLAIM")
         journal, progress = self.journal, self.progress
         if not journal.is_replaying:
             return None
-        self._refuse_stale()
         record = journal.peek()
         numbers = [number for number, _ in record.get("tickets", ())]
         if record.get("update") != progress.update or not numbers or not progress.ended.keys() >= set(numbers):
