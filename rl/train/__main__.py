@@ -212,7 +212,7 @@ def _check_settings(settings: Settings, recipe: recipes.Recipe) -> None:
         raise UserError(f"--minibatches {settings.minibatches}: must be at most --groups {settings.groups}")
     if settings.hub_private and not settings.push_to_hub:
         raise UserError("--hub-private is about the repository of --push-to-hub ID, which is missing")
-    loggers.parse(settings.logger)
+    loggers.check(settings.logger)
     if settings.eval_every and not settings.eval_episodes:
         raise UserError("--eval-every: needs --eval-episodes above 0")
     if settings.target_success is not None and not settings.eval_every:
