@@ -252,7 +252,7 @@ def output_file(text: str) -> Path:
 
 
 def output_folder(text: str) -> Path:
-    """Return `text` as the path of a folder that can be written, new or existing; a `type` for argparse. Writes nothing.
+    """Return `text` as the path of a writable folder, new or existing; a `type` for argparse. Writes nothing.
 
     Raises `ArgumentTypeError` for an empty path, a file, also among its parents, and a folder that is not writable or
     is to be made in such a one, and `OSError` for a path that the operating system refuses.
