@@ -21,6 +21,7 @@ from rl.cli import Parser, UserError, output_folder, run, user_input
 from rl.methods import recipe as recipes
 from rl.methods.conflicts import find_conflict
 from rl.policy.extras import check_peft
+from rl.policy.hub.lookup import find_model
 from rl.policy.registry import check_engines, engine_devices
 from rl.policy.servers.address import check_servers
 from rl.policy.vllm.version import require_vllm
@@ -81,6 +82,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         folder = folder or _default_folder(settings)
         if not is_resumed:
             _check_new(folder)
+            if not settings.is_tiny:
+                find_model(settings.model)
         if settings.push_to_hub:
             check_access(settings)
         if settings.engine.startswith("vllm") and not (is_dry_run or settings.engine_url):
