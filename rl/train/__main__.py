@@ -81,9 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _check_settings(settings, recipe)
         folder = folder or _default_folder(settings)
         if not is_resumed:
-            _check_new(folder)
-            if not settings.is_tiny:
-                find_model(settings.model)
+            _check_new(folder, settings.model)
         if settings.push_to_hub:
             check_access(settings)
         if settings.engine.startswith("vllm") and not (is_dry_run or settings.engine_url):
@@ -231,13 +229,15 @@ def _check_settings(settings: Settings, recipe: recipes.Recipe) -> None:
         raise UserError(f"--data-root {settings.data_root}: no such folder")
 
 
-def _check_new(folder: Path) -> None:
-    """Raise `UserError` if the folder of a new run cannot be written, or holds a run already. Writes nothing."""
+def _check_new(folder: Path, model: str) -> None:
+    """Raise an error if a new run cannot be written to `folder`, or there is no such model. Writes nothing."""
     try:
         output_folder(str(folder))
     except argparse.ArgumentTypeError as error:
         raise UserError(f"--out {folder}: {error}") from None
     config_file.refuse_run(folder)
+    if model != "tiny":
+        find_model(model)
 
 
 def _check_updates(settings: Settings, num_updates: int) -> None:
