@@ -252,15 +252,20 @@ def output_file(text: str) -> Path:
 
 
 def output_folder(text: str) -> Path:
-    """Return `text` as the path of a folder, new or existing; a `type` for argparse.
+    """Return `text` as the path of a writable folder, new or existing; a `type` for argparse. Writes nothing.
 
-    Raises `ArgumentTypeError` for a file or an empty path, and `OSError` for a path that the operating system refuses.
+    Raises `ArgumentTypeError` for an empty path, a file, also among its parents, and a folder that is not writable or
+    is to be made in such a one, and `OSError` for a path that the operating system refuses.
     """
     path = Path(text)
     if not text.strip():
         raise argparse.ArgumentTypeError("names no folder")
-    if path.exists() and not path.is_dir():
-        raise argparse.ArgumentTypeError("is a file")
+    path.exists()  # raises for a path that the operating system refuses
+    place = next(part for part in (path, *path.absolute().parents) if os.path.lexists(part))
+    if not place.is_dir():
+        raise argparse.ArgumentTypeError("is a file" if place == path else f"{place} is a file")
+    if not os.access(place, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
+        raise argparse.ArgumentTypeError("not writable" if place == path else f"{place} is not writable")
     return path
 
 

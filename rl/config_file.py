@@ -91,6 +91,14 @@ def read(path: Path | str) -> dict[str, Any]:
     return _read(Path(path), is_unchanged=False)
 
 
+def refuse_run(folder: Path) -> None:
+    """Raise `UserError` if there is a run in `folder`, where a new one would begin."""
+    if (folder / "config.toml").exists():
+        raise UserError(
+            f"--out {folder}: there is a run already; add --resume to continue it, or choose another folder"
+        )
+
+
 def read_run(folder: Path) -> dict[str, Any]:
     """Read the `config.toml` of a run's folder as `read` does.
 

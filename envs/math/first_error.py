@@ -51,9 +51,16 @@ _CORRECTED_LINE = re.compile(
     rf"(?:is|equals|=) ?{_TERM},? (?:and )?not {_TERM})[.!]?",
     re.IGNORECASE,
 )
+# A step with the calculation that it holds, which names it where that is wrong as it stands.
+_QUOTED_LINE = re.compile(
+    rf"(?:the first (?:wrong step|error|mistake) is )?step (?P<number>\d{{1,2}}) ?[:,] ?"
+    rf"(?P<left>{_TERM}) ?(?P<sign>[-+*\u2212\u00d7\u00b7x]) ?(?P<right>{_TERM}) ?= ?(?P<result>{_TERM})[.!]?",
+    re.IGNORECASE,
+)
 _MARKUP = re.compile(r"[*_`$]|</?[a-z]{1,9}>|\\text|[{}]|^[-*] (?!1\b)")
 _EMPHASIS = re.compile(r"[*_`$]{2}|[_`$]")
 _ANY_BOX = re.compile(r"\\boxed\{((?:[^{}]|\\text\{[^{}]*\}){0,40})\}")
+_STEP = re.compile(r"\bsteps?\b|^\W*\d{1,2} ?[:.)] ", re.I)  # named, or a line of a numbered list
 _DOUBT = re.compile(r"\b(?:not|never|neither|either|or)\b|n['’]t\b", re.I)
 _SIGNS = {"+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b}
 
@@ -152,12 +159,23 @@ def named_step(reply: str) -> int | None:
     """
     line = last_line(reply)
     texts = _ANY_BOX.findall(line) or [line]
-    match = _CORRECTED_LINE.fullmatch(" ".join(_EMPHASIS.sub("", line).split()))
+    plain_line = " ".join(_EMPHASIS.sub("", line).split())
+    match = _CORRECTED_LINE.fullmatch(plain_line) or _wrong_quote(plain_line, reply)
     numbers = {int(match["number"])} if match else {_only_number(text) for text in texts}
     rivals = {_only_number(other) for other in reply.splitlines() if len(other.strip("*_` .")) <= 2} - {None}
     if len(numbers) != 1 or (not match and _DOUBT.search(line)):
         return None
     return numbers.pop() if rivals <= numbers else None
+
+
+def _wrong_quote(line: str, reply: str) -> re.Match[str] | None:
+    """Match a line such as `Step 3: 1-42=-39` if its result is wrong and no other line of `reply` is about a step."""
+    match = _QUOTED_LINE.fullmatch(line)
+    if match is None or sum(_STEP.search(other) is not None for other in reply.splitlines()) > 1:
+        return None
+    left, right, result = (int(match[name].replace("\u2212", "-")) for name in ("left", "right", "result"))
+    sign = {"\u2212": "-", "\u00d7": "*", "\u00b7": "*", "x": "*", "X": "*"}.get(match["sign"], match["sign"])
+    return match if _SIGNS[sign](left, right) != result else None
 
 
 def _only_number(text: str) -> int | None:

@@ -21,6 +21,7 @@ from rl.cli import UserError, one_line, suggest
 from rl.evaluate.clients.client import evaluate_client
 from rl.evaluate.runner import SCRIPT_CONCURRENCY, SCRIPTS, OnGroup, evaluate, evaluate_script, sampling_params
 from rl.policy.engine import Engine
+from rl.policy.hub.lookup import find_model
 from rl.policy.registry import check_engines
 from rl.processes.host import open_host
 from rl.prompt_options import PromptOptions, parse_json_values
@@ -113,6 +114,24 @@ class LocalModel:
     params: SamplingParams
 
 
+def check_model(name: str, *, names: Sequence[str] = (), flag: str = "--policy") -> None:
+    """Raise `ValueError` if there is no model `name` here or on the hub. Imports no torch.
+
+    The error suggests the nearest of scripts and `names`, or lists them. `flag` is where the name comes from.
+    """
+    if name == "tiny":
+        return
+    is_script = "/" not in name and not Path(name).exists()
+    hint = suggest(name.partition(":")[0], [*SCRIPTS, "tiny", *SPEC_FORMS, *names]) if is_script else ""
+    if "did you mean" in hint:
+        raise ValueError(f"{flag} {name}: unknown{hint}")
+    try:
+        find_model(name)
+    except ValueError as error:
+        scripts = f"; scripts are {', '.join(dict.fromkeys((*SCRIPTS, *names)))}" if is_script else ""
+        raise ValueError(f"{flag} {name}: {error}{scripts}" if is_script else str(error)) from None
+
+
 def open_local_model(args: argparse.Namespace, *, names: Sequence[str] = (), flag: str = "--policy") -> LocalModel:
     """Load the model that `args.policy` names and start a sampling engine on it; the caller closes the engine.
 
@@ -120,10 +139,7 @@ def open_local_model(args: argparse.Namespace, *, names: Sequence[str] = (), fla
     `ValueError` for an unknown name or a model that does not work.
     """
     check_engines(args.engine, args.engine_devices, args.engines)
-    if "/" not in args.policy and args.policy != "tiny" and not Path(args.policy).exists():
-        hint = suggest(args.policy, [*SCRIPTS, "tiny", *SPEC_FORMS, *names])
-        if "did you mean" in hint:
-            raise ValueError(f"{flag} {args.policy}: unknown{hint}")
+    check_model(args.policy, names=names, flag=flag)
     from rl.policy.model_config import max_sequence_length
     from rl.policy.pretrained import load_pretrained
     from rl.policy.registry import open_engine  # torch takes seconds to import, and a script plays without it

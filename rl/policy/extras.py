@@ -15,6 +15,13 @@ def check_peft() -> None:
         raise ValueError(f"LoRA needs the package peft, which is not installed: {install_command('lora')}")
 
 
+def check_installed(module: str, extra: str) -> None:
+    """Raise `ImportError` naming the extra if an optional module is not installed, without importing it."""
+    spec = find_spec(module)
+    if spec is None or spec.origin is None:  # a folder of that name, such as the one that wandb writes
+        raise ImportError(f"{module} is not installed: {install_command(extra)}")
+
+
 def require(module: str, extra: str) -> Any:
     """Import and return an optional module. Raises `ImportError` naming the extra that installs it."""
     try:

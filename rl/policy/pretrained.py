@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +23,11 @@ from transformers.utils import logging
 from rl import checksums
 from rl.policy import lora, tiny
 from rl.policy.extras import check_peft
+from rl.policy.hub.lookup import find_model, first_line
 from rl.policy.images.inputs import attach_images, image_inputs
 from rl.policy.images.processor import load_processor, reads_images, save_processor
 from rl.policy.model_config import text_config
-from rl.spec_paths import role_models, run_of_model
-
-_HUB_ID = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
+from rl.spec_paths import run_of_model
 
 
 def load_pretrained(
@@ -146,7 +144,7 @@ def _cast(model: Any, dtype: torch.dtype) -> Any:
 
 def _read(name: str, dtype: torch.dtype | str, adapters: tuple[Path, ...] = ()) -> tuple[Any, PreTrainedTokenizerBase]:
     """The model `name`; `adapters` are the adapter folders that it is the base of."""
-    source, is_local = _find(name)
+    source, is_local = find_model(name)
     if is_local:
         _check_digests(Path(source))
     if (Path(source) / lora.CONFIG).is_file():
@@ -181,28 +179,7 @@ def _read_adapter(
     try:
         return _cast(lora.merge(_cast(model, torch.float32), folder), final_dtype), tokenizer
     except Exception as error:
-        raise ValueError(f"adapter {str(folder)!r} does not fit {base!r}: {_first_line(error)}") from error
-
-
-def _find(name: str) -> tuple[str, bool]:
-    """The folder or hub id of a model, and whether it can be read without the network."""
-    folder = Path(name).expanduser()
-    if not name.strip():
-        raise ValueError(f"model {name!r}: give tiny, a folder or a hub id")
-    if folder.is_dir():
-        for inner in (folder, folder / "model", folder / "checkpoints" / "latest" / "model"):
-            if any((inner / config).is_file() for config in ("config.json", lora.CONFIG)):
-                return str(inner), True
-        if roles := role_models(folder):
-            raise ValueError(f"model {name!r} is a run with a model for each role; give {' or '.join(map(str, roles))}")
-        raise ValueError(f"model {name!r}: no config.json in this folder, its model/ or its checkpoints/latest/model/")
-    if folder.exists():
-        raise ValueError(f"model {name!r} is a file; give its folder, {str(folder.parent)!r}")
-    if not _HUB_ID.fullmatch(name):
-        raise ValueError(f"model {name!r}: no such folder; {_suggest_path(folder)}")
-    if "/" not in name and get_close_matches(name.lower(), ["tiny"]):
-        raise ValueError(f"no model {name!r}; did you mean 'tiny'?")
-    return name, _is_in_hub_cache(name, folder)
+        raise ValueError(f"adapter {str(folder)!r} does not fit {base!r}: {first_line(error)}") from error
 
 
 def _check_digests(folder: Path) -> None:
@@ -219,49 +196,11 @@ def _check_digests(folder: Path) -> None:
         raise ValueError(f"model {str(home)!r}: {error}{hint}") from None
 
 
-def _suggest_path(path: Path) -> str:
-    """A hint for a mistyped path: the existing path that it is closest to."""
-    nearest = next(parent for parent in path.absolute().parents if parent.is_dir())
-    for part in path.absolute().relative_to(nearest).parts:
-        names = [entry.name for entry in nearest.iterdir()] if nearest.is_dir() else []
-        close = [part] if part in names else get_close_matches(part, names, n=1)
-        if not close:
-            return f"the nearest that exists is {str(nearest)!r}"
-        nearest /= close[0]
-    return f"did you mean {str(nearest)!r}?"
-
-
-def _is_in_hub_cache(name: str, folder: Path) -> bool:
-    """Whether the hub's local cache holds the model; raises `ValueError` if neither cache nor hub has it."""
-    from huggingface_hub import HfApi, try_to_load_from_cache
-    from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
-
-    if isinstance(try_to_load_from_cache(name, "config.json"), str):
-        return True
-    try:
-        info = HfApi().model_info(name, timeout=10)  # one request: from_pretrained would retry for half a minute
-    except GatedRepoError:
-        raise ValueError(f"model {name!r} is gated: accept its licence on the hub, then run `hf auth login`") from None
-    except RepositoryNotFoundError:
-        raise ValueError(
-            f"no model {name!r}: neither on the Hugging Face hub nor here; {_suggest_path(folder)}"
-        ) from None
-    except Exception as error:  # offline mode, no network, a proxy's answer: all mean the same to the user
-        raise ValueError(
-            f"model {name!r}: no such folder here ({_suggest_path(folder)}), and the Hugging Face hub is out of reach "
-            f"({_first_line(error)})"
-        ) from error
-    files = {one.rfilename for one in info.siblings or ()}
-    if lora.CONFIG in files and "config.json" not in files:
-        raise ValueError(f"model {name!r} is an adapter: `hf download {name} --local-dir DIR`, then give DIR")
-    return False
-
-
 def _load_tokenizer(source: str, is_local: bool) -> PreTrainedTokenizerBase:
     try:
         tokenizer = AutoTokenizer.from_pretrained(source, local_files_only=is_local)
     except Exception as error:
-        raise ValueError(f"model {source!r}: its tokenizer does not load: {_first_line(error)}") from error
+        raise ValueError(f"model {source!r}: its tokenizer does not load: {first_line(error)}") from error
     if not _is_lossless(tokenizer) and (Path(source) / "tokenizer.json").is_file():
         # AutoTokenizer replaces the saved pre-tokenizer of some families by its own, which may drop line breaks.
         from_file = PreTrainedTokenizerFast.from_pretrained(source)
@@ -283,9 +222,9 @@ def _load_model(
                 source, dtype=dtype, local_files_only=is_local, output_loading_info=True, ignore_mismatched_sizes=True
             )
     except SafetensorError as error:
-        raise ValueError(f"model {source!r}: its weights are damaged or cut short: {_first_line(error)}") from error
+        raise ValueError(f"model {source!r}: its weights are damaged or cut short: {first_line(error)}") from error
     except Exception as error:
-        raise ValueError(f"model {source!r} does not load: {_first_line(error)}") from error
+        raise ValueError(f"model {source!r} does not load: {first_line(error)}") from error
     if missing := sorted(info["missing_keys"]):
         raise ValueError(f"model {source!r}: {len(missing)} of its weights are missing, such as {missing[0]!r}")
     if mismatches := sorted(info["mismatched_keys"]):
@@ -300,10 +239,6 @@ def _is_lossless(tokenizer: PreTrainedTokenizerBase) -> bool:
     """Whether a line break survives encoding and decoding."""
     text = "a\nb"
     return tokenizer.decode(tokenizer.encode(text, add_special_tokens=False)) == text
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 @contextmanager

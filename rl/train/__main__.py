@@ -7,6 +7,7 @@ if __name__ == "__main__":  # before the imports below, which another package's 
 
     put_own_packages_first()
 
+import argparse
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ from rl.cli import Parser, UserError, output_folder, run, user_input
 from rl.methods import recipe as recipes
 from rl.methods.conflicts import find_conflict
 from rl.policy.extras import check_peft
+from rl.policy.hub.lookup import find_model
 from rl.policy.registry import check_engines, engine_devices
 from rl.policy.servers.address import check_servers
 from rl.policy.vllm.version import require_vllm
@@ -27,6 +29,7 @@ from rl.processes.address import check_cluster, join_cluster
 from rl.prompt_options import parse_template_args
 from rl.schedule import check_schedule
 from rl.settings import Settings, add_flags
+from rl.train.hub.upload import check_access
 from rl.train.loggers import logger as loggers
 
 # It is trained from scratch, at a rate that is too high for its last updates. The horizon does not follow --updates.
@@ -76,6 +79,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         recipe = build_recipe(settings, slots)
         slots = recipes.words(recipe)
         _check_settings(settings, recipe)
+        folder = folder or _default_folder(settings)
+        if not is_resumed:
+            _check_new(folder, settings.model)
+        if settings.push_to_hub:
+            check_access(settings)
         if settings.engine.startswith("vllm") and not (is_dry_run or settings.engine_url):
             require_vllm()
     if stale := config_file.stale_keys(flags, file):
@@ -89,7 +97,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     from rl.train.trainers.processes import TrainersLost
 
     with user_input():
-        run_folder = RunFolder.open_existing(folder) if folder and is_resumed else None
+        run_folder = RunFolder.open_existing(folder) if is_resumed else None
         if run_folder:
             if not is_dry_run:
                 run_folder.lock()
@@ -115,7 +123,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(config_file.to_toml(session.settings, slots), end="")
         return 0
     again = lambda run_folder: Session(settings, build_recipe(settings, slots), run_folder)  # noqa: E731
-    return restarts.train(session, folder or _default_folder(settings), again)
+    return restarts.train(session, folder, again)
 
 
 def build_recipe(settings: Settings, slots: Mapping[str, Any]) -> recipes.Recipe:
@@ -212,13 +220,24 @@ def _check_settings(settings: Settings, recipe: recipes.Recipe) -> None:
         raise UserError(f"--minibatches {settings.minibatches}: must be at most --groups {settings.groups}")
     if settings.hub_private and not settings.push_to_hub:
         raise UserError("--hub-private is about the repository of --push-to-hub ID, which is missing")
-    loggers.parse(settings.logger)
+    loggers.check(settings.logger)
     if settings.eval_every and not settings.eval_episodes:
         raise UserError("--eval-every: needs --eval-episodes above 0")
     if settings.target_success is not None and not settings.eval_every:
         raise UserError(f"--target-success {settings.target_success:g}: nothing measures it; add --eval-every N")
     if settings.data_root and not Path(settings.data_root).is_dir():
         raise UserError(f"--data-root {settings.data_root}: no such folder")
+
+
+def _check_new(folder: Path, model: str) -> None:
+    """Raise an error if a new run cannot be written to `folder`, or there is no such model. Writes nothing."""
+    try:
+        output_folder(str(folder))
+    except argparse.ArgumentTypeError as error:
+        raise UserError(f"--out {folder}: {error}") from None
+    config_file.refuse_run(folder)
+    if model != "tiny":
+        find_model(model)
 
 
 def _check_updates(settings: Settings, num_updates: int) -> None:

@@ -21,6 +21,7 @@ from typing import Any
 
 from rl import checksums
 from rl.cli import UserError
+from rl.config_file import refuse_run
 from rl.records import Group
 from rl.rollout.image_files import ImageFiles
 from rl.rollout.jsonl import lines
@@ -54,10 +55,7 @@ class RunFolder:
             UserError: There is a run or one of `subfolders` already, or the folder cannot be written.
 
         """
-        if (path / "config.toml").exists():
-            raise UserError(
-                f"--out {path}: there is a run already; add --resume to continue it, or choose another folder"
-            )
+        refuse_run(path)
         for name in subfolders:
             if (path / name).exists():
                 raise UserError(f"--out {path}: there is a {name}/ already, which the run would write; choose another")

@@ -125,8 +125,6 @@ class Session:
         SIGTERM and SIGHUP count as Ctrl-C, see `rl.cli.run`. Raises `UserError` if the run cannot start or continue,
         for a reason that the user can remedy.
         """
-        if self.settings.push_to_hub:
-            upload.check_access(self.settings)
         self.config = to_toml(self.settings, words(self.recipe))
         self.folder = self.resume_from or RunFolder.create(out, self.config, subfolders=self.trained_model.base_folders)
         parts = self.trainees, self.progress, self.runner, self.recipe, self.opponents.pool

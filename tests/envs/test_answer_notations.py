@@ -197,6 +197,11 @@ def test_another_set_or_several_are_wrong(reply: str) -> None:
         ("Step 3 is wrong: 1-42 should be -41.", 3),
         ("The first wrong step is step 3: 1 - 42 = -41, not -39.", 3),
         ("Step 2: 7*8 is 56, not 54", 2),
+        ("Step 3: 1-42=-39", 3),
+        ("**Step 3: 1 - 42 = -39**", 3),
+        ("**Step 3:** `1−42=−39`.", 3),
+        ("The first wrong step is step 2: 7×8 = 54.", 2),
+        ("I checked each of them.\nStep 3: 1-42=-39", 3),
     ],
 )
 def test_a_step_in_words_or_with_its_correction(reply: str, step: int) -> None:
@@ -217,6 +222,14 @@ def test_a_step_in_words_or_with_its_correction(reply: str, step: int) -> None:
         "Step 3 is not wrong: 1-42 should be -41.",
         "Step 3: not 4",
         "2\nStep 3: 1-42 should be -41, not -39.",
+        "Step 3: 1-42=-41",
+        "2\nStep 3: 1-42=-39",
+        "Step 2: 7*8=54\nStep 3: 1-42=-39",
+        "Step 2: 1+0=1\nStep 3: 1-42=-39",
+        "2: 1+0=1\nStep 3: 1-42=-39",
+        "Not step 3: 1-42=-39",
+        "Step 3: 1-42=-39 or 1-42=-41",
+        "Step 3: 1-42=-39=-41",
         "twenty",
     ],
 )

@@ -18,6 +18,9 @@ from tests.support.paths import ROOT
         ("rl.train", ["--env", "math/Arithmetic-v0", "--env-arg", "levle=1"], "level"),
         ("rl.train", ["--env", "math/Arithmetic-v0", "--algo", "gpro"], "'grpo'"),
         ("rl.evaluate", ["--env", "math/Arithmetik-v0", "--policy", "tiny"], "math/Arithmetic-v0"),
+        ("rl.train", ["--env", "math/Arithmetic-v0", "--model", "quen/x"], "no such folder here"),
+        ("rl.evaluate", ["--env", "math/Arithmetic-v0", "--policy", "tinny"], "did you mean tiny?"),
+        ("rl.evaluate", ["--env", "math/Arithmetic-v0", "--policy", "quen/x"], "no such folder here"),
     ],
 )
 def test_a_wrong_name_is_reported_without_importing_torch(module: str, words: list[str], hint: str) -> None:
@@ -30,7 +33,7 @@ try:
 finally:
     assert not {{"torch", "transformers"}} & sys.modules.keys()
 """
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "HF_HUB_OFFLINE": "1"}
     command = [sys.executable, "-c", code, *words]
     result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
     assert result.returncode == 2 and hint in result.stderr and result.stderr.count("\n") == 1

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Coroutine
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from envs.web.browser import pointer
 from envs.web.browser.reading import parse_snapshot, refusal
-from envs.web.browser.tabs import LOAD_S, Tabs
+from envs.web.browser.tabs import LOAD_S, WALK, Tabs
 from envs.web.page import BrowserFault, Element, PageError, PageHung, Snapshot
 
 ACTION_S = 10.0  # of one action with its effects
-_FOLDER = Path(__file__).parent
-_WALK = "([name, ...rest]) => " + (_FOLDER / "walk.js").read_text(encoding="utf-8").rstrip() + "[name](...rest)"
+_ABSENT = "absent"
+_CALL = f"""([name, ...rest]) => {{
+  const walk = window[Symbol.for("turnwise.walk")];
+  return walk ? walk[name](...rest) : "{_ABSENT}";
+}}"""
+_WHOLE = f"([name, ...rest]) => {WALK}[name](...rest)"
 
 
 class PageActions:
@@ -51,13 +55,15 @@ class PageActions:
         await tabs.settle()
 
     async def _evaluate(self, name: str, *args: Any) -> Any:
-        return await self._live_tabs.page.evaluate(_WALK, [name, *args])
+        page = self._live_tabs.page
+        result = await page.evaluate(_CALL, [name, *args])
+        return await page.evaluate(_WHOLE, [name, *args]) if result == _ABSENT else result
 
     async def _read(self) -> Snapshot:
         tabs = self._live_tabs
         for _ in range(5):
             try:
-                data = json.loads(await self._evaluate("read"))
+                data = json.loads(tabs.take_reading() or await self._evaluate("read"))
                 break
             except Exception as error:
                 if "Execution context was destroyed" not in str(error):
@@ -82,8 +88,7 @@ class PageActions:
         aim = await self._evaluate("aim", index, place["x"], place["y"])
         if "error" in aim:
             raise refusal(index, aim)
-        await mouse.down()
-        await mouse.up()
+        await asyncio.gather(mouse.down(), mouse.up())  # sent at once, in this order
         await self._finish()
 
     async def _type(self, index: int, text: str, submit: bool) -> None:
@@ -157,9 +162,10 @@ class PageActions:
                 await page.close()
                 tabs.show(first)
 
-    async def _run(self, script: str) -> None:
-        await self._live_tabs.page.evaluate(script)
+    async def _run(self, script: str) -> str:
+        result = await self._live_tabs.page.evaluate(script)
         await self._live_tabs.settle()
+        return str(result)
 
     async def _finish(self) -> None:
         """Wait for the effects of an action; leave a page that cannot be shown."""

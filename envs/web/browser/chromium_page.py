@@ -154,20 +154,19 @@ class ChromiumPage(PageActions):
         else:
             self._host.call(self._rest, deadline_s=ACTION_S)
 
-    def restart(self, site: Site, script: str) -> bool:
-        """Begin an episode on the page that `rest` has kept; return whether that could be done, else call `open`.
+    def restart(self, site: Site, script: str) -> str:
+        """Begin an episode on the page that `rest` has kept; return what `script` does, "" if `open` must be called.
 
         Args:
             site: Answers from now on.
-            script: What the page has to run; it returns when the episode has begun.
+            script: What the page has to run; it returns a text, such as the goal, when the episode has begun.
         """
         if not self._host.call(self._resume, site, deadline_s=ACTION_S):
-            return False
+            return ""
         try:
-            self._act(self._run, script)
+            return self._act(self._run, script)
         except (PageError, PageHung, BrowserFault):
-            return False
-        return True
+            return ""
 
     def close(self) -> None:
         """End the episode; the last page of the process ends the browser."""
@@ -205,6 +204,8 @@ class ChromiumPage(PageActions):
         await self._close(tabs)
 
     def _act(self, function: Callable[..., Coroutine[Any, Any, Any]], *args: Any) -> Any:
+        if function != self._read and self._tabs is not None:
+            self._tabs.reading = None  # of the page before this action
         return self._host.call(self._guarded, partial(function, *args), deadline_s=2 * ACTION_S)
 
     async def _guarded(self, action: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
@@ -213,6 +214,7 @@ class ChromiumPage(PageActions):
         try:
             if not tabs.pages:
                 await self._reopen(tabs)
+            tabs.acting = tabs.page
             return await asyncio.wait_for(action(), ACTION_S)
         except (PageError, PageHung, BrowserFault):
             raise

@@ -3,12 +3,15 @@
   const LONGEST_MS = 1000, DEEPEST = 5;  // a timer set by a timer set by ... is a loop, and nothing waits for it
   const later = window.setTimeout.bind(window);
   const pending = new Set();
-  let depth = 0, opened = 0, waiting = [];
+  let depth = 0, opened = 0, waiting = [], isLeaving = false;
   const check = () => {
-    if (pending.size) return;
-    const resolved = waiting;
-    waiting = [];
-    resolved.forEach(resolve => resolve(opened));
+    if (pending.size || !waiting.length) return;
+    later(() => {  // what the last timer has left to promises and observers may set timers itself
+      if (pending.size) return;
+      const resolved = waiting;
+      waiting = [];
+      resolved.forEach(resolve => resolve(opened));
+    }, 0);
   };
   const count = (start, stop) => {
     const set = window[start].bind(window), clear = window[stop].bind(window);
@@ -41,10 +44,16 @@
     if (performance.getEntriesByType("navigation")[0]?.type === "back_forward")
       for (const form of document.forms) HTMLFormElement.prototype.reset.call(form);
   });
+  window.navigation?.addEventListener("navigate", event => {
+    if (!event.hashChange && event.downloadRequest === null)
+      queueMicrotask(() => { if (!event.defaultPrevented) isLeaving = true; });
+  });
   addEventListener("click", opens, true);
   addEventListener("submit", opens, true);
   Object.defineProperty(window, Symbol.for("turnwise.idle"), {value: limit => new Promise(resolve => {
     later(() => later(() => { if (pending.size) waiting.push(resolve); else resolve(opened); }, 0), 0);
     later(() => resolve(opened), limit);
   }).then(number => { opened = 0; return number; })});
+  // Whether another document has been asked for; what is shown is then not what an action has led to.
+  Object.defineProperty(window, Symbol.for("turnwise.leaving"), {value: () => isLeaving});
 })();

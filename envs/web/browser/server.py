@@ -57,6 +57,8 @@ class SiteServer:
 class _Server(ThreadingHTTPServer):
     """A server that says nothing of browsers that have ended in the middle of an answer."""
 
+    request_queue_size = 128  # connections that may wait; a page opens several at once, and there are several pages
+
     def handle_error(self, request: object, client_address: object) -> None:
         """Print what is no broken connection."""
         if not isinstance(sys.exception(), OSError):
@@ -68,6 +70,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     timeout = IDLE_S
+    wbufsize = 1 << 16  # head and body go out together: a body sent alone may wait until its head is acknowledged
+    disable_nagle_algorithm = True
     sites: dict[str, tuple[Site, threading.Lock]]
 
     def do_GET(self) -> None:

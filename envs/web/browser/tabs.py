@@ -12,8 +12,18 @@ MOST_TABS = 8
 SETTLE_S = 3.0  # the longest that an action waits for its effects
 LOAD_S = 10.0
 NEW_TAB_S = 1.0
+LATE_S = 10.0  # after which a tab that was to open is one that does not: its name was known
 UNREAD_S = 0.1
+READING_S = 0.05  # for which what was read at the end of an action is the page as it is now
 _IDLE = Path(__file__).with_name("idle.js").read_text(encoding="utf-8")
+WALK = Path(__file__).with_name("walk.js").read_text(encoding="utf-8").rstrip()
+# Every document has the walk from its beginning, so that it is neither sent nor parsed again for each use.
+_INIT = f"{_IDLE}Object.defineProperty(window, Symbol.for('turnwise.walk'), {{value: Object.freeze({WALK})}});"
+_SETTLE = """async ([limit, reads]) => {
+  const of = name => window[Symbol.for("turnwise." + name)];
+  const opened = await of("idle")?.(limit) ?? 0;
+  return [opened, reads && !opened && of("walk") && !of("leaving")?.() ? of("walk").read() : null];
+}"""
 _LASTING = frozenset(("eventsource", "websocket", "media", "ping"))
 
 
@@ -24,6 +34,8 @@ class Tabs:
         pages: Playwright's pages.
         place: The place of the one that is shown.
         has_crashed: Whether the renderer of one of them has died.
+        acting: The page on which an action is made; it knows how many tabs that opens.
+        reading: What the last action has led to, until `take_reading` or another action.
     """
 
     def __init__(self, context: Any) -> None:
@@ -31,8 +43,13 @@ class Tabs:
         self.pages: list[Any] = []
         self.place = 0
         self.has_crashed = False
+        self.acting: Any = None
         self._requests: set[Any] = set()
-        self._opened = self._expected = 0
+        self._opened = self._expected = self._overdue = 0
+        self._last_count = 0  # of the opened, by the actions before this one
+        self._overdue_until = 0.0
+        self._changes = 0  # requests and tabs that have come or gone
+        self.reading: tuple[str, Any, int, float] | None = None  # the text, its page, the changes before it, when
         self._new_tab = asyncio.Event()
         self._tasks: set[asyncio.Task] = set()
         self._no_requests = asyncio.Event()
@@ -40,14 +57,14 @@ class Tabs:
 
     async def open(self) -> None:
         """Open the first tab."""
-        await self.context.add_init_script(_IDLE)
+        await self.context.add_init_script(_INIT)
         self.context.on("page", self._add)
         self.context.on("request", self._begin_request)
         for event in ("requestfinished", "requestfailed"):
             self.context.on(event, self._end_request)
         self.context.on("response", self._expect_end)
         await self.context.new_page()
-        self._expected = self._opened
+        self._expected = self._last_count = self._opened
 
     @property
     def page(self) -> Any:
@@ -55,15 +72,16 @@ class Tabs:
         return self.pages[self.place]
 
     def show(self, page: Any) -> None:
-        """Make this page the one that is shown."""
+        """Make this page the one that is shown; tabs that were opened beside it are no effect of an action."""
         self.place = self.pages.index(page)
+        self._expected = self._last_count = self._opened
 
     async def replace(self) -> None:
         """Put a new tab in the place of the one that is shown, which hangs or has crashed."""
         old, place = self.page, self.place
         self.pages.remove(old)
         new = await self.context.new_page()
-        self._expected = self._opened
+        self._expected = self._last_count = self._opened
         self.pages.remove(new)
         self.pages.insert(place, new)
         self.place = place
@@ -72,25 +90,41 @@ class Tabs:
         with contextlib.suppress(Exception):
             await asyncio.wait_for(old.close(), 2.0)
 
+    def take_reading(self) -> str | None:
+        """What the page showed at the end of an action, if that was just now and nothing has changed since; once."""
+        reading, self.reading = self.reading, None
+        if reading is None or not self.pages:
+            return None
+        text, page, changes, when = reading
+        is_young = asyncio.get_running_loop().time() - when < READING_S
+        return text if is_young and page is self.page and changes == self._changes and not self._requests else None
+
     async def settle(self) -> None:
         """Wait until the page's requests and short timers are over, and a navigation has arrived; at most `SETTLE_S`.
+
+        What the page shows then is kept for `take_reading`.
 
         Raises TimeoutError if the page does not run scripts any more.
         """
         loop = asyncio.get_running_loop()
         end = loop.time() + SETTLE_S
+        self.reading = None
+        acting, self.acting = self.acting, None
         while self.pages and (left := end - loop.time()) > 0:
-            page = self.page
+            page = acting if acting in self.pages else self.page  # a new tab may be shown already
+            acting = None
             with contextlib.suppress(Exception):  # a new tab is shown as soon as its answer begins
                 await page.wait_for_load_state("domcontentloaded", timeout=1000 * left)
             left = max(end - loop.time(), 0.01)
             try:
-                idle = page.evaluate("limit => window[Symbol.for('turnwise.idle')]?.(limit)", 1000 * left)
-                opened = await asyncio.wait_for(idle, left + 2.0)
-                await self._wait_for_tabs(opened or 0)
+                changes, reads = self._changes, not self._requests
+                idle = page.evaluate(_SETTLE, [1000 * left, reads])
+                opened, text = await asyncio.wait_for(idle, left + 2.0)
+                await self._wait_for_tabs(opened)
                 if self.pages and self.page is not page:
                     continue
                 if not self._requests:
+                    self.reading = (text, page, changes, loop.time()) if isinstance(text, str) else None
                     return
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._no_requests.wait(), max(end - loop.time(), 0.01))
@@ -113,19 +147,33 @@ class Tabs:
                 await asyncio.wait_for(self._new_tab.wait(), NEW_TAB_S)
             except TimeoutError:
                 break
-        self._expected = self._opened
+        if self._expected > self._opened:
+            self._overdue += self._expected - self._opened
+            self._overdue_until = asyncio.get_running_loop().time() + LATE_S
+        if opened and self._opened > self._last_count and self.pages:
+            self.place = len(self.pages) - 1
+        self._expected = self._last_count = self._opened
 
     def _add(self, page: Any) -> None:
+        """Show a new tab, but not one that an earlier action has opened: another is shown by now."""
         self._opened += 1
+        self._changes += 1
+        is_late = self._overdue > 0
+        if is_late and asyncio.get_running_loop().time() > self._overdue_until:
+            self._overdue, is_late = 0, False
+        if is_late:
+            self._overdue -= 1
+            self._expected += 1
         self._new_tab.set()
         if len(self.pages) >= MOST_TABS:
             self._run(page.close())
             return
         self.pages.append(page)
-        self.place = len(self.pages) - 1
+        if not is_late or len(self.pages) == 1:
+            self.place = len(self.pages) - 1
         page.on("crash", self._on_crash)
         page.on("close", self._remove)
-        page.on("dialog", lambda dialog: self._run(_answer(dialog)))
+        page.on("dialog", self._on_dialog)
 
     def _run(self, work: Coroutine[Any, Any, Any]) -> None:
         """Do something beside an action; its errors do not matter."""
@@ -133,7 +181,12 @@ class Tabs:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    def _on_dialog(self, dialog: Any) -> None:
+        self._changes += 1
+        self._run(_answer(dialog))
+
     def _remove(self, page: Any) -> None:
+        self._changes += 1
         if page in self.pages:
             gone = self.pages.index(page)
             self._requests = {request for request in self._requests if request.frame.page is not page}
@@ -151,6 +204,7 @@ class Tabs:
         except Exception:  # of a page that does not exist yet, or no longer
             is_shown = False
         if is_shown and request.resource_type not in _LASTING:
+            self._changes += 1
             self._requests.add(request)
             self._no_requests.clear()
 
@@ -160,6 +214,7 @@ class Tabs:
             asyncio.get_running_loop().call_later(UNREAD_S, self._end_request, response.request)
 
     def _end_request(self, request: Any) -> None:
+        self._changes += request in self._requests
         self._requests.discard(request)
         if not self._requests:
             self._no_requests.set()

@@ -7,7 +7,7 @@
   const WIDGET = ["button", "link", "checkbox", "radio", "tab", "menuitem", "option", "slider", "spinbutton"]
     .map(role => `[role=${role}]`).join(",");
   const clickable = new Set(), ours = new WeakSet(), labelled = new WeakSet();
-  let number = 1, isMarking = false;
+  let number = 1, isMarking = false, isBeginning = false;
   Math.random = () => { number = number * 16807 % 2147483647; return number / 2147483647; };  // until the seed is set
 
   const listen = EventTarget.prototype.addEventListener;
@@ -60,10 +60,10 @@
     request.send(new URLSearchParams(values).toString());
   };
   const start = seed => { Math.seedrandom(seed); core.startEpisodeReal(); };
-  const tell = () => {
+  const goalOf = () => {
     mark();
     const goal = core.getUtterance();
-    report("/begin", {goal: typeof goal === "string" ? goal : goal.utterance ?? JSON.stringify(goal)});
+    return typeof goal === "string" ? goal : goal.utterance ?? JSON.stringify(goal);
   };
   const begin = () => {
     if (window.jQuery) jQuery.fx.off = true;
@@ -71,7 +71,7 @@
     core.endEpisode = function (...values) {
       const isPlaying = core.EP_TIMER !== null;
       end.apply(this, values);
-      if (isPlaying) report("/end", {points: WOB_RAW_REWARD_GLOBAL});
+      if (isPlaying && !isBeginning) report("/end", {points: WOB_RAW_REWARD_GLOBAL});
     };
     core.EPISODE_MAX_TIME = 1e8;
     start(seed);
@@ -79,14 +79,15 @@
     hidden.textContent = "#reward-display, #click-canvas { display: none !important }";
     document.head.append(hidden);
     new MutationObserver(later).observe(document.body, {childList: true, subtree: true, attributeFilter: ["class"]});
-    tell();
+    report("/begin", {goal: goalOf()});
     Object.defineProperty(window, Symbol.for("turnwise.restart"), {value: seed => {
-      if (core.EP_TIMER !== null) core.endEpisode(0);
+      isBeginning = true;  // the end of an episode that was given up says nothing of the next one
+      try { if (core.EP_TIMER !== null) core.endEpisode(0); } finally { isBeginning = false; }
       for (const node of clickable) if (!node.isConnected) clickable.delete(node);
       scrollTo(0, 0);
       document.activeElement?.blur();
       start(seed);
-      tell();
+      return goalOf();
     }});
   };
   const hoverImages = () => [...document.styleSheets].flatMap(sheet =>

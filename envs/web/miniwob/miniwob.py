@@ -174,7 +174,8 @@ class MiniWoB(PageTask):
         self.site = MiniWoBSite(self.page_name, self.task.metadata["seed"])
         if self.reuse and self.page is not None and self.page_name not in KEEPS_STATE:
             page: Any = self.page
-            if page.restart(self.site, _RESTART.format(seed=json.dumps(str(self.site.seed)))) and self.site.goal:
+            if goal := page.restart(self.site, _RESTART.format(seed=json.dumps(str(self.site.seed)))).strip():
+                self.site.begin(goal)
                 self.begin(page)
                 return
         page = self.engine_page()

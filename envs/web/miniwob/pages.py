@@ -62,14 +62,18 @@ class MiniWoBSite:
         vars(self).update(state)
         self._has_begun = threading.Event()
 
+    def begin(self, goal: str) -> None:
+        """Take what the page asks for; its episode has begun."""
+        self.goal = " ".join(goal.split())[:MAX_GOAL]
+        self._has_begun.set()
+
     def wait(self, seconds: float) -> bool:
         """Wait until the page has begun its episode; return whether it has."""
         return self._has_begun.wait(seconds)
 
     def _take(self, request: Request) -> Response:
         if request.path == "/begin":
-            self.goal = " ".join(request.form.get("goal", ("",))[0].split())[:MAX_GOAL]
-            self._has_begun.set()
+            self.begin(request.form.get("goal", ("",))[0])
         elif request.path == "/end" and self.points is None:
             try:
                 points = float(request.form.get("points", ("",))[0])

@@ -16,7 +16,7 @@ from rl.evaluate.policies import PolicyHandle
 from rl.evaluate.report import Report
 from rl.evaluate.runner import OnGroup, evaluate
 from rl.evaluate.seats.exploitability import measure_exploitability
-from rl.evaluate.seats.players import NOT_IN_SEATS, OpenPlayer, open_player, opponent_flags
+from rl.evaluate.seats.players import NOT_IN_SEATS, OpenPlayer, check_player, open_player, opponent_flags
 from rl.evaluate.seats.results import overall, own_groups, seat_results
 from rl.evaluate.seats.teams import opponent_names, read_opponents, seat_diversity
 from rl.evaluate.target import EvaluationTarget
@@ -178,6 +178,8 @@ def open_seated(args: argparse.Namespace, seating: Seating) -> SeatedPolicies:
     """
     game: Any = getattr(envs.entry(seating.spec), "game", None)
     specs, places = read_opponents(args.opponent, seating.seats)
+    for spec in specs:  # before the policy is loaded
+        check_player(spec, game, flag="--opponent")
     players: list[OpenPlayer] = []
     try:
         players.append(open_player(args, game))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rl import config_file
-from rl.evaluate.policies import EPISODE_S, LocalModel, open_endpoint_client, open_local_model
+from rl.evaluate.policies import EPISODE_S, LocalModel, check_model, open_endpoint_client, open_local_model
 from rl.evaluate.run_defaults import RUN_SETTINGS, fill_prompts, run_folder
 from rl.evaluate.runner import SCRIPT_CONCURRENCY
 from rl.prompt_options import PromptOptions
@@ -66,6 +66,13 @@ def is_script(spec: str, game: type[MultiEnv]) -> bool:
 
     name = spec.partition(":")[0]
     return name in (*COMMON_PLAYERS, *game.players) or name.endswith(".py")
+
+
+def check_player(spec: str, game: type[MultiEnv], *, flag: str) -> None:
+    """Raise `ValueError` if `spec` names a script or a model that does not exist. Loads nothing."""
+    is_other = spec.startswith((*NOT_IN_SEATS, "openai:")) or is_script(spec, game)
+    if not is_other and not role_models(Path(spec).expanduser()):
+        check_model(spec, names=(*game.players,), flag=flag)
 
 
 def open_player(

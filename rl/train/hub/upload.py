@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rl.cli import UserError, one_line
 from rl.settings import Settings
 from rl.train.hub.model_card import model_card
-from rl.train.run_folder import RunFolder
+
+if TYPE_CHECKING:  # imports torch
+    from rl.train.run_folder import RunFolder
 
 
 def check_access(settings: Settings) -> None:

@@ -9,13 +9,15 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from envs.watchdog import WATCHDOG
 from rl.cli import UserError, one_line, suggest
+from rl.policy.extras import check_installed
 from rl.settings import Settings
+from sandboxes.source_files import import_source_module
 
 if TYPE_CHECKING:
     from rl.train.run_folder import RunFolder
@@ -42,7 +44,8 @@ class RunInfo:
 class Logger(Protocol):
     """Sends the metrics of one run to one service. Created with a `RunInfo` before the cold start.
 
-    The constructor raises `ValueError` if the service cannot be used. What the other methods raise ends the logger with
+    A module of this folder that needs an optional package names it as `PACKAGE`, which is also the extra. The
+    constructor raises `ValueError` if the service cannot be used. What the other methods raise ends the logger with
     a warning and never the run, except for a `UserError`.
     """
 
@@ -126,6 +129,17 @@ def parse(spec: str) -> dict[str, Callable[[RunInfo], Logger]]:
     return {name: _logger_class(name) for name in names}
 
 
+def check(spec: str) -> None:
+    """Raise `UserError` for what `parse` refuses, and for a logger of this folder whose package is not installed."""
+    for name, logger_class in parse(spec).items():
+        package = getattr(sys.modules[logger_class.__module__], "PACKAGE", "") if name in bundled() else ""
+        try:
+            if package:
+                check_installed(package, package)
+        except ImportError as error:
+            raise UserError(f"--logger {name}: {one_line(error)}") from None
+
+
 def bundled() -> Sequence[str]:
     """Return the names of the loggers in this folder."""
     files = Path(__file__).parent.glob("*.py")
@@ -139,7 +153,10 @@ def _logger_class(name: str) -> Callable[[RunInfo], Logger]:
             choices = [*bundled(), NONE]
             raise UserError(f"--logger {name}: unknown{suggest(name, choices)}; or write module:Class")
         module, class_name = f"rl.train.loggers.{name}", "Logger"
+    if not all(part.isidentifier() for part in module.split(".")):
+        raise UserError(f"--logger {name}: {module!r} is not the name of a module; write module:Class")
     try:
-        return cast(Callable[[RunInfo], Logger], getattr(import_module(module), class_name))
+        source = WATCHDOG.load_call(f"--logger {name}: its import", import_source_module, module)
+        return cast(Callable[[RunInfo], Logger], getattr(source, class_name))
     except (ImportError, AttributeError, ValueError) as error:
         raise UserError(f"--logger {name}: {one_line(error)}") from None

@@ -13,13 +13,15 @@ from io import StringIO
 from rl.policy.extras import require
 from rl.train.loggers.logger import RunInfo
 
+PACKAGE = "trackio"
+
 
 class Logger:
     """A run of Trackio with the settings as its config. A resumed run continues the run of the same name."""
 
     def __init__(self, run: RunInfo) -> None:
         """Begin the run, or continue it if the training run is a resumed one."""
-        self._trackio = trackio = require("trackio", "trackio")
+        self._trackio = trackio = require(PACKAGE, PACKAGE)
         with redirect_stdout(StringIO()):  # it prints five lines on how to open its page
             self._run = trackio.init(
                 project=os.environ.get("TRACKIO_PROJECT") or "turnwise",

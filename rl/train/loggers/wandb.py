@@ -13,13 +13,15 @@ from rl.policy.extras import require
 from rl.train.loggers.logger import RunInfo
 from rl.train.storage.durable_files import replace_file
 
+PACKAGE = "wandb"
+
 
 class Logger:
     """A run of Weights & Biases with the settings as its config. A resumed run continues the same one."""
 
     def __init__(self, run: RunInfo) -> None:
         """Begin the run, or continue it. Raises what `wandb.init` raises, such as for a missing login."""
-        wandb = require("wandb", "wandb")
+        wandb = require(PACKAGE, PACKAGE)
         (run.path / "wandb").mkdir(exist_ok=True)
         id_file = run.path / "wandb" / "run-id"
         if not id_file.is_file():

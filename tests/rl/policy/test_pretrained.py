@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenize
 
 from agents.render import Renderer
 from rl.policy import pretrained, tiny
+from rl.policy.hub import lookup
 from rl.policy.model_config import end_tokens
 
 SMALL = {"hidden": 32, "layers": 1, "heads": 1, "intermediate": 32}
@@ -196,6 +198,18 @@ def test_a_hub_that_is_out_of_reach_is_said_in_one_line_and_without_retries(monk
     monkeypatch.setattr(HfApi, "model_info", offline)
     assert "hub is out of reach (no route)" in fault("nobody/nothing-of-this-name")
     assert requests == ["nobody/nothing-of-this-name"]
+
+
+def test_a_hub_that_does_not_answer_is_waited_for_no_longer_than_the_limit(monkeypatch):
+    from huggingface_hub import HfApi
+
+    end = threading.Event()
+    monkeypatch.setattr(HfApi, "model_info", lambda *_, **__: end.wait())  # as a look-up of the address may block
+    monkeypatch.setattr(lookup, "ANSWER_S", 0.05)
+    try:
+        assert "hub is out of reach (no answer in 0.05 s)" in fault("nobody/nothing-of-this-name")
+    finally:
+        end.set()
 
 
 def test_broken_folders_are_told_by_what_is_broken(folder):

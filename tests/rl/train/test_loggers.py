@@ -17,7 +17,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
 from rl.cli import UserError
-from rl.train.loggers.logger import Loggers, RunInfo, bundled, parse
+from rl.train.loggers.logger import Loggers, RunInfo, bundled, check, parse
 from tests.support import runs
 from tests.support.paths import ROOT
 
@@ -73,6 +73,31 @@ def test_an_unknown_logger_is_refused_in_one_line(spec, message):
     with pytest.raises(UserError) as error:
         parse(spec)
     assert message in str(error.value) and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("x = 1\nraise KeyError('boom')\n", ", line 2: KeyError: 'boom'"),
+        ("1 / 0\n", ", line 1: ZeroDivisionError: division by zero"),
+        ("import sys\nsys.exit(3)\n", ", line 2: SystemExit: 3"),
+        ("def f(:\n", ", line 1: SyntaxError: invalid syntax"),
+        ("\nimport no_such_module_here\n", ", line 2: ModuleNotFoundError: No module named 'no_such_module_here'"),
+    ],
+)
+def test_a_logger_whose_import_fails_says_where_and_why(text, reason, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    module = f"logger_{abs(hash(text))}"
+    (tmp_path / f"{module}.py").write_text(text)
+    with pytest.raises(UserError) as error:
+        parse(f"{module}:Logger")
+    assert str(error.value) == f"--logger {module}:Logger: {tmp_path / module}.py{reason}"
+
+
+@pytest.mark.parametrize("spec", [":Logger", "..:Logger", "my-loggers:Logger"])
+def test_what_is_no_name_of_a_module_is_refused(spec):
+    with pytest.raises(UserError, match=r"is not the name of a module; write module:Class"):
+        parse(spec)
 
 
 def test_a_logger_that_fails_is_left_out_and_the_run_goes_on(tmp_path, capsys):
@@ -211,3 +236,16 @@ def test_a_package_that_is_missing_is_named_with_its_extra(name, monkeypatch, tm
     monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(UserError, match=rf"--logger {name}: {name} is not installed: pip install .*\[{name}\]"):
         Loggers(name, run_info(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["wandb", "trackio"])
+@pytest.mark.parametrize("is_folder", [False, True])
+def test_a_package_that_is_missing_is_found_before_the_model_is_loaded(name, is_folder, monkeypatch, tmp_path):
+    if is_folder:  # such as the one that wandb writes
+        (tmp_path / name).mkdir()
+        monkeypatch.setattr(sys, "path", [str(tmp_path)])
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    else:
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(UserError, match=rf"--logger {name}: {name} is not installed: pip install .*\[{name}\]"):
+        check(f"tensorboard,{name}")

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -60,3 +64,68 @@ def test_a_list_may_be_asked_for_in_a_file_too(key: str, entry: str, tmp_path: P
 def test_an_environment_without_tasks_is_none_to_train_on() -> None:
     message = training_error("--env", "CartPole-v1")
     assert message == "CartPole-v1 has no tasks to play: CartPoleEnv does not derive from Env"
+
+
+@pytest.fixture
+def read_only() -> Iterator[Path]:
+    """A folder that this process may not write, which is root no longer if it was."""
+    user = os.geteuid()
+    with tempfile.TemporaryDirectory() as name:
+        os.chmod(name, 0o555)
+        if user == 0:
+            os.seteuid(65534)
+        try:
+            yield Path(name)
+        finally:
+            os.seteuid(user)
+            os.chmod(name, 0o755)
+
+
+@pytest.fixture
+def without_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No model can be loaded: a fault that is reported now is found before that."""
+    monkeypatch.setitem(sys.modules, "rl.train.session", None)
+
+
+@pytest.mark.parametrize("is_dry", [False, True])
+@pytest.mark.parametrize("inner", ["run", "runs/mine", ""])
+def test_a_run_that_cannot_be_written_is_refused_before_the_model_is_loaded(
+    inner: str, is_dry: bool, read_only: Path, without_session: None
+) -> None:
+    words = ("--env", "math/Arithmetic-v0", "--out", str(read_only / inner), *["--dry-run"] * is_dry)
+    place = "not writable" if not inner else f"{read_only} is not writable"
+    assert training_error(*words) == f"--out {read_only / inner}: {place}"
+
+
+def test_a_run_without_a_name_is_refused_where_the_current_folder_cannot_be_written(
+    read_only: Path, without_session: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(read_only)
+    message = training_error(*ARITHMETIC, "--dry-run")
+    assert message == f"--out runs/Arithmetic-v0-grpo-seed0: {read_only} is not writable"
+
+
+def test_a_file_in_the_way_of_a_run_is_named_before_the_model_is_loaded(tmp_path: Path, without_session: None) -> None:
+    (tmp_path / "file").touch()
+    message = training_error(*ARITHMETIC, "--out", str(tmp_path / "file" / "a" / "b"), "--dry-run")
+    assert message == f"--out {tmp_path}/file/a/b: {tmp_path}/file is a file"
+    (tmp_path / "config.toml").touch()
+    assert "there is a run already" in training_error(*ARITHMETIC, "--out", str(tmp_path), "--dry-run")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["config.toml", "file"]
+
+
+def test_a_missing_logger_and_a_missing_login_are_found_before_the_model_is_loaded(
+    without_session: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    assert "wandb is not installed" in training_error(*ARITHMETIC, "--logger", "wandb", "--dry-run")
+    monkeypatch.setattr("huggingface_hub.constants.HF_TOKEN_PATH", str(tmp_path / "token"))
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    message = training_error(*ARITHMETIC, "--push-to-hub", "ada/low", "--dry-run")
+    assert message.startswith("--push-to-hub ada/low: ")
+
+
+def test_a_dry_run_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = train(*ARITHMETIC, "--out", "runs/mine", "--dry-run")
+    assert (result.code, list(tmp_path.iterdir())) == (0, []), result.err

@@ -183,6 +183,7 @@ LATE = {
     "fetch": "fetch('/slow').then(r => r.text()).then(() => out.textContent = n)",
     "timer and fetch": "setTimeout(() => fetch('/slow').then(() => setTimeout(() => out.textContent = n, 30)), 30)",
     "navigation": "setTimeout(() => location.href = '/?n=' + n, 50)",
+    "timer of a promise of a timer": "setTimeout(() => Promise.resolve().then(() => setTimeout(() => out.textContent = n, 0)), 60)",
     "promise": "Promise.resolve().then(() => out.textContent = n)",
 }
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from envs.types import assistant
 from envs.web.miniwob.miniwob import MiniWoB
 
 pytestmark = [pytest.mark.browser, pytest.mark.usefixtures("chromium_installed", "miniwob_installed")]
@@ -31,3 +32,14 @@ def test_episodes_on_one_page_are_those_of_fresh_pages(task: str, is_kept: bool)
     assert play(kept, 0)[1] == 1.0 and len(contexts) == 1
     fresh.close()
     kept.close()
+
+
+def test_an_episode_that_was_given_up_says_nothing_of_the_next_one() -> None:
+    env = MiniWoB(task="login-user", reuse=True)
+    play(env, 0)
+    env.reset(options={"split": "train", "index": 1})
+    env.step(assistant(tool_calls=[("stop", {})]))
+    tabs = env.page._tabs  # type: ignore[union-attr]
+    assert play(env, 2)[1] == 1.0
+    assert env.page._tabs is tabs  # type: ignore[union-attr]
+    env.close()
