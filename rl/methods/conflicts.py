@@ -11,17 +11,19 @@ if TYPE_CHECKING:
     from rl.methods.recipe import Recipe
 
 
-def find_conflict(recipe: Recipe, size: int, *, is_engine_far: bool = False) -> str:
+def find_conflict(recipe: Recipe, size: int, *, is_engine_far: bool = False, has_journal: bool = False) -> str:
     """One line about the first two parts of `recipe` that exclude each other, or a part and `size`; "" without any.
 
     `size` is the number of members of a group; `is_engine_far` says that the run samples with another engine than its
-    own hf.
+    own hf, `has_journal` that it has one of finished groups.
     """
     parts = list(_functions(recipe))
     for slot, part in parts:
         excludes = getattr(part, "excludes", {})
         if is_engine_far and FAR_ENGINE in excludes:
             return f"{slot} {part.__name__}: {excludes[FAR_ENGINE]}; take --engine hf and --engines 1"
+        if has_journal and slot == "strategy" and hasattr(part, "state_dict"):
+            return f"strategy {part.__name__} remembers what it has played, which no journal tells; leave out --journal"
         if size > 1 and SEVERAL in excludes:
             return f"{slot} {part.__name__} with --size {size}: {excludes[SEVERAL]}"
         for other_slot, other in parts:

@@ -18,15 +18,27 @@ from rl.train.journal import journal as journals
 from rl.train.journal.journal import segment_paths
 from rl.train.journal.segments import Segment, read_segment
 from tests.support.journal_lags import journal_lags
-from tests.support.runs import Child, flags, metrics, rollouts, train, train_run
+from tests.support.runs import Child, flags, metrics, rollouts, train, train_run, training_error
 
 UPDATES = 8
 WORDS = flags("Slow", "--env-arg", "most_s=0.05", "--journal", updates=UPDATES, lag=2, save_every=100)
 SCHEDULES = {
     "lag": (),
-    "async, requeued": ("--mode", "async", "--lag", "1", "--max-lag", "1", "--stale", "requeue"),
+    "async, requeued": (
+        "--mode",
+        "async",
+        "--lag",
+        "1",
+        "--max-lag",
+        "1",
+        "--over-provision",
+        "3",
+        "--stale",
+        "requeue",
+    ),
     "drained": ("--in-flight", "drain", "--overlap"),
 }
+STALE = {"async, requeued": {"stale", "cancelled"}}
 
 
 def records(run: Path) -> list[dict[str, Any]]:
@@ -86,6 +98,7 @@ def test_a_killed_run_samples_no_finished_group_again_and_makes_the_same_updates
         old, claims = claims, [record["tickets"] for record in records(run) if record["kind"] == "CLAIM"]
         assert claims[: len(old)] == old
     assert train("--resume", "--out", str(run)).code == 0
+    assert {record.get("reason") for record in records(run)} >= STALE.get(schedule, set())
     counts = Counter(map(int, plays.read_text().split()))
     assert len(num_plays) > 6 and {seed: counts[seed] for seed in num_plays} == num_plays
     assert_nothing_was_sampled_again(run, finished)
@@ -142,6 +155,11 @@ def test_a_full_disk_is_one_line_and_the_run_goes_on_later(tmp_path: Path, monke
     assert "no space left on device" in result.err and "--resume" in result.err
     assert train("--resume", "--out", str(tmp_path / "run")).code == 0
     assert len(metrics(tmp_path / "run")) == UPDATES
+
+
+def test_a_strategy_with_a_memory_is_refused(tmp_path: Path) -> None:
+    error = training_error(*WORDS, "--strategy", "replay_groups", "--out", tmp_path / "run")
+    assert error == "strategy replay_groups remembers what it has played, which no journal tells; leave out --journal"
 
 
 def test_reading_stops_at_a_record_without_its_checksum(tmp_path: Path) -> None:
