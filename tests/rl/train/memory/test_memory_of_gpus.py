@@ -57,6 +57,7 @@ def test_it_fits_on_a_card_of_80_gb_with_defaults(
     def attach(*arguments: Any, **options: Any) -> None:
         """The estimate foresees adapters that are not there."""
 
+    monkeypatch.setattr("rl.train.__main__.find_model", lambda name: (name, True))
     monkeypatch.setattr("rl.train.model.load_pretrained", empty)
     monkeypatch.setattr("rl.train.session.resolve_device", lambda name: torch.device("cuda"))
     monkeypatch.setattr(Trainee, "open", place)
