@@ -17,6 +17,7 @@ from the same groups. Nothing is sampled until that is done.
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -84,8 +85,8 @@ class Journal:
         if not kinds:
             return []
         return [
-            f"the journal has {kinds.count('READY')} finished tickets since update {update}, which are not sampled "
-            f"again, and {kinds.count('COMMIT')} updates, which are made again from the same groups"
+            f"journal since update {update}: {kinds.count('READY')} tickets whose groups are not sampled again, "
+            f"{kinds.count('COMMIT')} updates that are made again from the same groups"
         ]
 
     @property
@@ -182,7 +183,7 @@ class Journal:
 
 def segment_paths(folder: Path) -> list[Path]:
     """Return the files of a journal, oldest first."""
-    return sorted(folder.glob("update-*.journal"))
+    return sorted(path for path in folder.glob("update-*.journal") if re.fullmatch(r"update-\d+", path.stem))
 
 
 def _update_of(path: Path) -> int:

@@ -13,8 +13,18 @@ from typing import Any
 
 import numpy as np
 
+from rl.records import Ticket
 from rl.rollout.record_codec import decode, encode
 
+FIELDS: dict[Any, dict[str, type]] = {  # of each kind of record
+    "START": {"incarnation": int},
+    "RESUME": {"incarnation": int},
+    "ADMIT": {"ticket": Ticket},
+    "READY": {"ticket": Ticket, "groups": list},
+    "DROP": {"ticket": Ticket, "reason": str},
+    "CLAIM": {"update": int, "tickets": list},
+    "COMMIT": {"update": int},
+}
 _HEADER = struct.Struct("<II")  # bytes of the record, and their CRC-32
 
 
@@ -51,7 +61,8 @@ class Segment:
 def read_segment(path: Path) -> tuple[list[tuple[int, dict[str, Any]]], bool]:
     """Return the records of a file, each with the position at which it ends, and whether all of the file is records.
 
-    Reading stops at the first record that is incomplete or does not have its checksum. Raises `OSError`.
+    Reading stops at the first record that is incomplete, does not have its checksum, or is none of a journal. Raises
+    `OSError`.
     """
     content, records, start = path.read_bytes(), list[tuple[int, dict[str, Any]]](), 0
     while start + _HEADER.size <= len(content):
@@ -60,9 +71,21 @@ def read_segment(path: Path) -> tuple[list[tuple[int, dict[str, Any]]], bool]:
         payload = content[start + _HEADER.size : end]
         if len(payload) < size or zlib.crc32(payload) != checksum or not size:
             break
-        records.append((end, decode(json.loads(payload), _array_from_json)))
+        try:
+            record = decode(json.loads(payload), _array_from_json)
+        except (ValueError, TypeError, LookupError):
+            break
+        if not is_record(record):
+            break
+        records.append((end, record))
         start = end
     return records, start == len(content)
+
+
+def is_record(value: Any) -> bool:
+    """Whether `value` is a record with all that its kind has."""
+    fields = FIELDS.get(value.get("kind")) if isinstance(value, dict) else None
+    return fields is not None and all(isinstance(value.get(name), kind) for name, kind in fields.items())
 
 
 def _array_to_json(value: Any) -> Any:

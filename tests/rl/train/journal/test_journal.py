@@ -134,7 +134,65 @@ def test_a_torn_record_is_cut_off_and_all_before_it_are_taken_over(tmp_path: Pat
     finished = ready(run)
     result = train("--resume", "--out", str(run))
     assert result.code == 0, result.err
-    assert "finished tickets since update 0" in result.out
+    assert "journal since update 0: " in result.out
+    assert_nothing_was_sampled_again(run, finished)
+
+
+def foreign(path: Path, *values: Any) -> None:
+    """Write values that are no records, with their checksums."""
+    segment = Segment(path)
+    for value in values:
+        segment.append(value)
+    segment.close()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [{"kind": "READY", "ticket": 5, "groups": []}, {"x": 1}, {"kind": "else"}, {"kind": "COMMIT", "update": "1"}],
+    ids=["no ticket", "no kind", "another kind", "no number"],
+)
+def test_what_is_no_record_is_cut_off(value: Any, tmp_path: Path) -> None:
+    journal = journals.Journal(tmp_path / "journal")
+    journal.begin(0, 0)
+    journal.commit(0)
+    journal.close()
+    (path,) = segment_paths(tmp_path / "journal")
+    foreign(path, value, {"kind": "COMMIT", "update": 1})
+    (tmp_path / "journal" / "update-abc.journal").write_text("x")
+    again = journals.Journal(tmp_path / "journal")
+    (note,) = again.load(0)
+    assert note.startswith("journal since update 0: 0 tickets") and ", 1 updates" in note
+    assert [record["kind"] for _, record in read_segment(path)[0]] == ["START", "COMMIT"]
+    assert path.stat().st_size == read_segment(path)[0][-1][0]
+
+
+def test_a_journal_that_does_not_fit_is_used_up_to_that_place(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    killed(WORDS, run, tmp_path / "log", "update 4/", 0.05)
+    first, *_ = segment_paths(run / "journal")
+    lines = [record for _, record in read_segment(first)[0]]
+    lost = next(record["ticket"] for record in lines if record["kind"] == "READY")
+    first.unlink()
+    foreign(first, *(r for r in lines if not (r["kind"] == "READY" and r["ticket"] == lost)))
+    result = train("--resume", "--out", str(run))
+    assert result.code == 0, result.err
+    assert [line["update"] for line in metrics(run)] == list(range(1, UPDATES + 1))
+    assert lost.seed in replies(run)
+
+
+def test_it_changes_no_number_of_a_run(tmp_path: Path) -> None:
+    runs = [train_run(*flags("Talk", *more, updates=3), out=tmp_path / f"run{more}") for more in ((), ("--journal",))]
+    assert metrics(runs[0]) == metrics(runs[1])
+    assert [rollouts(run, 3) for run in runs[:1]] == [rollouts(run, 3) for run in runs[1:]]
+
+
+def test_a_kill_just_after_an_update_was_recorded_loses_nothing(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    die = "rl.train.journal.journal.Journal", "_open", 4
+    child = Child(*WORDS, "--out", str(run), log=tmp_path / "log", die=die)
+    assert child.wait().code == -signal.SIGKILL
+    finished = ready(run)
+    assert train("--resume", "--out", str(run)).code == 0
     assert_nothing_was_sampled_again(run, finished)
 
 
