@@ -183,8 +183,7 @@ def _check_settings(settings: Settings, recipe: recipes.Recipe) -> None:
         for devices in settings.engine_devices.split(";"):
             engine_devices(settings.engine, devices)
     is_engine_far = settings.engines > 1 or settings.engine.startswith("vllm")
-    traits = {"is_engine_far": is_engine_far, "has_journal": settings.journal}
-    if conflict := find_conflict(recipe, settings.size, **traits):
+    if conflict := find_conflict(recipe, settings.size, is_engine_far=is_engine_far, has_journal=settings.journal):
         raise UserError(conflict)
     check_servers(
         settings.engine_url,

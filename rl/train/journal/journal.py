@@ -25,6 +25,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
+from rl.cli import UserError, one_line
 from rl.records import Group, Ticket
 from rl.train.journal.segments import Segment, read_segment
 
@@ -172,7 +173,11 @@ class Journal:
         if self._segment is None or self._path is None:  # it is there already, or nothing is recorded
             return
         with self._disk_errors(self._path):
-            self._segment.append(record, is_durable=is_durable)
+            try:
+                self._segment.append(record, is_durable=is_durable)
+            except TypeError as error:  # of an environment's or a part's own making
+                reason = f"{one_line(error)}; use JSON-able data there, or leave out --journal"
+                raise UserError(f"a group cannot be recorded in {self._path}: {reason}") from error
 
     def close(self) -> None:
         """Close the file."""
