@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.privileges import permissions_hold
 from tests.support.runs import TASKS, train, training_error
 
 ARITHMETIC = ("--env", "math/Arithmetic-v0")
@@ -68,17 +69,11 @@ def test_an_environment_without_tasks_is_none_to_train_on() -> None:
 
 @pytest.fixture
 def read_only() -> Iterator[Path]:
-    """A folder that this process may not write, which is root no longer if it was."""
-    user = os.geteuid()
-    with tempfile.TemporaryDirectory() as name:
+    """A folder that this process may not write, also as root."""
+    with tempfile.TemporaryDirectory() as name, permissions_hold():
         os.chmod(name, 0o555)
-        if user == 0:
-            os.seteuid(65534)
-        try:
-            yield Path(name)
-        finally:
-            os.seteuid(user)
-            os.chmod(name, 0o755)
+        yield Path(name)
+        os.chmod(name, 0o755)
 
 
 @pytest.fixture
