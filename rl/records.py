@@ -182,6 +182,7 @@ class Trajectory:
     num_side_sampled: int = 0  # tokens of replies that were sampled for this one and are in no record
     num_reused: int = 0  # tokens at the beginning of its first own reply that were taken over from another member's
     player: str = ""  # who played the seat; "" for the policy that the episode is played for
+    spare: Literal["", "used", "unused"] = ""  # whether it took a failed member's place, or was thrown away
 
     @property
     def reward(self) -> float:
@@ -268,7 +269,8 @@ class Group:
 
     `trajectories` (G of them) holds no errored member, so no baseline includes one; `errored` holds all errored
     attempts. `rewards` (G,) are the returns, until a recipe's `shape` parts replace them by the rewards to learn from.
-    `others` are trajectories of opponents in the same episodes, which are recorded and never trained or scored.
+    `others` are recorded and never trained or scored: trajectories of opponents in the same episodes, and those that a
+    strategy has not used.
     """
 
     ticket: Ticket

@@ -202,3 +202,35 @@ def _replies(attempt: Trajectory) -> list[tuple[tuple[int, ...], Message | None]
     """The replies of a seat, in tokens and as messages, with the one that it failed at."""
     turns = [*attempt.turns, attempt.fault] if attempt.fault else attempt.turns
     return [(turn.completion.ids, turn.reply) for turn in turns]
+
+
+def exonerates_policy(failures: Sequence[Match]) -> bool:
+    """Whether none of a member's replies can be why all attempts at its episode failed; in doubt it can.
+
+    An attempt that failed before its first prompt, or in sampling, accuses no reply. Any other accuses the reply that
+    it failed at. That one is cleared by a later attempt that went further behind the same replies; where the error is
+    one of `INFRASTRUCTURE`, also by one that failed earlier than that, as in an outage.
+    """
+    return all(
+        any(_goes_further(later, failure) or _is_outage(later, failure) for later in failures[place + 1 :])
+        for place, failure in enumerate(failures)
+        if _has_prompt(failure) and not any(trajectory.redraw for trajectory in failure)
+    )
+
+
+def _has_prompt(attempt: Match) -> bool:
+    """Whether the environment has asked for a reply."""
+    return any(trajectory.task for trajectory in attempt)
+
+
+def _goes_further(later: Match, failure: Match) -> bool:
+    """Whether `later` begins with the replies of `failure`, the last included, and has an answer to that one."""
+    seats = zip(failure, later, strict=True)
+    is_same = all(_replies(a) == _replies(replace(b, fault=None))[: len(_replies(a))] for a, b in seats)
+    return is_same and num_turns(later) > num_turns(failure)
+
+
+def _is_outage(later: Match, failure: Match) -> bool:
+    """Whether `failure` has no suspect, and `later` did not come to where it failed."""
+    places = [(_has_prompt(attempt), num_turns(attempt)) for attempt in (later, failure)]
+    return not has_suspect(failure) and places[0] < places[1]

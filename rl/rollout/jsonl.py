@@ -20,8 +20,8 @@ def lines(
     """Yield one JSON object per trajectory of an update, group by group, a group's errored ones last.
 
     Each is text without a line break. `update` is the update's number and `env` the environment's name, as the objects
-    state them. The "shaped_reward" of an errored trajectory, and of an opponent's, is null. "player" is there only if
-    the trajectory names one. `store_image` puts an image elsewhere and returns what stands for it
+    state them. The "shaped_reward" of an errored trajectory, and of an opponent's, is null. "player" and "spare" are
+    there only if the trajectory has them. `store_image` puts an image elsewhere and returns what stands for it
     (`rl.rollout.image_files`); without it images stand in the lines.
     """
     store = store_image or str
@@ -77,6 +77,7 @@ def _record(
         "member": trajectory.member,
         "agent": trajectory.agent,
         **({"player": trajectory.player} if trajectory.player else {}),
+        **({"spare": trajectory.spare} if trajectory.spare else {}),
         "seed": trajectory.seed,
         "version": ticket.version,
         "stop": str(trajectory.stop),

@@ -105,6 +105,15 @@ class PlayState:
         turns, _ = self._to_replay.get(session, ((), None))
         return turns
 
+    def in_flight(self, session: str) -> InFlight:
+        """Return the turns of an episode under way, those that it still has to replay included, and of its next reply.
+
+        Without such an episode there are none.
+        """
+        if session in self._to_replay:  # an attempt that is still replaying has recorded fewer turns
+            return self._to_replay[session]
+        return list(self._turns.get(session, ())), self._reply(session)
+
     def state_dict(self) -> dict[str, Any]:
         """Return what a checkpoint stores, for `load_state_dict`.
 
@@ -113,10 +122,9 @@ class PlayState:
         know the last reply of another. `finished` and `failed` hold the results and the errored attempts of open
         groups.
         """
-        live = {session: (list(turns), self._reply(session)) for session, turns in self._turns.items()}
-        # An attempt that is still replaying has recorded fewer turns than it began with.
+        live = {session: self.in_flight(session) for session in {**self._turns, **self._to_replay}}
         failures = {session: list(attempts) for session, attempts in self._failures.items() if attempts}
-        return {"live": live | self._to_replay, "finished": dict(self._results), "failed": failures}
+        return {"live": live, "finished": dict(self._results), "failed": failures}
 
     def _reply(self, session: str) -> Completion | None:
         """What there is of the next reply of a session."""

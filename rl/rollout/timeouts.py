@@ -57,6 +57,33 @@ class Timeouts:
         self._in_a_row, self.has_finished = 0, True
 
 
+class MemberTimeouts(Timeouts):
+    """The timeouts of one member of a group, which is given up by its own alone; when all is, `common` decides."""
+
+    def __init__(self, common: Timeouts) -> None:
+        """Take the timeouts of the runner."""
+        super().__init__()
+        self.common, self.has_finished = common, common.has_finished
+
+    def check(self, ticket: Ticket | None) -> None:
+        """Raise what a call of this member must not be made for."""
+        self.common.check(None)
+        super().check(ticket)
+
+    def record(self, error: Overrun, ticket: Ticket | None) -> None:
+        """Count a timeout of this member. Raises `Hang` if it is one too many of all."""
+        if ticket:
+            self._of_group[ticket.number] += 1
+            self._last[ticket.number] = error
+        self.common.record(error, None)
+        self.has_finished = self.common.has_finished
+
+    def finish(self) -> None:
+        """Note that an episode has ended in time."""
+        self.common.finish()
+        self.has_finished = True
+
+
 def find_hang(error: BaseException) -> Hang | None:
     """Return `error` if it is a `Hang`, or the first one in a group of exceptions; None without one."""
     if isinstance(error, BaseExceptionGroup):

@@ -56,7 +56,30 @@ def rollout_metrics(groups: list[Group], training_groups: list[Group]) -> dict[s
     names = sorted({name for turn in turns for name in turn.rewards})
     for name in names:
         metrics[f"rewards/{name}"] = sum(turn.rewards.get(name, 0.0) for turn in turns) / n
-    return {**metrics, **seat_metrics(trajectories)}
+    return {**metrics, **seat_metrics(trajectories), **spare_metrics(groups)}
+
+
+def spare_metrics(groups: Sequence[Group]) -> dict[str, float]:
+    """Return the metrics of spare members (`--strategy redundant`), `spares/...`; empty where none was played.
+
+    `spares/length_gap` compares the members of groups that have thrown some away: the mean number of sampled tokens of
+    those that were used, less that of the others as far as they came.
+    """
+    of_groups = [(group, t) for group in groups for t in (*group.trajectories, *group.errored, *group.others)]
+    marked = [(group.ticket, t) for group, t in of_groups if t.spare]
+    if not marked:
+        return {}
+    unused = [t for group in groups for t in group.others if t.spare and not t.player]
+    used = [t for group in groups if any(one.spare for one in group.others) for t in group.trajectories]
+    metrics = {
+        "spares/played": float(len({(ticket.number, t.member) for ticket, t in marked if t.member >= ticket.size})),
+        "spares/used": float(len({(g.ticket.number, t.member) for g in groups for t in g.trajectories if t.spare})),
+        "spares/tokens": float(sum(t.num_new_sampled for t in unused)),
+    }
+    if unused and used:
+        of_used, of_unused = ([t.num_new_sampled for t in side] for side in (used, unused))
+        metrics["spares/length_gap"] = sum(of_used) / len(of_used) - sum(of_unused) / len(of_unused)
+    return metrics
 
 
 def seat_metrics(trajectories: Sequence[Trajectory]) -> dict[str, float]:

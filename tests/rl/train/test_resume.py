@@ -36,6 +36,7 @@ RUNS: dict[str, tuple[str, dict[str, Any]]] = {
     "forks of whole trees, lagging": ("Talk", {"algo": "tree_grpo", "lag": 3, "size": 6, "turn_tokens": 12}),
     "forks along a chain, lagging": ("Talk", {"algo": "tree_opo", "lag": 2, "turn_tokens": 12}),
     "forks where returns are high, lagging": ("Talk", {"algo": "mcts", "lag": 2, "turn_tokens": 12}),
+    "spares in case, lagging": ("Talk", {"strategy": "redundant:spares=2,mode=ahead", "lag": 2, "turn_tokens": 12}),
     "seats in turn, lagging": (
         "multi/PlanPath-v0",
         {"lag": 2, "turn_tokens": 12, "env_arg": "style=short", "max_tokens": 200},

@@ -14,6 +14,7 @@ from rl.methods.parts.strategy.paraphrased import paraphrased
 from rl.methods.parts.strategy.pivot import pivot
 from rl.methods.parts.strategy.recorded import recorded
 from rl.methods.parts.strategy.recycled import recycled
+from rl.methods.parts.strategy.redundant import redundant
 from rl.methods.parts.strategy.replay import replay
 from rl.methods.parts.strategy.replies.look_ahead import look_ahead
 from rl.methods.parts.strategy.replies.pruned import pruned
@@ -50,6 +51,7 @@ __all__ = [
     "recalled",
     "recorded",
     "recycled",
+    "redundant",
     "replay",
     "replay_groups",
     "scheduled_forks",

@@ -32,16 +32,20 @@ async def play_members(
 
     `starts` says how seats of members begin, by member and seat; others begin at the start.
     """
+    return await asyncio.gather(*(play_member(runner, ticket, member, starts) for member in members))
+
+
+async def play_member(
+    runner: Runner, ticket: Ticket, member: int, starts: Mapping[tuple[int, str], Start] | None = None
+) -> list[Match]:
+    """Play one member of a ticket; return its attempts in order, of which all but the last have failed."""
     firsts = starts or {}
 
-    async def play(member: int) -> list[Match]:
-        def attempt(failures: Sequence[Match]):  # type: ignore[no-untyped-def]
-            own = {
-                name: next_start(firsts.get((member, name), Start()), [failure[seat] for failure in failures])
-                for seat, name in enumerate(runner.seats)
-            }
-            return play_seats(runner, ticket, member, starts=own)
+    def attempt(failures: Sequence[Match]):  # type: ignore[no-untyped-def]
+        own = {
+            name: next_start(firsts.get((member, name), Start()), [failure[seat] for failure in failures])
+            for seat, name in enumerate(runner.seats)
+        }
+        return play_seats(runner, ticket, member, starts=own)
 
-        return await retry_seats(attempt, runner, ticket, member)
-
-    return await asyncio.gather(*(play(member) for member in members))
+    return await retry_seats(attempt, runner, ticket, member)
