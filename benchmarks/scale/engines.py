@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections import deque
+from collections.abc import Sequence
 from itertools import count
 from typing import NamedTuple
 
@@ -97,11 +98,17 @@ class _Engine:
 
 
 class Engines:
-    """Engines of equal speed, among which groups are distributed by the product's own `Router`."""
+    """Engines among which groups are distributed by the product's own `Router`."""
 
-    def __init__(self, number: int, speed: Speed, sync: float, *, colocated: bool) -> None:
-        """Take the time that new weights take, and whether the engines stand still while the trainer computes."""
-        self._engines = [_Engine(speed) for _ in range(number)]
+    def __init__(
+        self, number: int, speed: Speed, sync: float, *, colocated: bool, slowness: Sequence[float] = ()
+    ) -> None:
+        """Take the time that new weights take, and whether the engines stand still while the trainer computes.
+
+        A step of an engine takes `slowness` times as long as `speed` says, for each engine; () for 1 each.
+        """
+        factors = slowness or [1.0] * number
+        self._engines = [_Engine(speed._replace(step=speed.step * x, row=speed.row * x)) for x in factors]
         self._router, self._all = Router(number), range(number)
         self._sync, self._colocated = sync, colocated
         self.speed = speed

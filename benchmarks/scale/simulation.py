@@ -41,6 +41,7 @@ class Load:
         engines: Number of engines.
         colocated: Whether engines stand still while the trainer computes, if the schedule does not overlap.
         turn: Time that the run's own process takes for each turn, one turn after the other.
+        slowness: How many times as long each engine takes for a step; () for engines that are alike.
     """
 
     draw: Callable[[np.random.Generator, int], list[Member]]
@@ -52,6 +53,7 @@ class Load:
     engines: int = 1
     colocated: bool = True
     turn: float = 0.0
+    slowness: tuple[float, ...] = ()
 
 
 class Outcome(NamedTuple):
@@ -99,6 +101,8 @@ class Simulation:
         updates: Number of updates.
         seed: That of the lengths.
         warm_up: Share of the updates that the mean of lags leaves out.
+        lags: The metrics of each update.
+        numbers: Of each update, the tickets whose groups it was trained on.
     """
 
     load: Load
@@ -107,6 +111,7 @@ class Simulation:
     seed: int = 0
     warm_up: float = 0.5
     lags: list[dict[str, float]] = field(default_factory=list)
+    numbers: list[list[int]] = field(default_factory=list)
 
     def run(self) -> Outcome:
         """Run it in virtual time."""
@@ -115,7 +120,8 @@ class Simulation:
     async def _run(self) -> Outcome:
         load, values = self.load, with_mode(self.schedule)
         schedule = Schedule(**values)
-        self.engines = Engines(load.engines, load.speed, load.sync, colocated=load.colocated)
+        is_alone = load.colocated
+        self.engines = Engines(load.engines, load.speed, load.sync, colocated=is_alone, slowness=load.slowness)
         self.version, self._free_at = 0, 0.0
         trainer = _Trainer(self.engines, load.train, bool(schedule.overlap))
         plan = Plan(load.groups, load.size, self.seed, self.updates, schedule)
@@ -126,7 +132,7 @@ class Simulation:
             plan,
             Progress(History(10**6)),
             self._sync_weights,
-            lambda metrics, groups: self.lags.append(metrics),
+            self._on_update,
             updater=trainer,  # type: ignore[arg-type]
         )
         await loop.run(self.updates)
@@ -149,6 +155,10 @@ class Simulation:
         now = asyncio.get_running_loop().time()
         self._free_at = max(now, self._free_at) + self.load.turn
         await asyncio.sleep(self._free_at - now)
+
+    def _on_update(self, metrics: dict[str, float], groups: list[Group]) -> None:
+        self.lags.append(metrics)
+        self.numbers.append([group.ticket.number for group in groups])
 
     def _sync_weights(self) -> None:
         self.version += 1

@@ -207,15 +207,22 @@ def _replies(attempt: Trajectory) -> list[tuple[tuple[int, ...], Message | None]
 def exonerates_policy(failures: Sequence[Match]) -> bool:
     """Whether none of a member's replies can be why all attempts at its episode failed; in doubt it can.
 
-    An attempt that failed before its first prompt, or in sampling, accuses no reply. Any other accuses the reply that
-    it failed at. That one is cleared by a later attempt that went further behind the same replies; where the error is
-    one of `INFRASTRUCTURE`, also by one that failed earlier than that, as in an outage.
+    An attempt that failed before its first prompt accuses no reply, nor does one that failed in sampling, unless it ran
+    out of time, as long replies do. Any other accuses the reply that it failed at. That one is cleared by a later
+    attempt that went further behind the same replies; where the error is one of `INFRASTRUCTURE`, also by one that
+    failed earlier than that, as in an outage.
     """
     return all(
         any(_goes_further(later, failure) or _is_outage(later, failure) for later in failures[place + 1 :])
         for place, failure in enumerate(failures)
-        if _has_prompt(failure) and not any(trajectory.redraw for trajectory in failure)
+        if _accuses_reply(failure)
     )
+
+
+def _accuses_reply(failure: Match) -> bool:
+    is_of_sampling = any(trajectory.redraw for trajectory in failure)
+    is_late = any((trajectory.error or "").startswith(TimeoutError.__name__) for trajectory in failure)
+    return _has_prompt(failure) and (is_late or not is_of_sampling)
 
 
 def _has_prompt(attempt: Match) -> bool:

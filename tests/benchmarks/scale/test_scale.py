@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from benchmarks.scale import __main__ as scale
 from benchmarks.scale.engines import Engines, Speed
@@ -149,3 +150,40 @@ def test_a_real_run_is_read_and_simulated(tmp_path: Path, capsys: pytest.Capture
         *((3, "sync", 6), (3, "async", 6)),
     ]
     assert "3 engines, async" in capsys.readouterr().out
+
+
+SLOW_AND_FAST = (1.0, 4.0)  # times as long as a step of the first engine takes
+
+
+@pytest.mark.parametrize("schedule", [{"mode": "sync"}, {"mode": "one-step-off"}, {"mode": "async", "max_lag": 10**6}])
+def test_a_slow_engine_beside_a_fast_one_disfavours_no_long_episode(schedule: dict[str, Any]) -> None:
+    """Two-sample Kolmogorov-Smirnov of the lengths of groups: those trained on after the first updates, and all."""
+    lengths = np.random.default_rng(3).lognormal(5.0, 1.0, 4000).astype(int) + 1
+    drawn = iter(lengths.tolist())  # tickets are played in the order in which they are opened
+
+    def draw(rng: np.random.Generator, size: int) -> list[Any]:
+        return [[(next(drawn), 0.0)]] * size
+
+    load = Load(draw, 100.0, 1.0, groups=8, size=4, speed=Speed(32), engines=2, slowness=SLOW_AND_FAST)
+    run = Simulation(load, schedule, updates=120)
+    run.run()
+    numbers = [number for update in run.numbers[10:] for number in update]
+    assert len(set(numbers)) == len(numbers) == 110 * 8
+    trained, admitted = lengths[numbers], lengths[80 : 120 * 8]
+    assert stats.ks_2samp(trained, admitted).pvalue > 0.01
+    assert np.mean(trained) == pytest.approx(np.mean(admitted), rel=0.05)
+
+
+def test_a_slow_engine_costs_what_it_is_slower_and_gets_fewer_groups() -> None:
+    """Of a group each: the slow engine gets its next one when it has ended the last."""
+
+    def draw(rng: np.random.Generator, size: int) -> list[Any]:
+        return [[(100, 0.0)]] * size
+
+    def groups_per_time(slowness: tuple[float, ...]) -> float:
+        load = Load(draw, 0.0, 0.0, groups=10, size=1, speed=Speed(1), engines=2, slowness=slowness)
+        return Simulation(load, {"lag": 2, "overlap": True, "order": "completion"}, updates=40).run().throughput
+
+    alike, uneven = groups_per_time((1.0, 1.0)), groups_per_time(SLOW_AND_FAST)
+    assert alike == pytest.approx(2 / 100, rel=0.05)
+    assert uneven == pytest.approx(1.25 / 100, rel=0.1)

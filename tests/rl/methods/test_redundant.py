@@ -196,6 +196,15 @@ def test_nor_does_one_that_fails_at_another_reply_each_time():
     assert (group.trajectories, [len(t.turns) for t in group.errored]) == ([], [0, 1, 2, 3])
 
 
+def test_nor_does_one_whose_replies_take_too_long_to_sample():
+    class Late(FixedPolicy):
+        async def sample(self, prompt, params, *, session="", resume_from=None):
+            return replace(await super().sample(prompt, params), finish="deadline")
+
+    group = play(make_runner(Count, Late()), make_ticket(size=1), spares=2)
+    assert (group.trajectories, {t.member for t in group.errored}) == ([], {0})
+
+
 def test_an_outage_in_the_middle_of_an_episode_draws_one():
     class Outage(Count):
         """Loses its provider at the second reply of the first episode, for as long as three resets."""

@@ -106,6 +106,54 @@ def test_two_engines_sample_what_one_does_and_both_are_used(both: tuple[EnginePo
     assert pool.slots == 2 * SLOTS and pool.context == CONTEXT
 
 
+class Slow(HFPolicy):
+    """Takes some rounds of the event loop before each reply."""
+
+    async def sample(self, *args: Any, **options: Any) -> Completion:
+        for _ in range(400):
+            await asyncio.sleep(0)
+        return await super().sample(*args, **options)
+
+
+class Pair:
+    """A fast engine and a slow one in this process, among which the pool's router distributes groups."""
+
+    def __init__(self, model: Any) -> None:
+        self.engines = [each(model, slots=SLOTS, context=CONTEXT) for each in (HFPolicy, Slow)]
+        self.router, self.num_replies = Router(2), [0, 0]
+
+    async def sample(self, prompt: Any, params: SamplingParams, *, session: str) -> Completion:
+        index = self.router.choose(session, (0, 1))
+        reply = await self.engines[index].sample(prompt, params, session=session)
+        self.num_replies[index] += 1
+        return reply
+
+    def release(self, session: str) -> None:
+        if (index := self.router.release(session)) is not None:
+            self.engines[index].release(session)
+
+
+def test_a_slow_engine_beside_a_fast_one_samples_what_one_does_whatever_the_length(model: Any) -> None:
+    """Groups are of short and of long replies by turns, and the next one begins when one has ended."""
+
+    async def play(policy: Any) -> list[list[Completion]]:
+        groups, waiting = {}, iter(range(12))
+
+        async def one_after_the_other() -> None:
+            for group in waiting:
+                groups[group] = await replies(policy, range(group, group + 1), tokens=6 if group % 2 else 48)
+
+        await asyncio.gather(*(one_after_the_other() for _ in range(4)))
+        return [groups[group] for group in range(12)]
+
+    pair, alone = Pair(model), HFPolicy(model, slots=SLOTS, context=CONTEXT)
+    ours, theirs = run(play(pair)), run(play(alone))
+    for group, (mine, other) in enumerate(zip(ours, theirs, strict=True)):
+        assert_alike(mine, other)
+        assert {len(reply.ids) for reply in mine} == {6 if group % 2 else 48}
+    assert sum(pair.num_replies) == 12 * SIZE and pair.num_replies[0] > pair.num_replies[1] > 0
+
+
 def test_new_weights_are_loaded_before_the_next_request_and_old_files_go(both: tuple[EnginePool, HFPolicy]) -> None:
     pool, alone = both
     before = run(replies(pool))
