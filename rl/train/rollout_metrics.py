@@ -65,20 +65,20 @@ def spare_metrics(groups: Sequence[Group]) -> dict[str, float]:
     `spares/length_gap` compares the members of groups that have thrown some away: the mean number of sampled tokens of
     those that were used, less that of the others as far as they came.
     """
-    of_groups = [(group, t) for group in groups for t in (*group.trajectories, *group.errored, *group.others)]
-    marked = [(group.ticket, t) for group, t in of_groups if t.spare]
-    if not marked:
+    of_groups = [(group.ticket, t) for group in groups for t in (*group.trajectories, *group.errored, *group.others)]
+    spares = {(ticket.number, t.member) for ticket, t in of_groups if t.spare and t.member >= ticket.size}
+    surplus = [t for group in groups for t in group.others if t.spare and not t.player]
+    if not (spares or surplus):
         return {}
-    unused = [t for group in groups for t in group.others if t.spare and not t.player]
-    used = [t for group in groups if any(one.spare for one in group.others) for t in group.trajectories]
+    team = [t for group in groups if any(other.spare for other in group.others) for t in group.trajectories]
     metrics = {
-        "spares/played": float(len({(ticket.number, t.member) for ticket, t in marked if t.member >= ticket.size})),
+        "spares/played": float(len(spares)),
         "spares/used": float(len({(g.ticket.number, t.member) for g in groups for t in g.trajectories if t.spare})),
-        "spares/tokens": float(sum(t.num_new_sampled for t in unused)),
+        "spares/tokens": float(sum(t.num_new_sampled for t in surplus)),
     }
-    if unused and used:
-        of_used, of_unused = ([t.num_new_sampled for t in side] for side in (used, unused))
-        metrics["spares/length_gap"] = sum(of_used) / len(of_used) - sum(of_unused) / len(of_unused)
+    if surplus and team:
+        means = [sum(t.num_new_sampled for t in side) / len(side) for side in (team, surplus)]
+        metrics["spares/length_gap"] = means[0] - means[1]
     return metrics
 
 

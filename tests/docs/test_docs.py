@@ -188,7 +188,7 @@ def documented(heading: str) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Runs without and with a critic, against past weights, with several engines and turns on demand, of a tiny model."""
+    """Runs without and with a critic, against past weights, with several engines, spares and turns on demand."""
     home = tmp_path_factory.mktemp("runs")
     save_pretrained(*tiny.create(hidden=64, layers=1, heads=2, intermediate=64), home / "model")
     (home / "generous.py").write_text(GENEROUS, encoding="utf-8")
@@ -202,7 +202,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     roles = ["--env", "multi/Kuhn-v0", "--role", "each", "--model", f"{home}/model", *shape]
     assert train.main([*roles, "--out", str(home / "roles")]) == 0
     brief = ["--env", "games/GuessNumber-v0", "--agent", "extension:turns=1,more=1", "--model", f"{home}/model"]
-    brief += ["--engines", "2", "--mode", "partial"]
+    brief += ["--engines", "2", "--mode", "partial", "--strategy", "redundant:mode=race"]
     assert train.main([*brief, *shape, "--max-tokens", "1500", "--out", str(home / "brief")]) == 0
     return [home / "grpo", home / "ppo", home / "spec_rl", home / "pool", home / "roles", home / "brief"]
 
@@ -232,7 +232,7 @@ def test_rollouts_have_the_documented_keys(runs: list[Path]) -> None:
     for run in runs:
         lines = (run / "rollouts" / "update-000001.jsonl").read_text(encoding="utf-8").splitlines()
         for line in map(json.loads, lines):
-            assert line.keys() | {"player"} == documented("rollouts").keys()
+            assert line.keys() | {"player", "spare"} == documented("rollouts").keys()
             assert line.get("player") in ({None, "update-000000"} if run.name == "pool" else {None})
             assert line["turns"]
             for turn in line["turns"]:

@@ -34,18 +34,18 @@ async def redundant(
     """
     group = _Members(runner, ticket, ticket.size + spares)
     try:
-        chosen = await (_first_to_end(group) if mode == "race" else _healthy(group, ahead=mode == "ahead"))
-        rest = set(group.tasks) - set(chosen)
-        lost = {member for member in rest if group.tasks[member].done() and _is_lost(group.tasks[member].result())}
-        unused = group.throw_away(rest - lost)
+        team = await (_first_to_end(group) if mode == "race" else _healthy(group, ahead=mode == "ahead"))
+        rest = set(group.tasks) - set(team)
+        failures = {member for member in rest if group.tasks[member].done() and _is_lost(group.tasks[member].result())}
+        surplus = group.throw_away(rest - failures)
     finally:
         await group.close()
-    attempts = {member: group.tasks[member].result() for member in sorted({*chosen, *lost})}
+    attempts = {member: group.tasks[member].result() for member in sorted({*team, *failures})}
     for member in range(ticket.size, group.count):
         for trajectory in (one for match in attempts.get(member, ()) for one in match):
-            trajectory.spare = "unused" if member in lost else "used"
+            trajectory.spare = "unused" if member in failures else "used"
     groups = groups_by_seat(runner, ticket, [*attempts.values()])
-    groups[0].others += unused
+    groups[0].others += surplus
     return groups
 
 
@@ -66,25 +66,25 @@ class _Members:
     async def wait(self, members: Iterable[int]) -> list[int]:
         """Wait until one of `members` has ended; return all that have, in order, or raise what one of them raised."""
         await asyncio.wait([self.tasks[member] for member in members], return_when=asyncio.FIRST_COMPLETED)
-        ended = [member for member in sorted(members) if self.tasks[member].done()]
-        for member in ended:
+        results = [member for member in sorted(members) if self.tasks[member].done()]
+        for member in results:
             self.tasks[member].result()
-        return ended
+        return results
 
     def throw_away(self, members: Iterable[int]) -> list[Trajectory]:
         """End these members; return what there is of their last attempts, for each seat.
 
         It is their result from now on, so that a run that is resumed before the group is closed has it too.
         """
-        unused: list[Trajectory] = []
+        surplus: list[Trajectory] = []
         for member in sorted(members):
             for seat in self.runner.seats:
                 session = self.ticket.session(member, seat)
                 trajectory = self.runner.play_state.result(session) or self._so_far(member, seat)
                 trajectory.spare = "unused"
                 self.runner.play_state.finish(session, trajectory)
-                unused.append(trajectory)
-        return unused
+                surplus.append(trajectory)
+        return surplus
 
     def _so_far(self, member: int, seat: str) -> Trajectory:
         turns, reply = self.runner.play_state.in_flight(self.ticket.session(member, seat))
@@ -115,32 +115,32 @@ async def _healthy(group: _Members, *, ahead: bool) -> list[int]:
 
     So many spares are used as members and spares have failed without a fault of the policy, in the order of numbers.
     """
-    chosen = [*range(group.ticket.size)]
-    group.begin(range(group.count) if ahead else chosen)
-    waiting = {*chosen}
+    team = [*range(group.ticket.size)]
+    group.begin(range(group.count) if ahead else team)
+    waiting = {*team}
     while waiting:
         for member in await group.wait(waiting):
             waiting.remove(member)
             attempts = group.tasks[member].result()
-            if len(chosen) < group.count and _is_lost(attempts) and exonerates_policy(attempts):
-                chosen.append(len(chosen))
-                waiting.add(chosen[-1])
-                group.begin(chosen[-1:])
-    return chosen
+            if len(team) < group.count and _is_lost(attempts) and exonerates_policy(attempts):
+                team.append(len(team))
+                waiting.add(team[-1])
+                group.begin(team[-1:])
+    return team
 
 
 async def _first_to_end(group: _Members) -> list[int]:
     """Return as many as the group has members: those that end first, of the same moment those with lower numbers."""
     waiting = {*range(group.count)}
-    chosen: list[int] = []
+    team: list[int] = []
     group.begin(waiting)
-    while waiting and len(chosen) < group.ticket.size:
+    while waiting and len(team) < group.ticket.size:
         for member in await group.wait(waiting):
             waiting.remove(member)
             attempts = group.tasks[member].result()
             if not (_is_lost(attempts) or _is_unused(attempts)):
-                chosen.append(member)
-    return chosen[: group.ticket.size]
+                team.append(member)
+    return team[: group.ticket.size]
 
 
 def _is_lost(attempts: list[Match]) -> bool:
