@@ -335,3 +335,14 @@ def test_spares_go_with_a_journal(tmp_path: Path) -> None:
     assert weights(run).keys() == weights(alone).keys()
     spares = [line["spare"] for line in rollouts(run, 1) if "spare" in line]
     assert set(spares) == {"unused"}
+
+
+def test_every_seat_of_a_game_has_spares(tmp_path: Path) -> None:
+    words = flags("multi/IteratedDilemma-v0", updates=1, turn_tokens=12, env_arg="style=short")
+    alone = train_run(*words, out=tmp_path / "alone")
+    ahead = train_run(*words, "--strategy", "redundant:mode=ahead", out=tmp_path / "ahead")
+    members = [line for line in rollouts(ahead, 1) if line.get("spare") != "unused"]
+    tokens = [[turn["ids"] for line in lines for turn in line["turns"]] for lines in (members, rollouts(alone, 1))]
+    assert tokens[0] == tokens[1]
+    seats = [(line["group"], line["agent"]) for line in rollouts(ahead, 1) if line.get("spare") == "unused"]
+    assert sorted(seats) == [(group, seat) for group in (0, 1) for seat in ("player_0", "player_1")]

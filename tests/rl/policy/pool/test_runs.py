@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,23 @@ def test_what_an_engine_can_do_several_can(name: str, tmp_path: Path) -> None:
         assert len(metrics(alone)) == len(metrics(apart))
     else:
         assert_alike(alone, apart)
+
+
+@pytest.mark.slow
+def test_an_engine_that_is_much_slower_than_the_other_changes_no_token(tmp_path: Path) -> None:
+    """It stands still for nine tenths of the time."""
+    words = flags("Talk", updates=3, groups=4, turn_tokens=12)
+    alone = train_run(*words, out=tmp_path / "alone")
+    child = Child(*words, "--engines", "2", "--out", str(tmp_path / "apart"), log=tmp_path / "log")
+    assert child.wait_for("before training", 120), child.output()
+    slow, _ = engines_of(child.process.pid or 0)
+    while child.process.is_alive():
+        for number, seconds in ((signal.SIGSTOP, 0.09), (signal.SIGCONT, 0.01)):
+            with suppress(ProcessLookupError):
+                os.kill(slow, number)
+            time.sleep(seconds)
+    assert child.wait().code == 0, child.output()
+    assert_alike(alone, tmp_path / "apart")
 
 
 @pytest.mark.slow
