@@ -154,17 +154,19 @@ class ChromiumPage(PageActions):
         else:
             self._host.call(self._rest, deadline_s=ACTION_S)
 
-    def restart(self, site: Site, script: str) -> str:
-        """Begin an episode on the page that `rest` has kept; return what `script` does, "" if `open` must be called.
+    def restart(self, site: Site, name: str, *values: Any) -> str:
+        """Begin an episode on the page that `rest` has kept; return what the page does, "" if `open` must be called.
 
         Args:
             site: Answers from now on.
-            script: What the page has to run; it returns a text, such as the goal, when the episode has begun.
+            name: The page's function under `Symbol.for("turnwise.NAME")`; it returns a text, such as the goal, when the
+                episode has begun.
+            values: Its arguments.
         """
         if not self._host.call(self._resume, site, deadline_s=ACTION_S):
             return ""
         try:
-            return self._act(self._run, script)
+            return self._act(self._run, name, values)
         except (PageError, PageHung, BrowserFault):
             return ""
 
@@ -247,7 +249,8 @@ class ChromiumPage(PageActions):
             tabs = Tabs(context)
             await asyncio.wait_for(tabs.open(), LOAD_S)
             self._tabs = tabs
-            await tabs.page.goto(self._origin + self._start, wait_until="domcontentloaded", timeout=1000 * LOAD_S)
+            tabs.deliver = self._deliver
+            await tabs.page.goto(self._origin + self._start, wait_until="commit", timeout=1000 * LOAD_S)
             await tabs.settle()
         except BaseException as error:
             self._tabs = None
@@ -256,6 +259,9 @@ class ChromiumPage(PageActions):
                 await self._host.invalidate(context.browser)
                 raise BrowserFault(f"the first page cannot be shown: {str(error).splitlines()[:1]}") from error
             raise
+
+    def _deliver(self, path: str, form: str) -> None:
+        self._host.server.deliver(self._origin, path, form)
 
     async def _reload(self, tabs: Tabs) -> None:
         """Load the page that is shown again, in a new tab in its place; leave that empty if it hangs as well."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +19,13 @@ _IDLE = Path(__file__).with_name("idle.js").read_text(encoding="utf-8")
 WALK = Path(__file__).with_name("walk.js").read_text(encoding="utf-8").rstrip()
 # Every document has the walk from its beginning, so that it is neither sent nor parsed again for each use.
 _INIT = f"{_IDLE}Object.defineProperty(window, Symbol.for('turnwise.walk'), {{value: Object.freeze({WALK})}});"
-_SETTLE = """async ([limit, reads]) => {
+_SETTLE = """async ([limit, reads, name, values]) => {
   const of = name => window[Symbol.for("turnwise." + name)];
-  const opened = await of("idle")?.(limit) ?? 0;
-  return [opened, reads && !opened && of("walk") && !of("leaving")?.() ? of("walk").read() : null];
+  const result = name ? (of(name) ?? of("walk")[name])(...values) : null;
+  if (result?.error) return [0, null, result, null, []];
+  const opened = await of("idle")?.(limit) ?? 0, walk = of("walk");
+  const text = reads && !opened && walk && !of("leaving")?.() ? walk.read() : null;
+  return [opened, text, result, walk?.verdict() ?? null, of("outbox")?.take() ?? []];
 }"""
 _LASTING = frozenset(("eventsource", "websocket", "media", "ping"))
 
@@ -34,12 +37,14 @@ class Tabs:
         pages: Playwright's pages.
         place: The place of the one that is shown.
         has_crashed: Whether the renderer of one of them has died.
+        deliver: Takes what a page tells its site with an observation: a path and a form, URL-encoded.
         acting: The page on which an action is made; it knows how many tabs that opens.
         reading: What the last action has led to, until `take_reading` or another action.
     """
 
     def __init__(self, context: Any) -> None:
         self.context = context
+        self.deliver: Callable[[str, str], None] = lambda path, form: None
         self.pages: list[Any] = []
         self.place = 0
         self.has_crashed = False
@@ -99,33 +104,45 @@ class Tabs:
         is_young = asyncio.get_running_loop().time() - when < READING_S
         return text if is_young and page is self.page and changes == self._changes and not self._requests else None
 
-    async def settle(self) -> None:
+    async def settle(self, name: str = "", *values: Any) -> Any:
         """Wait until the page's requests and short timers are over, and a navigation has arrived; at most `SETTLE_S`.
 
         What the page shows then is kept for `take_reading`.
 
-        Raises TimeoutError if the page does not run scripts any more.
+        Args:
+            name: Of what the page is to do first, a function of `walk.js` or one that the page has of its own.
+            values: Its arguments.
+
+        Returns:
+            What that returned, with `error` if it did nothing; without a name what became of a guarded click. None if
+            the page has been left meanwhile.
+
+        Raises:
+            TimeoutError: The page does not run scripts any more.
         """
         loop = asyncio.get_running_loop()
         end = loop.time() + SETTLE_S
         self.reading = None
+        outcome: Any = None
         acting, self.acting = self.acting, None
         while self.pages and (left := end - loop.time()) > 0:
             page = acting if acting in self.pages else self.page  # a new tab may be shown already
             acting = None
-            with contextlib.suppress(Exception):  # a new tab is shown as soon as its answer begins
-                await page.wait_for_load_state("domcontentloaded", timeout=1000 * left)
-            left = max(end - loop.time(), 0.01)
             try:
-                changes, reads = self._changes, not self._requests
-                idle = page.evaluate(_SETTLE, [1000 * left, reads])
-                opened, text = await asyncio.wait_for(idle, left + 2.0)
+                changes, reads, step, name = self._changes, all(map(_is_document, self._requests)), name, ""
+                idle = page.evaluate(_SETTLE, [1000 * left, reads, step, values])
+                opened, text, result, verdict, posts = await asyncio.wait_for(idle, left + 2.0)
+                for path, form in posts:
+                    self.deliver(path, form)
+                outcome = outcome or result or verdict
+                if isinstance(result, dict) and "error" in result:
+                    return outcome
                 await self._wait_for_tabs(opened)
                 if self.pages and self.page is not page:
                     continue
                 if not self._requests:
                     self.reading = (text, page, changes, loop.time()) if isinstance(text, str) else None
-                    return
+                    return outcome
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._no_requests.wait(), max(end - loop.time(), 0.01))
             except TimeoutError:
@@ -137,6 +154,7 @@ class Tabs:
                     raise
                 with contextlib.suppress(Exception):
                     await page.wait_for_load_state("domcontentloaded", timeout=1000 * max(left, 0.01))
+        return outcome
 
     async def _wait_for_tabs(self, opened: int) -> None:
         """Wait a moment for tabs that the page has opened; one under a known name opens none."""
@@ -214,7 +232,7 @@ class Tabs:
             asyncio.get_running_loop().call_later(UNREAD_S, self._end_request, response.request)
 
     def _end_request(self, request: Any) -> None:
-        self._changes += request in self._requests
+        self._changes += request in self._requests and not _is_document(request)  # a page is read when it has arrived
         self._requests.discard(request)
         if not self._requests:
             self._no_requests.set()
@@ -228,6 +246,14 @@ async def _answer(dialog: Any) -> None:
 async def _quietly(work: Coroutine[Any, Any, Any]) -> None:
     with contextlib.suppress(Exception):
         await work
+
+
+def _is_document(request: Any) -> bool:
+    """Whether a request is for what is shown in a tab as a whole."""
+    try:
+        return request.is_navigation_request() and request.frame.parent_frame is None
+    except Exception:  # of a page that does not exist any more
+        return False
 
 
 def _is_navigation(error: Exception) -> bool:

@@ -77,6 +77,8 @@ class MiniWoBSite:
         return self._has_begun.wait(seconds)
 
     def _take(self, request: Request) -> Response:
+        if request.form.get("seed") != (str(self.seed),):  # a late report of the episode before this one
+            return Response("")
         if request.path == "/begin":
             self.begin(request.form.get("goal", ("",))[0])
         elif request.path == "/end" and self.points is None:
