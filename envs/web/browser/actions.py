@@ -10,14 +10,13 @@ from urllib.parse import urlsplit
 
 from envs.web.browser import pointer
 from envs.web.browser.reading import parse_snapshot, refusal
-from envs.web.browser.tabs import LOAD_S, WALK, Tabs
+from envs.web.browser.tabs import ABSENT, LOAD_S, WALK, Tabs
 from envs.web.page import BrowserFault, Element, PageError, PageHung, Snapshot
 
 ACTION_S = 10.0  # of one action with its effects
-_ABSENT = "absent"
 _CALL = f"""([name, ...rest]) => {{
   const walk = window[Symbol.for("turnwise.walk")];
-  return walk ? walk[name](...rest) : "{_ABSENT}";
+  return walk ? walk[name](...rest) : "{ABSENT}";
 }}"""
 _WHOLE = f"([name, ...rest]) => {WALK}[name === 'target' ? 'locate' : name](...rest)"
 
@@ -57,7 +56,7 @@ class PageActions:
     async def _evaluate(self, name: str, *args: Any) -> Any:
         page = self._live_tabs.page
         result = await page.evaluate(_CALL, [name, *args])
-        return await page.evaluate(_WHOLE, [name, *args]) if result == _ABSENT else result
+        return await page.evaluate(_WHOLE, [name, *args]) if result == ABSENT else result
 
     async def _read(self) -> Snapshot:
         tabs = self._live_tabs
@@ -97,7 +96,7 @@ class PageActions:
     async def _type(self, index: int, text: str, submit: bool) -> None:
         self._element(index)
         page = self._live_tabs.page
-        result = await (self._evaluate("fill", index, text) if submit else self._finish("fill", index, text)) or {}
+        result = await (self._evaluate if submit else self._perform)("fill", index, text) or {}
         if "error" in result:
             raise refusal(index, result, text)
         if result.get("insert"):
@@ -110,7 +109,7 @@ class PageActions:
     async def _select(self, index: int, option: str) -> None:
         self._element(index)
         wish = " ".join(option.split())
-        result = await self._finish("choose", index, wish) or {}
+        result = await self._perform("choose", index, wish) or {}
         if "error" in result:
             raise refusal(index, result, wish)
 
@@ -164,7 +163,17 @@ class PageActions:
                 tabs.show(first)
 
     async def _run(self, name: str, values: tuple[Any, ...]) -> str:
-        return str(await self._live_tabs.settle(name, *values) or "")
+        result = await self._live_tabs.settle(name, *values)
+        return result if isinstance(result, str) and result != ABSENT else ""
+
+    async def _perform(self, name: str, *args: Any) -> Any:
+        """Do something of `walk.js` to the page and wait for its effects, in one message if it has the walk."""
+        result = await self._finish(name, *args)
+        if result == ABSENT:
+            result = await self._evaluate(name, *args)
+            if "error" not in result:
+                await self._finish()
+        return result
 
     async def _finish(self, name: str = "", *values: Any) -> Any:
         """Let the page do something, or nothing, as `Tabs.settle` does; leave a page that cannot be shown."""

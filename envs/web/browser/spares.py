@@ -1,4 +1,4 @@
-"""Contexts of a browser beside those of episodes: one that waits for the next episode, and those that are being closed."""
+"""Contexts of a browser beside those of episodes: one that waits for the next, and those that are being closed."""
 
 from __future__ import annotations
 
@@ -21,9 +21,6 @@ class Spares:
 
     Args:
         new_context: Makes a context in the browser that runs; None if there is none.
-
-    Attributes:
-        num_closing: How many contexts are being closed.
     """
 
     def __init__(self, new_context: Callable[[], Awaitable[Any]]) -> None:
@@ -34,6 +31,7 @@ class Spares:
 
     @property
     def num_closing(self) -> int:
+        """How many contexts are being closed."""
         return len(self._closing)
 
     async def take(self) -> Tabs | None:

@@ -11,7 +11,8 @@ from typing import Any
 MOST_TABS = 8
 SETTLE_S = 3.0  # the longest that an action waits for its effects
 LOAD_S = 10.0
-NEW_TAB_S = 1.0
+NEW_TAB_S = 1.0  # for a tab that the browser does not know of yet; one that it knows is awaited until the end
+LOOK_S, ANSWER_S = 0.2, 1.0
 LATE_S = 10.0  # after which a tab that was to open is one that does not: its name was known
 UNREAD_S = 0.1
 READING_S = 0.05  # for which what was read at the end of an action is the page as it is now
@@ -21,12 +22,15 @@ WALK = Path(__file__).with_name("walk.js").read_text(encoding="utf-8").rstrip()
 _INIT = f"{_IDLE}Object.defineProperty(window, Symbol.for('turnwise.walk'), {{value: Object.freeze({WALK})}});"
 _SETTLE = """async ([limit, reads, name, values]) => {
   const of = name => window[Symbol.for("turnwise." + name)];
-  const result = name ? (of(name) ?? of("walk")[name])(...values) : null;
+  const perform = name ? of(name) ?? (of("walk") ?? {})[name] : () => null;
+  if (!perform) return [0, null, "absent", null, []];
+  const result = perform(...values);
   if (result?.error) return [0, null, result, null, []];
   const opened = await of("idle")?.(limit) ?? 0, walk = of("walk");
   const text = reads && !opened && walk && !of("leaving")?.() ? walk.read() : null;
   return [opened, text, result, walk?.verdict() ?? null, of("outbox")?.take() ?? []];
 }"""
+ABSENT = "absent"  # what a page cannot do, because it has no walk
 _LASTING = frozenset(("eventsource", "websocket", "media", "ping"))
 
 
@@ -55,6 +59,8 @@ class Tabs:
         self._overdue_until = 0.0
         self._changes = 0  # requests and tabs that have come or gone
         self.reading: tuple[str, Any, int, float] | None = None  # the text, its page, the changes before it, when
+        self._live: set[Any] = set()  # pages that have opened, those that are being closed included
+        self._context_id = ""
         self._new_tab = asyncio.Event()
         self._tasks: set[asyncio.Task] = set()
         self._no_requests = asyncio.Event()
@@ -114,8 +120,8 @@ class Tabs:
             values: Its arguments.
 
         Returns:
-            What that returned, with `error` if it did nothing; without a name what became of a guarded click. None if
-            the page has been left meanwhile.
+            What that returned, with `error` if it did nothing, `ABSENT` if the page has no such function; without a
+            name what became of a guarded click. None if the page has been left meanwhile.
 
         Raises:
             TimeoutError: The page does not run scripts any more.
@@ -135,9 +141,9 @@ class Tabs:
                 for path, form in posts:
                     self.deliver(path, form)
                 outcome = outcome or result or verdict
-                if isinstance(result, dict) and "error" in result:
-                    return outcome
-                await self._wait_for_tabs(opened)
+                if result == ABSENT or (isinstance(result, dict) and "error" in result):
+                    return result
+                await self._wait_for_tabs(opened, end)
                 if self.pages and self.page is not page:
                     continue
                 if not self._requests:
@@ -156,21 +162,44 @@ class Tabs:
                     await page.wait_for_load_state("domcontentloaded", timeout=1000 * max(left, 0.01))
         return outcome
 
-    async def _wait_for_tabs(self, opened: int) -> None:
-        """Wait a moment for tabs that the page has opened; one under a known name opens none."""
+    async def _wait_for_tabs(self, opened: int, end: float) -> None:
+        """Wait for tabs that the page has opened, until `end` by the loop's clock; under a known name none opens."""
         self._expected += opened
+        loop = asyncio.get_running_loop()
+        soon = min(loop.time() + NEW_TAB_S, end)
         while self._opened < self._expected:
             self._new_tab.clear()
-            try:
-                await asyncio.wait_for(self._new_tab.wait(), NEW_TAB_S)
-            except TimeoutError:
+            left = (end if await self._is_opening() else soon) - loop.time()
+            if left <= 0:
                 break
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._new_tab.wait(), min(left, LOOK_S))
         if self._expected > self._opened:
             self._overdue += self._expected - self._opened
             self._overdue_until = asyncio.get_running_loop().time() + LATE_S
         if opened and self._opened > self._last_count and self.pages:
             self.place = len(self.pages) - 1
         self._expected = self._last_count = self._opened
+
+    async def _is_opening(self) -> bool:
+        """Whether the browser has more tabs in this context than have been announced."""
+        with contextlib.suppress(Exception):
+            async with asyncio.timeout(ANSWER_S):
+                session = await self.context.browser.new_browser_cdp_session()
+                try:
+                    targets = (await session.send("Target.getTargets"))["targetInfos"]
+                finally:
+                    self._run(session.detach())
+                self._context_id = self._context_id or await self._find_context_id()
+                own = [each for each in targets if each["browserContextId"] == self._context_id]
+                return sum(each["type"] == "page" for each in own) > len(self._live)
+        return False
+
+    async def _find_context_id(self) -> str:
+        session = await self.context.new_cdp_session(self.page)
+        info = (await session.send("Target.getTargetInfo"))["targetInfo"]
+        self._run(session.detach())
+        return info["browserContextId"]
 
     def _add(self, page: Any) -> None:
         """Show a new tab, but not one that an earlier action has opened: another is shown by now."""
@@ -183,6 +212,8 @@ class Tabs:
             self._overdue -= 1
             self._expected += 1
         self._new_tab.set()
+        self._live.add(page)
+        page.on("close", self._remove)
         if len(self.pages) >= MOST_TABS:
             self._run(page.close())
             return
@@ -190,7 +221,6 @@ class Tabs:
         if not is_late or len(self.pages) == 1:
             self.place = len(self.pages) - 1
         page.on("crash", self._on_crash)
-        page.on("close", self._remove)
         page.on("dialog", self._on_dialog)
 
     def _run(self, work: Coroutine[Any, Any, Any]) -> None:
@@ -205,6 +235,7 @@ class Tabs:
 
     def _remove(self, page: Any) -> None:
         self._changes += 1
+        self._live.discard(page)
         if page in self.pages:
             gone = self.pages.index(page)
             self._requests = {request for request in self._requests if request.frame.page is not page}

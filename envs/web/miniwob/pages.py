@@ -27,7 +27,7 @@ _TYPES = {
     ".svg": "image/svg+xml",
 }
 _SCRIPT_FILE = re.compile(r"""<script src=["']([^"']+\.js)["']></script>""")
-_STYLE_FILE = re.compile(r"""<link rel=["']?stylesheet["']?(?: type=["']text/css["'])? href=["']([^"']+\.css)["']\s*/?>""")
+_STYLE_FILE = re.compile(r"""<link rel="stylesheet"(?: type="text/css")? href="([^"]+\.css)">""")
 _ADDRESS = re.compile(r"""url\(["']?(?!data:|#)([^"')]+)["']?\)""")
 
 

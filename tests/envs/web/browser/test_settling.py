@@ -83,11 +83,15 @@ def test_what_an_action_has_led_to_is_not_what_the_next_one_does(
 
 
 @in_browser
-def test_all_tabs_that_an_action_opens_are_awaited(page: ChromiumPage, monkeypatch: pytest.MonkeyPatch) -> None:
-    add, delays = Tabs._add, iter((0.0, 0.0, 0.2, 0.4))  # the first tab, and then as on a machine that is busy
+@pytest.mark.parametrize("wait_s", [1.0, 0.05])  # for tabs that the browser does not know of; it knows of these
+def test_all_tabs_that_an_action_opens_are_awaited(
+    page: ChromiumPage, monkeypatch: pytest.MonkeyPatch, wait_s: float
+) -> None:
+    monkeypatch.setattr(tabs, "NEW_TAB_S", wait_s)
+    add, delays = Tabs._add, iter((0.0, 0.2, 0.4))  # as on a machine that is busy
 
     def add_late(context: Tabs, tab: Any) -> None:
-        delay = next(delays)
+        delay = next(delays) if context.pages else 0  # of the first tab of a context
         asyncio.get_running_loop().call_later(delay, add, context, tab) if delay else add(context, tab)
 
     monkeypatch.setattr(Tabs, "_add", add_late)
@@ -103,19 +107,19 @@ def test_a_tab_that_opens_too_late_does_not_take_the_place_of_the_one_that_is_sh
     monkeypatch.setattr(tabs, "NEW_TAB_S", 0.01)
 
     async def open_late() -> None:
-        context = Tabs(None)
+        context, end = Tabs(None), asyncio.get_running_loop().time() + 60
         context._add(FakeTab())
         context._expected = context._opened
-        await context._wait_for_tabs(1)  # none opens in time
+        await context._wait_for_tabs(1, end)  # none opens in time
         context._add(FakeTab())
         assert (len(context.pages), context.place) == (2, 0)
         context._add(FakeTab())  # an action opens one, and says so afterwards
-        await context._wait_for_tabs(1)
+        await context._wait_for_tabs(1, end)
         assert context.place == 2
         for place in (3, 4):
-            await context._wait_for_tabs(1)  # under a known name none opens
+            await context._wait_for_tabs(1, end)  # under a known name none opens
             context._add(FakeTab())
-            await context._wait_for_tabs(1)  # but then one does
+            await context._wait_for_tabs(1, end)  # but then one does
             assert context.place == place
 
     asyncio.run(open_late())
