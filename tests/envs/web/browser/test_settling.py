@@ -61,6 +61,27 @@ def test_an_action_and_its_observation_take_few_round_trips_and_send_no_long_scr
 
 
 @in_browser
+@pytest.mark.parametrize("delay", [0, 1200])  # within the action, or when nobody looks
+def test_what_a_page_reports_reaches_its_site_with_the_observation_or_by_itself(
+    page: ChromiumPage, delay: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = "window[Symbol.for('turnwise.outbox')].post('/done', {points: '1 & 2'})"
+    site = Pages({"/": f'<button onclick="setTimeout(() => {report}, {delay})">Go</button>', "/done": ""})
+    page.open(site)
+    delivered: list[str] = []
+    deliver = page._host.server.deliver
+    monkeypatch.setattr(page._host.server, "deliver", lambda *args: (delivered.append(args[1]), deliver(*args)))
+    click(page, "Go")
+    end = time.monotonic() + 10
+    while time.monotonic() < end and site.requests[-1].path != "/done":
+        time.sleep(0.05)
+    assert [(each.method, each.form) for each in site.requests if each.path == "/done"] == [
+        ("POST", {"points": ("1 & 2",)})
+    ]
+    assert delivered == ([] if delay else ["/done"])
+
+
+@in_browser
 def test_a_page_that_changes_after_an_action_is_read_anew(page: ChromiumPage) -> None:
     later = "setTimeout(() => out.textContent = 'later', 1100)"  # longer than any timer that an action waits for
     page.open(Pages({"/": f'<p id=out>now</p><button onclick="{later}">Go</button>'}))
