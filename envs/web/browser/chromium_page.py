@@ -267,8 +267,10 @@ class ChromiumPage(PageActions):
         try:
             await tabs.page.goto(self._origin + self._start, wait_until="commit", timeout=1000 * LOAD_S)
             await tabs.settle()
-        except BaseException:
+        except BaseException as error:
             self._tabs = None
+            if not isinstance(error, Exception):  # the caller was interrupted
+                self._host.spares.close_soon(tabs.context)
             raise
         self._host.spares.fill()
 

@@ -211,11 +211,11 @@ class BrowserHost:
             self._watch.cancel()
             self._watch = None
         browser, driver, self._browser, self._driver = self._browser, self._driver, None, None
-        await self.spares.end()
         for stop in (browser and browser.close, driver and driver.stop):
             if stop:
                 with contextlib.suppress(Exception):
                     await asyncio.wait_for(stop(), CLOSE_S)
+        await self.spares.end()
         if self._folders is not None:
             folders, self._folders = self._folders, None
             await asyncio.to_thread(folders.remove)

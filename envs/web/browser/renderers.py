@@ -22,7 +22,7 @@ def zygotes(browser: int) -> list[int]:
 
 def renderers_above(limit: int, forkers: list[int]) -> list[int]:
     """Return the renderers among the children of these processes that hold more than `limit` bytes of memory."""
-    children = []
+    children: list[int] = []
     for pid in forkers:
         with contextlib.suppress(OSError):
             children += map(int, _children_file(pid).read_text().split())

@@ -27,6 +27,7 @@ class Spares:
         self._new_context = new_context
         self._spare: Tabs | None = None
         self._filling: asyncio.Task | None = None
+        self._has_taker = False  # an episode waits for the spare that is being made
         self._closing: set[asyncio.Task] = set()
 
     @property
@@ -35,9 +36,13 @@ class Spares:
         return len(self._closing)
 
     async def take(self) -> Tabs | None:
-        """Return the spare, which is waited for if it is being made; None if there is none that works."""
-        if self._filling is not None:
-            await asyncio.wait([self._filling], timeout=LOAD_S)
+        """Return the spare, which one episode waits for while it is being made; None if there is none that works."""
+        if self._filling is not None and not self._has_taker:
+            self._has_taker = True
+            try:
+                await asyncio.wait([self._filling], timeout=LOAD_S)
+            finally:
+                self._has_taker = False
         tabs, self._spare = self._spare, None
         if tabs is not None and (tabs.has_crashed or len(tabs.pages) != 1 or not tabs.context.browser.is_connected()):
             await self.close(tabs.context)
@@ -49,16 +54,20 @@ class Spares:
         if self._spare is None and self._filling is None:
             self._filling = asyncio.ensure_future(self._fill())
 
-    async def close(self, context: Any) -> None:
-        """Begin to close a context; wait only if too many are being closed."""
+    def close_soon(self, context: Any) -> None:
+        """Begin to close a context."""
         task = asyncio.ensure_future(close_context(context))
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
+
+    async def close(self, context: Any) -> None:
+        """Begin to close a context; wait only if too many are being closed."""
+        self.close_soon(context)
         while len(self._closing) > MOST_CLOSING:
             await asyncio.wait(self._closing, return_when=asyncio.FIRST_COMPLETED)
 
     async def end(self) -> None:
-        """Give up the spare of a browser that is about to be ended; wait for what is being closed."""
+        """Give up the spare of a browser that has ended; wait for what is being closed."""
         if self._filling is not None:
             self._filling.cancel()
         self._spare = None

@@ -22,7 +22,7 @@ WALK = Path(__file__).with_name("walk.js").read_text(encoding="utf-8").rstrip()
 _INIT = f"{_IDLE}Object.defineProperty(window, Symbol.for('turnwise.walk'), {{value: Object.freeze({WALK})}});"
 _SETTLE = """async ([limit, reads, name, values]) => {
   const of = name => window[Symbol.for("turnwise." + name)];
-  const perform = name ? of(name) ?? (of("walk") ?? {})[name] : () => null;
+  const perform = name ? (of("walk") ?? {})[name] ?? of(name) : () => null;
   if (!perform) return [0, null, "absent", null, []];
   const result = perform(...values);
   if (result?.error) return [0, null, result, null, []];
