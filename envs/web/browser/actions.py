@@ -10,16 +10,15 @@ from urllib.parse import urlsplit
 
 from envs.web.browser import pointer
 from envs.web.browser.reading import parse_snapshot, refusal
-from envs.web.browser.tabs import LOAD_S, WALK, Tabs
+from envs.web.browser.tabs import ABSENT, LOAD_S, WALK, Tabs
 from envs.web.page import BrowserFault, Element, PageError, PageHung, Snapshot
 
 ACTION_S = 10.0  # of one action with its effects
-_ABSENT = "absent"
 _CALL = f"""([name, ...rest]) => {{
   const walk = window[Symbol.for("turnwise.walk")];
-  return walk ? walk[name](...rest) : "{_ABSENT}";
+  return walk ? walk[name](...rest) : "{ABSENT}";
 }}"""
-_WHOLE = f"([name, ...rest]) => {WALK}[name](...rest)"
+_WHOLE = f"([name, ...rest]) => {WALK}[name === 'target' ? 'locate' : name](...rest)"
 
 
 class PageActions:
@@ -57,7 +56,7 @@ class PageActions:
     async def _evaluate(self, name: str, *args: Any) -> Any:
         page = self._live_tabs.page
         result = await page.evaluate(_CALL, [name, *args])
-        return await page.evaluate(_WHOLE, [name, *args]) if result == _ABSENT else result
+        return await page.evaluate(_WHOLE, [name, *args]) if result == ABSENT else result
 
     async def _read(self) -> Snapshot:
         tabs = self._live_tabs
@@ -76,42 +75,43 @@ class PageActions:
 
     async def _click(self, index: int) -> None:
         element = self._element(index)
-        place = await self._evaluate("locate", index, self._origins)
+        place = await self._evaluate("target", index, self._origins, element.role, element.name)
         if "error" in place:
             raise refusal(index, place)
-        if (place["role"], place["name"]) != (element.role, element.name):
-            raise PageError(f"element {index} has changed since the page was shown; look at it again")
         if place["leaves"]:
             raise PageError(f"the address {place['leaves'][:80]!r} leads out of this site and cannot be opened")
         mouse = self._live_tabs.page.mouse
-        await mouse.move(place["x"], place["y"])
-        aim = await self._evaluate("aim", index, place["x"], place["y"])
-        if "error" in aim:
-            raise refusal(index, aim)
-        await asyncio.gather(mouse.down(), mouse.up())  # sent at once, in this order
-        await self._finish()
+        if place.get("guarded"):
+            await mouse.click(place["x"], place["y"])
+        else:
+            await mouse.move(place["x"], place["y"])
+            aim = await self._evaluate("aim", index, place["x"], place["y"])
+            if "error" in aim:
+                raise refusal(index, aim)
+            await asyncio.gather(mouse.down(), mouse.up())  # sent at once, in this order
+        verdict = await self._finish()
+        if verdict and "error" in verdict:
+            raise refusal(index, verdict)
 
     async def _type(self, index: int, text: str, submit: bool) -> None:
         self._element(index)
-        result = await self._evaluate("fill", index, text)
+        page = self._live_tabs.page
+        result = await (self._evaluate if submit else self._perform)("fill", index, text) or {}
         if "error" in result:
             raise refusal(index, result, text)
-        page = self._live_tabs.page
         if result.get("insert"):
             await page.keyboard.insert_text(result["insert"])
-        elif result.get("empty"):
-            await self._evaluate("clear", index)
         if submit:
             await page.keyboard.press("Enter")
-        await self._finish()
+        if submit or result.get("insert"):
+            await self._finish()
 
     async def _select(self, index: int, option: str) -> None:
         self._element(index)
         wish = " ".join(option.split())
-        result = await self._evaluate("choose", index, wish)
+        result = await self._perform("choose", index, wish) or {}
         if "error" in result:
             raise refusal(index, result, wish)
-        await self._finish()
 
     async def _press(self, key: str) -> None:
         try:
@@ -162,15 +162,23 @@ class PageActions:
                 await page.close()
                 tabs.show(first)
 
-    async def _run(self, script: str) -> str:
-        result = await self._live_tabs.page.evaluate(script)
-        await self._live_tabs.settle()
-        return str(result)
+    async def _run(self, name: str, values: tuple[Any, ...]) -> str:
+        result = await self._live_tabs.settle(name, *values)
+        return result if isinstance(result, str) and result != ABSENT else ""
 
-    async def _finish(self) -> None:
-        """Wait for the effects of an action; leave a page that cannot be shown."""
+    async def _perform(self, name: str, *args: Any) -> Any:
+        """Do something of `walk.js` to the page and wait for its effects, in one message if it has the walk."""
+        result = await self._finish(name, *args)
+        if result == ABSENT:
+            result = await self._evaluate(name, *args)
+            if "error" not in result:
+                await self._finish()
+        return result
+
+    async def _finish(self, name: str = "", *values: Any) -> Any:
+        """Let the page do something, or nothing, as `Tabs.settle` does; leave a page that cannot be shown."""
         tabs = self._live_tabs
-        await tabs.settle()
+        result = await tabs.settle(name, *values)
         if not tabs.pages:
             await self._reopen(tabs)
             raise PageHung("the page has closed itself; the first page was opened again")
@@ -178,6 +186,7 @@ class PageActions:
             await tabs.page.go_back(wait_until="load", timeout=1000 * ACTION_S)
             await tabs.settle()
             raise PageError("the page leads out of this site and cannot be opened")
+        return result
 
     async def _point(self, function: Callable[..., Coroutine[Any, Any, Any]], *args: Any) -> Any:
         """Do something at a point of the page that is shown and wait for its effects, or take its picture."""

@@ -12,6 +12,7 @@ from envs.suggestions import unknown_message
 from envs.web.browser import pointer
 from envs.web.browser.actions import ACTION_S, PageActions
 from envs.web.browser.host import BrowserHost, shared_host
+from envs.web.browser.spares import close_context
 from envs.web.browser.tabs import LOAD_S, Tabs
 from envs.web.page import VIEWPORT, BrowserFault, PageError, PageHung, Snapshot, Text
 from envs.web.site import LiveSite, Site
@@ -154,17 +155,19 @@ class ChromiumPage(PageActions):
         else:
             self._host.call(self._rest, deadline_s=ACTION_S)
 
-    def restart(self, site: Site, script: str) -> str:
-        """Begin an episode on the page that `rest` has kept; return what `script` does, "" if `open` must be called.
+    def restart(self, site: Site, name: str, *values: Any) -> str:
+        """Begin an episode on the page that `rest` has kept; return what the page does, "" if `open` must be called.
 
         Args:
             site: Answers from now on.
-            script: What the page has to run; it returns a text, such as the goal, when the episode has begun.
+            name: The page's function under `Symbol.for("turnwise.NAME")`; it returns a text, such as the goal, when the
+                episode has begun.
+            values: Its arguments.
         """
         if not self._host.call(self._resume, site, deadline_s=ACTION_S):
             return ""
         try:
-            return self._act(self._run, script)
+            return self._act(self._run, name, values)
         except (PageError, PageHung, BrowserFault):
             return ""
 
@@ -178,7 +181,7 @@ class ChromiumPage(PageActions):
         tabs, self._tabs, self._idle = self._tabs, None, None
         if tabs is not None:
             with contextlib.suppress(BrowserFault):
-                self._host.call(self._close, tabs, deadline_s=ACTION_S)
+                self._host.call(self._host.spares.close, tabs.context, deadline_s=ACTION_S)
 
     # On the browser's loop.
 
@@ -201,7 +204,7 @@ class ChromiumPage(PageActions):
         tabs, self._idle, self._tabs = self._tabs, None, None
         self._host.server.remove(self._origin)
         self._host.places.give_back(self)
-        await self._close(tabs)
+        await self._host.spares.close(tabs.context)
 
     def _act(self, function: Callable[..., Coroutine[Any, Any, Any]], *args: Any) -> Any:
         if function != self._read and self._tabs is not None:
@@ -242,20 +245,37 @@ class ChromiumPage(PageActions):
         raise BrowserFault(f"the browser died: {str(error).splitlines()[0][:200]}") from error
 
     async def _open(self) -> None:
+        spares = self._host.spares
+        if self._storage is None and (tabs := await spares.take()) is not None:
+            try:
+                await self._show_start(tabs)
+                return
+            except Exception:  # its renderer or browser has died since it was made
+                await spares.close(tabs.context)
         context = await self._host.new_context(self._storage)
         try:
             tabs = Tabs(context)
             await asyncio.wait_for(tabs.open(), LOAD_S)
-            self._tabs = tabs
-            await tabs.page.goto(self._origin + self._start, wait_until="domcontentloaded", timeout=1000 * LOAD_S)
+            await self._show_start(tabs)
+        except Exception as error:
+            await close_context(context)
+            await self._host.invalidate(context.browser)
+            raise BrowserFault(f"the first page cannot be shown: {str(error).splitlines()[:1]}") from error
+
+    async def _show_start(self, tabs: Tabs) -> None:
+        self._tabs, tabs.deliver = tabs, self._deliver
+        try:
+            await tabs.page.goto(self._origin + self._start, wait_until="commit", timeout=1000 * LOAD_S)
             await tabs.settle()
         except BaseException as error:
             self._tabs = None
-            if isinstance(error, Exception):
-                await _close_context(context)
-                await self._host.invalidate(context.browser)
-                raise BrowserFault(f"the first page cannot be shown: {str(error).splitlines()[:1]}") from error
+            if not isinstance(error, Exception):  # the caller was interrupted
+                self._host.spares.close_soon(tabs.context)
             raise
+        self._host.spares.fill()
+
+    def _deliver(self, path: str, form: str) -> None:
+        self._host.server.deliver(self._origin, path, form)
 
     async def _reload(self, tabs: Tabs) -> None:
         """Load the page that is shown again, in a new tab in its place; leave that empty if it hangs as well."""
@@ -270,11 +290,3 @@ class ChromiumPage(PageActions):
             if any(mark in str(error) for mark in _DEATHS):
                 await self._host.invalidate(tabs.context.browser)
                 raise BrowserFault(f"the browser died: {str(error).splitlines()[0][:200]}") from error
-
-    async def _close(self, tabs: Tabs) -> None:
-        await _close_context(tabs.context)
-
-
-async def _close_context(context: Any) -> None:
-    with contextlib.suppress(Exception):
-        await asyncio.wait_for(context.close(), ACTION_S / 2)

@@ -17,7 +17,9 @@ from typing import Any, TypeVar
 from envs.web.browser.executable import find_browser
 from envs.web.browser.folders import BrowserFolders
 from envs.web.browser.places import Places
+from envs.web.browser.renderers import renderers_above, resident_bytes, zygotes
 from envs.web.browser.server import DOMAIN, SiteServer
+from envs.web.browser.spares import Spares
 from envs.web.page import VIEWPORT, BrowserFault
 from sandboxes.extras import install_command
 
@@ -60,6 +62,7 @@ class BrowserHost:
     Attributes:
         places: How many pages may be open at once.
         server: Serves the open sites.
+        spares: The context of the next episode, and those that are being closed.
         restarts: How often the browser was started again after it had died.
         users: The pages that are open or between two episodes.
     """
@@ -68,6 +71,7 @@ class BrowserHost:
         self.executable, self.headed, self.reachable = executable, headed, reachable
         self.places = Places()
         self.server = SiteServer()
+        self.spares = Spares(self._spare_context)
         self.restarts = 0
         self.users: weakref.WeakSet[Any] = weakref.WeakSet()
         self._has_died = False
@@ -121,6 +125,12 @@ class BrowserHost:
                     if attempt == 2:
                         raise BrowserFault(f"Chromium cannot be started: {_first_line(error)}") from error
         raise AssertionError
+
+    async def _spare_context(self) -> Any:
+        async with self._lock:
+            if self._browser is None or not self.users:
+                return None
+            return await asyncio.wait_for(self._browser.new_context(**CONTEXT), LAUNCH_S)
 
     async def invalidate(self, browser: Any) -> None:
         """Give up the browser, in which something has failed, and its driver; the next context starts new ones.
@@ -181,10 +191,11 @@ class BrowserHost:
         )
         launch_time = time.time()
         self._browser = await asyncio.wait_for(launch, LAUNCH_S + 1)
-        self._folders = BrowserFolders(await _process_id(self._browser), launch_time)
+        pid = await _process_id(self._browser)
+        self._folders = BrowserFolders(pid, launch_time)
         self.restarts += self._has_died
         self._has_died = False
-        self._watch = asyncio.create_task(self._watch_memory(self._browser))
+        self._watch = asyncio.create_task(self._watch_memory(self._browser, pid))
 
     async def _stop(self) -> None:
         async with self._lock:
@@ -204,20 +215,27 @@ class BrowserHost:
             if stop:
                 with contextlib.suppress(Exception):
                     await asyncio.wait_for(stop(), CLOSE_S)
+        await self.spares.end()
         if self._folders is not None:
             folders, self._folders = self._folders, None
             await asyncio.to_thread(folders.remove)
 
-    async def _watch_memory(self, browser: Any) -> None:
+    async def _watch_memory(self, browser: Any, pid: int) -> None:
         """End renderers that have grown beyond `MEMORY_LIMIT`."""
         with contextlib.suppress(Exception):
-            devtools = await browser.new_browser_cdp_session()
+            forkers = await asyncio.to_thread(zygotes, pid)
+            devtools = None if forkers else await browser.new_browser_cdp_session()
             while True:
                 await asyncio.sleep(WATCH_S)
-                for process in (await devtools.send("SystemInfo.getProcessInfo"))["processInfo"]:
-                    if process["type"] == "renderer" and _resident_bytes(process["id"]) > MEMORY_LIMIT:
-                        self._killed[process["id"]] = time.monotonic()
-                        os.kill(process["id"], signal.SIGKILL)
+                if devtools is None:
+                    large = renderers_above(MEMORY_LIMIT, forkers)
+                else:
+                    processes = (await devtools.send("SystemInfo.getProcessInfo"))["processInfo"]
+                    pids = [process["id"] for process in processes if process["type"] == "renderer"]
+                    large = [pid for pid in pids if resident_bytes(pid) > MEMORY_LIMIT]
+                for each in large:
+                    self._killed[each] = time.monotonic()
+                    os.kill(each, signal.SIGKILL)
 
 
 Key = tuple[str | None, bool, tuple[str, ...]]
@@ -264,14 +282,6 @@ async def _process_id(browser: Any) -> int:
 
 def _is_root() -> bool:
     return hasattr(os, "geteuid") and os.geteuid() == 0
-
-
-def _resident_bytes(pid: int) -> int:
-    try:
-        with open(f"/proc/{pid}/statm") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, IndexError, ValueError):
-        return 0
 
 
 def _first_line(error: BaseException) -> str:

@@ -1,6 +1,6 @@
 // Runs before a page's own scripts: counts its short timers and what it opens, so that an action can wait for its effects.
 (() => {
-  const LONGEST_MS = 1000, DEEPEST = 5;  // a timer set by a timer set by ... is a loop, and nothing waits for it
+  const LONGEST_MS = 1000, DEEPEST = 5, UNSENT_MS = 250;  // a timer set by a timer set by ... is a loop, and nothing waits for it
   const later = window.setTimeout.bind(window);
   const pending = new Set();
   let depth = 0, opened = 0, waiting = [], isLeaving = false;
@@ -48,12 +48,35 @@
     if (!event.hashChange && event.downloadRequest === null)
       queueMicrotask(() => { if (!event.defaultPrevented) isLeaving = true; });
   });
+  let isParsed = document.readyState !== "loading";
+  const parsed = new Promise(resolve => addEventListener("DOMContentLoaded", () => { isParsed = true; resolve(); }));
+  // Until the document has been read to its end, and a page that says when it is ready is so.
+  const arrive = limit => {
+    const ready = window[Symbol.for("turnwise.ready")];
+    if (isParsed && !ready) return Promise.resolve();
+    return Promise.race([Promise.all([isParsed || parsed, ready]), new Promise(resolve => later(resolve, limit))]);
+  };
   addEventListener("click", opens, true);
   addEventListener("submit", opens, true);
-  Object.defineProperty(window, Symbol.for("turnwise.idle"), {value: limit => new Promise(resolve => {
+  Object.defineProperty(window, Symbol.for("turnwise.idle"), {value: limit => arrive(limit).then(() => new Promise(resolve => {
     later(() => later(() => { if (pending.size) waiting.push(resolve); else resolve(opened); }, 0), 0);
     later(() => resolve(opened), limit);
-  }).then(number => { opened = 0; return number; })});
+  })).then(number => { opened = 0; return number; })});
+  // What a page tells its site with an observation, at no request of its own; sent by itself if nobody looks.
+  const RequestOfPage = window.XMLHttpRequest, beacon = navigator.sendBeacon?.bind(navigator);
+  let posts = [];
+  const take = () => { const taken = posts; posts = []; return taken; };
+  const flush = () => {
+    for (const [path, form] of take()) {
+      const request = new RequestOfPage();
+      request.open("POST", path);
+      request.setRequestHeader("Content-Type", "application/x-www-form-urlencoded");
+      request.send(form);
+    }
+  };
+  addEventListener("pagehide", () => { for (const [path, form] of take()) beacon?.(path, new URLSearchParams(form)); });
+  Object.defineProperty(window, Symbol.for("turnwise.outbox"), {value: Object.freeze({
+    take, post: (path, values) => { posts.push([path, new URLSearchParams(values).toString()]); later(flush, UNSENT_MS); }})});
   // Whether another document has been asked for; what is shown is then not what an action has led to.
   Object.defineProperty(window, Symbol.for("turnwise.leaving"), {value: () => isLeaving});
 })();

@@ -56,6 +56,7 @@ def refusal(index: int, result: Mapping[str, Any], wish: str = "") -> PageError:
     if reason == "no option":
         return PageError(f"there is no option {wish[:60]!r}; the options are {'; '.join(result['texts'])[:600]}")
     texts = {
+        "changed": f"element {index} has changed since the page was shown; look at it again",
         "gone": f"element {index} is no longer on the page; look at it again",
         "disabled": f"element {index} is disabled",
         "no area": f"element {index} has no area that could be clicked",

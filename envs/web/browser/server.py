@@ -44,6 +44,13 @@ class SiteServer:
         """Let another site answer under an origin from now on."""
         self._sites[urlsplit(origin).netloc] = (site, threading.Lock())
 
+    def deliver(self, origin: str, path: str, form: str) -> None:
+        """Give a site a form, URL-encoded, as if its page had sent it; nothing if it is not served any more."""
+        if entry := self._sites.get(urlsplit(origin).netloc):
+            site, lock = entry
+            with lock:
+                site.respond(Request(path, {}, _form_of(form), "POST"))
+
     def remove(self, origin: str) -> None:
         """Serve a site no longer."""
         self._sites.pop(urlsplit(origin).netloc, None)
@@ -84,8 +91,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             self._send(Response("<h1>The form is too long</h1>", status=413))
             return
-        form = parse_qs(self.rfile.read(size).decode("utf-8", "replace"), keep_blank_values=True)
-        self._answer({key: tuple(values) for key, values in form.items()})
+        self._answer(_form_of(self.rfile.read(size).decode("utf-8", "replace")))
 
     def log_message(self, format: str, *args: object) -> None:
         """Print nothing."""
@@ -113,3 +119,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Cache-Control", caching)
         self.end_headers()
         self.wfile.write(body)
+
+
+def _form_of(text: str) -> dict[str, tuple[str, ...]]:
+    return {key: tuple(values) for key, values in parse_qs(text, keep_blank_values=True).items()}

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 MOST_TABS = 8
 SETTLE_S = 3.0  # the longest that an action waits for its effects
 LOAD_S = 10.0
-NEW_TAB_S = 1.0
+NEW_TAB_S = 1.0  # for a tab that the browser does not know of yet; one that it knows is awaited until the end
+LOOK_S, ANSWER_S = 0.2, 1.0
 LATE_S = 10.0  # after which a tab that was to open is one that does not: its name was known
 UNREAD_S = 0.1
 READING_S = 0.05  # for which what was read at the end of an action is the page as it is now
@@ -19,11 +20,17 @@ _IDLE = Path(__file__).with_name("idle.js").read_text(encoding="utf-8")
 WALK = Path(__file__).with_name("walk.js").read_text(encoding="utf-8").rstrip()
 # Every document has the walk from its beginning, so that it is neither sent nor parsed again for each use.
 _INIT = f"{_IDLE}Object.defineProperty(window, Symbol.for('turnwise.walk'), {{value: Object.freeze({WALK})}});"
-_SETTLE = """async ([limit, reads]) => {
+_SETTLE = """async ([limit, reads, name, values]) => {
   const of = name => window[Symbol.for("turnwise." + name)];
-  const opened = await of("idle")?.(limit) ?? 0;
-  return [opened, reads && !opened && of("walk") && !of("leaving")?.() ? of("walk").read() : null];
+  const perform = name ? (of("walk") ?? {})[name] ?? of(name) : () => null;
+  if (!perform) return [0, null, "absent", null, []];
+  const result = perform(...values);
+  if (result?.error) return [0, null, result, null, []];
+  const opened = await of("idle")?.(limit) ?? 0, walk = of("walk");
+  const text = reads && !opened && walk && !of("leaving")?.() ? walk.read() : null;
+  return [opened, text, result, walk?.verdict() ?? null, of("outbox")?.take() ?? []];
 }"""
+ABSENT = "absent"  # what a page cannot do, because it has no walk
 _LASTING = frozenset(("eventsource", "websocket", "media", "ping"))
 
 
@@ -34,12 +41,14 @@ class Tabs:
         pages: Playwright's pages.
         place: The place of the one that is shown.
         has_crashed: Whether the renderer of one of them has died.
+        deliver: Takes what a page tells its site with an observation: a path and a form, URL-encoded.
         acting: The page on which an action is made; it knows how many tabs that opens.
         reading: What the last action has led to, until `take_reading` or another action.
     """
 
     def __init__(self, context: Any) -> None:
         self.context = context
+        self.deliver: Callable[[str, str], None] = lambda path, form: None
         self.pages: list[Any] = []
         self.place = 0
         self.has_crashed = False
@@ -50,6 +59,8 @@ class Tabs:
         self._overdue_until = 0.0
         self._changes = 0  # requests and tabs that have come or gone
         self.reading: tuple[str, Any, int, float] | None = None  # the text, its page, the changes before it, when
+        self._live: set[Any] = set()  # pages that have opened, those that are being closed included
+        self._context_id = ""
         self._new_tab = asyncio.Event()
         self._tasks: set[asyncio.Task] = set()
         self._no_requests = asyncio.Event()
@@ -99,33 +110,45 @@ class Tabs:
         is_young = asyncio.get_running_loop().time() - when < READING_S
         return text if is_young and page is self.page and changes == self._changes and not self._requests else None
 
-    async def settle(self) -> None:
+    async def settle(self, name: str = "", *values: Any) -> Any:
         """Wait until the page's requests and short timers are over, and a navigation has arrived; at most `SETTLE_S`.
 
         What the page shows then is kept for `take_reading`.
 
-        Raises TimeoutError if the page does not run scripts any more.
+        Args:
+            name: Of what the page is to do first, a function of `walk.js` or one that the page has of its own.
+            values: Its arguments.
+
+        Returns:
+            What that returned, with `error` if it did nothing, `ABSENT` if the page has no such function; without a
+            name what became of a guarded click. None if the page has been left meanwhile.
+
+        Raises:
+            TimeoutError: The page does not run scripts any more.
         """
         loop = asyncio.get_running_loop()
         end = loop.time() + SETTLE_S
         self.reading = None
+        outcome: Any = None
         acting, self.acting = self.acting, None
         while self.pages and (left := end - loop.time()) > 0:
             page = acting if acting in self.pages else self.page  # a new tab may be shown already
             acting = None
-            with contextlib.suppress(Exception):  # a new tab is shown as soon as its answer begins
-                await page.wait_for_load_state("domcontentloaded", timeout=1000 * left)
-            left = max(end - loop.time(), 0.01)
             try:
-                changes, reads = self._changes, not self._requests
-                idle = page.evaluate(_SETTLE, [1000 * left, reads])
-                opened, text = await asyncio.wait_for(idle, left + 2.0)
-                await self._wait_for_tabs(opened)
+                changes, reads, step, name = self._changes, all(map(_is_document, self._requests)), name, ""
+                idle = page.evaluate(_SETTLE, [1000 * left, reads, step, values])
+                opened, text, result, verdict, posts = await asyncio.wait_for(idle, left + 2.0)
+                for path, form in posts:
+                    self.deliver(path, form)
+                outcome = outcome or result or verdict
+                if result == ABSENT or (isinstance(result, dict) and "error" in result):
+                    return result
+                await self._wait_for_tabs(opened, end)
                 if self.pages and self.page is not page:
                     continue
                 if not self._requests:
                     self.reading = (text, page, changes, loop.time()) if isinstance(text, str) else None
-                    return
+                    return outcome
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._no_requests.wait(), max(end - loop.time(), 0.01))
             except TimeoutError:
@@ -137,22 +160,46 @@ class Tabs:
                     raise
                 with contextlib.suppress(Exception):
                     await page.wait_for_load_state("domcontentloaded", timeout=1000 * max(left, 0.01))
+        return outcome
 
-    async def _wait_for_tabs(self, opened: int) -> None:
-        """Wait a moment for tabs that the page has opened; one under a known name opens none."""
+    async def _wait_for_tabs(self, opened: int, end: float) -> None:
+        """Wait for tabs that the page has opened, until `end` by the loop's clock; under a known name none opens."""
         self._expected += opened
+        loop = asyncio.get_running_loop()
+        soon = min(loop.time() + NEW_TAB_S, end)
         while self._opened < self._expected:
             self._new_tab.clear()
-            try:
-                await asyncio.wait_for(self._new_tab.wait(), NEW_TAB_S)
-            except TimeoutError:
+            left = (end if await self._is_opening() else soon) - loop.time()
+            if left <= 0:
                 break
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._new_tab.wait(), min(left, LOOK_S))
         if self._expected > self._opened:
             self._overdue += self._expected - self._opened
             self._overdue_until = asyncio.get_running_loop().time() + LATE_S
         if opened and self._opened > self._last_count and self.pages:
             self.place = len(self.pages) - 1
         self._expected = self._last_count = self._opened
+
+    async def _is_opening(self) -> bool:
+        """Whether the browser has more tabs in this context than have been announced."""
+        with contextlib.suppress(Exception):
+            async with asyncio.timeout(ANSWER_S):
+                session = await self.context.browser.new_browser_cdp_session()
+                try:
+                    targets = (await session.send("Target.getTargets"))["targetInfos"]
+                finally:
+                    self._run(session.detach())
+                self._context_id = self._context_id or await self._find_context_id()
+                own = [each for each in targets if each["browserContextId"] == self._context_id]
+                return sum(each["type"] == "page" for each in own) > len(self._live)
+        return False
+
+    async def _find_context_id(self) -> str:
+        session = await self.context.new_cdp_session(self.page)
+        info = (await session.send("Target.getTargetInfo"))["targetInfo"]
+        self._run(session.detach())
+        return info["browserContextId"]
 
     def _add(self, page: Any) -> None:
         """Show a new tab, but not one that an earlier action has opened: another is shown by now."""
@@ -165,6 +212,8 @@ class Tabs:
             self._overdue -= 1
             self._expected += 1
         self._new_tab.set()
+        self._live.add(page)
+        page.on("close", self._remove)
         if len(self.pages) >= MOST_TABS:
             self._run(page.close())
             return
@@ -172,7 +221,6 @@ class Tabs:
         if not is_late or len(self.pages) == 1:
             self.place = len(self.pages) - 1
         page.on("crash", self._on_crash)
-        page.on("close", self._remove)
         page.on("dialog", self._on_dialog)
 
     def _run(self, work: Coroutine[Any, Any, Any]) -> None:
@@ -187,6 +235,7 @@ class Tabs:
 
     def _remove(self, page: Any) -> None:
         self._changes += 1
+        self._live.discard(page)
         if page in self.pages:
             gone = self.pages.index(page)
             self._requests = {request for request in self._requests if request.frame.page is not page}
@@ -214,7 +263,7 @@ class Tabs:
             asyncio.get_running_loop().call_later(UNREAD_S, self._end_request, response.request)
 
     def _end_request(self, request: Any) -> None:
-        self._changes += request in self._requests
+        self._changes += request in self._requests and not _is_document(request)  # a page is read when it has arrived
         self._requests.discard(request)
         if not self._requests:
             self._no_requests.set()
@@ -228,6 +277,14 @@ async def _answer(dialog: Any) -> None:
 async def _quietly(work: Coroutine[Any, Any, Any]) -> None:
     with contextlib.suppress(Exception):
         await work
+
+
+def _is_document(request: Any) -> bool:
+    """Whether a request is for what is shown in a tab as a whole."""
+    try:
+        return request.is_navigation_request() and request.frame.parent_frame is None
+    except Exception:  # of a page that does not exist any more
+        return False
 
 
 def _is_navigation(error: Exception) -> bool:

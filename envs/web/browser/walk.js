@@ -1,4 +1,4 @@
-// Reads the page by the rules of envs/web/page.py. Called with what to do: "read", or "find" and an index.
+// Reads the page by the rules of envs/web/page.py, and does or prepares what actions do to its elements.
 (() => {
   const KEY = Symbol.for("turnwise");
   const NEVER = new Set("HEAD SCRIPT STYLE TEMPLATE NOSCRIPT TITLE DATALIST svg".split(" "));
@@ -243,10 +243,11 @@
     return {inner, view};
   };
   const POINTS = [[0.5, 0.5], [0.15, 0.15], [0.85, 0.15], [0.15, 0.85], [0.85, 0.85]];  // shares of width and height
-  const locate = (index, origins = []) => {
+  const locate = (index, origins, role, name) => {
     const node = window[KEY]?.elements?.[index - 1];
     if (!node?.isConnected) return {error: "gone"};
     if (isDisabled(node)) return {error: "disabled"};
+    const isSame = roleOf(node) === role && nameOf(node) === name;
     node.scrollIntoView({block: "center", inline: "center", behavior: "instant"});
     let target = node, rects = node.getClientRects();
     if (!rects.length || !rects[0].width || !rects[0].height) {  // a field whose label stands for it
@@ -267,6 +268,7 @@
       isHit(POINTS[0]);
       return {error: "covered", by: top ? (textOf(top) || top.tagName.toLowerCase()).slice(0, 60) : "nothing"};
     }
+    if (!isSame) return {error: "changed"};
     let dx = 0, dy = 0;
     for (let view = node.ownerDocument.defaultView; view !== window && view.frameElement; view = view.parent) {
       const frame = view.frameElement.getBoundingClientRect();
@@ -275,7 +277,7 @@
     }
     const href = node.tagName === "A" && node.href ? node.href : "";
     const leaves = /^https?:/i.test(href) && ![location.origin, ...origins].includes(new URL(href).origin) ? attr(node, "href") : "";
-    return {x: x + dx, y: y + dy, leaves, role: roleOf(node), name: nameOf(node)};
+    return {x: x + dx, y: y + dy, leaves};
   };
   // Whether a click at this point of the viewport still reaches the element, now that the pointer is there.
   const aim = (index, x, y) => {
@@ -301,6 +303,36 @@
     if (top && (contains(node, top) || (contains(top, node) && isThere()) || labels.some(label => contains(label, top))))
       return {};
     return {error: "moved", by: top ? (textOf(top) || top.tagName.toLowerCase()).slice(0, 60) : ""};
+  };
+  const report = node => {
+    node.dispatchEvent(new InputEvent("input", {bubbles: true, inputType: "deleteContentBackward"}));
+    node.dispatchEvent(new Event("change", {bubbles: true}));
+  };
+  const insertText = Document.prototype.execCommand;
+  // A click whose element must still be under the pointer when the button goes down; else the page gets no part of it.
+  const listen = EventTarget.prototype.addEventListener, GUARDED = ["pointerdown", "mousedown", "pointerup", "mouseup", "click"];
+  let guarded = null;
+  const guard = event => {
+    if (!guarded || !event.isTrusted) return;
+    guarded.verdict ??= aim(guarded.index, event.clientX, event.clientY);
+    if (!guarded.verdict.error) return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+  };
+  const hear = () => { for (const type of GUARDED) listen.call(window, type, guard, true); };
+  // Where to click, as `locate` says it, with the click guarded; not if frames, which hear clicks first, can cover it.
+  const target = (index, origins, role, name) => {
+    guarded = null;
+    const place = locate(index, origins, role, name);
+    if (place.error || place.leaves || window.length) return place;
+    hear();  // again after a `document.open`, which takes the listeners away; else this changes nothing
+    guarded = {index, verdict: null};
+    return {...place, guarded: true};
+  };
+  const verdict = () => {
+    const last = guarded?.verdict ?? {};
+    guarded = null;
+    return last;
   };
   const fill = (index, text) => {
     const node = window[KEY]?.elements?.[index - 1];
@@ -334,16 +366,12 @@
     if (plain) {  // typed at last, so that a change is reported when the field is left, and the page hears keys
       own.set.call(node, text.slice(0, -1));
       node.setSelectionRange(node.value.length, node.value.length);
-      return {insert: text.slice(-1), empty: !text && before !== ""};
+      if (!text) { if (before !== "") report(node); return {}; }
+      return insertText.call(node.ownerDocument, "insertText", false, text.slice(-1)) ? {} : {insert: text.slice(-1)};
     }
     node.dispatchEvent(new InputEvent("input", {bubbles: true, data: text}));
     node.dispatchEvent(new Event("change", {bubbles: true}));
     return {};
-  };
-  const clear = index => {
-    const node = window[KEY]?.elements?.[index - 1];
-    node?.dispatchEvent(new InputEvent("input", {bubbles: true, inputType: "deleteContentBackward"}));
-    node?.dispatchEvent(new Event("change", {bubbles: true}));
   };
   const choose = (index, wish) => {
     const node = window[KEY]?.elements?.[index - 1];
@@ -360,5 +388,6 @@
     node.dispatchEvent(new Event("change", {bubbles: true}));
     return {};
   };
-  return {read, locate, aim, fill, clear, choose};
+  hear();
+  return {read, locate, target, aim, verdict, fill, choose};
 })()

@@ -53,12 +53,7 @@
     for (const node of nodes) if (ours.has(node)) name(node);
   };
   const later = () => { if (!isMarking) { isMarking = true; setTimeout(mark, 0); } };
-  const report = (path, values) => {  // it returns when the site has it, before anything else can be seen
-    const request = new XMLHttpRequest();
-    request.open("POST", path, false);
-    request.setRequestHeader("Content-Type", "application/x-www-form-urlencoded");
-    request.send(new URLSearchParams(values).toString());
-  };
+  const report = window[Symbol.for("turnwise.outbox")].post;  // the site has it before an observation shows more
   const start = seed => { Math.seedrandom(seed); core.startEpisodeReal(); };
   const goalOf = () => {
     mark();
@@ -71,7 +66,7 @@
     core.endEpisode = function (...values) {
       const isPlaying = core.EP_TIMER !== null;
       end.apply(this, values);
-      if (isPlaying && !isBeginning) report("/end", {points: WOB_RAW_REWARD_GLOBAL});
+      if (isPlaying && !isBeginning) report("/end", {seed, points: WOB_RAW_REWARD_GLOBAL});
     };
     core.EPISODE_MAX_TIME = 1e8;
     start(seed);
@@ -79,8 +74,9 @@
     hidden.textContent = "#reward-display, #click-canvas { display: none !important }";
     document.head.append(hidden);
     new MutationObserver(later).observe(document.body, {childList: true, subtree: true, attributeFilter: ["class"]});
-    report("/begin", {goal: goalOf()});
-    Object.defineProperty(window, Symbol.for("turnwise.restart"), {value: seed => {
+    report("/begin", {seed, goal: goalOf()});
+    Object.defineProperty(window, Symbol.for("turnwise.restart"), {value: next => {
+      seed = next;
       isBeginning = true;  // the end of an episode that was given up says nothing of the next one
       try { if (core.EP_TIMER !== null) core.endEpisode(0); } finally { isBeginning = false; }
       for (const node of clickable) if (!node.isConnected) clickable.delete(node);
@@ -98,5 +94,7 @@
     image.onload = image.onerror = resolve;
     image.src = address;
   });
-  window.addEventListener("load", () => Promise.all(hoverImages().map(load)).then(() => setTimeout(begin, 0)));
+  Object.defineProperty(window, Symbol.for("turnwise.ready"), {value: new Promise(resolve =>
+    window.addEventListener("load", () =>
+      Promise.all(hoverImages().map(load)).then(() => setTimeout(() => { try { begin(); } finally { resolve(); } }, 0))))});
 })

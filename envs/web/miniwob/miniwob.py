@@ -35,8 +35,6 @@ REPLY = (
     "an earlier call has changed, and none after a call that fails."
 )
 
-_RESTART = "window[Symbol.for('turnwise.restart')]({seed})"
-
 
 class MiniWoB(PageTask):
     """Do one small task on a page of MiniWoB++: press a button, fill a form, pick a date, answer a mail.
@@ -174,7 +172,7 @@ class MiniWoB(PageTask):
         self.site = MiniWoBSite(self.page_name, self.task.metadata["seed"])
         if self.reuse and self.page is not None and self.page_name not in KEEPS_STATE:
             page: Any = self.page
-            if goal := page.restart(self.site, _RESTART.format(seed=json.dumps(str(self.site.seed)))).strip():
+            if goal := page.restart(self.site, "restart", str(self.site.seed)).strip():
                 self.site.begin(goal)
                 self.begin(page)
                 return

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import threading
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import urljoin
 
 from envs.web.site import Request, Response
 from sandboxes.extras import install_command
@@ -24,6 +26,9 @@ _TYPES = {
     ".jpg": "image/jpeg",
     ".svg": "image/svg+xml",
 }
+_SCRIPT_FILE = re.compile(r"""<script src=["']([^"']+\.js)["']></script>""")
+_STYLE_FILE = re.compile(r"""<link rel="stylesheet"(?: type="text/css")? href="([^"]+\.css)">""")
+_ADDRESS = re.compile(r"""url\(["']?(?!data:|#)([^"')]+)["']?\)""")
 
 
 class MiniWoBSite:
@@ -72,6 +77,8 @@ class MiniWoBSite:
         return self._has_begun.wait(seconds)
 
     def _take(self, request: Request) -> Response:
+        if request.form.get("seed") != (str(self.seed),):  # a late report of the episode before this one
+            return Response("")
         if request.path == "/begin":
             self.begin(request.form.get("goal", ("",))[0])
         elif request.path == "/end" and self.points is None:
@@ -83,16 +90,49 @@ class MiniWoBSite:
         return Response("")
 
     def _file(self, path: str) -> Response:
-        root = html_folder()
-        file = (root / path.lstrip("/")).resolve()
-        if not file.is_relative_to(root) or not file.is_file() or file.suffix not in _TYPES:
+        file = _file_of(path)
+        if file is None:
             return Response("<h1>Not found</h1>", status=404)
         kind = _TYPES[file.suffix]
         if path != self.start:
             return Response(body=file.read_bytes(), kind=kind)
-        html = file.read_text(encoding="utf-8")
         script = f"<script>{_SCRIPT.rstrip()}({json.dumps(str(self.seed))});</script>"
-        return Response(html.replace("<head>", f"<head>{script}", 1), kind=kind)
+        return Response(_whole_page(path).replace("<head>", f"<head>{script}", 1), kind=kind)
+
+
+@lru_cache(maxsize=32)
+def _whole_page(path: str) -> str:
+    """Return a page with its scripts and styles in it, so that one request loads it; a context has no cache yet."""
+
+    def script(tag: re.Match[str]) -> str:
+        text = _text_of(urljoin(path, tag[1]))
+        is_safe = text is not None and not re.search(r"</script|<!--", text, re.IGNORECASE)
+        return f"<script>{text}</script>" if is_safe else tag[0]
+
+    def style(tag: re.Match[str]) -> str:
+        place = urljoin(path, tag[1])
+        text = _text_of(place)
+        if text is None or "</style" in text.lower():
+            return tag[0]
+        return f"<style>{_ADDRESS.sub(lambda address: f'url({urljoin(place, address[1])})', text)}</style>"
+
+    return _STYLE_FILE.sub(style, _SCRIPT_FILE.sub(script, _text_of(path) or ""))
+
+
+def _text_of(path: str) -> str | None:
+    """Return a file of the package as a text; None if it is not there or no UTF-8."""
+    file = _file_of(path)
+    try:
+        return file.read_text(encoding="utf-8") if file else None
+    except UnicodeDecodeError:
+        return None
+
+
+def _file_of(path: str) -> Path | None:
+    """Return the file of the package under a path; None for what is no file of a page."""
+    root = html_folder()
+    file = (root / path.lstrip("/")).resolve()
+    return file if file.is_relative_to(root) and file.is_file() and file.suffix in _TYPES else None
 
 
 @lru_cache

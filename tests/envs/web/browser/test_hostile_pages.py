@@ -90,6 +90,28 @@ def test_an_element_that_flees_from_the_pointer_is_not_clicked_and_nor_is_what_i
     assert page.observe().title == "cancelled"
 
 
+ESCAPED = FLEEING.replace("</", "<\\/")  # within a script
+HEARS = """<script>for (const type of ['pointerdown', 'mousedown', 'pointerup', 'mouseup', 'click'])
+addEventListener(type, () => document.title += '!', true)</script>"""
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
+        FLEEING + HEARS,  # no listener of the page hears of the click either
+        f"<script>onload = () => {{ document.open(); document.write(`<title>T</title>{ESCAPED}`) }}</script>",
+        FLEEING + "<iframe srcdoc='x'></iframe>",
+    ],
+)
+def test_a_click_that_is_refused_reaches_nothing_of_the_page(page, html):
+    page.open(Pages({"/": html}))
+    with pytest.raises(PageError, match="'Pay all' is there"):
+        click(page, "Cancel")
+    assert page.observe().title == "T"
+    page.click_at(60, 60)  # the next one does
+    assert page.observe().title.startswith("paid")
+
+
 def test_what_appears_under_the_pointer_is_not_clicked_instead(page):
     html = """<button id=a onclick="document.title='a'">Help</button><div id=d style="display:none;position:fixed;inset:0;
     background:white" onclick="document.title='overlay'">Subscribe</div><script>
