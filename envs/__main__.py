@@ -22,7 +22,7 @@ import envs
 from envs.benchmarks import listing
 from envs.data import MissingData
 from envs.episodes.play import play
-from envs.exits import EnvExit, containment
+from envs.exits import EnvExit, containment, name_stdout
 from envs.stop_signals import like_ctrl_c
 from envs.suggestions import nearest
 from envs.watchdog import WATCHDOG, Budgets, Overrun
@@ -94,7 +94,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except USER_ERRORS as error:
-        print(f"python -m envs {args.command}: {_one_line(error)}", file=sys.stderr)
+        cause = name_stdout(error) if isinstance(error, OSError) else error
+        print(f"python -m envs {args.command}: {_one_line(cause)}", file=sys.stderr)
         return 2
 
 
@@ -137,13 +138,21 @@ def _parser() -> Parser:
         help="reply yourself, one line of input per turn (text, or a message as JSON)",
     )
     play_command.add_argument("id", metavar="ID", help=name_help)
-    play_command.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the episode (default 0)")
+    play_command.add_argument("--seed", type=_seed, default=0, metavar="N", help="seed of the episode (default 0)")
     play_command.add_argument(
         "--split", metavar="NAME", help="train, val or test (default: train if it has tasks, else test)"
     )
     play_command.add_argument("--index", type=int, metavar="I", help="the task's index (default: drawn by the seed)")
     play_command.set_defaults(run=_play)
     return parser
+
+
+def _seed(text: str) -> int:
+    """An integer of at least 0."""
+    with suppress(ValueError):
+        if int(text) >= 0:
+            return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least 0")
 
 
 def _seconds(text: str) -> float:

@@ -8,10 +8,13 @@ A signal such as Ctrl-C interrupts whatever code is running; it is no fault of t
 from __future__ import annotations
 
 import dis
+import errno
 import logging
+import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import ParamSpec, TypeVar
 
@@ -19,6 +22,7 @@ import gymnasium
 
 from envs.watchdog import WATCHDOG, Overrun
 
+FULL_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 MAX_ERROR_TEXT = 2000  # characters of an error's text that are kept
 
 P = ParamSpec("P")
@@ -53,6 +57,22 @@ def error_text(error: BaseException) -> str:
     if isinstance(error, EnvExit):
         return text
     return f"{name}: {text}"[:MAX_ERROR_TEXT].removesuffix(": ")
+
+
+def name_stdout(error: OSError) -> OSError:
+    """Return `error`, with "standard output" as its file if that is on a full disk.
+
+    An error of a write names no file. Standard output is tried with an empty line, which whatever reads it gets when
+    something else is full.
+    """
+    if error.errno in FULL_ERRNOS and error.filename is None and sys.stdout is not None:
+        try:
+            print(flush=True)
+        except OSError as again:
+            with suppress(OSError, ValueError):  # flushing it at exit must not fail again
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return OSError(again.errno, again.strerror, "standard output")
+    return error
 
 
 @contextmanager

@@ -28,7 +28,7 @@ from math import inf, isfinite
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-from envs.exits import EnvExit
+from envs.exits import EnvExit, name_stdout
 from envs.stop_signals import like_ctrl_c
 from envs.suggestions import nearest
 from envs.watchdog import WATCHDOG, Overrun
@@ -63,7 +63,7 @@ def user_input() -> Iterator[None]:
     except (UserError, BrokenPipeError):
         raise
     except INPUT_ERRORS as error:
-        raise UserError(one_line(error)) from error
+        raise UserError(one_line(name_stdout(error) if isinstance(error, OSError) else error)) from error
 
 
 def run(main: Callable[[], int | None]) -> NoReturn:
@@ -88,7 +88,7 @@ def run(main: Callable[[], int | None]) -> NoReturn:
             if isinstance(error, BrokenPipeError) and _is_stdout_closed():
                 code = BROKEN_PIPE
             elif error.errno in DISK_ERRNOS:
-                code = _print_error(error)
+                code = _print_error(name_stdout(error))
             else:
                 raise
     sys.exit(stop.exit_code(code))

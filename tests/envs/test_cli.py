@@ -185,3 +185,32 @@ def test_help_says_what_the_flags_do(command, capsys):
         main([*command, "--help"])
     assert end.value.code == 0
     assert "usage: python -m envs" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full, a file on a disk that is full")
+@pytest.mark.parametrize(
+    "command", [["envs", "list"], ["envs", "play", "math/Sets-v0"], ["rl.train", "--algo", "list"]]
+)
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_standard_output_on_a_full_disk_is_named_in_one_line(command, unbuffered):
+    environment = os.environ | {"PYTHONUNBUFFERED": unbuffered}
+    with open("/dev/full", "w") as full:
+        result = subprocess.run(
+            [sys.executable, "-m", *command],
+            stdin=subprocess.DEVNULL,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+    assert result.returncode == 2
+    [line] = result.stderr.splitlines()
+    assert "standard output" in line and "Traceback" not in line
+
+
+@pytest.mark.parametrize("seed", ["-1", "1.5", "x", ""])
+def test_a_wrong_seed_is_named_with_its_flag(seed, capsys):
+    with pytest.raises(SystemExit) as exit:
+        main(["play", "math/Sets-v0", f"--seed={seed}"])
+    line = capsys.readouterr().err
+    assert exit.value.code == 2 and "--seed" in line and repr(seed) in line
