@@ -32,6 +32,7 @@ from envs.exits import EnvExit, name_stdout
 from envs.stop_signals import like_ctrl_c
 from envs.suggestions import nearest
 from envs.watchdog import WATCHDOG, Overrun
+from sandboxes import SandboxUnavailable
 
 N = TypeVar("N", int, float)
 T = TypeVar("T")
@@ -41,9 +42,10 @@ INTERRUPTED = 128 + 2  # a shell's code for SIGINT
 BROKEN_PIPE = 128 + 13  # a shell's code for SIGPIPE
 MAX_CHOICES = 12  # choices that an error message lists in full
 
-# What lower layers raise for an invalid value, and unfinished classes for a missing member. KeyError is not among them:
-# its message does not help a user.
-INPUT_ERRORS = (ValueError, IndexError, OSError, ImportError, SyntaxError, NotImplementedError, EnvExit)
+# What lower layers raise for an invalid value or what this machine lacks, and unfinished classes for a missing member.
+# KeyError is not among them: its message does not help a user.
+INPUT_ERRORS: tuple[type[Exception], ...] = (ValueError, IndexError, OSError, ImportError, SyntaxError)
+INPUT_ERRORS += (NotImplementedError, EnvExit, SandboxUnavailable)
 # A disk that is full or not writable: reported in one line wherever it occurs, because no code is at fault.
 DISK_ERRNOS = frozenset({errno.EACCES, errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 

@@ -67,6 +67,15 @@ def test_an_environment_without_tasks_is_none_to_train_on() -> None:
     assert message == "CartPole-v1 has no tasks to play: CartPoleEnv does not derive from Env"
 
 
+def test_a_sandbox_that_this_machine_lacks_at_the_first_reset_is_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "lacking.py"
+    file.write_text(
+        "from envs.math.arithmetic import Arithmetic\nfrom sandboxes import SandboxUnavailable\n\n\n"
+        "class Lacking(Arithmetic):\n    def reset(self, **kwargs):\n        raise SandboxUnavailable('docker: no engine')\n"
+    )
+    assert training_error("--env", f"{file}:Lacking", "--out", str(tmp_path / "run")) == "docker: no engine"
+
+
 @pytest.fixture
 def read_only() -> Iterator[Path]:
     """A folder that this process may not write, also as root."""
