@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Literal
 
 from agents.chains.experience import ExperienceAgent
@@ -39,7 +40,8 @@ def form(name: str) -> str:
 FORMS = ", ".join(map(form, AGENTS))
 
 
-def parse(spec: str) -> tuple[type[ChatAgent], dict[str, int]]:
+@lru_cache(64)  # every episode has an agent
+def parse(spec: str) -> tuple[type[ChatAgent], Mapping[str, int]]:
     """Return the class of the agent `spec`, such as `window:turns=4`, and its options.
 
     Raises ValueError for an unknown name or option, an option that is missing, and one that is no whole number or too

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_CACHE_SIZE, _LONGEST_KEY = 8192, 65_536
+_CACHE_SIZE, _LONGEST_KEY, _SHORT_REPLY = 8192, 65_536, 256
 _SINGLE_CALL = (
     "this call was not carried out: this model's chat template shows one call of a reply only, the first. Write one "
     "call like this, and the next one after its result:\n{form}"
@@ -74,6 +74,8 @@ class Renderer:
         self._cached_open = lru_cache(_CACHE_SIZE)(self._open)
         self._cached_extend = lru_cache(_CACHE_SIZE)(self._extend)
         self._cached_write = lru_cache(_CACHE_SIZE)(self._write)
+        self._cached_text = lru_cache(_CACHE_SIZE)(self.template.control.decode)
+        self._cached_opens_thinking = lru_cache(_CACHE_SIZE)(self._opens_thinking)
         self.terminator, self._ending, self._glue = self._find_terminator()
         self._history = History(self.template, self.terminator, self._ending)
         last, earlier = self._history.endings()
@@ -151,7 +153,7 @@ class Renderer:
             if message is not None and (message.get("tool_calls") or not tools):
                 return message
         content_ids = ids[:-1] if ids and ids[-1] in self.stop else ids
-        text = self.template.control.decode(content_ids)
+        text = self._text(tuple(content_ids))
         if "</think>" not in text and content_ids and self._begins_in_thinking(prompt):
             text = "<think>\n" + text.removeprefix("<think>").lstrip("\n")  # cut off; its start belongs to the prompt
         message = parse(text, calls_before, self.template.form, tools)
@@ -230,7 +232,14 @@ class Renderer:
         """Whether a prompt that ends so opens a block of reasoning; some templates do that after some roles only."""
         if not prompt:
             return self._starts_in_thinking
-        return str(self.tokenizer.decode(list(prompt[-8:]))).rstrip().endswith("<think>")
+        return self._cached_opens_thinking(tuple(prompt[-8:]))
+
+    def _opens_thinking(self, end: Ids) -> bool:
+        return str(self.tokenizer.decode(list(end))).rstrip().endswith("<think>")
+
+    def _text(self, ids: Ids) -> str:
+        """The text of a reply. Short ones come again and again, as members of a group agree; long ones are not kept."""
+        return self._cached_text(ids) if len(ids) <= _SHORT_REPLY else self.template.control.decode(ids)
 
     def _open(self, key: str) -> Ids:
         messages, tools = json.loads(key)

@@ -25,6 +25,7 @@ from envs.step_info import StepInfo
 from envs.types import Message, Messages, Outcome, Stop, Task, assistant
 from envs.watchdog import WATCHDOG
 
+_ENCODE_STATE = json.JSONEncoder(sort_keys=True, default=repr).encode  # `json.dumps` makes an encoder for each text
 RANDOM_ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789 "
 
 
@@ -159,7 +160,7 @@ class Env(TaskLoading, gymnasium.Env[Messages, Message]):
         Default: the task's id and a digest of the dialogue.
         """
         for message in self.dialogue[self._digest_length :]:
-            line = json.dumps(message, sort_keys=True, default=repr)
+            line = _ENCODE_STATE(message)
             self._dialogue_digest = hashlib.blake2b((self._dialogue_digest + line).encode(), digest_size=8).hexdigest()
         self._digest_length = len(self.dialogue)
         return f"{self.task.id} {self._dialogue_digest}"

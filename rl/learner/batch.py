@@ -50,19 +50,21 @@ def trajectory_rows(
             "sampled tokens"
         )
     values_by_name = {"adv": np.asarray(advantages, np.float32)}
+    streams = [turn.streams for turn in trajectory.turns]
+    common = set(STREAMS).intersection(*streams) if streams else ()
     for name in STREAMS:
-        if trajectory.turns and all(name in turn.streams for turn in trajectory.turns):
-            parts = [np.asarray(turn.streams[name], np.float32) for turn in trajectory.turns]
-            values_by_name[name] = np.concatenate(parts) if parts else np.zeros(0, np.float32)
+        if name in common:
+            values_by_name[name] = np.concatenate([np.asarray(each[name], np.float32) for each in streams])
     rows, offset = [], 0
     for history in trajectory.sequences():
         mask = np.asarray(history.sampled)
-        if not mask.any():
+        places = np.flatnonzero(mask)
+        count = len(places)
+        if not count:
             continue
-        start = int(mask.argmax())
+        start = int(places[0])
         if not start:
             raise ValueError(f"a history of task {trajectory.task!r} begins with a sampled token: nothing predicts it")
-        count = int(mask.sum())
         mask = mask[start:]
         columns = {}
         for name, values in values_by_name.items():

@@ -88,7 +88,8 @@ class HFPolicy(BatchingEngine):
     def release(self, session: str) -> None:
         """Free the cached keys and values of `session`, an attempt at an episode that is over."""
         super().release(session)
-        self._parked_slots.pop(session, None)
+        if self._parked_slots.pop(session, None) is not None:
+            return  # so it has no open request
         for request in self._active:
             if request.session == session:  # cancelled, and about to be parked
                 request.session = ""

@@ -24,12 +24,12 @@ def lines(
     there only if the trajectory has them. `store_image` puts an image elsewhere and returns what stands for it
     (`rl.rollout.image_files`); without it images stand in the lines.
     """
-    store = store_image or str
+    store, encode = store_image or str, json.JSONEncoder(ensure_ascii=False, default=_json_default).encode
     for group in groups:
         for trajectory, reward in zip(group.trajectories, group.rewards, strict=True):
-            yield _json(_record(update, env, group, trajectory, reward, store))
+            yield encode(_record(update, env, group, trajectory, reward, store))
         for trajectory in (*group.errored, *group.others):
-            yield _json(_record(update, env, group, trajectory, None, store))
+            yield encode(_record(update, env, group, trajectory, None, store))
 
 
 def read_file(path: Path) -> tuple[bytes, str]:
@@ -52,10 +52,6 @@ def read_file(path: Path) -> tuple[bytes, str]:
     if value not in (None, checksums.digest(content)):
         return content, f"{path.name} is damaged: it is not what the run wrote (wrong SHA-256)"
     return content, ""
-
-
-def _json(record: dict[str, Any]) -> str:
-    return json.dumps(record, ensure_ascii=False, default=_json_default)
 
 
 def _record(

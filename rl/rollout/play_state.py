@@ -81,8 +81,9 @@ class PlayState:
     def close_group(self, ticket: Ticket) -> None:
         """Forget all about members and seats of the ticket's group, which is complete."""
         tables: tuple[dict[str, Any], ...] = (self._results, self._failures, self._to_replay)
+        prefix = f"{ticket.number}/"
         for by_session in tables:
-            for session in [key for key in by_session if key.partition("/")[0] == str(ticket.number)]:
+            for session in [key for key in by_session if key.startswith(prefix)]:
                 del by_session[session]
 
     def result(self, session: str) -> Trajectory | None:
