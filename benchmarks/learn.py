@@ -43,7 +43,7 @@ TASKS: dict[str, list[str]] = {  # id and arguments of the environment -> flags 
     "web/Widgets-v0 kind=press max_turns=3": ["--updates", "15"],
     "web/Widgets-v0 kind=radio max_turns=4": ["--updates", "15"],
     "web/Widgets-v0 kind=login max_turns=5": ["--updates", "12"],
-    "web/Widgets-v0 kind=attach max_turns=6": ["--updates", "12"],
+    "web/Widgets-v0 kind=attach max_turns=4": ["--updates", "12"],
     "math/Algebra-v0 level=0": ["--updates", "300"],
     "games/Doors-v0 turns=4": ["--updates", "40"],
     "games/Taxi-v0 level=0": ["--updates", "40"],
