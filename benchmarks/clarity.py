@@ -12,7 +12,6 @@ missing are named and left out.
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from math import isclose
 from pathlib import Path
@@ -27,6 +26,7 @@ from envs.data import MissingData
 from envs.env import Env
 from envs.episodes.guide import example_of
 from envs.rows import ROWS
+from rl.cli import Parser, run, whole_number
 from sandboxes import SandboxUnavailable
 
 RESULTS = Path(__file__).with_name("results") / "clarity.json"
@@ -56,8 +56,8 @@ class Clarity(NamedTuple):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Let the readers play every environment, and write the result; return 1 if one of them failed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tasks", type=int, default=50, metavar="N", help="test tasks of each (default 50)")
+    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tasks", type=whole_number(1), default=50, metavar="N", help="test tasks of each (default 50)")
     parser.add_argument("--env", metavar="ID", choices=[row.id for row in ROWS], help="only this one; writes no result")
     args = parser.parse_args(argv)
     table: dict[str, Clarity] = {}
@@ -128,4 +128,4 @@ def _earns_maximum(env: Env, index: int) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(main)

@@ -256,6 +256,7 @@ EVALUATE = [
     (f"{ARITHMETIC} --policy openai:m@http://127.0.0.1:1/v1 --patience -1", "--patience -1"),
     (f"{ARITHMETIC} --policy openai:m@http://127.0.0.1:1/v1 --token-budget 0", "--token-budget 0"),
     (f"{ARITHMETIC} --policy zzzz", "scripts are "),
+    (f"{ARITHMETIC} --policy=", "--policy '': model '': give tiny, a folder or a hub id; scripts are random, "),
     ("--env multi/TicTacToe-v0 --policy /nowhere --opponent mimimax:depth=2", "did you mean minimax?"),
     ("--env multi/TicTacToe-v0 --policy /nowhere --opponent 1=zzzz", "--opponent"),
     (f"{ARITHMETIC} --policy tiny --temperature -1", "--temperature -1"),
