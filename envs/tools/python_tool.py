@@ -41,10 +41,10 @@ def parse_code(message: Message) -> str | None:
     reply = reply_text(message)
     if len(reply) > MAX_REPLY:
         return None
-    if calls := native_calls(reply):
-        if len(calls) > 1:
+    if text_calls := native_calls(reply):
+        if len(text_calls) > 1:
             raise ToolError("one call a turn; no call was made")
-        return _code_argument(*calls[0])
+        return _code_argument(*text_calls[0])
     blocks = (_FENCE.findall(reply) or _INLINE.findall(reply))[-1:]
     if not blocks and (lines := _LINE.findall(reply)):
         blocks = ["\n".join(lines)]

@@ -37,7 +37,7 @@ _ARGUMENTS = (  # in tags
 # A sign of each form; how a call begins; its arguments; how it ends.
 _PARTS = (
     ("<tool_call>", rf"<tool_call>\s*<function={_NAME}>", ".*?", r"</function>\s*</tool_call>"),
-    ("<tool_call>", rf"<tool_call>\s*{_NAME}\s*", "(?:<arg_key>.*?)?", "</tool_call>"),
+    ("<tool_call>", rf"<tool_call>\s*{_NAME}\s*", "<arg_key>.*?", "</tool_call>"),
     ("<function=", rf"<function={_NAME}>", ".*?", "</function>"),
     ("<invoke", rf'(?:<function_calls>\s*)?<invoke name="{_NAME}">', ".*?", r"</invoke>(?:\s*</function_calls>)?"),
     (
