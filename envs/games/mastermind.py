@@ -12,6 +12,7 @@ from envs.episodes.guide import Guide, count
 from envs.games.candidates import Candidates
 from envs.games.deduction import Deduction
 from envs.games.game import check_range
+from envs.grading.doubts import denies_around
 from envs.grading.lines import last_line
 
 HOLES, COLOURS = range(2, 6), range(2, 10)
@@ -100,7 +101,11 @@ class Mastermind(Deduction):
         if reply in _code_set(self.holes, self.colours):  # the usual reply, without a search
             return reply
         line = last_line(reply)
-        codes = {re.sub("[ ,-]", "", code) for code in _code_pattern(self.holes).findall(line)}
+        codes = {
+            re.sub("[ ,-]", "", match[0])
+            for match in _code_pattern(self.holes).finditer(line)
+            if not denies_around(line, match)
+        }
         if len(codes) != 1 or re.search(r"\d", _code_pattern(self.holes).sub("", line)):
             return None
         code = codes.pop()

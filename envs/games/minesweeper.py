@@ -13,7 +13,7 @@ from envs.episodes.guide import Guide
 from envs.games.game import Game, check_range
 from envs.games.minefield import CLOSED, MINE, build_field, count_moves_to_clear, neighbours, open_cell, safe_cells
 from envs.grading.choice import choice_line
-from envs.grading.doubts import clauses_around, denies
+from envs.grading.doubts import denies_around
 from envs.procedural import drawn
 from envs.types import Message, Outcome, Task, assistant, final_text
 
@@ -29,6 +29,7 @@ _NAMED_CELL = re.compile(
     r"\bcolumn ([a-i]|[1-9])(?:,? and |,? )row ([1-9])(?!\w|[.,]\d)|\brow ([1-9])(?:,? and |,? )column ([a-i])(?!\w)"
 )
 _CELL = re.compile(r"(?<![\w.])(?:([a-i])([1-9])|(?:row )?([1-9])(?: |, ?| ?, column | column )([1-9]))(?!\w|[.,]\d)")
+_SAFE = re.compile(r"\b(?:no|not|cannot|never)\s+(?:(?:be|have|hide|hides|hold|contain|a|any)\s+){0,3}mines?\b")
 
 
 class Minesweeper(Game):
@@ -220,11 +221,16 @@ def _cells_on(line: str) -> set[tuple[int, int]]:
     if plain := _PLAIN_CELL.fullmatch(" ".join(line.translate(_SIGNS).split()).strip(" .!")):
         cells = [(plain[1] or plain[4], plain[2] or plain[3])]
     else:
+        line = _SAFE.sub("safe", line)
         cells = [
             (match[1] or match[4], match[2] or match[3])
             for match in _NAMED_CELL.finditer(line)
-            if not denies(clauses_around(line[: match.start()], line[match.end() :]))
+            if not denies_around(line, match)
         ]
-        groups = _CELL.findall(_NAMED_CELL.sub(" ", line))
-        cells += [(letter or column, number or row) for letter, number, row, column in groups]
+        rest = _NAMED_CELL.sub(" ", line)
+        cells += [
+            (match[1] or match[4], match[2] or match[3])
+            for match in _CELL.finditer(rest)
+            if not denies_around(rest, match)
+        ]
     return {(COLUMNS.index(c) if c in COLUMNS else int(c) - 1, int(row) - 1) for c, row in cells}

@@ -12,6 +12,7 @@ from envs.games.deduction import Deduction
 from envs.games.game import check_range
 from envs.games.words import LENGTHS, words
 from envs.grading.choice import choice_line, plain_answer
+from envs.grading.doubts import denies_around
 from envs.grading.lines import last_line
 from envs.procedural import digest
 
@@ -122,7 +123,11 @@ class Wordle(Deduction):
                 return answer.upper()
         if word := _spelled(choice_line(reply), self.letters):
             return word
-        words = {(match[1] or match[2] or match[3]).upper() for match in _word_pattern(self.letters).finditer(line)}
+        words = {
+            (match[1] or match[2] or match[3]).upper()
+            for match in _word_pattern(self.letters).finditer(line)
+            if not denies_around(line, match)
+        }
         return words.pop() if len(words) == 1 else None
 
 

@@ -29,6 +29,7 @@ _LIST_SIGNS = re.compile(r"[^\W\d_]|[\s,.;:!…-]")
 _ITEM = re.compile(r"(?:[-*•]|[0-9]{1,2}[.)])\s+")
 _NUMBER = re.compile(r"(?<![\w.,])([0-9]{1,2})[.)]\s+")
 _QUOTED = re.compile(r"(?<![\w'’‘])['‘]([^'’‘]{1,60})['’](?![\w'’])")
+_ITALICS = re.compile(r"(?<!\w)_([^_]{1,60})_(?!\w)")
 _ARROWS = str.maketrans("⬆➡⬇⬅", "↑→↓←", "\ufe0f")  # what emoji draw, as signs
 
 
@@ -110,8 +111,9 @@ def listed_choices(reply: str, meanings: Mapping[str, T]) -> tuple[T, ...] | Non
 
 
 def choice_line(reply: str) -> str:
-    """Return the last line of a reply in one spelling: single spaces, double quotes, arrows that are no emoji."""
+    """Return the last line of a reply in one spelling: single spaces, double quotes, no italics, no emoji."""
     line = " ".join(last_line(reply).split())
+    line = _ITALICS.sub(r"\1", line) if "_" in line else line
     return line if line.isascii() and "'" not in line else _QUOTED.sub(r'"\1"', line).translate(_ARROWS)
 
 

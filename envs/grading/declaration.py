@@ -27,7 +27,7 @@ from envs.grading.doubts import is_disclaimed, is_taken_back, keeps_value
 from envs.grading.expression import evaluate
 from envs.grading.lines import MAX_REPLY, after_words, answer_line, bare_answer, continues, only_line
 from envs.grading.marks import CLAUSE, json_answer, marked_texts
-from envs.grading.number import CHECK_MARKS, MAX_TEXT, contradicts, parse_number, plain_fractions, strip_markup
+from envs.grading.number import CHECK_MARKS, MAX_TEXT, is_false_equation, parse_number, plain_fractions, strip_markup
 
 Kind = Literal["marked", "phrase", "line", "last", "unclear", "none"]
 
@@ -44,6 +44,8 @@ _WORKED = re.compile(r"(\$?[0-9][0-9,.]*)\s*=\s*([0-9+\-*/×÷·−() ]+|[^=]*\\
 _OPERATORS = frozenset(("\\neq", "\\ne", "!=", "\\times", "\\cdot", "\\div", "\\pm", *"-–—−+*/^<>≠≤≥×·⋅÷±"))
 _JOINS = frozenset(("and", "to", "then", "also"))
 _ENDING = re.compile(rf"(?:[^\W\d_]|[%'’ ,()/*_-])*[.!]?[\s*_`)\"”{CHECK_MARKS}]*")
+_CONTRAST = re.compile(r",\s+(?:and\s+)?not\s+[$€£]?-?[0-9][0-9,.]*(?=[.!\s*_`]*$)")  # "18, not 17"
+_LETTER_LABEL = re.compile(r"\(?[A-Za-z][:)]")
 _FENCE = re.compile(r"^[ \t]*`{3,}[ \t]*\w*[ \t]*$", re.MULTILINE)  # of a code block
 _NOTATION = re.compile(r"[^\x00-\x7f]|[A-Za-z=^]|[0-9] [0-9]{3}")  # what a number in other notation contains
 _SCALE = re.compile(r" (?:hundred|thousand|[mbtr]{1,2}illion)s?$", re.IGNORECASE)
@@ -123,6 +125,7 @@ def number_in_phrase(sentence: str) -> Fraction | None:
     value = read_number(sentence)
     if value is not None:
         return value
+    sentence = _CONTRAST.sub("", sentence)
     words = sentence.split()
     numerals = [i for i, word in enumerate(words) if _has_digit(word)]
     if len(numerals) == 1 and _stands_alone(words, numerals[0], reach=len(words)):
@@ -161,7 +164,8 @@ def _declared_anywhere(reply: str) -> Declaration:
     last = _last_number(reply[-TAIL_LENGTH:])
     if last.kind != "last" or parse_number(last.text) is None:
         line = reply.strip()
-        if len(line) <= MAX_TEXT and _NOTATION.search(line) and "\n" not in line and read_number(line) is not None:
+        is_line = len(line) <= MAX_TEXT and "\n" not in line and _NOTATION.search(line)
+        if is_line and read_number(line) is not None and not is_taken_back(line.lstrip("$-0123456789.,/")):
             return Declaration("last", line)
     return last
 
@@ -223,7 +227,7 @@ def _meaning(text: str, parse: Callable[[str], Fraction | None]) -> Fraction | s
 
 def _last_number(tail: str) -> Declaration:
     """The last number, if it ends the reply, is no member of a list and is not changed by the words around it."""
-    tail = plain_fractions(_DELIMITER.sub(" ", tail))
+    tail = plain_fractions(_CONTRAST.sub("", _DELIMITER.sub(" ", tail)))
     words = tail.split()
     numerals = [i for i, word in enumerate(words) if _has_digit(word)]
     if not numerals:
@@ -242,7 +246,7 @@ def _last_number(tail: str) -> Declaration:
         return Declaration("unclear")
     before = _statement_before(tail, words, at)
     reach = min(3, len(before.split()))
-    if is_disclaimed(before) or is_taken_back(rest) or _is_false_equation(before, word):
+    if is_disclaimed(before) or is_taken_back(rest) or is_false_equation(before, word):
         return Declaration("unclear")
     if not _stands_alone([*words[:at], word, *words[end:]], at, reach=3, reach_before=reach):
         scaled = " ".join([word, *words[end : end + 1]]).rstrip(".!")
@@ -264,14 +268,6 @@ def _statement_before(tail: str, words: list[str], at: int) -> str:
     return statement
 
 
-def _is_false_equation(before: str, word: str) -> bool:
-    """Whether the number after `before` stands on the right of another number: `17 = 18`, `so it is 17 = 18`."""
-    side, equals, rest = before.rpartition("=")
-    sides = side.rpartition("=")[2].split()
-    is_number = len(sides) == 1 or (len(sides) > 1 and sides[-2].lower() in ("is", "are", "has", "have", "equals"))
-    return bool(equals) and not rest.strip("$ ") and is_number and contradicts(sides[-1], word)
-
-
 def _first_group(words: list[str], at: int) -> int:
     """The index of the first group of a number such as `1 000 000`, whose last group is the word at `at`."""
     first = at
@@ -285,7 +281,10 @@ def _first_group(words: list[str], at: int) -> int:
 def _ends_list(words: list[str], numerals: list[int]) -> bool:
     """Whether the last numbers follow each other without a word or an equals sign between them, and differ."""
     for first, second in zip(numerals[-2::-1], numerals[:0:-1], strict=True):
-        if words[first].endswith("=") or not _are_joined(words[first + 1 : second]):
+        between = words[first + 1 : second]
+        if first and len(between) == 1 and all(map(_LETTER_LABEL.fullmatch, (words[first - 1], between[0]))):
+            between = []  # choices with letters: A: 16, B: 17
+        if words[first].endswith("=") or not _are_joined(between):
             return False
         value = parse_number(_strip_punctuation(words[second]))
         if value is None or value != parse_number(_strip_punctuation(words[first])):

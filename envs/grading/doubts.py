@@ -24,12 +24,14 @@ _DOUBT_WORDS = (
     "isn't aren't wasn't won't can't cannot couldn't don't doesn't didn't shouldn't wouldn't hasn't haven't ain't "
     "without unequal hardly scarcely barely unlikely excluding untrue"
 )
-_BEFORE = frozenset(f"{_DOUBT_WORDS} than".split())
+_BEFORE = frozenset(f"{_DOUBT_WORDS} than avoid avoiding reject rejecting refuse refusing".split())
 _DENIAL_WORDS = (  # of a choice, such as a move
     "or nor not no never neither unless wrong incorrect false except isn't aren't wasn't won't can't cannot couldn't "
-    "don't doesn't didn't shouldn't wouldn't ain't hardly excluding avoid avoiding"
+    "don't doesn't didn't shouldn't wouldn't ain't hardly excluding avoid avoiding reject rejecting refuse refusing "
+    "mistake mistaken"
 )
 _DENIALS = frozenset(_DENIAL_WORDS.split())
+_ALL_BUT = re.compile(r"\b(?:anything|everything|all)\s+but\b")
 _AFTER = frozenset(f"{_NUMBER_WORDS} {_OPERATOR_WORDS} {_DOUBT_WORDS} approximately roughly approx ish".split())
 _IN_FORMULAS = _BEFORE | frozenset(_OPERATOR_WORDS.split()) | (_AFTER - {"k", "bn", "mn"})
 
@@ -48,8 +50,10 @@ _DIRECTLY_BEFORE = re.compile(
 )
 _CLAIM = re.compile(  # in the clause before an answer
     r"\b(?:false|untrue|incorrect(?:ly)?|wrong(?:ly)?|mistaken(?:ly)?|impossible|absurd|contradict\w*|suppos(?:e|ing|edly)|"
-    r"assum(?:e|es|ing)|pretend\w*|imagine|hypothe\w+|if|unless|let|let['’]s|den(?:y|ies|ied)|doubt\w*|refute[sd]?|"
-    r"disprove[sd]?|allegedly|says|claims|thinks|believes|insists|argues|said|claimed|thought|believed|guessed|"
+    r"assum(?:e|es|ing)|pretend\w*|imagine|hypothe\w+|if|unless|let(?!['’]s)|"
+    r"let['’]s(?!\s+(?:go\s+with|choose|pick|answer|take|use)\b)|den(?:y|ies|ied)|doubt\w*|refute[sd]?|disprove[sd]?|"
+    r"allegedly|says|claims|thinks|believes|insists|argues|said|claimed|thought|believed|guessed|"
+    r"(?:user|prompt)\s+(?:wrote|writes|contains?|contained|quotes?|quoted)|"
     r"(?:not|isn['’]t|n['’]t)\s+(?:true|the\s+case|correct|right|that)|cannot\s+be\s+that|"
     r"(?:some|people|many|others|one|you|students?|they|nobody)\s+(?:\w+\s+)?(?:say|think|claim|believe|guess|answer)|"
     r"(?:first|initial|previous|earlier|naive|tempting|other|another|old|rough|approximate|estimated|possible|rejected|"
@@ -58,7 +62,8 @@ _CLAIM = re.compile(  # in the clause before an answer
     re.IGNORECASE,
 )
 _DENIED = re.compile(  # directly before a mark such as a box
-    r"(?:\b(?:not|never|hardly|scarcely|barely|neither|nor|ain['’]t|cannot|cannot\s+be)|n['’]t)"
+    r"(?:\b(?:not|never|hardly|scarcely|barely|neither|nor|ain['’]t|cannot|cannot\s+be)|n['’]t|~~|"
+    r"\\(?:[xb]?cancel|sout)\s*\{)"
     r"(?:\s+(?:equal|to|exactly|simply|really|quite|just|always|the|be|been|answer|is|a|an))*[\s$(\\\[*_:]*$",
     re.IGNORECASE,
 )
@@ -68,7 +73,22 @@ _TAKEN_BACK = re.compile(  # in what follows an answer
     r"|n['’]t\s+(?:right|correct|true|the\s+(?:\w+\s+)?answer)\b|\bcontradict\w*|\bkidding\b|\bscratch\s+that\b",
     re.IGNORECASE,
 )
-_CLAUSE_END = re.compile(r"[.!?;:](?=\s|$)|,(?!\s*that\b)|\b(?:so|then|therefore|thus|hence|but|which)\b|\n", re.I)
+_WRONG = (
+    r"(?:wrong|incorrect|false|mistaken|a\s+mistake|untrue|absurd|impossible|not\s+(?:right|correct|true|possible))\b"
+)
+_CALLED_WRONG = re.compile(  # directly after an answer, or of "the answer" behind it
+    rf"^[\s`$*_\"”')\]]*(?:is|was|would\s+be|seems|looks)\s+(?:\w+\s+)?{_WRONG}"
+    r"|^[\s`$*_\"”')\]]*(?:isn|wasn)['’]t\s+(?:right|correct|true)\b"
+    rf"|\b(?:the|this|that|my)\s+(?:(?!other)\w+\s+){{0,2}}(?:answer|box|result)\s+(?:is|was)\s+(?:\w+\s+)?{_WRONG}",
+    re.IGNORECASE,
+)
+_RETRACTED = re.compile(r"\bwait\b\W{0,3}(?:no|actually)\b|\bmake\s+that\b|\bcorrection\b", re.IGNORECASE)
+_REASON = re.compile(r"\b(?:because|since|where|as\s+(?:it|there|they|this|that|we|i))\b", re.IGNORECASE)
+_CLAUSE_END = re.compile(
+    r"[.!?;:](?=\s|$)|,(?!\s*that\b)|\n|"
+    r"\b(?:so|then|therefore|thus|hence|(?<!all\s)(?<!anything\s)(?<!everything\s)but|which)\b",
+    re.IGNORECASE,
+)
 _TIMES = re.compile(r"\\times(?![A-Za-z])")  # an operator; the word `times` is something else
 _REACH = 160  # characters of a clause that are read
 
@@ -112,12 +132,24 @@ def leads_into_doubt(line: str) -> bool:
 
 def denies(clause: str) -> bool:
     """Whether words beside the name of a choice deny it: those of "I do not go north" and "north is not possible"."""
-    return not _DENIALS.isdisjoint(_words(clause)) or any(sign in clause for sign in ("!=", "≠", "¬"))
+    is_sign = any(sign in clause for sign in ("!=", "≠", "¬"))
+    return is_sign or not _DENIALS.isdisjoint(_words(clause)) or _ALL_BUT.search(clause.lower()) is not None
+
+
+def denies_around(line: str, name: re.Match[str]) -> bool:
+    """Whether the words of its clause deny the name that `name` matches on `line`."""
+    return denies(clauses_around(line[: name.start()], line[name.end() :]))
 
 
 def is_taken_back(after: str) -> bool:
     """Whether the text after an answer says that it is wrong."""
-    return bool(after) and _TAKEN_BACK.search(after[:_REACH]) is not None
+    after = after[:_REACH]
+    return bool(after) and any(pattern.search(after) for pattern in (_TAKEN_BACK, _CALLED_WRONG, _RETRACTED))
+
+
+def is_called_wrong(after: str) -> bool:
+    """Whether the text after a mark such as a box says of it, or of "the answer", that it is wrong."""
+    return _CALLED_WRONG.search(after[:_REACH]) is not None
 
 
 def last_clause(text: str) -> str:
@@ -131,10 +163,13 @@ def last_clause(text: str) -> str:
 
 
 def clauses_around(before: str, after: str) -> str:
-    """Return the words that stand in one clause with a name, before it and after it, with ` ... ` in its place."""
+    """Return the words that stand in one clause with a name, before it and after it, with ` ... ` in its place.
+
+    The reason that follows the name is left out: of "go right because left is not free", `go ... `.
+    """
     after = after[:_REACH]
-    end = _CLAUSE_END.search(after)
-    return f"{last_clause(before)} ... {after[: end.start()] if end else after}"
+    ends = [end.start() for pattern in (_CLAUSE_END, _REASON) if (end := pattern.search(after))]
+    return f"{last_clause(before)} ... {after[: min(ends)] if ends else after}"
 
 
 def _words(text: str) -> list[str]:

@@ -79,6 +79,8 @@ def _keeps_values(text: str) -> bool:
         words_before, words_after = before.split()[-3:], text[match.end() : match.end() + REACH].split()[:3]
         if not keeps_value(" ".join(words_before), " ".join(words_after)) or is_denied(before):
             return False
+        if is_taken_back(text[match.end() : match.end() + REACH]):
+            return False
     return not is_taken_back(text[-REACH:])
 
 

@@ -22,7 +22,7 @@ _EQUALS = re.compile(r"=|->|=>|[→⇒]|\\(?:Rightarrow|implies|to)\b")
 _STEP = re.compile(
     r"[0-9A-Za-z)\]}]\s*[-+*/^×÷·−]\s*[0-9A-Za-z(\\]|[0-9][a-z](?![A-Za-z])|[0-9]\(|\\(?:times|cdot|div|d?frac)\b"
 )
-_DISPLAY = frozenset(("\\[", "\\]", "$$", "\\(", "\\)"))  # lines around a formula
+_DISPLAY = frozenset(("\\[", "\\]", "$$", "\\(", "\\)", "<answer>", "</answer>"))  # lines around a formula or an answer
 _CONTINUES = re.compile(
     r"(?:[:,=+*/<>≠≈(-]|\\[a-z]+|\b(?:is|are|was|be|equals?|gives|makes|not|never|nor|or|and|than|hardly|either|neither|"
     r"that|as|to|of|least|most|about|roughly|approximately|nearly|almost|minus|negative|plus|no|isn['’]t|ain['’]t))[\s*_$]*$",

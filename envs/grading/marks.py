@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 
-from envs.grading.doubts import is_denied
+from envs.grading.doubts import is_called_wrong, is_denied
 from envs.grading.number import MAX_TEXT
 
 CLAUSE = 160  # characters before a declaration that are searched for doubts
@@ -19,43 +19,44 @@ _OTHER_KEYS = frozenset(
 
 
 def marked_texts(reply: str) -> Iterator[str]:
-    """Yield the text in each mark; "" for one that is empty, too long, never closed, or denied by its clause."""
-    for start, text in _marks(reply):
-        yield "" if start and is_denied(reply[max(0, start - CLAUSE) : start]) else text
+    """Yield the text in each mark; "" for one that is empty, too long, never closed, denied by its clause or behind."""
+    for start, end, text in _marks(reply):
+        is_refused = start and is_denied(reply[max(0, start - CLAUSE) : start])
+        yield "" if is_refused or is_called_wrong(reply[end : end + CLAUSE]) else text
 
 
-def _marks(reply: str) -> Iterator[tuple[int, str]]:
+def _marks(reply: str) -> Iterator[tuple[int, int, str]]:
     yield from _box_marks(reply)
     if "<answer>" in reply:
-        yield from ((start, text) for start, text in _tag_marks(reply) if not _BOX.search(text))
+        yield from (mark for mark in _tag_marks(reply) if not _BOX.search(mark[-1]))
     if "####" in reply:
         for match in _HASH.finditer(reply):
             if not _BOX.search(match[1]):  # `_box_marks` has yielded it
-                yield match.start(), match[1].strip()
+                yield match.start(), match.end(), match[1].strip()
 
 
-def _tag_marks(reply: str) -> Iterator[tuple[int, str]]:
-    """Yield the text of each `<answer>...</answer>` and where it begins; "" for one that is empty or too long."""
+def _tag_marks(reply: str) -> Iterator[tuple[int, int, str]]:
+    """Yield where each `<answer>...</answer>` begins and ends, and its text; "" for one that is empty or too long."""
     position = 0
     while (start := reply.find("<answer>", position)) >= 0 and (end := reply.find("</answer>", start)) >= 0:
         text = reply[start + len("<answer>") : end].strip()
-        yield start, text if len(text) <= MAX_TEXT else ""
+        yield start, end + len("</answer>"), text if len(text) <= MAX_TEXT else ""
         position = end
 
 
 def boxes(reply: str) -> Iterator[str]:
     r"""Yield the content of each outermost `\boxed{...}`; "" for one that is empty, too long or never closed."""
-    return (text for _, text in _box_marks(reply))
+    return (text for *_, text in _box_marks(reply))
 
 
-def _box_marks(reply: str) -> Iterator[tuple[int, str]]:
+def _box_marks(reply: str) -> Iterator[tuple[int, int, str]]:
     position = 0
     while match := _BOX.search(reply, position):
         end = _closing_brace(reply, match.end())
         if end is None:
-            yield match.start(), ""
+            yield match.start(), len(reply), ""
             return
-        yield match.start(), reply[match.end() : end].strip()
+        yield match.start(), end + 1, reply[match.end() : end].strip()
         position = end
 
 

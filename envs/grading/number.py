@@ -246,3 +246,11 @@ def _value(match: re.Match[str]) -> Fraction | None:
 def _decimal(text: str) -> Fraction:
     whole, _, part = text.replace(",", "").partition(".")
     return Fraction(int(whole + part), 10 ** len(part))
+
+
+def is_false_equation(before: str, word: str) -> bool:
+    """Whether the number after `before` stands on the right of another number: `17 = 18`, `so it is 17 = 18`."""
+    side, equals, rest = before.rpartition("=")
+    sides = side.rpartition("=")[2].split()
+    is_number = len(sides) == 1 or (len(sides) > 1 and sides[-2].lower() in ("is", "are", "has", "have", "equals"))
+    return bool(equals) and not rest.strip("$ ") and is_number and contradicts(sides[-1], word)

@@ -9,6 +9,7 @@ from typing import Any
 
 from envs.grading.lines import MAX_REPLY
 from envs.suggestions import unknown_message
+from envs.tools.call_forms.native import native_calls
 from envs.tools.text_calls import parse_single_call
 from envs.tools.tool_calls import Command, check_readable, command_as_call, function_schema, reply_text
 from envs.types import Message, ToolError, assistant
@@ -40,6 +41,10 @@ def parse_code(message: Message) -> str | None:
     reply = reply_text(message)
     if len(reply) > MAX_REPLY:
         return None
+    if text_calls := native_calls(reply):
+        if len(text_calls) > 1:
+            raise ToolError("one call a turn; no call was made")
+        return _code_argument(*text_calls[0])
     blocks = (_FENCE.findall(reply) or _INLINE.findall(reply))[-1:]
     if not blocks and (lines := _LINE.findall(reply)):
         blocks = ["\n".join(lines)]

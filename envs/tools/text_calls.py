@@ -6,28 +6,21 @@ import ast
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from envs.tools.call_forms.native import FORM, TextCall, native_calls, plain_text
 from envs.tools.line_wrapping import unwrap_line
 from envs.types import ToolError
 
 MAX_LINE = 20_000  # characters of a line that is read as a call
 MAX_CODE = 4_000  # characters of a call in Python's syntax
 MAX_PARTS = 64  # lines or blocks at the end of a reply that are read as calls
-FORM = '{"name": "TOOL", "arguments": {"KEY": "VALUE"}}'
 _CODE = re.compile(r"([A-Za-z_]\w{0,63})\((.*)\)")
 _DECODER, _BETWEEN = json.JSONDecoder(), re.compile(r"[\s,]*")
 _FENCE, _OPENING, _CLOSING = "```", "<tool_call>", "</tool_call>"
-_CALL_START = re.compile(r'[\[\s]*\{\s*"name"\s*:')
+_CALL_START = re.compile(r'[\[\s]*\{\s*"(?:name|tool_calls|type"\s*:\s*"function)"\s*[:,]')
 _EXTRA_COMMA = re.compile(r'("(?:[^"\\]|\\.)*(?:"|\\?\Z))|,(?=\s*[}\]])', re.DOTALL)  # beside texts, which stay
 _BRACKETS = {"}": "{", "]": "["}  # what a value over several lines ends with, and begins with
-
-
-class TextCall(NamedTuple):
-    """A call read from text: the tool's name, and its arguments as JSON text."""
-
-    name: str
-    arguments: str
 
 
 def parse_reply_calls(
@@ -37,7 +30,8 @@ def parse_reply_calls(
 
     Those are its last line and the calls on the lines directly above it; or a last block of JSON over several lines, in
     a code fence, or in `<tool_call>` tags. One call may stand on the last line in a code span, in bold type, in a list
-    item or behind a label such as `Action:`. Raises ToolError for what looks like a call and is not read, so that no
+    item or behind a label such as `Action:`. Unless `exact`, the forms of model families are read too
+    (`envs.tools.call_forms.native`). Raises ToolError for what looks like a call and is not read, so that no
     call is dropped in silence.
 
     Args:
@@ -47,6 +41,10 @@ def parse_reply_calls(
         refuse_hidden: Whether a call beside other words is refused; else it is no call.
     """
     text = text.rstrip()
+    if not exact:
+        if calls := native_calls(text):
+            return calls
+        text = plain_text(text)
     if text.endswith(_CLOSING):
         return _in_tags(text, read)
     if text.endswith(_FENCE):
@@ -75,6 +73,8 @@ def parse_text_calls(line: str, *, exact: bool = False) -> list[TextCall]:
     `parameters` or be JSON in a text, and commas may stand before closing brackets. Raises ToolError for a line that
     begins like a call and cannot be read, with what to mend.
     """
+    if not exact and line.startswith("[") and line.endswith(")]") and len(line) <= MAX_CODE:
+        return _python_list(line)
     if line.startswith(("{", "[")) and len(line) <= MAX_LINE:
         return _parse_json(line, exact)
     if line.endswith(")") and len(line) <= MAX_CODE and (match := _CODE.fullmatch(line)):
@@ -185,6 +185,8 @@ def _parse_json(line: str, exact: bool) -> list[TextCall]:
             raise ToolError(f"the call is no valid JSON: {reason}; its form is {FORM}") from None
         return []
     calls = []
+    if not exact:
+        objects = [inner for each in objects for inner in _inner_calls(each)]
     for each in objects:
         if not isinstance(each, dict) or "name" not in each:
             return []
@@ -193,6 +195,14 @@ def _parse_json(line: str, exact: bool) -> list[TextCall]:
             raise ToolError(f"a call has the form {FORM}")
         calls.append(TextCall(each["name"], json.dumps(arguments)))
     return calls
+
+
+def _inner_calls(value: Any) -> list[Any]:
+    """The calls within a value in the form of OpenAI's messages: `tool_calls` of a message, `function` of a call."""
+    if isinstance(value, dict) and isinstance(value.get("tool_calls"), list) and "name" not in value:
+        return [inner for each in value["tool_calls"] for inner in _inner_calls(each)]
+    is_wrapped = isinstance(value, dict) and value.get("type") == "function" and isinstance(value.get("function"), dict)
+    return [value["function"] if is_wrapped else value]
 
 
 def _arguments_of(call: Mapping[str, Any]) -> Any:
@@ -225,6 +235,22 @@ def _decode_values(text: str) -> list[Any]:
         values.append(value)
         place = _BETWEEN.match(text, place).end()  # type: ignore[union-attr]
     return values[0] if len(values) == 1 and isinstance(values[0], list) else values
+
+
+def _python_list(line: str) -> list[TextCall]:
+    """Calls in Python's syntax within a list, `[send(amount=3), done()]`; none for a list of anything else."""
+    try:
+        tree = ast.parse(line, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    items = tree.elts if isinstance(tree, ast.List) else []
+    names = [item.func.id for item in items if isinstance(item, ast.Call) and isinstance(item.func, ast.Name)]
+    if len(names) != len(items):
+        return []
+    return [
+        TextCall(name, json.dumps(_keyword_values(ast.unparse(item), name)))
+        for name, item in zip(names, items, strict=True)
+    ]
 
 
 def _keyword_values(line: str, name: str) -> dict[str, Any]:

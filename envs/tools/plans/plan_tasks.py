@@ -63,7 +63,7 @@ def rows_of_split(rows: Sequence[Mapping[str, Any]], split: str) -> list[Task]:
     if not chosen_rows:
         raise NoSplit(f"the file of tasks has no rows of the split {split!r}")
     return [
-        Task(f"{split}/{place}", answer=row["result"], metadata={"request": row["request"], "plan": row["plan"]})
+        result_task(f"{split}/{place}", row["result"], {"request": row["request"], "plan": row["plan"]})
         for place, row in enumerate(chosen_rows)
     ]
 
@@ -118,8 +118,13 @@ def _draw(rng: np.random.Generator, length: int) -> Task | None:
         values.append(value)
     if PLAN_TOOLS[steps[-1].name].output == "table":
         return None
-    metadata = {"request": _request(phrases), "plan": written_plan(steps)}
-    return Task("", answer=values[-1], metadata=metadata)
+    return result_task("", values[-1], {"request": _request(phrases), "plan": written_plan(steps)})
+
+
+def result_task(id: str, result: Any, metadata: Mapping[str, Any]) -> Task:
+    """A task whose answer is `result` as text, of one type for all tasks, and whose metadata hold the value itself."""
+    answer = result if isinstance(result, str) else json.dumps(result)
+    return Task(id, answer=answer, metadata={**metadata, "result": result})
 
 
 def written_plan(steps: Sequence[Step]) -> list[dict[str, Any]]:

@@ -136,7 +136,7 @@ class Plans(Env):
             stop = "" if str(error).endswith("?") else "."
             message = user(self.correction(f"Error: {error}{stop}", short=f"error: {error}"))
             return Outcome((message,), valid=False, rewards=dict.fromkeys(PARTS, 0.0), metrics=stages)
-        is_right = _is_same(result, self.task.answer)
+        is_right = _is_same(result, self.task.metadata["result"])
         right = plan_steps(self.task.metadata["plan"])
         rewards = {
             "output": float(is_right),
@@ -181,7 +181,7 @@ class Plans(Env):
             *super().attacks(),
             self._written([*right, further]),
             f"{self._written(right)}\nThis is the plan.",
-            json.dumps({"output": self.task.answer}),
+            json.dumps({"output": self.task.metadata["result"]}),
             "```python\nimport os\nos._exit(0)\n```",
             "```python\nx = upper_case(text=().__class__.__name__)\n```",
             "[" * 5000,

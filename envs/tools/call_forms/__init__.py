@@ -1,0 +1,1 @@
+"""Forms of tool calls in text that belong to families of models."""
