@@ -57,7 +57,8 @@ class Clarity(NamedTuple):
 def main(argv: Sequence[str] | None = None) -> int:
     """Let the readers play every environment, and write the result; return 1 if one of them failed."""
     parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tasks", type=whole_number(1), default=50, metavar="N", help="test tasks of each (default 50)")
+    help_tasks = "test tasks of each (default 50)"
+    parser.add_argument("--tasks", type=whole_number(1), default=50, metavar="N", help=help_tasks)
     parser.add_argument("--env", metavar="ID", choices=[row.id for row in ROWS], help="only this one; writes no result")
     args = parser.parse_args(argv)
     table: dict[str, Clarity] = {}
