@@ -5,7 +5,7 @@
 Three readers play the first N test tasks. The literal one gives the reply of the opening's example, letter by letter:
 is it a valid first reply? The one with the legend plays at random: does the legend explain every sign of the drawings
 that it sees? The one that thinks aloud gives the oracle's replies, two sentences with wrong answers on the lines before
-each: does it earn the maximum? The exit status is 1 if one answer is no. Environments whose files or packages are
+each: does it earn the maximum? The exit status is 1, and no result is written, if one answer is no. Environments whose files or packages are
 missing are named and left out.
 """
 
@@ -27,6 +27,7 @@ from envs.data import MissingData
 from envs.env import Env
 from envs.episodes.guide import example_of
 from envs.rows import ROWS
+from rl.cli import whole_number
 from sandboxes import SandboxUnavailable
 
 RESULTS = Path(__file__).with_name("results") / "clarity.json"
@@ -55,9 +56,11 @@ class Clarity(NamedTuple):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Let the readers play every environment, and write the result; return 1 if one of them failed."""
+    """Let the readers play every environment, and write the result; return 1, and write nothing, if one failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tasks", type=int, default=50, metavar="N", help="test tasks of each (default 50)")
+    parser.add_argument(
+        "--tasks", type=whole_number(1), default=50, metavar="N", help="test tasks of each (default 50)"
+    )
     parser.add_argument("--env", metavar="ID", choices=[row.id for row in ROWS], help="only this one; writes no result")
     args = parser.parse_args(argv)
     table: dict[str, Clarity] = {}
@@ -72,11 +75,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         thinking = "no oracle" if clarity.maximal is None else f"{clarity.maximal} of {clarity.tasks} by thinking aloud"
         unknown = f"; not in the legend: {' '.join(clarity.unknown)}" if clarity.unknown else ""
         print(f"{id:24} {clarity.valid} of {clarity.tasks} first moves are valid; {thinking}{unknown}", flush=True)
-    if not args.env:
+    is_clear = all(clarity.is_clear for clarity in table.values())
+    if is_clear and not args.env:
         rows = {id: clarity._asdict() for id, clarity in table.items()}
         origin = provenance(torch.device("cpu"), [0])
         save(RESULTS, {**origin, "tasks": args.tasks, "environments": rows, "left_out": sorted(left_out)})
-    return int(not all(clarity.is_clear for clarity in table.values()))
+    return int(not is_clear)
 
 
 def measure(id: str, tasks: int) -> Clarity:

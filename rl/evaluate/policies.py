@@ -121,7 +121,7 @@ def check_model(name: str, *, names: Sequence[str] = (), flag: str = "--policy")
     """
     if name == "tiny":
         return
-    is_script = "/" not in name and not Path(name).exists()
+    is_script = not name.strip() or ("/" not in name and not Path(name).exists())
     hint = suggest(name.partition(":")[0], [*SCRIPTS, "tiny", *SPEC_FORMS, *names]) if is_script else ""
     if "did you mean" in hint:
         raise ValueError(f"{flag} {name}: unknown{hint}")
@@ -129,7 +129,9 @@ def check_model(name: str, *, names: Sequence[str] = (), flag: str = "--policy")
         find_model(name)
     except ValueError as error:
         scripts = f"; scripts are {', '.join(dict.fromkeys((*SCRIPTS, *names)))}" if is_script else ""
-        raise ValueError(f"{flag} {name}: {error}{scripts}" if is_script else str(error)) from None
+        raise ValueError(
+            f"{flag} {name.strip() or repr(name)}: {error}{scripts}" if is_script else str(error)
+        ) from None
 
 
 def open_local_model(args: argparse.Namespace, *, names: Sequence[str] = (), flag: str = "--policy") -> LocalModel:
