@@ -5,8 +5,8 @@
 Three readers play the first N test tasks. The literal one gives the reply of the opening's example, letter by letter:
 is it a valid first reply? The one with the legend plays at random: does the legend explain every sign of the drawings
 that it sees? The one that thinks aloud gives the oracle's replies, two sentences with wrong answers on the lines before
-each: does it earn the maximum? The exit status is 1, and no result is written, if one answer is no. Environments whose files or packages are
-missing are named and left out.
+each: does it earn the maximum? The exit status is 1, and no result is written, if one answer is no.
+Environments whose files or packages are missing are named and left out.
 """
 
 from __future__ import annotations
