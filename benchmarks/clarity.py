@@ -5,8 +5,8 @@
 Three readers play the first N test tasks. The literal one gives the reply of the opening's example, letter by letter:
 is it a valid first reply? The one with the legend plays at random: does the legend explain every sign of the drawings
 that it sees? The one that thinks aloud gives the oracle's replies, two sentences with wrong answers on the lines before
-each: does it earn the maximum? The exit status is 1 if one answer is no. Environments whose files or packages are
-missing are named and left out.
+each: does it earn the maximum? The exit status is 1, and no result is written, if one answer is no.
+Environments whose files or packages are missing are named and left out.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Clarity(NamedTuple):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Let the readers play every environment, and write the result; return 1 if one of them failed."""
+    """Let the readers play every environment, and write the result; return 1, and write nothing, if one failed."""
     parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     help_tasks = "test tasks of each (default 50)"
     parser.add_argument("--tasks", type=whole_number(1), default=50, metavar="N", help=help_tasks)
@@ -73,11 +73,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         thinking = "no oracle" if clarity.maximal is None else f"{clarity.maximal} of {clarity.tasks} by thinking aloud"
         unknown = f"; not in the legend: {' '.join(clarity.unknown)}" if clarity.unknown else ""
         print(f"{id:24} {clarity.valid} of {clarity.tasks} first moves are valid; {thinking}{unknown}", flush=True)
-    if not args.env:
+    is_clear = all(clarity.is_clear for clarity in table.values())
+    if is_clear and not args.env:
         rows = {id: clarity._asdict() for id, clarity in table.items()}
         origin = provenance(torch.device("cpu"), [0])
         save(RESULTS, {**origin, "tasks": args.tasks, "environments": rows, "left_out": sorted(left_out)})
-    return int(not all(clarity.is_clear for clarity in table.values()))
+    return int(not is_clear)
 
 
 def measure(id: str, tasks: int) -> Clarity:

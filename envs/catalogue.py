@@ -130,7 +130,8 @@ def find(spec: str) -> Any:
         return gymnasium.spec(spec)  # resolves ids without a version
     except gymnasium.error.Error:
         names = [*gymnasium.registry, *(point.name for point in _entry_points())]
-        message = unknown_message("environment", spec, names, prefer=[row.id for row in ROWS])
+        ids = [row.id for row in ROWS]
+        message = unknown_message("environment", spec, names, prefer=ids, listing="python -m envs list")
         raise ValueError("; ".join([message, *errors])) from None
 
 

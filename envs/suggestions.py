@@ -12,7 +12,13 @@ CUTOFF, STRICT_CUTOFF = 0.6, 0.8  # least difflib ratio, from 0 to 1, of a name 
 
 
 def unknown_message(
-    kind: str, name: object, choices: Iterable[object], *, of: str = "", prefer: Iterable[object] = ()
+    kind: str,
+    name: object,
+    choices: Iterable[object],
+    *,
+    of: str = "",
+    prefer: Iterable[object] = (),
+    listing: str = "",
 ) -> str:
     """Return a one-line error message for a `name` that is not among `choices`.
 
@@ -25,6 +31,7 @@ def unknown_message(
         choices: The valid names. The message suggests the nearest one, or lists all if none is near.
         of: Where the name was looked up; empty for nowhere in particular.
         prefer: Names to suggest rather than others of `choices` that are about as near.
+        listing: A command that lists `choices`, where they are too many for one line; empty lists them in the message.
     """
     if isinstance(name, str) and len(name) > MAX_SHOWN:
         name = f"{name[:MAX_SHOWN]}..."
@@ -37,6 +44,8 @@ def unknown_message(
     where = f" in {of}" if of else ""
     if suggestion:
         return f"unknown {kind} {name!r}{where}; did you mean {suggestion!r}?"
+    if listing:
+        return f"unknown {kind} {name!r}{where}; `{listing}` lists all"
     return f"unknown {kind} {name!r}{where}; there are: {', '.join(sorted(preferred_names or names)) or 'none'}"
 
 

@@ -142,6 +142,14 @@ class Parser(argparse.ArgumentParser):
             message = self._unknown_argument(match[1])
         self.exit(USER_ERROR, f"{self.prog}: error: {' '.join(message.split())}\n")
 
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Write a message as argparse does, but let the error of standard output pass, so that `run` reports it."""
+        if file is not None and file is sys.stdout:
+            file.write(message)
+            file.flush()
+        else:
+            super()._print_message(message, file)
+
     def _refuse_unknown_flags(self, arguments: Sequence[str]) -> None:
         for argument in arguments:
             if argument == "--":

@@ -236,6 +236,8 @@ def _parse_value(path: Path | str, key: str, value: Any, metadata: Mapping[str, 
         if isinstance(value, (bool, list, dict)):
             raise argparse.ArgumentTypeError("not a single value")
         result = metadata["type"](str(value))
+        if isinstance(result, str) and not isinstance(value, str):
+            raise argparse.ArgumentTypeError(f'must be a text in quotes, such as "{value}"')
     except argparse.ArgumentTypeError as error:
         raise UserError(f"{path}: {key} = {_toml(value)}: {error}") from None
     if "choices" in metadata and result not in metadata["choices"]:

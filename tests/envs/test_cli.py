@@ -189,7 +189,8 @@ def test_help_says_what_the_flags_do(command, capsys):
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full, a file on a disk that is full")
 @pytest.mark.parametrize(
-    "command", [["envs", "list"], ["envs", "play", "math/Sets-v0"], ["rl.train", "--algo", "list"]]
+    "command",
+    [["envs", "list"], ["envs", "play", "math/Sets-v0"], ["rl.train", "--algo", "list"], ["rl.train", "--help"]],
 )
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_standard_output_on_a_full_disk_is_named_in_one_line(command, unbuffered):

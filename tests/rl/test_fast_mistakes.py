@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from rl import config_file
+from rl.cli import UserError
 from tests.support.paths import ROOT
 
 
@@ -20,6 +22,8 @@ from tests.support.paths import ROOT
         ("rl.evaluate", ["--env", "math/Arithmetik-v0", "--policy", "tiny"], "math/Arithmetic-v0"),
         ("rl.train", ["--env", "math/Arithmetic-v0", "--model", "quen/x"], "no such folder here"),
         ("rl.evaluate", ["--env", "math/Arithmetic-v0", "--policy", "tinny"], "did you mean tiny?"),
+        ("rl.evaluate", ["--env", "math/Arithmetic-v0", "--policy", ""], "--policy '': model '': give tiny, "),
+        ("rl.evaluate", ["--env", "math/Arithmetic-v0", "--policy", ""], "scripts are random, oracle"),
         ("rl.evaluate", ["--env", "math/Arithmetic-v0", "--policy", "quen/x"], "no such folder here"),
     ],
 )
@@ -37,3 +41,9 @@ finally:
     command = [sys.executable, "-c", code, *words]
     result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
     assert result.returncode == 2 and hint in result.stderr and result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("value", ["3", "1.5"])
+def test_a_number_in_place_of_a_text_is_named_with_its_file_and_key(value: str) -> None:
+    with pytest.raises(UserError, match=f"^c.toml: env = {value}: must be a text in quotes"):
+        config_file.parse(f"env = {value}", "c.toml")

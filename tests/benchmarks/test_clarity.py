@@ -1,0 +1,35 @@
+"""The benchmark of clear openings keeps its committed result where a run is wrong or a reader fails."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks import clarity
+from benchmarks.clarity import Clarity
+
+
+@pytest.fixture
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "clarity.json"
+    path.write_text("committed")
+    monkeypatch.setattr(clarity, "RESULTS", path)
+    return path
+
+
+@pytest.mark.parametrize("tasks", ["-1", "0"])
+def test_a_number_of_tasks_below_1_is_refused(tasks: str, results: Path) -> None:
+    with pytest.raises(SystemExit) as exit:
+        clarity.main([f"--tasks={tasks}"])
+    assert exit.value.code == 2 and results.read_text() == "committed"
+
+
+def test_a_reader_that_fails_leaves_the_result_as_it_was(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clarity, "measure", lambda id, tasks: Clarity(tasks, tasks - 1, None, None))
+    assert clarity.main(["--tasks", "2"]) == 1 and results.read_text() == "committed"
+
+
+def test_a_run_in_which_all_is_clear_is_written(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clarity, "measure", lambda id, tasks: Clarity(tasks, tasks, None, None))
+    assert clarity.main(["--tasks", "2"]) == 0 and '"tasks": 2' in results.read_text()
