@@ -11,6 +11,7 @@ import dis
 import errno
 import logging
 import os
+import select
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -73,6 +74,23 @@ def name_stdout(error: OSError) -> OSError:
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return OSError(again.errno, again.strerror, "standard output")
     return error
+
+
+def is_stdout_closed() -> bool:
+    """Whether the reader of standard output has closed its end, as opposed to some other pipe of this process.
+
+    If so, standard output is redirected to the null device, so that flushing it at exit does not fail again.
+    """
+    try:
+        output = sys.stdout.fileno()
+    except (OSError, ValueError):  # sys.stdout was replaced by an object without a file descriptor
+        return False
+    poll = select.poll()
+    poll.register(output, 0)
+    if not any(event & select.POLLERR for _, event in poll.poll(0)):
+        return False
+    os.dup2(os.open(os.devnull, os.O_WRONLY), output)
+    return True
 
 
 @contextmanager

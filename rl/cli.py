@@ -20,7 +20,6 @@ import errno
 import inspect
 import os
 import re
-import select
 import sys
 from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
@@ -28,7 +27,7 @@ from math import inf, isfinite
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
-from envs.exits import EnvExit, name_stdout
+from envs.exits import EnvExit, is_stdout_closed, name_stdout
 from envs.stop_signals import like_ctrl_c
 from envs.suggestions import nearest
 from envs.watchdog import WATCHDOG, Overrun
@@ -87,7 +86,7 @@ def run(main: Callable[[], int | None]) -> NoReturn:
             sys.stderr.write(f"\n{program()}: interrupted\n")
             code = INTERRUPTED
         except OSError as error:
-            if isinstance(error, BrokenPipeError) and _is_stdout_closed():
+            if isinstance(error, BrokenPipeError) and is_stdout_closed():
                 code = BROKEN_PIPE
             elif error.errno in DISK_ERRNOS:
                 code = _print_error(name_stdout(error))
@@ -307,20 +306,3 @@ def _number_text(number: int | float) -> str:
 def _print_error(error: BaseException) -> int:
     sys.stderr.write(f"{program()}: error: {one_line(error)}\n")
     return USER_ERROR
-
-
-def _is_stdout_closed() -> bool:
-    """Whether the reader of standard output has closed its end, as opposed to some other pipe of this process.
-
-    If so, standard output is redirected to the null device, so that flushing it at exit does not fail again.
-    """
-    try:
-        output = sys.stdout.fileno()
-    except (OSError, ValueError):  # sys.stdout was replaced by an object without a file descriptor
-        return False
-    poll = select.poll()
-    poll.register(output, 0)
-    if not any(event & select.POLLERR for _, event in poll.poll(0)):
-        return False
-    os.dup2(os.open(os.devnull, os.O_WRONLY), output)
-    return True
