@@ -24,7 +24,7 @@ from benchmarks.compare.arms import run_all, show_table
 from benchmarks.compare.comparisons import Comparison
 from benchmarks.compare.presets import PRESETS
 from benchmarks.support.record import RESULTS, provenance, show
-from rl.cli import Parser, UserError, one_line, run, whole_number
+from rl.cli import Parser, UserError, one_line, real_number, run, whole_number
 from rl.methods import recipe as recipes
 
 IN_RECIPES = "rl.methods.recipes."
@@ -73,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--against", metavar="RECIPE", help="what all arms are compared with (default: their parents)")
     parser.add_argument("--tokens", type=whole_number(1), help="sampled tokens of every run")
     parser.add_argument("--samples", type=whole_number(0), default=0, help="episodes per test task for pass@k")
-    parser.add_argument("--target", type=float, default=0.0, help="success until which episodes are counted")
+    parser.add_argument("--target", type=real_number(0, 1), default=0.0, help="success up to which episodes count")
     parser.add_argument("--name", help="of the result's files (default: the environment's)")
     parser.add_argument("--seeds", type=whole_number(2), default=5)
     parser.add_argument("--jobs", type=whole_number(1), default=2, help="runs at a time, one thread each")

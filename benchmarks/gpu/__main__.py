@@ -32,7 +32,7 @@ from benchmarks.gpu.learning import learn, plot
 from benchmarks.gpu.pieces import PIECES
 from benchmarks.gpu.shapes import SHAPES, peak_tflops
 from benchmarks.support import record
-from rl.cli import Parser, UserError, output_file, run, user_input, whole_number
+from rl.cli import Parser, UserError, output_file, real_number, run, user_input, whole_number
 from rl.policy.pretrained import resolve_device
 
 OUT = record.RESULTS / "gpu.json"
@@ -198,10 +198,10 @@ def _told(name: str, result: dict[str, Any], pieces: dict[str, Any]) -> tuple[st
 def _parser() -> Parser:
     parser = Parser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--device", default="cuda", help="cuda or cuda:N; cpu with --quick")
-    parser.add_argument("--limit-s", type=float, default=1e9, metavar="S", help="begin no piece that would end later")
+    parser.add_argument("--limit-s", type=real_number(0), default=1e9, metavar="S", help="begin no piece that ends later")
     parser.add_argument("--only", metavar="PIECE", help="this piece alone")
     parser.add_argument("--rounds", type=whole_number(1), default=5, help="timed rounds (default: 5)")
-    parser.add_argument("--peak-tflops", type=float, help="of the device, dense, in bfloat16 (known for some)")
+    parser.add_argument("--peak-tflops", type=real_number(0), help="of the device, dense, in bfloat16 (known for some)")
     parser.add_argument("--checkpoint-activations", action="store_true", help="train with less memory (7b: always)")
     parser.add_argument("--engine", choices=("vllm", "vllm:process", "hf"), default="vllm", help="hf: without vLLM")
     parser.add_argument("--quick", action="store_true", help="one round of very little: does it work?")
