@@ -198,7 +198,7 @@ def _told(name: str, result: dict[str, Any], pieces: dict[str, Any]) -> tuple[st
 def _parser() -> Parser:
     parser = Parser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--device", default="cuda", help="cuda or cuda:N; cpu with --quick")
-    parser.add_argument("--limit-s", type=real_number(0), default=1e9, metavar="S", help="begin no piece that ends later")
+    parser.add_argument("--limit-s", type=real_number(0), default=1e9, metavar="S", help="begin none that ends later")
     parser.add_argument("--only", metavar="PIECE", help="this piece alone")
     parser.add_argument("--rounds", type=whole_number(1), default=5, help="timed rounds (default: 5)")
     parser.add_argument("--peak-tflops", type=real_number(0), help="of the device, dense, in bfloat16 (known for some)")
