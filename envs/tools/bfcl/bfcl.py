@@ -39,6 +39,7 @@ class BFCL(Env):
     provide. Version history: v0.
     """
 
+    exact_calls = True  # as in `envs.tools.tool_env.ToolEnv`
     leaks = "the right values of the arguments stand in the question"
 
     def __init__(self, *, category: Category = "simple_python", data_root: str | None = None, **limits: Any) -> None:
@@ -114,7 +115,8 @@ class BFCL(Env):
                 check_readable(call)
             pairs = [(call["function"]["name"], call["function"]["arguments"]) for call in calls]
         else:
-            text_calls = parse_reply_calls(final_text(action), partial(parse_text_calls, exact=True), exact=True)
+            exact = self.exact_calls
+            text_calls = parse_reply_calls(final_text(action), partial(parse_text_calls, exact=exact), exact=exact)
             pairs = [(call.name, call.arguments) for call in text_calls]
         for name, text in pairs:
             yield names.get(name, name), _parse_arguments(text)

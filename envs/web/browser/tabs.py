@@ -185,20 +185,20 @@ class Tabs:
         """Whether the browser has more tabs in this context than have been announced."""
         with contextlib.suppress(Exception):
             async with asyncio.timeout(ANSWER_S):
-                session = await self.context.browser.new_browser_cdp_session()
+                protocol = await self.context.browser.new_browser_cdp_session()
                 try:
-                    targets = (await session.send("Target.getTargets"))["targetInfos"]
+                    targets = (await protocol.send("Target.getTargets"))["targetInfos"]
                 finally:
-                    self._run(session.detach())
+                    self._run(protocol.detach())
                 self._context_id = self._context_id or await self._find_context_id()
                 own = [each for each in targets if each["browserContextId"] == self._context_id]
                 return sum(each["type"] == "page" for each in own) > len(self._live)
         return False
 
     async def _find_context_id(self) -> str:
-        session = await self.context.new_cdp_session(self.page)
-        info = (await session.send("Target.getTargetInfo"))["targetInfo"]
-        self._run(session.detach())
+        protocol = await self.context.new_cdp_session(self.page)
+        info = (await protocol.send("Target.getTargetInfo"))["targetInfo"]
+        self._run(protocol.detach())
         return info["browserContextId"]
 
     def _add(self, page: Any) -> None:
