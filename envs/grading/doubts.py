@@ -82,7 +82,10 @@ _CALLED_WRONG = re.compile(  # directly after an answer, or of "the answer" behi
     rf"|\b(?:the|this|that|my)\s+(?:(?!other)\w+\s+){{0,2}}(?:answer|box|result)\s+(?:is|was)\s+(?:\w+\s+)?{_WRONG}",
     re.IGNORECASE,
 )
-_RETRACTED = re.compile(r"\bwait\b\W{0,3}(?:no|actually)\b|\bmake\s+that\b|\bcorrection\b", re.IGNORECASE)
+_RETRACTED = re.compile(  # for another number, or for none: not "wait, no units are needed"
+    r"\bwait\b\W{0,3}(?:no|actually)\b(?:[\s.!…]*(?:\n|$)|[^\n]*[0-9])|\b(?:make\s+that|correction)\b[^\n]*[0-9]",
+    re.IGNORECASE,
+)
 _REASON = re.compile(r"\b(?:because|since|where|as\s+(?:it|there|they|this|that|we|i))\b", re.IGNORECASE)
 _CLAUSE_END = re.compile(
     r"[.!?;:](?=\s|$)|,(?!\s*that\b)|\n|"

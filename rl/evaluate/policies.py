@@ -129,8 +129,8 @@ def check_model(name: str, *, names: Sequence[str] = (), flag: str = "--policy")
         find_model(name)
     except ValueError as error:
         scripts = f"; scripts are {', '.join(dict.fromkeys((*SCRIPTS, *names)))}" if is_script else ""
-        shown = name if name.strip() else repr(name)
-        raise ValueError(f"{flag} {shown}: {error}{scripts}" if is_script else str(error)) from None
+        label = name if name.strip() else repr(name)
+        raise ValueError(f"{flag} {label}: {error}{scripts}" if is_script else str(error)) from None
 
 
 def open_local_model(args: argparse.Namespace, *, names: Sequence[str] = (), flag: str = "--policy") -> LocalModel:

@@ -1,6 +1,7 @@
 """Episodes without a model: environments that count, block, fail or hang, an agent of letters, a policy of fixed replies."""
 
 import asyncio
+import pickle
 import threading
 from collections import Counter
 from dataclasses import replace
@@ -111,6 +112,21 @@ def play_group(runner, ticket):
     """Play all members of a ticket independently."""
     (group,) = asyncio.run(asyncio.wait_for(independent(runner, ticket), 20))
     return group
+
+
+async def interrupt(runner, playing, moment):
+    """Run the coroutines `playing` for `moment` rounds of the event loop, then cancel them.
+
+    Returns the state of play of that moment, as a checkpoint would hold it.
+    """
+    tasks = [asyncio.create_task(one) for one in playing]
+    for _ in range(moment):
+        await asyncio.sleep(0)
+    state = pickle.loads(pickle.dumps(runner.play_state.state_dict()))
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    return state
 
 
 def without_times(trajectory):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from envs.types import ToolError
@@ -67,9 +68,7 @@ _PARTS = (
         r"\Z",
     ),
 )
-_FORMS = tuple(
-    (sign, re.compile(f"{start}(?P<body>{body}){end}", re.DOTALL | re.MULTILINE)) for sign, start, body, end in _PARTS
-)
+_SIGNS = ("<", "[TOOL_CALLS]", "Action Input:")  # one of them is in every reply with such a call
 _BRACKETS = re.compile(
     r"<｜tool▁calls▁(?:begin|end)｜>|<\|tool_calls_section_(?:begin|end)\|>|<｜end▁of▁sentence｜>|<\|eo[tm]_id\|>|</s>|<\|/tool_call\|>"
 )
@@ -81,20 +80,31 @@ def native_calls(text: str) -> list[TextCall]:
 
     Raises ToolError for a call in such a form whose arguments cannot be read.
     """
+    if not _may_hold_calls(text):
+        return []
     end = text[-MAX_TEXT:]
-    forms = [form for sign, form in _FORMS if 0 < end.count(sign) <= MAX_CALLS]
+    forms = [_form(*parts) for sign, *parts in _PARTS if 0 < end.count(sign) <= MAX_CALLS]
     end = _BRACKETS.sub("", end).rstrip() if forms else ""
     return next(filter(None, ([*_calls(end, form)] for form in forms)), [])
 
 
 def plain_text(text: str) -> str:
     """Return a reply without the mark before calls in JSON at its end, such as `[TOOL_CALLS]`, on a line of its own."""
-    for mark in _JSON_MARKS:
+    for mark in _JSON_MARKS if _may_hold_calls(text) else ():
         before, found, calls = text.rpartition(mark)
         calls = _BRACKETS.sub("", calls).strip() if found else ""
         if calls.startswith(("{", "[")):
             return f"{before}\n{calls}"
     return text
+
+
+def _may_hold_calls(text: str) -> bool:
+    return any(sign in text for sign in _SIGNS)
+
+
+@lru_cache
+def _form(start: str, body: str, end: str) -> re.Pattern[str]:
+    return re.compile(f"{start}(?P<body>{body}){end}", re.DOTALL | re.MULTILINE)
 
 
 def _calls(text: str, form: re.Pattern[str]) -> Iterator[TextCall]:

@@ -131,13 +131,13 @@ class Tabs:
         self.reading = None
         outcome: Any = None
         acting, self.acting = self.acting, None
-        while self.pages and (left := end - loop.time()) > 0:
+        while self.pages and (remaining_s := end - loop.time()) > 0:
             page = acting if acting in self.pages else self.page  # a new tab may be shown already
             acting = None
             try:
                 changes, reads, step, name = self._changes, all(map(_is_document, self._requests)), name, ""
-                idle = page.evaluate(_SETTLE, [1000 * left, reads, step, values])
-                opened, text, result, verdict, posts = await asyncio.wait_for(idle, left + 2.0)
+                idle = page.evaluate(_SETTLE, [1000 * remaining_s, reads, step, values])
+                opened, text, result, verdict, posts = await asyncio.wait_for(idle, remaining_s + 2.0)
                 for path, form in posts:
                     self.deliver(path, form)
                 outcome = outcome or result or verdict
@@ -159,7 +159,7 @@ class Tabs:
                 if not _is_navigation(error):
                     raise
                 with contextlib.suppress(Exception):
-                    await page.wait_for_load_state("domcontentloaded", timeout=1000 * max(left, 0.01))
+                    await page.wait_for_load_state("domcontentloaded", timeout=1000 * max(remaining_s, 0.01))
         return outcome
 
     async def _wait_for_tabs(self, opened: int, end: float) -> None:
@@ -169,11 +169,11 @@ class Tabs:
         soon = min(loop.time() + NEW_TAB_S, end)
         while self._opened < self._expected:
             self._new_tab.clear()
-            left = (end if await self._is_opening() else soon) - loop.time()
-            if left <= 0:
+            remaining_s = (end if await self._is_opening() else soon) - loop.time()
+            if remaining_s <= 0:
                 break
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._new_tab.wait(), min(left, LOOK_S))
+                await asyncio.wait_for(self._new_tab.wait(), min(remaining_s, LOOK_S))
         if self._expected > self._opened:
             self._overdue += self._expected - self._opened
             self._overdue_until = asyncio.get_running_loop().time() + LATE_S

@@ -12,6 +12,9 @@ from envs.grading.math import verify
     "reply",
     [
         "The answer is 18. Wait, no, it's 17.",
+        "The answer is 18. Wait, no.\nIt's 17.",
+        "The answer is 18. Wait, no.",
+        "The answer is 18. Correction: 17.",
         "The answer is 18. Make that 17.",
         "> \\boxed{18}\n\nThe quoted answer is wrong; it is 17.",
         "The user wrote \\boxed{18}.",
@@ -51,6 +54,9 @@ def test_an_integer_that_is_rejected_is_not_declared(reply: str) -> None:
         "Choice A: 18",
         "First I got 17, which was wrong.\n\\boxed{18}",
         "The answer is 18. Wait, let me check it: 9*2 = 18.",
+        "The answer is 18. Wait, no mistakes there.",
+        "The answer is 18 (wait, no units are needed).",
+        "The answer is 18.\n\nCorrection: none needed.",
     ],
 )
 def test_a_contrast_or_a_choice_of_words_does_not_hide_an_answer(reply: str) -> None:

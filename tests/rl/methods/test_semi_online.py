@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import pickle
 import signal
 from collections.abc import Callable
 from functools import partial
@@ -19,7 +18,7 @@ from rl.learner import batch
 from rl.methods.parts import keep, strategy
 from rl.methods.recipe import load
 from rl.records import Trajectory
-from tests.support.episodes import FixedPolicy, LetterAgent, make_runner, without_times
+from tests.support.episodes import FixedPolicy, LetterAgent, interrupt, make_runner, without_times
 from tests.support.runs import Child, assert_same_run, flags, metrics, rollouts, train, train_run
 from tests.support.walk import (
     EAST,
@@ -183,13 +182,7 @@ def test_an_interrupted_episode_goes_on_behind_its_patches(moment: int) -> None:
 
     async def cut() -> tuple[dict, int]:
         on = make_walk_runner(Long, Script(*replies))
-        task = asyncio.create_task(follower(on, make_ticket()))
-        for _ in range(moment):
-            await asyncio.sleep(0)
-        state = pickle.loads(pickle.dumps(on.play_state.state_dict()))
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        return state
+        return await interrupt(on, [follower(on, make_ticket())], moment)
 
     whole = play_strategy(follower, make_walk_runner(Long, Script(*replies))).trajectories[0]
     assert metric_values(whole, "matched") == [0, 1, 0, 0, 1]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import pickle
 from collections import Counter
 from copy import deepcopy
 from functools import partial
@@ -16,7 +15,7 @@ from rl.records import Fork, Trajectory
 from rl.seeds import derive
 from rl.train.rollout_metrics import rollout_metrics
 from sandboxes import SandboxBusy
-from tests.support.episodes import make_failing_env, make_ticket
+from tests.support.episodes import interrupt, make_failing_env, make_ticket
 from tests.support.trees import Chat, RandomLetters, make_tree_runner, own_turns, play_tree, without_group_times
 
 STRATEGIES = {
@@ -119,14 +118,7 @@ def assert_goes_on(strategy, moment, env) -> None:
     expected = [without_group_times(play_tree(strategy, one, make_tree_runner(env=env))) for one in TICKETS[:2]]
 
     async def interrupted(playing):
-        tasks = [asyncio.create_task(strategy(playing, chosen)) for chosen in TICKETS[:2]]
-        for _ in range(moment):
-            await asyncio.sleep(0)
-        state = pickle.loads(pickle.dumps(playing.play_state.state_dict()))
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        return state
+        return await interrupt(playing, [strategy(playing, chosen) for chosen in TICKETS[:2]], moment)
 
     async def whole(playing):
         return [(await strategy(playing, chosen))[0] for chosen in TICKETS[:2]]

@@ -1,7 +1,6 @@
 """AT-GRPO's tree: candidates from one prompt, what they earn, which goes on, and interruptions."""
 
 import asyncio
-import pickle
 
 import pytest
 
@@ -11,7 +10,7 @@ from envs.types import Stop, Task, assistant, text, user
 from rl.methods import recipe as recipes
 from rl.methods.parts.strategy import turn_tree
 from rl.records import Completion
-from tests.support.episodes import END, Count, FixedPolicy, make_runner, make_ticket, without_times
+from tests.support.episodes import END, Count, FixedPolicy, interrupt, make_runner, make_ticket, without_times
 
 SEATS = ("planner", "executor")
 
@@ -136,13 +135,7 @@ def test_one_agent_has_a_tree_too():
 @pytest.mark.parametrize("moment", [1, 4, 9, 15, 22, 40])
 def test_an_interrupted_tree_goes_on_as_if_nothing_had_happened(moment):
     async def interrupted(runner):
-        task = asyncio.create_task(turn_tree(runner, make_ticket(size=4)))
-        for _ in range(moment):
-            await asyncio.sleep(0)
-        state = pickle.loads(pickle.dumps(runner.play_state.state_dict()))
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        return state
+        return await interrupt(runner, [turn_tree(runner, make_ticket(size=4))], moment)
 
     whole = Drawn()
     expected = grow(tree_runner(whole))

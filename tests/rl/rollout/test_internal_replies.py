@@ -30,6 +30,7 @@ from tests.support.episodes import (
     Count,
     FixedPolicy,
     LetterAgent,
+    interrupt,
     make_runner,
     make_ticket,
     play_group,
@@ -219,14 +220,8 @@ def test_an_interrupted_episode_goes_on_as_if_nothing_had_happened(spec, moment)
     tickets = [make_ticket(n, index=n, size=2) for n in range(2)]
 
     async def interrupted(runner):
-        tasks = [asyncio.create_task(play_episode(runner, one, member)) for one in tickets for member in range(2)]
-        for _ in range(moment):
-            await asyncio.sleep(0)
-        state = pickle.loads(pickle.dumps(runner.play_state.state_dict()))
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        return state
+        playing = [play_episode(runner, one, member) for one in tickets for member in range(2)]
+        return await interrupt(runner, playing, moment)
 
     runner = real(spec)
     state = asyncio.run(interrupted(runner))

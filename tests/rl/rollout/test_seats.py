@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import pickle
 from functools import cache
 
 import pytest
@@ -19,7 +18,7 @@ from rl.policy.hf import HFPolicy
 from rl.records import Completion
 from rl.rollout import jsonl
 from rl.rollout.episode import play_episode, play_seats
-from tests.support.episodes import END, FixedPolicy, LetterAgent, make_runner, make_ticket, without_times
+from tests.support.episodes import END, FixedPolicy, LetterAgent, interrupt, make_runner, make_ticket, without_times
 
 SEATS = ("first", "second")
 
@@ -279,14 +278,8 @@ def test_an_interrupted_game_goes_on_as_if_nothing_had_happened(env, moment):
     tickets = [make_ticket(n, index=n, size=2) for n in range(3)]
 
     async def interrupted(runner):
-        tasks = [asyncio.create_task(play_seats(runner, one, member)) for one in tickets for member in range(2)]
-        for _ in range(moment):
-            await asyncio.sleep(0)
-        state = pickle.loads(pickle.dumps(runner.play_state.state_dict()))
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        return state
+        playing = [play_seats(runner, one, member) for one in tickets for member in range(2)]
+        return await interrupt(runner, playing, moment)
 
     async def whole(runner):
         played = [play_seats(runner, one, member) for one in tickets for member in range(2)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import pickle
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,6 +24,7 @@ from tests.support.episodes import (
     BlockingCount,
     Count,
     FixedPolicy,
+    interrupt,
     make_failing_env,
     make_runner,
     make_ticket,
@@ -293,13 +293,7 @@ def test_an_interrupted_group_goes_on_as_if_nothing_had_happened(mode, moment):
     strategy = partial(redundant, spares=2, mode=mode)
 
     async def interrupted(runner):
-        task = asyncio.create_task(strategy(runner, TICKETS[2]))
-        for _ in range(moment):
-            await asyncio.sleep(0)
-        state = pickle.loads(pickle.dumps(runner.play_state.state_dict()))
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        return state
+        return await interrupt(runner, [strategy(runner, TICKETS[2])], moment)
 
     whole = play(make_runner(Walk, Draws(1)), TICKETS[2], spares=2, mode=mode)
     state = asyncio.run(interrupted(make_runner(Walk, Draws(1))))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import pickle
 from dataclasses import replace
 from functools import partial
 
@@ -14,7 +13,7 @@ from rl.methods.estimators.similarity import edit_distance
 from rl.methods.parts.reweigh import unforced
 from rl.methods.parts.strategy import look_ahead
 from rl.records import Group
-from tests.support.episodes import LetterAgent, make_runner, make_ticket, without_times
+from tests.support.episodes import LetterAgent, interrupt, make_runner, make_ticket, without_times
 from tests.support.letters import CHANCES, Letters
 from tests.support.trees import Chat
 
@@ -103,13 +102,7 @@ def test_an_interrupted_group_goes_on_as_if_nothing_had_happened(moment: int, di
     strategy = partial(look_ahead, distance=distance)
 
     async def interrupted(runner):
-        task = asyncio.create_task(strategy(runner, make_ticket(size=8)))
-        for _ in range(moment):
-            await asyncio.sleep(0)
-        state = pickle.loads(pickle.dumps(runner.play_state.state_dict()))
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        return state
+        return await interrupt(runner, [strategy(runner, make_ticket(size=8))], moment)
 
     expected = play(strategy)
     state = asyncio.run(interrupted(make_runner(OneReply, Letters(), LetterAgent, reply_tokens=20)))
