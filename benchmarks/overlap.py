@@ -2,6 +2,7 @@
 
     python -m benchmarks.overlap                     # five seeds, a quarter of an hour, most of it waiting
     python -m benchmarks.overlap --seeds 2 --updates 5
+    python -m benchmarks.overlap --modes             # each `--mode` beside `--mode sync`, in half an hour
 
 All runs are made in this process, one after the other, from one and the same cold start, with one thread for the
 trainer and, with `--overlap`, one for the sampler. An environment's step takes 0.4 seconds in the mean and 1.5 at most
@@ -28,6 +29,7 @@ from benchmarks.support import slow_games
 from benchmarks.support.record import RESULTS, provenance, save, show
 from benchmarks.support.runs import interval
 from rl.cli import Parser, output_file, run, whole_number
+from rl.schedule import MODES
 from rl.train import __main__ as rl_train
 
 ENV = f"{Path(slow_games.__file__)}:SlowGuess"
@@ -36,6 +38,7 @@ COLD = ["--cold-start", "60", "--updates", "0", "--eval-episodes", "0", "--seed"
 FROM_COLD = ["--cold-start", "0", "--lr", "1e-4", "--minibatches", "1", "--turn-tokens", "8", "--max-tokens", "128"]
 MEAN_S = 0.4  # of a step
 WAYS: Mapping[str, Sequence[str]] = {"alternating": ("--lag", "0"), "overlapping": ("--lag", "2", "--overlap")}
+BY_MODE: Mapping[str, Sequence[str]] = {mode: ("--mode", mode) for mode in MODES}
 
 
 class Run(NamedTuple):
@@ -56,7 +59,7 @@ def measured(way: str, seed: int, updates: int, episodes: int, home: Path, more:
         if not (cold / "summary.json").exists():
             _train([*FLAGS, *COLD, *more], cold)  # its episodes follow each other: without waiting
         out = home / f"{way}-{seed}"
-        flags = [*FLAGS, *more, "--model", str(cold), *FROM_COLD, *WAYS[way], "--updates", str(updates)]
+        flags = [*FLAGS, *more, "--model", str(cold), *FROM_COLD, *(WAYS | BY_MODE)[way], "--updates", str(updates)]
         os.environ[slow_games.MEAN_STEP_S] = str(MEAN_S)
         try:
             _train([*flags, "--eval-episodes", str(episodes), "--save-every", "10000", "--seed", str(seed)], out)
@@ -89,9 +92,9 @@ def _train(flags: Sequence[str], out: Path) -> None:
         raise RuntimeError(f"the run in {out} ended with {code}: see {out.with_suffix('.log')}")
 
 
-def summary(runs: Mapping[str, Sequence[Run]]) -> dict[str, Any]:
-    """How many times shorter overlapping runs are, and how their success differs, over paired seeds."""
-    pairs = list(zip(runs["alternating"], runs["overlapping"], strict=True))
+def summary(runs: Mapping[str, Sequence[Run]], way: str, base: str) -> dict[str, Any]:
+    """How many times shorter the runs of a way are than those of another, and how their success differs, by seed."""
+    pairs = list(zip(runs[base], runs[way], strict=True))
     ratios = [one.seconds / other.seconds for one, other in pairs]
     differences = [other.success_after - one.success_after for one, other in pairs]
     return {
@@ -99,7 +102,13 @@ def summary(runs: Mapping[str, Sequence[Run]]) -> dict[str, Any]:
         "shorter_interval": interval(ratios),
         "difference": float(np.mean(differences)),
         "difference_interval": interval(differences),
-        "errored": sum(one.errored for way in runs.values() for one in way),
+    }
+
+
+def details(runs: Mapping[str, Sequence[Run]]) -> dict[str, Any]:
+    """Each run of each way, and how many episodes failed in all of them."""
+    return {
+        "errored": sum(one.errored for found in runs.values() for one in found),
         "by_seed": {way: [one._asdict() for one in found] for way, found in runs.items()},
     }
 
@@ -107,31 +116,37 @@ def summary(runs: Mapping[str, Sequence[Run]]) -> dict[str, Any]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Train, print the table and write JSON."""
     parser = Parser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--modes", action="store_true", help="compare all modes with sync")
     parser.add_argument("--seeds", type=whole_number(1), default=5)
     parser.add_argument("--updates", type=whole_number(1), default=20)
     parser.add_argument("--episodes", type=whole_number(1), default=100, help="held-out ones (default: 100)")
     parser.add_argument(
         "--runs", metavar="DIR", help="where the results of runs are kept (default: a temporary folder)"
     )
-    parser.add_argument("--out", type=output_file, default=RESULTS / "overlap.json")
+    parser.add_argument("--out", type=output_file, help="default: benchmarks/results/overlap.json or modes.json")
     args = parser.parse_args(argv)
+    ways = list(BY_MODE if args.modes else WAYS)
     with tempfile.TemporaryDirectory(prefix="overlap-") as temporary:
         home = Path(args.runs or temporary)
         home.mkdir(parents=True, exist_ok=True)
         size = args.updates, args.episodes, home
-        made = [{way: measured(way, seed, *size) for way in WAYS} for seed in range(args.seeds)]
-    runs = {way: [one[way] for one in made] for way in WAYS}
-    found = summary(runs)
+        made = [{way: measured(way, seed, *size) for way in ways} for seed in range(args.seeds)]
+    runs = {way: [one[way] for one in made] for way in ways}
+    found = {way: summary(runs, way, ways[0]) for way in ways[1:]}
     origin = provenance(torch.device("cpu"), range(args.seeds))
-    save(args.out, {**origin, "flags": FLAGS, "updates": args.updates, **found})
+    compared: dict[str, Any] = {f"against_{ways[0]}": found} if args.modes else dict(found[ways[1]])
+    compared |= details(runs)
+    name = "modes.json" if args.modes else "overlap.json"
+    save(args.out or RESULTS / name, {**origin, "flags": FLAGS, "updates": args.updates, **compared})
     rows = [
-        (way, *(f"{np.mean([getattr(one, name) for one in runs[way]]):.3g}" for name in Run._fields)) for way in WAYS
+        (way, *(f"{np.mean([getattr(one, name) for one in runs[way]]):.3g}" for name in Run._fields)) for way in ways
     ]
     show(f"{args.updates} updates over slow environments, {args.seeds} seeds", ("", *Run._fields), rows)
-    low, high = found["shorter_interval"]
-    print(f"\noverlapping is {found['shorter']:.2f} times shorter ({low:.2f} to {high:.2f});", end=" ")
-    low, high = found["difference_interval"]
-    print(f"difference of success {found['difference']:+.3f} ({low:+.3f} to {high:+.3f})")
+    for way, each in found.items():
+        (low, high), (least, most) = each["shorter_interval"], each["difference_interval"]
+        print(f"\n{way} is {each['shorter']:.2f} times shorter than {ways[0]} ({low:.2f} to {high:.2f});", end=" ")
+        print(f"difference of success {each['difference']:+.3f} ({least:+.3f} to {most:+.3f})", end="")
+    print()
     return 0
 
 

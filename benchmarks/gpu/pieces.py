@@ -131,7 +131,7 @@ def overlapping(args: Namespace, device: torch.device) -> dict[str, Any]:
     home = Path(args.work) / "overlap"
     home.mkdir(parents=True, exist_ok=True)
     runs = {way: [overlap.measured(way, 0, updates, episodes, home, more)] for way in overlap.WAYS}
-    return {"updates": updates, **overlap.summary(runs)}
+    return {"updates": updates, **overlap.summary(runs, "overlapping", "alternating"), **overlap.details(runs)}
 
 
 def larger_model(args: Namespace) -> Path:

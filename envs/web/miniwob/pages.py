@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import urljoin
 
 from envs.web.site import Request, Response
+from envs.web.sites.html import NO_ICON
 from sandboxes.extras import install_command
 
 MAX_GOAL = 4000
@@ -97,7 +98,7 @@ class MiniWoBSite:
         if path != self.start:
             return Response(body=file.read_bytes(), kind=kind)
         script = f"<script>{_SCRIPT.rstrip()}({json.dumps(str(self.seed))});</script>"
-        return Response(_whole_page(path).replace("<head>", f"<head>{script}", 1), kind=kind)
+        return Response(_whole_page(path).replace("<head>", f"<head>{NO_ICON}{script}", 1), kind=kind)
 
 
 @lru_cache(maxsize=32)

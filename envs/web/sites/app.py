@@ -97,8 +97,8 @@ class App:
     def _answer(self, request: Request) -> Response:
         name = self._handlers.get((request.method, request.path))
         rest: tuple[str, ...] = ()
-        if name is None:
-            head, _, tail = request.path.rpartition("/")
+        head, _, tail = request.path.rpartition("/")
+        if name is None and head:
             name = self._handlers.get((request.method, f"{head}/"))
             rest = (tail,)
         if name is None:

@@ -12,6 +12,7 @@ class Markup(str):
 
 
 EMPTY = Markup("")
+NO_ICON = '<link rel="icon" href="data:,">'  # else a browser asks each site for /favicon.ico
 _STYLE = """
 *{box-sizing:border-box}body{margin:0;font:15px/1.45 system-ui,sans-serif;color:#1d2433;background:#f4f6f9}
 header{background:var(--a);color:#fff;padding:10px 20px;display:flex;gap:18px;align-items:center;flex-wrap:wrap}
@@ -62,6 +63,7 @@ def layout(title: str, content: Markup, *, brand: str, accent: str, links: Mappi
     banner = f'<p class="notice" role="status">{escape(notice)}</p>' if notice else ""
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)} - {escape(brand)}</title>'
+        f"{NO_ICON}"
         f"<style>:root{{--a:{accent}}}{_STYLE}</style></head><body>"
         f"<header><strong>{escape(brand)}</strong>{navigation}</header>"
         f"<main>{banner}<h1>{escape(title)}</h1>{content}</main></body></html>"

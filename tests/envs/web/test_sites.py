@@ -8,6 +8,7 @@ import pytest
 
 from envs.web.case import Draw
 from envs.web.script import element_of
+from envs.web.site import Request
 from tests.support.web_scripts import SITES, make, play
 
 KINDS = [(id, kind) for id in SITES for kind in make(id).kinds]
@@ -92,3 +93,12 @@ def test_a_script_that_names_no_element_says_so() -> None:
     step = env.case.steps[0]._replace(act="click", name="Nowhere")
     with pytest.raises(LookupError, match="shows no 'Nowhere' to click"):
         element_of(env.snapshot, step)
+
+
+@pytest.mark.parametrize("id", SITES)
+@pytest.mark.parametrize("path", ["/favicon.ico", "/", "//", "/no/such", "/a/", "a"])
+def test_a_site_answers_each_path(id: str, path: str) -> None:
+    env = make(id)
+    env.reset(seed=0, options={"split": "train", "index": 0})
+    response = env.case.site.respond(Request(path, {}, {}, "GET"))
+    assert response.status == (200 if path == "/" else 404), "a page, or one that says that there is none"
