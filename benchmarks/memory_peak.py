@@ -26,7 +26,8 @@ from rl.cli import Parser, output_file, run
 from rl.learner.learner import Learner
 from rl.methods.inputs import Row
 from rl.methods.recipes import grpo
-from rl.train.memory_estimate import Workload, estimate
+from rl.train.memory.estimate import estimate
+from rl.train.memory.workload import Workload
 
 PAGE = 4096
 MICROBATCHES = 3

@@ -30,7 +30,7 @@ from envs.rows import ROWS, Row
 from envs.types import text
 from rl.methods import options
 from rl.methods import recipe as recipes
-from rl.train.memory_estimate import Workload, estimate
+from rl.train.memory.estimate import Workload, estimate
 
 ROOT = Path(__file__).resolve().parents[1]
 NOTE = "<!-- Written by docs/generate.py from the code; change it there. -->\n"

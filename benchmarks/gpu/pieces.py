@@ -21,7 +21,8 @@ from rl.methods.recipes import grpo
 from rl.policy import tiny
 from rl.policy.pretrained import save_pretrained
 from rl.policy.registry import open_engine
-from rl.train.memory_estimate import Workload, estimate
+from rl.train.memory.estimate import estimate
+from rl.train.memory.workload import Workload
 from rl.train.storage.checkpoint_writer import copies_on_cpu
 from rl.train.storage.state_file import StateSnapshot, write_state
 

@@ -41,8 +41,8 @@ from rl.train.hub import upload
 from rl.train.imitation import Measurement
 from rl.train.loggers.logger import open_loggers
 from rl.train.loop import Loop, Plan, TrainingStopped
-from rl.train.memory_estimate import workload
-from rl.train.memory_report import MemoryReport, free_bytes
+from rl.train.memory.report import MemoryReport, free_bytes
+from rl.train.memory.workload import workload
 from rl.train.model import TrainedModel
 from rl.train.progress import Progress
 from rl.train.run_folder import RunFolder
@@ -89,12 +89,13 @@ class Session:
         self.settings = settings
         self.prompts = PromptOptions.from_flags(settings)
         self.renderer = self.prompts.make_renderer(self.trained_model.tokenizer, self.model, self.max_tokens)
-        prompt = len(self._make_agent().open(self.env.messages, self.env.info.get("tools", ())).ids)
-        if prompt >= self.max_tokens:
+        opening = self._make_agent().open(self.env.messages, self.env.info.get("tools", ())).ids
+        if (prompt := len(opening)) >= self.max_tokens:
             raise ValueError(f"--max-tokens {self.max_tokens}: a prompt of {settings.env} alone has {prompt} tokens")
         slots = min(settings.outstanding(settings.groups) * settings.size * self.opponents.most_own_seats, 512)
         has_reference, is_new = asks_for_reference(recipe), self.trained_model.is_new
-        work = workload(settings, prompt, slots, reference=has_reference, is_new=is_new, policies=len(self.roles))
+        counts = {"policies": len(self.roles), "turns": self.env.max_turns}
+        work = workload(settings, self.model, opening, slots, reference=has_reference, is_new=is_new, **counts)
         recompute, is_resumed = settings.checkpoint_activations, resume_from is not None
         report = MemoryReport(self.model, work, free_bytes(device), recompute=recompute, is_resumed=is_resumed)
         self.settings, self.memory_report = settings.with_derived(checkpoint_activations=report.recompute), report

@@ -21,7 +21,7 @@ from rl.policy.pool.pinned import PinnedEngine
 from rl.policy.registry import open_engine
 from rl.rollout.roles import Role
 from rl.settings import Settings
-from rl.train.memory_estimate import training_state_bytes
+from rl.train.memory.estimate import training_state_bytes
 from rl.train.model import TrainedModel
 from rl.train.run_folder import RunFolder
 

@@ -13,7 +13,7 @@ from rl.config_file import read
 from rl.learner import learner
 from rl.policy.cached_forward import DecoderForward
 from rl.policy.pretrained import load_pretrained
-from rl.train import memory_estimate
+from rl.train.memory import estimate as memory_estimate
 from tests.support.runs import assert_same_run, flags, metrics, train, train_run, training_error
 
 
@@ -77,7 +77,7 @@ def test_a_dry_run_tells_what_of_memory_is_for_what() -> None:
     assert list(parts) == ["weights", "gradients", "optimizer", "sampler", "cache", "activations", "logits"]
     assert "reference" in train(*words(penalty="kl_k2:coef=0.01"), "--dry-run").out
     assert (
-        memory_estimate.Estimate(*[2**20] * 8).summary().startswith("memory, about 8.0 MiB: weights 1.0 MiB, gradients")
+        memory_estimate.Estimate(*[2**20] * 9).summary().startswith("memory, about 9.0 MiB: weights 1.0 MiB, gradients")
     )
 
 

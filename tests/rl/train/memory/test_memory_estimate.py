@@ -14,9 +14,10 @@ from rl.methods.inputs import Row
 from rl.methods.recipes.grpo import recipe as grpo
 from rl.policy import lora
 from rl.policy.hf import HFPolicy
-from rl.train import memory_estimate
-from rl.train.memory_estimate import Workload, estimate
-from rl.train.memory_report import advice, savings
+from rl.train.memory import estimate as memory_estimate
+from rl.train.memory.estimate import estimate
+from rl.train.memory.report import advice, savings
+from rl.train.memory.workload import Workload
 from tests.support.memory import peak_bytes, retained_bytes
 from tests.support.models import model
 

@@ -2,7 +2,7 @@
 
 Weights, gradients and the optimiser's state are exact. Activations, logits and the cache are upper estimates: every
 sequence is taken to be `--max-tokens` long with everything after the prompt sampled, and kernels to save what they save
-on a CPU (`tests/rl/train/test_memory_estimate.py` compares with real tensors). Not included: CUDA's own memory,
+on a CPU (`tests/rl/train/memory` compares with real tensors). Not included: CUDA's own memory,
 fragmentation, and vLLM, which takes a share of the free memory.
 """
 
@@ -12,7 +12,6 @@ import math
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-import torch
 from torch import nn
 
 from rl.learner import logprobs
@@ -20,49 +19,10 @@ from rl.learner.own_forward import may_pack
 from rl.policy import lora
 from rl.policy.decoder import WIDE_HIDDEN_SIZE, is_supported
 from rl.policy.model_config import text_config
-from rl.policy.registry import torch_name
-from rl.settings import Settings
+from rl.train.memory.vision import vision_bytes
+from rl.train.memory.workload import FLOAT_BYTES, Workload
 
-FLOAT_BYTES = 4  # of a gradient, a moment or a logit, whatever the precision of the weights
 MAX_CACHE_BYTES = 4 * 2**30  # limit of the cache of `HFPolicy`
-
-
-@dataclass(frozen=True)
-class Workload:
-    """What a run does with its model, as far as memory depends on it.
-
-    Attributes:
-        microbatch_tokens: Tokens of one forward pass.
-        context: Tokens of one sequence.
-        prompt: Tokens of the prompt that the members of a group share, part of `context`.
-        size: Episodes per group.
-        slots: Sequences that the hf engine samples at a time; 0 for an engine with memory of its own.
-        itemsize: Bytes of one weight.
-        sampler_itemsize: Bytes of one weight of an hf engine of another precision; 0 for one that shares the model's.
-        rank: Rank of the adapters; 0 if the weights are trained.
-        targets: Layers with adapters, as `--lora-targets`.
-        recompute: Whether blocks are recomputed in the backward pass.
-        reference: Whether there is a frozen reference policy.
-        cold_start: Whether a cold start comes first. It trains every weight, also below adapters.
-        policies: Policies that are trained, each with weights or adapters of its own.
-        shards: Processes that train the model together and keep a part each of all but the sampler's weights.
-
-    """
-
-    microbatch_tokens: int
-    context: int
-    prompt: int = 1
-    size: int = 1
-    slots: int = 0
-    itemsize: int = FLOAT_BYTES
-    sampler_itemsize: int = 0
-    rank: int = 0
-    targets: str = lora.ALL
-    recompute: bool = False
-    reference: bool = False
-    cold_start: bool = False
-    policies: int = 1
-    shards: int = 1
 
 
 @dataclass(frozen=True)
@@ -76,6 +36,7 @@ class Estimate:
     sampler: int  # the copy of the weights that is sampled from
     cache: int
     activations: int
+    vision: int  # activations of a vision tower
     logits: int
 
     @property
@@ -87,39 +48,6 @@ class Estimate:
         """Return the total and the parts that are not zero: `memory, about 3.0 GiB: weights 1.0 GiB, ...`."""
         parts = [f"{name} {size_text(size)}" for name, size in asdict(self).items() if size]
         return f"memory, about {size_text(self.total)}: {', '.join(parts)}"
-
-
-def workload(
-    settings: Settings, prompt: int, slots: int, *, reference: bool, is_new: bool = True, policies: int = 1
-) -> Workload:
-    """Return what a run with these settings does with its model, as far as memory depends on it.
-
-    Args:
-        settings: Settings with all defaults filled in.
-        prompt: Tokens of an episode's first prompt.
-        slots: Sequences sampled at a time; not used for an engine other than `hf`.
-        reference: Whether the recipe needs a frozen reference policy.
-        is_new: False for a run that is resumed after its cold start.
-        policies: Policies that are trained.
-
-    """
-    sampler_dtype = settings.engine_dtype or settings.dtype or "float32"
-    return Workload(
-        microbatch_tokens=settings.microbatch_tokens,
-        context=settings.max_tokens or 0,
-        prompt=prompt,
-        size=settings.size,
-        slots=slots if settings.engine == "hf" else 0,
-        itemsize=getattr(torch, torch_name(settings.dtype)).itemsize,
-        sampler_itemsize=getattr(torch, torch_name(sampler_dtype)).itemsize if sampler_dtype != settings.dtype else 0,
-        rank=settings.lora,
-        targets=settings.lora_targets,
-        recompute=bool(settings.checkpoint_activations),
-        reference=reference,
-        cold_start=is_new and bool(settings.cold_start),
-        policies=policies,
-        shards=settings.trainer_shards or settings.trainers,
-    )
 
 
 def size_text(size: float) -> str:
@@ -159,6 +87,7 @@ def estimate(model: nn.Module, work: Workload) -> Estimate:
         sampler=n * sampler if has_sampler else 0,
         cache=n * _cache_bytes(shape, sampling) if has_sampler else 0,
         activations=activation_bytes(model, work) + max(passing - logits, 0),
+        vision=vision_bytes(model, _layout(shape, work)[1] * work.images, work.itemsize),
         logits=logits,
     )
 

@@ -12,7 +12,8 @@ from torch import nn
 
 from rl.cli import UserError
 from rl.learner.forward import can_recompute
-from rl.train.memory_estimate import Estimate, Workload, estimate, size_text
+from rl.train.memory.estimate import Estimate, estimate, size_text
+from rl.train.memory.workload import Workload
 
 
 class MemoryReport:

@@ -1,0 +1,1 @@
+"""The memory that a run needs: what it does, the estimate, and what is said of it."""
