@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
 from math import isnan
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -36,6 +35,7 @@ from rl.evaluate.policies import open_policy
 from rl.evaluate.runner import count_tasks, tickets
 from rl.evaluate.shapley import EXACT_PARTS, Coalition, ShapleyValue, shapley
 from rl.records import Group, Ticket
+from rl.result_files import write_result
 from rl.seeds import generator
 
 MakeEnv = Callable[[], gymnasium.Env]
@@ -224,7 +224,7 @@ def _write_json(
         "success": {name: fmean(success) for name, success in task_success.items()},
     }
     without_nan = json.loads(json.dumps(result), parse_constant=lambda constant: None)  # nan: there is no interval
-    Path(args.json).write_text(json.dumps(without_nan, indent=1) + "\n", encoding="utf-8")
+    write_result(args.json, json.dumps(without_nan, indent=1) + "\n")
 
 
 if __name__ == "__main__":
