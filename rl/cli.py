@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from envs.exits import EnvExit, is_stdout_closed, name_stdout
-from envs.stop_signals import like_ctrl_c
+from envs.stop_signals import end_in_order, like_ctrl_c
 from envs.suggestions import nearest
 from envs.watchdog import WATCHDOG, Overrun
 from sandboxes import SandboxUnavailable
@@ -92,7 +92,9 @@ def run(main: Callable[[], int | None]) -> NoReturn:
                 code = _print_error(name_stdout(error))
             else:
                 raise
-    sys.exit(stop.exit_code(code))
+    code = stop.exit_code(code)
+    end_in_order(code)
+    sys.exit(code)
 
 
 def run_async(function: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> T:
