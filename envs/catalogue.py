@@ -149,7 +149,7 @@ def entry(spec: str) -> Callable[..., gymnasium.Env]:
 
 
 def _load(env_spec: gymnasium.envs.registration.EnvSpec) -> Any:
-    """Import what the entry point of a registered id names. Raises ValueError, in one line, if that is no environment."""
+    """Import what the entry point of an id names. Raises ValueError, in one line, if that is no environment."""
     if not isinstance(env_spec.entry_point, str):
         return env_spec.entry_point
     path = game_entry_point(env_spec.entry_point)

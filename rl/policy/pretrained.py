@@ -27,6 +27,7 @@ from rl.policy.hub.lookup import find_model, first_line
 from rl.policy.images.inputs import attach_images, image_inputs
 from rl.policy.images.processor import load_processor, reads_images, save_processor
 from rl.policy.model_config import text_config
+from rl.policy.model_files import check_json_files, has_tokenizer
 from rl.spec_paths import run_of_model
 
 
@@ -147,6 +148,7 @@ def _read(name: str, dtype: torch.dtype | str, adapters: tuple[Path, ...] = ()) 
     source, is_local = find_model(name)
     if is_local:
         _check_digests(Path(source))
+        check_json_files(Path(source))
     if (Path(source) / lora.CONFIG).is_file():
         return _read_adapter(Path(source), dtype, adapters)
     tokenizer = _load_tokenizer(source, is_local)
@@ -200,7 +202,11 @@ def _load_tokenizer(source: str, is_local: bool) -> PreTrainedTokenizerBase:
     try:
         tokenizer = AutoTokenizer.from_pretrained(source, local_files_only=is_local)
     except Exception as error:
-        raise ValueError(f"model {source!r}: its tokenizer does not load: {first_line(error)}") from error
+        if Path(source).is_dir() and not has_tokenizer(Path(source)):
+            hint = "copy tokenizer.json and tokenizer_config.json of the model that it was made from into the folder"
+            raise ValueError(f"model {source!r}: it has no tokenizer; {hint}") from error
+        reason = f"{type(error).__name__}: " * isinstance(error, (LookupError, AttributeError, TypeError))
+        raise ValueError(f"model {source!r}: its tokenizer does not load: {reason}{first_line(error)}") from error
     if not _is_lossless(tokenizer) and (Path(source) / "tokenizer.json").is_file():
         # AutoTokenizer replaces the saved pre-tokenizer of some families by its own, which may drop line breaks.
         from_file = PreTrainedTokenizerFast.from_pretrained(source)
