@@ -176,8 +176,13 @@ def _parse_switch(text: str, entry: Callable[..., Any]) -> Switch:
     off, colon, on = values.partition(":")
     if not colon:
         raise ValueError(f"--switch {text}: not of the form KEY=OFF:ON")
-    name, off_value = envs.arguments([f"{key}={off}"], entry).popitem()
-    _, on_value = envs.arguments([f"{key}={on}"], entry).popitem()
+    try:
+        name, off_value = envs.arguments([f"{key}={off}"], entry).popitem()
+        _, on_value = envs.arguments([f"{key}={on}"], entry).popitem()
+    except ValueError as error:
+        raise ValueError(f"--switch {text}: {error}") from None
+    if off_value == on_value:
+        raise ValueError(f"--switch {text}: off and on are both {on_value!r}; give two values")
     return Switch(name, off_value, on_value)
 
 
