@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from jinja2 import TemplateSyntaxError
 from safetensors import SafetensorError
 from transformers import (
     AutoModelForCausalLM,
@@ -216,7 +217,18 @@ def _load_tokenizer(source: str, is_local: bool) -> PreTrainedTokenizerBase:
             f"model {source!r}: its tokenizer has no chat template; take the instruct version, "
             "or put a chat_template.jinja beside tokenizer.json"
         )
+    _check_template(tokenizer, source)
     return tokenizer
+
+
+def _check_template(tokenizer: PreTrainedTokenizerBase, source: str) -> None:
+    """Raise `ValueError` if the chat template is no template; what messages it takes shows when it gets them."""
+    try:
+        tokenizer.apply_chat_template([{"role": "user", "content": "a"}], tokenize=False)
+    except TemplateSyntaxError as error:
+        raise ValueError(f"model {source!r}: its chat template is damaged at line {error.lineno}: {error}") from None
+    except Exception:
+        return
 
 
 def _load_model(

@@ -246,6 +246,11 @@ def test_a_damaged_json_file_is_named(folder, name):
         assert f"its {name} {reason}" in fault(folder)
 
 
+def test_a_damaged_chat_template_is_named_with_its_model(folder):
+    (folder / "chat_template.jinja").write_text("a\n{% for x in")
+    assert f"model '{folder}': its chat template is damaged at line 2: " in fault(folder)
+
+
 def test_a_tokenizer_file_that_lacks_its_parts_is_told_by_the_kind_of_error(folder):
     (folder / "tokenizer.json").write_text("{}")
     assert "its tokenizer does not load: KeyError: 'added_tokens'" in fault(folder)
