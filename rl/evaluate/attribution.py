@@ -32,10 +32,10 @@ from rl.evaluate.clients.client import IncompleteEvaluation
 from rl.evaluate.console import progress_bar
 from rl.evaluate.flags import add_policy_flags, join, set_budgets
 from rl.evaluate.policies import open_policy
+from rl.evaluate.result_files import write_result
 from rl.evaluate.runner import count_tasks, tickets
 from rl.evaluate.shapley import EXACT_PARTS, Coalition, ShapleyValue, shapley
 from rl.records import Group, Ticket
-from rl.result_files import write_result
 from rl.seeds import generator
 
 MakeEnv = Callable[[], gymnasium.Env]

@@ -31,12 +31,12 @@ from rl.evaluate.metrics import (
     task_values,
     trajectories_by_task,
 )
+from rl.evaluate.result_files import write_result
 from rl.evaluate.seats.results import SeatResults
 from rl.evaluate.statistics import NO_ESTIMATE, Estimate, Interval
 from rl.evaluate.strategies.gains import Gain
 from rl.evaluate.voting import Vote, final_reply
 from rl.records import Group, Trajectory
-from rl.result_files import write_result
 
 _DIGEST = re.compile(rb'\{\n  "sha256": "([0-9a-f]{64})",\n')  # the beginning of a file of `Report.to_json`
 
@@ -211,7 +211,7 @@ class Report:
             raise ValueError(f"{path}: not a result of rl.evaluate: {': '.join(filter(None, fault))}") from None
 
     def to_json(self, path: str | Path) -> None:
-        """Write the report with one line per task, as `rl.result_files.write_result` does, whose errors it raises.
+        """Write the report with one line per task, as `result_files.write_result` does, whose errors it raises.
 
         Its first key, "sha256", is the digest of the file without that line.
         """

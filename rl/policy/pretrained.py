@@ -25,10 +25,10 @@ from rl import checksums
 from rl.policy import lora, tiny
 from rl.policy.extras import check_peft
 from rl.policy.hub.lookup import find_model, first_line
+from rl.policy.hub.model_files import check_json_files, has_tokenizer
 from rl.policy.images.inputs import attach_images, image_inputs
 from rl.policy.images.processor import load_processor, reads_images, save_processor
 from rl.policy.model_config import text_config
-from rl.policy.model_files import check_json_files, has_tokenizer
 from rl.spec_paths import run_of_model
 
 
