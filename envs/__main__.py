@@ -23,7 +23,7 @@ from envs.benchmarks import listing
 from envs.data import MissingData
 from envs.episodes.play import play
 from envs.exits import EnvExit, containment, name_stdout
-from envs.stop_signals import like_ctrl_c
+from envs.stop_signals import end_in_order, like_ctrl_c
 from envs.suggestions import nearest
 from envs.watchdog import WATCHDOG, Budgets, Overrun
 from sandboxes import SandboxUnavailable, own_packages
@@ -244,7 +244,9 @@ def _run() -> NoReturn:
             code = main()
         except KeyboardInterrupt:
             code = 130
-    sys.exit(stop.exit_code(code))
+    code = stop.exit_code(code)
+    end_in_order(code)
+    sys.exit(code)
 
 
 if __name__ == "__main__":

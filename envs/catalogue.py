@@ -76,6 +76,7 @@ def make(spec: str, **arguments: Any) -> gymnasium.Env:
     try:
         factory = target
         if isinstance(target, gymnasium.envs.registration.EnvSpec):
+            _load(target)  # so that a module that fails is named, which Gymnasium does not do
             factory = partial(gymnasium.make, target, disable_env_checker=True)
         return WATCHDOG.load_call(f"{spec}: its constructor", partial(factory, **arguments))
     except TypeError:
@@ -144,9 +145,22 @@ def entry(spec: str) -> Callable[..., gymnasium.Env]:
     target = getattr(env_spec, "entry_point", env_spec)
     if isinstance(target, partial):  # of an adapter
         return target.func
-    if isinstance(target, str):
-        module = game_entry_point(target).partition(":")[0]
-        target = WATCHDOG.load_call(f"{module}: its import", gymnasium.envs.registration.load_env_creator, target)
+    return _load(env_spec) if isinstance(target, str) else target
+
+
+def _load(env_spec: gymnasium.envs.registration.EnvSpec) -> Any:
+    """Import what the entry point of an id names. Raises ValueError, in one line, if that is no environment."""
+    if not isinstance(env_spec.entry_point, str):
+        return env_spec.entry_point
+    path = game_entry_point(env_spec.entry_point)
+    source, _, name = path.partition(":")
+    module = _import_module(source, env_spec.id)
+    if not hasattr(module, name):
+        choices = _environment_classes(module)
+        raise ValueError(f"{env_spec.id}: {unknown_message('environment', name, choices, of=source)}")
+    target = gymnasium.envs.registration.load_env_creator(env_spec.entry_point)
+    if isinstance(target, type) and not issubclass(target, gymnasium.Env):
+        raise ValueError(f"{env_spec.id}: {path} is a class, but no environment: it does not derive from envs.env.Env")
     return target
 
 

@@ -6,6 +6,7 @@ a command can execute it by its path before it imports anything else.
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
@@ -49,6 +50,27 @@ def _end(number: int, frame: FrameType | None) -> None:
 
 
 _end.is_for_imports = True  # type: ignore[attr-defined]  # this file may be executed twice, so the function may be two
+
+
+def end_in_order(code: int) -> None:
+    """Let Ctrl-C, once Python begins to shut down, end the process with `code` and without a traceback.
+
+    It then waits for no thread any more, but what was registered with `atexit` (processes and files to remove) is done
+    still, and cannot be interrupted. Call it when a command has ended. Outside of the main thread nothing happens.
+    """
+
+    def finish(number: int, frame: FrameType | None) -> None:
+        atexit._run_exitfuncs()
+        os._exit(code)
+
+    def begin() -> None:
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, finish)
+
+    if threading.current_thread() is threading.main_thread():
+        # Called before Python waits for threads; `atexit` comes after that.
+        getattr(threading, "_register_atexit", atexit.register)(begin)
+        atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)  # registered last, so called first
 
 
 @contextmanager

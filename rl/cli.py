@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
 from envs.exits import EnvExit, is_stdout_closed, name_stdout
-from envs.stop_signals import like_ctrl_c
+from envs.stop_signals import end_in_order, like_ctrl_c
 from envs.suggestions import nearest
 from envs.watchdog import WATCHDOG, Overrun
 from sandboxes import SandboxUnavailable
@@ -92,20 +92,28 @@ def run(main: Callable[[], int | None]) -> NoReturn:
                 code = _print_error(name_stdout(error))
             else:
                 raise
-    sys.exit(stop.exit_code(code))
+    code = stop.exit_code(code)
+    end_in_order(code)
+    sys.exit(code)
 
 
 def run_async(function: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> T:
     """Call an `async` function in an event loop of its own, as `asyncio.run` does, and return its result.
 
-    Unlike that, it leaves no warning about a coroutine that was never awaited if Ctrl-C comes before the function has
-    begun.
+    Unlike that, after Ctrl-C it leaves no warning about a coroutine that was never awaited, and if another Ctrl-C comes
+    while its tasks are cancelled, no tracebacks of those that were not.
     """
     import asyncio  # not needed to parse flags
 
-    coroutine = function(*args)
+    coroutine, runner = function(*args), asyncio.Runner()
+    loop = runner.get_loop()
     try:
-        return asyncio.run(coroutine)
+        with runner:
+            try:
+                return runner.run(coroutine)
+            except KeyboardInterrupt:
+                loop.set_exception_handler(lambda _, context: None)
+                raise
     finally:
         if inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED:
             coroutine.close()

@@ -113,6 +113,7 @@ def read_run(folder: Path) -> dict[str, Any]:
 
 
 def _read(path: Path, is_unchanged: bool) -> dict[str, Any]:
+    name = str(path) if is_unchanged else f"--config {path}"
     try:
         content = path.read_bytes()
         if is_unchanged:
@@ -121,14 +122,14 @@ def _read(path: Path, is_unchanged: bool) -> dict[str, Any]:
     except checksums.DamagedFile as error:
         raise UserError(f"{path}: {error}; settings are changed by flags{_copy_hint(path)}") from None
     except OSError as error:
-        raise UserError(f"--config {path}: {(error.strerror or str(error)).lower()}") from None
+        raise UserError(f"{name}: {(error.strerror or str(error)).lower()}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         if not is_unchanged:
-            raise UserError(f"--config {path}: not a TOML file: {error}") from None
+            raise UserError(f"{name}: not a TOML file: {error}") from None
         way = _copy_hint(path) or "; begin a new run in another folder"
         raise UserError(f"{path}: is damaged or was cut off ({error}){way}") from None
     except RecursionError:
-        raise UserError(f"--config {path}: not a TOML file of settings: nested too deeply") from None
+        raise UserError(f"{name}: not a TOML file of settings: nested too deeply") from None
 
 
 def _copy_hint(path: Path) -> str:

@@ -150,7 +150,7 @@ def _provider_classes(module: ModuleType) -> list[str]:
 
 def _unknown_name(name: Any, reason: str = "") -> str:
     """The error for a name that no provider has, with the nearest one and a list of all."""
-    names = [*PROVIDERS, *_plug_ins()]
+    names = [*dict.fromkeys((*PROVIDERS, *_plug_ins()))]
     head, colon, kind = name.partition(":") if isinstance(name, str) else ("", "", "")
     near = get_close_matches(head, names, 1)
     hint = f"did you mean {near[0] + colon + kind!r}? There are" if near else "there are"

@@ -25,7 +25,7 @@ from envs.arguments import absolute_argument
 from envs.benchmarks import listing as benchmarks
 from envs.data import DATA_ROOT_VARIABLE
 from envs.env import SPLITS
-from rl.cli import Parser, output_file, run, run_async, user_input, whole_number
+from rl.cli import Parser, UserError, one_line, output_file, run, run_async, user_input, whole_number
 from rl.evaluate import strategies
 from rl.evaluate.attempts import Choice
 from rl.evaluate.clients.client import IncompleteEvaluation
@@ -63,7 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         strategy = strategies.parse(args.strategy) if args.strategy else None
         target = _open_target(args)
         seating = seating_for(args, has_strategy=strategy is not None)
-        baseline = Report.from_json(args.compare) if args.compare else None
+        baseline = _read_baseline(args.compare) if args.compare else None
         if baseline:  # refuse an impossible comparison before anything is played
             setup = replace(target.setup(args.seed), opponents=args.opponent if seating else None)
             check_comparable(setup, EvaluationSetup.from_report(baseline))
@@ -81,6 +81,17 @@ def main(argv: Sequence[str] | None = None) -> int:
             log_line(f"the episodes were not written: {log.error}")
         if args.json and args.rollouts and log.partial.is_file():
             log_line(f"the episodes so far are in {log.partial}")
+
+
+def _read_baseline(path: str) -> Report:
+    """Read the result to compare with. Raises `ValueError`, which names the flag, if it cannot be read."""
+    try:
+        return Report.from_json(path)
+    except OSError as error:
+        reason = f"{path}: {(error.strerror or str(error)).lower()}"
+        raise ValueError(f"--compare {reason}; name a file that --json has written") from None
+    except ValueError as error:
+        raise ValueError(f"--compare {error}") from None
 
 
 def _evaluate(
@@ -114,8 +125,12 @@ def _evaluate(
         report = seated_policies.report(target, groups, args.seed)
     else:
         report = target.report(groups, args.policy, args.seed, strategy)
+    unwritten = ""
     if args.json:
-        report.to_json(args.json)
+        try:
+            report.to_json(args.json)
+        except OSError as error:  # not raised before the report is printed, which would be lost
+            unwritten = f"--json {one_line(error)}"
         log.write(groups)
     if not any(group.trajectories for group in groups):
         log_line(f"error: all {report.errors} episodes failed; {_first_error(groups)}")
@@ -134,6 +149,8 @@ def _evaluate(
     _log_cut_replies(groups)
     if stop_reason:
         log_line(stop_reason)
+    if unwritten:
+        raise UserError(unwritten)
     return status
 
 

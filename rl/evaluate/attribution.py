@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
 from math import isnan
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -33,6 +32,7 @@ from rl.evaluate.clients.client import IncompleteEvaluation
 from rl.evaluate.console import progress_bar
 from rl.evaluate.flags import add_policy_flags, join, set_budgets
 from rl.evaluate.policies import open_policy
+from rl.evaluate.result_files import write_result
 from rl.evaluate.runner import count_tasks, tickets
 from rl.evaluate.shapley import EXACT_PARTS, Coalition, ShapleyValue, shapley
 from rl.records import Group, Ticket
@@ -176,8 +176,13 @@ def _parse_switch(text: str, entry: Callable[..., Any]) -> Switch:
     off, colon, on = values.partition(":")
     if not colon:
         raise ValueError(f"--switch {text}: not of the form KEY=OFF:ON")
-    name, off_value = envs.arguments([f"{key}={off}"], entry).popitem()
-    _, on_value = envs.arguments([f"{key}={on}"], entry).popitem()
+    try:
+        name, off_value = envs.arguments([f"{key}={off}"], entry).popitem()
+        _, on_value = envs.arguments([f"{key}={on}"], entry).popitem()
+    except ValueError as error:
+        raise ValueError(f"--switch {text}: {error}") from None
+    if off_value == on_value:
+        raise ValueError(f"--switch {text}: off and on are both {on_value!r}; give two values")
     return Switch(name, off_value, on_value)
 
 
@@ -224,7 +229,7 @@ def _write_json(
         "success": {name: fmean(success) for name, success in task_success.items()},
     }
     without_nan = json.loads(json.dumps(result), parse_constant=lambda constant: None)  # nan: there is no interval
-    Path(args.json).write_text(json.dumps(without_nan, indent=1) + "\n", encoding="utf-8")
+    write_result(args.json, json.dumps(without_nan, indent=1) + "\n")
 
 
 if __name__ == "__main__":

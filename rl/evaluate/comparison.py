@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from envs.env import SPLITS
 from rl.evaluate.report import Report
 from rl.evaluate.statistics import Interval, cluster_bootstrap, holm, mcnemar, sign_flip
 
@@ -88,17 +89,22 @@ class EvaluationSetup:
     digest: str | None = None
     env_digests: Mapping[str, str | None] = field(default_factory=dict)
     opponents: Sequence[str] | None = None  # in the other seats; [] for the policy itself, None for one seat
+    split: str | None = None  # of the tasks of a single environment
 
     @classmethod
     def from_report(cls, report: Report) -> EvaluationSetup:
         """Return the setup that a report stores."""
         digests = {name: part.digest for name, part in report.envs.items()}
-        return cls(report.env, report.benchmark, report.seed, report.env_args, report.digest, digests, report.opponents)
+        splits = {row.task.partition("/")[0] for row in report.per_task}  # in the names of tasks, such as test/17
+        split = splits.pop() if len(splits) == 1 and splits <= {*SPLITS} else None
+        parts = report.env_args, report.digest, digests, report.opponents, split
+        return cls(report.env, report.benchmark, report.seed, *parts)
 
 
 def check_comparable(new: EvaluationSetup, old: EvaluationSetup) -> None:
-    """Raise `ValueError` unless environment, its arguments, opponents, benchmark, tasks and seed are the same."""
-    for name in ("env", "benchmark", "seed"):
+    """Raise `ValueError` unless environment, arguments, opponents, benchmark, split, tasks and seed are the same."""
+    is_split_known = new.split is not None and old.split is not None
+    for name in ("env", "benchmark", "seed", *(["split"] if is_split_known else [])):
         earlier = getattr(old, name)
         remedy = f"add --{name} {earlier}" if earlier is not None else f"leave out --{name}"
         _check_equal(name, getattr(new, name), earlier, remedy)

@@ -6,10 +6,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from math import isfinite, isnan
 from pathlib import Path
@@ -33,6 +31,7 @@ from rl.evaluate.metrics import (
     task_values,
     trajectories_by_task,
 )
+from rl.evaluate.result_files import write_result
 from rl.evaluate.seats.results import SeatResults
 from rl.evaluate.statistics import NO_ESTIMATE, Estimate, Interval
 from rl.evaluate.strategies.gains import Gain
@@ -212,21 +211,13 @@ class Report:
             raise ValueError(f"{path}: not a result of rl.evaluate: {': '.join(filter(None, fault))}") from None
 
     def to_json(self, path: str | Path) -> None:
-        """Write the report with one line per task, atomically. Raises `OSError` with `path` as its file name.
+        """Write the report with one line per task, as `result_files.write_result` does, whose errors it raises.
 
         Its first key, "sha256", is the digest of the file without that line.
         """
-        target = Path(path)
-        temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-        try:
-            text = _to_text(asdict(self)) + "\n"
-            mark = json.dumps({"sha256": checksums.digest(text.encode())})[1:-1]
-            temporary.write_text(f"{{\n  {mark},\n{text.removeprefix('{' + chr(10))}", encoding="utf-8")
-            temporary.replace(target)
-        except OSError as error:
-            with suppress(OSError):
-                temporary.unlink()
-            raise OSError(error.errno, error.strerror, str(target)) from error
+        text = _to_text(asdict(self)) + "\n"
+        mark = json.dumps({"sha256": checksums.digest(text.encode())})[1:-1]
+        write_result(path, f"{{\n  {mark},\n{text.removeprefix('{' + chr(10))}")
 
 
 def _estimate_counting_errors(groups: Sequence[Group], samples: int, seed: int) -> Estimate:

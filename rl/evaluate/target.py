@@ -105,7 +105,7 @@ class EvaluationTarget:
             digests = {name: part.digest for name, part in self.parts.items()}
             return EvaluationSetup(None, self.benchmark, seed, None, self.digest, digests)
         (part,) = self.parts.values()
-        return EvaluationSetup(part.env, None, seed, part.arguments)
+        return EvaluationSetup(part.env, None, seed, part.arguments, split=part.split)
 
     def tickets(self, episodes: int | None, samples: int, seed: int) -> list[Ticket]:
         """Return one ticket of `samples` episodes per task, with at most `episodes` tasks of each environment.

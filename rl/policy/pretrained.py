@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from jinja2 import TemplateSyntaxError
 from safetensors import SafetensorError
 from transformers import (
     AutoModelForCausalLM,
@@ -24,6 +25,7 @@ from rl import checksums
 from rl.policy import lora, tiny
 from rl.policy.extras import check_peft
 from rl.policy.hub.lookup import find_model, first_line
+from rl.policy.hub.model_files import check_json_files, has_tokenizer
 from rl.policy.images.inputs import attach_images, image_inputs
 from rl.policy.images.processor import load_processor, reads_images, save_processor
 from rl.policy.model_config import text_config
@@ -147,6 +149,7 @@ def _read(name: str, dtype: torch.dtype | str, adapters: tuple[Path, ...] = ()) 
     source, is_local = find_model(name)
     if is_local:
         _check_digests(Path(source))
+        check_json_files(Path(source))
     if (Path(source) / lora.CONFIG).is_file():
         return _read_adapter(Path(source), dtype, adapters)
     tokenizer = _load_tokenizer(source, is_local)
@@ -200,7 +203,11 @@ def _load_tokenizer(source: str, is_local: bool) -> PreTrainedTokenizerBase:
     try:
         tokenizer = AutoTokenizer.from_pretrained(source, local_files_only=is_local)
     except Exception as error:
-        raise ValueError(f"model {source!r}: its tokenizer does not load: {first_line(error)}") from error
+        if Path(source).is_dir() and not has_tokenizer(Path(source)):
+            hint = "copy tokenizer.json and tokenizer_config.json of the model that it was made from into the folder"
+            raise ValueError(f"model {source!r}: it has no tokenizer; {hint}") from error
+        reason = f"{type(error).__name__}: " * isinstance(error, (LookupError, AttributeError, TypeError))
+        raise ValueError(f"model {source!r}: its tokenizer does not load: {reason}{first_line(error)}") from error
     if not _is_lossless(tokenizer) and (Path(source) / "tokenizer.json").is_file():
         # AutoTokenizer replaces the saved pre-tokenizer of some families by its own, which may drop line breaks.
         from_file = PreTrainedTokenizerFast.from_pretrained(source)
@@ -210,7 +217,18 @@ def _load_tokenizer(source: str, is_local: bool) -> PreTrainedTokenizerBase:
             f"model {source!r}: its tokenizer has no chat template; take the instruct version, "
             "or put a chat_template.jinja beside tokenizer.json"
         )
+    _check_template(tokenizer, source)
     return tokenizer
+
+
+def _check_template(tokenizer: PreTrainedTokenizerBase, source: str) -> None:
+    """Raise `ValueError` if the chat template is no template; what messages it takes shows when it gets them."""
+    try:
+        tokenizer.apply_chat_template([{"role": "user", "content": "a"}], tokenize=False)
+    except TemplateSyntaxError as error:
+        raise ValueError(f"model {source!r}: its chat template is damaged at line {error.lineno}: {error}") from None
+    except Exception:
+        return
 
 
 def _load_model(

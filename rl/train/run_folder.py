@@ -19,6 +19,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
+
 from rl import checksums
 from rl.cli import UserError
 from rl.config_file import refuse_run
@@ -27,7 +29,7 @@ from rl.rollout.image_files import ImageFiles
 from rl.rollout.jsonl import lines
 from rl.train.storage import metrics_file, rollout_files
 from rl.train.storage.durable_files import disk_errors, remove_folder, replace_file, sync
-from rl.train.storage.state_file import STATE, StateSnapshot, read_state, write_state
+from rl.train.storage.state_file import STATE, TENSORS, StateSnapshot, read_state, write_state
 
 MAX_CHECKPOINTS = 2  # older ones are removed
 
@@ -69,7 +71,7 @@ class RunFolder:
 
     @classmethod
     def open_existing(cls, path: Path) -> RunFolder:
-        """Return the folder of an existing run, not locked. Raises `UserError` if there is no run at `path`."""
+        """Return the folder of an existing run, not locked. Raises `UserError` if there is none at `path`."""
         if not (path / "config.toml").is_file():
             raise UserError(f"--resume: no run in {path} (it has no config.toml); leave out --resume to begin one")
         return cls(path)
@@ -122,8 +124,7 @@ class RunFolder:
 
     def write_summary(self, summary: Mapping[str, Any]) -> None:
         """Write `summary`, which must be JSON-serialisable, to `summary.json`, in place of an older one."""
-        path = self.path / "summary.json"
-        with self.disk_errors(path):
+        with self.disk_errors(path := self.path / "summary.json"):
             replace_file(path, (json.dumps(summary, indent=2) + "\n").encode())
 
     def close(self) -> None:
@@ -252,7 +253,8 @@ class RunFolder:
         try:
             state = read_state(checkpoint / "trainer")
         except Exception as error:
-            reason = f"its trainer/{STATE} is damaged ({type(error).__name__})"
+            part = TENSORS if isinstance(error, SafetensorError) else STATE
+            reason = f"its trainer/{part} is damaged ({type(error).__name__})"
             raise self.checkpoint_error(checkpoint, reason) from error
         self._metrics_fingerprint = state.pop("metrics", None)
         return state

@@ -194,10 +194,16 @@ def _parse_episode(line: bytes) -> dict[str, Any]:
 
 
 def _with_images(episode: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Put the images that stand in files below `folder` into the messages."""
+    """Put the images that stand in files below `folder` into the messages. Raises `ValueError` for one without URL."""
     for part, key in ((episode, "final"), *((turn, "observation") for turn in episode["turns"])):
-        if any(isinstance(one, dict) and isinstance(one.get("content"), list) for one in part.get(key) or ()):
-            part[key] = with_images(part[key], partial(load, folder=folder))
+        messages = part.get(key)
+        if not isinstance(messages, list):
+            continue
+        if any(isinstance(one, dict) and isinstance(one.get("content"), list) for one in messages):
+            try:
+                part[key] = with_images(messages, partial(load, folder=folder))
+            except (LookupError, StopIteration):
+                raise ValueError("not an episode (an image has no URL)") from None
     return episode
 
 

@@ -86,6 +86,40 @@ def test_an_installed_plug_in_is_found_by_its_id(plug_ins, tmp_path):
         envs.make("games/Plugg-v0")
 
 
+@pytest.mark.parametrize(
+    "target, fault",
+    [
+        ("no_such_plug_in:Game", "no module 'no_such_plug_in' for environment 'games/Bad-v0'"),
+        ("badplug:Gaem", "games/Bad-v0: unknown environment 'Gaem' in badplug; did you mean 'Game'?"),
+        ("badplug:Plain", "games/Bad-v0: badplug:Plain is a class, but no environment"),
+        ("badplug.raises:Game", "raises.py, line 2: RuntimeError: one two"),
+        ("badplug.syntax:Game", "syntax.py, line 1: SyntaxError: invalid syntax"),
+        ("badplug.imports:Game", "imports.py, line 1: ModuleNotFoundError: No module named 'no_such_module'"),
+        ("badplug.exits:Game", "exits.py, line 1: SystemExit: 3"),
+    ],
+)
+@pytest.mark.parametrize("command", ["make", "entry"])
+def test_a_plug_in_that_fails_is_one_line_that_says_where(plug_ins, tmp_path, target, fault, command):
+    (tmp_path / "badplug").mkdir()
+    for name, text in {
+        "__init__": "from envs.math.arithmetic import Arithmetic\nclass Game(Arithmetic):\n    pass\nclass Plain:\n    pass\n",
+        "raises": "x = 1\nraise RuntimeError('one\\ntwo')\n",
+        "syntax": "def f(:\n",
+        "imports": "import no_such_module\n",
+        "exits": "raise SystemExit(3)\n",
+    }.items():
+        (tmp_path / "badplug" / f"{name}.py").write_text(text)
+    plug_ins(**{"games/Bad-v0": target})
+    try:
+        with pytest.raises(ValueError) as error_info:
+            getattr(envs, command)("games/Bad-v0")
+    finally:
+        for name in [name for name in sys.modules if name.partition(".")[0] == "badplug"]:
+            del sys.modules[name]
+    assert fault in str(error_info.value)
+    assert "\n" not in str(error_info.value)
+
+
 def test_an_id_cannot_silently_get_another_meaning(plug_ins):
     envs.register("games/Twice-v0", "tests.support.environments:Echo")
     envs.register("games/Twice-v0", "tests.support.environments:Echo")

@@ -65,3 +65,32 @@ def test_the_command_of_environments_ends_with_their_codes(number: int, code: in
         process.send_signal(number)
         process.wait(60)
     assert process.returncode == code
+
+
+SHUTDOWN = """
+import atexit, os, signal, sys, threading, time
+from rl.cli import run
+
+def clean_up():
+    {in_clean_up}
+    print("removed", flush=True)
+
+def main():
+    atexit.register(clean_up)
+    threading.Thread(target=time.sleep, args=({seconds},)).start()
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    raise KeyboardInterrupt
+
+run(main)
+"""
+
+
+@pytest.mark.parametrize(
+    ("seconds", "in_clean_up"),
+    [(30, "pass"), (0, "time.sleep(1)"), (0, "os.kill(os.getpid(), signal.SIGINT); time.sleep(0.1)")],
+    ids=["while a thread is waited for", "while files are removed", "twice"],
+)
+def test_a_second_ctrl_c_at_the_end_leaves_no_traceback_and_nothing_behind(seconds: int, in_clean_up: str) -> None:
+    program = SHUTDOWN.format(seconds=seconds, in_clean_up=in_clean_up)
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=25)
+    assert (done.returncode, done.stdout, done.stderr.strip()) == (130, "removed\n", "-c: interrupted")

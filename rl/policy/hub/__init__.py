@@ -1,1 +1,1 @@
-"""Models on the Hugging Face hub and in its local cache."""
+"""Where models are: in a folder, in the local cache of the Hugging Face hub, or on the hub."""

@@ -119,6 +119,8 @@ def test_a_spare_turn_is_worth_something_to_a_random_policy_and_a_reminder_nothi
     [
         ("--switch size=5:6", "--switch: size changes the tasks, so results cannot be compared; leave it out"),
         ("--switch remind", "--switch remind: not of the form KEY=OFF:ON"),
+        ("--switch remind=true:true", "--switch remind=true:true: off and on are both True; give two values"),
+        ("--switch spare=0:x", "--switch spare=0:x: spare=x: must be an int"),
         ("--switch remid=false:true", "unknown argument 'remid' in GuessNumber; did you mean 'remind'?"),
         ("--switch spare=0:1 --switch spare=0:2", "--switch spare: given twice; name each switch once"),
         ("", "the following arguments are required: --switch"),

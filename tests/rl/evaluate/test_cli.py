@@ -144,6 +144,22 @@ def test_a_comparison_is_printed_and_what_cannot_be_compared_is_not_played(
     )
 
 
+def test_another_split_is_not_compared(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    evaluate_to_report(capsys, tmp_path, *ARITHMETIC, "--policy", "noop", "--episodes", 2)
+    flags = *ARITHMETIC, "--split", "val", "--policy", "noop", "--compare", tmp_path / "report.json"
+    status, out, err = command(capsys, *flags)
+    assert (status, out) == (2, "")
+    assert "cannot compare: split is 'val' here and 'test' in the earlier result; add --split test, or" in err
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full, a file on a disk that is full")
+def test_a_result_that_cannot_be_written_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, err = command(capsys, *ARITHMETIC, "--policy", "oracle", "--episodes", 2, "--json", "/dev/full")
+    assert (status, "100.0%" in out) == (2, True)
+    assert err.endswith("error: --json /dev/full: no space left on device\n")
+    assert not os.path.isfile("/dev/full")
+
+
 def test_other_arguments_of_the_environment_are_not_compared_but_defaults_said_aloud_are(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -184,7 +200,10 @@ def test_errors_are_counted_apart_and_a_wholly_failed_evaluation_says_why(
         ("--env math/Arithmetic-v0 --env-arg level=9", "level 9 is not one of 0, 1, 2, 3"),
         ("--env math/Arithmetic-v0 --env-arg levle=1", "unknown argument 'levle' in Arithmetic; did you mean 'level'?"),
         ("--env math/Arithmetic-v0 --json /no/such/r.json", "--json /no/such/r.json: there is no folder /no/such"),
-        ("--env math/Arithmetic-v0 --compare /no/such.json", "/no/such.json: no such file or directory"),
+        (
+            "--env math/Arithmetic-v0 --compare /no/such.json",
+            "--compare /no/such.json: no such file or directory; name a file that --json has written",
+        ),
         ("--env math/Arithmetic-v0 --data-root /no/such", "--data-root /no/such: no such folder"),
         ("--env math/Arithmetic-v0 --policy orcale", "--policy orcale: unknown; did you mean oracle?"),
         ("--env math/Arithmetic-v0 --policy tiny --device gpu", "device 'gpu': take auto, cpu, cuda or cuda:N"),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -287,6 +289,36 @@ def test_writing_replaces_the_file_whole_or_not_at_all(tmp_path: Path, monkeypat
     assert error.value.errno == 28
     assert path.read_text() == before
     assert [entry.name for entry in tmp_path.iterdir()] == ["report.json"]
+
+
+def test_a_pipe_or_a_device_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as pool:
+        content = pool.submit(pipe.read_text)
+        report([Y]).to_json(pipe)
+        assert json.loads(content.result())["success"]["mean"] == 1.0
+    assert pipe.is_fifo()
+    assert [entry.name for entry in tmp_path.iterdir()] == ["pipe"]
+
+
+def test_a_pipe_of_this_process_can_be_named(tmp_path: Path) -> None:
+    read_end, write_end = os.pipe()
+    report([Y]).to_json(f"/proc/self/fd/{write_end}")  # what /dev/stdout leads to, and a shell's >(command)
+    os.close(write_end)
+    with open(read_end) as file:
+        assert json.loads(file.read())["success"]["mean"] == 1.0
+
+
+def test_a_link_stays_and_its_file_is_written(tmp_path: Path) -> None:
+    (tmp_path / "results").mkdir()
+    link, file = tmp_path / "latest.json", tmp_path / "results" / "r.json"
+    link.symlink_to("results/r.json")
+    for _ in "first", "again":  # at first the link leads to no file
+        report([Y]).to_json(link)
+        assert link.is_symlink()
+        assert Report.from_json(file).success.mean == 1.0
+    assert [entry.name for entry in file.parent.iterdir()] == ["r.json"]
 
 
 def test_an_unwritable_path_is_named_as_it_was_given(tmp_path: Path) -> None:

@@ -232,7 +232,28 @@ def test_a_folder_without_template_or_tokenizer_is_told_the_fix(folder):
     (folder / "chat_template.jinja").unlink()
     assert "no chat template; take the instruct version" in fault(folder)
     (folder / "tokenizer.json").unlink()
-    assert "its tokenizer does not load" in fault(folder)
+    assert "it has no tokenizer; copy tokenizer.json" in fault(folder)
+
+
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "tokenizer_config.json", "generation_config.json"])
+def test_a_damaged_json_file_is_named(folder, name):
+    for content, reason in [
+        ("", "is empty"),
+        ('{"a": ', "is not JSON (Expecting value"),
+        ("[1]", "holds no JSON object"),
+    ]:
+        (folder / name).write_text(content)
+        assert f"its {name} {reason}" in fault(folder)
+
+
+def test_a_damaged_chat_template_is_named_with_its_model(folder):
+    (folder / "chat_template.jinja").write_text("a\n{% for x in")
+    assert f"model '{folder}': its chat template is damaged at line 2: " in fault(folder)
+
+
+def test_a_tokenizer_file_that_lacks_its_parts_is_told_by_the_kind_of_error(folder):
+    (folder / "tokenizer.json").write_text("{}")
+    assert "its tokenizer does not load: KeyError: 'added_tokens'" in fault(folder)
 
 
 def test_devices_are_checked_before_anything_is_loaded():

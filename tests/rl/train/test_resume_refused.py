@@ -82,6 +82,25 @@ def test_a_run_cannot_end_before_the_updates_it_has_made(out: Path) -> None:
     assert contents(out) == before
 
 
+def test_the_file_that_cannot_be_read_is_named_and_no_flag_that_was_not_given(
+    out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tensors = out / "checkpoints" / "latest" / "trainer" / "state.safetensors"
+    (out / "checkpoints" / "latest" / "turnwise.sha256").unlink()
+    os.truncate(tensors, 100)
+    assert "its trainer/state.safetensors is damaged" in training_error("--resume", "--out", out)
+
+    read_bytes = Path.read_bytes
+
+    def refuse(self: Path) -> bytes:
+        if self.name == "config.toml":
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return read_bytes(self)
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    assert training_error("--resume", "--out", out) == f"{out / 'config.toml'}: permission denied"
+
+
 def test_a_configuration_edited_between_times_is_refused(out: Path) -> None:
     config = out / "config.toml"
     text = config.read_text()

@@ -110,10 +110,30 @@ def test_ctrl_c_before_a_coroutine_begins_leaves_no_warning(monkeypatch: pytest.
     def interrupt(*args: Any, **kwargs: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(asyncio, "run", interrupt)
+    monkeypatch.setattr(asyncio.Runner, "run", interrupt)
     with warnings.catch_warnings(record=True) as records:
         warnings.simplefilter("always")
         with pytest.raises(KeyboardInterrupt):
             run_async(work)
         gc.collect()
     assert not records
+
+
+def test_a_third_ctrl_c_leaves_no_tracebacks_of_what_was_still_running(caplog: pytest.LogCaptureFixture) -> None:
+    async def wait(is_interrupted: bool) -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            if is_interrupted:
+                signal.raise_signal(signal.SIGINT)
+
+    async def begin() -> None:
+        tasks = [asyncio.ensure_future(wait(is_first)) for is_first in (True, False, False)]
+        await asyncio.sleep(0.01)
+        signal.raise_signal(signal.SIGINT)
+        await asyncio.gather(*tasks)
+
+    with pytest.raises(KeyboardInterrupt):
+        run_async(begin)
+    gc.collect()
+    assert caplog.text == ""

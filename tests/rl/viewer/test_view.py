@@ -168,6 +168,21 @@ def test_a_corrupt_line_is_named_and_the_rest_is_shown(tmp_path: Path) -> None:
     assert [match and int(match[1]) for match in numbers] == [2, 3, 4, 5, 6]
 
 
+def test_no_value_of_another_type_stops_the_page(tmp_path: Path) -> None:
+    run = toy.run(tmp_path / "run", [small()])
+    file = run / "rollouts" / "update-000001.jsonl"
+    first = json.loads(file.read_text().splitlines()[0])
+    turn, others = first["turns"][0], (None, 3, -1.5, True, "x", [], {}, [None], [[3]], {"x": [None]})
+    no_url = [{"role": "user", "content": [{"type": "image_url", **image}]} for image in ({}, {"image_url": {"x": 1}})]
+    changed = [{**first, key: value} for key in first for value in others]
+    changed += [{**first, "turns": [{**turn, key: value}]} for key in turn for value in others]
+    changed += [{**first, "final": [message]} for message in no_url]
+    file.write_text("\n".join(map(json.dumps, [*changed, first])) + "\n")
+    pages = rendered(run)
+    assert 0.9 * len(changed) < len(episodes(pages)) < len(changed)
+    assert "is left out: not an episode (an image has no URL)" in pages
+
+
 def test_a_last_line_that_is_still_being_written_is_left_out(tmp_path: Path) -> None:
     run = toy.run(tmp_path / "run", [small(size=4)])
     file = run / "rollouts" / "update-000001.jsonl"

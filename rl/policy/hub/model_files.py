@@ -1,0 +1,30 @@
+"""Checks of the files in a local model folder, so that an error names the file and not what a library makes of it."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+JSON_FILES = ("config.json", "generation_config.json", "tokenizer_config.json", "tokenizer.json")
+_TOKENIZER = re.compile(r"(tokenizer\.|vocab|merges|spiece|sentencepiece|tekken|.*\.(model|tiktoken)$)")
+
+
+def check_json_files(folder: Path) -> None:
+    """Raise `ValueError` for a file of `JSON_FILES` in the model folder `folder` that holds no JSON object."""
+    for path in (folder / name for name in JSON_FILES):
+        if not path.is_file():
+            continue
+        try:
+            fault = "" if isinstance(json.loads(path.read_bytes()), dict) else "holds no JSON object"
+        except (ValueError, RecursionError) as error:
+            fault = f"is not JSON ({error})" if path.stat().st_size else "is empty"
+        if fault:
+            raise ValueError(
+                f"model {str(folder)!r}: its {path.name} {fault}; copy it again from where the model is from"
+            )
+
+
+def has_tokenizer(folder: Path) -> bool:
+    """Whether a model folder has a file of a tokenizer's vocabulary, such as tokenizer.json or vocab.txt."""
+    return any(_TOKENIZER.match(path.name) for path in folder.iterdir())
