@@ -54,7 +54,7 @@ class FarLearner:
         self.weights_changed, self.has_adapters = False, bool(lora.adapter_layers(model))
         self._weight_names = [name for name, weight in model.named_parameters() if weight.requires_grad]
         self._are_alike = False  # whether the ranks have the model's weights
-        self._sent_digest = ""  # of the file of weights that they were opened with
+        self._sent_digest = ""  # of the file of weights that they were sent last
         host, structure = open_host(settings.cluster), dump_structure(model, "--trainers")
         self.processes = TrainerProcesses(
             f"trainer of {role}" if role else "trainer",
