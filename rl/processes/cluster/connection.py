@@ -165,6 +165,7 @@ def connect(address: str, rooms: Sequence[Room]) -> Cluster:
 
 def _open(address: str, timeout_s: float) -> None:
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else CUDA_VISIBLE_DEVICES is emptied
+    os.environ["RAY_ENABLE_AUTO_CONNECT"] = "0"  # else Ray starts a cluster here when this one is lost
     if match := CLIENT.fullmatch(address):
         host, port = match[1].strip("[]"), int(match[2])
         try:
