@@ -14,11 +14,11 @@ import torch
 from torch import nn
 
 from rl.learner import logprobs
-from rl.learner.model_shape import ModelShape
 from rl.policy import lora
 from rl.policy.decoder import WIDE_HIDDEN_SIZE
 from rl.policy.registry import torch_name
 from rl.settings import Settings
+from rl.train.memory.model_shape import ModelShape
 
 FLOAT_BYTES = 4  # of a gradient, a moment or a logit, whatever the precision of the weights
 MAX_CACHE_BYTES = 4 * 2**30  # limit of the cache of `HFPolicy`

@@ -1,0 +1,1 @@
+"""What the memory of a training run is estimated from."""
