@@ -75,9 +75,9 @@ class Session:
             torch.set_num_threads(settings.threads)
         self.env = inspect_environment(settings, recipe)
         settings = self.env.settings
+        free = free_bytes(device := resolve_device(settings.device))  # before any model is there
         self.opponents = open_opponents(settings, self.env.seating, recipe)
         self.roles = parse_roles(settings.role, self.opponents.trained_seats)
-        device = resolve_device(settings.device)
         settings = precision.with_precisions(settings, device)
         self.trained_model = TrainedModel(settings, resume_from, role=self.roles[0].name)
         self.model = self.trained_model.model
@@ -93,11 +93,15 @@ class Session:
         if (prompt := len(opening)) >= self.max_tokens:
             raise ValueError(f"--max-tokens {self.max_tokens}: a prompt of {settings.env} alone has {prompt} tokens")
         slots = min(settings.outstanding(settings.groups) * settings.size * self.opponents.most_own_seats, 512)
-        has_reference, is_new = asks_for_reference(recipe), self.trained_model.is_new
-        counts = {"policies": len(self.roles), "turns": self.env.max_turns}
-        work = workload(settings, self.model, opening, slots, reference=has_reference, is_new=is_new, **counts)
+        run = {
+            "reference": asks_for_reference(recipe),
+            "is_new": self.trained_model.is_new,
+            "turns": self.env.max_turns,
+        }
+        counts = {"policies": len(self.roles), **self.opponents.copies(slots, self.updates)}
+        work = workload(settings, self.model, opening, slots, **run, **counts)
         recompute, is_resumed = settings.checkpoint_activations, resume_from is not None
-        report = MemoryReport(self.model, work, free_bytes(device), recompute=recompute, is_resumed=is_resumed)
+        report = MemoryReport(self.model, work, free, recompute=recompute, is_resumed=is_resumed)
         self.settings, self.memory_report = settings.with_derived(checkpoint_activations=report.recompute), report
         if report.free is not None:
             print(*report.lines(), sep="\n", flush=True)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rl.cli import UserError
 from rl.processes.address import AUTO, CLIENT
 from rl.processes.cluster.keeper import HOME, Order
 from rl.processes.cluster.nodes import Needs, missing, own_needs
@@ -62,6 +63,7 @@ class Cluster:
         """See `Host`; `strategy` is how Ray chooses the node."""
         from rl.processes.cluster.actor_process import ActorProcess
 
+        self._check_connected()
         own_end, far_end = socket.socketpair()
         variables = {
             key: value
@@ -82,10 +84,18 @@ class Cluster:
         """See `Host`."""
         from rl.processes.cluster.placement import PlacementGroup  # imports Ray
 
+        self._check_connected()
         return PlacementGroup(self, count, gpus)
 
     def release(self) -> None:
         """See `Host`: nothing was reserved."""
+
+    def _check_connected(self) -> None:
+        """Raise `UserError` if the cluster is gone, for a client's connection is not made again."""
+        import ray
+
+        if not ray.is_initialized():
+            raise UserError(f"--cluster {self.address}: the connection is lost; the run can be resumed with --resume")
 
     def check_nodes(self) -> None:
         """Raise `ValueError` if a node lacks what a run needs, or does not say so in time."""
@@ -165,6 +175,7 @@ def connect(address: str, rooms: Sequence[Room]) -> Cluster:
 
 def _open(address: str, timeout_s: float) -> None:
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # else CUDA_VISIBLE_DEVICES is emptied
+    os.environ["RAY_ENABLE_AUTO_CONNECT"] = "0"  # else Ray starts a cluster here when this one is lost
     if match := CLIENT.fullmatch(address):
         host, port = match[1].strip("[]"), int(match[2])
         try:

@@ -8,21 +8,18 @@ fragmentation, and vLLM, which takes a share of the free memory.
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 from torch import nn
 
 from rl.learner import logprobs
-from rl.learner.own_forward import may_pack
-from rl.policy import lora
-from rl.policy.decoder import WIDE_HIDDEN_SIZE, is_supported
-from rl.policy.model_config import text_config
+from rl.policy.decoder import WIDE_HIDDEN_SIZE
+from rl.train.memory.model_shape import ModelShape
 from rl.train.memory.vision import vision_bytes
 from rl.train.memory.workload import FLOAT_BYTES, Workload
 
 MAX_CACHE_BYTES = 4 * 2**30  # limit of the cache of `HFPolicy`
+FROZEN_SLOTS = 256  # sequences that `HFPolicy` samples at a time unless it is told otherwise
 
 
 @dataclass(frozen=True)
@@ -38,6 +35,7 @@ class Estimate:
     activations: int
     vision: int  # activations of a vision tower
     logits: int
+    opponents: int = 0  # weights and caches of the models that play other seats
 
     @property
     def total(self) -> int:
@@ -65,7 +63,7 @@ def estimate(model: nn.Module, work: Workload) -> Estimate:
     if work.rank and work.cold_start:
         first = estimate(model, replace(work, rank=0, reference=False, cold_start=False))
         return max(first, estimate(model, replace(work, cold_start=False)), key=lambda one: one.total)
-    shape = _Shape.of(model, work)
+    shape = ModelShape.of(model, work.rank, work.targets)
     trainable = shape.adapters if work.rank else shape.weights
     master = FLOAT_BYTES * trainable if work.itemsize < FLOAT_BYTES else 0
     has_sampler, logits = work.slots > 0, _logits_bytes(shape, work)
@@ -84,17 +82,18 @@ def estimate(model: nn.Module, work: Workload) -> Estimate:
         gradients=n * trainable * FLOAT_BYTES // shards,
         optimizer=n * (2 * FLOAT_BYTES * trainable + master) // shards,
         reference=reference // shards if work.reference and not work.rank else 0,
-        sampler=n * sampler if has_sampler else 0,
-        cache=n * _cache_bytes(shape, sampling) if has_sampler else 0,
+        sampler=n * work.versions * sampler if has_sampler else 0,
+        cache=n * work.versions * _cache_bytes(shape, sampling) if has_sampler else 0,
         activations=activation_bytes(model, work) + max(passing - logits, 0),
         vision=vision_bytes(model, _layout(shape, work)[1] * work.images, work.itemsize),
         logits=logits,
+        opponents=work.opponents + work.past * _frozen_bytes(shape, work, trainable),
     )
 
 
 def activation_bytes(model: nn.Module, work: Workload) -> int:
     """Estimate the bytes that the blocks save of one micro-batch for the backward pass, without the logits."""
-    shape = _Shape.of(model, work)
+    shape = ModelShape.of(model, work.rank, work.targets)
     tokens, rows, own = _layout(shape, work)
     hidden = tokens * shape.hidden * work.itemsize
     per_block = hidden if work.recompute else _block_bytes(shape, work) + _fused_bytes(shape, work)
@@ -106,6 +105,19 @@ def activation_bytes(model: nn.Module, work: Workload) -> int:
     return int(last + shape.layers * per_block)
 
 
+def frozen_bytes(model: nn.Module, context: int, slots: int) -> int:
+    """Return the bytes of a model that is not trained and samples by the engine `hf`, with a full cache."""
+    shape = ModelShape.of(model)
+    itemsize = next(model.parameters()).element_size()
+    return _frozen_bytes(shape, Workload(context, context, slots=slots, itemsize=itemsize), shape.weights)
+
+
+def _frozen_bytes(shape: ModelShape, work: Workload, weights: int) -> int:
+    """Bytes of so many frozen weights, what is made of them to sample, and a cache."""
+    cache = _cache_bytes(shape, replace(work, slots=min(work.slots, FROZEN_SLOTS)))
+    return weights * work.itemsize + shape.layers * _fused_bytes(shape, work) + cache
+
+
 def training_state_bytes(model: nn.Module) -> int:
     """Return the bytes that training adds to the weights of `model`: gradients, moments and float32 copies."""
     total = 0
@@ -115,75 +127,7 @@ def training_state_bytes(model: nn.Module) -> int:
     return total
 
 
-@dataclass(frozen=True)
-class _Shape:
-    """The sizes of a model that memory depends on."""
-
-    weights: int  # number of weights without those of adapters
-    adapters: int  # number of weights of adapters
-    adapter_layers: int  # linear layers per block that have an adapter
-    fused_outputs: int  # outputs per block of projections that share their input and have no adapter
-    is_lean: bool  # whether `rl.policy.decoder` computes it
-    packs: bool  # whether the prompt of a group is computed once
-    layers: int
-    hidden: int
-    inner: int  # outputs of the MLP's first projection, for one token
-    queries: int
-    keys: int
-    head_dim: int
-    vocab: int
-    has_head_norms: bool
-
-    @classmethod
-    def of(cls, model: nn.Module, work: Workload) -> _Shape:
-        config = text_config(model)
-        heads, hidden = config.num_attention_heads, config.hidden_size
-        dim = getattr(config, "head_dim", None) or hidden // heads
-        inner = getattr(config, "intermediate_size", None) or getattr(config, "n_inner", None) or 4 * hidden
-        keys = (getattr(config, "num_key_value_heads", None) or heads) * dim
-        weights = sum(weight.numel() for name, weight in model.named_parameters() if not lora.is_adapter_weight(name))
-        adapters, names = _adapters(model, work)
-        targets = {name.rpartition(".")[2] for name in names}
-        fused_outputs = 0 if targets & {"q_proj", "k_proj", "v_proj"} else heads * dim + 2 * keys
-        fused_outputs += 0 if targets & {"gate_proj", "up_proj"} else 2 * inner
-        return cls(
-            weights=weights,
-            adapters=adapters,
-            adapter_layers=math.ceil(len(names) / config.num_hidden_layers),
-            fused_outputs=fused_outputs,
-            is_lean=is_supported(model),
-            packs=is_supported(model) or may_pack(model),
-            layers=config.num_hidden_layers,
-            hidden=hidden,
-            inner=inner * (getattr(config, "num_experts_per_tok", None) or 1),
-            queries=heads * dim,
-            keys=keys,
-            head_dim=dim,
-            vocab=config.vocab_size,
-            has_head_norms=any(name.endswith("q_norm") for name, _ in model.named_modules()),
-        )
-
-
-def _adapters(model: nn.Module, work: Workload) -> tuple[int, list[str]]:
-    """Count the weights of the adapters that the model has or would get; return it with the names of their layers."""
-    if not work.rank:
-        return 0, []
-    if layers := lora.adapter_layers(model):
-        count = sum(weight.numel() for name, weight in model.named_parameters() if lora.is_adapter_weight(name))
-        return count, [name for name, _ in layers]
-    targets = lora.parse_targets(work.targets)
-    head: Any = getattr(model, "get_output_embeddings", lambda: None)()
-    sizes: dict[str, int] = {
-        name: sum(module.weight.shape)  # type: ignore[arg-type]
-        for name, module in model.named_modules()
-        if type(module).__name__ in ("Linear", "Conv1D")
-        and module is not head
-        and (targets == [lora.ALL] or name.rpartition(".")[2] in targets)
-    }
-    return work.rank * sum(sizes.values()), list(sizes)
-
-
-def _layout(shape: _Shape, work: Workload) -> tuple[float, float, int]:
+def _layout(shape: ModelShape, work: Workload) -> tuple[float, float, int]:
     """Return, for one micro-batch, the computed tokens, the rows, and the tokens of a row after its prompt."""
     prompt = min(work.prompt, work.context - 1)
     own = work.context - prompt
@@ -192,7 +136,7 @@ def _layout(shape: _Shape, work: Workload) -> tuple[float, float, int]:
     return rows * row_tokens, rows, own
 
 
-def _block_bytes(shape: _Shape, work: Workload) -> int:
+def _block_bytes(shape: ModelShape, work: Workload) -> int:
     """Bytes that one block saves for its backward pass."""
     tokens, rows, _ = _layout(shape, work)
     attention = shape.queries + 2 * shape.keys
@@ -215,14 +159,14 @@ def _norm_bytes(work: Workload) -> int:
     return FLOAT_BYTES if work.rank else 2 * FLOAT_BYTES
 
 
-def _fused_bytes(shape: _Shape, work: Workload) -> int:
+def _fused_bytes(shape: ModelShape, work: Workload) -> int:
     """Bytes of one block's projections that are copied into one matrix; those with an adapter are not copied."""
     if not shape.is_lean or shape.hidden >= WIDE_HIDDEN_SIZE:
         return 0
     return shape.fused_outputs * shape.hidden * work.itemsize
 
 
-def _logits_bytes(shape: _Shape, work: Workload) -> int:
+def _logits_bytes(shape: ModelShape, work: Workload) -> int:
     """Bytes of the logits at their peak, and of what one chunk adds to the gradient of the output matrix."""
     _, rows, own = _layout(shape, work)
     tokens = rows * own
@@ -237,7 +181,7 @@ def _logits_bytes(shape: _Shape, work: Workload) -> int:
     return int(tokens * shape.vocab * (copies * FLOAT_BYTES + lower_precision))
 
 
-def _cache_bytes(shape: _Shape, work: Workload) -> int:
+def _cache_bytes(shape: ModelShape, work: Workload) -> int:
     """Bytes of cached keys and values, for as many sequences as fit into `MAX_CACHE_BYTES`."""
     sequence = 2 * shape.layers * shape.keys * work.itemsize * work.context
     return sequence * max(1, min(work.slots, MAX_CACHE_BYTES // sequence))

@@ -27,7 +27,7 @@ class MemoryReport:
         Args:
             model: Model that is trained.
             work: What the run does with it.
-            free: Free bytes of the GPU before the model is there; None for a CPU, which can swap.
+            free: Free bytes of the GPU before any model is there; None for a CPU, which can swap.
             recompute: Whether blocks are recomputed; None where an update needs more than there is otherwise. For a CPU
                 that is all memory of the machine.
             is_resumed: A resumed run is advised to change fewer flags.

@@ -36,6 +36,9 @@ class Workload:
         policies: Policies that are trained, each with weights or adapters of its own.
         shards: Processes that train the model together and keep a part each of all but the sampler's weights.
         images: Tokens of one sequence that a vision tower fills.
+        versions: Versions of the weights that are sampled at a time, each from a copy and a cache of its own.
+        past: Frozen copies of the policy that play other seats, each with a cache.
+        opponents: Bytes of the other models that play seats (`frozen_bytes`).
 
     """
 
@@ -54,6 +57,9 @@ class Workload:
     policies: int = 1
     shards: int = 1
     images: int = 0
+    versions: int = 1
+    past: int = 0
+    opponents: int = 0
 
 
 def workload(
@@ -66,6 +72,8 @@ def workload(
     is_new: bool = True,
     policies: int = 1,
     turns: int = 1,
+    past: int = 0,
+    opponents: int = 0,
 ) -> Workload:
     """Return what a run with these settings does with its model, as far as memory depends on it.
 
@@ -78,6 +86,8 @@ def workload(
         is_new: False for a run that is resumed after its cold start.
         policies: Policies that are trained.
         turns: Turns of an episode. Each is taken to show as many images as the first prompt, while there is room.
+        past: Copies of past weights that play other seats.
+        opponents: Bytes of the other models that play seats.
 
     """
     sampler_dtype = settings.engine_dtype or settings.dtype or "float32"
@@ -97,4 +107,7 @@ def workload(
         policies=policies,
         shards=settings.trainer_shards or settings.trainers,
         images=min(turns * image_tokens(model, opening), settings.max_tokens or 0),
+        versions=settings.lag + 1 if settings.in_flight == "pin" else 1,
+        past=past,
+        opponents=opponents,
     )

@@ -15,11 +15,13 @@ from rl.evaluate.flags import add_policy_flags
 from rl.evaluate.seats.players import OpenPlayer, open_player, opponent_flags
 from rl.evaluate.seats.teams import read_opponents
 from rl.methods.recipe import Recipe, samples_by_turn
+from rl.policy.hf import HFPolicy
 from rl.records import Group, Ticket
 from rl.rollout.player import AnyPlayer, Lineup, ScriptPlayer, TeamPlayer, in_seat
 from rl.rollout.seating import VIEW_ARGUMENTS, Seating
 from rl.settings import Settings
 from rl.style import argument_key
+from rl.train.memory.estimate import frozen_bytes
 from rl.train.seats.pool import Pool, PoolOptions
 
 T = TypeVar("T")
@@ -60,6 +62,22 @@ class Opponents:
         if self.pool:
             return self.seats
         return tuple(seat for seat in self.seats if any(seat in own for own in self.own_seats))
+
+    def copies(self, slots: int, updates: int) -> dict[str, int]:
+        """Return what `rl.train.memory.workload.workload` asks of opponents: `past` weights, and bytes of `opponents`.
+
+        They sample `slots` sequences at a time at most. Members that have left the pool, and stay for groups that they
+        are playing, are not counted.
+        """
+        options = self.pool.options if self.pool else None
+        past = min(options.size, 1 + updates // options.every) if options else 0
+        engines = [model.engine for one in self.players for model in one.models]
+        sizes = [
+            frozen_bytes(engine.model, engine.context, min(engine.slots, slots))
+            for engine in engines
+            if isinstance(engine, HFPolicy)
+        ]
+        return {"past": past, "opponents": sum(sizes)}
 
     def lineup(self, ticket: Ticket) -> Lineup:
         """Return who plays the seats of a ticket that the policy does not play."""

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 
+from rl.checksums import file_digest
 from rl.learner.hidden_states import of_rows
 from rl.methods.inputs import Row
 from rl.methods.recipe import Recipe, words
@@ -53,6 +54,7 @@ class FarLearner:
         self.weights_changed, self.has_adapters = False, bool(lora.adapter_layers(model))
         self._weight_names = [name for name, weight in model.named_parameters() if weight.requires_grad]
         self._are_alike = False  # whether the ranks have the model's weights
+        self._sent_digest = ""  # of the file of weights that they were sent last
         host, structure = open_host(settings.cluster), dump_structure(model, "--trainers")
         self.processes = TrainerProcesses(
             f"trainer of {role}" if role else "trainer",
@@ -148,17 +150,20 @@ class FarLearner:
         return scores
 
     def _begin(self) -> None:
-        """Hand the model's weights to the ranks before the first order: a cold start may have changed them all."""
+        """Before the first order, hand the model's weights to the ranks if a cold start has changed them."""
         if self._are_alike:
             return
         self._send_weights("set_weights")
         self._are_alike = True
 
     def _send_weights(self, verb: str, content: tuple[Any, ...] = ()) -> None:
-        """Give an order with a file of the model's weights."""
+        """Give an order with a file of the model's weights, unless the last such order had the same ones."""
         path = self.processes.folder / "model.safetensors"
         save_file({name: weight.detach().cpu().clone() for name, weight in self.model.named_parameters()}, path)
-        self.processes.call(verb, content, [path])
+        digest = file_digest(path)
+        if digest != self._sent_digest:
+            self.processes.call(verb, content, [path])
+            self._sent_digest = digest
         path.unlink()
 
 
