@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -93,13 +94,9 @@ class Session:
         if (prompt := len(opening)) >= self.max_tokens:
             raise ValueError(f"--max-tokens {self.max_tokens}: a prompt of {settings.env} alone has {prompt} tokens")
         slots = min(settings.outstanding(settings.groups) * settings.size * self.opponents.most_own_seats, 512)
-        run = {
-            "reference": asks_for_reference(recipe),
-            "is_new": self.trained_model.is_new,
-            "turns": self.env.max_turns,
-        }
-        counts = {"policies": len(self.roles), **self.opponents.copies(slots, self.updates)}
-        work = workload(settings, self.model, opening, slots, **run, **counts)
+        counts: dict[str, Any] = {"turns": self.env.max_turns, **self.opponents.copies(slots, self.updates)}
+        counts |= {"policies": len(self.roles), "is_new": self.trained_model.is_new}
+        work = workload(settings, self.model, opening, slots, reference=asks_for_reference(recipe), **counts)
         recompute, is_resumed = settings.checkpoint_activations, resume_from is not None
         report = MemoryReport(self.model, work, free, recompute=recompute, is_resumed=is_resumed)
         self.settings, self.memory_report = settings.with_derived(checkpoint_activations=report.recompute), report

@@ -43,9 +43,9 @@ class ModelShape:
         keys = (getattr(config, "num_key_value_heads", None) or heads) * dim
         weights = sum(weight.numel() for name, weight in model.named_parameters() if not lora.is_adapter_weight(name))
         adapters, names = _adapters(model, rank, targets)
-        adapted = {name.rpartition(".")[2] for name in names}
-        fused_outputs = 0 if adapted & {"q_proj", "k_proj", "v_proj"} else heads * dim + 2 * keys
-        fused_outputs += 0 if adapted & {"gate_proj", "up_proj"} else 2 * inner
+        with_adapter = {name.rpartition(".")[2] for name in names}
+        fused_outputs = 0 if with_adapter & {"q_proj", "k_proj", "v_proj"} else heads * dim + 2 * keys
+        fused_outputs += 0 if with_adapter & {"gate_proj", "up_proj"} else 2 * inner
         return cls(
             weights=weights,
             adapters=adapters,
