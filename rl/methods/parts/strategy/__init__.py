@@ -7,6 +7,7 @@ A strategy is deterministic: its random draws are keyed by the ticket's seed, an
 members replied and were rewarded, never on which of them was faster. So a resumed run can call it again and continue.
 """
 
+from rl.methods.parts.strategy.bounded import bounded_replay
 from rl.methods.parts.strategy.forks import chain_forks, entropy_forks, level_forks, random_forks, scheduled_forks
 from rl.methods.parts.strategy.guided import guided, hinted
 from rl.methods.parts.strategy.independent import independent
@@ -31,6 +32,7 @@ from rl.methods.parts.strategy.turn_tree import turn_tree
 from rl.methods.parts.strategy.voted import majority_labels
 
 __all__ = [
+    "bounded_replay",
     "by_priority",
     "by_role",
     "chain_forks",

@@ -87,8 +87,7 @@ class replay:
 
     def _select(self, successes: list[_Success], ticket: Ticket, members: list[Trajectory]) -> list[Trajectory]:
         """At most `added` of the successes that `ticket` may use, drawn by its seed."""
-        usable = [one for one in successes if one.ticket < ticket.settled and self._is_recent(one, ticket)]
-        usable = usable[-self.keep :]
+        usable = self._usable(successes, ticket)
         records = [
             decode(json.loads(usable[i].record)) for i in generator(ticket.seed, "replay").permutation(len(usable))
         ]
@@ -99,6 +98,11 @@ class replay:
                 replies.add(_sampled_ids(record))
                 selection.append(record)
         return selection
+
+    def _usable(self, successes: list[_Success], ticket: Ticket) -> list[_Success]:
+        """The latest of the successes that an update has used up and that are not too old for `ticket`."""
+        usable = [one for one in successes if one.ticket < ticket.settled and self._is_recent(one, ticket)]
+        return usable[-self.keep :]
 
     def _remember(self, task: Task, successes: list[_Success]) -> None:
         """Remember the successes that an open or a later ticket can still use; forget tasks that are too old."""
