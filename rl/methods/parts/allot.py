@@ -1,8 +1,8 @@
 """How many episodes tasks get: `(history, indices, size, rng) -> sizes`, for all tickets that are opened together.
 
 `indices` are their tasks, in order; `size` is the number of episodes that each gets where they are divided equally
-(`--size`). A part keeps to `size` on average, unless it says otherwise. It sees what the history has to report of earlier groups only; what a
-group's own first episodes decide is for a strategy (`more_for_hard`, `by_priority`).
+(`--size`). A part keeps to `size` on average, unless it says otherwise. It sees what the history has to report of
+earlier groups only; what a group's own first episodes decide is for a strategy (`more_for_hard`, `by_priority`).
 """
 
 from __future__ import annotations
