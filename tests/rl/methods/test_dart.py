@@ -153,7 +153,7 @@ def test_the_recipe_trains_four_turns_of_five() -> None:
 def test_a_killed_run_with_limits_goes_on_bit_for_bit(lag: int, tmp_path: Path) -> None:
     """Episodes of `Talk` take up to four turns; the limits of tasks that have succeeded in one turn are of two."""
     how = {"algo": "dart", "updates": 9, "groups": 4, "lag": lag}
-    how |= {"strategy": "bounded_replay:slack=1.1,shortest=1,longest=3"}
+    how |= {"strategy": "bounded_replay:keep=1,slack=1.1,shortest=1,longest=3"}
     whole = train_run(*flags("Talk", **how), out=tmp_path / "whole")
     lines = [line for update in range(1, 10) for line in rollouts(whole, update) if not line["replayed"]]
     cut = {len(line["turns"]) for line in lines if line["stop"] == "turn_limit"}
