@@ -22,6 +22,7 @@ VECTORS: dict[
     "cispo": ("mt_cispo_policy_loss", "slime_losses"),
     "cispo_sampler": ("skyrl_losses",),
     "d3s": ("d3s_selection",),
+    "dart": ("mt_dart_tis_ppo_loss", "mt_dart_high_entropy_steps"),
     "decoupled_ppo": ("areal_decoupled_ppo",),
     "dars": ("dars_schedule",),
     "digiq": ("digiq_extraction",),

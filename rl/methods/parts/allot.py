@@ -1,8 +1,8 @@
 """How many episodes tasks get: `(history, indices, size, rng) -> sizes`, for all tickets that are opened together.
 
 `indices` are their tasks, in order; `size` is the number of episodes that each gets where they are divided equally
-(`--size`). A part keeps to `size` on average. It sees what the history has to report of earlier groups only; what a
-group's own first episodes decide is for a strategy (`more_for_hard`, `by_priority`).
+(`--size`). A part keeps to `size` on average, unless it says otherwise. It sees what the history has to report of
+earlier groups only; what a group's own first episodes decide is for a strategy (`more_for_hard`, `by_priority`).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from rl.methods.estimators.tasks import allocation, difficulty
-from rl.methods.options import AboveZero, Count, NonNegative, Positive
-from rl.methods.parts.sampler.history import History
+from rl.methods.options import AboveZero, Count, NonNegative, Positive, Share
+from rl.methods.parts.sampler.history import MOST_RESULTS, History, Result
 
 
 def equal(history: History, indices: Sequence[int], size: int, rng: np.random.Generator) -> list[int]:
@@ -62,6 +62,39 @@ def square_root(
     typical = np.mean([deviation(index) for index in sorted(recent)]) if recent else own[0]
     number = round(size * float(own[0]) / max(float(typical), 1e-6))
     return [min(max(number, min(least, size)), math.ceil(most * size))]
+
+
+def fewer_for_easy(
+    history: History,
+    indices: Sequence[int],
+    size: int,
+    rng: np.random.Generator,
+    *,
+    above: Share = 0.6,
+    least: Count = 2,
+    window: Count = 4,
+) -> list[int]:
+    """DART-GUI (arXiv:2509.23866): fewer episodes for tasks that succeed in more than a share `above` of theirs.
+
+    A task's success is that of its last `window` groups together. The number falls in a line from `size` at `above`
+    to `least` at 1, rounded up; the line is our choice. A task without a group gets `size`. What is saved is not played
+    elsewhere, so the mean is below `size`. Groups that ended more than 4096 groups ago are forgotten.
+    """
+    tasks, recent = set(indices), dict[int, list[Result]]()
+    for result in reversed(history.since(history.num_results - MOST_RESULTS)):
+        if result.task in tasks and len(recent.setdefault(result.task, [])) < window:
+            recent[result.task].append(result)
+
+    def number(index: int) -> int:
+        results = recent.get(index, [])
+        episodes = sum(result.size for result in results)
+        rate = sum(result.successes for result in results) / episodes if episodes else 0.0
+        if rate <= above:
+            return size
+        lowest = min(least, size)
+        return lowest + math.ceil((size - lowest) * (1 - rate) / (1 - above) - 1e-9)
+
+    return [number(index) for index in indices]
 
 
 @dataclass

@@ -23,6 +23,7 @@ SINGLES = ("mssr",)  # which play one episode per task
 STATEFUL = (
     *("archer", "bapo", "digiq", "pa_rl", "mssr", "rlep", "spiral", "v05", "vcpo"),
     *(
+        "dart",
         "dots",
         "gdro_prompts",
         "gdro_rollouts",

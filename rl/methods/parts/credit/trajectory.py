@@ -6,7 +6,7 @@ Legend: B trajectories, M sampled tokens, T positions of a table with gaps (`tok
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -20,14 +20,25 @@ if TYPE_CHECKING:
     from rl.methods.inputs import Normalization
 
 
-def outcome(groups: Sequence[Group], norm: Normalization, *, whiten: Whiten = False) -> TokenAdvantages:
+def outcome(
+    groups: Sequence[Group],
+    norm: Normalization,
+    *,
+    whiten: Whiten = False,
+    unit: Literal["trajectory", "turn"] = "trajectory",
+) -> TokenAdvantages:
     """One advantage per trajectory, on each of its tokens: its return against `norm.baseline`, by `norm.scale`.
 
     `whiten` then standardises over all sampled tokens, as REINFORCE++-baseline does (arXiv:2501.03262); `"verl"` gives
-    verl's numbers also for tokens that are all equal.
+    verl's numbers also for tokens that are all equal. `unit="turn"` compares all turns of a group, each with the return
+    of its trajectory (step-wise GRPO of DART-GUI, arXiv:2509.23866): a trajectory counts as often as it has turns.
     """
     table = turn_table.from_groups(groups)
-    advantages = np.repeat(turn_table.trajectory_advantages(table, norm), table.lengths)
+    if unit == "turn":
+        per_turn = turn_table.episode_advantages(table, table.returns[table.trajectory], norm, unit=unit)
+        advantages = np.repeat(per_turn, table.num_tokens)
+    else:
+        advantages = np.repeat(turn_table.trajectory_advantages(table, norm), table.lengths)
     return turn_table.nest(groups, table.lengths, statistics.whiten_as(advantages, whiten))
 
 

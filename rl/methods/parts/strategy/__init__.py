@@ -15,7 +15,7 @@ from rl.methods.parts.strategy.pivot import pivot
 from rl.methods.parts.strategy.recorded import recorded
 from rl.methods.parts.strategy.recycled import recycled
 from rl.methods.parts.strategy.redundant import redundant
-from rl.methods.parts.strategy.replay import replay
+from rl.methods.parts.strategy.replay import bounded_replay, replay
 from rl.methods.parts.strategy.replies.look_ahead import look_ahead
 from rl.methods.parts.strategy.replies.pruned import pruned
 from rl.methods.parts.strategy.replies.quota import quota
@@ -31,6 +31,7 @@ from rl.methods.parts.strategy.turn_tree import turn_tree
 from rl.methods.parts.strategy.voted import majority_labels
 
 __all__ = [
+    "bounded_replay",
     "by_priority",
     "by_role",
     "chain_forks",
