@@ -9,7 +9,7 @@ Deviations: a turn's certainty is its mean negative log-probability as it was sa
 vocabulary. The recorded successes are the run's own, where the paper collects some beforehand, and at most 100 updates
 old; the line by which episodes get fewer, the slack of 1.5 and the bounds of 4 and 50 turns are our choice. Every turn
 is trained in the context of its whole episode, where the release cuts windows of five turns. Groups of successes only
-stay in the update, with advantage 0. There is no term that imitates successes.
+stay in the update, with advantage 0. There is no term that imitates successes. The policy is not told of its limit.
 """
 
 from functools import partial

@@ -149,7 +149,8 @@ class bounded_replay(replay):
     The limit is `slack` times the turns of the longest success that the ticket may use (of any seat), rounded up, at
     least `shortest` and at most `longest`. A task without a success has `longest`. The environment's own limit of turns
     holds besides. An episode that reaches the limit is cut off with stop "turn_limit" and keeps what it was paid; turns
-    that an agent keeps to itself do not count.
+    that an agent keeps to itself do not count. The policy is not told of the limit, which may be below
+    the one that an environment names; one that pays only at its own limit pays nothing for an episode that is cut.
 
     Attributes:
         slack: Limit of turns, as a multiple of the longest success.
