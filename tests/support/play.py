@@ -102,6 +102,17 @@ def weights(net: torch.nn.Module) -> torch.Tensor:
     return torch.cat([weight.detach().flatten() for weight in net.parameters()])
 
 
+def assert_same_step(one: torch.Tensor, other: torch.Tensor, *, lr: float) -> None:
+    """Assert that weights after Adam's first step are equal up to rounding.
+
+    That step is about `lr` for each weight, whatever the size of its gradient, so rounding that differs from CPU to CPU
+    shows where a gradient is nearly 0. Another gradient moves many weights by more than `lr`.
+    """
+    difference = (one - other).abs()
+    assert float(difference.max()) < 0.1 * lr
+    assert float(difference.mean()) < 1e-4 * lr
+
+
 def trajectories(groups: Sequence[Group]) -> list[Trajectory]:
     """The members of all groups."""
     return [trajectory for group in groups for trajectory in group.trajectories]

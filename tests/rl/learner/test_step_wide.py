@@ -22,7 +22,9 @@ from rl.policy.hf import HFPolicy
 from rl.records import Group
 from tests.support.batches import make_tokens, off_policy, toy_groups
 from tests.support.models import model, perturb_weights
-from tests.support.play import flat, rows, sample_groups, trajectories, weights
+from tests.support.play import assert_same_step, flat, rows, sample_groups, trajectories, weights
+
+LR = 1e-3
 
 
 def stale_groups(net: torch.nn.Module) -> list[Group]:
@@ -34,7 +36,7 @@ def stale_groups(net: torch.nn.Module) -> list[Group]:
 
 def trained(name: str, groups: list[Group], net: torch.nn.Module, **settings: Any) -> torch.Tensor:
     """All weights after one update with the recipe."""
-    learner, recipe = Learner(net, lr=1e-3, **settings), recipes.load(name)
+    learner, recipe = Learner(net, lr=LR, **settings), recipes.load(name)
     for fill in recipes.score_parts(recipe):
         asyncio.run(fill(Own(learner), groups))  # type: ignore[arg-type]
     learner.update(rows(recipe, groups), recipe)
@@ -55,9 +57,7 @@ def test_the_step_is_the_same_in_one_micro_batch_and_in_many(name: str) -> None:
     one, many = (model() for _ in range(2))
     groups = stale_groups(one)
     perturb_weights(many, seed=1)
-    torch.testing.assert_close(
-        trained(name, groups, one), trained(name, groups, many, microbatch_tokens=16), atol=2e-5, rtol=0
-    )
+    assert_same_step(trained(name, groups, one), trained(name, groups, many, microbatch_tokens=16), lr=LR)
 
 
 def test_a_step_that_reads_no_current_policy_costs_no_forward_pass(monkeypatch: pytest.MonkeyPatch) -> None:
