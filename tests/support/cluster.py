@@ -27,6 +27,7 @@ class LocalCluster:
         self.client_address = f"ray://{NODES[0]}:{port}"
         head = {"num_cpus": cpus, "node_ip_address": NODES[0], "include_dashboard": False}
         head["ray_client_server_port"] = port
+        os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"  # else what the head starts for a client may end in its fork
         self._cluster = Cluster(initialize_head=True, head_node_args={**head, "object_store_memory": MEMORY})
         self.address = self._cluster.address
 

@@ -185,18 +185,22 @@ def _open(address: str, timeout_s: float) -> None:
             raise ValueError(f"--cluster {address}: nothing answers there ({reason})") from None
     handler = signal.getsignal(signal.SIGTERM)
     try:
-        _within(lambda: _init(address), timeout_s, address)
+        _within(lambda: _init(address, time.monotonic() + timeout_s), timeout_s, address)
     finally:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, handler)  # Ray's would end the run without a checkpoint
 
 
-def _init(address: str) -> None:
+def _init(address: str, deadline: float) -> None:
     import ray
 
     logging.getLogger("ray").setLevel(logging.ERROR)
-    if not ray.is_initialized():
-        ray.init(address, log_to_driver=False, logging_level=logging.ERROR, configure_logging=False)
+    while not ray.is_initialized():
+        try:
+            ray.init(address, log_to_driver=False, logging_level=logging.ERROR, configure_logging=False)
+        except ConnectionAbortedError:  # the head could not start the client's server: gRPC may break its fork
+            if time.monotonic() > deadline:
+                raise
 
 
 def _within(work: Callable[[], None], timeout_s: float, address: str) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from rl.evaluate.__main__ import main as evaluate
+from rl.processes.cluster.connection import _init
 from rl.processes.timeout import CLUSTER_VARIABLE
 from sandboxes.extras import install_command
 from tests.support.paths import ROOT
@@ -66,12 +69,34 @@ def test_a_cluster_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(f"{CONNECTION}.find_spec", lambda name: ModuleSpec(name, None, origin="ray"))
     monkeypatch.setattr(f"{CONNECTION}._connections", {})
-    monkeypatch.setattr(f"{CONNECTION}._init", lambda address: Event().wait(30))
+    monkeypatch.setattr(f"{CONNECTION}._init", lambda address, deadline: Event().wait(30))
     monkeypatch.setenv(CLUSTER_VARIABLE, "0.2")
     line = "--cluster auto: no cluster has answered within 0.2 s (TURNWISE_CLUSTER_TIMEOUT_S)"
     assert training_error(*flags(), "--cluster", "auto", "--workers", "1") == line
     monkeypatch.setenv(CLUSTER_VARIABLE, "soon")
     assert "TURNWISE_CLUSTER_TIMEOUT_S=soon: must be" in training_error(*flags(), "--cluster", "auto", "--workers", "1")
+
+
+def test_a_client_whose_server_the_head_could_not_start_is_connected_at_the_next_attempt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    attempts: list[str] = []
+
+    def init(address: str, **options: object) -> None:
+        attempts.append(address)
+        if len(attempts) == 1:
+            raise ConnectionAbortedError("Initialization failure from server")
+
+    ray = ModuleType("ray")
+    monkeypatch.setattr(ray, "init", init, raising=False)
+    monkeypatch.setattr(ray, "is_initialized", lambda: len(attempts) > 1, raising=False)
+    monkeypatch.setitem(sys.modules, "ray", ray)
+    _init("ray://head:10001", time.monotonic() + 60)
+    assert attempts == ["ray://head:10001"] * 2
+    attempts.clear()
+    with pytest.raises(ConnectionAbortedError):
+        _init("ray://head:10001", time.monotonic() - 1)
+    assert len(attempts) == 1
 
 
 def test_a_dry_run_names_what_it_would_start_there(monkeypatch: pytest.MonkeyPatch) -> None:
