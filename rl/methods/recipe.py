@@ -198,8 +198,7 @@ def load(name: str) -> Recipe:
 
     Its parts with state are fresh. Raises `ValueError` when there is no such recipe.
     """
-    names = [entry for entry, _ in catalogue()]
-    if not name.endswith(".py") and name not in names:
+    if not name.endswith(".py") and name not in (names := [path.stem for path in _recipe_files()]):
         raise ValueError(f"no recipe {name!r}{options.did_you_mean(name, names)}; see rl/methods/recipes/")
     module = _load_file(name) if name.endswith(".py") else importlib.import_module(f"rl.methods.recipes.{name}")
     recipe = getattr(module, "recipe", None)
@@ -210,9 +209,12 @@ def load(name: str) -> Recipe:
 
 def catalogue() -> list[tuple[str, str]]:
     """Name and first docstring line of every file in `rl/methods/recipes`, by name, without importing them."""
-    files = sorted(Path(__file__).with_name("recipes").glob("[!_]*.py"))
-    docs = ((file.stem, ast.get_docstring(ast.parse(file.read_text(encoding="utf-8")))) for file in files)
+    docs = ((file.stem, ast.get_docstring(ast.parse(file.read_text(encoding="utf-8")))) for file in _recipe_files())
     return [(name, (doc or "").partition("\n")[0]) for name, doc in docs]
+
+
+def _recipe_files() -> list[Path]:
+    return sorted(Path(__file__).with_name("recipes").glob("[!_]*.py"))
 
 
 def part(slot: str, text: str) -> Callable:
