@@ -19,6 +19,14 @@ from rl.policy.vllm.memory import MemoryBudget, head_size
 MIN_HEAD_SIZE = 32  # of vLLM's CPU kernels
 
 
+class ImageConfig(NamedTuple):
+    """How a model's prompts hold images."""
+
+    processor: tuple[tuple[str, bytes], ...]  # files of the processor and its tokenizer, by name
+    token: int  # the token that the vision tower fills
+    stand_in: int  # the token to feed the model with where a policy has sampled `token`
+
+
 class EngineConfig(NamedTuple):
     """A model's architecture and how vLLM computes it."""
 
@@ -34,7 +42,7 @@ class EngineConfig(NamedTuple):
     lora_targets: tuple[str, ...] = ()  # last names of the layers with adapters
     draws: str = "keyed"  # or "native": by `rl.policy.vllm.sampler`, or by vLLM's own sampler
     shares_memory: bool = False  # whether a process of its own can read the trainer's weights where they are
-    processor: tuple[tuple[str, bytes], ...] = ()  # files of the processor, of a model that reads images
+    images: ImageConfig | None = None  # None for a model that reads text only
 
 
 def make_engine_config(
@@ -62,7 +70,7 @@ def make_engine_config(
         memory,
         lora_rank=rank,
         lora_targets=targets,
-        processor=() if images is None else _files(images.processor),
+        images=None if images is None else ImageConfig(_files(images.processor), images.token, images.stand_in),
         **options,
     )
 
