@@ -259,14 +259,15 @@ def image_inputs(model: Any) -> ImageInputs | None:
 
 
 def read_image(image: str) -> Any:
-    """Return the PIL image of a `data:` URL, in RGB. Raises `ValueError` if it is none or cannot be read."""
-    from PIL import Image, UnidentifiedImageError
+    """Return the PIL image of a `data:` URL, upright and in RGB. Raises `ValueError` if it is none or cannot be read."""
+    from PIL import Image, ImageOps, UnidentifiedImageError
 
     head, _, data = image.partition(",")
     if not head.startswith("data:image/") or not head.endswith(";base64"):
         raise ValueError(f"an image block holds {image[:40]!r}, not a data URL such as data:image/png;base64,...")
     try:
-        return Image.open(io.BytesIO(base64.b64decode(data, validate=True))).convert("RGB")
+        picture = Image.open(io.BytesIO(base64.b64decode(data, validate=True)))
+        return ImageOps.exif_transpose(picture).convert("RGB")  # as a camera held it; vLLM turns it otherwise
     except (binascii.Error, UnidentifiedImageError, OSError, ValueError) as error:
         raise ValueError(f"an image cannot be read: {error}") from error
 

@@ -99,6 +99,7 @@ class VLLMEngine:
         """Compute one step and return the new tokens.
 
         A request may have none, since a long prompt takes several steps and a vLLM that schedules ahead is one behind.
+        Raises `ValueError` if vLLM puts other tokens in the place of images than the model's processor does.
         """
         results = []
         with explain_out_of_memory("while sampling", self._memory):
@@ -107,6 +108,7 @@ class VLLMEngine:
             key = int(output.request_id)
             if key in self._new:
                 self._new.discard(key)
+                _check_length(self.requests[key], len(output.prompt_token_ids))
                 self.num_cached_tokens += output.num_cached_tokens or 0
             if output.finished:
                 del self.requests[key]
@@ -212,6 +214,15 @@ class VLLMEngine:
     def close(self) -> None:
         """Stop vLLM and free its memory."""
         self._shutdown()
+
+
+def _check_length(request: EngineRequest, length: int) -> None:
+    """Raise `ValueError` if a prompt with images has another length in vLLM than where it was made."""
+    expansion = request.expansion if isinstance(request, RequestSnapshot) else 0
+    if expansion and length != (expected := len(request.prompt) + expansion):
+        raise ValueError(
+            f"a prompt with images has {length} tokens in vLLM and {expected} by the model's processor: use --engine hf"
+        )
 
 
 def _shut_down(engine: Any, folder: tempfile.TemporaryDirectory[str]) -> None:

@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, get_args
 
@@ -116,6 +117,10 @@ def _lora_options(config: EngineConfig) -> dict[str, Any]:
     """Return vLLM's options about adapters. Raises `UnsupportedAdapters` if vLLM cannot serve them."""
     if not config.lora_rank:
         return {}
+    if config.lora_tower:
+        raise UnsupportedAdapters(
+            f"vLLM serves adapters on the language model alone, and {config.lora_tower} has one (--lora-targets)"
+        )
     from vllm.config.lora import MaxLoRARanks
     from vllm.model_executor.models import ModelRegistry, supports_lora
 
@@ -155,9 +160,10 @@ def _make_llm_engine(config: EngineConfig, **options: Any) -> Any:
         raise
     except (ValueError, RuntimeError, NotImplementedError, AssertionError) as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        raise ValueError(
-            f"vLLM does not start ({config.memory.description}): {' '.join(lines[:3]) or type(error).__name__}"
-        ) from error
+        reason = " ".join(lines[:3]) or type(error).__name__
+        if config.images and find_spec("torchvision") is None:
+            reason += " (it reads the images of most models with torchvision, which is not installed: docs/vllm.md)"
+        raise ValueError(f"vLLM does not start ({config.memory.description}): {reason}") from error
 
 
 @contextmanager
