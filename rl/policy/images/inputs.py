@@ -259,7 +259,10 @@ def image_inputs(model: Any) -> ImageInputs | None:
 
 
 def read_image(image: str) -> Any:
-    """Return the PIL image of a `data:` URL, upright and in RGB. Raises `ValueError` if it is none or cannot be read."""
+    """Return the PIL image of a `data:` URL, upright and in RGB.
+
+    Raises `ValueError` if it is no such URL or cannot be read.
+    """
     from PIL import Image, ImageOps, UnidentifiedImageError
 
     head, _, data = image.partition(",")
@@ -267,7 +270,7 @@ def read_image(image: str) -> Any:
         raise ValueError(f"an image block holds {image[:40]!r}, not a data URL such as data:image/png;base64,...")
     try:
         picture = Image.open(io.BytesIO(base64.b64decode(data, validate=True)))
-        return ImageOps.exif_transpose(picture).convert("RGB")  # as a camera held it; vLLM turns it otherwise
+        return ImageOps.exif_transpose(picture).convert("RGB")  # vLLM would turn it by itself, hf would not
     except (binascii.Error, UnidentifiedImageError, OSError, ValueError) as error:
         raise ValueError(f"an image cannot be read: {error}") from error
 

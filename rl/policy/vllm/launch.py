@@ -69,7 +69,9 @@ def launch_vllm(config: EngineConfig, folder: Path) -> Any:
         **options,
     )
     if config.images:
-        engine.model_executor.collective_rpc("turnwise_feed_stand_in", args=(config.images.token, config.images.stand_in))
+        engine.model_executor.collective_rpc(
+            "turnwise_feed_stand_in", args=(config.images.token, config.images.stand_in)
+        )
     engine.model_executor.collective_rpc("init_weight_transfer_engine", kwargs={"init_info": {}})
     if config.lora_rank:
         engine.model_executor.collective_rpc("turnwise_multiply_by_one_adapter")

@@ -32,7 +32,6 @@ class RequestSnapshot:
     """An `EngineRequest` as it was when it was sent to another process.
 
     With `images`, data URLs, `prompt` has one placeholder for each, which vLLM expands by `expansion` tokens in all.
-    `ids` are then as the model is fed with them: a placeholder that was sampled stands for no image.
     """
 
     prompt: tuple[int, ...]
@@ -46,11 +45,8 @@ def as_snapshot(request: EngineRequest, images: ImageInputs | None = None) -> Re
     """Return a request as it is now. `images` turn codes in its prompt (`rl.policy.images.inputs`) into images."""
     if isinstance(request, RequestSnapshot):
         return replace(request, ids=list(request.ids))
-    if images is None:
-        return RequestSnapshot(request.prompt, request.params, list(request.ids))
-    prompt, pictures = images.pictures(request.prompt)
-    ids, _ = images.pictures(request.ids)
-    return RequestSnapshot(prompt, request.params, list(ids), pictures, len(request.prompt) - len(prompt))
+    prompt, pictures = (request.prompt, ()) if images is None else images.pictures(request.prompt)
+    return RequestSnapshot(prompt, request.params, list(request.ids), pictures, len(request.prompt) - len(prompt))
 
 
 class SampledToken(NamedTuple):

@@ -68,7 +68,9 @@ def named_weights(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
 def check_weights(engine: VLLMEngine | VLLMEngineClient, model: nn.Module, dtype: torch.dtype) -> float:
     """Return the largest difference, in nats, between the log-probabilities of the engine and of the model's forward.
 
-    Samples greedy replies to fixed prompts, one of them with images if the model reads these; the engine must have no other requests. `dtype` is the engine's precision.
+    Samples greedy replies to fixed prompts, one of them with images if the model reads these; the engine must have no
+    other requests. `dtype` is the engine's precision.
+
     Raises `StaleWeights` if the difference is beyond rounding, or a token is not among the model's likeliest.
     """
     probes = make_probes(model, engine.context)

@@ -11,6 +11,7 @@ pytest.importorskip("PIL", reason="needs Pillow: the extra vision")
 
 from agents.images import PlacedImage
 from rl.learner.learner import Learner
+from rl.policy import lora
 from rl.policy.hf import HFPolicy
 from rl.policy.images.inputs import image_inputs
 from rl.policy.images.trial import noise
@@ -20,6 +21,7 @@ from rl.policy.vllm.requests import as_snapshot
 from rl.policy.vllm.weight_sync import Probe
 from rl.records import Completion, SamplingParams
 from tests.rl.policy.test_image_runs import words
+from tests.support.adapters import perturb_adapters
 from tests.support.runs import metrics, train
 from tests.support.sampling import params
 from tests.support.vision import FAMILIES, PICTURES, play, renderer_of, shown, vision_model
@@ -193,6 +195,36 @@ def test_a_prompt_may_have_as_many_images_as_fit(policy):
     (reply,), (expected,) = (ask(one, request) for one in (policy, hf(policy)))
     assert reply.ids == expected.ids
     np.testing.assert_allclose(reply.logprobs, expected.logprobs, atol=1e-4)
+
+
+@no_family
+@pytest.mark.parametrize("targets", ["q_proj,v_proj,down_proj", lora.ALL])
+def test_adapters_are_served_on_the_language_model_and_merged_on_the_vision_tower(policy, targets, tmp_path, caplog):
+    pytest.importorskip("peft")
+    net = saved_model("qwen2_vl", tmp_path / "model")
+    lora.attach(net, 4, alpha=8, targets=targets)
+    with open_vllm(net, slots=8, context=CONTEXT) as policy:
+        before, _ = replies("qwen2_vl", policy)
+        perturb_adapters(net, 1)
+        policy.sync_weights()
+        after, _ = replies("qwen2_vl", policy)
+        assert_replies_match(after, replies("qwen2_vl", hf(policy))[0])
+        assert max(abs(a.logprobs[0] - b.logprobs[0]) for a, b in zip(before, after, strict=True)) > 1e-2
+        assert (policy.engine.config.lora_rank > 0) == (targets != lora.ALL)
+    assert ("merging them into the weights" in caplog.text) == (targets == lora.ALL)
+
+
+@no_family
+def test_a_start_that_fails_names_torchvision_where_it_is_missing(policy, monkeypatch):
+    from vllm.v1.engine.llm_engine import LLMEngine
+
+    def fail(args):
+        raise ValueError("Model architectures [...] failed to be inspected.")
+
+    monkeypatch.setattr(LLMEngine, "from_engine_args", fail)
+    monkeypatch.setattr("rl.policy.vllm.launch.find_spec", lambda name: None)
+    with pytest.raises(ValueError, match=r"failed to be inspected.*torchvision, which is not installed: docs/vllm.md"):
+        open_vllm(vision_model("qwen2_vl")[0], slots=2, context=CONTEXT).__enter__()
 
 
 def test_another_number_of_tokens_for_an_image_is_noticed():
