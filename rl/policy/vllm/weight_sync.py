@@ -121,8 +121,8 @@ def _logprob_gap(model: Any, probe: Probe) -> float:
     ids = torch.tensor([[*probe.prompt, *probe.ids]], device=next(model.parameters()).device)
     inputs = {"input_ids": ids}
     if images := image_inputs(model):
-        fed, more = images.resolve(ids)
-        inputs = {"input_ids": fed, "attention_mask": torch.ones_like(fed), **more}
+        plain_ids, more = images.resolve(ids)
+        inputs = {"input_ids": plain_ids, "attention_mask": torch.ones_like(plain_ids), **more}
     with torch.no_grad():
         logits = model(**inputs, use_cache=False).logits[0, len(probe.prompt) - 1 : -1]
     logprobs = logits.float().log_softmax(-1)
