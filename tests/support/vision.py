@@ -106,6 +106,7 @@ def _qwen(family):
     vision |= {"out_hidden_size": text["hidden_size"], "intermediate_size": 128}
     if family == "qwen3_vl":
         vision |= {"deepstack_visual_indexes": [0, 1], "num_position_embeddings": 64}
+        text["rope_parameters"] = {**text["rope_parameters"], "mrope_interleaved": True}  # as its forward has it anyway
     else:
         vision |= {"fullatt_block_indexes": [1], "window_size": 32}
     config = AutoConfig.for_model(

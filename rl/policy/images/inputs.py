@@ -57,6 +57,7 @@ class ImageInputs:
         processor: The model's Hugging Face processor.
         placeholder: The control token that its chat template writes for an image.
         token: The id of the token that the vision tower fills.
+        stand_in: The id of the token that a model is fed with where a policy has sampled `token`.
 
     """
 
@@ -78,7 +79,7 @@ class ImageInputs:
         self._takes_types = "mm_token_type_ids" in inspect.signature(type(blocks).forward).parameters
         tokenizer = processor.tokenizer
         ordinary = (tokenizer.pad_token_id, tokenizer.eos_token_id, 0, 1)
-        self._stand_in = next(id for id in ordinary if id is not None and id != self.token)
+        self.stand_in = next(id for id in ordinary if id is not None and id != self.token)
         self._forget()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ImageInputs:
@@ -145,7 +146,7 @@ class ImageInputs:
         """Return the ids (B, L) that the model's forward takes for `coded` ones, and its arguments for their images."""
         codes = coded.cpu().numpy()
         slots = codes < 0
-        ids = np.where(slots, self.token, np.where(codes == self.token, self._stand_in, codes))
+        ids = np.where(slots, self.token, np.where(codes == self.token, self.stand_in, codes))
         more: dict[str, Tensor] = {}
         if slots.any():
             images = [self._by_code(code) for code in codes[_begins(codes)].tolist()]
@@ -164,7 +165,7 @@ class ImageInputs:
             device: Where the tensors go.
 
         """
-        tensor = torch.as_tensor(np.where(valid, coded, self._stand_in), device=device)
+        tensor = torch.as_tensor(np.where(valid, coded, self.stand_in), device=device)
         ids, more = self.resolve(tensor)
         index = torch.arange(ids.shape[1], device=device).expand(ids.shape)
         begin = torch.as_tensor(first, device=device)
@@ -187,7 +188,7 @@ class ImageInputs:
                 images.append(self._by_digest[_digest_of(starts[index])])
                 index += len(self._by_code(starts[index]).ids)
             else:
-                prompt.append(self._stand_in if codes[index] == self.token else int(codes[index]))
+                prompt.append(self.stand_in if codes[index] == self.token else int(codes[index]))
                 index += 1
         return tuple(prompt), tuple(images)
 
@@ -258,14 +259,18 @@ def image_inputs(model: Any) -> ImageInputs | None:
 
 
 def read_image(image: str) -> Any:
-    """Return the PIL image of a `data:` URL, in RGB. Raises `ValueError` if it is none or cannot be read."""
-    from PIL import Image, UnidentifiedImageError
+    """Return the PIL image of a `data:` URL, upright and in RGB.
+
+    Raises `ValueError` if it is no such URL or cannot be read.
+    """
+    from PIL import Image, ImageOps, UnidentifiedImageError
 
     head, _, data = image.partition(",")
     if not head.startswith("data:image/") or not head.endswith(";base64"):
         raise ValueError(f"an image block holds {image[:40]!r}, not a data URL such as data:image/png;base64,...")
     try:
-        return Image.open(io.BytesIO(base64.b64decode(data, validate=True))).convert("RGB")
+        picture = Image.open(io.BytesIO(base64.b64decode(data, validate=True)))
+        return ImageOps.exif_transpose(picture).convert("RGB")  # vLLM would turn it by itself, hf would not
     except (binascii.Error, UnidentifiedImageError, OSError, ValueError) as error:
         raise ValueError(f"an image cannot be read: {error}") from error
 

@@ -31,7 +31,7 @@ def image_trial_error(forward: CachedForward, model: Any, step: type[StepInput])
     images = image_inputs(model)
     if images is None:
         return 0.0
-    codes, after_first = _sequence(images, text_config(model).vocab_size)
+    codes, after_first = image_sequence(images, text_config(model).vocab_size)
     parameter = next(model.parameters())
     shape: dict[str, int] = {"layers": forward.layers, "kv_heads": forward.kv_heads, "head_dim": forward.head_dim}
     cache = KVCache(**shape, slots=1, context=len(codes), device=parameter.device, dtype=parameter.dtype)
@@ -52,8 +52,11 @@ def image_trial_error(forward: CachedForward, model: Any, step: type[StepInput])
     return error
 
 
-def _sequence(images: ImageInputs, vocabulary: int) -> tuple[np.ndarray, int]:
-    """Text, an image, text, another image, text, with codes; and where the text after the first image begins."""
+def image_sequence(images: ImageInputs, vocabulary: int) -> tuple[np.ndarray, int]:
+    """Return text, an image, text, another image and text, with codes; and where the text after the first image begins.
+
+    The text is of random tokens out of `vocabulary`, always the same ones.
+    """
     rng = np.random.default_rng(0)
     text = rng.integers(vocabulary, size=(len(SIZES) + 1, TEXT))
     text[text == images.token] = 0

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from rl import checksums
 from rl.policy.images.inputs import read_image
 from rl.policy.vllm.engine_config import EngineConfig
 from rl.policy.vllm.launch import contain_side_effects, launch_vllm
@@ -47,11 +48,18 @@ class VLLMEngine:
         self._keys, self._memory, self._home = count(), config.memory.description, home
         self._lora_request: Any = None  # vLLM's request for the current adapters
         self._adapter_ids = count(1)
-        with contain_side_effects(), explain_out_of_memory("at its start", self._memory):
-            self._engine = launch_vllm(config, home)
+        folder = tempfile.TemporaryDirectory(prefix="turnwise-", dir=home)
+        try:
+            with contain_side_effects(), explain_out_of_memory("at its start", self._memory):
+                self._engine = launch_vllm(config, Path(folder.name))
+        except BaseException:
+            folder.cleanup()
+            raise
+        if config.images is None:
+            folder.cleanup()
         self._reader = NativeSamples(self._engine) if config.draws == "native" else KeyedSamples(self._engine)
         VLLMEngine._is_running = True
-        self._shutdown = weakref.finalize(self, _shut_down, self._engine)
+        self._shutdown = weakref.finalize(self, _shut_down, self._engine, folder)
 
     def add_request(self, request: EngineRequest, key: int | None = None) -> int:
         """Add a request, which continues after its prompt and `ids`; return its key, a new one by default.
@@ -67,6 +75,7 @@ class VLLMEngine:
         expansion = 0
         if isinstance(request, RequestSnapshot) and request.images:
             prompt["multi_modal_data"] = {"image": [read_image(image) for image in request.images]}
+            prompt["multi_modal_uuids"] = {"image": [checksums.digest(image.encode()) for image in request.images]}
             expansion = request.expansion
         params = SamplingParams(
             **self._reader.params(request, key),
@@ -90,6 +99,7 @@ class VLLMEngine:
         """Compute one step and return the new tokens.
 
         A request may have none, since a long prompt takes several steps and a vLLM that schedules ahead is one behind.
+        Raises `ValueError` if vLLM puts other tokens in the place of images than the model's processor does.
         """
         results = []
         with explain_out_of_memory("while sampling", self._memory):
@@ -98,6 +108,7 @@ class VLLMEngine:
             key = int(output.request_id)
             if key in self._new:
                 self._new.discard(key)
+                _check_length(self.requests[key], len(output.prompt_token_ids))
                 self.num_cached_tokens += output.num_cached_tokens or 0
             if output.finished:
                 del self.requests[key]
@@ -171,6 +182,8 @@ class VLLMEngine:
             self._wake("kv_cache")
         self._is_asleep = False
         self.reset_prefix_cache()
+        if self.config.images:
+            self._engine.reset_encoder_cache()
 
     def sleep(self) -> None:
         """Free the memory of weights and cache until the next `load_weights` or `load_adapters`.
@@ -203,8 +216,18 @@ class VLLMEngine:
         self._shutdown()
 
 
-def _shut_down(engine: Any) -> None:
+def _check_length(request: EngineRequest, length: int) -> None:
+    """Raise `ValueError` if a prompt with images has another length in vLLM than where it was made."""
+    expansion = request.expansion if isinstance(request, RequestSnapshot) else 0
+    if expansion and length != (expected := len(request.prompt) + expansion):
+        raise ValueError(
+            f"a prompt with images has {length} tokens in vLLM and {expected} by the model's processor: use --engine hf"
+        )
+
+
+def _shut_down(engine: Any, folder: tempfile.TemporaryDirectory[str]) -> None:
     try:
         engine.engine_core.shutdown()
     finally:
         VLLMEngine._is_running = False
+        folder.cleanup()

@@ -19,6 +19,14 @@ from rl.policy.vllm.memory import MemoryBudget, head_size
 MIN_HEAD_SIZE = 32  # of vLLM's CPU kernels
 
 
+class ImageConfig(NamedTuple):
+    """How a model's prompts hold images."""
+
+    processor: tuple[tuple[str, bytes], ...]  # files of the processor and its tokenizer, by name
+    token: int  # the token that the vision tower fills
+    stand_in: int  # the token to feed the model with where a policy has sampled `token`
+
+
 class EngineConfig(NamedTuple):
     """A model's architecture and how vLLM computes it."""
 
@@ -32,9 +40,10 @@ class EngineConfig(NamedTuple):
     tensor_parallel_size: int = 1  # devices that share every layer (Shoeybi et al. 2019)
     lora_rank: int = 0  # largest rank of adapters that are served beside the weights; 0 if merged, or none
     lora_targets: tuple[str, ...] = ()  # last names of the layers with adapters
+    lora_tower: str = ""  # a layer with an adapter that is none of the language model's, such as the vision tower's
     draws: str = "keyed"  # or "native": by `rl.policy.vllm.sampler`, or by vLLM's own sampler
     shares_memory: bool = False  # whether a process of its own can read the trainer's weights where they are
-    processor: tuple[tuple[str, bytes], ...] = ()  # files of the processor, of a model that reads images
+    images: ImageConfig | None = None  # None for a model that reads text only
 
 
 def make_engine_config(
@@ -62,9 +71,16 @@ def make_engine_config(
         memory,
         lora_rank=rank,
         lora_targets=targets,
-        processor=() if images is None else _files(images.processor),
+        lora_tower="" if images is None else _adapter_beside_language_model(model),
+        images=None if images is None else ImageConfig(_files(images.processor), images.token, images.stand_in),
         **options,
     )
+
+
+def _adapter_beside_language_model(model: Any) -> str:
+    """The first layer with an adapter that is none of the language model's; "" if there is none."""
+    layers = {id(layer) for layer in model.get_decoder().modules()}
+    return next((name for name, layer in lora.adapter_layers(model) if id(layer) not in layers), "")
 
 
 def _files(processor: Any) -> tuple[tuple[str, bytes], ...]:

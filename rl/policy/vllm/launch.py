@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 import os
 import random
-import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, get_args
 
@@ -27,7 +27,6 @@ from rl.policy.vllm.requests import BACKEND, WORKER_EXTENSION, UnsupportedAdapte
 ENVIRONMENT = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0"}  # read by vLLM, some of it when it is imported
 # The second model runner, where it is the default, does not take `KeyedSampler`.
 KEYED_ENVIRONMENT = {"VLLM_USE_V2_MODEL_RUNNER": "0"}
-MOST_IMAGES = 64  # in one prompt
 # Unless they are set already. A forked worker would hold open what the engine's process does.
 DEFAULT_ENVIRONMENT = {
     "VLLM_NO_USAGE_STATS": "1",
@@ -36,8 +35,11 @@ DEFAULT_ENVIRONMENT = {
 }
 
 
-def launch_vllm(config: EngineConfig, home: str | None) -> Any:
-    """Start vLLM with random weights and return its `LLMEngine`; temporary files go to the folder `home`.
+def launch_vllm(config: EngineConfig, folder: Path) -> Any:
+    """Start vLLM with random weights and return its `LLMEngine`.
+
+    The model's files are written to `folder`. vLLM reads its processor there when it meets the first image; without
+    `config.images` it needs nothing of them any more.
 
     Raises `ValueError` if it does not start, and `UnsupportedAdapters` if it would start without the adapters.
     """
@@ -46,22 +48,29 @@ def launch_vllm(config: EngineConfig, home: str | None) -> Any:
         os.environ.setdefault(name, value)
     from vllm.config import WeightTransferConfig
 
-    options = {**config.memory.options, **_lora_options(config), **_sampler_options(config)}
+    options = {
+        **config.memory.options,
+        **_lora_options(config),
+        **_sampler_options(config),
+        **_image_options(config),
+    }
     if config.can_sleep:
         options["enable_sleep_mode"] = True
     if config.tensor_parallel_size > 1:
         options |= {"tensor_parallel_size": config.tensor_parallel_size, "distributed_executor_backend": "mp"}
-    with tempfile.TemporaryDirectory(prefix="turnwise-", dir=home) as folder:
-        # only the config: the weights are loaded later
-        for name, content in config.processor:
-            Path(folder, name).write_bytes(content)
-        Path(folder, "config.json").write_text(config.model_config, encoding="utf-8")
-        engine = _make_llm_engine(
-            config,
-            model=folder,
-            worker_extension_cls=WORKER_EXTENSION,
-            weight_transfer_config=WeightTransferConfig(backend=BACKEND),
-            **options,
+    for name, content in config.images.processor if config.images else ():
+        (folder / name).write_bytes(content)
+    (folder / "config.json").write_text(config.model_config, encoding="utf-8")  # the weights are loaded later
+    engine = _make_llm_engine(
+        config,
+        model=str(folder),
+        worker_extension_cls=WORKER_EXTENSION,
+        weight_transfer_config=WeightTransferConfig(backend=BACKEND),
+        **options,
+    )
+    if config.images:
+        engine.model_executor.collective_rpc(
+            "turnwise_feed_stand_in", args=(config.images.token, config.images.stand_in)
         )
     engine.model_executor.collective_rpc("init_weight_transfer_engine", kwargs={"init_info": {}})
     if config.lora_rank:
@@ -91,10 +100,29 @@ def _sampler_options(config: EngineConfig) -> dict[str, Any]:
     return {"logprobs_mode": "processed_logprobs", "enforce_eager": is_cpu}
 
 
+def _image_options(config: EngineConfig) -> dict[str, Any]:
+    """Return vLLM's options about images: no fewer in a prompt than fit, and pixels that its processor normalises.
+
+    Newer versions would let the model normalise them, by numbers that starting with random weights overwrites.
+    """
+    if not config.images:
+        return {}
+    from vllm.engine.arg_utils import EngineArgs
+
+    options: dict[str, Any] = {"limit_mm_per_prompt": {"image": config.context, "video": 0}}
+    if "mm_device_do_normalize" in {field.name for field in fields(EngineArgs)}:
+        options["mm_device_do_normalize"] = False
+    return options
+
+
 def _lora_options(config: EngineConfig) -> dict[str, Any]:
     """Return vLLM's options about adapters. Raises `UnsupportedAdapters` if vLLM cannot serve them."""
     if not config.lora_rank:
         return {}
+    if config.lora_tower:
+        raise UnsupportedAdapters(
+            f"vLLM serves adapters on the language model alone, and {config.lora_tower} has one (--lora-targets)"
+        )
     from vllm.config.lora import MaxLoRARanks
     from vllm.model_executor.models import ModelRegistry, supports_lora
 
@@ -119,14 +147,13 @@ def _make_llm_engine(config: EngineConfig, **options: Any) -> Any:
 
     args = EngineArgs(
         load_format="dummy",
-        skip_tokenizer_init=not config.processor,  # a processor of images has the tokenizer that it writes for
+        skip_tokenizer_init=config.images is None,  # a processor of images has the tokenizer that it writes for
         generation_config="vllm",  # no defaults from a model's generation config
         dtype=str(config.dtype).removeprefix("torch."),  # type: ignore[arg-type]
         max_model_len=config.context,
         max_num_seqs=config.slots,
         enable_prefix_caching=True,
         disable_log_stats=True,
-        **({"limit_mm_per_prompt": {"image": MOST_IMAGES, "video": 0}} if config.processor else {}),
         **options,
     )
     try:
@@ -135,9 +162,10 @@ def _make_llm_engine(config: EngineConfig, **options: Any) -> Any:
         raise
     except (ValueError, RuntimeError, NotImplementedError, AssertionError) as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        raise ValueError(
-            f"vLLM does not start ({config.memory.description}): {' '.join(lines[:3]) or type(error).__name__}"
-        ) from error
+        reason = " ".join(lines[:3]) or type(error).__name__
+        if config.images and find_spec("torchvision") is None:
+            reason += " (it reads the images of most models with torchvision, which is not installed: docs/vllm.md)"
+        raise ValueError(f"vLLM does not start ({config.memory.description}): {reason}") from error
 
 
 @contextmanager

@@ -11,9 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from rl.policy import lora
+from rl.policy.images.inputs import image_inputs
+from rl.policy.images.trial import image_sequence
 from rl.policy.model_config import text_config
 from rl.policy.vllm.engine import VLLMEngine
 from rl.policy.vllm.engine_client import VLLMEngineClient
+from rl.policy.vllm.requests import as_snapshot
 from rl.records import SamplingParams
 
 PROBE_TOKENS = 8  # of each greedy reply
@@ -28,7 +31,7 @@ class StaleWeights(RuntimeError):
 
 @dataclass
 class Probe:
-    """A fixed prompt and the greedy reply to it; an `EngineRequest`."""
+    """A fixed prompt, with codes for images, and the greedy reply to it; an `EngineRequest`."""
 
     prompt: tuple[int, ...]
     params: SamplingParams = field(default_factory=lambda: SamplingParams(max_tokens=PROBE_TOKENS, temperature=0.0))
@@ -65,11 +68,13 @@ def named_weights(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
 def check_weights(engine: VLLMEngine | VLLMEngineClient, model: nn.Module, dtype: torch.dtype) -> float:
     """Return the largest difference, in nats, between the log-probabilities of the engine and of the model's forward.
 
-    Samples greedy replies to fixed prompts; the engine must have no other requests. `dtype` is the engine's precision.
+    Samples greedy replies to fixed prompts, one of them with images if the model reads these; the engine must have no
+    other requests. `dtype` is the engine's precision.
+
     Raises `StaleWeights` if the difference is beyond rounding, or a token is not among the model's likeliest.
     """
     probes = make_probes(model, engine.context)
-    _sample_replies(engine, probes)
+    _sample_replies(engine, model, probes)
     gap = max(_logprob_gap(model, probe) for probe in probes)
     tolerance = tolerance_of(model, dtype)
     if not gap <= tolerance:
@@ -81,10 +86,17 @@ def check_weights(engine: VLLMEngine | VLLMEngineClient, model: nn.Module, dtype
 
 
 def make_probes(model: nn.Module, context: int) -> list[Probe]:
-    """Return the fixed prompts for a model of sequences of at most `context` tokens, without replies."""
+    """Return the fixed prompts for a model of sequences of at most `context` tokens, without replies.
+
+    The last one has images, if the model reads these and the context has room for them.
+    """
     size = int(text_config(model).vocab_size)
     lengths = [length for length in PROMPT_LENGTHS if length + PROBE_TOKENS <= context] or [1]
-    return [Probe(tuple((7 * i + 3 * length) % size for i in range(length))) for length in lengths]
+    prompts = [tuple((7 * i + 3 * length) % size for i in range(length)) for length in lengths]
+    if images := image_inputs(model):
+        codes, _ = image_sequence(images, size)
+        prompts += [tuple(codes.tolist())] if len(codes) + PROBE_TOKENS <= context else []
+    return [Probe(prompt) for prompt in prompts]
 
 
 def tolerance_of(model: nn.Module, dtype: torch.dtype) -> float:
@@ -92,8 +104,9 @@ def tolerance_of(model: nn.Module, dtype: torch.dtype) -> float:
     return max(TOLERANCE[dtype], TOLERANCE[next(model.parameters()).dtype])
 
 
-def _sample_replies(engine: VLLMEngine | VLLMEngineClient, probes: Sequence[Probe]) -> None:
-    by_key = {engine.add_request(probe): probe for probe in probes}
+def _sample_replies(engine: VLLMEngine | VLLMEngineClient, model: nn.Module, probes: Sequence[Probe]) -> None:
+    images = image_inputs(model)
+    by_key = {engine.add_request(as_snapshot(probe, images)): probe for probe in probes}
     open_keys = set(by_key)
     while open_keys:
         for key, sample, is_finished in engine.step():
@@ -106,8 +119,12 @@ def _sample_replies(engine: VLLMEngine | VLLMEngineClient, probes: Sequence[Prob
 def _logprob_gap(model: Any, probe: Probe) -> float:
     """The largest difference to the model's log-probabilities, or half the margin of a token that it prefers."""
     ids = torch.tensor([[*probe.prompt, *probe.ids]], device=next(model.parameters()).device)
+    inputs = {"input_ids": ids}
+    if images := image_inputs(model):
+        plain_ids, more = images.resolve(ids)
+        inputs = {"input_ids": plain_ids, "attention_mask": torch.ones_like(plain_ids), **more}
     with torch.no_grad():
-        logits = model(input_ids=ids, use_cache=False).logits[0, len(probe.prompt) - 1 : -1]
+        logits = model(**inputs, use_cache=False).logits[0, len(probe.prompt) - 1 : -1]
     logprobs = logits.float().log_softmax(-1)
     model_logprobs = logprobs.gather(1, ids[0, len(probe.prompt) :, None]).squeeze(1)
     engine_logprobs = torch.tensor(probe.logprobs, device=model_logprobs.device)

@@ -85,6 +85,20 @@ class WorkerExtension:
         plain = {name: value for name, value in config.items() if isinstance(value, str | int | float | bool)}
         return {"config": plain, "reads": os.access(path, os.R_OK)}
 
+    def turnwise_feed_stand_in(self, token: int, stand_in: int) -> None:
+        """Let the model read the token `stand_in` where `token`, which images fill, was sampled: it is no image."""
+        model = self.model_runner.get_model()
+        embed = model.embed_input_ids
+
+        def embed_input_ids(input_ids: Tensor, *args: Any, is_multimodal: Tensor | None = None, **more: Any) -> Tensor:
+            is_sampled = input_ids == token
+            if is_multimodal is not None:
+                is_sampled &= ~is_multimodal.to(input_ids.device)
+                more["is_multimodal"] = is_multimodal
+            return embed(input_ids.masked_fill(is_sampled, stand_in), *args, **more)
+
+        model.embed_input_ids = embed_input_ids
+
     def turnwise_multiply_by_one_adapter(self) -> None:
         """On a CPU, apply the only adapter as a matrix product, where vLLM would copy it for every token."""
         from vllm.platforms import current_platform

@@ -1,6 +1,8 @@
 """Vision-language models: images beside the tokens, sampled and trained as each family's own forward computes them."""
 
 import asyncio
+import base64
+import io
 from dataclasses import replace
 
 import numpy as np
@@ -134,6 +136,17 @@ def test_a_text_model_that_meets_an_image_says_so_in_one_line():
     with pytest.raises(ValueError, match="shows images, and this model reads text only") as raised:
         Renderer(byte_tokenizer()).open([shown(PICTURES[0], "what")])
     assert str(raised.value) == TEXT_ONLY and "\n" not in TEXT_ONLY
+
+
+def test_a_photograph_is_read_upright():
+    from PIL import Image
+
+    file, exif = io.BytesIO(), Image.Exif()
+    exif[0x0112] = 6  # orientation: the camera was turned by a quarter
+    Image.new("RGB", (48, 32)).save(file, "JPEG", exif=exif)
+    url = "data:image/jpeg;base64," + base64.b64encode(file.getvalue()).decode()
+    assert read_image(url).size == (32, 48)
+    assert read_image(PICTURES[1]).size == (48, 32)
 
 
 @pytest.mark.parametrize(
