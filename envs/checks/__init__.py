@@ -185,10 +185,10 @@ def run_check(check: Check, under_test: EnvUnderTest) -> Result:
 def _fault_text(error: Exception, under_test: EnvUnderTest) -> str:
     """The type and text of an error in one line, with the last line of the environment's own file that led to it."""
     text = " ".join(error_text(error).split())
-    cause = error.__cause__ if isinstance(error, EnvExit) else error
+    cause = (error.__cause__ or error) if isinstance(error, EnvExit) else error
     with suppress(Exception):  # what cannot be made has no file
         target = entry(under_test.spec)
         file = inspect.getfile(getattr(target, "game", target))
-        places = [frame for frame in traceback.extract_tb(cause and cause.__traceback__) if frame.filename == file]
+        places = [frame for frame in traceback.extract_tb(cause.__traceback__) if frame.filename == file]
         return f"{text} ({file}, line {places[-1].lineno})"
     return text

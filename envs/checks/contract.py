@@ -256,7 +256,7 @@ def fresh_objects(under_test: EnvUnderTest) -> Iterator[str]:
         for replies in (noop_replies, random_replies(0)):
             play(env, replies, index=0)
         if _content(task) != content:
-            yield f"playing changes task {task.id}, which all episodes of the process share; copy what changes in start()"
+            yield f"playing changes task {task.id}, which all episodes share; copy what changes in start()"
         if play(env, oracle_replies, index=0).digest() != copy.digest():
             yield "changing returned messages or infos changed a later episode"
         if first.digest() != copy.digest():

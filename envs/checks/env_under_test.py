@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -166,7 +166,7 @@ def has_oracle(env: Env) -> bool:
     return True
 
 
-def oracle_replies(env: Env) -> Iterable[Message | str]:
+def oracle_replies(env: Env) -> Iterable[Message]:
     """Return the replies of the environment's oracle or, where there is none, random ones."""
     return read_replies("oracle()", env.oracle()) if has_oracle(env) else random_replies(0)(env)
 
@@ -187,7 +187,7 @@ def thinking_replies(form: str, *, seed: int) -> Replies:
         for message in oracle_replies(env):
             quote = " ".join(text(next(others)).split())[:MAX_QUOTE]
             reasoning = REASONING.format(quote, *rng.integers(2, 1000, size=2))
-            yield {**message, "content": form.format(reasoning, text(message))}
+            yield cast(Message, {**message, "content": form.format(reasoning, text(message))})
 
     return replies
 
@@ -213,7 +213,7 @@ def constant_replies(reply: str) -> Replies:
     return replies
 
 
-def random_replies(seed: int) -> Replies:
+def random_replies(seed: int) -> Callable[[Env], Iterator[Message]]:
     """Return a function that, called with an environment, yields its random replies, without end.
 
     They are drawn with a generator of their own, seeded with `seed`.

@@ -22,7 +22,7 @@ def read_flag(name: str, value: Any) -> bool:
     """Return True or False, as `value` is, or 1 or 0 for it. Raises TypeError, which begins with `name`, for others."""
     if value is True or value is False:
         return value
-    if isinstance(value, np.bool_ | int) and value in (0, 1):
+    if isinstance(value, np.bool_ | int | float | np.number) and value in (0, 1):
         return bool(value)
     raise TypeError(f"{name} must be True or False, not {_show(value)}")
 

@@ -68,7 +68,7 @@ class Recipe:
     """One part per slot, options bound with `functools.partial`; the slots in the order in which an update calls them.
 
     The slots whose default is `()` hold a tuple of any number of parts, the others one part. Raises `ValueError` for a
-    tuple where one part belongs, and the reverse.
+    tuple where one part belongs, for the reverse, and for a part that cannot be called.
     """
 
     sampler: Sampler = sampler.shuffled
@@ -97,6 +97,9 @@ class Recipe:
             value = getattr(self, slot)
             if (slot in MANY) != isinstance(value, tuple):
                 raise ValueError(f"{slot} takes {'a tuple of parts' if slot in MANY else 'one part'}, not {value!r}")
+            for part in value if slot in MANY else (value,):
+                if not callable(part):
+                    raise ValueError(f"{slot}: {part!r:.60} is no part; name a function, as in rl.parts.{slot}")
 
     @property
     def normalization(self) -> Normalization:
@@ -204,7 +207,8 @@ def load(name: str) -> Recipe:
     module = _load_file(name) if name.endswith(".py") else importlib.import_module(f"rl.methods.recipes.{name}")
     recipe = getattr(module, "recipe", None)
     if not isinstance(recipe, Recipe):
-        raise ValueError(f"{name} defines no `recipe = Recipe(...)`")
+        hint = ", but a module; write `recipe = MODULE.recipe.but(...)`" * isinstance(recipe, ModuleType)
+        raise ValueError(f"{name} defines no `recipe = Recipe(...)`{hint}")
     return copy.deepcopy(recipe)
 
 
@@ -291,8 +295,7 @@ def _text_of(slot: str, part: Callable) -> str:
         raise ValueError(f"{slot}: {part!r} cannot be named in words; make it a function of a module")
     bound = part.keywords if isinstance(part, partial) else {}
     if inspect.isclass(function):
-        defaults = {key: option.default for key, option in options.of(function).items()}
-        bound = {key: value for key, default in defaults.items() if (value := getattr(part, key)) != default}
+        bound = options.bound_by(part)
     path = [] if is_builtin else [str(module.__file__)]
     return ":".join([*path, function.__name__, *filter(None, [options.write(bound)])])
 
