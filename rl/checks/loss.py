@@ -149,10 +149,10 @@ def _tokens(recipe: Recipe, rows: Sequence[Row], model: ToyModel) -> Tokens:
     _expect_table(place, share, columns.mask)
     if share[~columns.mask].any():
         place.fail("gives a share to tokens that were not sampled, where mask is 0")
-    recorded, proximal = columns.pad(lambda row: row.old), columns.stream("proximal")
+    sampler_logp, proximal = columns.pad(lambda row: row.old), columns.stream("proximal")
     tokens = Tokens(
         logp=logp,
-        old=recorded if proximal is None else proximal,
+        old=sampler_logp if proximal is None else proximal,
         adv=columns.pad(lambda row: row.adv),
         mask=columns.mask,
         share=share.detach(),
@@ -162,7 +162,7 @@ def _tokens(recipe: Recipe, rows: Sequence[Row], model: ToyModel) -> Tokens:
         value=value if needs(recipe, "value") else None,
         old_value=columns.stream("value"),
         returns=columns.stream("returns"),
-        behaviour=None if proximal is None else recorded,
+        behaviour=None if proximal is None else sampler_logp,
         streams={name: table for name in sorted(rows[0].streams) if (table := columns.stream(name)) is not None},
     )
     if needs(recipe, "draws"):

@@ -39,6 +39,7 @@ from rl.methods.parts import (
     surrogate,
 )
 from rl.records import Group, Ticket
+from sandboxes.source_files import load_source_file
 
 if TYPE_CHECKING:  # importing these would slow down every command
     from torch import Tensor
@@ -97,9 +98,8 @@ class Recipe:
             value = getattr(self, slot)
             if (slot in MANY) != isinstance(value, tuple):
                 raise ValueError(f"{slot} takes {'a tuple of parts' if slot in MANY else 'one part'}, not {value!r}")
-            for part in value if slot in MANY else (value,):
-                if not callable(part):
-                    raise ValueError(f"{slot}: {part!r:.60} is no part; name a function, as in rl.parts.{slot}")
+            if wrong := [part for part in (value if slot in MANY else (value,)) if not callable(part)]:
+                raise ValueError(f"{slot}: {wrong[0]!r:.60} is no part; name a function, as in rl.parts.{slot}")
 
     @property
     def normalization(self) -> Normalization:
@@ -204,7 +204,7 @@ def load(name: str) -> Recipe:
     names = [entry for entry, _ in catalogue()]
     if not name.endswith(".py") and name not in names:
         raise ValueError(f"no recipe {name!r}{options.did_you_mean(name, names)}; see rl/methods/recipes/")
-    module = _load_file(name) if name.endswith(".py") else importlib.import_module(f"rl.methods.recipes.{name}")
+    module = load_source_file(name) if name.endswith(".py") else importlib.import_module(f"rl.methods.recipes.{name}")
     recipe = getattr(module, "recipe", None)
     if not isinstance(recipe, Recipe):
         hint = ", but a module; write `recipe = MODULE.recipe.but(...)`" * isinstance(recipe, ModuleType)
@@ -227,7 +227,7 @@ def part(slot: str, text: str) -> Callable:
     _check_slot(slot)
     path, suffix, rest = text.rpartition(".py:")
     name, _, bindings = rest.partition(":")
-    module = _load_file(path + ".py") if suffix else importlib.import_module(f"rl.methods.parts.{slot}")
+    module = load_source_file(path + ".py") if suffix else importlib.import_module(f"rl.methods.parts.{slot}")
     parts = parts_of(module)
     if name not in parts:
         hint = options.did_you_mean(name, list(parts)) or f"; it has {', '.join(parts)}"
@@ -278,12 +278,6 @@ def parts_of(module: ModuleType) -> dict[str, Callable]:
         and f"{getattr(value, '__module__', '')}.".startswith(f"{module.__name__}.")
         and (inspect.isfunction(value) or (inspect.isclass(value) and "__call__" in vars(value)))
     }
-
-
-def _load_file(path: str) -> ModuleType:
-    from sandboxes.source_files import load_source_file  # imports the package `sandboxes`, which few commands need
-
-    return load_source_file(path)
 
 
 def _text_of(slot: str, part: Callable) -> str:
