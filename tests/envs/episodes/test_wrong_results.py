@@ -1,8 +1,10 @@
 """What a first environment returns by mistake is an error that names it, and no result that looks right."""
 
+import gymnasium
 import numpy as np
 import pytest
 
+from envs import make, register
 from envs.checks import contract, isolation, rewards, run
 from envs.checks.env_under_test import EnvUnderTest, held_out_split
 from envs.env import Env
@@ -259,6 +261,14 @@ def test_a_round_for_a_seat_that_is_not_there_is_named(outcome, word):
         for _ in range(2):
             game.step("x")
     assert word in str(caught.value)
+
+
+def test_a_game_is_registered_by_its_class_and_needs_its_family_by_name():
+    register("multi/OwnPass-v0", Pass)
+    assert gymnasium.make("multi/OwnPass-v0").reset(seed=0)[0] == (user("go"),)
+    register("games/OwnPass-v0", f"{__name__}:Pass")
+    with pytest.raises(ValueError, match="is a game of several seats, whose id must begin with 'multi/'"):
+        make("games/OwnPass-v0")
 
 
 def test_the_base_class_is_no_environment_yet():
