@@ -134,8 +134,13 @@ def check_settings(
 
 
 def _show(value: Any) -> str:
-    """The value with its type, in few characters."""
+    """The value with its type, in few characters; the type alone of what is not shown alike in every process."""
     if value is None:
         return "None"
+    kind = type(value).__name__
+    if not isinstance(value, str | bytes | int | float | complex | list | tuple | dict):
+        return f"a value of type {kind}"
     text = " ".join(repr(value).split())
-    return f"the {type(value).__name__} {text[:MAX_SHOWN]}{'...' * (len(text) > MAX_SHOWN)}"
+    if " at 0x" in text:
+        return f"a value of type {kind}"
+    return f"the {kind} {text[:MAX_SHOWN]}{'...' * (len(text) > MAX_SHOWN)}"

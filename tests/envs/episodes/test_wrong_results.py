@@ -103,7 +103,8 @@ class NoSuper(Echo):
     [
         ({"reward": "0.5"}, r"Outcome\.reward must be a number, not the str '0.5'"),
         ({"reward": None}, r"Outcome\.reward must be a number, not None"),
-        ({"reward": np.zeros(2)}, r"Outcome\.reward must be a number, not the ndarray"),
+        ({"reward": np.zeros(2)}, r"Outcome\.reward must be a number, not a value of type ndarray"),
+        ({"reward": object()}, r"Outcome\.reward must be a number, not a value of type object$"),
         ({"rewards": {"form": "good"}}, r"Outcome\.rewards\['form'\] must be a number, not the str 'good'"),
         ({"rewards": {"form": float("nan")}}, r"Outcome\.rewards\['form'\] is nan"),
         ({"rewards": [1.0]}, r"Outcome\.rewards must be a dict of numbers"),
@@ -186,9 +187,9 @@ def test_limits_of_another_type_are_named():
     class Half(Echo):
         max_turns = 2.5
 
-    for make in (Half, lambda: Echo(max_turns=2.5)):
+    for construct in (Half, lambda: Echo(max_turns=2.5)):
         with pytest.raises(ValueError, match=r"max_turns must be a whole number, not the float 2\.5"):
-            make()
+            construct()
 
 
 def test_functions_as_tools_are_named():
