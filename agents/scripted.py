@@ -11,13 +11,14 @@ A script is called after `reset` and yields one reply per turn; it may look at t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from typing import Any
 
 import gymnasium
 import numpy as np
 
+from envs.episodes.results import read_replies
 from envs.types import Message, assistant
 
 Script = Callable[[gymnasium.Env, int], Iterator[Message]]
@@ -34,9 +35,7 @@ def oracle(env: gymnasium.Env, seed: int) -> Iterator[Message]:
         missing = _missing_method_error(env, "oracle")
         is_undefined = str(error).endswith("must define oracle()")  # as `envs.env.Env.oracle` says
         raise missing if is_undefined else ValueError(f"{_label(env)} has no oracle policy: {error}") from None
-    if isinstance(replies, (str, Mapping)) or not isinstance(replies, Iterable):
-        raise ValueError(f"{_label(env)}: oracle() must yield replies, not return a {type(replies).__name__}")
-    return (assistant(reply) if isinstance(reply, str) else reply for reply in replies)
+    return read_replies(f"{_label(env)}: oracle()", replies)
 
 
 def random(env: gymnasium.Env, seed: int) -> Iterator[Message]:
@@ -45,7 +44,7 @@ def random(env: gymnasium.Env, seed: int) -> Iterator[Message]:
     Raises `ValueError` if the environment has none.
     """
     draw_reply, rng = _env_method(env, "random"), np.random.default_rng(seed)
-    return (draw_reply(rng) for _ in iter(int, 1))
+    return read_replies(f"{_label(env)}: random(rng)", (draw_reply(rng) for _ in iter(int, 1)))
 
 
 def noop(env: gymnasium.Env, seed: int) -> Iterator[Message]:
@@ -54,7 +53,7 @@ def noop(env: gymnasium.Env, seed: int) -> Iterator[Message]:
     Raises `ValueError` if the environment has none.
     """
     noop_reply = _env_method(env, "noop")
-    return (noop_reply() for _ in iter(int, 1))
+    return read_replies(f"{_label(env)}: noop()", (noop_reply() for _ in iter(int, 1)))
 
 
 def replay(replies: Iterable[Message | str]) -> Script:

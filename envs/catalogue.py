@@ -46,6 +46,8 @@ def register(id: str, entry_point: str | Callable[..., gymnasium.Env], **kwargs:
             raise ValueError(f"entry point {entry_point!r} of {id!r} is not of the form 'module:Class'")
         if id.startswith("multi/"):
             entry_point = view_entry_point(entry_point)
+    else:
+        entry_point = gymnasium_class(entry_point)
     existing = gymnasium.registry.get(id)
     if existing is not None:
         if (existing.entry_point, existing.kwargs) == (entry_point, kwargs):
@@ -159,6 +161,8 @@ def _load(env_spec: gymnasium.envs.registration.EnvSpec) -> Any:
         choices = _environment_classes(module)
         raise ValueError(f"{env_spec.id}: {unknown_message('environment', name, choices, of=source)}")
     target = gymnasium.envs.registration.load_env_creator(env_spec.entry_point)
+    if isinstance(target, type) and gymnasium_class(target) is not target:
+        raise ValueError(f"{env_spec.id}: {path} is a game of several seats, whose id must begin with 'multi/'")
     if isinstance(target, type) and not issubclass(target, gymnasium.Env):
         raise ValueError(f"{env_spec.id}: {path} is a class, but no environment: it does not derive from envs.env.Env")
     return target

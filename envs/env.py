@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import operator
 import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
@@ -16,7 +15,16 @@ from gymnasium.error import ResetNeeded
 from gymnasium.utils import seeding
 
 from envs.episodes.endings import close_episode
-from envs.episodes.guide import STYLES, Guide, Style
+from envs.episodes.guide import Guide, Style
+from envs.episodes.results import (
+    check_settings,
+    check_tools,
+    read_flag,
+    read_guide,
+    read_messages,
+    read_number,
+    read_numbers,
+)
 from envs.episodes.task_loading import SPLITS as SPLITS
 from envs.episodes.task_loading import TaskLoading
 from envs.messages import copy_message, format_message, observed, parse_action
@@ -84,17 +92,9 @@ class Env(TaskLoading, gymnasium.Env[Messages, Message]):
         max_seconds: float | None = None,
         render_mode: str | None = None,
     ) -> None:
-        if style not in STYLES:
-            raise ValueError(f"style {style!r} is not one of {', '.join(STYLES)}")
+        limit = self.max_turns if max_turns is None else max_turns
+        self.max_turns = check_settings(style, limit, max_seconds, render_mode, self.metadata["render_modes"])
         self.style = style
-        if max_turns is not None:
-            self.max_turns = operator.index(max_turns)
-        if self.max_turns < 1:
-            raise ValueError(f"max_turns must be at least 1, not {self.max_turns}")
-        if max_seconds is not None and not max_seconds > 0:
-            raise ValueError(f"max_seconds must be above 0, not {max_seconds}")
-        if render_mode is not None and render_mode not in self.metadata["render_modes"]:
-            raise ValueError(f"render_mode {render_mode!r} is not one of {', '.join(self.metadata['render_modes'])}")
         self.max_seconds = max_seconds
         self.render_mode = render_mode
         self.observation_space = MessagesSpace()
@@ -197,8 +197,8 @@ class Env(TaskLoading, gymnasium.Env[Messages, Message]):
         an index drawn from `seed`. Raises ValueError for an unknown option or split, MissingData for a split whose data
         are missing, IndexError for an index out of range.
         """
-        if type(seed) is int and seed >= 0:
-            self._rng_pending, self._np_random_seed = True, seed
+        if isinstance(seed, int) and seed >= 0:
+            self._rng_pending, self._np_random_seed = True, int(seed)
         else:  # None goes on with the last episode's generator; anything else is refused by Gymnasium
             self._task_draw = self.np_random.random()
             super().reset(seed=seed)
@@ -208,8 +208,8 @@ class Env(TaskLoading, gymnasium.Env[Messages, Message]):
         self.dialogue = []
         self._dialogue_digest, self._digest_length = "", 0
         self._reset_time = WATCHDOG.clock.now()
-        opening = self.start()
-        guide = self.guide() if self.style == "full" else None
+        opening = read_messages("what start() returns", self.start())
+        guide = read_guide(self.guide()) if self.style == "full" else None
         self._is_guided = guide is not None
         messages = self._record_messages(guide.open(opening, self.max_turns) if guide else opening)
         self._phase = "playing"
@@ -238,25 +238,27 @@ class Env(TaskLoading, gymnasium.Env[Messages, Message]):
         outcome = self.reply(message)
         if not isinstance(outcome, Outcome):
             raise TypeError(f"{self._name}: reply() must return an Outcome, not {type(outcome).__name__}")
+        reward = read_number("Outcome.reward", outcome.reward)
+        outcome.messages = read_messages("Outcome.messages", outcome.messages)
         self.turns += 1
         self.dialogue.append(message)
-        terminated = bool(outcome.terminated)
+        terminated = read_flag("Outcome.terminated", outcome.terminated)
         limit = None if terminated else self._limit()
-        messages = self._record_messages(
-            self._last_messages(outcome, limit) if terminated or limit else outcome.messages
-        )
+        is_over = terminated or limit is not None
+        messages = self._record_messages(self._last_messages(outcome, limit) if is_over else outcome.messages)
         info: StepInfo = {
             "state": self.state(),
-            "rewards": {name: float(value) for name, value in outcome.rewards.items()},
-            "metrics": {name: float(value) for name, value in outcome.metrics.items()},
-            "valid": bool(outcome.valid),
+            "rewards": read_numbers("Outcome.rewards", outcome.rewards, finite=True),
+            "metrics": read_numbers("Outcome.metrics", outcome.metrics),
+            "valid": read_flag("Outcome.valid", outcome.valid),
         }
-        if terminated or limit:
-            info["success"], info["stop"] = bool(outcome.success), str(limit or Stop.TERMINATED)
+        if is_over:
+            info["success"] = read_flag("Outcome.success", outcome.success)
+            info["stop"] = str(limit or Stop.TERMINATED)
             self.release()
         else:
             self._phase = "playing"
-        return messages, float(outcome.reward), terminated, limit is not None, info
+        return messages, reward, terminated, limit is not None, info
 
     def release(self) -> None:
         """Give back what others may be waiting for, such as a place in a browser. Only `reset` follows.
@@ -293,13 +295,11 @@ class Env(TaskLoading, gymnasium.Env[Messages, Message]):
         if not self._is_guided:
             return outcome.messages
         reason = "" if limit else self.ending(outcome)
-        return close_episode(tuple(outcome.messages), limit or Stop.TERMINATED, reason, bool(outcome.success))
+        return close_episode(outcome.messages, limit or Stop.TERMINATED, reason, bool(outcome.success))
 
     def _record_messages(self, messages: Messages) -> Messages:
         """Append the environment's messages, made printable, to the dialogue; return copies for the caller to own."""
-        if isinstance(messages, (Mapping, str)):
-            raise TypeError(f"{self._name}: messages must be a tuple of messages, not one {type(messages).__name__}")
-        copies = tuple(observed(message) for message in messages)
+        copies = tuple(map(observed, messages))
         self.dialogue.extend(copy_message(message) for message in copies)
         return copies
 
@@ -308,6 +308,7 @@ class Env(TaskLoading, gymnasium.Env[Messages, Message]):
         if not self.tools:
             return []
         if self._pickled_tools[0] is not self.tools:
+            check_tools(self.tools)
             self._pickled_tools = self.tools, pickle.dumps(list(self.tools))
         return pickle.loads(self._pickled_tools[1])
 

@@ -169,4 +169,7 @@ def _same_kind(space_1: _ChatSpace, space_2: Space) -> bool:
 @create_shared_memory.register(TextSpace)
 @create_shared_memory.register(ReplySpace)
 def _no_shared_memory(space: _ChatSpace, n: int = 1, ctx: Any = None) -> NoReturn:
-    raise ValueError(f"{space!r} has no fixed size: use AsyncVectorEnv(..., shared_memory=False)")
+    raise ValueError(
+        f"{space!r} has no fixed size: use AsyncVectorEnv(..., shared_memory=False), "
+        "or gymnasium.make_vec(..., vector_kwargs={'shared_memory': False})"
+    )

@@ -171,11 +171,13 @@ def parse(text: str, path: Path | str) -> dict[str, Any]:
 def code_sources(settings: Settings, file: Mapping[str, Any]) -> list[str]:
     """Return what `settings` name of code outside of this package because `file` (from `read`) says so.
 
-    That is the file of an environment, a recipe or an opponent, a function that an argument of the environment names,
-    or another name that is not an id, such as `module:Class` or `mcp:COMMAND`.
+    That is the file of an environment, a recipe, an agent or an opponent, a function that an argument of the
+    environment names, or another name that is not an id, such as `module:Class` or `mcp:COMMAND`.
     """
     names = [source_of(settings.env)] if settings.env == file.get("env") else []
     names += [settings.algo] if settings.algo.endswith(".py") and settings.algo == file.get("algo") else []
+    is_own_agent = ".py:" in settings.agent and settings.agent == file.get("agent")
+    names += [source_of(settings.agent)] if is_own_agent else []
     for text in set(settings.env_arg) & set(file.get("env_arg", ())):
         value = text.partition("=")[2]
         names += [source_of(value)] if ".py:" in value or FUNCTION.fullmatch(value) else []
@@ -193,7 +195,8 @@ def source_of(name: str) -> str:
     scheme, _, rest = name.partition(":")
     if scheme in INNER_SCHEMES:
         return source_of(rest)
-    return name.rpartition(":")[0] if ".py:" in name else name if ":" in name else ""
+    file, is_file, _ = name.partition(".py:")
+    return f"{file}.py" if is_file else name if ":" in name else ""
 
 
 def complete(file: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from agents import catalogue
 from agents.chat import ChatAgent
 from agents.render import Renderer
 from agents.tool_calls import FORMATS
+from rl.spec_paths import absolute_spec
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -132,12 +133,15 @@ def parse_json_values(flag: str, texts: Sequence[str]) -> dict[str, Any]:
 
 
 def read_agent(text: str) -> str:
-    """Return an agent's name with options; a `type` for argparse. Raises `ArgumentTypeError` for another text."""
+    """Return an agent's name with options; a `type` for argparse. Raises `ArgumentTypeError` for another text.
+
+    The path of an agent in a file of its own is made absolute.
+    """
     try:
         catalogue.parse(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
-    return text
+    return absolute_spec(text) if ".py:" in text else text
 
 
 def read_system(path: str) -> str:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
+import traceback
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any, NamedTuple
 
+from envs.catalogue import entry
 from envs.checks import contract, isolation, opening, rewards, seats
 from envs.checks.env_under_test import (
     MAX_TURNS,
@@ -16,7 +20,7 @@ from envs.checks.env_under_test import (
     play,
 )
 from envs.env import SPLITS, Env
-from envs.exits import call_contained, containment, error_text
+from envs.exits import EnvExit, call_contained, containment, error_text
 from envs.watchdog import WATCHDOG, Overrun
 from sandboxes import SandboxUnavailable
 
@@ -35,6 +39,8 @@ CHECKS: tuple[Check, ...] = (
     rewards.attacks,
     rewards.random_floor,
     rewards.answer_leak,
+    rewards.votes,
+    isolation.states,
     isolation.determinism,
     isolation.independence,
     isolation.pickling,
@@ -115,14 +121,22 @@ def run(under_test: EnvUnderTest) -> Iterator[Result]:
     except (ImportError, ValueError, Overrun):
         raise
     except Exception as error:
-        fault = error_text(error)
+        fault = _fault_text(error, under_test)
     else:
         missing = [split for split in SPLITS if split not in available]
         claim += f" Left out, as their data are missing: {', '.join(missing)}." if missing else ""
     yield Result("construction", claim, (fault,) if fault else ())
     if not fault:
+        check_of: dict[str, str] = {}  # the first check that met a fault, by its text
         for check in checks:
-            yield run_check(check, under_test)
+            result = run_check(check, under_test)
+            faults = [
+                fault
+                if (first := check_of.setdefault(fault, result.name)) == result.name
+                else f"as in {first}: {fault}"
+                for fault in result.faults
+            ]
+            yield result._replace(faults=tuple(dict.fromkeys(faults)))
 
 
 def _play_once(env: Env) -> None:
@@ -163,6 +177,18 @@ def run_check(check: Check, under_test: EnvUnderTest) -> Result:
     except Untestable as error:
         lack = str(error)
     except Exception as error:
-        faults.append(error_text(error))
+        faults.append(_fault_text(error, under_test))
     claim = (check.__doc__ or "").strip().splitlines()[0]
     return Result(check.__name__, claim, tuple(faults), lack)
+
+
+def _fault_text(error: Exception, under_test: EnvUnderTest) -> str:
+    """The type and text of an error in one line, with the last line of the environment's own file that led to it."""
+    text = " ".join(error_text(error).split())
+    cause = (error.__cause__ or error) if isinstance(error, EnvExit) else error
+    with suppress(Exception):  # what cannot be made has no file
+        target = entry(under_test.spec)
+        file = inspect.getfile(getattr(target, "game", target))
+        places = [frame for frame in traceback.extract_tb(cause.__traceback__) if frame.filename == file]
+        return f"{text} ({file}, line {places[-1].lineno})"
+    return text

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from copy import deepcopy
 from functools import partial
+from math import isfinite
 from typing import Any
 
 from gymnasium.error import ResetNeeded
@@ -23,10 +25,12 @@ from envs.checks.env_under_test import (
     play,
     random_replies,
 )
-from envs.env import Env
+from envs.data import MissingData
+from envs.env import SPLITS, Env
 from envs.messages import observed
+from envs.spaces import message_error
 from envs.step_info import FINAL_KEYS, RESET_KEYS, STEP_KEYS
-from envs.types import Stop
+from envs.types import Stop, Task
 
 MAX_COMPARED = 4000  # tasks of a split that are compared with those of the others
 WITHOUT_SPEC = "Not able to test alternative render modes"  # Gymnasium's warning on an environment made from a file
@@ -66,11 +70,12 @@ def splits(under_test: EnvUnderTest) -> Iterator[str]:
     """
     with under_test.make() as env:
         split_of: dict[str, str] = {}  # by the content of a task
+        for split in SPLITS:
+            with suppress(MissingData):
+                if not len(env.load(split)):
+                    yield f"split {split!r} is empty; raise envs.data.MissingData for a split that there is not"
         for split in available_splits(env):
             tasks = env.load(split)
-            if not len(tasks):
-                yield f"split {split!r} is empty"
-                continue
             ids = set()
             positions = range(0, len(tasks), -(-len(tasks) // MAX_COMPARED))
             for position in positions:
@@ -108,11 +113,11 @@ def _reset_faults(env: Env, episode: Episode) -> Iterator[str]:
     if not episode.opening:
         yield "reset returned no message: a policy has nothing to read"
     if episode.opening not in env.observation_space:
-        yield "reset's observation is not in the observation space"
+        yield f"reset's observation is not in the observation space{_why(episode.opening)}"
     elif any(observed(message) != message for message in episode.opening):
         yield "reset's observation holds control characters or lone surrogates"
     for tool in episode.info.get("tools", []):
-        if tool.get("type") != "function" or not isinstance(tool.get("function", {}).get("name"), str):
+        if tool.get("type") != "function":
             yield f"tool {tool!r} is not an OpenAI function schema"
 
 
@@ -122,7 +127,7 @@ def _step_faults(
     is_over = terminated or truncated
     yield from _key_faults(info, (*STEP_KEYS, *FINAL_KEYS) if is_over else STEP_KEYS, "step")
     if messages not in env.observation_space:
-        yield "the observation is not in the observation space"
+        yield f"the observation is not in the observation space{_why(messages)}"
     elif any(observed(message) != message for message in messages):
         yield "the observation holds control characters or lone surrogates"
     if not isinstance(reward, float) or reward != reward or abs(reward) == float("inf"):
@@ -135,11 +140,20 @@ def _step_faults(
         yield "the episode goes on without a message: a policy has nothing new to read"
 
 
+def _why(messages: Iterable[Any]) -> str:
+    """What is wrong with the first message that is none; "" if all are messages."""
+    errors = (error for message in messages if (error := message_error(message)))
+    return next((f": {error}" for error in errors), "")
+
+
 def _key_faults(info: Mapping[str, Any], keys: tuple[str, ...], method: str) -> Iterator[str]:
     for key in set(keys) - info.keys():
         yield f"info of {method} lacks {key!r}"
     for key in info.keys() - set(keys):
         yield f"info of {method} has {key!r}, which envs.step_info does not list there"
+    for name, value in info.get("metrics", {}).items():  # type: ignore[attr-defined]
+        if not isfinite(value):
+            yield f"metric {name!r} is {value}"
     for key in keys:
         kind = INFO_TYPES[key]
         if key in info and not isinstance(info[key], kind):
@@ -220,11 +234,13 @@ def _error_faults(call: Callable[[], Any], kind: type[Exception], word: str) -> 
 
 
 def fresh_objects(under_test: EnvUnderTest) -> Iterator[str]:
-    """Changing a returned observation or info changes no other one.
+    """Changing a returned observation or info changes no other one, and playing changes no task.
 
     Yields a line for each fault; none if the claim holds.
     """
     with under_test.make() as env:
+        task = env.load(held_out_split(env))[0]
+        content = _content(task)
         first = play(env, oracle_replies, index=0)
         copy = deepcopy(first)
         for seed in range(2):
@@ -237,10 +253,19 @@ def fresh_objects(under_test: EnvUnderTest) -> Iterator[str]:
                 _overwrite(info)
                 if terminated or truncated:
                     break
+        for replies in (noop_replies, random_replies(0)):
+            play(env, replies, index=0)
+        if _content(task) != content:
+            yield f"playing changes task {task.id}, which all episodes share; copy what changes in start()"
         if play(env, oracle_replies, index=0).digest() != copy.digest():
             yield "changing returned messages or infos changed a later episode"
         if first.digest() != copy.digest():
             yield "a later episode changed messages or infos returned before"
+
+
+def _content(task: Task) -> str:
+    """Everything in a task, as a text."""
+    return json.dumps([task.id, task.prompt, task.answer, dict(task.metadata)], sort_keys=True, default=repr)
 
 
 def _overwrite(value: Any) -> None:

@@ -7,15 +7,16 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from envs.catalogue import make
 from envs.data import MissingData
 from envs.env import SPLITS, Env
+from envs.episodes.results import read_replies
 from envs.step_info import StepInfo
-from envs.types import Message, Messages, assistant, text
+from envs.types import Message, Messages, text
 from envs.watchdog import WATCHDOG
 
 Replies = Callable[[Env], Iterable[Message | str]]  # called after reset; one reply is read per turn
@@ -98,23 +99,24 @@ class Episode:
 
 
 def available_splits(env: Env) -> Iterator[str]:
-    """Yield the splits whose data are available, "test" first. Raises MissingData if there is none."""
+    """Yield the splits that have tasks, "test" first. Raises MissingData if there is none."""
     errors = []
     for split in reversed(SPLITS):
         try:
-            env.load(split)
+            if len(env.load(split)):
+                yield split
+            else:
+                errors.append(MissingData(f"{type(env).__name__} has no tasks: all splits are empty"))
         except MissingData as error:
             errors.append(error)
-        else:
-            yield split
     if len(errors) == len(SPLITS):
         raise errors[0]
 
 
 def held_out_split(env: Env) -> str:
-    """Return the first split with data of "test", "val" and "train": the one that checks play.
+    """Return the first split with tasks of "test", "val" and "train": the one that checks play.
 
-    Raises MissingData if none has data.
+    Raises MissingData if none has any.
     """
     return next(available_splits(env))
 
@@ -164,9 +166,9 @@ def has_oracle(env: Env) -> bool:
     return True
 
 
-def oracle_replies(env: Env) -> Iterable[Message | str]:
+def oracle_replies(env: Env) -> Iterable[Message]:
     """Return the replies of the environment's oracle or, where there is none, random ones."""
-    return env.oracle() if has_oracle(env) else random_replies(0)(env)
+    return read_replies("oracle()", env.oracle()) if has_oracle(env) else random_replies(0)(env)
 
 
 def thinking_replies(form: str, *, seed: int) -> Replies:
@@ -181,19 +183,18 @@ def thinking_replies(form: str, *, seed: int) -> Replies:
 
     def replies(env: Env) -> Iterator[Message]:
         rng = np.random.default_rng(seed)
-        for reply in oracle_replies(env):
-            message = assistant(reply) if isinstance(reply, str) else reply
-            other = " ".join(text(env.random(rng)).split())[:MAX_QUOTE]
-            reasoning = REASONING.format(other, *rng.integers(2, 1000, size=2))
-            yield {**message, "content": form.format(reasoning, text(message))}
+        others = read_replies("random(rng)", (env.random(rng) for _ in iter(int, 1)))
+        for message in oracle_replies(env):
+            quote = " ".join(text(next(others)).split())[:MAX_QUOTE]
+            reasoning = REASONING.format(quote, *rng.integers(2, 1000, size=2))
+            yield cast(Message, {**message, "content": form.format(reasoning, text(message))})
 
     return replies
 
 
 def noop_replies(env: Env) -> Iterator[Message]:
     """Yield the environment's no-op, without end."""
-    while True:
-        yield env.noop()
+    return read_replies("noop()", (env.noop() for _ in iter(int, 1)))
 
 
 def echo_replies(env: Env) -> Iterator[str]:
@@ -212,7 +213,7 @@ def constant_replies(reply: str) -> Replies:
     return replies
 
 
-def random_replies(seed: int) -> Replies:
+def random_replies(seed: int) -> Callable[[Env], Iterator[Message]]:
     """Return a function that, called with an environment, yields its random replies, without end.
 
     They are drawn with a generator of their own, seeded with `seed`.
@@ -220,7 +221,6 @@ def random_replies(seed: int) -> Replies:
 
     def replies(env: Env) -> Iterator[Message]:
         rng = np.random.default_rng(seed)
-        while True:
-            yield env.random(rng)
+        return read_replies("random(rng)", (env.random(rng) for _ in iter(int, 1)))
 
     return replies

@@ -18,12 +18,21 @@ import numpy as np
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv
 
 from envs.catalogue import find
-from envs.checks.env_under_test import EnvUnderTest, Episode, noop_replies, oracle_replies, play, random_replies
+from envs.checks.env_under_test import (
+    EnvUnderTest,
+    Episode,
+    has_oracle,
+    noop_replies,
+    oracle_replies,
+    play,
+    random_replies,
+)
 from envs.env import Env
 
 MAX_SEEDS = 4  # that a check plays at most
 HASH_SEEDS = ("1", "2")
 DEADLINE_S = 120.0
+STATE_TASKS = 12  # whose states are compared
 
 
 def seeds(under_test: EnvUnderTest) -> range:
@@ -56,6 +65,24 @@ def determinism(under_test: EnvUnderTest) -> Iterator[str]:
         by_index = Episode(*env.reset(seed=3, options={"index": env.index}))
         if by_seed.digest() != by_index.digest():
             yield "reset with the index that the seed would draw gives another episode than with the seed alone"
+
+
+def states(under_test: EnvUnderTest) -> Iterator[str]:
+    """Tasks with other openings have other states, and the state changes while the oracle solves a task.
+
+    Yields a line for each fault; none if the claim holds.
+    """
+    with under_test.make() as env:
+        first: dict[str, tuple[str, str]] = {}  # by state: the opening and the id of a task that begins with it
+        for index in under_test.indices(env, STATE_TASKS):
+            episode = play(env, oracle_replies, index=index)
+            state, opening = episode.info["state"], json.dumps(episode.opening, default=repr)
+            other, id = first.setdefault(state, (opening, env.task.id))
+            if state and other != opening:
+                yield f"tasks {id} and {env.task.id} have other openings and the same state {state[:60]!r}"
+            is_moving = len({json.dumps(turn[0], default=repr) for turn in episode.turns}) > 1
+            if state and is_moving and has_oracle(env) and {turn[4]["state"] for turn in episode.turns} == {state}:
+                yield f"task {env.task.id}: the state is {state[:60]!r} in all {len(episode.turns)} turns of the oracle"
 
 
 def independence(under_test: EnvUnderTest) -> Iterator[str]:

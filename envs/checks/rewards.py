@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from math import isclose
 from typing import Any
 
@@ -23,9 +23,16 @@ from envs.checks.env_under_test import (
     thinking_replies,
 )
 from envs.env import Env
+from envs.messages import parse_action
 from envs.types import Message, text
 
-ATTACK_TASKS, IDLE_TASKS, RANDOM_TASKS, LEAK_TASKS = 5, 20, 50, 200  # tasks that each check plays at most
+ATTACK_TASKS, IDLE_TASKS, RANDOM_TASKS, LEAK_TASKS, VOTE_TASKS = (
+    5,
+    20,
+    50,
+    200,
+    5,
+)  # tasks that each check plays at most
 THINKING_TASKS = 5
 THINKING_FORMS = {
     "on the lines before": "{}\n{}",
@@ -149,6 +156,29 @@ def answer_leak(under_test: EnvUnderTest) -> Iterator[str]:
             for part in _answer_parts(episode.info["answer"]):
                 if len(part) >= MIN_LEAK and re.search(rf"(?<!\w){re.escape(part)}(?!\w)", visible):
                     yield f"task {env.task.id}: a message shows the answer {part[:60]!r}; if it must, see Env.leaks"
+
+
+def votes(under_test: EnvUnderTest) -> Iterator[str]:
+    """vote(action), by which attempts at a task are counted, is hashable for every reply, and None for no answer.
+
+    Yields a line for each fault; none if the claim holds.
+    """
+    with under_test.make() as env:
+        if (vote := getattr(env, "vote", None)) is None:
+            raise Untestable("there is no vote: whole replies are counted")
+        for index in under_test.indices(env, VOTE_TASKS):
+            options = {"split": held_out_split(env), "index": index}
+            replies: list[Message | str] = [*JUNK, env.noop()]
+            for policy in (oracle_replies, random_replies(index)):
+                env.reset(seed=0, options=options)
+                replies.append(next(iter(policy(env))))
+            for reply in replies:
+                env.reset(seed=0, options=options)
+                value = vote(parse_action(reply))
+                if not isinstance(value, Hashable):
+                    kind = type(value).__name__
+                    yield f"task {env.task.id}: vote of {str(reply)[:60]!r} is a {kind}, which cannot be counted"
+                    return
 
 
 def _answer_parts(answer: Any) -> Iterator[str]:

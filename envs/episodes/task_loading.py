@@ -5,9 +5,11 @@ from __future__ import annotations
 import operator
 import os
 import pickle
+import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -44,7 +46,7 @@ class TaskLoading:
         return env
 
     def tasks(self, split: str) -> Sequence[Task]:
-        """Return the tasks of the split "train", "val" or "test".
+        """Return the tasks of the split "train", "val" or "test"; in a list, an empty id becomes "SPLIT/INDEX".
 
         They must depend on the class, its arguments and the split only. Raise `envs.data.MissingData` for a split that
         this machine has no data for.
@@ -54,7 +56,8 @@ class TaskLoading:
     def load(self, split: str) -> Sequence[Task]:
         """Return the tasks of `split`, created once per process for equal arguments.
 
-        Raises ValueError for an unknown split, MissingData for one without data, Overrun if `tasks` takes too long.
+        Raises ValueError for an unknown split and for what is no sequence of tasks, MissingData for a split without
+        data, Overrun if `tasks` takes too long.
         """
         if split not in SPLITS:
             raise ValueError(f"{self._name}: split {split!r} is not one of {', '.join(SPLITS)}")
@@ -65,12 +68,24 @@ class TaskLoading:
         if key not in cache:
             with _tasks_lock:
                 if key not in cache:
-                    tasks = WATCHDOG.load_call(f"{self._name}: tasks({split!r})", self.tasks, split)
-                    if not (hasattr(tasks, "__len__") and hasattr(tasks, "__getitem__")):
-                        kind = type(tasks).__name__
-                        raise ValueError(f"{self._name}: tasks() must return a sequence, such as a list, not {kind}")
-                    cache[key] = tasks
+                    tasks = WATCHDOG.load_call(f"{self._name}: tasks({split!r})", self._make_tasks, split)
+                    cache[key] = _check_tasks(tasks, f"{self._name}: tasks({split!r})", split)
         return cache[key]
+
+    def _make_tasks(self, split: str) -> Any:
+        """Call `tasks`. Raises ValueError, in one line with the place, for errors that say nothing of it."""
+        if not callable(self.tasks):
+            kind = type(self.tasks).__name__
+            raise ValueError(f"{self._name}: tasks is a {kind} and must be a method; give the {kind} another name")
+        try:
+            return self.tasks(split)
+        except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError) as error:
+            if isinstance(error, NotImplementedError):
+                raise
+            from sandboxes.source_files import failure_text  # a package that few commands need
+
+            label = f"{self._name}: tasks({split!r})"
+            raise ValueError(f"{label}: {failure_text(error, label, class_file(type(self)))}") from error
 
     def splits(self) -> Iterator[str]:
         """Yield the splits that have tasks, "train" before "test" before "val"; each is loaded just before."""
@@ -102,6 +117,8 @@ class TaskLoading:
         return None
 
     def _choose_task(self, options: Mapping[str, Any]) -> tuple[str, int, Task]:
+        if not hasattr(self, "max_seconds"):
+            raise TypeError(f"{type(self).__name__}.__init__ must call super().__init__(**limits) first")
         for key in options:
             if key not in RESET_OPTIONS:
                 raise ValueError(unknown_message("reset option", key, RESET_OPTIONS, of=self._name))
@@ -115,13 +132,54 @@ class TaskLoading:
         if index is None:
             _ = self.np_random  # creates the generator, whose first number is `_task_draw` whether it is used or not
             index = int(self._task_draw * len(tasks))
-            return split, index, tasks[index]
+            return split, index, self._task_at(tasks, split, index)
         if isinstance(index, bool) or not hasattr(index, "__index__"):
             raise ValueError(f"{self._name}: index must be an int, not {index!r}")
         index = operator.index(index)
         if not 0 <= index < len(tasks):
             raise IndexError(f"{self._name}: index {index} is outside 0..{len(tasks) - 1} of split {split!r}")
-        return split, index, tasks[index]
+        return split, index, self._task_at(tasks, split, index)
+
+    def _task_at(self, tasks: Sequence[Task], split: str, index: int) -> Task:
+        task = tasks[index]
+        if not isinstance(task, Task):
+            raise TypeError(_no_task(f"{self._name}: tasks({split!r})", index, task))
+        return task
+
+
+def class_file(cls: type) -> str:
+    """The file that defines a class; "" where that is unknown."""
+    module = sys.modules.get(cls.__module__)
+    return getattr(module, "__file__", None) or ""
+
+
+def _check_tasks(tasks: Any, label: str, split: str) -> Sequence[Task]:
+    """Return the tasks of a split; in a list or tuple an id that is empty becomes "SPLIT/INDEX".
+
+    Raises ValueError, which begins with `label`, for what is no sequence, and in a list or tuple for an entry that is
+    no Task, an id that is no str, and an id that two tasks have. Other sequences may be lazy and are not gone through.
+    """
+    if isinstance(tasks, Mapping) or not (hasattr(tasks, "__len__") and hasattr(tasks, "__getitem__")):
+        raise ValueError(f"{label} must return a sequence, such as a list, not {type(tasks).__name__}")
+    if not isinstance(tasks, list | tuple):
+        return tasks
+    index_of: dict[str, int] = {}
+    for index, task in enumerate(tasks):
+        if not isinstance(task, Task):
+            raise ValueError(_no_task(label, index, task))
+        if not isinstance(task.id, str):
+            raise ValueError(
+                f"{label}: task {index} has the id {task.id!r}, which must be a str such as '{split}/{index}'"
+            )
+        if task.id and (other := index_of.setdefault(task.id, index)) != index:
+            raise ValueError(f"{label}: tasks {other} and {index} have the same id {task.id!r}; results go by it")
+    if all(task.id for task in tasks):
+        return tasks
+    return [task if task.id else replace(task, id=f"{split}/{index}") for index, task in enumerate(tasks)]
+
+
+def _no_task(label: str, index: int, value: Any) -> str:
+    return f"{label}: entry {index} is a {type(value).__name__}, not an envs.types.Task"
 
 
 def _pickle_key(arguments: Any) -> bytes:

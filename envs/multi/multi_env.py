@@ -6,7 +6,6 @@ move at once, and `MultiEnv.single_agent()` the Gymnasium class in which one sea
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any, ClassVar
@@ -19,11 +18,19 @@ from pettingzoo import AECEnv
 
 from envs.env import RANDOM_ALPHABET
 from envs.episodes.endings import close_episode
-from envs.episodes.guide import STYLES, Guide, Style
+from envs.episodes.guide import Guide, Style
+from envs.episodes.results import (
+    check_settings,
+    read_flag,
+    read_guide,
+    read_messages,
+    read_number,
+    read_numbers,
+)
 from envs.episodes.task_loading import TaskLoading
 from envs.messages import copy_message, format_message, observed, parse_action
 from envs.multi.game_views import GameViews
-from envs.multi.round import Observation, Round, merge_user_messages
+from envs.multi.round import Observation, Round, check_round, merge_user_messages
 from envs.spaces import MessagesSpace, ReplySpace
 from envs.types import Message, Messages, Stop, assistant
 from envs.watchdog import WATCHDOG
@@ -81,16 +88,9 @@ class MultiEnv(GameViews, TaskLoading, AECEnv[str, Messages, "Message | str"]):
         render_mode: str | None = None,
         max_cycles: int | None = None,
     ) -> None:
-        if style not in STYLES:
-            raise ValueError(f"style {style!r} is not one of {', '.join(STYLES)}")
-        if render_mode is not None and render_mode not in self.metadata["render_modes"]:
-            raise ValueError(f"render_mode {render_mode!r} is not one of {', '.join(self.metadata['render_modes'])}")
-        if max_seconds is not None and not max_seconds > 0:
-            raise ValueError(f"max_seconds must be above 0, not {max_seconds}")
         limit = max_turns if max_cycles is None else max_cycles  # PettingZoo's name of the limit
-        self.max_turns = self.max_turns if limit is None else operator.index(limit)
-        if self.max_turns < 1:
-            raise ValueError(f"max_turns must be at least 1, not {self.max_turns}")
+        limit = self.max_turns if limit is None else limit
+        self.max_turns = check_settings(style, limit, max_seconds, render_mode, self.metadata["render_modes"])
         self.style, self.max_seconds, self.render_mode = style, max_seconds, render_mode
         self.metadata = {**type(self).metadata, "name": f"{type(self).__name__.lower()}_v0"}  # type: ignore[misc]
         self.possible_agents = list(self.seats)
@@ -195,7 +195,7 @@ class MultiEnv(GameViews, TaskLoading, AECEnv[str, Messages, "Message | str"]):
         self._is_valid = dict.fromkeys(self.seats, True)  # of the last reply of each seat
         self._parts: dict[str, dict[str, float]] = {seat: {} for seat in self.seats}  # since its last reply
         self._skip_agent_selection = None
-        opening = self.start()
+        opening = check_round(self.start(), self.seats, f"{self._name}: start()")
         for seat in self.seats:
             if seat not in self.guests:
                 self._join(seat)
@@ -235,9 +235,7 @@ class MultiEnv(GameViews, TaskLoading, AECEnv[str, Messages, "Message | str"]):
             self.agent_selection = waiting[0]
             return None
         replies, self._replies = {other: self._replies[other] for other in self.to_move}, {}
-        outcome = self.reply(replies)
-        if not isinstance(outcome, Round):
-            raise TypeError(f"{self._name}: reply() must return a Round, not {type(outcome).__name__}")
+        outcome = check_round(self.reply(replies), self.seats, f"{self._name}: reply()")
         self.rounds += 1
         for other in replies:
             self.turns[other] += 1
@@ -266,16 +264,16 @@ class MultiEnv(GameViews, TaskLoading, AECEnv[str, Messages, "Message | str"]):
             if seat not in self.live:
                 self._join(seat)
         for seat, messages in outcome.messages.items():
-            texts = tuple(observed(message) for message in messages)
+            texts = tuple(map(observed, read_messages(f"Round.messages[{seat!r}]", messages)))
             self._inbox[seat] = (*self._inbox[seat], *texts)
             self.dialogue += [(f"to {seat}", copy_message(message)) for message in texts]
         for seat, reward in outcome.rewards.items():
-            self.rewards[seat] = float(reward)
+            self.rewards[seat] = read_number(f"Round.rewards[{seat!r}]", reward)
         for seat in outcome.invalid:
             self._is_valid[seat] = False
         for seat, parts in outcome.parts.items():
-            for name, value in parts.items():
-                self._parts[seat][name] = self._parts[seat].get(name, 0.0) + float(value)
+            for name, value in read_numbers(f"Round.parts[{seat!r}]", parts, finite=True).items():
+                self._parts[seat][name] = self._parts[seat].get(name, 0.0) + value
         ending_seats = [*outcome.leave] if outcome.to_move else [*self.live]
         limit = self._limit(outcome.to_move)
         state = self.state()
@@ -283,7 +281,8 @@ class MultiEnv(GameViews, TaskLoading, AECEnv[str, Messages, "Message | str"]):
             info = {"state": state, "valid": self._is_valid[seat], "rewards": dict(self._parts[seat]), "metrics": {}}
             if seat in ending_seats or limit:
                 self.terminations[seat], self.truncations[seat] = seat in ending_seats, seat not in ending_seats
-                info["success"] = bool(outcome.success.get(seat, False)) and seat in ending_seats
+                is_success = read_flag(f"Round.success[{seat!r}]", outcome.success.get(seat, False))
+                info["success"] = is_success and seat in ending_seats
                 stop = Stop.TERMINATED if seat in ending_seats else limit or Stop.TERMINATED
                 info["stop"] = str(stop)
                 if seat in self._guided_seats:
@@ -305,7 +304,7 @@ class MultiEnv(GameViews, TaskLoading, AECEnv[str, Messages, "Message | str"]):
             if not self._inbox[seat]:
                 raise RuntimeError(f"{self._name}: {seat} is to move and has been sent no message")
             if self.turns[seat] == 0 and seat not in self._guides:
-                self._guides[seat] = self.guide(seat) if self.style == "full" else None
+                self._guides[seat] = read_guide(self.guide(seat)) if self.style == "full" else None
                 self._guided_seats |= {seat} if self._guides[seat] else set()
         if self.agents:
             self.agent_selection = self.to_move[0] if self.to_move else self.agents[0]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+from envs.suggestions import unknown_message
 from envs.types import Message, Messages
+
+BY_SEAT, OF_SEATS = ("messages", "rewards", "success", "parts"), ("to_move", "leave", "invalid")  # fields of a Round
 
 
 class Observation(tuple):
@@ -36,6 +40,28 @@ class Round:
     success: Mapping[str, bool] = field(default_factory=dict)
     invalid: Sequence[str] = ()
     parts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+
+def check_round(outcome: Any, seats: Sequence[str], label: str) -> Round:
+    """Return `outcome` if it is a `Round` of these seats.
+
+    A message or a reward for a seat that is not there would be lost. Raises TypeError, which begins with `label`, for
+    anything else than a Round, and TypeError or ValueError for a field of another type or with an unknown seat.
+    """
+    if not isinstance(outcome, Round):
+        raise TypeError(f"{label} must return a Round, not {type(outcome).__name__}")
+    for name in BY_SEAT:
+        if not isinstance(value := getattr(outcome, name), Mapping):
+            raise TypeError(f"Round.{name} must be a dict by seat, not {value!r:.60}")
+    for name in OF_SEATS:
+        if isinstance(value := getattr(outcome, name), str) or not isinstance(value, Iterable):
+            hint = f"; write ({value!r},)" if value in seats else ""
+            raise TypeError(f"Round.{name} must be a tuple of seats, not {value!r:.60}{hint}")
+    for name in (*BY_SEAT, *OF_SEATS):
+        for seat in getattr(outcome, name):
+            if seat not in seats:
+                raise ValueError(unknown_message("seat", str(seat), seats, of=f"Round.{name}"))
+    return outcome
 
 
 def merge_user_messages(messages: Sequence[Message]) -> Messages:

@@ -149,10 +149,10 @@ def _tokens(recipe: Recipe, rows: Sequence[Row], model: ToyModel) -> Tokens:
     _expect_table(place, share, columns.mask)
     if share[~columns.mask].any():
         place.fail("gives a share to tokens that were not sampled, where mask is 0")
-    recorded, proximal = columns.pad(lambda row: row.old), columns.stream("proximal")
+    sampler_logp, proximal = columns.pad(lambda row: row.old), columns.stream("proximal")
     tokens = Tokens(
         logp=logp,
-        old=recorded if proximal is None else proximal,
+        old=sampler_logp if proximal is None else proximal,
         adv=columns.pad(lambda row: row.adv),
         mask=columns.mask,
         share=share.detach(),
@@ -162,7 +162,7 @@ def _tokens(recipe: Recipe, rows: Sequence[Row], model: ToyModel) -> Tokens:
         value=value if needs(recipe, "value") else None,
         old_value=columns.stream("value"),
         returns=columns.stream("returns"),
-        behaviour=None if proximal is None else recorded,
+        behaviour=None if proximal is None else sampler_logp,
         streams={name: table for name in sorted(rows[0].streams) if (table := columns.stream(name)) is not None},
     )
     if needs(recipe, "draws"):
@@ -230,11 +230,57 @@ def _call(place: Place, recipe: Recipe, tokens: Tokens, *args: Tensor, is_weight
     for name, value in _tensors(tokens):
         place.expect_unchanged(True, torch.equal(before[name], value.detach()), f"tokens.{name}")
     _expect_table(place, result, tokens.mask, is_weight=is_weight)
+    _check_cut(place, result, tokens, *args)
     if result.requires_grad and not needs(recipe, "entropy"):
         (gradient,) = torch.autograd.grad(result.sum(), tokens.entropy, retain_graph=True, allow_unused=True)
         if gradient is not None:
             place.fail('reads the gradient of tokens.entropy, which is there only for parts with @needs("entropy")')
     return result
+
+
+def _check_cut(place: Place, result: Tensor, tokens: Tokens, *args: Tensor) -> None:
+    """Raise `RecipeFault` if the part gives tokens other numbers when it sees half of the trajectories, in less space.
+
+    A trainer cuts an optimiser step into micro-batches and pads each to its longest row.
+    """
+    lengths = tokens.mask.int().cumsum(1).argmax(1) + 1
+    longest = lengths.new_zeros(len(lengths)).scatter_reduce(0, _numbered(tokens.labels.trajectory), lengths, "amax")
+    order = longest[_numbered(tokens.labels.trajectory)]
+    for half in (order <= order.median(), order > order.median()):
+        rows = half.nonzero().squeeze(1)
+        if not 0 < len(rows) < len(lengths):
+            return
+        width = int(lengths[rows].max())
+        with torch.no_grad():
+            part = place.part(*(_cut(arg, rows, width) for arg in args), _cut_tokens(tokens, rows, width))
+            again = place.part(*args, tokens)
+        mask = _cut(tokens.mask, rows, width)
+        if not torch.equal(again, result):
+            return  # it draws
+        if not torch.allclose(part[mask].double(), _cut(result, rows, width)[mask].double(), rtol=1e-4, atol=1e-5):
+            place.fail(
+                "gives a token other numbers in another micro-batch, so that --microbatch-tokens changes the loss; "
+                "take sums and means over the optimiser step in a `step` part or in `reduce`"
+            )
+
+
+def _numbered(labels: Tensor) -> Tensor:
+    """Labels (B,) as numbers from 0."""
+    return labels.unique(return_inverse=True)[1]
+
+
+def _cut(table: Tensor, rows: Tensor, width: int) -> Tensor:
+    """Some rows of a tensor (B,) or of the first `width` columns of one (B, T)."""
+    return table[rows, :width] if table.dim() == 2 else table[rows]
+
+
+def _cut_tokens(tokens: Tokens, rows: Tensor, width: int) -> Tokens:
+    """Some rows of `tokens`, padded to `width`."""
+    labels = {field.name: getattr(tokens.labels, field.name) for field in fields(tokens.labels)}
+    labels = {name: None if value is None else _cut(value, rows, width) for name, value in labels.items()}
+    streams = {name: _cut(value, rows, width) for name, value in tokens.streams.items()}
+    tables = {name: _cut(value, rows, width) for name, value in _tensors(tokens)}
+    return replace(tokens, labels=replace(tokens.labels, **labels), streams=streams, **tables)
 
 
 def _expect_table(place: Place, result: Any, mask: Tensor, *, is_weight: bool = False) -> None:

@@ -104,6 +104,13 @@ class Place(NamedTuple):
         if before != after:
             self.fail(f"changes {what} that it is given, which other parts read after it; work on a copy")
 
+    def expect_same(self, result: Any, again: Any, what: str) -> None:
+        """Raise `RecipeFault` unless two calls with equal generators and histories have given the same."""
+        if repr(result) != repr(again):
+            self.fail(
+                f"gives {what} by chance: {result!r:.40}, then {again!r:.40}; draw from rng alone, to be repeatable"
+            )
+
     def _expect_finite(self, result: np.ndarray) -> None:
         if result.dtype.kind not in REAL:
             self.fail(f"returned {describe(result)}, expected real numbers")

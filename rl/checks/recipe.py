@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from functools import partial
+from types import FunctionType
+from typing import Any
 
 from rl.checks import records
-from rl.checks.parts import RecipeFault
+from rl.checks.parts import Place, RecipeFault
 from rl.checks.toy import Sample
 from rl.methods.conflicts import find_conflict
 from rl.methods.recipe import Recipe
@@ -38,6 +41,7 @@ def check_recipe(recipe: Recipe, *, size: int = 4, updates: int = 10, sample: Sa
     recipe = deepcopy(recipe)
     if conflict := find_conflict(recipe, size):
         raise RecipeFault(conflict)
+    memories = {place: _memory(part) for place, part in recipe.parts()}
     records.check_sampler(recipe)
     records.check_allot(recipe, size)
     records.check_schedule(recipe, updates)
@@ -47,6 +51,17 @@ def check_recipe(recipe: Recipe, *, size: int = 4, updates: int = 10, sample: Sa
     records.check_score(recipe, groups)
     advantages = records.credit(recipe, groups)
     check_loss(recipe, records.rows(recipe, groups, advantages))
+    for place, part in recipe.parts():
+        if not hasattr(part, "state_dict") and _memory(part) != memories[place]:
+            slot = place.partition(".")[0]
+            Place(slot, part).fail(
+                "keeps numbers between calls that no checkpoint holds; define state_dict() and load_state_dict()"
+            )
+
+
+def _memory(part: Any) -> str:
+    """What an object of a class keeps, as a text; "" for a function."""
+    return repr(getattr(part, "__dict__", "")) if not isinstance(part, partial | FunctionType) else ""
 
 
 def learns_from_single_episodes(recipe: Recipe) -> bool:

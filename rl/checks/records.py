@@ -34,8 +34,9 @@ def check_sampler(recipe: Recipe) -> None:
     """Draw a few tasks, and report their rewards, as a run does."""
     place, history, rng = Place("sampler", recipe.sampler), History(toy.NUM_TASKS), generator("toy sampler")
     for draw in range(2 * toy.NUM_TASKS):
-        before = history.state_dict()
+        before, twin, twin_rng = history.state_dict(), deepcopy(recipe.sampler), deepcopy(rng)
         index = place.call(history, rng)
+        place.expect_same(index, twin(history, twin_rng), "the task")
         place.expect_unchanged(before, history.state_dict(), "the history")
         if isinstance(index, bool) or not isinstance(index, (int, np.integer)) or not 0 <= index < toy.NUM_TASKS:
             place.fail(f"returned {describe(index)}, expected the index of a task, 0 to history.num_tasks - 1")
@@ -49,8 +50,9 @@ def check_allot(recipe: Recipe, size: int) -> None:
     """Ask how many episodes a few tasks get, before and after their first groups."""
     place, history, rng = Place("allot", recipe.allot), History(toy.NUM_TASKS), generator("toy allot")
     for draw, indices in enumerate(([0], list(range(toy.NUM_TASKS)), [1, 1])):
-        before = history.state_dict()
+        before, twin, twin_rng = history.state_dict(), deepcopy(recipe.allot), deepcopy(rng)
         sizes = place.call(history, list(indices), size, rng)
+        place.expect_same(sizes, twin(history, list(indices), size, twin_rng), "the sizes")
         place.expect_unchanged(before, history.state_dict(), "the history")
         place.expect_list(sizes, len(indices), "task")
         if any(isinstance(one, bool) or not isinstance(one, (int, np.integer)) or one < 1 for one in sizes):

@@ -36,7 +36,7 @@ from rl.evaluate.policies import PolicyHandle, open_policy
 from rl.evaluate.report import Report
 from rl.evaluate.rollouts import EpisodeLog
 from rl.evaluate.run_defaults import fill_from_run, fill_prompts, fill_style, log_line
-from rl.evaluate.runner import OnGroup, task_label
+from rl.evaluate.runner import SCRIPTS, OnGroup, task_label
 from rl.evaluate.seats.matches import SeatedPolicies, open_seated, seating_for
 from rl.evaluate.strategies import Strategy
 from rl.evaluate.target import EPISODES, EvaluationTarget
@@ -133,7 +133,8 @@ def _evaluate(
             unwritten = f"--json {one_line(error)}"
         log.write(groups)
     if not any(group.trajectories for group in groups):
-        log_line(f"error: all {report.errors} episodes failed; {_first_error(groups)}")
+        hint = f"; `python -m envs check {args.env}` says where" if args.env and args.policy in SCRIPTS else ""
+        log_line(f"error: all {report.errors} episodes failed; {_first_error(groups)}{hint}")
         return 1
     print_report(report)
     if baseline:

@@ -1,4 +1,4 @@
-"""Opens the policy that `--policy SPEC` names: a script, a local model, an API, stored replies or a human."""
+"""Opens the policy that `--policy SPEC` names: a script, a model, an API, a function, stored replies or a human."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from agents.chat import ChatAgent
 from envs.watchdog import WATCHDOG
 from rl.cli import UserError, one_line, suggest
 from rl.evaluate.clients.client import evaluate_client
+from rl.evaluate.clients.function import FunctionClient, is_function_spec
 from rl.evaluate.runner import SCRIPT_CONCURRENCY, SCRIPTS, OnGroup, evaluate, evaluate_script, sampling_params
 from rl.policy.engine import Engine
 from rl.policy.hub.lookup import find_model
@@ -36,7 +37,7 @@ TURN_TOKENS, MAX_TOKENS = 512, 4096  # defaults if neither a flag nor the policy
 ENDPOINT_TURN_TOKENS = 4096  # default limit of a reply from an API, whose models often reason in it
 EPISODE_S = 4 * 3600.0  # long, so that a slow machine does not change a score
 HUMAN_DEADLINE_S = 86400.0
-SPEC_FORMS = ("openai:MODEL@URL", "replay:FILE.jsonl", "human")
+SPEC_FORMS = ("openai:MODEL@URL", "replay:FILE.jsonl", "file.py:function", "human")
 
 MakeEnv = Callable[[], gymnasium.Env]
 PlayTickets = Callable[[Sequence[Ticket], OnGroup], Coroutine[Any, Any, list[Group]]]
@@ -67,6 +68,8 @@ def open_policy(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:
     read.
     """
     prompts = PromptOptions.from_flags(args)
+    if is_function_spec(args.policy):
+        prompts.refuse(args.policy, "template_args", "tool_format", "agent")
     if args.policy in (*SCRIPTS, "human") or args.policy.startswith("replay:"):
         prompts.refuse(args.policy, "system", "template_args", "tool_format", "agent")
     if args.workers and not args.policy.startswith(("replay:", "human")):
@@ -84,12 +87,15 @@ def _close_all(handle: PolicyHandle, workers: Workers) -> None:
 
 
 def _open_policy(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:
-    if args.engines > 1 and (args.policy in (*SCRIPTS, "human") or args.policy.startswith(("openai:", "replay:"))):
+    has_engine = args.policy not in (*SCRIPTS, "human") and not args.policy.startswith(("openai:", "replay:"))
+    if args.engines > 1 and (not has_engine or is_function_spec(args.policy)):
         raise ValueError(f"--engines {args.engines}: --policy {args.policy} has no engine here; leave it out")
     if args.policy in SCRIPTS:
         return _open_script(args, make_env)
     if args.policy == "human":
         return _open_human(args, make_env)
+    if is_function_spec(args.policy):
+        return _open_function(args, make_env)
     for prefix, open_spec in (("openai:", _open_endpoint), ("replay:", _open_replay)):
         if args.policy.startswith(prefix):
             return open_spec(args, make_env)
@@ -280,6 +286,19 @@ def _open_human(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:
 
         params = SamplingParams(deadline_s=HUMAN_DEADLINE_S)
         return await evaluate_client(make_env, client, params, tickets, on_group=print_and_record)
+
+    return PolicyHandle(play)
+
+
+def _open_function(args: argparse.Namespace, make_env: MakeEnv) -> PolicyHandle:
+    client = FunctionClient(args.policy, args.patience)
+    params, system = SamplingParams(deadline_s=args.patience), PromptOptions.from_flags(args).system
+
+    async def play(tickets: Sequence[Ticket], on_group: OnGroup) -> list[Group]:
+        episode_s = args.episode_seconds or inf
+        return await evaluate_client(
+            make_env, client, params, tickets, episode_s=episode_s, on_group=on_group, system=system
+        )
 
     return PolicyHandle(play)
 

@@ -67,7 +67,9 @@ def read(flag: str, function: Callable, text: str) -> dict[str, Any]:
     for pair in filter(None, text.split(",")):
         key, _, value = pair.partition("=")
         if key not in options:
-            raise ValueError(f"{flag}: no option {key!r}; it takes {', '.join(options) or 'none'}")
+            is_positional = key in inspect.signature(function).parameters
+            hint = f"write `*, {key}` in its signature" if is_positional else f"it takes {', '.join(options) or 'none'}"
+            raise ValueError(f"{flag}: no option {key!r}; {hint}")
         if key in bound:
             raise ValueError(f"{flag}: {key}={value}: {key} is given twice; give it once")
         bound[key] = _convert(f"{flag}: {key}", options[key], value)
@@ -82,6 +84,20 @@ def write(bound: Mapping[str, Any]) -> str:
     return ",".join(f"{key}={str(value).lower() if isinstance(value, bool) else value}" for key, value in bound.items())
 
 
+def bound_by(part: Any) -> dict[str, Any]:
+    """The options of a callable object of a class that differ from their defaults, by name.
+
+    Raises `ValueError` for an object that does not keep an option under its name.
+    """
+    bound = {}
+    for key, option in of(type(part)).items():
+        if not hasattr(part, key):
+            raise ValueError(f"{type(part).__name__} keeps no attribute {key!r} for its option; make it a dataclass")
+        if (value := getattr(part, key)) != option.default:
+            bound[key] = value
+    return bound
+
+
 def did_you_mean(name: str, choices: Sequence[str]) -> str:
     """`"; did you mean 'clip'?"` for the choice nearest to `name`; empty when none is near."""
     near = nearest(name, choices)
@@ -89,8 +105,15 @@ def did_you_mean(name: str, choices: Sequence[str]) -> str:
 
 
 def _convert(name: str, option: inspect.Parameter, text: str) -> bool | int | float | str:
-    """`text` as what `option` is annotated with: `str`, a switch, a `Literal` of strings, or a kind of number."""
+    """`text` as what `option` is annotated with: `str`, a switch, a `Literal` of strings, or a kind of number.
+
+    Without an annotation it is the type of the default.
+    """
     annotation = option.annotation
+    if annotation is option.empty:  # then the default says the type
+        annotation = type(option.default)
+        if option.default is option.empty or annotation not in (bool, int, float, str):
+            raise ValueError(f"{name} has no type that text can be read as; annotate it, as in {option.name}: float")
     kind = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
     if kind == "str":
         return text
@@ -99,7 +122,7 @@ def _convert(name: str, option: inspect.Parameter, text: str) -> bool | int | fl
     if kind.startswith("Literal["):
         return _check_choice(name, text, ast.literal_eval(f"({kind[8:-1]},)"))
     if kind not in _NUMBERS:
-        raise ValueError(f"{name} is a {kind}, which cannot be written as text")
+        raise ValueError(f"{name} is a {kind}, which text cannot be read as; use int, float, bool, str or Literal")
     number_type, is_in_range, description = _NUMBERS[kind]
     try:
         number = number_type(text)

@@ -39,6 +39,7 @@ from rl.methods.parts import (
     surrogate,
 )
 from rl.records import Group, Ticket
+from sandboxes.source_files import load_source_file
 
 if TYPE_CHECKING:  # importing these would slow down every command
     from torch import Tensor
@@ -68,7 +69,7 @@ class Recipe:
     """One part per slot, options bound with `functools.partial`; the slots in the order in which an update calls them.
 
     The slots whose default is `()` hold a tuple of any number of parts, the others one part. Raises `ValueError` for a
-    tuple where one part belongs, and the reverse.
+    tuple where one part belongs, for the reverse, and for a part that cannot be called.
     """
 
     sampler: Sampler = sampler.shuffled
@@ -97,6 +98,8 @@ class Recipe:
             value = getattr(self, slot)
             if (slot in MANY) != isinstance(value, tuple):
                 raise ValueError(f"{slot} takes {'a tuple of parts' if slot in MANY else 'one part'}, not {value!r}")
+            if wrong := [part for part in (value if slot in MANY else (value,)) if not callable(part)]:
+                raise ValueError(f"{slot}: {wrong[0]!r:.60} is no part; name a function, as in rl.parts.{slot}")
 
     @property
     def normalization(self) -> Normalization:
@@ -200,10 +203,11 @@ def load(name: str) -> Recipe:
     """
     if not name.endswith(".py") and name not in (names := [path.stem for path in _recipe_files()]):
         raise ValueError(f"no recipe {name!r}{options.did_you_mean(name, names)}; see rl/methods/recipes/")
-    module = _load_file(name) if name.endswith(".py") else importlib.import_module(f"rl.methods.recipes.{name}")
+    module = load_source_file(name) if name.endswith(".py") else importlib.import_module(f"rl.methods.recipes.{name}")
     recipe = getattr(module, "recipe", None)
     if not isinstance(recipe, Recipe):
-        raise ValueError(f"{name} defines no `recipe = Recipe(...)`")
+        hint = ", but a module; write `recipe = MODULE.recipe.but(...)`" * isinstance(recipe, ModuleType)
+        raise ValueError(f"{name} defines no `recipe = Recipe(...)`{hint}")
     return copy.deepcopy(recipe)
 
 
@@ -225,7 +229,7 @@ def part(slot: str, text: str) -> Callable:
     _check_slot(slot)
     path, suffix, rest = text.rpartition(".py:")
     name, _, bindings = rest.partition(":")
-    module = _load_file(path + ".py") if suffix else importlib.import_module(f"rl.methods.parts.{slot}")
+    module = load_source_file(path + ".py") if suffix else importlib.import_module(f"rl.methods.parts.{slot}")
     parts = parts_of(module)
     if name not in parts:
         hint = options.did_you_mean(name, list(parts)) or f"; it has {', '.join(parts)}"
@@ -278,12 +282,6 @@ def parts_of(module: ModuleType) -> dict[str, Callable]:
     }
 
 
-def _load_file(path: str) -> ModuleType:
-    from sandboxes.source_files import load_source_file  # imports the package `sandboxes`, which few commands need
-
-    return load_source_file(path)
-
-
 def _text_of(slot: str, part: Callable) -> str:
     function = _function_of(part)
     slot_module = importlib.import_module(f"rl.methods.parts.{slot}")
@@ -293,8 +291,7 @@ def _text_of(slot: str, part: Callable) -> str:
         raise ValueError(f"{slot}: {part!r} cannot be named in words; make it a function of a module")
     bound = part.keywords if isinstance(part, partial) else {}
     if inspect.isclass(function):
-        defaults = {key: option.default for key, option in options.of(function).items()}
-        bound = {key: value for key, default in defaults.items() if (value := getattr(part, key)) != default}
+        bound = options.bound_by(part)
     path = [] if is_builtin else [str(module.__file__)]
     return ":".join([*path, function.__name__, *filter(None, [options.write(bound)])])
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import SupportsFloat
 
+from envs.episodes.results import read_flag, read_number, read_numbers
 from envs.step_info import StepInfo
 from envs.types import Messages, Stop
 from rl.records import Completion, Trajectory, Turn
@@ -28,10 +29,10 @@ def answer_turn(turn: Turn, reward: SupportsFloat, info: StepInfo) -> Turn:
     """
     return replace(
         turn,
-        reward=float(reward),
-        rewards={name: float(value) for name, value in info.get("rewards", {}).items()},
-        valid=bool(info.get("valid", True)),
-        metrics={name: float(value) for name, value in info.get("metrics", {}).items()},
+        reward=read_number("the reward", reward),
+        rewards=read_numbers("info['rewards']", info.get("rewards", {}), finite=True),
+        valid=read_flag("info['valid']", info.get("valid", True)),
+        metrics=read_numbers("info['metrics']", info.get("metrics", {})),
     )
 
 
@@ -52,6 +53,6 @@ def end_episode(trajectory: Trajectory, messages: Messages, info: StepInfo, term
 def is_success(info: StepInfo, terminated: bool, episode_return: float) -> bool:
     """Whether an episode that is over is a success: `info["success"]`, else a positive return if it `terminated`.
 
-    `info` is that of its last step.
+    `info` is that of its last step. Raises `TypeError` for a success that is neither True nor False.
     """
-    return bool(info.get("success", terminated and episode_return > 0))
+    return read_flag("info['success']", info.get("success", bool(terminated and episode_return > 0)))

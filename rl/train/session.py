@@ -86,13 +86,13 @@ class Session:
         settings = settings.with_derived(overlap=settings.lag > 0 and device.type != "cpu")
         if settings.overlap and device.type == "cpu":
             torch.set_num_threads(max(1, torch.get_num_threads() // 2))  # each side gets half of them
-        self.updates, self.max_tokens = settings.updates or 0, settings.max_tokens or 0
-        self.settings = settings
+        self.updates, self.max_tokens, self.settings = settings.updates or 0, settings.max_tokens or 0, settings
         self.prompts = PromptOptions.from_flags(settings)
         self.renderer = self.prompts.make_renderer(self.trained_model.tokenizer, self.model, self.max_tokens)
         opening = self._make_agent().open(self.env.messages, self.env.info.get("tools", ())).ids
         if (prompt := len(opening)) >= self.max_tokens:
-            raise ValueError(f"--max-tokens {self.max_tokens}: a prompt of {settings.env} alone has {prompt} tokens")
+            hint = f"{256 * (prompt // 128 + 1)} have room for replies"
+            raise ValueError(f"--max-tokens {self.max_tokens}: a prompt of {settings.env} has {prompt} tokens; {hint}")
         slots = min(settings.outstanding(settings.groups) * settings.size * self.opponents.most_own_seats, 512)
         counts: dict[str, Any] = {"turns": self.env.max_turns, **self.opponents.copies(slots, self.updates)}
         counts |= {"policies": len(self.roles), "is_new": self.trained_model.is_new}

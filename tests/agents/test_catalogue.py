@@ -177,3 +177,35 @@ def test_agents_have_names_and_options(renderer: Renderer) -> None:
 def test_a_wrong_spec_is_refused(spec: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         parse(spec)
+
+
+OWN = """
+from agents.chat import ChatAgent, Option
+
+
+class Polite(ChatAgent):
+    options = {"turns": Option("turns")}
+
+    def __init__(self, renderer, system="", *, turns=1):
+        super().__init__(renderer, system)
+
+
+class Other:
+    pass
+"""
+
+
+def test_an_agent_of_a_file_is_named_by_its_path(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(OWN)
+    agent, options = parse(f"{file}:Polite:turns=3")
+    assert agent.__name__ == "Polite" and options == {"turns": 3}
+    for name, word in [
+        ("Polit", "unknown agent 'Polit' in .*; did you mean 'Polite'"),
+        ("Other", "is a class, but no agent: it does not derive from agents.chat.ChatAgent"),
+        ("Polite:more=3", "Polite takes turns=N, not 'more=3'"),
+    ]:
+        with pytest.raises(ValueError, match=word):
+            parse(f"{file}:{name}")
+    with pytest.raises(ValueError, match="no file"):
+        parse(f"{tmp_path}/gone.py:Polite")

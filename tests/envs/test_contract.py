@@ -60,7 +60,7 @@ def test_a_sound_environment_from_a_file_passes_every_check():
         ("PaysChance", rewards.random_floor, "random replies earn 1.0"),
         ("ShowsAnswer", rewards.answer_leak, "a message shows the answer 'erap'"),
         ("SharesTasks", contract.splits, "also in split"),
-        ("SameIds", contract.splits, "uses a task id twice"),
+        ("SameIds", contract.splits, "tasks 0 and 1 have the same id 'train/0'"),
         ("GlobalLuck", isolation.determinism, "replays a seed differently"),
         ("GlobalNumpy", isolation.independence, "global random generators"),
         ("Crosstalk", isolation.independence, "differs when others are played"),

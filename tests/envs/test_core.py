@@ -308,7 +308,7 @@ def test_tasks_that_are_no_sequence_are_named(tasks):
         def tasks(self, split):
             return tasks
 
-    with pytest.raises(ValueError, match=r"Endless: tasks\(\) must return a sequence, such as a list, not"):
+    with pytest.raises(ValueError, match=r"Endless: tasks\('test'\) must return a sequence, such as a list, not"):
         Endless().load("test")
 
 

@@ -50,3 +50,8 @@ def test_a_run_prints_and_records_its_lengths():
     assert "max_tokens = 512" in out and '"max_tokens"' in out.partition("derived = ")[2].partition("]")[0]
     longest = training_error(*words, "--max-tokens", "999999")
     assert "a context of 999999 tokens (--max-tokens)" in longest
+
+
+def test_a_limit_below_a_prompt_is_named_with_one_that_has_room(tmp_path):
+    error = training_error("--env", "tools/Workflow-v0", "--max-tokens", "40", *SMALL, "--out", tmp_path / "run")
+    assert "--max-tokens 40: a prompt of tools/Workflow-v0 has" in error and "have room for replies" in error

@@ -10,7 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
+from envs.suggestions import unknown_message
+
 Part = TypeVar("Part", bound=Callable)
+
+# What `needs` takes: numbers per token, and `answer` and `frozen`.
+STREAMS = ("ref", "value", "proximal", "entropy", "reward", "square", "gradient_norm", "staleness", "teacher", "draws")
+NEEDED = (*STREAMS, "logp", "answer", "frozen")
 
 # What parts may say about themselves, for `rl.methods.conflicts`.
 MISMATCH = "a weight for the sampler's mismatch"
@@ -30,7 +36,12 @@ def needs(*streams: str, when: str = "", unless: str = "") -> Callable[[Part], P
     `tokens.entropy` needs `"logp"`. `"answer"` says that the part reads the environment's `info["answer"]`, which the
     run then checks at its start. `"frozen"` says that it asks for the reference policy itself. With `when`, the part
     reads them only where its option of that name is bound to a true value, with `unless` only where it is not.
+
+    Raises `ValueError` for a stream that there is not.
     """
+    for stream in streams:
+        if stream not in NEEDED:
+            raise ValueError(unknown_message("stream", stream, NEEDED, of="@needs"))
 
     def mark(part: Part) -> Part:
         setattr(part, "needs", streams)  # noqa: B010 - a class keeps its attributes in a mapping that is read only
