@@ -15,6 +15,7 @@ import numpy as np
 from envs.episodes.guide import STYLES, Guide
 from envs.types import Message, Messages, assistant
 
+PLAIN = {dict}
 MAX_SHOWN = 60  # characters of a value that an error shows
 
 
@@ -45,15 +46,15 @@ def read_numbers(name: str, values: Any, *, finite: bool = False) -> dict[str, f
     Raises TypeError for another type, a name that is no str or a value that is no number, and if `finite` is set
     ValueError for one that is not finite. The message begins with `name`.
     """
-    if not values and isinstance(values, Mapping):
+    if type(values) is dict and not values:  # as in most steps
         return {}
-    if not isinstance(values, Mapping):
+    if type(values) is not dict and not isinstance(values, Mapping):
         raise TypeError(f"{name} must be a dict of numbers, such as {{'format': 0.1}}, not {_show(values)}")
     numbers = {}
     for key, value in values.items():
         if not isinstance(key, str):
             raise TypeError(f"{name} has the name {_show(key)}, which must be a str")
-        numbers[key] = read_number(f"{name}[{key!r}]", value)
+        numbers[key] = value if type(value) is float else read_number(f"{name}[{key!r}]", value)
         if finite and not isfinite(numbers[key]):
             raise ValueError(f"{name}[{key!r}] is {numbers[key]}, not a finite number")
     return numbers
@@ -61,7 +62,7 @@ def read_numbers(name: str, values: Any, *, finite: bool = False) -> dict[str, f
 
 def read_messages(name: str, messages: Any) -> Messages:
     """Return messages as a tuple. Raises TypeError, which begins with `name`, for other values than dicts in a row."""
-    if type(messages) is tuple and all(type(message) is dict for message in messages):
+    if type(messages) is tuple and {*map(type, messages)} <= PLAIN:  # as in most steps
         return messages
     hint = "such as (user('...'),)"
     if isinstance(messages, Mapping | str) or not isinstance(messages, Iterable):

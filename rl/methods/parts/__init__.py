@@ -14,9 +14,12 @@ from envs.suggestions import unknown_message
 
 Part = TypeVar("Part", bound=Callable)
 
-# What `needs` takes: numbers per token, and `answer` and `frozen`.
-STREAMS = ("ref", "value", "proximal", "entropy", "reward", "square", "gradient_norm", "staleness", "teacher", "draws")
-NEEDED = (*STREAMS, "logp", "answer", "frozen")
+# What `needs` takes: streams of numbers per token, and what a part asks of the run.
+NEEDED = (
+    *("logp", "ref", "value", "proximal", "entropy", "reward"),
+    *("square", "gradient_norm", "staleness", "teacher", "draws"),
+    *("answer", "frozen"),
+)
 
 # What parts may say about themselves, for `rl.methods.conflicts`.
 MISMATCH = "a weight for the sampler's mismatch"

@@ -9,6 +9,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -185,38 +186,48 @@ def _open(address: str, timeout_s: float) -> None:
             raise ValueError(f"--cluster {address}: nothing answers there ({reason})") from None
     handler = signal.getsignal(signal.SIGTERM)
     try:
-        _within(lambda: _init(address, time.monotonic() + timeout_s), timeout_s, address)
+        _within(partial(_init, address, time.monotonic() + timeout_s), timeout_s, address)
     finally:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, handler)  # Ray's would end the run without a checkpoint
 
 
-def _init(address: str, deadline: float) -> None:
+def _init(address: str, deadline: float, errors: list[BaseException]) -> None:
+    """Connect, again until `deadline` if the head could not start the client's server: gRPC may break its fork.
+
+    The error of the last attempt stays in `errors` until one succeeds.
+    """
     import ray
 
     logging.getLogger("ray").setLevel(logging.ERROR)
     while not ray.is_initialized():
         try:
             ray.init(address, log_to_driver=False, logging_level=logging.ERROR, configure_logging=False)
-        except ConnectionAbortedError:  # the head could not start the client's server: gRPC may break its fork
-            if time.monotonic() > deadline:
-                raise
+        except ConnectionAbortedError as error:
+            errors[:] = [error]
+            if time.monotonic() + POLL_S > deadline:
+                return
+            time.sleep(POLL_S)
+    errors.clear()
 
 
-def _within(work: Callable[[], None], timeout_s: float, address: str) -> None:
-    """Do something in a thread, for Ray may wait for ever. Raises `ValueError` if it fails or takes too long."""
+def _within(work: Callable[[list[BaseException]], None], timeout_s: float, address: str) -> None:
+    """Do something in a thread, for Ray may wait for ever. Raises `ValueError` if it fails or takes too long.
+
+    `work` is given a list for errors; what is in it at the end, or when the time is over, is a failure.
+    """
     errors: list[BaseException] = []
 
     def run() -> None:
         try:
-            work()
+            work(errors)
         except BaseException as error:
-            errors.append(error)
+            errors[:] = [error]
 
     thread = threading.Thread(target=run, daemon=True, name="cluster")
     thread.start()
     thread.join(timeout_s)
-    if thread.is_alive():
+    if thread.is_alive() and not errors:
         text = f"no cluster has answered within {timeout_s:g} s ({CLUSTER_VARIABLE})"
         raise ValueError(f"--cluster {address}: {text}")
     if errors and isinstance(errors[0], ConnectionError) and address == AUTO:

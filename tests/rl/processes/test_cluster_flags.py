@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
-import time
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
@@ -12,7 +12,7 @@ from types import ModuleType
 import pytest
 
 from rl.evaluate.__main__ import main as evaluate
-from rl.processes.cluster.connection import _init
+from rl.processes.cluster.connection import _open
 from rl.processes.timeout import CLUSTER_VARIABLE
 from sandboxes.extras import install_command
 from tests.support.paths import ROOT
@@ -69,7 +69,7 @@ def test_a_cluster_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(f"{CONNECTION}.find_spec", lambda name: ModuleSpec(name, None, origin="ray"))
     monkeypatch.setattr(f"{CONNECTION}._connections", {})
-    monkeypatch.setattr(f"{CONNECTION}._init", lambda address, deadline: Event().wait(30))
+    monkeypatch.setattr(f"{CONNECTION}._init", lambda *args: Event().wait(30))
     monkeypatch.setenv(CLUSTER_VARIABLE, "0.2")
     line = "--cluster auto: no cluster has answered within 0.2 s (TURNWISE_CLUSTER_TIMEOUT_S)"
     assert training_error(*flags(), "--cluster", "auto", "--workers", "1") == line
@@ -77,26 +77,29 @@ def test_a_cluster_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatc
     assert "TURNWISE_CLUSTER_TIMEOUT_S=soon: must be" in training_error(*flags(), "--cluster", "auto", "--workers", "1")
 
 
-def test_a_client_whose_server_the_head_could_not_start_is_connected_at_the_next_attempt(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(("failures", "timeout_s"), [(1, 60.0), (9, 0.1)], ids=["one failure", "failures only"])
+def test_a_client_connects_again_if_the_head_could_not_start_its_server(
+    failures: int, timeout_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     attempts: list[str] = []
 
     def init(address: str, **options: object) -> None:
         attempts.append(address)
-        if len(attempts) == 1:
+        if len(attempts) <= failures:
             raise ConnectionAbortedError("Initialization failure from server")
 
     ray = ModuleType("ray")
     monkeypatch.setattr(ray, "init", init, raising=False)
-    monkeypatch.setattr(ray, "is_initialized", lambda: len(attempts) > 1, raising=False)
+    monkeypatch.setattr(ray, "is_initialized", lambda: len(attempts) > failures, raising=False)
     monkeypatch.setitem(sys.modules, "ray", ray)
-    _init("ray://head:10001", time.monotonic() + 60)
-    assert attempts == ["ray://head:10001"] * 2
-    attempts.clear()
-    with pytest.raises(ConnectionAbortedError):
-        _init("ray://head:10001", time.monotonic() - 1)
-    assert len(attempts) == 1
+    with socket.create_server(("127.0.0.1", 0)) as head:
+        address = f"ray://127.0.0.1:{head.getsockname()[1]}"
+        if failures == 1:
+            _open(address, timeout_s)
+            assert attempts == [address] * 2
+        else:
+            with pytest.raises(ValueError, match=f"^--cluster {address}: Initialization failure from server$"):
+                _open(address, timeout_s)
 
 
 def test_a_dry_run_names_what_it_would_start_there(monkeypatch: pytest.MonkeyPatch) -> None:
