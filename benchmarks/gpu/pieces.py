@@ -28,6 +28,7 @@ from rl.train.storage.state_file import StateSnapshot, write_state
 
 # "Bundled style" of 31 M parameters: large enough for work on a GPU, small enough to be trained there in minutes.
 LARGER = {"hidden": 512, "layers": 8, "heads": 8, "intermediate": 1792}
+SHARE = 0.4  # of a GPU's memory for an engine, more than its sequences need
 LARGER_FLAGS = ("--env-arg", "style=short", "--lr", "3e-4", "--minibatches", "1", "--dtype", "float32")
 
 
@@ -42,6 +43,7 @@ def offline(args: Namespace, device: torch.device) -> dict[str, Any]:
 
     size = size_of(args)
     on_cpu = {"enforce_eager": True, "kv_cache_memory_bytes": 64 << 20, "block_size": 32, "dtype": "float32"}
+    on_gpu = {"dtype": "bfloat16", "gpu_memory_utilization": SHARE}
     with tempfile.TemporaryDirectory() as folder:
         net = model(args.model, torch.device("meta"), torch.bfloat16)
         net.config.architectures = [type(net).__name__]
@@ -52,7 +54,7 @@ def offline(args: Namespace, device: torch.device) -> dict[str, Any]:
             skip_tokenizer_init=True,
             max_model_len=size.prompt_tokens + size.reply_tokens + 1,
             max_num_seqs=size.episodes,
-            **(on_cpu if device.type == "cpu" else {"dtype": "bfloat16"}),  # type: ignore[arg-type]
+            **(on_cpu if device.type == "cpu" else on_gpu),  # type: ignore[arg-type]
         )
     how = SamplingParams(temperature=1.0, max_tokens=size.reply_tokens, ignore_eos=True, detokenize=False)
     prompts: Any = [{"prompt_token_ids": list(one.prompt)} for one in dialogues(size)]
@@ -72,7 +74,8 @@ def rollout(args: Namespace, device: torch.device) -> dict[str, Any]:
     size = size_of(args)
     net = model(args.model, device, torch.float32 if device.type == "cpu" else torch.bfloat16)
     slots, context = size.episodes, size.prompt_tokens + size.reply_tokens + 1
-    policy = open_engine(args.engine, net, slots=slots, context=context, reserve_bytes=0)
+    rest = int((1 - SHARE) * torch.cuda.mem_get_info(device)[1]) if device.type == "cuda" else 0
+    policy = open_engine(args.engine, net, slots=slots, context=context, reserve_bytes=rest)
     try:
         speed = _speed(afresh(policy, dialogues(size)), args, device)  # type: ignore[arg-type]
         seconds = [record.timed(policy.sync_weights, device).wall for _ in range(args.rounds)]
@@ -92,7 +95,8 @@ def train(args: Namespace, device: torch.device) -> dict[str, Any]:
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
     seconds = [record.timed(lambda: learner.update(batch, grpo.recipe), device) for _ in range(args.rounds + 1)][1:]
-    work = Workload(tokens, context, size.prompt_tokens, size.group, itemsize=2, recompute=recompute, rank=shape.rank)
+    how: dict[str, Any] = {"recompute": recompute, "rank": shape.rank, "on_gpu": device.type == "cuda"}
+    work = Workload(tokens, context, size.prompt_tokens, size.group, itemsize=2, **how)
     tflop, peak = flops(net, size) / 1e12, args.peak_tflops
     return {
         "parameters": sum(weight.numel() for weight in net.parameters()),

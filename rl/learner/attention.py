@@ -20,6 +20,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import AttentionInterface
 
+from rl.policy.gpu import varlen
+
 if TYPE_CHECKING:
     from rl.learner.packing import Packing
 
@@ -50,11 +52,13 @@ def attend(
         sinks: Scores (H,) of a key without a value (gpt-oss, after arXiv:2309.17453).
 
     """
+    if window is not None and window >= packing.max_length:
+        window = None
+    if softcap is None and sinks is None and varlen.is_served(q, v):
+        return varlen.attend_spans(packing.spans, q, k, v, scale=scale, window=window)
     n, (prefix_width, row_width) = packing.prefix_tokens, packing.widths
     if q.is_cuda and q.shape[1] != k.shape[1]:  # no fused kernel there takes both a mask and fewer key-value heads
         k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], 1) for x in (k, v))
-    if window is not None and window >= packing.max_length:
-        window = None
     qp, kp, vp = (_pad(x[:n], packing.prefix_pad, prefix_width) for x in (q, k, v))
     qr, kr, vr = (_pad(x[n:], packing.row_pad, row_width) for x in (q, k, v))
     keys, values = torch.cat([kp[packing.prefix_of], kr], 2), torch.cat([vp[packing.prefix_of], vr], 2)

@@ -19,8 +19,11 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import checkpoint
 
+from rl.policy.gpu.kernels import softmax_kernels
+
 WHOLE_LOGITS = 2**24  # with no more than these, autograd keeps what it needs: 256 MiB in four copies
 CHUNK_LOGITS = 2**25  # logits of one chunk: 128 MiB in float32, and as much again for p
+GPU_CHUNK_LOGITS = 2**28  # on a GPU, where every chunk reads and writes the whole gradient of the head
 
 
 def of_states(
@@ -63,7 +66,7 @@ def of_head(
         return of_logits(head(states), target[part], at, entropy_grad=entropy_grad)
 
     again = partial(checkpoint, chunk, use_reentrant=False, preserve_rng_state=False)
-    parts = [again(states[part], part) for part in _parts(len(target), vocabulary)]
+    parts = [again(states[part], part) for part in _parts(states, vocabulary)]
     logp, entropy = (torch.cat(column) for column in zip(*parts, strict=True))
     return logp, entropy
 
@@ -103,7 +106,7 @@ def of_draws(
         return score_draws(logprobs, draws.clamp(max=vocabulary - 1), target[part])
 
     again = partial(checkpoint, chunk, use_reentrant=False, preserve_rng_state=False)
-    parts = [again(states[part], part) for part in _parts(len(target), vocabulary)]
+    parts = [again(states[part], part) for part in _parts(states, vocabulary)]
     means, hits = (torch.cat(column) for column in zip(*parts, strict=True))
     return means, hits
 
@@ -128,8 +131,13 @@ class _Chunked(torch.autograd.Function):
     def forward(
         ctx: Any, states: Tensor, head: Tensor, target: Tensor, temperature: Tensor | None, entropy_grad: bool
     ) -> tuple[Tensor, Tensor]:
+        kernels = softmax_kernels(states)
         logp, total, entropy = (states.new_empty(len(target), dtype=_wide(states)) for _ in range(3))
-        for part in _parts(len(target), len(head)):
+        for part in _parts(states, len(head)):
+            if kernels:
+                found = kernels.statistics(F.linear(states[part], head), target[part], _at(temperature, part))
+                logp[part], total[part], entropy[part] = found
+                continue
             z = _scaled(states, head, temperature, part)
             total[part] = z.logsumexp(-1)
             logp[part] = z.gather(1, target[part, None]).squeeze(1) - total[part]
@@ -150,23 +158,34 @@ class _Chunked(torch.autograd.Function):
         of_states, of_head, *_ = ctx.needs_input_grad
         states_grad = torch.empty_like(states) if of_states else None
         head_grad = torch.zeros_like(head, dtype=_wide(head)) if of_head else None  # chunks add up in float32
-        for part in _parts(len(target), len(head)):
-            z = _scaled(states, head, temperature, part).sub_(total[part, None])
-            p = z.exp()
-            if entropy_grad is None:
-                p *= -logp_grad[part, None]
+        kernels = softmax_kernels(states)
+        for part in _parts(states, len(head)):
+            if kernels:
+                p = F.linear(states[part], head)
+                of_tokens = total[part], entropy[part], logp_grad[part], _at(entropy_grad, part)
+                kernels.write_gradient(p, target[part], _at(temperature, part), *of_tokens)
             else:
-                p *= -(logp_grad[part, None] + entropy_grad[part, None] * z.add_(entropy[part, None]))
-            p.scatter_add_(1, target[part, None], logp_grad[part, None])
-            if temperature is not None:
-                p /= temperature[part]
-            p = p.to(states.dtype)
+                z = _scaled(states, head, temperature, part).sub_(total[part, None])
+                p = z.exp()
+                if entropy_grad is None:
+                    p *= -logp_grad[part, None]
+                else:
+                    p *= -(logp_grad[part, None] + entropy_grad[part, None] * z.add_(entropy[part, None]))
+                del z
+                p.scatter_add_(1, target[part, None], logp_grad[part, None])
+                if temperature is not None:
+                    p /= temperature[part]
+                p = p.to(states.dtype)
             if states_grad is not None:
                 states_grad[part] = p @ head
             if head_grad is not None:
                 head_grad += p.T @ states[part]
-            del z, p
+            del p
         return states_grad, None if head_grad is None else head_grad.to(head.dtype), None, None, None
+
+
+def _at(values: Tensor | None, part: slice) -> Tensor | None:
+    return None if values is None else values[part]
 
 
 def _wide(x: Tensor) -> torch.dtype:
@@ -174,13 +193,14 @@ def _wide(x: Tensor) -> torch.dtype:
     return torch.promote_types(x.dtype, torch.float32)
 
 
-def chunk_tokens(vocabulary: int) -> int:
+def chunk_tokens(vocabulary: int, *, on_gpu: bool) -> int:
     """Return the number of tokens whose logits are in memory at a time."""
-    return max(1, CHUNK_LOGITS // vocabulary)
+    return max(1, (GPU_CHUNK_LOGITS if on_gpu else CHUNK_LOGITS) // vocabulary)
 
 
-def _parts(tokens: int, vocabulary: int) -> Iterator[slice]:
-    size = chunk_tokens(vocabulary)
+def _parts(states: Tensor, vocabulary: int) -> Iterator[slice]:
+    """Slices of the tokens of `states` (M, E) whose logits are in memory at a time."""
+    tokens, size = len(states), chunk_tokens(vocabulary, on_gpu=states.is_cuda)
     for first in range(0, tokens, size):
         yield slice(first, first + size)
 

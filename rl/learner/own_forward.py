@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from rl.learner.attention import can_replace_attention, packed_attention
 from rl.learner.packing import Packing
 from rl.methods.inputs import Row
+from rl.policy.gpu.float32 import whole_float32
 from rl.policy.images.inputs import image_inputs
 from rl.policy.model_config import text_config
 
@@ -54,7 +55,7 @@ def abilities(model: nn.Module) -> Abilities:
     """Return what the own forward of `model` allows; the first call for a model tries it, without gradients."""
     if model not in _abilities:
         training = model.training
-        with torch.no_grad():
+        with torch.no_grad(), whole_float32():
             _abilities[model] = _try(model.eval())
         model.train(training)
     return _abilities[model]

@@ -7,6 +7,7 @@ size.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -14,6 +15,7 @@ from torch import Tensor
 
 from rl.learner.attention import attend
 from rl.methods.inputs import Labels, Row
+from rl.policy.gpu.varlen import Spans
 
 MIN_OPENING = 128  # tokens; shorter common openings are computed once for each prefix
 
@@ -101,6 +103,7 @@ class Packing:
         self.prefix_pad, self.prefix_unpad = _pad_indices(prefix_start, prefix_length, device)
         self.row_pad, self.row_unpad = _pad_indices(row_start - prefix_length.sum(), row_length, device)
         self.prefix_length = torch.as_tensor(prefix_length[prefix_of], device=device)  # (B,)
+        self._lengths = prefix_length, row_length, prefix_of
         self.windows: set[int | None] = set()  # those that a model's layers asked for
         self._masks: dict[tuple[int | None, torch.dtype], tuple[Tensor | None, Tensor]] = {}
         predict = [
@@ -116,6 +119,11 @@ class Packing:
     def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """See `rl.policy.decoder.AttentionFn`."""
         return attend(self, q, k, v).flatten(1)
+
+    @cached_property
+    def spans(self) -> Spans:
+        """Where the sequences begin, for attention that takes no masks."""
+        return Spans.of(*self._lengths, self.ids.device)
 
     def masks(self, window: int | None, dtype: torch.dtype) -> tuple[Tensor | None, Tensor]:
         """Return the additive masks of prefixes and rows over their keys, made once for all layers.

@@ -18,6 +18,7 @@ from transformers.cache_utils import Cache
 
 from rl.policy import lora
 from rl.policy.decoder import Decoder, Weights, is_supported
+from rl.policy.gpu.float32 import whole_float32
 from rl.policy.images.inputs import image_inputs
 from rl.policy.images.trial import image_trial_error
 from rl.policy.kv_cache import KVCache
@@ -70,7 +71,8 @@ def make_forward(model: nn.Module) -> CachedForward:
     kind = text_config(model).model_type
     try:
         forward: CachedForward = DecoderForward(model) if is_supported(model) else ModelForward(model)
-        error = max(_trial_error(forward, model), image_trial_error(forward, model, StepInput))
+        with whole_float32():
+            error = max(_trial_error(forward, model), image_trial_error(forward, model, StepInput))
     except torch.OutOfMemoryError:
         raise  # not the model's fault
     except Exception as fault:

@@ -21,7 +21,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from rl.policy.projection import Projection, apply_projections, is_readable, read_projection, read_projections
+from rl.policy.gpu.kernels import elementwise_kernels
+from rl.policy.projection import (
+    Projection,
+    apply_two,
+    is_readable,
+    read_projection,
+    read_projections,
+)
 
 # (layer, q (N, H, D), k (N, Hk, D), v (N, Hk, D)) -> (N, H * D)
 AttentionFn = Callable[[int, Tensor, Tensor, Tensor], Tensor]
@@ -160,17 +167,38 @@ class Decoder:
         (cos, sin), width = rotary, (self.head_dim,)
         qk_heads = self.heads + self.kv_heads
         y = F.rms_norm(x, (x.shape[-1],), layer.norm, self.eps)
-        qkv = apply_projections(layer.qkv, y).view(len(x), -1, self.head_dim)
-        qk, v = qkv[:, :qk_heads], qkv[:, qk_heads:]
-        if layer.q_norm is not None and layer.k_norm is not None:
-            q = F.rms_norm(qk[:, : self.heads], width, layer.q_norm, self.eps)
-            qk = torch.cat([q, F.rms_norm(qk[:, self.heads :], width, layer.k_norm, self.eps)], 1)
-        qk = qk * cos + qk.roll(self.head_dim // 2, -1) * sin
-        y = attention(index, qk[:, : self.heads], qk[:, self.heads :], v)
+        if len(layer.qkv) == 1:
+            qkv = layer.qkv[0](y).view(len(x), -1, self.head_dim)
+            qk, v = qkv[:, :qk_heads], qkv[:, qk_heads:]
+            if layer.q_norm is not None and layer.k_norm is not None:
+                q = F.rms_norm(qk[:, : self.heads], width, layer.q_norm, self.eps)
+                qk = torch.cat([q, F.rms_norm(qk[:, self.heads :], width, layer.k_norm, self.eps)], 1)
+            qk = rotate(qk, cos, sin)
+            q, k = qk[:, : self.heads], qk[:, self.heads :]
+        else:
+            q, k, v = (one(y).view(len(x), -1, self.head_dim) for one in layer.qkv)
+            if layer.q_norm is not None and layer.k_norm is not None:
+                q = F.rms_norm(q, width, layer.q_norm, self.eps)
+                k = F.rms_norm(k, width, layer.k_norm, self.eps)
+            q, k = rotate(q, cos, sin), rotate(k, cos, sin)
+        y = attention(index, q, k, v)
         x = x + layer.out(y)
         y = F.rms_norm(x, (x.shape[-1],), layer.mlp_norm, self.eps)
-        gate, up = apply_projections(layer.gate_up, y).chunk(2, -1)
-        return x + layer.down(F.silu(gate) * up)
+        gate, up = apply_two(layer.gate_up, y)
+        return x + layer.down(gated_silu(gate, up))
+
+
+def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Return heads x (N, H, D) at positions with these cosines and sines (N, 1, D), those of the first half negated."""
+    if kernels := elementwise_kernels(x):
+        return kernels.rotate(x, cos, sin)
+    return x * cos + x.roll(x.shape[-1] // 2, -1) * sin
+
+
+def gated_silu(gate: Tensor, up: Tensor) -> Tensor:
+    """Return silu(gate) * up for gate and up (N, F)."""
+    kernels = elementwise_kernels(gate)
+    return kernels.gated_silu(gate, up) if kernels else F.silu(gate) * up
 
 
 class Layers(Sequence[LayerWeights]):

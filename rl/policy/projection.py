@@ -84,6 +84,9 @@ def read_projections(*modules: nn.Module, fuse: bool) -> tuple[Projection, ...]:
     return (Projection(weight, bias, rounds_input=projections[0].rounds_input),)
 
 
-def apply_projections(projections: Sequence[Projection], x: Tensor) -> Tensor:
-    """Return the outputs of `projections` for x (N, E), concatenated to (N, sum of F)."""
-    return projections[0](x) if len(projections) == 1 else torch.cat([one(x) for one in projections], -1)
+def apply_two(projections: Sequence[Projection], x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the outputs (N, F) of two projections of one size, fused or not, for x (N, E)."""
+    if len(projections) == 2:  # without joining them: they are a model's largest tensors
+        return projections[0](x), projections[1](x)
+    first, second = projections[0](x).chunk(2, -1)
+    return first, second

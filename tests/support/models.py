@@ -58,12 +58,12 @@ def perturb_weights(net: Any, seed: int, size: float = 0.1) -> None:
 def next_logits(net: Any, ids: Sequence[int]) -> Tensor:
     """Return the logits (T, V) after each of `ids` (T,), by the model's own forward over the whole sequence."""
     with torch.no_grad():
-        return net(input_ids=torch.tensor([list(ids)]), use_cache=False).logits[0].float()
+        return net(input_ids=torch.tensor([list(ids)], device=net.device), use_cache=False).logits[0].float()
 
 
 def teacher_forced_logprobs(
     net: Any, prompt: Sequence[int], reply: Sequence[int], temperature: float = 1.0
 ) -> list[float]:
     """Return the log-probability of each token of `reply` after `prompt`, by the model's own forward."""
-    logits = next_logits(net, [*prompt, *reply])[len(prompt) - 1 : -1] / temperature
+    logits = next_logits(net, [*prompt, *reply]).float().cpu()[len(prompt) - 1 : -1] / temperature
     return logits.log_softmax(-1).gather(1, torch.tensor(list(reply))[:, None]).squeeze(1).tolist()

@@ -214,6 +214,8 @@ class VLLMEngine:
     def close(self) -> None:
         """Stop vLLM and free its memory."""
         self._shutdown()
+        self.requests.clear()
+        self._engine = self._reader = None  # type: ignore[assignment] # vLLM's memory is free when nothing refers to it
 
 
 def _check_length(request: EngineRequest, length: int) -> None:

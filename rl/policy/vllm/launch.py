@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import os
 import random
+import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
 from dataclasses import fields
 from importlib.util import find_spec
 from pathlib import Path
@@ -34,6 +35,8 @@ DEFAULT_ENVIRONMENT = {
     "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
 }
 
+_added: set[str] = set()  # variables of `KEYED_ENVIRONMENT` that the user has not set
+
 
 def launch_vllm(config: EngineConfig, folder: Path) -> Any:
     """Start vLLM with random weights and return its `LLMEngine`.
@@ -43,9 +46,7 @@ def launch_vllm(config: EngineConfig, folder: Path) -> Any:
 
     Raises `ValueError` if it does not start, and `UnsupportedAdapters` if it would start without the adapters.
     """
-    os.environ.update(ENVIRONMENT | (KEYED_ENVIRONMENT if config.draws == "keyed" else {}))
-    for name, value in DEFAULT_ENVIRONMENT.items():
-        os.environ.setdefault(name, value)
+    _set_environment(config.draws)
     from vllm.config import WeightTransferConfig
 
     options = {
@@ -76,6 +77,20 @@ def launch_vllm(config: EngineConfig, folder: Path) -> Any:
     if config.lora_rank:
         engine.model_executor.collective_rpc("turnwise_multiply_by_one_adapter")
     return engine
+
+
+def _set_environment(draws: str) -> None:
+    """Set vLLM's environment variables for an engine with these draws, and none that an engine before it needed."""
+    os.environ.update(ENVIRONMENT)
+    for name, value in KEYED_ENVIRONMENT.items():
+        if draws == "keyed" and os.environ.get(name) != value:
+            os.environ[name] = value
+            _added.add(name)
+        elif draws != "keyed" and name in _added:
+            del os.environ[name]
+            _added.discard(name)
+    for name, value in DEFAULT_ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
 
 
 def _sampler_options(config: EngineConfig) -> dict[str, Any]:
@@ -157,7 +172,8 @@ def _make_llm_engine(config: EngineConfig, **options: Any) -> Any:
         **options,
     )
     try:
-        return LLMEngine.from_engine_args(args)
+        with _stdout_with_descriptor():
+            return LLMEngine.from_engine_args(args)
     except torch.OutOfMemoryError:
         raise
     except (ValueError, RuntimeError, NotImplementedError, AssertionError) as error:
@@ -166,6 +182,15 @@ def _make_llm_engine(config: EngineConfig, **options: Any) -> Any:
         if config.images and find_spec("torchvision") is None:
             reason += " (it reads the images of most models with torchvision, which is not installed: docs/vllm.md)"
         raise ValueError(f"vLLM does not start ({config.memory.description}): {reason}") from error
+
+
+def _stdout_with_descriptor() -> AbstractContextManager[Any]:
+    """Context with a standard output that has a file descriptor, which vLLM 0.26 asks for; see `sys.__stdout__`."""
+    try:
+        sys.stdout.fileno()
+    except (AttributeError, OSError, ValueError):
+        return redirect_stdout(sys.__stdout__)
+    return nullcontext()
 
 
 @contextmanager

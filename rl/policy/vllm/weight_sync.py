@@ -23,6 +23,7 @@ PROBE_TOKENS = 8  # of each greedy reply
 PROMPT_LENGTHS = (3, 33, 70)  # within one cache block, just beyond one, over several
 # The largest difference of a log-probability, in nats, that rounding explains.
 TOLERANCE = {torch.float32: 5e-4, torch.float16: 0.1, torch.bfloat16: 0.5}
+TF32_TOLERANCE = TOLERANCE[torch.float16]  # a mantissa of 10 bits too
 
 
 class StaleWeights(RuntimeError):
@@ -101,7 +102,9 @@ def make_probes(model: nn.Module, context: int) -> list[Probe]:
 
 def tolerance_of(model: nn.Module, dtype: torch.dtype) -> float:
     """Return the difference that rounding explains, in nats, between a model and an engine of precision `dtype`."""
-    return max(TOLERANCE[dtype], TOLERANCE[next(model.parameters()).dtype])
+    weight = next(model.parameters())
+    is_tf32 = weight.is_cuda and torch.get_float32_matmul_precision() != "highest"
+    return max(TOLERANCE[dtype], TOLERANCE[weight.dtype], TF32_TOLERANCE * is_tf32)
 
 
 def _sample_replies(engine: VLLMEngine | VLLMEngineClient, model: nn.Module, probes: Sequence[Probe]) -> None:

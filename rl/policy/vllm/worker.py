@@ -6,7 +6,7 @@ vLLM imports this module by name in every worker, before it asks for the weight 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 from torch import Tensor
 from vllm.distributed.weight_transfer.base import WeightTransferEngine, WeightTransferInitInfo, WeightTransferUpdateInfo
 from vllm.distributed.weight_transfer.factory import WeightTransferEngineFactory
+from vllm.lora.layers.base import BaseLayerWithLoRA
 
 from rl.policy.vllm.requests import BACKEND, SampledToken
 from rl.policy.vllm.sampler import KeyedSampler
@@ -144,4 +145,14 @@ def _add_lora_linear(
         start += width
 
 
+def _load_base_weights(self: Any, weights: Iterable[tuple[str, Tensor]]) -> Iterable[str]:
+    """What later versions have as `BaseLayerWithLoRA.load_weights`: load weights into the layer below the adapters."""
+    from vllm.model_executor.models.utils import AutoWeightsLoader
+
+    load = getattr(self.base_layer, "load_weights", None) or AutoWeightsLoader(self.base_layer).load_weights
+    return load(weights)
+
+
+if not hasattr(BaseLayerWithLoRA, "load_weights"):  # vLLM 0.26
+    BaseLayerWithLoRA.load_weights = _load_base_weights
 WeightTransferEngineFactory.register_engine(BACKEND, FileWeightTransfer)

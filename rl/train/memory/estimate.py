@@ -14,6 +14,7 @@ from torch import nn
 
 from rl.learner import logprobs
 from rl.policy.decoder import WIDE_HIDDEN_SIZE
+from rl.policy.gpu.varlen import MAX_HEAD_SIZE
 from rl.train.memory.model_shape import ModelShape
 from rl.train.memory.vision import vision_bytes
 from rl.train.memory.workload import FLOAT_BYTES, Workload
@@ -97,9 +98,12 @@ def activation_bytes(model: nn.Module, work: Workload) -> int:
     tokens, rows, own = _layout(shape, work)
     hidden = tokens * shape.hidden * work.itemsize
     per_block = hidden if work.recompute else _block_bytes(shape, work) + _fused_bytes(shape, work)
-    last = tokens * shape.hidden * (_norm_bytes(work) + work.itemsize)  # the last norm, and the input of the logits
+    last = (
+        tokens * shape.hidden * (_norm_bytes(shape, work) + work.itemsize)
+    )  # the last norm, and the input of the logits
     if shape.packs:  # cosines and sines, and an additive mask
-        last += (2 * tokens * shape.head_dim + rows * own * work.context) * work.itemsize
+        mask = 0 if _is_maskless(shape, work) else rows * own * work.context
+        last += (2 * tokens * shape.head_dim + mask) * work.itemsize
     else:  # a boolean mask, and one table of cosines and sines for all rows
         last += rows * work.context**2
     return int(last + shape.layers * per_block)
@@ -127,6 +131,11 @@ def training_state_bytes(model: nn.Module) -> int:
     return total
 
 
+def _is_maskless(shape: ModelShape, work: Workload) -> bool:
+    """Whether attention is computed without a mask (`rl.policy.gpu.varlen`)."""
+    return work.on_gpu and work.itemsize < FLOAT_BYTES and shape.head_dim <= MAX_HEAD_SIZE
+
+
 def _layout(shape: ModelShape, work: Workload) -> tuple[float, float, int]:
     """Return, for one micro-batch, the computed tokens, the rows, and the tokens of a row after its prompt."""
     prompt = min(work.prompt, work.context - 1)
@@ -142,20 +151,27 @@ def _block_bytes(shape: ModelShape, work: Workload) -> int:
     attention = shape.queries + 2 * shape.keys
     adapters = work.rank * shape.adapter_layers
     if shape.is_lean:
-        numbers = 4 * shape.inner + 2 * attention + 3 * shape.queries + adapters
+        numbers = (
+            (3 if work.on_gpu else 4) * shape.inner + (1 + shape.joins_heads) * attention + 3 * shape.queries + adapters
+        )
         size = tokens * numbers + 2 * rows * work.context * shape.keys  # keys and values, the prompt's once per row
-        norms = 2 * shape.hidden * (_norm_bytes(work) + work.itemsize)
+        norms = 2 * shape.hidden * (_norm_bytes(shape, work) + work.itemsize)
         if shape.has_head_norms:  # in float32 their input is there already
             input_bytes = FLOAT_BYTES if work.itemsize == FLOAT_BYTES else 0
-            norms += (shape.queries + shape.keys) * (_norm_bytes(work) - input_bytes)
+            norms += (shape.queries + shape.keys) * (_norm_bytes(shape, work) - input_bytes)
         return int(size * work.itemsize + tokens * norms)
     numbers = 5 * shape.inner + 5 * shape.queries + 2 * shape.keys + 4 * shape.hidden + adapters
     size = tokens * numbers + (2 * rows * work.context * shape.keys if shape.packs else 0)
-    return int(size * work.itemsize + tokens * 4 * shape.hidden * _norm_bytes(work))
+    return int(size * work.itemsize + tokens * 4 * shape.hidden * _norm_bytes(shape, work))
 
 
-def _norm_bytes(work: Workload) -> int:
-    """Bytes per number that a norm saves: its float32 input and, if its weight is trained, the normalised input."""
+def _norm_bytes(shape: ModelShape, work: Workload) -> int:
+    """Bytes per number that a norm saves: its float32 input and, if its weight is trained, the normalised input.
+
+    The decoder's norms are one kernel on a GPU, which saves its input as it is.
+    """
+    if shape.is_lean and work.on_gpu:
+        return work.itemsize
     return FLOAT_BYTES if work.rank else 2 * FLOAT_BYTES
 
 
@@ -174,8 +190,10 @@ def _logits_bytes(shape: ModelShape, work: Workload) -> int:
     # logits, log-probabilities, probabilities and the product of both; what a head does to its logits beside them
     copies = 4 if shape.is_lean else 5
     if shape.packs and tokens * shape.vocab > logprobs.WHOLE_LOGITS:
-        tokens = min(tokens, logprobs.chunk_tokens(shape.vocab))
+        tokens = min(tokens, logprobs.chunk_tokens(shape.vocab, on_gpu=work.on_gpu))
         of_head = 0 if work.rank else shape.vocab * shape.hidden * work.itemsize
+        if shape.is_lean and work.on_gpu:  # `rl.policy.gpu.softmax`
+            return int(tokens * shape.vocab * work.itemsize) + of_head
         copies = 2 if shape.is_lean else copies
         return int(tokens * shape.vocab * (copies * FLOAT_BYTES + lower_precision)) + of_head
     return int(tokens * shape.vocab * (copies * FLOAT_BYTES + lower_precision))

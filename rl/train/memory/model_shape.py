@@ -10,7 +10,7 @@ from torch import nn
 
 from rl.learner.own_forward import may_pack
 from rl.policy import lora
-from rl.policy.decoder import is_supported
+from rl.policy.decoder import WIDE_HIDDEN_SIZE, is_supported
 from rl.policy.model_config import text_config
 
 
@@ -22,6 +22,7 @@ class ModelShape:
     adapters: int  # number of weights of adapters
     adapter_layers: int  # linear layers per block that have an adapter
     fused_outputs: int  # outputs per block of projections that share their input and have no adapter
+    joins_heads: bool  # whether queries, keys and values of a block are one tensor, which is kept for the values
     is_lean: bool  # whether `rl.policy.decoder` computes it
     packs: bool  # whether the prompt of a group is computed once
     layers: int
@@ -44,6 +45,7 @@ class ModelShape:
         weights = sum(weight.numel() for name, weight in model.named_parameters() if not lora.is_adapter_weight(name))
         adapters, names = _adapters(model, rank, targets)
         with_adapter = {name.rpartition(".")[2] for name in names}
+        joins_heads = not with_adapter & {"q_proj", "k_proj", "v_proj"} and hidden < WIDE_HIDDEN_SIZE
         fused_outputs = 0 if with_adapter & {"q_proj", "k_proj", "v_proj"} else heads * dim + 2 * keys
         fused_outputs += 0 if with_adapter & {"gate_proj", "up_proj"} else 2 * inner
         return cls(
@@ -51,6 +53,7 @@ class ModelShape:
             adapters=adapters,
             adapter_layers=math.ceil(len(names) / config.num_hidden_layers),
             fused_outputs=fused_outputs,
+            joins_heads=joins_heads,
             is_lean=is_supported(model),
             packs=is_supported(model) or may_pack(model),
             layers=config.num_hidden_layers,

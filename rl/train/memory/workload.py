@@ -39,6 +39,7 @@ class Workload:
         versions: Versions of the weights that are sampled at a time, each from a copy and a cache of its own.
         past: Frozen copies of the policy that play other seats, each with a cache.
         opponents: Bytes of the other models that play seats (`frozen_bytes`).
+        on_gpu: Whether the model is trained on a GPU, whose kernels keep other tensors.
 
     """
 
@@ -60,6 +61,7 @@ class Workload:
     versions: int = 1
     past: int = 0
     opponents: int = 0
+    on_gpu: bool = False
 
 
 def workload(
@@ -74,6 +76,7 @@ def workload(
     turns: int = 1,
     past: int = 0,
     opponents: int = 0,
+    on_gpu: bool = False,
 ) -> Workload:
     """Return what a run with these settings does with its model, as far as memory depends on it.
 
@@ -88,6 +91,7 @@ def workload(
         turns: Turns of an episode. Each is taken to show as many images as the first prompt, while there is room.
         past: Copies of past weights that play other seats.
         opponents: Bytes of the other models that play seats.
+        on_gpu: Whether the model is trained on a GPU.
 
     """
     sampler_dtype = settings.engine_dtype or settings.dtype or "float32"
@@ -110,4 +114,5 @@ def workload(
         versions=settings.lag + 1 if settings.in_flight == "pin" else 1,
         past=past,
         opponents=opponents,
+        on_gpu=on_gpu,
     )

@@ -1,0 +1,58 @@
+"""Which kernels in Triton work on a device; torch's own operations serve elsewhere."""
+
+from __future__ import annotations
+
+import logging
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    pass
+
+log = logging.getLogger(__name__)
+MIN_TOKENS = 1024  # with fewer, as in decoding, starting a kernel takes longer than what it saves
+
+
+def softmax_kernels(logits_like: Tensor) -> Any:
+    """Return the module `rl.policy.gpu.softmax` if it computes tensors of this device and precision, else None."""
+    return _softmax(logits_like.device) if logits_like.is_cuda and logits_like.dtype != torch.float64 else None
+
+
+def elementwise_kernels(x: Tensor) -> Any:
+    """Return the module `rl.policy.gpu.elementwise` if it pays for a tensor x (N, ...), else None."""
+    if not x.is_cuda or len(x) < MIN_TOKENS or x.dtype == torch.float64:
+        return None
+    return _elementwise(x.device)
+
+
+@cache
+def _softmax(device: torch.device) -> Any:
+    try:
+        from rl.policy.gpu import softmax
+
+        softmax.statistics(torch.zeros(1, 2, device=device), torch.zeros(1, dtype=torch.int64, device=device), None)
+    except Exception as error:
+        return _missing("the softmax", error)
+    return softmax
+
+
+@cache
+def _elementwise(device: torch.device) -> Any:
+    try:
+        from rl.policy.gpu import elementwise
+
+        x = torch.ones(1, 1, 2, device=device)
+        elementwise.rotate(x, x, x)
+        elementwise.gated_silu(x[0], x[0])
+    except Exception as error:
+        return _missing("rotation and gates", error)
+    return elementwise
+
+
+def _missing(what: str, error: Exception) -> None:
+    """Say once that torch's operations serve, because Triton is missing or cannot compile."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    log.warning("%s of a model in several kernels, because Triton does not work here: %s", what, lines[-1])
