@@ -249,7 +249,7 @@ def _memory_table() -> str:
         with torch.device("meta"):
             model = AutoModelForCausalLM.from_config(AutoConfig.for_model("qwen2", **shape))
         for flags, changes in FLAGS.items():
-            told = estimate(model, Workload(16384, 2048, 256, 8, slots=256, **changes))
+            told = estimate(model, Workload(16384, 2048, 256, 8, slots=256, on_gpu=True, **changes))
             state, sampling = told.gradients + told.optimizer, told.sampler + told.cache
             sizes = (told.weights, state, sampling, told.activations, told.logits, told.total)
             lines.append((name, flags, *(f"{size / 2**30:.1f}" for size in sizes)))

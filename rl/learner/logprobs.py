@@ -135,8 +135,9 @@ class _Chunked(torch.autograd.Function):
         logp, total, entropy = (states.new_empty(len(target), dtype=_wide(states)) for _ in range(3))
         for part in _parts(states, len(head)):
             if kernels:
-                found = kernels.statistics(F.linear(states[part], head), target[part], _at(temperature, part))
-                logp[part], total[part], entropy[part] = found
+                logits = F.linear(states[part], head)
+                scores = kernels.statistics(logits, target[part], _at(temperature, part))
+                logp[part], total[part], entropy[part] = scores
                 continue
             z = _scaled(states, head, temperature, part)
             total[part] = z.logsumexp(-1)

@@ -24,8 +24,8 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
     `cos` and `sin` are (N, 1, D); the sines of the first half are negated already.
     """
-    rotated: Tensor = _Rotation.apply(x, cos, sin)
-    return rotated
+    heads: Tensor = _Rotation.apply(x, cos, sin)
+    return heads
 
 
 def gated_silu(gate: Tensor, up: Tensor) -> Tensor:

@@ -93,8 +93,8 @@ def _statistics(
     mass = tl.sum(sums * fade, 0)
     mean = tl.sum(products * fade, 0) / mass
     log_sum = top + tl.log(mass)
-    chosen = tl.load(start + tl.load(target + row)).to(tl.float32) * scale
-    tl.store(logp + row, chosen - log_sum)
+    logit = tl.load(start + tl.load(target + row)).to(tl.float32) * scale
+    tl.store(logp + row, logit - log_sum)
     tl.store(total + row, log_sum)
     tl.store(entropy + row, log_sum - mean)
 
@@ -116,13 +116,13 @@ def _write_gradient(
     row = tl.program_id(0).to(tl.int64)
     start = logits + row * size
     scale = 1.0 / tl.load(temperature + row) if HAS_TEMPERATURE else 1.0
-    chosen, log_sum, g = tl.load(target + row), tl.load(total + row), tl.load(logp_grad + row)
+    token, log_sum, g = tl.load(target + row), tl.load(total + row), tl.load(logp_grad + row)
     for first in range(0, size, BLOCK):
         column = first + tl.arange(0, BLOCK)
         inside = column < size
         z = tl.load(start + column, mask=inside, other=0.0).to(tl.float32) * scale - log_sum
         p = tl.exp(z)
-        gradient = tl.where(column == chosen, g, 0.0) - g * p
+        gradient = tl.where(column == token, g, 0.0) - g * p
         if HAS_ENTROPY_GRAD:
             gradient -= tl.load(entropy_grad + row) * (z + tl.load(entropy + row)) * p
         tl.store(start + column, (gradient * scale).to(logits.dtype.element_ty), mask=inside)

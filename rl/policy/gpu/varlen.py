@@ -56,9 +56,9 @@ class Spans(NamedTuple):
         first, own = np.repeat(of_prefix, key_length), np.repeat(of_row - length, key_length)
         is_shared = place < np.repeat(length, key_length)
         keys = np.where(is_shared, first, own) + place
-        shared = np.flatnonzero(is_shared)
-        shared = shared[np.argsort(keys[shared], kind="stable")]
-        count = np.bincount(keys[shared], minlength=prefix_starts[-1])
+        of_prefixes = np.flatnonzero(is_shared)
+        of_prefixes = of_prefixes[np.argsort(keys[of_prefixes], kind="stable")]
+        count = np.bincount(keys[of_prefixes], minlength=prefix_starts[-1])
 
         def tensor(values: np.ndarray, dtype: torch.dtype = torch.int32) -> Tensor:
             return torch.as_tensor(values, dtype=dtype, device=device)
@@ -71,7 +71,7 @@ class Spans(NamedTuple):
             int(row_length.max()),
             tensor(key_starts),
             int(key_length.max()),
-            *(tensor(x, torch.int64) for x in (keys, np.flatnonzero(~is_shared), shared, _starts(count)[:-1])),
+            *(tensor(x, torch.int64) for x in (keys, np.flatnonzero(~is_shared), of_prefixes, _starts(count)[:-1])),
         )
 
 

@@ -35,7 +35,7 @@ DEFAULT_ENVIRONMENT = {
     "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
 }
 
-_added: set[str] = set()  # variables of `KEYED_ENVIRONMENT` that the user has not set
+_own_variables: set[str] = set()  # variables of `KEYED_ENVIRONMENT` that the user has not set
 
 
 def launch_vllm(config: EngineConfig, folder: Path) -> Any:
@@ -85,10 +85,10 @@ def _set_environment(draws: str) -> None:
     for name, value in KEYED_ENVIRONMENT.items():
         if draws == "keyed" and os.environ.get(name) != value:
             os.environ[name] = value
-            _added.add(name)
-        elif draws != "keyed" and name in _added:
+            _own_variables.add(name)
+        elif draws != "keyed" and name in _own_variables:
             del os.environ[name]
-            _added.discard(name)
+            _own_variables.discard(name)
     for name, value in DEFAULT_ENVIRONMENT.items():
         os.environ.setdefault(name, value)
 

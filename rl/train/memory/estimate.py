@@ -154,7 +154,9 @@ def _block_bytes(shape: ModelShape, work: Workload) -> int:
         numbers = (
             (3 if work.on_gpu else 4) * shape.inner + (1 + shape.joins_heads) * attention + 3 * shape.queries + adapters
         )
-        size = tokens * numbers + 2 * rows * work.context * shape.keys  # keys and values, the prompt's once per row
+        # Keys and values, the prompt's once per row; masks on a GPU need as many heads of them as of queries.
+        width = shape.queries if work.on_gpu and not _is_maskless(shape, work) else shape.keys
+        size = tokens * numbers + 2 * rows * work.context * width
         norms = 2 * shape.hidden * (_norm_bytes(shape, work) + work.itemsize)
         if shape.has_head_norms:  # in float32 their input is there already
             input_bytes = FLOAT_BYTES if work.itemsize == FLOAT_BYTES else 0

@@ -17,7 +17,7 @@ from tests.support.vllm import needs_vllm, open_vllm
 
 pytestmark = [*needs_vllm, *needs_gpu]
 TALL = {"hidden_size": 256, "intermediate_size": 512, "head_dim": 64, "initializer_range": 0.1}
-ROUNDING = 0.1  # of a log-probability in bfloat16, in nats, in a model as small as these
+ROUNDING = 0.3  # of a log-probability in bfloat16, in nats; models with other weights differ by several
 WAYS = {"one process": {}, "a process of its own": {"separate_process": True}}
 
 
