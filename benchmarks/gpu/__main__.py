@@ -53,15 +53,15 @@ class Piece(NamedTuple):
 PLAN = {
     "offline-0.5b": Piece("offline"),
     "rollout-0.5b": Piece("rollout"),
-    "train-0.5b": Piece("train"),
+    "train-0.5b": Piece("train", seconds=60),
     "offline-1.5b": Piece("offline", "1.5b"),
     "rollout-1.5b": Piece("rollout", "1.5b"),
     "process-1.5b": Piece("rollout", "1.5b", "vllm:process", 300),
-    "train-1.5b": Piece("train", "1.5b"),
-    "train-7b-lora": Piece("train", "7b-lora", seconds=360),
+    "train-1.5b": Piece("train", "1.5b", seconds=60),
+    "train-7b-lora": Piece("train", "7b-lora", seconds=150),
     "checkpoint-1.5b": Piece("checkpoint", "1.5b"),
-    "overlap": Piece("overlapping", seconds=480),
-    LEARNS: Piece(LEARNS, seconds=120),
+    "overlap": Piece("overlapping", seconds=300),
+    LEARNS: Piece(LEARNS, seconds=480),
 }
 QUICK_PLAN = {
     "offline": Piece("offline", "toy"),

@@ -16,6 +16,8 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from rl.policy.gpu.kernels import on_device_of
+
 BLOCK = 1024
 
 
@@ -52,20 +54,21 @@ def _rotated(x: Tensor, cos: Tensor, sin: Tensor, *, is_backward: bool) -> Tenso
     n, heads, size = x.shape
     out = x.new_empty(x.shape)
     pairs = heads * size // 2
-    _rotation[(n, triton.cdiv(pairs, BLOCK))](
-        x,
-        cos,
-        sin,
-        out,
-        x.stride(0),
-        x.stride(1),
-        pairs,
-        cos.stride(0),
-        sin.stride(0),
-        HALF=size // 2,
-        IS_BACKWARD=is_backward,
-        BLOCK=BLOCK,
-    )
+    with on_device_of(x):
+        _rotation[(n, triton.cdiv(pairs, BLOCK))](
+            x,
+            cos,
+            sin,
+            out,
+            x.stride(0),
+            x.stride(1),
+            pairs,
+            cos.stride(0),
+            sin.stride(0),
+            HALF=size // 2,
+            IS_BACKWARD=is_backward,
+            BLOCK=BLOCK,
+        )
     return out
 
 
@@ -110,7 +113,8 @@ class _GatedSilu(torch.autograd.Function):
         ctx.save_for_backward(gate, up)
         n, size = gate.shape
         out = gate.new_empty(n, size)
-        _gated_silu[(n, triton.cdiv(size, BLOCK))](gate, up, out, gate.stride(0), up.stride(0), size, BLOCK=BLOCK)
+        with on_device_of(gate):
+            _gated_silu[(n, triton.cdiv(size, BLOCK))](gate, up, out, gate.stride(0), up.stride(0), size, BLOCK=BLOCK)
         return out
 
     @staticmethod
@@ -121,9 +125,10 @@ class _GatedSilu(torch.autograd.Function):
         n, size = gate.shape
         of_gate, of_up = gate.new_empty(n, size), gate.new_empty(n, size)
         steps = gradient.stride(0), gate.stride(0), up.stride(0)
-        _gated_silu_gradient[(n, triton.cdiv(size, BLOCK))](
-            gradient, gate, up, of_gate, of_up, *steps, size, BLOCK=BLOCK
-        )
+        with on_device_of(gate):
+            _gated_silu_gradient[(n, triton.cdiv(size, BLOCK))](
+                gradient, gate, up, of_gate, of_up, *steps, size, BLOCK=BLOCK
+            )
         return of_gate, of_up
 
 

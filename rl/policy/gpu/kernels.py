@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,11 @@ def elementwise_kernels(x: Tensor) -> Any:
     if not x.is_cuda or len(x) < MIN_TOKENS or x.dtype == torch.float64:
         return None
     return _elementwise(x.device)
+
+
+def on_device_of(x: Tensor) -> AbstractContextManager[Any]:
+    """Context in which kernels start on the GPU of `x`; Triton starts them on the current one."""
+    return torch.cuda.device(x.device) if x.is_cuda else nullcontext()
 
 
 @cache

@@ -13,6 +13,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from rl.policy.gpu.kernels import on_device_of
+
 BLOCK, WARPS = 4096, 8  # logits that a program holds at a time, and the warps that it runs on
 
 
@@ -23,18 +25,19 @@ def statistics(logits: Tensor, target: Tensor, temperature: Tensor | None) -> tu
     """
     logp, total, entropy = (torch.empty(len(logits), dtype=torch.float32, device=logits.device) for _ in range(3))
     has_temperature = temperature is not None
-    _statistics[(len(logits),)](
-        logits,
-        target,
-        temperature if has_temperature else logits,
-        logp,
-        total,
-        entropy,
-        logits.shape[1],
-        HAS_TEMPERATURE=has_temperature,
-        BLOCK=BLOCK,
-        num_warps=WARPS,
-    )
+    with on_device_of(logits):
+        _statistics[(len(logits),)](
+            logits,
+            target,
+            temperature if has_temperature else logits,
+            logp,
+            total,
+            entropy,
+            logits.shape[1],
+            HAS_TEMPERATURE=has_temperature,
+            BLOCK=BLOCK,
+            num_warps=WARPS,
+        )
     return logp, total, entropy
 
 
@@ -53,20 +56,21 @@ def write_gradient(
     `entropy` is H, as `statistics` returned them.
     """
     has_temperature, has_entropy_grad = temperature is not None, entropy_grad is not None
-    _write_gradient[(len(logits),)](
-        logits,
-        target,
-        temperature if has_temperature else total,
-        total,
-        entropy,
-        logp_grad,
-        entropy_grad if has_entropy_grad else total,
-        logits.shape[1],
-        HAS_TEMPERATURE=has_temperature,
-        HAS_ENTROPY_GRAD=has_entropy_grad,
-        BLOCK=BLOCK,
-        num_warps=WARPS,
-    )
+    with on_device_of(logits):
+        _write_gradient[(len(logits),)](
+            logits,
+            target,
+            temperature if has_temperature else total,
+            total,
+            entropy,
+            logp_grad,
+            entropy_grad if has_entropy_grad else total,
+            logits.shape[1],
+            HAS_TEMPERATURE=has_temperature,
+            HAS_ENTROPY_GRAD=has_entropy_grad,
+            BLOCK=BLOCK,
+            num_warps=WARPS,
+        )
 
 
 @triton.jit

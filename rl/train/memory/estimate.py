@@ -192,7 +192,7 @@ def _logits_bytes(shape: ModelShape, work: Workload) -> int:
     # logits, log-probabilities, probabilities and the product of both; what a head does to its logits beside them
     copies = 4 if shape.is_lean else 5
     if shape.packs and tokens * shape.vocab > logprobs.WHOLE_LOGITS:
-        tokens = min(tokens, logprobs.chunk_tokens(shape.vocab, on_gpu=work.on_gpu))
+        tokens = min(tokens, logprobs.chunk_tokens(shape.vocab, on_gpu=work.on_gpu, is_matrix=shape.is_lean))
         of_head = 0 if work.rank else shape.vocab * shape.hidden * work.itemsize
         if shape.is_lean and work.on_gpu:  # `rl.policy.gpu.softmax`
             return int(tokens * shape.vocab * work.itemsize) + of_head
